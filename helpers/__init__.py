@@ -1,0 +1,1 @@
+"""The parts that more than one notebook uses: attention, GPT, data, training, sampling, ledger, plots, checks."""

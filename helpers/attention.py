@@ -1,0 +1,182 @@
+"""Attention, from one pure function to the multi-head class inside every GPT.
+
+Shapes, here and in all notebooks: B batch, T tokens, C channels (the width of the model), H heads, D head width.
+Scores are before softmax, weights after. A boolean mask is True where attention is allowed.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from helpers.errors import ConfigError
+
+
+def attention(
+    query: Float[Tensor, "*batch T_query D"],
+    key: Float[Tensor, "*batch T_key D"],
+    value: Float[Tensor, "*batch T_key D_value"],
+    mask: Bool[Tensor, "..."] | None = None,
+    dropout_p: float = 0.0,
+) -> tuple[Float[Tensor, "*batch T_query D_value"], Float[Tensor, "*batch T_query T_key"]]:
+    """Scaled dot-product attention: softmax(query @ key.T / sqrt(D)) @ value, and the weights.
+
+    `mask` broadcasts to (*batch, T_query, T_key) and is True where attention is allowed. A row that allows nothing
+    gives NaN, as in the formula. `dropout_p` drops weights after softmax and scales the kept ones by 1/(1-p).
+    Source: Vaswani et al. 2017, Attention Is All You Need, section 3.2.1.
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (*batch, T_query, T_key)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = torch.softmax(scores, dim=-1)
+    weights = F.dropout(weights, dropout_p)
+    return weights @ value, weights
+
+
+def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor, "T T"]:
+    """True where query t (row) may attend to key s (column): s <= t."""
+    return torch.ones(T, T, dtype=torch.bool, device=device).tril()
+
+
+class SelfAttention(nn.Module):
+    """Every token attends to every token: x (*batch, T, d_in) -> (*batch, T, d_out).
+
+    Source: Raschka, Build a Large Language Model (From Scratch), listing 3.2; W_query, W_key, W_value are created in
+    that order, so the source's seeds give the source's numbers.
+    """
+
+    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+
+    def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
+        context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x))
+        return (context, weights) if return_weights else context
+
+
+class CausalAttention(SelfAttention):
+    """Self-attention that never looks ahead, with dropout on the weights: (*batch, T, d_in) -> (*batch, T, d_out).
+
+    Raises ConfigError when T exceeds `context_length`. Source: Raschka, listing 3.3 (with the softmax over keys).
+    """
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False):
+        super().__init__(d_in, d_out, qkv_bias)
+        self.dropout = dropout
+        _add_causal_mask(self, context_length)
+
+    def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
+        mask = _mask_for(self, x.shape[-2], x.shape[-2])
+        dropout_p = self.dropout if self.training else 0.0
+        context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x), mask, dropout_p)
+        return (context, weights) if return_weights else context
+
+
+class MultiHeadAttentionWrapper(nn.Module):
+    """Causal heads side by side, outputs concatenated: (*batch, T, d_in) -> (*batch, T, num_heads * d_out).
+
+    `d_out` is the width of ONE head here. Source: Raschka, listing 3.4.
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ):
+        super().__init__()
+        self.heads = nn.ModuleList(
+            CausalAttention(d_in, d_out, context_length, dropout, qkv_bias) for _ in range(num_heads)
+        )
+
+    def forward(self, x: Float[Tensor, "*batch T d_in"]) -> Float[Tensor, "*batch T d_all"]:
+        return torch.cat([head(x) for head in self.heads], dim=-1)
+
+
+class KVCache:
+    """The keys and values that one attention layer has already computed, both (B, H, T, D)."""
+
+    def __init__(self) -> None:
+        self.key: Tensor | None = None
+        self.value: Tensor | None = None
+
+    def __len__(self) -> int:
+        return 0 if self.key is None else self.key.shape[-2]
+
+    def append(
+        self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T D"]
+    ) -> tuple[Float[Tensor, "B H T_all D"], Float[Tensor, "B H T_all D"]]:
+        """Add the newest tokens' keys and values; return those of all tokens so far."""
+        self.key = key if self.key is None else torch.cat([self.key, key], dim=-2)
+        self.value = value if self.value is None else torch.cat([self.value, value], dim=-2)
+        return self.key, self.value
+
+
+class MultiHeadAttention(nn.Module):
+    """All causal heads in one matrix product each for query, key and value: (B, T, d_in) -> (B, T, d_out).
+
+    `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` does not divide it, or when the tokens
+    outgrow `context_length`. With a `cache`, x holds only the newest tokens and attends to the cached ones too.
+    Sources: Raschka, listing 3.5; Vaswani et al. 2017, section 3.2.2.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
+        out_bias: bool = True,
+    ):
+        super().__init__()
+        if num_heads < 1 or d_out % num_heads:
+            raise ConfigError(f"{num_heads} heads do not divide the width {d_out}: choose a divisor of {d_out}")
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out, bias=out_bias)
+        _add_causal_mask(self, context_length)
+
+    def forward(self, x: Float[Tensor, "B T d_in"], return_weights: bool = False, cache: KVCache | None = None):
+        query, key, value = (self.split_heads(W(x)) for W in (self.W_query, self.W_key, self.W_value))
+        if cache is not None:
+            key, value = cache.append(key, value)
+        mask = _mask_for(self, query.shape[-2], key.shape[-2])
+        dropout_p = self.dropout if self.training else 0.0
+        if return_weights:
+            context, weights = attention(query, key, value, mask, dropout_p)
+            return self.out_proj(self.join_heads(context)), weights
+        # The same function, fused by PyTorch (a test holds the two together); its own flag for the square causal
+        # mask is faster than handing it the matrix.
+        square = query.shape == key.shape
+        context = F.scaled_dot_product_attention(query, key, value, None if square else mask, dropout_p, square)
+        return self.out_proj(self.join_heads(context))
+
+    def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
+        B, T, C = x.shape
+        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(1, 2)  # (B, T, H, D) -> (B, H, T, D)
+
+    def join_heads(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T C"]:
+        return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
+
+
+def _add_causal_mask(module: nn.Module, context_length: int) -> None:
+    """Give `module` a mask that moves with it and is not saved; a saved one, as in the book's class, is passed over.
+
+    The book's saved mask is 1 where attention is FORBIDDEN: loaded into ours it would let every token see its future.
+    """
+    module.register_buffer("mask", causal_mask(context_length), persistent=False)
+    module.register_load_state_dict_pre_hook(lambda _, state, prefix, *rest: state.pop(prefix + "mask", None))
+
+
+def _mask_for(module: nn.Module, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
+    """The rows of the causal mask that belong to the newest T_query of T_key tokens."""
+    context_length = module.mask.shape[0]
+    if T_key > context_length:
+        raise ConfigError(f"{T_key} tokens do not fit into a context of {context_length}: crop them to the last ones")
+    return module.mask[T_key - T_query : T_key, :T_key]

@@ -1,0 +1,29 @@
+"""One family of errors: each message says in a sentence what was wrong and what is allowed."""
+
+
+class HelpersError(ValueError):
+    """Parent of every error that this package raises on purpose."""
+
+
+class ConfigError(HelpersError):
+    """A setting is outside its allowed range."""
+
+
+class CorpusError(HelpersError):
+    """A text can't be loaded, or is too short or too uniform to train on."""
+
+
+class VocabularyError(HelpersError):
+    """A character or token id is not in the vocabulary."""
+
+
+class CheckpointError(HelpersError):
+    """A checkpoint is broken, foreign, or of another configuration."""
+
+
+class TrainingError(HelpersError):
+    """Training can't go on, for example because the loss is no longer a number."""
+
+
+class LedgerError(HelpersError, AssertionError):
+    """A tensor does not reproduce the number that a source prints."""
