@@ -68,7 +68,9 @@ def _read(path: Path, name: str) -> Corpus:
         raise CorpusError(f"can't read the corpus {path}: {error.strerror}; give the path of a text file") from None
     checksum = hashlib.sha256(raw).hexdigest()
     if name == TINY and checksum != SHA256:
-        raise CorpusError(f"{path} is not tiny Shakespeare: its SHA-256 is {checksum}, not {SHA256}; delete or replace it")
+        raise CorpusError(
+            f"{path} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}; delete or replace it"
+        )
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -27,3 +27,7 @@ class TrainingError(HelpersError):
 
 class LedgerError(HelpersError, AssertionError):
     """A tensor does not reproduce the number that a source prints."""
+
+
+class CheckError(HelpersError, AssertionError):
+    """A property that must hold does not."""

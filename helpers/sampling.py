@@ -66,7 +66,7 @@ def generate(
         raise ConfigError(f"max_new_tokens must be at least 0, not {max_new_tokens}")
     config = getattr(model, "config", None)
     if config is not None and not 0 <= int(prompt.min()) <= int(prompt.max()) < config.vocab_size:
-        raise ConfigError(f"the prompt has a token outside the vocabulary: ids must lie in 0 .. {config.vocab_size - 1}")
+        raise ConfigError(f"the prompt has a token outside the vocabulary of 0 .. {config.vocab_size - 1}")
     context_length = config.context_length if config is not None else len(prompt) + max_new_tokens
     was_training = model.training
     model.eval()

@@ -1,0 +1,199 @@
+"""Checks that the notebooks use: properties of attention, mistakes called by their name, and graders for exercises."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from helpers.attention import attention, causal_mask
+from helpers.errors import CheckError
+from helpers.gpt import GPT, GPTConfig
+from helpers.sampling import generate
+
+
+def equal(ours: Tensor, theirs: Tensor, tolerance: float = 1e-6) -> None:
+    """CheckError unless the shapes are the same and no entry differs by more than `tolerance` (NaN differs)."""
+    if ours.shape != theirs.shape:
+        raise CheckError(f"the shapes differ: {tuple(ours.shape)} and {tuple(theirs.shape)}")
+    close = (ours - theirs).abs() <= tolerance
+    if not close.all():
+        place = tuple((~close).nonzero()[0].tolist())
+        raise CheckError(f"{int((~close).sum())} of {close.numel()} entries differ, the first at {place}: "
+                         f"{ours[place].item():.6g} and {theirs[place].item():.6g}")  # fmt: skip
+
+
+def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
+    """CheckError unless every row (last dimension) holds weights of at least 0 that add up to 1."""
+    sums = weights.sum(-1)
+    if (weights < 0).any():
+        raise CheckError(f"a weight is negative: {weights.min().item():.4f}")
+    if not ((sums - 1).abs() <= tolerance).all():
+        columns_do = ((weights.sum(-2) - 1).abs() <= tolerance).all()
+        hint = "; the columns do: is the softmax taken over the queries?" if columns_do else ""
+        raise CheckError(f"rows do not sum to 1 but to {sums.min().item():.4f} .. {sums.max().item():.4f}{hint}")
+
+
+@torch.no_grad()
+def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    """CheckError if output t of `function` changes when inputs after t do. x is (B, T) ids or (B, T, C) vectors.
+
+    For every t the whole future is replaced by the batch's own tokens in reverse order plus, for vectors, noise; the
+    outputs up to t must stay the same to the last bit.
+    """
+    before = function(x)
+    for t in range(x.shape[1] - 1):
+        changed = x.clone()
+        changed[:, t + 1 :] = x.flip(1)[:, : x.shape[1] - t - 1]
+        if x.is_floating_point():
+            changed[:, t + 1 :] += 1
+        after = function(changed)
+        if not torch.equal(before[:, : t + 1], after[:, : t + 1]):
+            raise CheckError(f"not causal: the output at position {t} or before changes with what comes after it")
+
+
+def _formula_with(scale=math.sqrt, dim=-1, mask_value=float("-inf"), invert=False, use_mask=True):
+    """The attention formula with one part replaced."""
+
+    def variant(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        scores = query @ key.transpose(-2, -1) / scale(key.shape[-1])
+        if mask is not None and use_mask:
+            scores = scores.masked_fill(mask if invert else ~mask, mask_value)
+        weights = scores.softmax(dim=dim)
+        return weights @ value, weights
+
+    return variant
+
+
+# What goes wrong in practice, by name. `attention_formula` compares a failing candidate with each of these.
+MISTAKES: dict[str, Callable] = {
+    "the scores are not divided by the square root of the head width": _formula_with(scale=lambda d: 1),
+    "the scores are divided by the head width, not by its square root": _formula_with(scale=lambda d: d),
+    "the softmax runs over the queries, not over the keys": _formula_with(dim=-2),
+    "the mask is inverted: True must mean allowed": _formula_with(invert=True),
+    "the mask is not applied": _formula_with(use_mask=False),
+    "forbidden scores are set to 0, which still gets weight; they must be -inf": _formula_with(mask_value=0.0),
+    "forbidden scores are set to -1e4, which still gets weight; they must be -inf": _formula_with(mask_value=-1e4),
+    "forbidden scores are set to -1e9, which still gets weight; they must be -inf": _formula_with(mask_value=-1e9),
+}
+
+
+def attention_formula(candidate: Callable) -> None:
+    """CheckError unless `candidate(query, key, value, mask)` gives attention's context and weights.
+
+    Tried on random float64 inputs with and without a causal mask, and on scores of about -1e6 and -1e12, where a finite
+    mask value shows; a known mistake is called by its name.
+    """
+    generator = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(2, 5, 4, generator=generator, dtype=torch.float64) for _ in range(2))
+    value = torch.randn(2, 5, 3, generator=generator, dtype=torch.float64)
+    cases = [(query, key, value, None), (query, key, value, causal_mask(5))]
+    for size in (1e3, 1e6):  # scores far below 0
+        cases.append((-size * query.abs(), size * key.abs(), value, causal_mask(5)))
+    for case in cases:
+        got, right = _outputs(candidate, case), attention(*case)
+        if all(_same(a, b) for a, b in zip(got, right, strict=True)):
+            continue
+        for name, mistake in MISTAKES.items():
+            # A finite mask value explains a fault only if it also explains the cases that went well.
+            if all(_same(a, b) for c in cases for a, b in zip(_outputs(candidate, c), mistake(*c), strict=True)):
+                raise CheckError(f"not attention: {name}")
+        raise CheckError(f"not attention: the result differs from the formula by {(got[0] - right[0]).abs().max():.3g}")
+
+
+def _outputs(candidate: Callable, case: tuple) -> tuple[Tensor, Tensor]:
+    context, weights = candidate(*case)
+    if context.shape != case[2].shape:
+        raise CheckError(f"not attention: the context has shape {tuple(context.shape)}, not {tuple(case[2].shape)}")
+    return context, weights
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+# ---------------------------------------------------------------- exercises
+def exercise(name: str, answer: Callable, cases: Sequence[tuple[tuple, object]], hint: str) -> bool:
+    """Call `answer` on each case and print one line: still to do (it returns None or ...), not yet, or right."""
+    for arguments, expected in cases:
+        try:
+            got = answer(*arguments)
+        except Exception as error:  # a learner's code may raise anything, and "run all" must go on
+            print(f"{name}: not yet, it raises {type(error).__name__}: {error}. Hint: {hint}")
+            return False
+        if got is None or got is ...:
+            print(f"{name}: still to do. Hint: {hint}")
+            return False
+        wrong = _difference(got, expected)
+        if wrong:
+            print(f"{name}: not yet, {wrong}. Hint: {hint}")
+            return False
+    print(f"{name}: right")
+    return True
+
+
+def _difference(got: object, expected: object) -> str:
+    try:
+        ours, right = torch.as_tensor(got, dtype=torch.float64), torch.as_tensor(expected, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        return f"it returns a {type(got).__name__}, which is no number and no tensor"
+    if ours.shape != right.shape:
+        return f"the shape is {tuple(ours.shape)} and should be {tuple(right.shape)}"
+    if not torch.allclose(ours, right, atol=1e-5):
+        place = (ours - right).abs().nan_to_num(nan=float("inf")).argmax()
+        return f"it gives {ours.flatten()[place]:.4f} where {right.flatten()[place]:.4f} is right"
+    return ""
+
+
+def _random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def exercise_01_scores(answer: Callable) -> bool:
+    """answer(queries (T, D), keys (S, D)) -> scores (T, S), with loops."""
+    pairs = [(_random(2, 3), _random(4, 3, seed=1)), (_random(1, 1), _random(1, 1, seed=2))]
+    cases = [((queries, keys), queries @ keys.T) for queries, keys in pairs]
+    return exercise("1a", answer, cases, "fill scores[t, s] with the sum of query[t][i] * key[s][i] over i")
+
+
+def exercise_01_cosine(answer: Callable) -> bool:
+    """answer(a (D,), b (D,)) -> the cosine of the angle between them."""
+    pairs = [(_random(3), _random(3, seed=1)), (_random(3), 5 * _random(3)), (_random(2), -0.1 * _random(2))]
+    cases = [((a, b), F.cosine_similarity(a, b, dim=0)) for a, b in pairs]
+    return exercise("1b", answer, cases, "divide the dot product by both lengths; a length is (a @ a) ** 0.5")
+
+
+def exercise_01_nearest(answer: Callable) -> bool:
+    """answer(i, vectors (T, D)) -> index of the OTHER vector that scores highest with vector i."""
+    cases = []
+    for seed in range(4):
+        vectors = _random(6, 3, seed=seed)
+        scores = (vectors @ vectors.T).fill_diagonal_(float("-inf"))
+        cases += [((i, vectors), scores[i].argmax()) for i in range(6)]
+    return exercise("1c", answer, cases, "a word may not choose itself: set its own score to -inf first")
+
+
+def exercise_08_perplexity(answer: Callable) -> bool:
+    """answer(loss in nats) -> between how many equally likely characters the model hesitates."""
+    cases = [((loss,), math.exp(loss)) for loss in (0.0, 1.9, math.log(65))]
+    return exercise("8a", answer, cases, "a model that hesitates between n equally likely characters has the loss ln n")
+
+
+def exercise_08_batch(answer: Callable) -> bool:
+    """answer(tokens (N,), starts (B,), T) -> x stacked on y: (2, B, T)."""
+    tokens, starts = torch.arange(100).flip(0) % 7, torch.tensor([3, 50, 0])
+    x = torch.stack([tokens[s : s + 6] for s in starts])
+    y = torch.stack([tokens[s + 1 : s + 7] for s in starts])
+    return exercise("8b", answer, [((tokens, starts, 6), torch.stack([x, y]))], "y is the same window, one token later")
+
+
+def exercise_08_greedy(answer: Callable) -> bool:
+    """answer(model, prompt (T,), n) -> prompt and the n likeliest next tokens, one after the other."""
+    torch.manual_seed(0)
+    model: nn.Module = GPT(GPTConfig(vocab_size=11, context_length=8, n_layer=1, n_head=1, n_embd=16)).eval()
+    with torch.no_grad():
+        model.token_embedding.weight.mul_(50)  # far from uniform, so that the likeliest token is no matter of rounding
+    prompt = torch.tensor([1, 2, 3])
+    cases = [((model, prompt, n), generate(model, prompt, n, top_k=1)) for n in (1, 12)]
+    return exercise("8c", answer, cases, "append logits[0, -1].argmax(), then feed the last 8 tokens again")

@@ -1,0 +1,186 @@
+"""Figures: one line each in a notebook, tokens as labels, colours for every eye, and a text for those who can't see.
+
+Each function draws; `show(alt)` then displays the figure with its alternative text. The background is always white,
+so that a figure reads the same on a dark page as on a light one.
+"""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from IPython.display import DisplayHandle, display
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+# Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its colours.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLORMAP = "cividis"
+STYLE = {
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "axes.prop_cycle": plt.cycler(color=COLORS),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 10,
+}
+SPECIAL = {"\n": "\u21b5", " ": "\u2423"}  # how a newline and a space are written on an axis
+
+
+def figure(width: float = 6.0, height: float = 4.0, columns: int = 1, rows: int = 1):
+    """A figure in the style of the series, and its axes (an array of them when there are several)."""
+    plt.rcParams.update(STYLE)
+    return plt.subplots(rows, columns, figsize=(width, height))
+
+
+def show(alt: str, target: Figure | None = None, handle: DisplayHandle | None = None) -> None:
+    """Display `target` (default: the current figure) with `alt` as its text for screen readers, and close it.
+
+    With a `handle` of an earlier display, that output is replaced. ValueError when `alt` is empty.
+    """
+    if not alt.strip():
+        raise ValueError("a figure needs an alternative text: say in a sentence what one sees")
+    target = target or plt.gcf()
+    png = io.BytesIO()
+    target.savefig(png, format="png", metadata={"Software": None})
+    plt.close(target)
+    bundle = {"image/png": png.getvalue(), "text/plain": alt}
+    options = {"metadata": {"image/png": {"alt": alt}}, "raw": True}
+    if handle is None:
+        display(bundle, **options)
+    else:
+        handle.update(bundle, **options)
+
+
+def labels(tokens: Sequence[str]) -> list[str]:
+    """Tokens as axis labels: spaces and newlines made visible."""
+    return [SPECIAL.get(token, token).replace("$", r"\$") for token in tokens]
+
+
+def heatmap(
+    matrix: Tensor,
+    rows: Sequence[str],
+    columns: Sequence[str] | None = None,
+    *,
+    title: str = "",
+    row_name: str = "query",
+    column_name: str = "key",
+    decimals: int | None = 2,
+    limits: tuple[float, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """A matrix as coloured cells: `rows` from top to bottom, `columns` (default: the same) from left to right.
+
+    Numbers are written into the cells to `decimals` places (None: not at all). NaN cells stay grey.
+    """
+    columns = rows if columns is None else columns
+    if matrix.shape != (len(rows), len(columns)):
+        raise ValueError(f"{len(rows)} row and {len(columns)} column labels for a matrix of {tuple(matrix.shape)}")
+    if ax is None:
+        _, ax = figure(1.5 + 0.75 * len(columns), 1.2 + 0.5 * len(rows))
+    values = matrix.detach().cpu().float()
+    low, high = limits or (values.nan_to_num(nan=0.0).min().item(), values.nan_to_num(nan=0.0).max().item())
+    colors = plt.get_cmap(COLORMAP).with_extremes(bad="#BBBBBB")
+    ax.imshow(values, cmap=colors, vmin=low, vmax=high, aspect="auto")
+    ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 8 else 0)
+    ax.set_yticks(range(len(rows)), labels(rows))
+    ax.set(xlabel=column_name, ylabel=row_name, title=title)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    for i in range(len(rows) if decimals is not None else 0):
+        for j in range(len(columns)):
+            dark = (values[i, j] - low) < 0.55 * (high - low)
+            ax.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", color="white" if dark else "black")
+    return ax
+
+
+def curves(
+    x: Sequence[float],
+    lines: Mapping[str, Sequence[float]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str = "",
+    milestones: Mapping[str, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """One line a name, each with its own marker and colour; `milestones` are dashed levels with names."""
+    if ax is None:
+        _, ax = figure(7, 4)
+    for (name, y), marker in zip(lines.items(), "os^Dv<>" * len(lines), strict=False):
+        ax.plot(x, y, marker=marker, markersize=5, label=name)
+    for name, level in (milestones or {}).items():
+        ax.axhline(level, color="#555555", linewidth=1, linestyle="--")
+        ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#333333")
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    if len(lines) > 1:
+        ax.legend(frameon=False)
+    return ax
+
+
+def bars(names: Sequence[str], heights: Sequence[float], *, ylabel: str, title: str = "") -> Axes:
+    """One bar a name."""
+    _, ax = figure(max(4.0, 0.22 * len(names) + 1), 3)
+    ax.bar(range(len(names)), heights, color=COLORS[0])
+    ax.set_xticks(range(len(names)), labels(names))
+    ax.set(ylabel=ylabel, title=title)
+    ax.margins(x=0.01)
+    return ax
+
+
+def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = None) -> Axes:
+    """Two-dimensional vectors as arrows from the origin, each with its name at the tip."""
+    if ax is None:
+        _, ax = figure(4, 4)
+    reach = max(float(vector.abs().max()) for vector in vectors.values()) * 1.25
+    for (name, vector), color in zip(vectors.items(), COLORS * len(vectors), strict=False):
+        x, y = vector.tolist()
+        ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "lw": 2})
+        ax.annotate(name, (x, y), (6, 6), textcoords="offset points", color=color, fontweight="bold")
+    ax.axhline(0, color="#999999", linewidth=0.8, zorder=0)
+    ax.axvline(0, color="#999999", linewidth=0.8, zorder=0)
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=title)
+    return ax
+
+
+def head_grid(maps: Tensor, tokens: Sequence[str], *, title: str = "") -> Figure:
+    """Attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens along both axes."""
+    n_layer, n_head = maps.shape[:2]
+    fig, axes = figure(3.4 * n_head, 3.4 * n_layer + 0.4, n_head, n_layer)
+    axes = [[axes]] if n_layer == n_head == 1 else axes.reshape(n_layer, n_head)
+    for layer in range(n_layer):
+        for head in range(n_head):
+            ax = axes[layer][head]
+            heatmap(maps[layer, head], tokens, title=f"layer {layer + 1}, head {head + 1}", decimals=None, ax=ax)
+            ax.tick_params(labelsize=6)
+            if layer < n_layer - 1:
+                ax.set_xlabel("")
+            if head > 0:
+                ax.set_ylabel("")
+    fig.suptitle(title)
+    return fig
+
+
+class Live:
+    """A figure that is drawn again, in place, whenever `update` is called with new data."""
+
+    def __init__(self, draw: Callable[..., object], alt: str):
+        self.draw, self.alt = draw, alt
+        self.handle: DisplayHandle | None = None
+
+    def update(self, *data: object) -> None:
+        if self.handle is None:
+            self.handle = display({"text/plain": self.alt}, raw=True, display_id=True)
+        self.draw(*data)
+        show(self.alt, handle=self.handle)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Text columns under a header, words to the left, numbers to the right."""
+    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in line] for line in [header, *rows]]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
+    right = [bool(rows) and isinstance(rows[0][i], (int, float)) for i in range(len(header))]
+    for line in cells:
+        line[:] = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
+    return "\n".join("  ".join(line).rstrip() for line in cells)
