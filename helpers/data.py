@@ -32,7 +32,7 @@ class Corpus:
     path: Path
 
     def __str__(self) -> str:
-        facts = f"{self.name}: {len(self.text):,} characters, {len(set(self.text))} different ones, from {self.path}"
+        facts = f"{self.name}: {len(self.text):,} characters, {len(set(self.text))} different ones, from the file {self.path.name}"
         if self.name != BUNDLED:
             return facts
         return (

@@ -83,7 +83,7 @@ def heatmap(
     low, high = limits or (values.nan_to_num(nan=0.0).min().item(), values.nan_to_num(nan=0.0).max().item())
     colors = plt.get_cmap(COLORMAP).with_extremes(bad="#BBBBBB")
     ax.imshow(values, cmap=colors, vmin=low, vmax=high, aspect="auto")
-    ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 8 else 0)
+    ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0)
     ax.set_yticks(range(len(rows)), labels(rows))
     ax.set(xlabel=column_name, ylabel=row_name, title=title)
     ax.tick_params(length=0)
@@ -133,11 +133,11 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
     """Two-dimensional vectors as arrows from the origin, each with its name at the tip."""
     if ax is None:
         _, ax = figure(4, 4)
-    reach = max(float(vector.abs().max()) for vector in vectors.values()) * 1.25
+    reach = max(float(vector.abs().max()) for vector in vectors.values()) * 1.4
     for (name, vector), color in zip(vectors.items(), COLORS * len(vectors), strict=False):
         x, y = vector.tolist()
         ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "lw": 2})
-        ax.annotate(name, (x, y), (6, 6), textcoords="offset points", color=color, fontweight="bold")
+        ax.text(1.2 * x, 1.12 * y, name, color=color, fontweight="bold", ha="center", va="bottom" if y >= 0 else "top")
     ax.axhline(0, color="#999999", linewidth=0.8, zorder=0)
     ax.axvline(0, color="#999999", linewidth=0.8, zorder=0)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=title)

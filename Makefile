@@ -1,0 +1,59 @@
+# Everything happens inside the clone: .venv/ holds Python's packages and Jupyter's own files, build/ what runs produce.
+PYTHON ?= python3
+BIN := .venv/bin
+# Workers for `make test`: one notebook or test file each.
+JOBS ?= 2
+THREADS := $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) / $(JOBS) )); echo $$(( n > 1 ? n : 1 )))
+# Which notebook `make run` runs (default: all), and papermill's parameters for it.
+NB ?=
+P ?=
+
+# Jupyter, IPython and matplotlib would otherwise write into the home directory, or find another kernel there.
+HERE := $(CURDIR)/.venv/var
+export JUPYTER_CONFIG_DIR := $(HERE)/jupyter/config
+export JUPYTER_DATA_DIR := $(HERE)/jupyter/data
+export JUPYTER_RUNTIME_DIR := $(HERE)/jupyter/runtime
+export JUPYTER_PREFER_ENV_PATH := 1
+export IPYTHONDIR := $(HERE)/ipython
+export MPLCONFIGDIR := $(HERE)/matplotlib
+export PYTHONDONTWRITEBYTECODE := 1
+unexport MPLBACKEND
+
+.PHONY: help setup run test lab store clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+	@echo
+	@echo "one notebook, other settings:  make run NB=08_nanogpt_shakespeare P=\"-p preset smoke\""
+
+setup: .venv/ready ## create .venv with everything in it, once
+
+.venv/ready: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or newer is needed and '$(PYTHON)' is not: install one, then 'make PYTHON=python3.12 ...'"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "Python's venv module is missing: install it ('apt install python3-venv' on Debian and Ubuntu) and try again"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
+	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 --display-name "Python 3 (dot products to nanoGPT)" >/dev/null
+	@touch $@
+
+run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
+	@$(BIN)/python tools/notebooks.py run $(if $(NB),--only $(NB)) --parameters='$(P)' </dev/null
+
+test: .venv/ready ## ruff, pytest, and nbval (strict) over every notebook
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; \
+	OMP_NUM_THREADS=$(THREADS) $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+	  --nbval --nbval-current-env --nbval-cell-timeout 600 notebooks tests; tests=$$?; \
+	echo "make test: ruff $$([ $$ruff = 0 ] && echo passed || echo FAILED)," \
+	  "pytest and nbval $$([ $$tests = 0 ] && echo passed || echo FAILED)"; exit $$((ruff || tests))
+
+lab: .venv/ready ## open the notebooks in JupyterLab on this machine
+	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --LabApp.default_url=/lab/tree/notebooks \
+	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)
+
+store: .venv/ready ## run all notebooks in place and store their outputs for git
+	@$(BIN)/python tools/notebooks.py store $(if $(NB),--only $(NB))
+
+clean: ## remove .venv and build
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,194 @@
+"""Run the notebooks: `run` with papermill into build/, `store` in place, with outputs that git can compare."""
+
+import argparse
+import html
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import papermill
+from bs4 import BeautifulSoup
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
+
+
+@dataclass
+class Outcome:
+    name: str
+    seconds: float
+    error: str  # empty when all went well
+    result: str  # what its cell tagged "result" printed
+
+
+def find_notebooks(only: str | None) -> list[Path]:
+    paths = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
+    if only is None:
+        return paths
+    chosen = [path for path in paths if path.stem == only.removesuffix(".ipynb")]
+    if not chosen:
+        sys.exit(f"error: no notebook {only!r}: choose one of {', '.join(path.stem for path in paths)}")
+    return chosen
+
+
+# ---------------------------------------------------------------- run
+def run(only: str | None, parameters: list[str]) -> int:
+    """Papermill each notebook on a fresh kernel, render it, and say at the end which failed; 1 when one did."""
+    paths = find_notebooks(only)
+    if parameters and only is None:
+        sys.exit('error: parameters need a notebook: make run NB=08_nanogpt_shakespeare P="-p preset smoke"')
+    if only:
+        check_parameters(paths[0], parameters)
+    for folder in ("notebooks", "html"):
+        (BUILD / folder).mkdir(parents=True, exist_ok=True)
+    outcomes = []
+    for number, path in enumerate(paths, start=1):
+        print(f"[{number}/{len(paths)}] {path.stem}", flush=True)
+        outcomes.append(execute(path, parameters))
+        last = outcomes[-1]
+        print(f"      {'FAILED: ' + last.error if last.error else 'ok'}, {last.seconds:.0f} s", flush=True)
+    write_index(outcomes, BUILD / "html" / "index.html")
+    failed = [outcome.name for outcome in outcomes if outcome.error]
+    print(
+        f"\n{len(outcomes) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
+    )
+    print(f"to read them: {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
+    for outcome in outcomes:
+        if outcome.result:
+            print(f"\n{outcome.result.rstrip()}")
+    return 1 if failed else 0
+
+
+def check_parameters(path: Path, parameters: list[str]) -> None:
+    """Papermill only warns of a parameter that the notebook lacks; here it is an error, before anything runs."""
+    allowed = list(papermill.inspect_notebook(str(path)))
+    flags = [i for i, word in enumerate(parameters) if word in ("-p", "-r", "--parameters", "--parameters_raw")]
+    unknown = [parameters[i + 1] for i in flags if i + 1 < len(parameters) and parameters[i + 1] not in allowed]
+    if unknown:
+        sys.exit(f"error: {path.stem} has no parameter {', '.join(unknown)}: it has {', '.join(allowed)}")
+
+
+def execute(path: Path, parameters: list[str]) -> Outcome:
+    """One notebook through papermill into build/notebooks and build/html; its training steps show as they come."""
+    target = BUILD / "notebooks" / path.name
+    target.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "papermill", str(path), str(target), "-k", "python3", "--no-progress-bar"]
+    start = time.perf_counter()
+    log = target.with_suffix(".log")
+    with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(
+            [*command, "--log-output", *parameters],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+        )
+        for line in process.stdout:
+            file.write(line)
+            if line.startswith("step "):
+                print(f"      {line}", end="", flush=True)
+        process.wait()
+    seconds = time.perf_counter() - start
+    error, result = "", ""
+    if target.exists():
+        notebook = nbformat.read(target, as_version=4)
+        (BUILD / "html" / f"{path.stem}.html").write_text(render(notebook), encoding="utf-8")
+        error, result = stored_error(notebook), tagged_output(notebook, "result")
+    if process.returncode and not error:
+        error = f"papermill stopped with status {process.returncode}, see {log.relative_to(ROOT)}"
+    return Outcome(path.stem, seconds, error, result)
+
+
+def stored_error(notebook: nbformat.NotebookNode) -> str:
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                return f"{output.ename}: {output.evalue}"
+    return ""
+
+
+def tagged_output(notebook: nbformat.NotebookNode, tag: str) -> str:
+    cells = [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
+    return "".join(out.text for cell in cells for out in cell.get("outputs", []) if out.output_type == "stream")
+
+
+def render(notebook: nbformat.NotebookNode) -> str:
+    """The notebook as one HTML page whose pictures carry the alternative text of their figures."""
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    soup = BeautifulSoup(page, "html.parser")
+    texts = [
+        output.metadata.get("image/png", {}).get("alt", "")
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
+    for picture, text in zip(soup.select(".jp-RenderedImage img"), texts, strict=True):
+        picture["alt"] = text
+    return str(soup)
+
+
+def write_index(outcomes: list[Outcome], path: Path) -> None:
+    rows = "\n".join(
+        f'<tr><td><a href="{outcome.name}.html">{outcome.name}</a></td><td>{outcome.seconds:.0f} s</td>'
+        f"<td>{html.escape(outcome.error) or 'ok'}</td></tr>"
+        for outcome in outcomes
+    )
+    results = "\n".join(f"<pre>{html.escape(outcome.result)}</pre>" for outcome in outcomes if outcome.result)
+    path.write_text(
+        f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>From dot products to nanoGPT</title>
+<style>
+  :root {{ color-scheme: light dark }}
+  body {{ font: 1rem/1.6 system-ui, sans-serif; max-width: 50rem; margin: 3rem auto; padding: 0 1rem }}
+  td {{ padding: .2rem 1.5rem .2rem 0; vertical-align: top }} pre {{ white-space: pre-wrap }}
+</style>
+<h1>From dot products to nanoGPT</h1>
+<p>Run on {time.strftime("%Y-%m-%d, %H:%M")}, on this machine.</p>
+<table>
+{rows}
+</table>
+{results}
+</html>
+""",
+        encoding="utf-8",
+    )
+
+
+# ---------------------------------------------------------------- store
+def store(only: str | None) -> int:
+    """Run notebooks in place, top to bottom on a fresh kernel, and keep nothing that differs from run to run by itself."""
+    for path in find_notebooks(only):
+        notebook = nbformat.read(path, as_version=4)
+        start = time.perf_counter()
+        resources = {"metadata": {"path": str(path.parent)}}
+        NotebookClient(notebook, kernel_name="python3", record_timing=False, timeout=600, resources=resources).execute()
+        notebook.metadata = {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+        nbformat.validate(notebook)
+        nbformat.write(notebook, path)
+        print(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["run", "store"])
+    parser.add_argument("--only", help="one notebook, by its name")
+    parser.add_argument("--parameters", default="", help='papermill\'s, as one text: "-p preset smoke"')
+    options = parser.parse_args()
+    if options.action == "run":
+        return run(options.only, shlex.split(options.parameters))
+    return store(options.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
