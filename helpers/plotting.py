@@ -129,6 +129,23 @@ def bars(names: Sequence[str], heights: Sequence[float], *, ylabel: str, title: 
     return ax
 
 
+def letters(lines: Mapping[str, str], *, title: str = "") -> Axes:
+    """Texts of equal length as rows of lettered cells, two and two in the same colour."""
+    length = len(next(iter(lines.values())))
+    _, ax = figure(1.2 + 0.32 * length, 0.7 + 0.32 * len(lines))
+    for row, text in enumerate(lines.values()):
+        for column, letter in enumerate(labels(text)):
+            color = COLORS[row // 2 % len(COLORS)]
+            box = {"boxstyle": "square,pad=0.35", "facecolor": color, "alpha": 0.25 if row % 2 else 0.1, "linewidth": 0}
+            ax.text(column, row, letter, ha="center", va="center", family="monospace", bbox=box)
+    ax.set(xlim=(-0.6, length - 0.4), ylim=(len(lines) - 0.4, -0.6), title=title)
+    ax.set_xticks(range(length), range(length), fontsize=7)
+    ax.set_yticks(range(len(lines)), lines)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
 def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = None) -> Axes:
     """Two-dimensional vectors as arrows from the origin, each with its name at the tip."""
     if ax is None:
@@ -147,13 +164,13 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
 def head_grid(maps: Tensor, tokens: Sequence[str], *, title: str = "") -> Figure:
     """Attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens along both axes."""
     n_layer, n_head = maps.shape[:2]
-    fig, axes = figure(3.4 * n_head, 3.4 * n_layer + 0.4, n_head, n_layer)
+    fig, axes = figure(2.9 * n_head, 2.9 * n_layer + 0.4, n_head, n_layer)
     axes = [[axes]] if n_layer == n_head == 1 else axes.reshape(n_layer, n_head)
     for layer in range(n_layer):
         for head in range(n_head):
             ax = axes[layer][head]
             heatmap(maps[layer, head], tokens, title=f"layer {layer + 1}, head {head + 1}", decimals=None, ax=ax)
-            ax.tick_params(labelsize=6)
+            ax.tick_params(labelsize=7)
             if layer < n_layer - 1:
                 ax.set_xlabel("")
             if head > 0:

@@ -60,7 +60,7 @@ def reproduces(id: str, ours: object, *, field: str = "values", corpus: str | No
     if wrong.any():
         first = [f"at {place}: source {printed[place]:g}, ours {ours[place]:g}" for place in _places(wrong)[:3]]
         raise LedgerError(f"{id}: {int(wrong.sum())} of {printed.numel()} numbers differ; {'; '.join(first)}")
-    source = _ledger()["sources"].get(id.split("-")[0], id).split(",")[0]
+    source = _ledger()["sources"][id.split("-")[0]].split(",")[0].split(" (")[0]
     numbers = f"{printed.numel()} number{'s' if printed.numel() > 1 else ''}"
     print(f"reproduced: {id} ({source}, {numbers}{', the right ones' if field == 'correct' else ''})")
 

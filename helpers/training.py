@@ -26,6 +26,9 @@ from helpers.gpt import GPT, GPTConfig, count_parameters
 from helpers.sampling import generate
 
 
+RUNS = Path(__file__).parents[1] / "build" / "runs"  # where runs go unless told otherwise, one folder a preset
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """How to train. Steps count updates; the learning rate warms up, then falls along a cosine until `max_steps`.
@@ -373,6 +376,11 @@ def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
     return model.eval(), tokenizer
 
 
+def start_of_text(tokenizer: CharTokenizer) -> str:
+    """What a sample continues when nobody names a prompt: a newline, as at the start of every speech."""
+    return "\n" if "\n" in tokenizer.characters else tokenizer.characters[0]
+
+
 def in_band(loss: float, corpus_name: str, preset: Preset) -> str:
     """One sentence: where `loss` lies in the band that the preset expects on this corpus."""
     if corpus_name not in preset.expected_loss:
@@ -390,12 +398,12 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--preset", default="laptop", help="size and recipe: smoke, laptop (default) or gpu")
     parser.add_argument("--corpus", help="UTF-8 text file to train on (default: tiny Shakespeare, found or downloaded)")
-    parser.add_argument("--out", help="folder for the run (default: build/runs/PRESET below the current folder)")
+    parser.add_argument("--out", help="folder for the run (default: build/runs/PRESET in the clone)")
     parser.add_argument("--seed", type=int, default=1, help="for weights, batches, dropout and sample (default: 1)")
     parser.add_argument("--max-steps", type=int, help="number of updates (default: the preset's)")
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
-    parser.add_argument("--prompt", default="\n", help="what the sample continues (default: a newline)")
+    parser.add_argument("--prompt", help="what the sample continues (default: a newline)")
     parser.add_argument("--sample-length", type=int, default=500, help="characters in sample.txt (default: 500)")
     options = parser.parse_args(arguments)
     try:
@@ -412,12 +420,12 @@ def _run(options: argparse.Namespace) -> None:
     print(corpus)
     tokenizer = CharTokenizer.from_text(corpus.text)
     train_tokens, val_tokens = split(tokenizer.encode(corpus.text), preset.sizes["context_length"])
-    prompt = tokenizer.encode(options.prompt)
+    prompt = tokenizer.encode(start_of_text(tokenizer) if options.prompt is None else options.prompt)
     torch.manual_seed(preset.train.seed)
     model = GPT(preset.model_config(tokenizer.vocab_size))
     print(f"{count_parameters(model):,} parameters on {preset.train.device}, {torch.get_num_threads()} threads")
     generate(model, prompt, min(0, options.sample_length))  # a bad prompt or length shows now, not after the training
-    folder = Path(options.out or Path("build") / "runs" / options.preset)
+    folder = Path(options.out or RUNS / options.preset)
     history = train(
         model,
         train_tokens,
