@@ -32,7 +32,8 @@ class Corpus:
     path: Path
 
     def __str__(self) -> str:
-        facts = f"{self.name}: {len(self.text):,} characters, {len(set(self.text))} different ones, from the file {self.path.name}"
+        size = f"{len(self.text):,} characters, {len(set(self.text))} different ones"
+        facts = f"{self.name}: {size}, from the file {self.path.name}"
         if self.name != BUNDLED:
             return facts
         return (
@@ -83,7 +84,7 @@ def _read(path: Path, name: str) -> Corpus:
 
 def _download(target: Path) -> bool:
     """Fetch tiny Shakespeare to `target`; False when there is no network. CorpusError when what comes is not it."""
-    if not _reachable(URL, seconds=8):
+    if not _reachable(URL, seconds=8.0):
         return False
     downloader = pooch.HTTPDownloader(progressbar=True, timeout=8)
     try:

@@ -8,7 +8,8 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
-from IPython.display import DisplayHandle, display
+import numpy as np
+from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -34,7 +35,7 @@ def figure(width: float = 6.0, height: float = 4.0, columns: int = 1, rows: int 
     return plt.subplots(rows, columns, figsize=(width, height))
 
 
-def show(alt: str, target: Figure | None = None, handle: DisplayHandle | None = None) -> None:
+def show(alt: str, target: Figure | None = None, handle: object = None) -> None:
     """Display `target` (default: the current figure) with `alt` as its text for screen readers, and close it.
 
     With a `handle` of an earlier display, that output is replaced. ValueError when `alt` is empty.
@@ -79,8 +80,8 @@ def heatmap(
         raise ValueError(f"{len(rows)} row and {len(columns)} column labels for a matrix of {tuple(matrix.shape)}")
     if ax is None:
         _, ax = figure(1.5 + 0.75 * len(columns), 1.2 + 0.5 * len(rows))
-    values = matrix.detach().cpu().float()
-    low, high = limits or (values.nan_to_num(nan=0.0).min().item(), values.nan_to_num(nan=0.0).max().item())
+    values = matrix.detach().cpu().float().numpy()
+    low, high = limits or (np.nanmin(values), np.nanmax(values))
     colors = plt.get_cmap(COLORMAP).with_extremes(bad="#BBBBBB")
     ax.imshow(values, cmap=colors, vmin=low, vmax=high, aspect="auto")
     ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0)
@@ -96,8 +97,8 @@ def heatmap(
 
 
 def curves(
-    x: Sequence[float],
-    lines: Mapping[str, Sequence[float]],
+    x: Sequence | Tensor,
+    lines: Mapping[str, Sequence | Tensor],
     *,
     xlabel: str,
     ylabel: str,
@@ -119,7 +120,7 @@ def curves(
     return ax
 
 
-def bars(names: Sequence[str], heights: Sequence[float], *, ylabel: str, title: str = "") -> Axes:
+def bars(names: Sequence[str], heights: Sequence, *, ylabel: str, title: str = "") -> Axes:
     """One bar a name."""
     _, ax = figure(max(4.0, 0.22 * len(names) + 1), 3)
     ax.bar(range(len(names)), heights, color=COLORS[0])
@@ -184,7 +185,7 @@ class Live:
 
     def __init__(self, draw: Callable[..., object], alt: str):
         self.draw, self.alt = draw, alt
-        self.handle: DisplayHandle | None = None
+        self.handle = None
 
     def update(self, *data: object) -> None:
         if self.handle is None:

@@ -66,15 +66,14 @@ def reproduces(id: str, ours: object, *, field: str = "values", corpus: str | No
 
 
 def _tolerance(entry: dict, printed: Tensor) -> Tensor:
-    """Half a unit of the last printed digit of each number, and a little for the rounding of float32."""
+    """How far off each number may be: `tolerance`, or `units` of its last printed digit (half a one, and noise)."""
     if "tolerance" in entry:
         return torch.full_like(printed, entry["tolerance"])
+    unit = torch.full_like(printed, 10.0 ** -entry.get("decimals", 4))
     if "significant" in entry:
         exponent = printed.abs().log10().floor().nan_to_num(neginf=0.0)
-        return (
-            0.5 * 10 ** (exponent + 1 - entry["significant"]) + 1e-5 * printed.abs()
-        )  # a float32 score of 36 is 4e-6 off
-    return torch.full_like(printed, 0.5 * 10 ** -entry.get("decimals", 4)) + 1e-6 * (1 + printed.abs())
+        unit = 10 ** (exponent + 1 - entry["significant"])
+    return entry.get("units", 0.51) * unit
 
 
 def _places(wrong: Tensor) -> list[tuple[int, ...]]:

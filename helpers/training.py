@@ -25,7 +25,6 @@ from helpers.errors import CheckpointError, ConfigError, CorpusError, HelpersErr
 from helpers.gpt import GPT, GPTConfig, count_parameters
 from helpers.sampling import generate
 
-
 RUNS = Path(__file__).parents[1] / "build" / "runs"  # where runs go unless told otherwise, one folder a preset
 
 
@@ -152,7 +151,7 @@ class History(list[Record]):
     def best(self) -> Record:
         return min(self, key=lambda record: record.val_loss)
 
-    def column(self, name: str) -> list[float]:
+    def column(self, name: str) -> list[int | float]:
         return [getattr(record, name) for record in self]
 
     def to_json(self) -> str:
@@ -212,17 +211,19 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
 
 
 def train(
-    model: GPT,
+    model: nn.Module,
     train_tokens: Int64[Tensor, "N_train"],
     val_tokens: Int64[Tensor, "N_val"],
     config: TrainConfig,
     *,
     out_dir: str | Path | None = None,
     resume: bool = False,
-    on_record: Callable[[GPT, Record], None] | None = None,
+    on_record: Callable[[nn.Module, Record], None] | None = None,
     notes: dict[str, str] | None = None,
 ) -> History:
-    """Train `model` in place and leave it with the weights of the best record; return the history.
+    """Train `model`, a GPT or one that has a GPTConfig as `config`, in place; return the history.
+
+    It is left with the weights of its best record.
 
     Every `eval_interval` steps and at the end: a record, and `on_record(model, record)`. With `out_dir`, the best
     state so far is in `checkpoint.pt` there, next to `config.json` (with `notes`) and `history.json`; `resume` goes on
@@ -330,7 +331,7 @@ def write_text(path: Path, text: str) -> None:
     os.replace(part, path)
 
 
-def _save_checkpoint(path: Path, model: GPT, optimizer, generator: torch.Generator, history: History) -> None:
+def _save_checkpoint(path: Path, model: nn.Module, optimizer, generator: torch.Generator, history: History) -> None:
     state = {
         "config": asdict(model.config),
         "model": model.state_dict(),

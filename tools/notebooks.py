@@ -1,6 +1,7 @@
 """Run the notebooks: `run` with papermill into build/, `store` in place, with outputs that git can compare."""
 
 import argparse
+import base64
 import html
 import shlex
 import subprocess
@@ -78,22 +79,16 @@ def execute(path: Path, parameters: list[str]) -> Outcome:
     """One notebook through papermill into build/notebooks and build/html; its training steps show as they come."""
     target = BUILD / "notebooks" / path.name
     target.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "papermill", str(path), str(target), "-k", "python3", "--no-progress-bar"]
+    command = [sys.executable, "-m", "papermill", str(path), str(target), "-k", "python3"]
+    command += ["--no-progress-bar", "--log-output"]
     start = time.perf_counter()
     log = target.with_suffix(".log")
-    with log.open("w", encoding="utf-8") as file:
-        process = subprocess.Popen(
-            [*command, "--log-output", *parameters],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            bufsize=1,
-        )
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "bufsize": 1}
+    with log.open("w", encoding="utf-8") as file, subprocess.Popen([*command, *parameters], **pipe) as process:
         for line in process.stdout:
             file.write(line)
             if line.startswith("step "):
                 print(f"      {line}", end="", flush=True)
-        process.wait()
     seconds = time.perf_counter() - start
     error, result = "", ""
     if target.exists():
@@ -116,6 +111,11 @@ def stored_error(notebook: nbformat.NotebookNode) -> str:
 def tagged_output(notebook: nbformat.NotebookNode, tag: str) -> str:
     cells = [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
     return "".join(out.text for cell in cells for out in cell.get("outputs", []) if out.output_type == "stream")
+
+
+def tagged_pictures(notebook: nbformat.NotebookNode, tag: str) -> list[bytes]:
+    outputs = [out for cell in notebook.cells if tag in cell.metadata.get("tags", []) for out in cell.get("outputs", [])]
+    return [base64.b64decode(out.data["image/png"]) for out in outputs if "image/png" in out.get("data", {})]
 
 
 def render(notebook: nbformat.NotebookNode) -> str:
@@ -163,7 +163,7 @@ def write_index(outcomes: list[Outcome], path: Path) -> None:
 
 # ---------------------------------------------------------------- store
 def store(only: str | None) -> int:
-    """Run notebooks in place, top to bottom on a fresh kernel, and keep nothing that differs from run to run by itself."""
+    """Run notebooks in place on a fresh kernel; keep no time stamps and no versions, which differ by themselves."""
     for path in find_notebooks(only):
         notebook = nbformat.read(path, as_version=4)
         start = time.perf_counter()
@@ -175,6 +175,8 @@ def store(only: str | None) -> int:
         }
         nbformat.validate(notebook)
         nbformat.write(notebook, path)
+        for picture in tagged_pictures(notebook, "readme-figure"):
+            (NOTEBOOKS / "readme.png").write_bytes(picture)
         print(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
     return 0
 

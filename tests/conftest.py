@@ -1,0 +1,35 @@
+"""What several test files share: small models and texts. No test needs the network or a corpus on this machine."""
+
+import pytest
+import torch
+
+from helpers.data import BUNDLED_PLAY, CharTokenizer, split
+from helpers.gpt import GPT, GPTConfig
+from helpers.training import TrainConfig
+
+
+@pytest.fixture
+def play() -> str:
+    return BUNDLED_PLAY.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def small_config() -> GPTConfig:
+    return GPTConfig(vocab_size=65, context_length=16, n_layer=2, n_head=2, n_embd=32)
+
+
+@pytest.fixture
+def model(small_config) -> GPT:
+    torch.manual_seed(0)
+    return GPT(small_config)
+
+
+@pytest.fixture
+def tokens(play):
+    """Training and validation tokens of the bundled play."""
+    return split(CharTokenizer.from_text(play).encode(play), context_length=16)
+
+
+@pytest.fixture
+def quick() -> TrainConfig:
+    return TrainConfig(batch_size=8, max_steps=12, eval_interval=4, warmup_steps=2)

@@ -1,0 +1,160 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+from torch import nn
+
+from helpers import checks, sources
+from helpers.attention import (
+    CausalAttention,
+    KVCache,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    SelfAttention,
+    attention,
+    causal_mask,
+)
+from helpers.errors import ConfigError
+
+JOURNEY = sources.inputs("journey")
+BATCH = torch.stack([JOURNEY, JOURNEY])
+
+
+def test_by_hand():
+    """Keys are the axes, the query is [0, sqrt(2) ln 3]: scores 0 and ln 3, so weights 1/4 and 3/4."""
+    query = torch.tensor([[0.0, math.sqrt(2) * math.log(3)]])
+    context, weights = attention(query, torch.eye(2), torch.tensor([[4.0, 0.0], [0.0, 4.0]]))
+    assert torch.allclose(weights, torch.tensor([[0.25, 0.75]]))
+    assert torch.allclose(context, torch.tensor([[1.0, 3.0]]))
+
+
+def test_causal_mask_is_true_where_allowed():
+    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 5), st.booleans())
+def test_equals_pytorchs_own(B, H, T, D, masked):
+    query, key, value = torch.randn(3, B, H, T, D, dtype=torch.float64)
+    mask = causal_mask(T) if masked else None
+    context, weights = attention(query, key, value, mask)
+    checks.equal(context, F.scaled_dot_product_attention(query, key, value, mask), tolerance=1e-12)
+    checks.rows_sum_to_one(weights)
+
+
+def test_a_row_that_allows_nothing_is_nan():
+    context, _ = attention(*torch.randn(3, 2, 4), mask=torch.tensor([[True, True], [False, False]]))
+    assert context[0].isfinite().all() and context[1].isnan().all()
+
+
+def test_dropout_rescales_and_drops():
+    torch.manual_seed(0)
+    query = torch.zeros(1, 1000)
+    keys, values = torch.zeros(10_000, 1000), torch.ones(10_000, 1)
+    _, weights = attention(query, keys, values, dropout_p=0.25)
+    kept = weights[weights > 0]
+    assert torch.allclose(kept, torch.tensor(1e-4 / 0.75)) and abs(len(kept) / 10_000 - 0.75) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("seed", "build", "field", "row"),
+    [
+        (789, lambda: SelfAttention(3, 2)(JOURNEY), "values", "hacktricks-self-attention-v2"),
+        (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "values", "raschka-3.5.1-weights"),
+        (
+            789,
+            lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1],
+            "values",
+            "raschka-3.5.1-causal-weights",
+        ),
+        (123, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1], "correct", "raschka-listing-3.4"),
+        (123, lambda: MultiHeadAttention(3, 2, 6, 0.0, 2)(BATCH)[1], "values", "raschka-listing-3.5"),
+    ],
+)
+def test_the_classes_print_what_the_sources_print(seed, build, field, row):
+    torch.manual_seed(seed)
+    sources.reproduces(row, build(), field=field)
+
+
+def test_fused_and_written_out_paths_agree():
+    torch.manual_seed(0)
+    heads = MultiHeadAttention(8, 12, context_length=7, dropout=0.0, num_heads=3).double()
+    x = torch.randn(2, 7, 8, dtype=torch.float64)
+    written_out, weights = heads(x, return_weights=True)
+    checks.equal(heads(x), written_out, tolerance=1e-12)
+    assert weights.shape == (2, 3, 7, 7)
+
+
+def test_multi_head_equals_pytorchs_multihead_attention():
+    torch.manual_seed(0)
+    ours = MultiHeadAttention(8, 8, context_length=5, dropout=0.0, num_heads=4, qkv_bias=True).double()
+    theirs = nn.MultiheadAttention(8, 4, batch_first=True).double()
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([ours.W_query.weight, ours.W_key.weight, ours.W_value.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([ours.W_query.bias, ours.W_key.bias, ours.W_value.bias]))
+        theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    expected, _ = theirs(x, x, x, attn_mask=~causal_mask(5))  # there, True means forbidden
+    checks.equal(ours(x), expected, tolerance=1e-12)
+
+
+def test_multi_head_equals_the_wrapper_with_the_same_weights():
+    torch.manual_seed(0)
+    wrapper = MultiHeadAttentionWrapper(6, 4, context_length=5, dropout=0.0, num_heads=3).double()
+    ours = MultiHeadAttention(6, 12, context_length=5, dropout=0.0, num_heads=3).double()
+    with torch.no_grad():
+        for name in ("W_query", "W_key", "W_value"):
+            getattr(ours, name).weight.copy_(torch.cat([getattr(head, name).weight for head in wrapper.heads]))
+    ours.out_proj = nn.Identity()
+    x = torch.randn(2, 5, 6, dtype=torch.float64)
+    checks.equal(ours(x), wrapper(x), tolerance=1e-12)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [CausalAttention(6, 6, 9, 0.5), MultiHeadAttention(6, 6, 9, 0.5, 2), MultiHeadAttentionWrapper(6, 3, 9, 0.5, 2)],
+)
+def test_causal_and_dropout_only_in_training(module):
+    x = torch.randn(2, 9, 6)
+    checks.causal(module.eval(), x)
+    assert torch.equal(module(x), module(x))
+    module.train()
+    assert not torch.equal(module(x), module(x))
+
+
+def test_a_saved_mask_of_the_books_class_is_passed_over():
+    torch.manual_seed(0)
+    one, other = (MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2) for _ in range(2))
+    book = {**one.state_dict(), "mask": torch.triu(torch.ones(6, 6), diagonal=1)}
+    other.load_state_dict(book)
+    assert torch.equal(one(BATCH), other(BATCH)) and "mask" in book
+    checks.causal(other, BATCH)
+
+
+def test_cache_gives_the_same_outputs_token_by_token():
+    torch.manual_seed(0)
+    heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache()
+    x = torch.randn(1, 6, 8, dtype=torch.float64)
+    pieces = [heads(x[:, a:b], cache=cache) for a, b in ((0, 3), (3, 4), (4, 6))]
+    checks.equal(torch.cat(pieces, dim=1), heads(x), tolerance=1e-12)
+    assert len(cache) == 6
+
+
+def test_bad_sizes_get_one_sentence():
+    with pytest.raises(ConfigError, match="3 heads do not divide the width 8"):
+        MultiHeadAttention(8, 8, 4, 0.0, 3)
+    with pytest.raises(ConfigError, match="0 heads"):
+        MultiHeadAttention(8, 8, 4, 0.0, 0)
+    for module in (MultiHeadAttention(3, 4, 5, 0.0, 2), CausalAttention(3, 4, 5, 0.0)):
+        with pytest.raises(ConfigError, match="6 tokens do not fit into a context of 5"):
+            module(BATCH)
+
+
+def test_annotations_are_checked_at_run_time():
+    """The tests run with jaxtyping's import hook; without it, this faulty call would fail elsewhere or not at all."""
+    with pytest.raises(TypeCheckError, match="parameter 'key'"):
+        attention(torch.randn(2, 4), torch.randn(2, 3), torch.randn(2, 4))

@@ -1,0 +1,225 @@
+import http.server
+import re
+import threading
+import time
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import data
+from helpers.data import CharTokenizer, get_batch, load_corpus, split
+from helpers.errors import CorpusError, VocabularyError
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """A machine with no corpus, an empty cache and no network."""
+    monkeypatch.delenv("TINY_SHAKESPEARE", raising=False)
+    monkeypatch.setattr(data, "BESIDE_THE_CLONE", tmp_path / "shared" / "tinyshakespeare.txt")
+    monkeypatch.setattr(data.pooch, "os_cache", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/nobody-listens-here")
+    return tmp_path
+
+
+@pytest.fixture
+def pretend(monkeypatch, play):
+    """Let the play pass for tiny Shakespeare, so that the tests need no corpus."""
+    import hashlib
+
+    monkeypatch.setattr(data, "SHA256", hashlib.sha256(play.encode()).hexdigest())
+    return play
+
+
+@pytest.fixture
+def serve():
+    """Serve some bytes on this machine; yields a function body -> URL."""
+    servers = []
+
+    def start(body: bytes) -> str:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(body)
+
+            do_HEAD = do_GET
+
+            def log_message(self, *arguments):
+                pass
+
+        servers.append(http.server.HTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}/input.txt"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def write(path, text: str):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_search_order(nowhere, pretend, monkeypatch):
+    """Each place is used when all places before it have nothing."""
+    assert load_corpus().path == data.BUNDLED_PLAY
+    cached = write(nowhere / "cache" / "dot-products-to-nanogpt" / "tinyshakespeare.txt", pretend)
+    assert load_corpus().path == cached
+    beside = write(data.BESIDE_THE_CLONE, pretend)
+    assert load_corpus().path == beside
+    named = write(nowhere / "named.txt", pretend)
+    monkeypatch.setenv("TINY_SHAKESPEARE", str(named))
+    assert load_corpus().path == named and load_corpus().name == data.TINY
+    own = write(nowhere / "own.txt", "a text of my own")
+    assert load_corpus(own).path == own and load_corpus(str(own)).name == data.OWN
+
+
+def test_tiny_shakespeare_is_recognised_wherever_it_lies(nowhere, pretend):
+    assert load_corpus(write(nowhere / "copy.txt", pretend)).name == data.TINY
+
+
+@pytest.mark.parametrize("place", ["environment", "beside", "cache"])
+def test_a_wrong_checksum_names_the_file_and_both_sums(nowhere, pretend, monkeypatch, place):
+    path = {
+        "environment": nowhere / "named.txt",
+        "beside": data.BESIDE_THE_CLONE,
+        "cache": nowhere / "cache" / "dot-products-to-nanogpt" / "tinyshakespeare.txt",
+    }[place]
+    write(path, "not tiny Shakespeare")
+    if place == "environment":
+        monkeypatch.setenv("TINY_SHAKESPEARE", str(path))
+    with pytest.raises(CorpusError) as error:
+        load_corpus()
+    assert str(path) in str(error.value) and data.SHA256 in str(error.value)
+    assert len(re.findall(r"\b[0-9a-f]{64}\b", str(error.value))) == 2
+
+
+def test_download_once_then_from_the_cache(nowhere, pretend, monkeypatch, serve, capfd):
+    monkeypatch.setattr(data, "URL", serve(pretend.encode()))
+    first = load_corpus()
+    assert first.name == data.TINY and first.text == pretend
+    monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/gone")
+    assert load_corpus() == first
+    assert "%" in capfd.readouterr().err  # there was a bar
+
+
+def test_a_corrupted_download_is_an_error_and_leaves_nothing(nowhere, pretend, monkeypatch, serve):
+    monkeypatch.setattr(data, "URL", serve(b"a log-in page"))
+    with pytest.raises(CorpusError, match=r"corrupted.*\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"):
+        load_corpus()
+    assert not [path for path in (nowhere / "cache").rglob("*") if path.is_file()]
+
+
+def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
+    start = time.monotonic()
+    corpus = load_corpus()
+    assert time.monotonic() - start < 10
+    assert corpus.name == data.BUNDLED and "NOT SHAKESPEARE" in str(corpus)
+
+
+def test_a_network_that_never_answers_is_given_up(nowhere, monkeypatch):
+    monkeypatch.setattr(data.requests, "head", lambda *a, **k: time.sleep(60))
+    start = time.monotonic()
+    assert not data._reachable("http://127.0.0.1", seconds=0.3)
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "can't read the corpus .*nothing.txt"),
+        (b"", "holds nothing"),
+        (b"aaaa\xff", "is not UTF-8 text \\(byte 4\\)"),
+        (b"aaaaaa", "only the symbol 'a'"),
+    ],
+)
+def test_texts_that_are_no_corpus(tmp_path, content, message):
+    path = tmp_path / "nothing.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(path)
+
+
+def test_paths_that_are_no_file(tmp_path, monkeypatch):
+    with pytest.raises(CorpusError, match="can't read the corpus"):
+        load_corpus(tmp_path)
+    with pytest.raises(CorpusError, match="corpus_path must be the path of a text file, not 5"):
+        load_corpus(5)
+    monkeypatch.setenv("TINY_SHAKESPEARE", str(tmp_path / "gone.txt"))
+    with pytest.raises(CorpusError, match=r"gone\.txt"):
+        load_corpus()
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_no_characters(tmp_path):
+    (tmp_path / "dos.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo")
+    assert load_corpus(tmp_path / "dos.txt").text == "one\ntwo"
+
+
+def test_the_bundled_play_has_the_form_of_the_corpus(play):
+    assert len(play.encode()) >= 40_000
+    assert "".join(sorted(set(play))) == (
+        "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # tiny Shakespeare's 65
+    )
+    speeches = play.strip().split("\n\n")
+    assert len(speeches) > 250 and all(re.match(r"[A-Z][A-Za-z '-]*:\n\S", speech) for speech in speeches)
+    lines = Counter(line for line in play.splitlines() if len(line) > 20)
+    assert lines.most_common(1)[0][1] <= 3
+
+
+@given(st.text(min_size=1))
+def test_decode_undoes_encode(text):
+    tokenizer = CharTokenizer.from_text(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    again = CharTokenizer.from_json(tokenizer.to_json())
+    assert again.characters == tokenizer.characters and again.vocab_size == len(set(text))
+
+
+def test_ids_are_ranks_in_the_sorted_alphabet():
+    assert CharTokenizer.from_text("banana").encode("nab").tolist() == [2, 0, 1]
+
+
+def test_what_is_not_in_the_vocabulary():
+    tokenizer = CharTokenizer.from_text("abc")
+    with pytest.raises(VocabularyError, match="not in the vocabulary: 'xy'; allowed are 'abc'"):
+        tokenizer.encode("ayaxb")
+    for ids in ([3], [-1]):
+        with pytest.raises(VocabularyError, match=r"ids must lie in 0 \.\. 2"):
+            tokenizer.decode(ids)
+    for text in ("", "{}", "[1]", '{"characters": "aa"}', '{"characters": ""}'):
+        with pytest.raises(VocabularyError):
+            CharTokenizer.from_json(text)
+
+
+def test_split_is_the_first_ninety_percent():
+    train, val = split(torch.arange(1_115_394), 64)
+    assert (len(train), len(val), train[-1].item() + 1) == (1_003_854, 111_540, val[0].item())
+    with pytest.raises(CorpusError, match="its 100 characters leave 90 for training and 10 for validation"):
+        split(torch.arange(100), 10)
+
+
+def test_a_batch_is_windows_of_the_text_and_the_same_one_later():
+    tokens = torch.arange(100)
+    x, y = get_batch(tokens, 500, 9, torch.Generator().manual_seed(0))
+    assert x.shape == y.shape == (500, 9) and torch.equal(y, x + 1)
+    assert torch.equal(x[:, 1:], x[:, :-1] + 1)
+    assert x[:, 0].min() == 0 and x[:, 0].max() == 90  # every start there is
+
+
+def test_batches_come_from_the_generator_alone():
+    batches = [get_batch(torch.arange(1000), 4, 8, torch.Generator().manual_seed(seed))[0] for seed in (1, 1, 2)]
+    assert torch.equal(batches[0], batches[1]) and not torch.equal(batches[0], batches[2])
+
+
+def test_a_text_shorter_than_a_window():
+    get_batch(torch.arange(9), 2, 8)
+    with pytest.raises(CorpusError, match="8 tokens are too few: a context of 8 needs 9"):
+        get_batch(torch.arange(8), 2, 8)

@@ -1,0 +1,150 @@
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from helpers import checks
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
+from helpers.training import cross_entropy, make_optimizer
+
+
+def by_the_formula(w: dict[str, torch.Tensor], tokens: torch.Tensor, config: GPTConfig) -> torch.Tensor:
+    """nanoGPT's logits for one sequence (T,), from the formulas alone: no module, no broadcasting over heads."""
+
+    def norm(x, name):
+        rows = [(row - row.mean()) / torch.sqrt(((row - row.mean()) ** 2).mean() + 1e-5) for row in x]
+        return torch.stack(rows) * w[f"{name}.weight"] + w.get(f"{name}.bias", 0)
+
+    def linear(x, name):
+        return torch.einsum("tc,dc->td", x, w[f"{name}.weight"]) + w.get(f"{name}.bias", 0)
+
+    T, D = len(tokens), config.n_embd // config.n_head
+    x = torch.stack(
+        [w["token_embedding.weight"][token] + w["position_embedding.weight"][t] for t, token in enumerate(tokens)]
+    )
+    for layer in range(config.n_layer):
+        block = f"blocks.{layer}"
+        h = norm(x, f"{block}.norm1")
+        query, key, value = (linear(h, f"{block}.attention.W_{name}") for name in ("query", "key", "value"))
+        out = torch.zeros_like(x)
+        for head in range(config.n_head):
+            part = slice(head * D, (head + 1) * D)
+            for t in range(T):
+                e = torch.stack([torch.exp(query[t, part] @ key[s, part] / math.sqrt(D)) for s in range(t + 1)])
+                out[t, part] = sum(e[s] / e.sum() * value[s, part] for s in range(t + 1))
+        x = x + linear(out, f"{block}.attention.out_proj")
+        h = linear(norm(x, f"{block}.norm2"), f"{block}.mlp.0")
+        x = x + linear(h * 0.5 * (1 + torch.erf(h / math.sqrt(2))), f"{block}.mlp.2")
+    return norm(x, "norm") @ w["token_embedding.weight"].T
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_equals_an_independent_implementation(bias):
+    torch.manual_seed(0)
+    config = GPTConfig(vocab_size=11, context_length=9, n_layer=3, n_head=2, n_embd=8, bias=bias)
+    model = GPT(config).double()
+    for parameter in model.parameters():  # far from the initial values, where most terms are nearly 0
+        nn.init.normal_(parameter, std=0.7)
+    tokens = torch.randint(11, (2, 9))
+    expected = torch.stack([by_the_formula(dict(model.named_parameters()), row, config) for row in tokens])
+    checks.equal(model(tokens), expected, tolerance=1e-10)
+
+
+def test_logits_at_every_position_and_a_causal_model(model):
+    tokens = torch.randint(65, (3, 16))
+    assert model(tokens).shape == (3, 16, 65)
+    checks.causal(model.eval(), tokens)
+
+
+def test_a_random_model_is_as_surprised_as_the_uniform_guesser(model):
+    tokens = torch.randint(65, (16, 17))
+    assert abs(cross_entropy(model(tokens[:, :-1]), tokens[:, 1:]).item() - math.log(65)) < 0.1
+
+
+def test_overfits_one_batch(model, quick):
+    torch.manual_seed(0)
+    tokens = torch.randint(65, (4, 17))
+    optimizer = make_optimizer(model, dataclasses.replace(quick, learning_rate=1e-2))
+    for _ in range(150):
+        loss = cross_entropy(model(tokens[:, :-1]), tokens[:, 1:])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.05
+
+
+def test_initial_values(small_config):
+    torch.manual_seed(0)
+    model = GPT(dataclasses.replace(small_config, n_embd=128, n_layer=8, bias=True))
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            assert (parameter == (1 if name.endswith("weight") else 0)).all()
+        elif name.endswith("bias"):
+            assert (parameter == 0).all()
+        else:
+            residual = name.endswith(("out_proj.weight", "mlp.2.weight"))
+            expected = 0.02 / math.sqrt(16) if residual else 0.02
+            assert abs(parameter.std().item() / expected - 1) < 0.1, name
+    assert model.head.weight is model.token_embedding.weight
+
+
+@pytest.mark.parametrize(("n_layer", "n_head", "n_embd", "millions"), [(12, 12, 768, 124.4), (48, 25, 1600, 1557.6)])
+def test_gpt2_sizes(n_layer, n_head, n_embd, millions):
+    with torch.device("meta"):
+        model = GPT(GPTConfig(50257, 1024, n_layer, n_head, n_embd, bias=True))
+    assert round(count_parameters(model) / 1e6, 1) == millions
+
+
+def test_a_nanogpt_checkpoint_maps_onto_it(model, small_config):
+    """The renaming that the module's docstring promises, from nanoGPT's names to ours, reaches every parameter."""
+    C, theirs = small_config.n_embd, {}
+    for name, tensor in model.state_dict().items():
+        name = name.replace("token_embedding", "wte").replace("position_embedding", "wpe").replace("blocks", "h")
+        name = (
+            name.replace("norm1", "ln_1")
+            .replace("norm2", "ln_2")
+            .replace("mlp.0", "mlp.c_fc")
+            .replace("mlp.2", "mlp.c_proj")
+        )
+        name = name.replace("attention.out_proj", "attn.c_proj").replace("norm.", "ln_f.").replace("head.", "lm_head.")
+        theirs[name] = tensor
+    for i in range(small_config.n_layer):
+        parts = [theirs.pop(f"h.{i}.attention.W_{part}.weight") for part in ("query", "key", "value")]
+        theirs[f"h.{i}.attn.c_attn.weight"] = torch.cat(parts)
+    fused = theirs["h.1.attn.c_attn.weight"]
+    assert torch.equal(fused[C : 2 * C], model.blocks[1].attention.W_key.weight)
+    assert set(theirs) == {"wte.weight", "wpe.weight", "ln_f.weight", "lm_head.weight"} | {
+        f"h.{i}.{part}.weight"
+        for i in range(2)
+        for part in ("ln_1", "ln_2", "attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    }
+
+
+def test_attention_maps(model):
+    tokens = torch.randint(65, (2, 10))
+    maps = attention_maps(model, tokens)
+    assert maps.shape == (2, 2, 2, 10, 10) and model.training
+    checks.rows_sum_to_one(maps)
+    assert (maps.triu(1) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_head": 3}, "n_head=3 does not divide n_embd=32"),
+        ({"n_layer": 0}, "n_layer must be at least 1"),
+        ({"vocab_size": 0}, "vocab_size must be at least 1"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
+    ],
+)
+def test_a_config_that_makes_no_sense(small_config, change, message):
+    with pytest.raises(ConfigError, match=message):
+        dataclasses.replace(small_config, **change)
+
+
+def test_more_tokens_than_the_context(model):
+    with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16"):
+        model(torch.zeros(1, 17, dtype=torch.long))

@@ -1,0 +1,117 @@
+"""The notebooks as a set: what nbval does not look at."""
+
+import base64
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from helpers import sources
+
+ROOT = Path(__file__).parents[1]
+PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+BY_NAME = {path.stem: nbformat.read(path, as_version=4) for path in PATHS}
+each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def prose(notebook):
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def pictures(notebook):
+    outputs = [output for cell in code_cells(notebook) for output in cell.outputs]
+    return [output for output in outputs if "image/png" in output.get("data", {})]
+
+
+@each
+def test_outputs_come_from_one_run_from_top_to_bottom(notebook):
+    assert [cell.execution_count for cell in code_cells(notebook)] == list(range(1, len(code_cells(notebook)) + 1))
+    assert not [out for cell in code_cells(notebook) for out in cell.outputs if out.output_type == "error"]
+
+
+@each
+def test_nothing_in_it_changes_by_itself(notebook):
+    assert notebook.metadata == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    assert all(set(cell.metadata) <= {"tags"} for cell in notebook.cells)
+
+
+@each
+def test_settings_stand_in_one_cell(notebook):
+    marked = [cell for cell in code_cells(notebook) if "parameters" in tags(cell)]
+    assert marked == code_cells(notebook)[:1]
+
+
+@each
+def test_few_outputs_are_not_compared(notebook):
+    ignored = [cell for cell in code_cells(notebook) if "nbval-ignore-output" in tags(cell)]
+    assert len(ignored) < 0.15 * len(code_cells(notebook))
+    assert not [cell for cell in notebook.cells if {"nbval-skip", "raises-exception"} & set(tags(cell))]
+    assert not any("NBVAL" in cell.source for cell in notebook.cells)
+
+
+@each
+def test_cells_are_short_and_the_prose_is_not(notebook):
+    lengths = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in code_cells(notebook)]
+    assert max(lengths) <= 25 and 800 <= len(prose(notebook).split()) <= 1800
+    assert len(re.findall(r"\*\*\d[a-z]\*\*", prose(notebook))) >= 3  # exercises
+
+
+@each
+def test_figures_are_ours_and_have_a_text(notebook):
+    assert len(pictures(notebook)) >= 2
+    for output in pictures(notebook):
+        alt = output.metadata["image/png"]["alt"]
+        assert len(alt.split()) >= 8 and output.data["text/plain"] == alt
+    assert not re.search(r"!\[|<img", prose(notebook))
+
+
+@each
+def test_no_address_or_folder_of_a_machine(notebook):
+    text = nbformat.writes(notebook)
+    assert not re.search(r"/home/|/root/|/work/|/Users/|/tmp/|site-packages|127\.0\.0\.1", text)
+
+
+@each
+def test_links_lead_somewhere(notebook):
+    for target in re.findall(r"\]\(([^)#]+)\)", prose(notebook)):
+        assert target.startswith("https://") or (ROOT / "notebooks" / target).exists(), target
+
+
+@pytest.mark.parametrize("row", [row for row in sources.rows() if row["stage"] in BY_NAME], ids=lambda row: row["id"])
+def test_every_row_of_the_ledger_is_reproduced_in_its_notebook(row):
+    """nbval runs the call, and it raises when a number is off; here we see that it is called and that it said so."""
+    notebook = BY_NAME[row["stage"]]
+    calls = [cell for cell in code_cells(notebook) if f'reproduces("{row["id"]}"' in cell.source]
+    printed = "".join(out.text for cell in calls for out in cell.outputs if out.output_type == "stream")
+    assert calls and f"reproduced: {row['id']}" in printed
+
+
+def test_the_readme_shows_a_picture_that_a_notebook_drew():
+    drawn = [
+        base64.b64decode(out.data["image/png"])
+        for notebook in BY_NAME.values()
+        for cell in code_cells(notebook)
+        if "readme-figure" in tags(cell)
+        for out in cell.outputs
+        if "image/png" in out.get("data", {})
+    ]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (picture,) = re.findall(r"!\[[^\]]{20,}\]\(([^)]+)\)", readme)
+    assert [(ROOT / picture).read_bytes()] == drawn
+
+
+def test_the_readme_lists_every_notebook():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"(notebooks/{path.name})" in readme for path in PATHS)

@@ -1,0 +1,73 @@
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from helpers import plotting
+
+
+@pytest.fixture(autouse=True)
+def displayed(monkeypatch):
+    """What would be displayed, instead of displaying it; every figure is closed afterwards."""
+    plt.switch_backend("agg")
+    outputs = []
+    monkeypatch.setattr(plotting, "display", lambda data, **options: outputs.append((data, options)))
+    yield outputs
+    plt.close("all")
+
+
+def test_show_gives_the_picture_its_text(displayed):
+    plotting.bars(["a", " ", "\n", "$"], [1, 2, 3, 4], ylabel="count")
+    plotting.show("four bars")
+    data, options = displayed[0]
+    assert data["text/plain"] == "four bars" and data["image/png"].startswith(b"\x89PNG")
+    assert options["metadata"] == {"image/png": {"alt": "four bars"}}
+
+
+def test_a_figure_without_a_text_is_refused():
+    with pytest.raises(ValueError, match="alternative text"):
+        plotting.show("  ")
+
+
+def test_labels_are_the_tokens():
+    ax = plotting.heatmap(torch.eye(3), ["to", " ", "\n"], decimals=1)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["to", "\u2423", "\u21b5"]
+    assert [text.get_text() for text in ax.texts][:4] == ["1.0", "0.0", "0.0", "0.0"]
+    with pytest.raises(ValueError, match="2 row and 2 column labels"):
+        plotting.heatmap(torch.eye(3), ["a", "b"])
+
+
+def test_written_numbers_stand_out_from_their_cells():
+    ax = plotting.heatmap(torch.tensor([[0.0, 1.0]]), ["q"], ["dark", "bright"])
+    assert [text.get_color() for text in ax.texts] == ["white", "black"]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1), (2, 2)])
+def test_head_grid(shape):
+    figure = plotting.head_grid(torch.rand(*shape, 4, 4), list("verb"))
+    assert [ax.get_title() for ax in figure.axes][-1] == f"layer {shape[0]}, head {shape[1]}"
+
+
+def test_curves_differ_in_marker_as_well_as_in_colour():
+    ax = plotting.curves([1, 2], {"one": [1, 2], "two": [2, 1]}, xlabel="x", ylabel="y", milestones={"level": 1.5})
+    first, second = ax.lines[:2]
+    assert first.get_marker() != second.get_marker() and first.get_color() != second.get_color()
+
+
+def test_live_replaces_its_figure(monkeypatch):
+    updates = []
+
+    class Handle:
+        def update(self, data, **options):
+            updates.append(data)
+
+    monkeypatch.setattr(plotting, "display", lambda *a, **k: Handle())
+    live = plotting.Live(lambda y: plotting.curves([0, 1], {"loss": y}, xlabel="step", ylabel="loss"), "a curve")
+    live.update([2, 1])
+    live.update([2, 0])
+    assert not plt.get_fignums()  # shown is closed
+    assert len(updates) == 2 and updates[0]["image/png"] != updates[1]["image/png"]
+
+
+def test_table():
+    text = plotting.table(["part", "parameters"], [("head", 8320), ("all", 804096)])
+    assert text.splitlines() == ["part  parameters", "head       8,320", "all      804,096"]

@@ -1,0 +1,131 @@
+"""What surrounds the notebooks: versions, workflow, Makefile, and the program that runs them."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+
+
+def lines_of(name: str) -> list[str]:
+    return [line.strip() for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
+
+
+def test_pins_are_exact_and_lie_in_the_ranges():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"]["test"]]
+    pins = dict(line.split("==") for line in lines_of("requirements.txt") if "==" in line)
+    assert "-e ." in lines_of("requirements.txt")
+    assert set(pins) == {requirement.name for requirement in wanted}
+    for requirement in wanted:
+        assert pins[requirement.name] in requirement.specifier, requirement
+
+
+def test_conda_defers_to_the_one_list():
+    assert "- -r requirements.txt" in lines_of("environment.yml") and "==" not in "".join(lines_of("environment.yml"))
+
+
+def test_the_workflow_fits_its_schema():
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    done = subprocess.run([*command, ROOT / ".github/workflows/ci.yml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_imports_go_one_way():
+    allowed = {
+        "errors": set(),
+        "attention": set(),
+        "gpt": {"attention"},
+        "data": set(),
+        "training": {"data", "gpt", "sampling"},
+        "sampling": set(),
+        "sources": set(),
+        "plotting": set(),
+        "checks": {"attention", "gpt", "sampling"},
+        "__init__": set(),
+    }
+    found = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "helpers").glob("*.py")}
+    assert set(found) == set(allowed)
+    for name, text in found.items():
+        imported = set(re.findall(r"^from helpers\.(\w+) import", text, re.M))
+        for names in re.findall(r"^from helpers import (.+)$", text, re.M):
+            imported |= set(names.split(", "))
+        assert imported <= allowed[name] | {"errors"}, name
+    assert sum(len(text.splitlines()) for text in found.values()) < 2000
+
+
+def test_make_help_names_every_target():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for target in re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).split():
+        assert re.search(rf"^{target}\s", done.stdout, re.M), target
+
+
+# ---------------------------------------------------------------- tools/notebooks.py
+@pytest.fixture
+def runner(monkeypatch, tmp_path):
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "tools" / "notebooks.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "notebooks", module)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(module, "BUILD", tmp_path / "build")
+    (tmp_path / "notebooks").mkdir()
+    return module
+
+
+def write_notebook(path: Path, *sources: str, tags: dict[int, str] | None = None) -> None:
+    cells = [nbformat.v4.new_code_cell(source, id=f"c{i}") for i, source in enumerate(sources)]
+    for i, tag in (tags or {}).items():
+        cells[i].metadata["tags"] = [tag]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
+
+
+def test_one_failing_notebook_stops_nobody(runner, capsys):
+    write_notebook(runner.NOTEBOOKS / "01_bad.ipynb", "1 / 0")
+    write_notebook(runner.NOTEBOOKS / "02_good.ipynb", "print('step 1 of it'); print('all well')", tags={0: "result"})
+    assert runner.run(None, []) == 1
+    out = capsys.readouterr().out
+    assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 1 failed: 01_bad" in out
+    assert "      step 1 of it" in out and out.endswith("all well\n")
+    index = (runner.BUILD / "html" / "index.html").read_text(encoding="utf-8")
+    assert 'href="02_good.html"' in index and "ZeroDivisionError" in index
+    assert (runner.BUILD / "html" / "01_bad.html").exists() and (runner.BUILD / "notebooks" / "02_good.ipynb").exists()
+
+
+def test_parameters_reach_the_notebook_and_unknown_ones_are_refused(runner, capsys):
+    write_notebook(runner.NOTEBOOKS / "01_n.ipynb", "a = 1", "print(a + 1)", tags={0: "parameters", 1: "result"})
+    assert runner.run("01_n", ["-p", "a", "41"]) == 0
+    assert capsys.readouterr().out.endswith("42\n")
+    with pytest.raises(SystemExit, match="has no parameter b: it has a"):
+        runner.run("01_n", ["-p", "b", "1"])
+    with pytest.raises(SystemExit, match="no notebook '02': choose one of 01_n"):
+        runner.run("02", [])
+    with pytest.raises(SystemExit, match="parameters need a notebook"):
+        runner.run(None, ["-p", "a", "1"])
+
+
+def test_rendered_pictures_carry_their_text(runner):
+    draw = "from helpers import plotting\nplotting.bars(['a'], [1], ylabel='n')\nplotting.show('one \"lonely\" bar')"
+    write_notebook(runner.NOTEBOOKS / "01_n.ipynb", draw)
+    assert runner.run(None, []) == 0
+    page = (runner.BUILD / "html" / "01_n.html").read_text(encoding="utf-8")
+    assert re.search(r"<img [^>]*alt='one \"lonely\" bar'", page) or "one &quot;lonely&quot; bar" in page
+
+
+def test_storing_twice_changes_nothing(runner):
+    path = runner.NOTEBOOKS / "01_n.ipynb"
+    write_notebook(path, "print(1 + 1)")
+    runner.store(None)
+    first = path.read_bytes()
+    runner.store(None)
+    assert path.read_bytes() == first and b'"2\\n"' in first

@@ -1,0 +1,78 @@
+import copy
+
+import pytest
+import torch
+
+from helpers import sources
+from helpers.errors import LedgerError
+
+NUMBERED = [(row["id"], field) for row in sources.rows() for field in ("values", "correct") if field in row]
+
+
+def test_the_ledger_is_whole():
+    ids = [row["id"] for row in sources.rows()]
+    assert len(ids) == len(set(ids)) >= 35
+    for row in sources.rows():
+        assert {"id", "stage", "what", "kind"} <= row.keys() and row["kind"] in ("exact", "erratum")
+        assert row["kind"] == "exact" or "why" in row, row["id"]
+        assert "values" in row or row["kind"] == "erratum", row["id"]
+
+
+def corpus_for(id: str) -> str:
+    return sources.CORPUS if sources.row(id).get("needs_corpus") else "the bundled play"
+
+
+@pytest.mark.parametrize(("id", "field"), NUMBERED)
+def test_every_row_accepts_its_numbers_and_refuses_one_wrong_digit(id, field, capsys):
+    printed = torch.tensor(sources.row(id)[field], dtype=torch.float64)
+    sources.reproduces(id, printed, field=field, corpus=corpus_for(id))
+    assert capsys.readouterr().out.startswith(f"reproduced: {id} (")
+
+    entry = sources.row(id)
+    for place in range(printed.numel()):
+        size = max(abs(printed.flatten()[place].item()), 1e-12)
+        digit = 10 ** -entry.get("decimals", 4)
+        if "significant" in entry:
+            digit = 10.0 ** (torch.tensor(size).log10().floor().item() + 1 - entry["significant"])
+        wrong = printed.clone()
+        wrong.view(-1)[place] += max(digit, 2 * entry.get("tolerance", 0.0))
+        with pytest.raises(LedgerError, match=f"{id}: 1 of {printed.numel()} numbers differ"):
+            sources.reproduces(id, wrong, field=field, corpus=corpus_for(id))
+
+
+def test_a_changed_digit_in_the_ledger_itself_is_noticed(monkeypatch):
+    changed = copy.deepcopy(sources._ledger())
+    row = next(row for row in changed["row"] if row["id"] == "raschka-3.3.1-scores")
+    row["values"][3] += 0.0001
+    monkeypatch.setattr(sources, "_ledger", lambda: changed)
+    journey = sources.inputs("journey")
+    with pytest.raises(LedgerError, match=r"raschka-3\.3\.1-scores: 1 of 6 numbers differ; at \(3,\)"):
+        sources.reproduces("raschka-3.3.1-scores", journey @ journey[1])
+
+
+def test_clear_errors():
+    with pytest.raises(LedgerError, match="no row 'raschka-9'; its rows are raschka-3"):
+        sources.reproduces("raschka-9", 1.0)
+    with pytest.raises(LedgerError, match=r"the shape is \(5,\), the source prints \(6,\)"):
+        sources.reproduces("raschka-3.3.1-scores", torch.zeros(5))
+    with pytest.raises(LedgerError, match="1 of 1 numbers differ"):
+        sources.reproduces("raschka-3.4.1-score-22", float("nan"))
+    with pytest.raises(LedgerError, match="no numbers called 'correct'"):
+        sources.reproduces("raschka-3.3.1-scores", torch.zeros(6), field="correct")
+    with pytest.raises(LedgerError, match="no inputs 'trip'; it has journey"):
+        sources.inputs("trip")
+    with pytest.raises(AssertionError):  # a wrong number is a failed assertion, for whoever catches those
+        sources.reproduces("raschka-3.3.1-scores", torch.zeros(6))
+
+
+def test_the_first_three_differing_entries_are_shown():
+    with pytest.raises(LedgerError) as error:
+        sources.reproduces("raschka-3.3.1-scores", torch.zeros(6))
+    assert str(error.value).count("ours 0") == 3 and "at (0,): source 0.9544, ours 0" in str(error.value)
+
+
+def test_a_row_that_needs_the_corpus_is_skipped_by_name(capsys):
+    sources.reproduces("karpathy-vocabulary", [1, 2, 3, 4], corpus="the bundled play")
+    assert capsys.readouterr().out == (
+        "skipped: karpathy-vocabulary needs tiny Shakespeare, and the corpus here is the bundled play\n"
+    )
