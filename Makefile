@@ -36,7 +36,7 @@ setup: .venv/ready ## create .venv with everything in it, once
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
 	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 --display-name "Python 3 (dot products to nanoGPT)" >/dev/null
-	@touch $@
+	@mkdir -p $(HERE) && touch $@
 
 run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
 	@$(BIN)/python tools/notebooks.py run $(if $(NB),--only $(NB)) --parameters='$(P)' </dev/null

@@ -92,11 +92,15 @@ def write_notebook(path: Path, *sources: str, tags: dict[int, str] | None = None
 
 def test_one_failing_notebook_stops_nobody(runner, capsys):
     write_notebook(runner.NOTEBOOKS / "01_bad.ipynb", "1 / 0")
-    write_notebook(runner.NOTEBOOKS / "02_good.ipynb", "print('step 1 of it'); print('all well')", tags={0: "result"})
+    write_notebook(
+        runner.NOTEBOOKS / "02_good.ipynb",
+        "print('step     4  train 2.0\\nstep by step\\nall well')",
+        tags={0: "result"},
+    )
     assert runner.run(None, []) == 1
     out = capsys.readouterr().out
     assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 1 failed: 01_bad" in out
-    assert "      step 1 of it" in out and out.endswith("all well\n")
+    assert "      step     4  train 2.0\n      ok" in out and out.endswith("step by step\nall well\n")
     index = (runner.BUILD / "html" / "index.html").read_text(encoding="utf-8")
     assert 'href="02_good.html"' in index and "ZeroDivisionError" in index
     assert (runner.BUILD / "html" / "01_bad.html").exists() and (runner.BUILD / "notebooks" / "02_good.ipynb").exists()

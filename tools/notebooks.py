@@ -3,6 +3,7 @@
 import argparse
 import base64
 import html
+import re
 import shlex
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def execute(path: Path, parameters: list[str]) -> Outcome:
     with log.open("w", encoding="utf-8") as file, subprocess.Popen([*command, *parameters], **pipe) as process:
         for line in process.stdout:
             file.write(line)
-            if line.startswith("step "):
+            if re.match(r"step +\d+  train ", line):  # as training.print_record writes it
                 print(f"      {line}", end="", flush=True)
     seconds = time.perf_counter() - start
     error, result = "", ""
@@ -114,8 +115,9 @@ def tagged_output(notebook: nbformat.NotebookNode, tag: str) -> str:
 
 
 def tagged_pictures(notebook: nbformat.NotebookNode, tag: str) -> list[bytes]:
-    outputs = [out for cell in notebook.cells if tag in cell.metadata.get("tags", []) for out in cell.get("outputs", [])]
-    return [base64.b64decode(out.data["image/png"]) for out in outputs if "image/png" in out.get("data", {})]
+    cells = [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
+    bundles = [out.data for cell in cells for out in cell.get("outputs", []) if "data" in out]
+    return [base64.b64decode(bundle["image/png"]) for bundle in bundles if "image/png" in bundle]
 
 
 def render(notebook: nbformat.NotebookNode) -> str:
