@@ -16,6 +16,7 @@ export JUPYTER_RUNTIME_DIR := $(HERE)/jupyter/runtime
 export JUPYTER_PREFER_ENV_PATH := 1
 export IPYTHONDIR := $(HERE)/ipython
 export MPLCONFIGDIR := $(HERE)/matplotlib
+export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
@@ -36,7 +37,9 @@ setup: .venv/ready ## create .venv with everything in it, once
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
 	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 --display-name "Python 3 (dot products to nanoGPT)" >/dev/null
-	@mkdir -p $(HERE) && touch $@
+	@mkdir -p $(HERE) .venv/share/jupyter/lab/settings
+	@echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}' > .venv/share/jupyter/lab/settings/overrides.json
+	@touch $@
 
 run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
 	@$(BIN)/python tools/notebooks.py run $(if $(NB),--only $(NB)) --parameters='$(P)' </dev/null

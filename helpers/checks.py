@@ -121,7 +121,7 @@ def exercise(name: str, answer: Callable, cases: Sequence[tuple[tuple, object]],
             print(f"{name}: not yet, it raises {type(error).__name__}: {error}. Hint: {hint}")
             return False
         if got is None or got is ...:
-            print(f"{name}: still to do. Hint: {hint}")
+            print(f"{name}: still to do")
             return False
         wrong = _difference(got, expected)
         if wrong:
@@ -152,14 +152,19 @@ def exercise_01_scores(answer: Callable) -> bool:
     """answer(queries (T, D), keys (S, D)) -> scores (T, S), with loops."""
     pairs = [(_random(2, 3), _random(4, 3, seed=1)), (_random(1, 1), _random(1, 1, seed=2))]
     cases = [((queries, keys), queries @ keys.T) for queries, keys in pairs]
-    return exercise("1a", answer, cases, "fill scores[t, s] with the sum of query[t][i] * key[s][i] over i")
+    return exercise("1a", answer, cases, "scores[t, s] is the sum of queries[t, i] * keys[s, i] over i")
 
 
 def exercise_01_cosine(answer: Callable) -> bool:
     """answer(a (D,), b (D,)) -> the cosine of the angle between them."""
     pairs = [(_random(3), _random(3, seed=1)), (_random(3), 5 * _random(3)), (_random(2), -0.1 * _random(2))]
     cases = [((a, b), F.cosine_similarity(a, b, dim=0)) for a, b in pairs]
-    return exercise("1b", answer, cases, "divide the dot product by both lengths; a length is (a @ a) ** 0.5")
+    return exercise(
+        "1b",
+        answer,
+        cases,
+        "a dot product is length times length times the cosine; how long is a, if a @ a is the square?",
+    )
 
 
 def exercise_01_nearest(answer: Callable) -> bool:
@@ -194,4 +199,9 @@ def exercise_08_greedy(answer: Callable) -> bool:
         model.token_embedding.weight.mul_(50)  # far from uniform, so that the likeliest token is no matter of rounding
     prompt = torch.tensor([1, 2, 3])
     cases = [((model, prompt, n), generate(model, prompt, n, top_k=1)) for n in (1, 12)]
-    return exercise("8c", answer, cases, "append logits[0, -1].argmax(), then feed the last 8 tokens again")
+    return exercise(
+        "8c",
+        answer,
+        cases,
+        "the last row of logits says what comes next; feed the model.config.context_length last tokens",
+    )

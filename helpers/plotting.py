@@ -26,7 +26,7 @@ STYLE = {
     "axes.spines.right": False,
     "font.size": 10,
 }
-SPECIAL = {"\n": "\u21b5", " ": "\u2423"}  # how a newline and a space are written on an axis
+SPECIAL = {"\n": "\u21b5", " ": "\u00b7"}  # how a newline and a space are written on an axis
 
 
 def figure(width: float = 6.0, height: float = 4.0, columns: int = 1, rows: int = 1):
@@ -90,7 +90,7 @@ def heatmap(
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     for i in range(len(rows) if decimals is not None else 0):
-        for j in range(len(columns)):
+        for j in np.flatnonzero(~np.isnan(values[i])):
             dark = (values[i, j] - low) < 0.55 * (high - low)
             ax.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", color="white" if dark else "black")
     return ax
@@ -162,21 +162,22 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
     return ax
 
 
-def head_grid(maps: Tensor, tokens: Sequence[str], *, title: str = "") -> Figure:
-    """Attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens along both axes."""
-    n_layer, n_head = maps.shape[:2]
-    fig, axes = figure(2.9 * n_head, 2.9 * n_layer + 0.4, n_head, n_layer)
-    axes = [[axes]] if n_layer == n_head == 1 else axes.reshape(n_layer, n_head)
-    for layer in range(n_layer):
-        for head in range(n_head):
-            ax = axes[layer][head]
-            heatmap(maps[layer, head], tokens, title=f"layer {layer + 1}, head {head + 1}", decimals=None, ax=ax)
-            ax.tick_params(labelsize=7)
-            if layer < n_layer - 1:
-                ax.set_xlabel("")
-            if head > 0:
-                ax.set_ylabel("")
-    fig.suptitle(title)
+def head_grid(maps: Tensor, tokens: Sequence[str]) -> Figure:
+    """Causal attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens along both axes.
+
+    The future is grey; a weight of 0 is dark, of 0.6 and more bright.
+    """
+    n_layer, n_head, T = maps.shape[:3]
+    fig, axes = figure(3.1 * n_head, 3.1 * n_layer, n_head, n_layer)
+    maps = maps.cpu().masked_fill(maps.new_ones(T, T).triu(1).bool().cpu(), float("nan"))
+    for (layer, head), ax in zip(np.ndindex(n_layer, n_head), np.ravel(axes), strict=True):
+        title = f"layer {layer + 1}, head {head + 1}"
+        heatmap(maps[layer, head], tokens, title=title, decimals=None, limits=(0, 0.6), ax=ax)
+        ax.tick_params(labelsize=7)
+        if layer < n_layer - 1:
+            ax.set_xlabel("")
+        if head > 0:
+            ax.set_ylabel("")
     return fig
 
 

@@ -200,6 +200,13 @@ def learning_rate(step: int, config: TrainConfig) -> float:
     return config.min_learning_rate + span * (1 + math.cos(math.pi * progress)) / 2
 
 
+def record_steps(config: TrainConfig) -> list[int]:
+    """0, three early ones, where learning is fastest, every `eval_interval`, and `max_steps`."""
+    early = {config.eval_interval // part for part in (10, 5, 2)}
+    regular = range(0, config.max_steps, config.eval_interval)
+    return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
+
+
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW that decays matrices (embeddings too) and leaves biases and norms alone."""
     parameters = list(model.parameters())
@@ -219,14 +226,15 @@ def train(
     out_dir: str | Path | None = None,
     resume: bool = False,
     on_record: Callable[[nn.Module, Record], None] | None = None,
+    tokenizer: CharTokenizer | None = None,
     notes: dict[str, str] | None = None,
 ) -> History:
     """Train `model`, a GPT or one that has a GPTConfig as `config`, in place; return the history.
 
     It is left with the weights of its best record.
 
-    Every `eval_interval` steps and at the end: a record, and `on_record(model, record)`. With `out_dir`, the best
-    state so far is in `checkpoint.pt` there, next to `config.json` (with `notes`) and `history.json`; `resume` goes on
+    At each of `record_steps`: a record, and `on_record(model, record)`. With `out_dir`, the best state so far is in
+    `checkpoint.pt` there, next to `config.json` (with `notes`), `history.json` and `tokenizer.json`; `resume` goes on
     from it.
     Raises CorpusError for splits shorter than a window, ConfigError for a folder that can't be written,
     CheckpointError for a checkpoint that doesn't fit, all before the first step; TrainingError when the loss is no
@@ -242,6 +250,8 @@ def train(
         prepare_folder(checkpoint.parent)
         settings = {"model": asdict(model.config), "train": asdict(config), "torch": torch.__version__, **(notes or {})}
         write_text(checkpoint.parent / "config.json", json.dumps(settings, indent=1))
+        if tokenizer:
+            write_text(checkpoint.parent / "tokenizer.json", tokenizer.to_json())
 
     on_cuda = torch.device(config.device).type == "cuda"
     model.to(config.device).train()
@@ -258,10 +268,11 @@ def train(
         history = History(Record(**record) for record in saved["history"])
         first_step, best = history[-1].step, _copy(model)
     forward = torch.compile(model) if config.compile and on_cuda else model
+    record_at = record_steps(config)
 
     losses, seconds, seconds_before = [], history[-1].seconds if history else 0.0, 0.0
     for step in range(first_step, config.max_steps + 1):
-        if (step % config.eval_interval == 0 or step == config.max_steps) and not (saved and step == first_step):
+        if step in record_at and not (saved and step == first_step):
             if not losses:  # step 0: nothing has been trained on yet, so look at the first batch without using it up
                 x, y = get_batch(train_tokens, config.batch_size, T, torch.Generator().manual_seed(config.seed))
                 with torch.no_grad():
@@ -405,6 +416,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     parser.add_argument("--prompt", help="what the sample continues (default: a newline)")
+    parser.add_argument("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (default: 0.8)")
     parser.add_argument("--sample-length", type=int, default=500, help="characters in sample.txt (default: 500)")
     options = parser.parse_args(arguments)
     try:
@@ -425,7 +437,8 @@ def _run(options: argparse.Namespace) -> None:
     torch.manual_seed(preset.train.seed)
     model = GPT(preset.model_config(tokenizer.vocab_size))
     print(f"{count_parameters(model):,} parameters on {preset.train.device}, {torch.get_num_threads()} threads")
-    generate(model, prompt, min(0, options.sample_length))  # a bad prompt or length shows now, not after the training
+    drawing = {"temperature": options.temperature, "generator": torch.Generator().manual_seed(preset.train.seed)}
+    generate(model, prompt, min(0, options.sample_length), **drawing)  # shows now what would fail after the training
     folder = Path(options.out or RUNS / options.preset)
     history = train(
         model,
@@ -435,11 +448,10 @@ def _run(options: argparse.Namespace) -> None:
         out_dir=folder,
         resume=options.resume,
         on_record=print_record,
+        tokenizer=tokenizer,
         notes={"preset": options.preset, "corpus": corpus.name},
     )
-    write_text(folder / "tokenizer.json", tokenizer.to_json())
-    generator = torch.Generator().manual_seed(preset.train.seed)
-    sample = generate(model, prompt.to(preset.train.device), options.sample_length, generator=generator)
+    sample = generate(model, prompt.to(preset.train.device), options.sample_length, **drawing)
     write_text(folder / "sample.txt", tokenizer.decode(sample))
     print(in_band(history.best.val_loss, corpus.name, preset))
     print(f"---- {folder / 'sample.txt'} ----\n{tokenizer.decode(sample)}")

@@ -30,7 +30,7 @@ def test_a_figure_without_a_text_is_refused():
 
 def test_labels_are_the_tokens():
     ax = plotting.heatmap(torch.eye(3), ["to", " ", "\n"], decimals=1)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["to", "\u2423", "\u21b5"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["to", "\u00b7", "\u21b5"]
     assert [text.get_text() for text in ax.texts][:4] == ["1.0", "0.0", "0.0", "0.0"]
     with pytest.raises(ValueError, match="2 row and 2 column labels"):
         plotting.heatmap(torch.eye(3), ["a", "b"])

@@ -13,6 +13,9 @@ from helpers.gpt import GPT
 from helpers.training import PRESETS, choose_preset, evaluate, learning_rate, load_checkpoint, train
 
 
+ALPHABET = "".join(map(chr, range(65)))
+
+
 def weights_of(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
@@ -86,6 +89,12 @@ def test_learning_rate_by_hand():
     assert rates[119] == rates[109] and rates[9:110] == sorted(rates[9:110], reverse=True)
 
 
+def test_records_come_early_and_then_at_intervals():
+    config = dataclasses.replace(PRESETS["laptop"].train, max_steps=600)
+    assert training.record_steps(config) == [0, 25, 50, 125, 250, 500, 600]
+    assert training.record_steps(dataclasses.replace(config, max_steps=1)) == [0, 1]
+
+
 def test_decay_on_matrices_only(model, quick):
     decayed, spared = training.make_optimizer(model, quick).param_groups
     assert decayed["weight_decay"] == 0.1 and spared["weight_decay"] == 0.0
@@ -118,10 +127,16 @@ def test_evaluate_is_deterministic_and_keeps_the_mode(small_config):
 def test_history_and_run_folder(model, tokens, quick, tmp_path):
     seen = []
     out = tmp_path / "deep" / "run"
-    history = train(model, *tokens, quick, out_dir=out, on_record=lambda _, r: seen.append(r), notes={"preset": "none"})
-    assert history.column("step") == [0, 4, 8, 12] and seen == list(history)
+    extras = {"tokenizer": CharTokenizer(ALPHABET), "notes": {"preset": "none"}}
+    history = train(model, *tokens, quick, out_dir=out, on_record=lambda _, r: seen.append(r), **extras)
+    assert history.column("step") == [0, 2, 4, 8, 12] and seen == list(history)
     assert history[-1].val_loss < history[0].val_loss
-    assert sorted(path.name for path in out.iterdir()) == ["checkpoint.pt", "config.json", "history.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "checkpoint.pt",
+        "config.json",
+        "history.json",
+        "tokenizer.json",
+    ]
     stored = json.loads((out / "history.json").read_text())
     assert stored == [dataclasses.asdict(record) for record in history]
     assert list(stored[0]) == ["step", "train_loss", "val_loss", "seconds", "tokens_per_second", "learning_rate"]
@@ -131,17 +146,16 @@ def test_history_and_run_folder(model, tokens, quick, tmp_path):
 
 
 def test_the_model_is_left_with_its_best_weights(model, tokens, quick, tmp_path, monkeypatch):
-    """The validation losses are dictated: the record at step 4 is the best of the four."""
-    losses, weights = iter([4.0, 1.0, 2.0, 3.0]), {}
+    """The validation losses are dictated: the record at step 4 is the best of the five."""
+    losses, weights = iter([4.0, 3.0, 1.0, 2.0, 3.0]), {}
     monkeypatch.setattr(training, "evaluate", lambda *_: next(losses))
 
     def keep(model, record):
         weights[record.step] = weights_of(model)
 
-    history = train(model, *tokens, quick, out_dir=tmp_path, on_record=keep)
+    history = train(model, *tokens, quick, out_dir=tmp_path, on_record=keep, tokenizer=CharTokenizer(ALPHABET))
     assert history.best.step == 4 and not torch.equal(weights[4], weights[12])
     assert torch.equal(weights_of(model), weights[4])
-    (tmp_path / "tokenizer.json").write_text(CharTokenizer("".join(map(chr, range(65)))).to_json(), encoding="utf-8")
     loaded, tokenizer = training.load_model(tmp_path)
     assert torch.equal(weights_of(loaded), weights_of(model)) and tokenizer.vocab_size == 65
 
@@ -175,7 +189,7 @@ def test_resume_ends_where_the_uninterrupted_run_ends(small_config, tokens, quic
         train(begun, *tokens, quick, out_dir=tmp_path, on_record=stop)
     history = train(other, *tokens, quick, out_dir=tmp_path, resume=True)
     assert torch.equal(weights_of(other), weights_of(whole))
-    assert history.column("val_loss") == expected.column("val_loss") and history.column("step") == [0, 4, 8, 12]
+    assert history.column("val_loss") == expected.column("val_loss") and history.column("step") == [0, 2, 4, 8, 12]
 
 
 class Explodes(nn.Module):
@@ -261,6 +275,7 @@ def test_command_line_trains_on_a_file(tmp_path, capsys):
         (["--sample-length", "-3"], "max_new_tokens must be at least 0"),
         (["--out", "/dev/null/run"], "can't write into the output folder"),
         (["--resume"], "no checkpoint at"),
+        (["--temperature", "0"], "temperature must be a number above 0"),
     ],
 )
 def test_command_line_says_what_is_wrong(tmp_path, capsys, arguments, message):

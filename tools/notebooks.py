@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import copy
 import html
 import re
 import shlex
@@ -14,6 +15,7 @@ from pathlib import Path
 import nbformat
 import papermill
 from bs4 import BeautifulSoup
+from latex2mathml.converter import convert as latex_to_mathml
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
@@ -121,9 +123,15 @@ def tagged_pictures(notebook: nbformat.NotebookNode, tag: str) -> list[bytes]:
 
 
 def render(notebook: nbformat.NotebookNode) -> str:
-    """The notebook as one HTML page whose pictures carry the alternative text of their figures."""
+    """The notebook as one HTML page that needs no network, its pictures with the alternative text of their figures."""
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = with_mathml(cell.source)
     page, _ = HTMLExporter().from_notebook_node(notebook)
     soup = BeautifulSoup(page, "html.parser")
+    for script in soup.select("script[src]"):  # MathJax and require.js, fetched from elsewhere and not needed
+        script.decompose()
     texts = [
         output.metadata.get("image/png", {}).get("alt", "")
         for cell in notebook.cells
@@ -133,6 +141,19 @@ def render(notebook: nbformat.NotebookNode) -> str:
     for picture, text in zip(soup.select(".jp-RenderedImage img"), texts, strict=True):
         picture["alt"] = text
     return str(soup)
+
+
+def with_mathml(markdown: str) -> str:
+    """Formulas between dollar signs as MathML, which browsers show by themselves; code stays as it is."""
+
+    def translate(match: re.Match) -> str:
+        if match["code"]:
+            return match["code"]
+        return latex_to_mathml(match["block"] or match["inline"], display="block" if match["block"] else "inline")
+
+    return re.sub(
+        r"(?P<code>```.*?```|`[^`]*`)|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$]+)\$", translate, markdown, flags=re.S
+    )
 
 
 def write_index(outcomes: list[Outcome], path: Path) -> None:
