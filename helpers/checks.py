@@ -14,10 +14,13 @@ from helpers.sampling import generate
 
 
 def equal(ours: Tensor, theirs: Tensor, tolerance: float = 1e-6) -> None:
-    """CheckError unless the shapes are the same and no entry differs by more than `tolerance` (NaN differs)."""
+    """CheckError unless the shapes are the same and no entry differs by more than `tolerance`.
+
+    NaN differs from everything, infinity is equal to itself.
+    """
     if ours.shape != theirs.shape:
         raise CheckError(f"the shapes differ: {tuple(ours.shape)} and {tuple(theirs.shape)}")
-    close = (ours - theirs).abs() <= tolerance
+    close = (ours == theirs) | ((ours - theirs).abs() <= tolerance)
     if not close.all():
         place = tuple((~close).nonzero()[0].tolist())
         raise CheckError(f"{int((~close).sum())} of {close.numel()} entries differ, the first at {place}: "
@@ -38,6 +41,8 @@ def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
 @torch.no_grad()
 def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     """CheckError if output t of `function` changes when inputs after t do. x is (B, T) ids or (B, T, C) vectors.
+
+    A module must be in evaluation mode, for dropout changes outputs too.
 
     For every t the whole future is replaced, once by the sequence's own tokens in reverse order and once by copies of
     its first token; the outputs up to t must stay the same to the last bit. Two replacements, because a sum over the
@@ -80,13 +85,16 @@ MISTAKES: dict[str, Callable] = {
 def attention_formula(candidate: Callable) -> None:
     """CheckError unless `candidate(query, key, value, mask)` gives attention's context and weights.
 
-    Tried on random float64 inputs with and without a causal mask, and on scores of about -1e6 and -1e12, where a finite
-    mask value shows; a known mistake is called by its name.
+    Tried on random float64 inputs without a mask, with a causal one, with one that is neither causal nor square, with
+    heads, and on scores of about -1e6 and -1e12, where a finite mask value shows. A known mistake is named.
     """
     generator = torch.Generator().manual_seed(0)
     query, key = (torch.randn(2, 5, 4, generator=generator, dtype=torch.float64) for _ in range(2))
     value = torch.randn(2, 5, 3, generator=generator, dtype=torch.float64)
     cases = [(query, key, value, None), (query, key, value, causal_mask(5))]
+    some = torch.rand(3, 5, generator=generator) < 0.5
+    some[:, 2] = True  # no row is empty
+    cases += [(query[:, :3], key, value, some), (query[:, None], key[:, None], value[:, None], causal_mask(5))]
     for size in (1e3, 1e6):  # scores far below 0
         cases.append((-size * query.abs(), size * key.abs(), value, causal_mask(5)))
     for case in cases:
@@ -97,14 +105,20 @@ def attention_formula(candidate: Callable) -> None:
             # A finite mask value explains a fault only if it also explains the cases that went well.
             if all(_same(a, b) for c in cases for a, b in zip(_outputs(candidate, c), mistake(*c), strict=True)):
                 raise CheckError(f"not attention: {name}")
-        raise CheckError(f"not attention: the result differs from the formula by {(got[0] - right[0]).abs().max():.3g}")
+        apart = max((a - b).abs().max().item() for a, b in zip(got, right, strict=True))
+        raise CheckError(f"not attention: the result differs from the formula by {apart:.3g}")
 
 
 def _outputs(candidate: Callable, case: tuple) -> tuple[Tensor, Tensor]:
-    context, weights = candidate(*case)
-    if context.shape != case[2].shape:
-        raise CheckError(f"not attention: the context has shape {tuple(context.shape)}, not {tuple(case[2].shape)}")
-    return context, weights
+    query, key, value, _ = case
+    result = candidate(*case)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise CheckError("not attention: it must return two tensors, the context and the weights")
+    expected = (*query.shape[:-1], value.shape[-1]), (*query.shape[:-1], key.shape[-2])
+    for name, tensor, shape in zip(("context", "weights"), result, expected, strict=True):
+        if tensor.shape != shape:
+            raise CheckError(f"not attention: the {name} should have the shape {shape}, not {tuple(tensor.shape)}")
+    return result
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
@@ -195,8 +209,8 @@ def exercise_08_greedy(answer: Callable) -> bool:
     """answer(model, prompt (T,), n) -> prompt and the n likeliest next tokens, one after the other."""
     torch.manual_seed(0)
     model: nn.Module = GPT(GPTConfig(vocab_size=11, context_length=8, n_layer=1, n_head=1, n_embd=16)).eval()
-    with torch.no_grad():
-        model.token_embedding.weight.mul_(50)  # far from uniform, so that the likeliest token is no matter of rounding
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)  # far from uniform: every token of the context matters
     prompt = torch.tensor([1, 2, 3])
     cases = [((model, prompt, n), generate(model, prompt, n, top_k=1)) for n in (1, 12)]
     return exercise(

@@ -52,9 +52,9 @@ def load_corpus(path: object = None) -> Corpus:
     if path not in (None, ""):
         if not isinstance(path, (str, os.PathLike)):
             raise CorpusError(f"corpus_path must be the path of a text file, not {path!r}")
-        return _read(Path(path).expanduser(), OWN)
+        return _read(Path(path), OWN)
     if named := os.environ.get("TINY_SHAKESPEARE"):
-        return _read(Path(named).expanduser(), TINY)
+        return _read(Path(named), TINY)
     cached = pooch.os_cache("dot-products-to-nanogpt") / "tinyshakespeare.txt"
     for place in (BESIDE_THE_CLONE, cached):
         if place.exists():
@@ -64,9 +64,10 @@ def load_corpus(path: object = None) -> Corpus:
 
 def _read(path: Path, name: str) -> Corpus:
     try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise CorpusError(f"can't read the corpus {path}: {error.strerror}; give the path of a text file") from None
+        raw = path.expanduser().read_bytes()
+    except (OSError, RuntimeError, ValueError) as error:  # no such file, no such user, no possible name
+        why = getattr(error, "strerror", None) or error
+        raise CorpusError(f"can't read the corpus {path}: {why}; give the path of a text file") from None
     checksum = hashlib.sha256(raw).hexdigest()
     if name == TINY and checksum != SHA256:
         raise CorpusError(

@@ -7,14 +7,14 @@ from torch import Tensor, nn
 from helpers.errors import ConfigError
 
 
-def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
+def check_sampling(temperature: object, top_k: object, top_p: object) -> None:
     """ConfigError unless temperature > 0, top_k >= 1 and 0 < top_p <= 1 (None switches a filter off)."""
-    if not temperature > 0 or temperature == float("inf"):
-        raise ConfigError(f"temperature must be a number above 0, not {temperature}")
-    if top_k is not None and (top_k < 1 or top_k != int(top_k)):
-        raise ConfigError(f"top_k must be a whole number of at least 1, or None, not {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ConfigError(f"top_p must be above 0 and at most 1, or None, not {top_p}")
+    if not isinstance(temperature, (int, float)) or not 1e-6 <= temperature < float("inf"):
+        raise ConfigError(f"temperature must be a number above 0 (at least 0.000001), not {temperature!r}")
+    if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
+        raise ConfigError(f"top_k must be a whole number of at least 1, or None, not {top_k!r}")
+    if top_p is not None and (not isinstance(top_p, (int, float)) or not 0 < top_p <= 1):
+        raise ConfigError(f"top_p must be above 0 and at most 1, or None, not {top_p!r}")
 
 
 def filter_logits(
@@ -29,7 +29,7 @@ def filter_logits(
     check_sampling(temperature, top_k, top_p)
     logits = logits / temperature
     if top_k is not None and top_k < logits.shape[-1]:
-        kth = logits.topk(int(top_k), dim=-1).values[..., -1:]
+        kth = logits.topk(top_k, dim=-1).values[..., -1:]
         logits = logits.masked_fill(logits < kth, float("-inf"))
     if top_p is not None and top_p < 1:
         descending, order = logits.sort(dim=-1, descending=True)

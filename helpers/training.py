@@ -25,14 +25,23 @@ from helpers.errors import CheckpointError, ConfigError, CorpusError, HelpersErr
 from helpers.gpt import GPT, GPTConfig, count_parameters
 from helpers.sampling import generate
 
-RUNS = Path(__file__).parents[1] / "build" / "runs"  # where runs go unless told otherwise, one folder a preset
+# Where runs go unless told otherwise, one folder a preset. `make test` names another place, so as to spare your runs.
+RUNS = Path(os.environ.get("NANOGPT_RUNS") or Path(__file__).parents[1] / "build" / "runs")
+
+
+def _whole_number(name: str, value: object, at_least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        raise ConfigError(f"{name} must be a whole number of at least {at_least}, not {value!r}")
+    if value >= 2**63:
+        raise ConfigError(f"{name} must be below 2 to the power of 63, not {value}")
+    return value
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """How to train. Steps count updates; the learning rate warms up, then falls along a cosine until `max_steps`.
 
-    `bfloat16` and `compile` take effect on CUDA only.
+    `bfloat16` and `compile` take effect on CUDA only. ConfigError when a count is below 1.
     """
 
     batch_size: int
@@ -48,6 +57,10 @@ class TrainConfig:
     compile: bool = False
     seed: int = 1
     device: str = "cpu"
+
+    def __post_init__(self):
+        for name in ("batch_size", "max_steps", "eval_interval"):
+            _whole_number(name, getattr(self, name), at_least=1)
 
 
 @dataclass(frozen=True)
@@ -103,12 +116,6 @@ def choose_preset(name: object, *, max_steps: object = None, seed: object = 1, d
         steps = _whole_number("max_steps", max_steps, at_least=1)
         settings |= {"max_steps": steps, "warmup_steps": min(preset.train.warmup_steps, steps // 10)}
     return dataclasses.replace(preset, train=dataclasses.replace(preset.train, **settings))
-
-
-def _whole_number(name: str, value: object, at_least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        raise ConfigError(f"{name} must be a whole number of at least {at_least}, not {value!r}")
-    return value
 
 
 def _device(name: object) -> str:
@@ -235,23 +242,19 @@ def train(
 
     At each of `record_steps`: a record, and `on_record(model, record)`. With `out_dir`, the best state so far is in
     `checkpoint.pt` there, next to `config.json` (with `notes`), `history.json` and `tokenizer.json`; `resume` goes on
-    from it.
+    from it, that is, from the best record. (The generators of the CPU are restored, those of a GPU are not.)
     Raises CorpusError for splits shorter than a window, ConfigError for a folder that can't be written,
-    CheckpointError for a checkpoint that doesn't fit, all before the first step; TrainingError when the loss is no
-    longer a number (the best checkpoint stays).
+    CheckpointError for a checkpoint that doesn't fit, all before anything is written; TrainingError when the loss is
+    no longer a number (the best checkpoint stays).
     """
     T = model.config.context_length
     for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
         if len(tokens) <= T:
             raise CorpusError(f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}")
+    if resume and out_dir is None:
+        raise ConfigError("resume needs out_dir: the folder with the checkpoint to go on from")
     checkpoint = Path(out_dir) / "checkpoint.pt" if out_dir is not None else None
-    saved = load_checkpoint(checkpoint, model.config) if resume and checkpoint else None
-    if checkpoint:
-        prepare_folder(checkpoint.parent)
-        settings = {"model": asdict(model.config), "train": asdict(config), "torch": torch.__version__, **(notes or {})}
-        write_text(checkpoint.parent / "config.json", json.dumps(settings, indent=1))
-        if tokenizer:
-            write_text(checkpoint.parent / "tokenizer.json", tokenizer.to_json())
+    saved = load_checkpoint(checkpoint, model.config) if resume else None
 
     on_cuda = torch.device(config.device).type == "cuda"
     model.to(config.device).train()
@@ -259,18 +262,22 @@ def train(
     optimizer = make_optimizer(model, config)
     generator = torch.Generator().manual_seed(config.seed)  # draws the batches
     torch.manual_seed(config.seed)  # draws the dropout
-    history, first_step, best = History(), 0, None
-    if saved:
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        generator.set_state(saved["generator"])
-        torch.set_rng_state(saved["rng"])
-        history = History(Record(**record) for record in saved["history"])
-        first_step, best = history[-1].step, _copy(model)
+    alphabet = tokenizer.characters if tokenizer else ""
+    history = _restore(saved, model, optimizer, generator, alphabet) if saved else History()
+    first_step, best = (history[-1].step, _copy(model)) if history else (0, None)
+    if first_step > config.max_steps:
+        raise ConfigError(f"the checkpoint is already at step {first_step}: max_steps must not be below it")
+    if checkpoint:
+        prepare_folder(checkpoint.parent)
+        settings = {"model": asdict(model.config), "train": asdict(config), "torch": torch.__version__, **(notes or {})}
+        write_text(checkpoint.parent / "config.json", json.dumps(settings, indent=1))
+        if tokenizer:
+            write_text(checkpoint.parent / "tokenizer.json", tokenizer.to_json())
     forward = torch.compile(model) if config.compile and on_cuda else model
     record_at = record_steps(config)
 
-    losses, seconds, seconds_before = [], history[-1].seconds if history else 0.0, 0.0
+    losses, seconds = [], history[-1].seconds if history else 0.0
+    seconds_before = seconds
     for step in range(first_step, config.max_steps + 1):
         if step in record_at and not (saved and step == first_step):
             if not losses:  # step 0: nothing has been trained on yet, so look at the first batch without using it up
@@ -287,7 +294,7 @@ def train(
             if history.best is history[-1]:
                 best = _copy(model)
                 if checkpoint:
-                    _save_checkpoint(checkpoint, model, optimizer, generator, history)
+                    _save_checkpoint(checkpoint, model, optimizer, generator, history, alphabet)
             if checkpoint:
                 write_text(checkpoint.parent / "history.json", history.to_json())
             if on_record:
@@ -342,9 +349,10 @@ def write_text(path: Path, text: str) -> None:
     os.replace(part, path)
 
 
-def _save_checkpoint(path: Path, model: nn.Module, optimizer, generator: torch.Generator, history: History) -> None:
+def _save_checkpoint(path: Path, model, optimizer, generator: torch.Generator, history: History, alphabet: str) -> None:
     state = {
         "config": asdict(model.config),
+        "alphabet": alphabet,
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "generator": generator.get_state(),
@@ -364,9 +372,9 @@ def load_checkpoint(path: str | Path, config: GPTConfig | None = None) -> dict:
         raise CheckpointError(f"no checkpoint at {path}: train first, or name another folder") from None
     except Exception:  # a damaged archive raises nearly anything
         raise CheckpointError(f"{path} is not a readable checkpoint: it is damaged or of another kind") from None
-    expected = {"config", "model", "optimizer", "generator", "rng", "history"}
-    if not isinstance(state, dict) or not expected <= state.keys():
-        raise CheckpointError(f"{path} was not written by this project: it lacks some of {', '.join(sorted(expected))}")
+    expected = {"config": dict, "alphabet": str, "model": dict, "optimizer": dict, "history": list}
+    if not isinstance(state, dict) or not all(isinstance(state.get(name), kind) for name, kind in expected.items()):
+        raise CheckpointError(f"{path} was not written by this project: it lacks some of {', '.join(expected)}")
     there, here = state["config"], asdict(config) if config is not None else state["config"]
     differing = [
         f"{name} is {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]
@@ -376,15 +384,32 @@ def load_checkpoint(path: str | Path, config: GPTConfig | None = None) -> dict:
     return state
 
 
+def _restore(saved: dict, model, optimizer, generator: torch.Generator, alphabet: str) -> History:
+    """Put a checkpoint's state into the objects of a training run; return the history up to it."""
+    if saved["alphabet"] != alphabet:
+        raise CheckpointError("the checkpoint was trained on a text with other characters: resume with the same corpus")
+    try:
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        generator.set_state(saved["generator"])
+        torch.set_rng_state(saved["rng"])
+        history = History(Record(**record) for record in saved["history"])
+        history[-1]  # an empty one is no history
+        return history
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+        raise CheckpointError("the checkpoint is incomplete or was changed: train again without resume") from None
+
+
 def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
     """The best model of a run folder, in evaluation mode, and its tokenizer; CheckpointError when they aren't there."""
-    state = load_checkpoint(Path(folder) / "checkpoint.pt")
-    model = GPT(GPTConfig(**state["config"]))
-    model.load_state_dict(state["model"])
+    path = Path(folder) / "checkpoint.pt"
+    state = load_checkpoint(path)
     try:
-        tokenizer = CharTokenizer.from_json((Path(folder) / "tokenizer.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"no tokenizer beside the checkpoint in {folder}: {error.strerror}") from None
+        model = GPT(GPTConfig(**state["config"]))
+        model.load_state_dict(state["model"])
+        tokenizer = CharTokenizer(state["alphabet"])
+    except (KeyError, RuntimeError, TypeError, ValueError):
+        raise CheckpointError(f"{path} is incomplete, or was trained without a tokenizer") from None
     return model.eval(), tokenizer
 
 
@@ -414,11 +439,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="for weights, batches, dropout and sample (default: 1)")
     parser.add_argument("--max-steps", type=int, help="number of updates (default: the preset's)")
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the checkpoint in --out, that is, from its best record"
+    )
     parser.add_argument("--prompt", help="what the sample continues (default: a newline)")
     parser.add_argument("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (default: 0.8)")
     parser.add_argument("--sample-length", type=int, default=500, help="characters in sample.txt (default: 500)")
     options = parser.parse_args(arguments)
+    sys.stdout.reconfigure(errors="replace")  # a terminal may lack characters of the corpus
     try:
         _run(options)
     except HelpersError as error:

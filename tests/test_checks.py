@@ -29,6 +29,7 @@ def test_equal():
         checks.equal(torch.ones(2), torch.ones(2, 1))
     with pytest.raises(CheckError):
         checks.equal(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+    checks.equal(torch.tensor([-torch.inf, 1.0]), torch.tensor([-torch.inf, 1.0]))
 
 
 def test_rows_sum_to_one():
@@ -77,8 +78,30 @@ def test_each_mistake_is_called_by_its_name(name):
 def test_a_fault_without_a_name_is_refused_too():
     with pytest.raises(CheckError, match="differs from the formula by"):
         checks.attention_formula(lambda q, k, v, mask: attention(q, k, 1.01 * v, mask))
-    with pytest.raises(CheckError, match="the context has shape"):
-        checks.attention_formula(lambda q, k, v, mask: attention(k, q, v[..., :2], mask))
+    with pytest.raises(CheckError, match=r"differs from the formula by 0\.0"):
+        checks.attention_formula(
+            lambda q, k, v, mask: (attention(q, k, v, mask)[0], attention(q, k, v, mask)[1] * 0.99)
+        )
+    with pytest.raises(CheckError, match=r"the context should have the shape \(2, 5, 3\), not \(2, 5, 2\)"):
+        checks.attention_formula(lambda q, k, v, mask: attention(q, k, v[..., :2], mask))
+    with pytest.raises(CheckError, match="must return two tensors"):
+        checks.attention_formula(lambda q, k, v, mask: attention(q, k, v, mask)[0])
+
+
+def always_causal(query, key, value, mask):
+    mask = None if mask is None else torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+    return attention(query, key, value, mask)
+
+
+def only_three_dimensions(query, key, value, mask):
+    context, weights = attention(*(x.reshape(-1, *x.shape[-2:]) for x in (query, key, value)), mask)
+    return context, weights
+
+
+def test_masks_and_shapes_of_every_kind_are_tried():
+    for wrong in (always_causal, only_three_dimensions):
+        with pytest.raises(CheckError, match="not attention"):
+            checks.attention_formula(wrong)
 
 
 # ---------------------------------------------------------------- exercises
@@ -104,6 +127,12 @@ def test_solutions_are_right_and_stubs_still_to_do(check, number, name, capsys):
     assert "Hint: " in capsys.readouterr().out
 
 
+def greedy(model, prompt, n, last):
+    for _ in range(n):
+        prompt = torch.cat([prompt, model(prompt[None, -last:])[0, -1].argmax()[None]])
+    return prompt
+
+
 WRONG = {
     "queries and keys exchanged": (checks.exercise_01_scores, lambda q, k: k @ q.T),
     "cosine without lengths": (checks.exercise_01_cosine, lambda a, b: a @ b),
@@ -119,6 +148,8 @@ WRONG = {
         lambda t, s, n: torch.stack([t[s[:, None] + torch.arange(n)]] * 2),
     ),
     "the prompt alone": (checks.exercise_08_greedy, lambda model, prompt, n: prompt),
+    "the last token alone": (checks.exercise_08_greedy, lambda model, prompt, n: greedy(model, prompt, n, 1)),
+    "too short a past": (checks.exercise_08_greedy, lambda model, prompt, n: greedy(model, prompt, n, 7)),
     "the least likely token": (
         checks.exercise_08_greedy,
         lambda model, prompt, n: torch.cat([prompt, model(prompt[None])[0, -1].argmin()[None].repeat(n)]),

@@ -155,6 +155,9 @@ def test_texts_that_are_no_corpus(tmp_path, content, message):
 def test_paths_that_are_no_file(tmp_path, monkeypatch):
     with pytest.raises(CorpusError, match="can't read the corpus"):
         load_corpus(tmp_path)
+    for impossible in ("~nobody-of-this-name/x.txt", "a\0b"):
+        with pytest.raises(CorpusError, match="can't read the corpus"):
+            load_corpus(impossible)
     with pytest.raises(CorpusError, match="corpus_path must be the path of a text file, not 5"):
         load_corpus(5)
     monkeypatch.setenv("TINY_SHAKESPEARE", str(tmp_path / "gone.txt"))

@@ -131,6 +131,37 @@ def test_attention_maps(model):
     assert (maps.triu(1) == 0).all()
 
 
+def test_attention_maps_follow_the_model(model):
+    """The maps of layer 2 come from what layer 1 made, and dropout is off: scoring the true inputs gives the same."""
+    inputs, tokens = [], torch.randint(65, (2, 10))
+    model.dropout.p = model.blocks[0].dropout.p = 0.5
+    hook = model.blocks[1].attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    model.eval()(tokens)
+    hook.remove()
+    _, expected = model.blocks[1].attention(inputs[0], return_weights=True)
+    assert torch.equal(attention_maps(model.train(), tokens)[1], expected)
+
+
+@pytest.mark.parametrize("place", ["embedding", "attention weights", "after attention", "after the MLP"])
+def test_dropout_is_in_its_four_places(small_config, place):
+    """Silence all places but one: the outputs still differ from draw to draw."""
+    model = GPT(dataclasses.replace(small_config, dropout=0.5, n_layer=1))
+    block = model.blocks[0]
+    if place != "embedding":
+        model.dropout.p = 0.0
+    if place != "attention weights":
+        block.attention.dropout = 0.0
+    if place in ("embedding", "attention weights"):
+        block.dropout.p = 0.0
+    silenced = {"after attention": block.mlp, "after the MLP": block.attention.out_proj}.get(place)
+    if silenced is not None:  # the one module of the block serves both branches: let only one of them carry anything
+        for parameter in silenced.parameters():
+            nn.init.zeros_(parameter)
+    tokens = torch.randint(65, (2, 10))
+    assert not torch.equal(model(tokens), model(tokens))
+    assert torch.equal(model.eval()(tokens), model(tokens))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import nbformat
+import papermill
 import pytest
 
 from helpers import sources
@@ -64,7 +65,7 @@ def test_few_outputs_are_not_compared(notebook):
 @each
 def test_cells_are_short_and_the_prose_is_not(notebook):
     lengths = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in code_cells(notebook)]
-    assert max(lengths) <= 25 and 800 <= len(prose(notebook).split()) <= 1800
+    assert max(lengths) <= 25 and 800 <= len(prose(notebook).split()) <= 1900
     assert len(re.findall(r"\*\*\d[a-z]\*\*", prose(notebook))) >= 3  # exercises
 
 
@@ -87,6 +88,48 @@ def test_no_address_or_folder_of_a_machine(notebook):
 def test_links_lead_somewhere(notebook):
     for target in re.findall(r"\]\(([^)#]+)\)", prose(notebook)):
         assert target.startswith("https://") or (ROOT / "notebooks" / target).exists(), target
+
+
+OWN_TEXT = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
+RUNS = [
+    ("01_dot_product_scores", {}),
+    ("08_nanogpt_shakespeare", {"preset": "smoke", "max_steps": 3, "seed": 5, "out_dir": "run"}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), RUNS)
+def test_own_text_and_settings_by_parameter_from_any_folder(name, parameters, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.txt").write_text(50 * OWN_TEXT, encoding="utf-8")
+    papermill.execute_notebook(
+        ROOT / "notebooks" / f"{name}.ipynb",
+        tmp_path / "out.ipynb",
+        {"corpus_path": "own.txt", **parameters},
+        kernel_name="python3",
+        progress_bar=False,
+    )
+    assert "your own text" in (tmp_path / "out.ipynb").read_text(encoding="utf-8")
+    if parameters:
+        names = ["checkpoint.pt", "config.json", "history.json", "sample.txt", "tokenizer.json"]
+        assert sorted(path.name for path in (tmp_path / "run").iterdir()) == names
+
+
+WRONG_PARAMETERS = [
+    ({"preset": "huge"}, "ConfigError", "unknown preset 'huge': choose one of smoke, laptop, gpu"),
+    ({"max_steps": "many"}, "ConfigError", "max_steps must be a whole number of at least 1, not 'many'"),
+    ({"corpus_path": "gone.txt"}, "CorpusError", "can't read the corpus gone.txt"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "error", "message"), WRONG_PARAMETERS)
+def test_a_wrong_parameter_stops_the_notebook_with_one_sentence(parameters, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source, out = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb", tmp_path / "out.ipynb"
+    settings = {"preset": "smoke", "out_dir": "run", **parameters}
+    with pytest.raises(papermill.PapermillExecutionError) as raised:
+        papermill.execute_notebook(source, out, settings, kernel_name="python3", progress_bar=False)
+    assert raised.value.ename == error and raised.value.evalue.startswith(message) and "\n" not in raised.value.evalue
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("row", [row for row in sources.rows() if row["stage"] in BY_NAME], ids=lambda row: row["id"])

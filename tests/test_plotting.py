@@ -41,6 +41,15 @@ def test_written_numbers_stand_out_from_their_cells():
     assert [text.get_color() for text in ax.texts] == ["white", "black"]
 
 
+def test_rows_go_down_and_columns_to_the_right():
+    ax = plotting.heatmap(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), ["up", "down"], ["l", "m", "r"], decimals=0)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["up", "down"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["l", "m", "r"]
+    assert [text.get_text() for text in ax.texts] == list("123456")
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first row is on top
+    assert ax.images[0].get_array().tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1), (2, 2)])
 def test_head_grid(shape):
     figure = plotting.head_grid(torch.rand(*shape, 4, 4), list("verb"))

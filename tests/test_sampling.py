@@ -63,9 +63,42 @@ def test_draws_follow_the_probabilities():
 def sharp() -> GPT:
     torch.manual_seed(1)
     model = GPT(GPTConfig(vocab_size=13, context_length=10, n_layer=2, n_head=2, n_embd=16))
-    with torch.no_grad():
-        model.token_embedding.weight.mul_(30)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)  # far from uniform: every token of the context matters
     return model
+
+
+@torch.no_grad()
+def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None):
+    """Generation from the definitions, without a cache: one distribution after the other, as Python numbers."""
+    generator, tokens = torch.Generator().manual_seed(seed), prompt.tolist()
+    for _ in range(n):
+        logits = model(torch.tensor([tokens[-10:]]))[0, -1] / temperature
+        ranked = sorted(enumerate(logits.softmax(-1).tolist()), key=lambda pair: -pair[1])[: top_k or 13]
+        if top_p:
+            total, nucleus = sum(p for _, p in ranked), []
+            while sum(p for _, p in nucleus) < top_p * total:
+                nucleus.append(ranked[len(nucleus)])
+            ranked = nucleus
+        weights = torch.zeros(13)
+        for token, p in ranked:
+            weights[token] = p
+        tokens.append(torch.multinomial(weights / weights.sum(), 1, generator=generator).item())
+    return torch.tensor(tokens)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 0.6}, {"temperature": 3.0, "top_k": 3}, {"temperature": 3.0, "top_p": 0.6}]
+)
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_generates_what_the_definitions_say(sharp, options, use_cache):
+    sharp.train()  # with dropout, which must be off while it writes
+    for block in sharp.blocks:
+        block.dropout.p = 0.5
+    prompt = torch.tensor([3, 1, 4])
+    got = generate(sharp, prompt, 40, generator=torch.Generator().manual_seed(5), use_cache=use_cache, **options)
+    assert torch.equal(got, step_by_step(sharp.eval(), prompt, 40, 5, **options))
+    assert len(set(got.tolist())) > 3  # not the same token over and over
 
 
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}])
@@ -109,6 +142,7 @@ def test_same_seed_same_text_and_the_mode_is_kept(sharp):
         ({"top_p": 0.0}, "top_p must be above 0 and at most 1"),
         ({"top_p": 1.5}, "top_p must be above 0 and at most 1"),
         ({"top_k": 0}, "top_k must be a whole number of at least 1"),
+        ({"temperature": 1e-40}, "temperature must be a number above 0"),
     ],
 )
 def test_settings_out_of_range(sharp, options, message):

@@ -71,6 +71,13 @@ def test_the_first_three_differing_entries_are_shown():
     assert str(error.value).count("ours 0") == 3 and "at (0,): source 0.9544, ours 0" in str(error.value)
 
 
+def test_the_tolerance_is_half_a_unit():
+    printed = torch.tensor(sources.row("raschka-3.3.1-scores")["values"], dtype=torch.float64)
+    sources.reproduces("raschka-3.3.1-scores", printed + 0.000045)
+    with pytest.raises(LedgerError, match="6 of 6"):
+        sources.reproduces("raschka-3.3.1-scores", printed + 0.000055)
+
+
 def test_a_row_that_needs_the_corpus_is_skipped_by_name(capsys):
     sources.reproduces("karpathy-vocabulary", [1, 2, 3, 4], corpus="the bundled play")
     assert capsys.readouterr().out == (

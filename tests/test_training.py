@@ -12,7 +12,6 @@ from helpers.errors import CheckpointError, ConfigError, CorpusError, TrainingEr
 from helpers.gpt import GPT
 from helpers.training import PRESETS, choose_preset, evaluate, learning_rate, load_checkpoint, train
 
-
 ALPHABET = "".join(map(chr, range(65)))
 
 
@@ -53,6 +52,7 @@ def test_the_published_recipes():
         ({"max_steps": True}, "max_steps must be"),
         ({"seed": "one"}, "seed must be a whole number of at least 0, not 'one'"),
         ({"seed": None}, "seed must be"),
+        ({"seed": 2**64}, "seed must be below 2 to the power of 63"),
         ({"device": "gpu"}, "unknown device 'gpu': choose auto, cpu, cuda, cuda:N or mps"),
         ({"device": 7.5}, "unknown device 7.5"),
         ({"device": "meta"}, "unknown device 'meta'"),
@@ -157,7 +157,8 @@ def test_the_model_is_left_with_its_best_weights(model, tokens, quick, tmp_path,
     assert history.best.step == 4 and not torch.equal(weights[4], weights[12])
     assert torch.equal(weights_of(model), weights[4])
     loaded, tokenizer = training.load_model(tmp_path)
-    assert torch.equal(weights_of(loaded), weights_of(model)) and tokenizer.vocab_size == 65
+    assert torch.equal(weights_of(loaded), weights_of(model)) and tokenizer.characters == ALPHABET
+    assert not loaded.training
 
 
 def test_same_seed_same_training(small_config, tokens, quick):
@@ -192,6 +193,35 @@ def test_resume_ends_where_the_uninterrupted_run_ends(small_config, tokens, quic
     assert history.column("val_loss") == expected.column("val_loss") and history.column("step") == [0, 2, 4, 8, 12]
 
 
+def test_equals_a_loop_written_from_the_recipe(model, tokens, quick, small_config):
+    """AdamW (Loshchilov and Hutter 2019, algorithm 2), clipping and schedule written out, on the same batches."""
+    other = GPT(small_config)
+    other.load_state_dict(model.state_dict())
+    config = dataclasses.replace(quick, max_steps=6, eval_interval=100, grad_clip=0.5, learning_rate=1e-2)
+    history = train(model, *tokens, config, on_record=lambda model, _: model.eval())
+
+    generator, losses = torch.Generator().manual_seed(config.seed), []
+    state = [(p, torch.zeros_like(p), torch.zeros_like(p)) for p in other.parameters()]
+    for step, rate in enumerate([1 / 3 * 1e-2, 2 / 3 * 1e-2, *(learning_rate(step, config) for step in range(2, 6))]):
+        x, y = data.get_batch(tokens[0], 8, 16, generator)
+        loss = -other(x).log_softmax(-1).gather(-1, y[..., None]).mean()
+        losses.append(loss.item())
+        gradients = torch.autograd.grad(loss, list(other.parameters()))
+        norm = torch.sqrt(sum((g**2).sum() for g in gradients))
+        assert norm > 0.5  # so that clipping matters
+        with torch.no_grad():
+            for (p, m, v), g in zip(state, gradients, strict=True):
+                g = g * min(1.0, 0.5 / norm)
+                m.mul_(0.9).add_(0.1 * g)
+                v.mul_(0.99).add_(0.01 * g**2)
+                p.mul_(1 - rate * (0.1 if p.dim() == 2 else 0.0))
+                p.sub_(rate * (m / (1 - 0.9 ** (step + 1))) / ((v / (1 - 0.99 ** (step + 1))).sqrt() + 1e-8))
+    assert torch.allclose(weights_of(model), weights_of(other), atol=2e-4)
+    assert history[-1].train_loss == pytest.approx(sum(losses) / 6, abs=1e-4)
+    seconds = history[-1].seconds
+    assert history[-1].tokens_per_second == pytest.approx(6 * 8 * 16 / seconds)
+
+
 class Explodes(nn.Module):
     """A model whose logits turn into NaN after a number of calls."""
 
@@ -208,6 +238,12 @@ def test_a_loss_that_is_no_number_stops_the_training(model, tokens, quick, monke
     monkeypatch.setattr(training, "evaluate", lambda *_: 1.0)
     with pytest.raises(TrainingError, match="the loss is nan at step 5: training diverged"):
         train(Explodes(model, calls=7), *tokens, quick)
+
+
+def test_a_validation_loss_that_is_no_number_stops_it_too(model, tokens, quick, monkeypatch):
+    monkeypatch.setattr(training, "evaluate", lambda *_: float("nan"))
+    with pytest.raises(TrainingError, match="the loss is nan at step 0"):
+        train(model, *tokens, quick)
 
 
 # ---------------------------------------------------------------- nothing half-written
@@ -234,6 +270,31 @@ def test_checkpoints_that_do_not_fit(model, small_config, tokens, quick, tmp_pat
     wider = GPT(dataclasses.replace(small_config, n_embd=64))
     with pytest.raises(CheckpointError, match="n_embd is 32 there, 64 here"):
         train(wider, *tokens, quick, out_dir=tmp_path, resume=True)
+
+    state = torch.load(path, weights_only=True)
+    for broken in (
+        {"config": []},
+        {"model": {}},
+        {"optimizer": {}},
+        {"history": []},
+        {"history": [{"step": 1}]},
+        {"generator": 3},
+        {"rng": None},
+        {"alphabet": "abc"},
+    ):
+        torch.save({**state, **broken}, path)
+        (tmp_path / "config.json").unlink(missing_ok=True)
+        with pytest.raises(CheckpointError):
+            train(GPT(small_config), *tokens, quick, out_dir=tmp_path, resume=True)
+        assert not (tmp_path / "config.json").exists()
+    torch.save({**state, "model": {}}, path)
+    with pytest.raises(CheckpointError, match="is incomplete"):
+        training.load_model(tmp_path)
+    torch.save(state, path)
+    with pytest.raises(ConfigError, match="already at step 12: max_steps must not be below"):
+        train(GPT(small_config), *tokens, dataclasses.replace(quick, max_steps=5), out_dir=tmp_path, resume=True)
+    with pytest.raises(ConfigError, match="resume needs out_dir"):
+        train(GPT(small_config), *tokens, quick, resume=True)
 
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(CheckpointError, match="not a readable checkpoint"):
