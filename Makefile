@@ -7,6 +7,7 @@ THREADS := $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) / $(JOBS) )); echo $$(( 
 # Which notebook `make run` runs (default: all), and papermill's parameters for it.
 NB ?=
 P ?=
+export P
 
 # Jupyter, IPython and matplotlib would otherwise write into the home directory, or find another kernel there.
 HERE := $(CURDIR)/.venv/var
@@ -23,7 +24,7 @@ unexport MPLBACKEND
 .PHONY: help setup run test lab store clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "one notebook, other settings:  make run NB=08_nanogpt_shakespeare P=\"-p preset smoke\""
 
@@ -37,16 +38,16 @@ setup: .venv/ready ## create .venv with everything in it, once
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
 	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 --display-name "Python 3 (dot products to nanoGPT)" >/dev/null
-	@mkdir -p $(HERE) .venv/share/jupyter/lab/settings
+	@mkdir -p .venv/var .venv/share/jupyter/lab/settings
 	@echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}' > .venv/share/jupyter/lab/settings/overrides.json
 	@touch $@
 
 run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
-	@$(BIN)/python tools/notebooks.py run $(if $(NB),--only $(NB)) --parameters='$(P)' </dev/null
+	@$(BIN)/python tools/notebooks.py run $(if $(NB),--only $(NB)) --parameters="$$P" </dev/null
 
 test: .venv/ready ## ruff, pytest, and nbval (strict) over every notebook
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; \
-	OMP_NUM_THREADS=$(THREADS) $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+	NANOGPT_RUNS="$(CURDIR)/build/test-runs" OMP_NUM_THREADS=$(THREADS) $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
 	  --nbval --nbval-current-env --nbval-cell-timeout 600 notebooks tests; tests=$$?; \
 	echo "make test: ruff $$([ $$ruff = 0 ] && echo passed || echo FAILED)," \
 	  "pytest and nbval $$([ $$tests = 0 ] && echo passed || echo FAILED)"; exit $$((ruff || tests))

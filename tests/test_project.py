@@ -106,10 +106,13 @@ def test_one_failing_notebook_stops_nobody(runner, capsys):
     assert (runner.BUILD / "html" / "01_bad.html").exists() and (runner.BUILD / "notebooks" / "02_good.ipynb").exists()
 
 
-def test_parameters_reach_the_notebook_and_unknown_ones_are_refused(runner, capsys):
+def test_parameters_reach_the_notebook_and_unknown_ones_are_refused(runner, capsys, monkeypatch):
     write_notebook(runner.NOTEBOOKS / "01_n.ipynb", "a = 1", "print(a + 1)", tags={0: "parameters", 1: "result"})
     assert runner.run("01_n", ["-p", "a", "41"]) == 0
     assert capsys.readouterr().out.endswith("42\n")
+    monkeypatch.chdir(ROOT)
+    dry = subprocess.run(["make", "-n", "run", "P=-p a 'two words'"], capture_output=True, text=True)
+    assert '--parameters="$P"' in dry.stdout  # handed over by the environment, whatever quotes it has
     with pytest.raises(SystemExit, match="has no parameter b: it has a"):
         runner.run("01_n", ["-p", "b", "1"])
     with pytest.raises(SystemExit, match="no notebook '02': choose one of 01_n"):

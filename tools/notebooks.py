@@ -57,7 +57,8 @@ def run(only: str | None, parameters: list[str]) -> int:
         outcomes.append(execute(path, parameters))
         last = outcomes[-1]
         print(f"      {'FAILED: ' + last.error if last.error else 'ok'}, {last.seconds:.0f} s", flush=True)
-    write_index(outcomes, BUILD / "html" / "index.html")
+    if only is None or not (BUILD / "html" / "index.html").exists():
+        write_index(outcomes, BUILD / "html" / "index.html")
     failed = [outcome.name for outcome in outcomes if outcome.error]
     print(
         f"\n{len(outcomes) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
@@ -96,8 +97,11 @@ def execute(path: Path, parameters: list[str]) -> Outcome:
     error, result = "", ""
     if target.exists():
         notebook = nbformat.read(target, as_version=4)
-        (BUILD / "html" / f"{path.stem}.html").write_text(render(notebook), encoding="utf-8")
         error, result = stored_error(notebook), tagged_output(notebook, "result")
+        try:
+            (BUILD / "html" / f"{path.stem}.html").write_text(render(notebook), encoding="utf-8")
+        except Exception as problem:  # a page that can't be made must not stop the notebooks that follow
+            error = error or f"it ran, but no page could be made of it: {problem}"
     if process.returncode and not error:
         error = f"papermill stopped with status {process.returncode}, see {log.relative_to(ROOT)}"
     return Outcome(path.stem, seconds, error, result)
