@@ -36,9 +36,9 @@ setup: .venv/ready ## create .venv with everything in it, once
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "Python's venv module is missing: install it ('apt install python3-venv' on Debian and Ubuntu) and try again"; exit 1; }
 	$(PYTHON) -m venv .venv
+	@mkdir -p .venv/var .venv/share/jupyter/lab/settings
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
 	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 --display-name "Python 3 (dot products to nanoGPT)" >/dev/null
-	@mkdir -p .venv/var .venv/share/jupyter/lab/settings
 	@echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}' > .venv/share/jupyter/lab/settings/overrides.json
 	@touch $@
 

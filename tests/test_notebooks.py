@@ -136,7 +136,7 @@ def test_a_wrong_parameter_stops_the_notebook_with_one_sentence(parameters, erro
 def test_every_row_of_the_ledger_is_reproduced_in_its_notebook(row):
     """nbval runs the call, and it raises when a number is off; here we see that it is called and that it said so."""
     notebook = BY_NAME[row["stage"]]
-    calls = [cell for cell in code_cells(notebook) if f'reproduces("{row["id"]}"' in cell.source]
+    calls = [cell for cell in code_cells(notebook) if re.search(rf'reproduces\(\s*"{row["id"]}"', cell.source)]
     printed = "".join(out.text for cell in calls for out in cell.outputs if out.output_type == "stream")
     assert calls and f"reproduced: {row['id']}" in printed
 
