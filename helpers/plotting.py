@@ -151,7 +151,7 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
     """Two-dimensional vectors as arrows from the origin, each with its name at the tip."""
     if ax is None:
         _, ax = figure(4, 4)
-    reach = max(float(vector.abs().max()) for vector in vectors.values()) * 1.4
+    reach = max(float(vector.abs().max()) for vector in vectors.values()) * 1.6
     for (name, vector), color in zip(vectors.items(), COLORS * len(vectors), strict=False):
         x, y = vector.tolist()
         ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "lw": 2})

@@ -129,6 +129,21 @@ def test_rendered_pictures_carry_their_text(runner):
     assert re.search(r"<img [^>]*alt='one \"lonely\" bar'", page) or "one &quot;lonely&quot; bar" in page
 
 
+def test_pages_need_no_network_and_their_links_lead_somewhere(runner):
+    source = (
+        "$$a^2$$ and $b$, `$c$`\n\n[n](02_n.ipynb#x) [all](../README.md) [s](solutions/s.py) [w](https://example.org)"
+    )
+    page = runner.render(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(source)]))
+    assert page.count("<math") == 2 and "$c$" in page and "$$" not in page
+    assert not re.search(r"<(script|img|link)[^>]*(src|href)=.https?:", page)
+    assert re.findall(r'<a href="([^"#]+[^"]*)"', page) == [
+        "02_n.html#x",
+        "index.html",
+        "../../notebooks/solutions/s.py",
+        "https://example.org",
+    ]
+
+
 def test_storing_twice_changes_nothing(runner):
     path = runner.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "print(1 + 1)")

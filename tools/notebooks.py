@@ -136,6 +136,8 @@ def render(notebook: nbformat.NotebookNode) -> str:
     soup = BeautifulSoup(page, "html.parser")
     for script in soup.select("script[src]"):  # MathJax and require.js, fetched from elsewhere and not needed
         script.decompose()
+    for link in soup.select("a[href]"):
+        link["href"] = page_of(link["href"])
     texts = [
         output.metadata.get("image/png", {}).get("alt", "")
         for cell in notebook.cells
@@ -145,6 +147,15 @@ def render(notebook: nbformat.NotebookNode) -> str:
     for picture, text in zip(soup.select(".jp-RenderedImage img"), texts, strict=True):
         picture["alt"] = text
     return str(soup)
+
+
+def page_of(address: str) -> str:
+    """Where a link of a notebook leads from its page in build/html."""
+    if re.match(r"#|[a-z]+:", address):
+        return address
+    if address == "../README.md":
+        return "index.html"
+    return address.replace(".ipynb", ".html") if re.match(r"[^/]+\.ipynb", address) else f"../../notebooks/{address}"
 
 
 def with_mathml(markdown: str) -> str:
