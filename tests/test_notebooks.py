@@ -81,7 +81,8 @@ def test_figures_are_ours_and_have_a_text(notebook):
 @each
 def test_no_address_or_folder_of_a_machine(notebook):
     text = nbformat.writes(notebook)
-    assert not re.search(r"/home/|/root/|/work/|/Users/|/tmp/|site-packages|127\.0\.0\.1", text)
+    assert not re.search(r"/home/|/Users/|/tmp/|site-packages|127\.0\.0\.1", text)
+    assert str(ROOT) not in text and str(Path.home()) not in text
 
 
 @each
