@@ -35,7 +35,9 @@ def filter_logits(
         descending, order = logits.sort(dim=-1, descending=True)
         probabilities = descending.softmax(dim=-1)
         before = probabilities.cumsum(dim=-1) - probabilities  # probability of everything more likely than this one
-        outside = (before >= top_p).scatter(-1, order, before >= top_p)  # back to the order of the vocabulary
+        outside = torch.empty_like(order, dtype=torch.bool).scatter(
+            -1, order, before >= top_p
+        )  # back to the order of the vocabulary
         logits = logits.masked_fill(outside, float("-inf"))
     return logits
 

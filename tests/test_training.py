@@ -172,6 +172,23 @@ def test_same_seed_same_training(small_config, tokens, quick):
     assert torch.equal(ends[0], ends[1]) and not torch.equal(ends[0], ends[2])
 
 
+def test_what_on_record_does_to_the_mode_does_not_matter(small_config, tokens, quick):
+    ends = []
+    for on_record in (None, lambda model, _: model.eval()):
+        torch.manual_seed(0)
+        model = GPT(dataclasses.replace(small_config, dropout=0.3))
+        train(model, *tokens, quick, on_record=on_record)
+        ends.append(weights_of(model))
+    assert torch.equal(*ends)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    training.write_text(tmp_path / "a.txt", "old")
+    with pytest.raises(UnicodeEncodeError):
+        training.write_text(tmp_path / "a.txt", "new, and then something that can't be written: \ud800")
+    assert (tmp_path / "a.txt").read_text() == "old"
+
+
 def test_resume_ends_where_the_uninterrupted_run_ends(small_config, tokens, quick, tmp_path):
     config = dataclasses.replace(small_config, dropout=0.1)
     torch.manual_seed(0)
@@ -345,6 +362,15 @@ def test_command_line_says_what_is_wrong(tmp_path, capsys, arguments, message):
     error = capsys.readouterr().err
     assert status == 2 and error.startswith("error: ") and message in error and error.count("\n") == 1
     assert not out.exists()
+
+
+def test_the_seed_reaches_the_weights(tmp_path):
+    firsts = []
+    for run_number, seed in enumerate((1, 1, 2)):
+        out = tmp_path / str(run_number)
+        run("--preset", "smoke", "--corpus", BUNDLED_PLAY, "--out", out, "--max-steps", 1, "--seed", seed)
+        firsts.append(json.loads((out / "history.json").read_text())[0]["val_loss"])
+    assert firsts[0] == firsts[1] != firsts[2]
 
 
 def test_command_line_explains_every_option(capsys):
