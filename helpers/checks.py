@@ -125,6 +125,122 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True)
 
 
+# ---------------------------------------------------------------- classes with several heads, and dropout
+def _heads_with(formula=attention, split="transpose", join="transpose", project=True):
+    """Multi-head attention with a module's own weights and one part replaced."""
+
+    def variant(module: nn.Module, x: Tensor) -> Tensor:
+        (B, T, _), H = x.shape, module.num_heads
+        query, key, value = (W(x).view(B, T, H, -1) for W in (module.W_query, module.W_key, module.W_value))
+        if split == "transpose":
+            query, key, value = (y.transpose(1, 2) for y in (query, key, value))
+        else:  # "view": the numbers stay where they are, only the shape says (B, H, T, D)
+            query, key, value = (y.reshape(B, H, T, -1) for y in (query, key, value))
+        context, _ = formula(query, key, value, causal_mask(T))  # (B, H, T, D)
+        joined = {
+            "transpose": lambda: context.transpose(1, 2).flatten(2),
+            "view": lambda: context.reshape(B, T, -1),
+            "interleaved": lambda: context.permute(0, 2, 3, 1).flatten(2),
+            "reversed": lambda: context.flip(1).transpose(1, 2).flatten(2),
+        }[join]()
+        return module.out_proj(joined) if project else joined
+
+    return variant
+
+
+# The mistakes of the formula, made in every head, and those that only several heads can have.
+MULTI_HEAD_MISTAKES: dict[str, Callable] = {name: _heads_with(formula) for name, formula in MISTAKES.items()} | {
+    "the heads are split by view alone, without transpose: tokens and heads are mixed up": _heads_with(split="view"),
+    "the heads are joined by view alone, without transpose: tokens and heads are mixed up": _heads_with(join="view"),
+    "both are done by view alone, without transpose: tokens and heads are mixed up": _heads_with(
+        split="view", join="view"
+    ),
+    "the heads are joined in the wrong order, the last one first": _heads_with(join="reversed"),
+    "the heads are joined in the wrong order, number by number in turn": _heads_with(join="interleaved"),
+    "the output projection is missing": _heads_with(project=False),
+}
+
+
+@torch.no_grad()
+def multi_head(build: Callable[..., nn.Module]) -> None:
+    """CheckError unless `build(d_in, d_out, context_length, dropout, num_heads)` makes causal multi-head attention.
+
+    It must have W_query, W_key, W_value and out_proj as linear layers. In evaluation mode its output is compared with
+    the formula's on random float64 inputs, on a shorter sequence, and on large scores; a known mistake is named.
+    """
+    generator = torch.Generator().manual_seed(0)
+    module = build(6, 12, 5, 0.0, 3).double().eval()
+    for name in ("W_query", "W_key", "W_value", "out_proj"):
+        if not isinstance(getattr(module, name, None), nn.Linear):
+            missing = "the output projection is missing" if name == "out_proj" else f"it has no linear layer {name}"
+            raise CheckError(f"not multi-head attention: {missing}")
+    for parameter in module.parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    module.num_heads = 3  # whatever the class itself calls it
+    x = torch.randn(2, 5, 6, generator=generator, dtype=torch.float64)
+    # The second time keys are opposite to queries, so that every word's score with itself is far below 0.
+    cases = [(x, 1), (x[:, :3], 1), (1e2 * x, -1), (1e5 * x, -1)]
+    got = [_with_keys(module, sign, lambda x=x: module(x)) for x, sign in cases]
+    for (x, sign), output in zip(cases, got, strict=True):
+        right = _with_keys(module, sign, lambda x=x: _heads_with()(module, x))
+        if output.shape != right.shape:
+            raise CheckError(f"not multi-head attention: the output has the shape {tuple(output.shape)} "
+                             f"instead of {tuple(right.shape)}")  # fmt: skip
+        if _close(output, right):
+            continue
+        for name, mistake in MULTI_HEAD_MISTAKES.items():
+            theirs = [_with_keys(module, s, lambda x=x, m=mistake: m(module, x)) for x, s in cases]
+            if all(_close(a, b) for a, b in zip(got, theirs, strict=True)):
+                raise CheckError(f"not multi-head attention: {name}")
+        raise CheckError(
+            f"not multi-head attention: the result differs from the formula by {(output - right).abs().max():.3g}"
+        )
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True)
+
+
+def _with_keys(module: nn.Module, sign: int, call: Callable[[], Tensor]) -> Tensor:
+    """Call with the key matrix as it is (sign 1) or opposite to the query matrix (sign -1)."""
+    saved = module.W_key.weight.clone()
+    if sign < 0:
+        module.W_key.weight.copy_(-module.W_query.weight)
+    result = call()
+    module.W_key.weight.copy_(saved)
+    return result
+
+
+@torch.no_grad()
+def dropout(module: nn.Module, x: Tensor) -> None:
+    """CheckError unless `module`, causal attention with dropout on its weights, drops as it should.
+
+    x is one sequence (T, C). In evaluation nothing is random. In training the output varies, at the first token too,
+    whose one weight of 1 only a dropout AFTER softmax can touch, and on average over 20,000 draws it is that of
+    evaluation. The module's mode stays as it was.
+    """
+    was_training = module.training
+    one, many = x[None], x.expand(20_000, *x.shape)
+    try:
+        module.eval()
+        expected = module(one)
+        if not torch.equal(expected, module(one)):
+            raise CheckError("dropout is left on in evaluation: two calls give two results")
+        module.train()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            drawn = module(many)
+    finally:
+        module.train(was_training)
+    if torch.equal(drawn, drawn[:1].expand_as(drawn)):
+        raise CheckError("dropout is never applied: in training all draws are the same")
+    if drawn.isnan().any() or torch.equal(drawn[:, 0], drawn[:1, 0].expand_as(drawn[:, 0])):
+        raise CheckError("dropout comes before the softmax: it must drop weights, not scores")
+    error = drawn.std(0) / len(drawn) ** 0.5
+    if not ((drawn.mean(0) - expected[0]).abs() <= 5 * error + 1e-5).all():
+        raise CheckError("on average the output is not that of evaluation: kept weights must be divided by 1 - p")
+
+
 # ---------------------------------------------------------------- exercises
 def exercise(name: str, answer: Callable, cases: Sequence[tuple[tuple, object]], hint: str) -> bool:
     """Call `answer` on each case and print one line: still to do (it returns None or ...), not yet, or right."""

@@ -1,6 +1,7 @@
 """The ledger: every number that the classic sources print, carried as data, and the check that we print it too."""
 
 import functools
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -52,17 +53,70 @@ def reproduces(id: str, ours: object, *, field: str = "values", corpus: str | No
     if entry.get("needs_corpus") and corpus != CORPUS:
         print(f"skipped: {id} needs {CORPUS}, and the corpus here is {corpus}")
         return
-    printed = torch.tensor(entry[field], dtype=torch.float64)
+    count = _compare(entry, field, ours)
+    numbers = f"{count} number{'s' if count > 1 else ''}"
+    print(f"reproduced: {id} ({source_of(entry)}, {numbers}{', the right ones' if field == 'correct' else ''})")
+
+
+def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
+    """Assert that `printed` is what the source of erratum `id` prints and `correct` what is right; print both and why.
+
+    An argument is left out only where the ledger has no such numbers. LedgerError as in `reproduces`.
+    """
+    entry = row(id)
+    if entry["kind"] != "erratum":
+        raise LedgerError(f"{id} is no erratum: use reproduces")
+    for field, ours in (("values", printed), ("correct", correct)):
+        if (field in entry) != (ours is not None):
+            raise LedgerError(f"{id}: the ledger {'has' if field in entry else 'has no'} numbers called {field!r}")
+        if ours is not None:
+            _compare(entry, field, ours)
+    print(f"reproduced: {id} ({source_of(entry)}, an erratum)\n{story(entry)}")
+
+
+def source_of(entry: dict) -> str:
+    """The short name of a row's source."""
+    return _ledger()["sources"][entry["id"].split("-")[0]].split(",")[0].split(" (")[0]
+
+
+def story(entry: dict) -> str:
+    """An erratum in lines: what the source says and prints, the cause, what is right."""
+    printed, correct = _where_they_differ(entry)
+    lines = {"says": entry["what"], "printed": printed, "cause": entry["why"], "right": entry.get("right", "")}
+    lines["right"] = "; ".join(text for text in (lines["right"], correct) if text)
+    return "\n".join(
+        textwrap.fill(f"{name + ':':9}{text}", 96, initial_indent="  ", subsequent_indent=" " * 11)
+        for name, text in lines.items()
+        if text
+    )
+
+
+def _where_they_differ(entry: dict) -> tuple[str, str]:
+    """The printed and the right numbers as text: of a table, the first row in which they differ."""
+    printed, correct = (torch.tensor(entry.get(field, []), dtype=torch.float64) for field in ("values", "correct"))
+    place = ""
+    while printed.dim() > 1 and printed.shape == correct.shape:
+        wrong = ~torch.isclose(printed, correct, rtol=0, atol=1e-9).flatten(1).all(1)
+        first = int(wrong.nonzero()[0])
+        place = f"row {first + 1}: " if len(printed) > 1 else place
+        printed, correct = printed[first], correct[first]
+    decimals = entry.get("decimals", 4)
+    texts = [" ".join(f"{number:.{decimals}f}" for number in x.flatten().tolist()) for x in (printed, correct)]
+    return tuple(place + text if text else "" for text in texts)
+
+
+def _compare(entry: dict, field: str, ours: object) -> int:
+    """LedgerError unless `ours` rounds to the row's numbers; how many there are."""
+    id, printed = entry["id"], torch.tensor(entry[field], dtype=torch.float64)
     ours = torch.as_tensor(ours).detach().to("cpu", torch.float64)
     if ours.shape != printed.shape:
         raise LedgerError(f"{id}: the shape is {tuple(ours.shape)}, the source prints {tuple(printed.shape)}")
-    wrong = ~((ours - printed).abs() <= _tolerance(entry, printed))  # so that NaN is wrong
+    close = (ours - printed).abs() <= _tolerance(entry, printed)  # NaN is never close
+    wrong = ~(close | (ours == printed) | (ours.isnan() & printed.isnan()))  # but equal where the source prints NaN
     if wrong.any():
         first = [f"at {place}: source {printed[place]:g}, ours {ours[place]:g}" for place in _places(wrong)[:3]]
         raise LedgerError(f"{id}: {int(wrong.sum())} of {printed.numel()} numbers differ; {'; '.join(first)}")
-    source = _ledger()["sources"][id.split("-")[0]].split(",")[0].split(" (")[0]
-    numbers = f"{printed.numel()} number{'s' if printed.numel() > 1 else ''}"
-    print(f"reproduced: {id} ({source}, {numbers}{', the right ones' if field == 'correct' else ''})")
+    return printed.numel()
 
 
 def _tolerance(entry: dict, printed: Tensor) -> Tensor:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from helpers import checks
-from helpers.attention import MultiHeadAttention, attention, causal_mask
+from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, attention, causal_mask
 from helpers.errors import CheckError
 
 SOLUTIONS = Path(__file__).parents[1] / "notebooks" / "solutions"
@@ -103,6 +105,121 @@ def test_masks_and_shapes_of_every_kind_are_tried():
     for wrong in (always_causal, only_three_dimensions):
         with pytest.raises(CheckError, match="not attention"):
             checks.attention_formula(wrong)
+
+
+# ---------------------------------------------------------------- classes
+class Faulty(MultiHeadAttention):
+    """Ours, with `fault` in its place."""
+
+    fault = None
+
+    def forward(self, x):
+        return type(self).fault(self, x)
+
+
+@pytest.mark.parametrize("name", checks.MULTI_HEAD_MISTAKES)
+def test_each_mistake_of_several_heads_is_called_by_its_name(name):
+    faulty = type("Mine", (Faulty,), {"fault": staticmethod(checks.MULTI_HEAD_MISTAKES[name])})
+    with pytest.raises(CheckError) as error:
+        checks.multi_head(faulty)
+    assert str(error.value) == f"not multi-head attention: {name}"
+
+
+def test_multi_head_accepts_ours_and_pytorchs_arithmetic():
+    checks.multi_head(MultiHeadAttention)
+    checks.multi_head(lambda *sizes: MultiHeadAttention(*sizes, qkv_bias=True))
+
+
+def written_out(module, x, split=lambda x: x, join=lambda x: x, project=lambda x: x):
+    """Multi-head attention once more, independent of checks.py: by einsum, head by head."""
+    heads = []
+    for h in range(3):
+        rows = slice(4 * h, 4 * h + 4)
+        q, k, v = (F.linear(x, W.weight[rows]) for W in (module.W_query, module.W_key, module.W_value))
+        scores = torch.einsum("btd,bsd->bts", q, k) / 2
+        weights = scores.masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), -torch.inf).softmax(-1)
+        heads.append(weights @ v)
+    return heads
+
+
+MULTI_HEAD_FAULTS = {
+    "right": lambda m, x: m.out_proj(torch.cat(written_out(m, x), -1)),
+    "the output projection is missing": lambda m, x: torch.cat(written_out(m, x), -1),
+    "in the wrong order, the last one first": lambda m, x: m.out_proj(torch.cat(written_out(m, x)[::-1], -1)),
+    "in the wrong order, number by number": lambda m, x: m.out_proj(torch.stack(written_out(m, x), -1).flatten(2)),
+    "joined by view alone": lambda m, x: m.out_proj(torch.stack(written_out(m, x), 1).reshape(*x.shape[:2], 12)),
+    r"differs from the formula by \d": lambda m, x: m.out_proj(sum(written_out(m, x)).repeat(1, 1, 3)),
+    "the output has the shape": lambda m, x: sum(written_out(m, x)),
+}
+
+
+@pytest.mark.parametrize("name", MULTI_HEAD_FAULTS)
+def test_faults_written_independently_are_named_too(name):
+    mine = type("Mine", (Faulty,), {"fault": staticmethod(MULTI_HEAD_FAULTS[name])})
+    if name == "right":
+        return checks.multi_head(mine)
+    with pytest.raises(CheckError, match=name):
+        checks.multi_head(mine)
+
+
+def test_missing_layers_are_named():
+    with pytest.raises(CheckError, match="the output projection is missing"):
+        checks.multi_head(lambda i, o, *rest: CausalAttention(i, o, *rest[:2]))
+    with pytest.raises(CheckError, match="no linear layer W_query"):
+        checks.multi_head(lambda *sizes: nn.Identity())
+
+
+class Dropped(CausalAttention):
+    """Causal attention with a dropout of one's own choice."""
+
+    def __init__(self, on_scores=lambda x, _: x, on_weights=lambda x, _: x, after_mask=False):
+        super().__init__(3, 4, 6, 0.5)
+        self.on_scores, self.on_weights, self.after_mask = on_scores, on_weights, after_mask
+
+    def forward(self, x):
+        scores = self.W_query(x) @ self.W_key(x).mT / 2
+        if not self.after_mask:
+            scores = self.on_scores(scores, self.training)
+        scores = scores.masked_fill(~self.mask, -torch.inf)
+        if self.after_mask:
+            scores = self.on_scores(scores, self.training)
+        return self.on_weights(scores.softmax(-1), self.training) @ self.W_value(x)
+
+
+def drop(x, training):
+    return F.dropout(x, 0.5, training)
+
+
+DROPOUT_FAULTS = {
+    "left on in evaluation": lambda: Dropped(on_weights=lambda w, _: F.dropout(w, 0.5)),
+    "never applied": lambda: Dropped(),
+    "before the softmax": lambda: Dropped(on_scores=drop),
+    "before the softmax: it": lambda: Dropped(on_scores=drop, after_mask=True),
+    "must be divided by 1 - p": lambda: Dropped(on_weights=lambda w, on: w * (torch.rand_like(w) < 0.5) if on else w),
+}
+
+
+@pytest.mark.parametrize("name", DROPOUT_FAULTS)
+def test_dropout_in_the_wrong_place_is_named(name):
+    torch.manual_seed(1)
+    with pytest.raises(CheckError, match=name):
+        checks.dropout(DROPOUT_FAULTS[name](), torch.randn(6, 3))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_dropout_on_the_weights_passes_and_leaves_everything_as_it_was(p):
+    torch.manual_seed(1)
+    x, state = torch.randn(6, 3), torch.get_rng_state()
+    for module in (
+        CausalAttention(3, 4, 6, p),
+        MultiHeadAttention(3, 4, 6, p, 2),
+        MultiHeadAttentionWrapper(3, 4, 6, p, 2),
+    ):
+        module.eval()
+        state = torch.get_rng_state()
+        checks.dropout(module, x)
+        assert not module.training and torch.equal(state, torch.get_rng_state())
+    checks.dropout(Dropped(on_weights=drop), x)
 
 
 # ---------------------------------------------------------------- exercises

@@ -16,6 +16,7 @@ def test_the_ledger_is_whole():
         assert {"id", "stage", "what", "kind"} <= row.keys() and row["kind"] in ("exact", "erratum")
         assert row["kind"] == "exact" or "why" in row, row["id"]
         assert "values" in row or row["kind"] == "erratum", row["id"]
+        assert row["kind"] == "exact" or row["stage"] >= "07" or "correct" in row, row["id"]
 
 
 def corpus_for(id: str) -> str:
@@ -36,6 +37,8 @@ def test_every_row_accepts_its_numbers_and_refuses_one_wrong_digit(id, field, ca
             digit = 10.0 ** (torch.tensor(size).log10().floor().item() + 1 - entry["significant"])
         wrong = printed.clone()
         wrong.view(-1)[place] += max(digit, 2 * entry.get("tolerance", 0.0))
+        if not printed.flatten()[place].isfinite():  # for NaN and infinity there is no next digit
+            wrong.view(-1)[place] = 0
         with pytest.raises(LedgerError, match=f"{id}: 1 of {printed.numel()} numbers differ"):
             sources.reproduces(id, wrong, field=field, corpus=corpus_for(id))
 
@@ -83,3 +86,33 @@ def test_a_row_that_needs_the_corpus_is_skipped_by_name(capsys):
     assert capsys.readouterr().out == (
         "skipped: karpathy-vocabulary needs tiny Shakespeare, and the corpus here is the bundled play\n"
     )
+
+
+ERRATA = [row for row in sources.rows() if row["kind"] == "erratum" and "correct" in row]
+
+
+@pytest.mark.parametrize("row", ERRATA, ids=lambda row: row["id"])
+def test_an_erratum_shows_what_is_printed_why_and_what_is_right(row, capsys):
+    numbers = {name: row[field] for name, field in (("printed", "values"), ("correct", "correct")) if field in row}
+    sources.erratum(row["id"], **numbers)
+    out = capsys.readouterr().out
+    assert out.startswith(f"reproduced: {row['id']} (") and "  cause:   " in out and "  right:   " in out
+    assert ("  printed: " in out) == ("values" in row)
+    for name in numbers:
+        with pytest.raises(LedgerError, match="the ledger has numbers called"):
+            sources.erratum(row["id"], **{**numbers, name: None})
+        wrong = torch.tensor(numbers[name], dtype=torch.float64) + 1.5
+        with pytest.raises(LedgerError, match=f"{row['id']}: "):
+            sources.erratum(row["id"], **{**numbers, name: torch.where(wrong.isfinite(), wrong, 0.0)})
+
+
+def test_an_erratum_needs_to_be_one():
+    with pytest.raises(LedgerError, match="is no erratum"):
+        sources.erratum("raschka-3.3.1-scores", printed=torch.zeros(6))
+    with pytest.raises(LedgerError, match="has no numbers called 'values'"):
+        sources.erratum("hacktricks-8-dims-3-heads", printed=[8], correct=[2, 4])
+
+
+def test_of_a_table_the_first_differing_row_is_shown():
+    story = sources.story(sources.row("raschka-3.5.2-dropout-weights"))
+    assert "row 3: 0.5132 0.7482 0.7386 0.0000" in story and "row 3: 0.7599 0.6194 0.6206 0.0000" in story
