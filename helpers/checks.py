@@ -307,6 +307,65 @@ def exercise_01_nearest(answer: Callable) -> bool:
     return exercise("1c", answer, cases, "a word may not choose itself: set its own score to -inf first")
 
 
+def exercise_02_softmax(answer: Callable) -> bool:
+    """answer(scores (..., T)) -> weights of the same shape, also for scores of a thousand."""
+    scores = [_random(6), _random(2, 3, 4), 1000 * _random(5, 3), torch.tensor([-1000.0, -1001.0])]
+    cases = [((s,), s.softmax(dim=-1)) for s in scores]
+    return exercise("2a", answer, cases, "take the largest score of each row away first; keepdim=True keeps the shape")
+
+
+def exercise_02_contexts(answer: Callable) -> bool:
+    """answer(queries (T, D), keys (S, D), values (S, E)) -> contexts (T, E), unscaled."""
+    queries, keys, values = _random(2, 3), _random(4, 3, seed=1), _random(4, 5, seed=2)
+    expected = (queries @ keys.T).softmax(dim=-1) @ values
+    return exercise(
+        "2b", answer, [((queries, keys, values), expected)], "scores, softmax along each row, weights @ values"
+    )
+
+
+def exercise_02_temperature(answer: Callable) -> bool:
+    """answer(scores (T,), share) -> the temperature at which the largest weight is `share`."""
+
+    def reached(scores: Tensor, share: float):
+        temperature = answer(scores, share)
+        if temperature is None or temperature is ...:
+            return temperature
+        return (scores / temperature).softmax(dim=-1).max()
+
+    cases = [((_random(6, seed=i), share), share) for i, share in enumerate((0.2, 0.5, 0.9, 0.999))]
+    hint = "the largest weight falls as the temperature rises: start with a low and a high one, and halve the interval"
+    return exercise("2c", reached, cases, hint)
+
+
+def exercise_03_attention(answer: Callable) -> bool:
+    """answer(query, key, value), any leading dimensions -> context, weights."""
+
+    def both(*arguments):
+        result = answer(*arguments)
+        return torch.cat(result, dim=-1) if isinstance(result, tuple) else result
+
+    inputs = [(_random(2, 4), _random(3, 4, seed=1), _random(3, 5, seed=2)), tuple(_random(3, 2, 1, 6, 9))]
+    cases = [(case, torch.cat(attention(*case), dim=-1)) for case in inputs]
+    return exercise("3a", both, cases, "divide by key.shape[-1] ** 0.5, swap the LAST two dimensions of key, softmax over keys")
+
+
+def exercise_03_cross(answer: Callable) -> bool:
+    """answer(x (T, C), memory (S, C), W_query, W_key, W_value (C, D)) -> contexts (T, D)."""
+    x, memory, matrices = _random(3, 4), _random(5, 4, seed=1), tuple(_random(3, 4, 2, seed=2))
+    W_query, W_key, W_value = matrices
+    expected = attention(x @ W_query, memory @ W_key, memory @ W_value)[0]
+    return exercise("3b", answer, [((x, memory, *matrices), expected)], "only the queries come from x")
+
+
+def exercise_03_gradient(answer: Callable) -> bool:
+    """answer(weights (T, S), d_weights (T, S)) -> the derivative of the loss by the scores (T, S)."""
+    scores = _random(4, 6).requires_grad_()
+    weights, d_weights = scores.softmax(dim=-1), _random(4, 6, seed=1)
+    (expected,) = torch.autograd.grad(weights, scores, d_weights)
+    hint = "what raises one score's weight lowers the others': take the weighted mean of d_weights away, row by row"
+    return exercise("3c", answer, [((weights.detach(), d_weights), expected)], hint)
+
+
 def exercise_08_perplexity(answer: Callable) -> bool:
     """answer(loss in nats) -> between how many equally likely characters the model hesitates."""
     cases = [((loss,), math.exp(loss)) for loss in (0.0, 1.9, math.log(65))]

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import re
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pooch
 import requests
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from helpers.errors import CorpusError, VocabularyError
@@ -182,3 +184,27 @@ def get_batch(
     starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)  # (B, 1)
     windows = tokens[(starts + torch.arange(context_length + 1)).to(tokens.device)]  # (B, T + 1)
     return windows[:, :-1], windows[:, 1:]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in lower case: runs of letters, with at most one apostrophe inside."""
+    return re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", text.lower())
+
+
+def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, "V V"]]:
+    """The `size` most frequent words and one vector of length 1 for each, from the company it keeps; no learning.
+
+    Entry (a, b) is the positive pointwise mutual information of a and b standing at most two places apart (Church and
+    Hanks 1990; notebook 01 derives it). CorpusError for a text with fewer than 6 different words.
+    """
+    words = words_of(text)
+    vocabulary = [word for word, _ in Counter(words).most_common(size)]
+    if len(vocabulary) < 6:
+        raise CorpusError(f"word vectors need a text with 6 different words, not {len(vocabulary)}")
+    number, V = {word: i for i, word in enumerate(vocabulary)}, len(vocabulary) + 1
+    ids = torch.tensor([number.get(word, V - 1) for word in words])  # the last number stands for all rarer words
+    near = sum(torch.bincount(ids[:-d] * V + ids[d:], minlength=V * V) for d in (1, 2)).view(V, V).float()
+    near = (near + near.T)[:-1, :-1]
+    by_chance = near.sum(dim=1, keepdim=True) * near.sum(dim=0) / near.sum()
+    surprise = (near / by_chance).log().clamp(min=0).nan_to_num(0.0)
+    return vocabulary, surprise / surprise.norm(dim=1, keepdim=True).clamp(min=1e-9)

@@ -229,3 +229,24 @@ def test_a_text_shorter_than_a_window():
     get_batch(torch.arange(9), 2, 8)
     with pytest.raises(CorpusError, match="8 tokens are too few: a context of 8 needs 9"):
         get_batch(torch.arange(8), 2, 8)
+
+
+def test_word_vectors_by_hand():
+    """a and b meet more often than chance has it, and a word's neighbours reach two places, not three."""
+    vocabulary, vectors = data.word_vectors("a b c d e f " * 5 + "a b a b a b", size=6)
+    assert vocabulary == ["a", "b", "c", "d", "e", "f"] and data.words_of("Don't, DON'T 'tis") == [
+        "don't",
+        "don't",
+        "tis",
+    ]
+    assert torch.allclose(vectors.norm(dim=1), torch.ones(6))
+    a, d = vocabulary.index("a"), vocabulary.index("d")
+    assert vectors[a, d] == 0 and vectors[a, vocabulary.index("e")] > 0
+    assert (vectors >= 0).all() and torch.equal(vectors > 0, (vectors > 0).T)
+
+
+def test_rare_words_are_left_out_and_too_few_refused():
+    vocabulary, vectors = data.word_vectors("a a a b b b c c d d e e f g h", size=6)
+    assert vocabulary == ["a", "b", "c", "d", "e", "f"] and vectors.shape == (6, 6)
+    with pytest.raises(CorpusError, match="a text with 6 different words, not 2"):
+        data.word_vectors("ay, ay, no")
