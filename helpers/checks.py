@@ -366,6 +366,38 @@ def exercise_03_gradient(answer: Callable) -> bool:
     return exercise("3c", answer, [((weights.detach(), d_weights), expected)], hint)
 
 
+def exercise_04_average(answer: Callable) -> bool:
+    """answer(x (T, C)) -> (T, C): row t is the average of rows 0 to t."""
+    inputs = [_random(6, 3), _random(1, 2, seed=1), _random(9, 1, seed=2)]
+    cases = [((x,), torch.stack([x[: t + 1].mean(dim=0) for t in range(len(x))])) for x in inputs]
+    return exercise("4a", answer, cases, "row t of the matrix is 1/(t+1), t+1 times, then zeros; tril makes the triangle")
+
+
+def exercise_04_window(answer: Callable) -> bool:
+    """answer(T, window) -> Bool (T, T): True where query t may see key s, that is t - window < s <= t."""
+    cases = []
+    for T, window in ((5, 2), (6, 3), (4, 1), (3, 9)):
+        t, s = torch.arange(T)[:, None], torch.arange(T)
+        cases.append(((T, window), (s <= t) & (s > t - window)))
+    return exercise("4b", answer, cases, "a triangle without another triangle: tril takes a diagonal=")
+
+
+def exercise_04_causal(answer: Callable) -> bool:
+    """answer(function (T, C) -> (T, D), x (T, C)) -> is the function causal?"""
+    x, mask = _random(6, 3), causal_mask(6)
+    functions = {
+        lambda x: x.cumsum(dim=0): True,
+        lambda x: attention(x, x, x, mask[: len(x), : len(x)])[0]: True,
+        lambda x: x * 2: True,
+        lambda x: attention(x, x, x)[0]: False,
+        lambda x: torch.cat([x[1:], x[-1:]]): False,
+        lambda x: torch.cat([x[:-2], x[-2:].flip(0)]): False,  # only the last but one looks ahead
+        lambda x: x + 1e-3 * x[-1:] ** 2: False,
+    }
+    hint = "change everything after t, for every t; compare outputs 0 to t; t and the last one are easily forgotten"
+    return exercise("4c", answer, [((function, x), causal_) for function, causal_ in functions.items()], hint)
+
+
 def exercise_08_perplexity(answer: Callable) -> bool:
     """answer(loss in nats) -> between how many equally likely characters the model hesitates."""
     cases = [((loss,), math.exp(loss)) for loss in (0.0, 1.9, math.log(65))]

@@ -233,6 +233,9 @@ RIGHT = [
     (checks.exercise_03_attention, "03", "my_scaled_attention"),
     (checks.exercise_03_cross, "03", "my_cross_attention"),
     (checks.exercise_03_gradient, "03", "my_softmax_gradient"),
+    (checks.exercise_04_average, "04", "my_past_average"),
+    (checks.exercise_04_window, "04", "my_window_mask"),
+    (checks.exercise_04_causal, "04", "my_is_causal"),
     (checks.exercise_08_perplexity, "08", "my_perplexity"),
     (checks.exercise_08_batch, "08", "my_batch"),
     (checks.exercise_08_greedy, "08", "my_greedy"),
@@ -282,6 +285,26 @@ WRONG = {
     "values from the asker": (checks.exercise_03_cross, lambda x, m, q, k, v: attention(m @ q, x @ k, x @ v)[0]),
     "the diagonal of the Jacobian only": (checks.exercise_03_gradient, lambda w, d: w * (1 - w) * d),
     "the mean without weights": (checks.exercise_03_gradient, lambda w, d: w * (d - d.mean(-1, keepdim=True))),
+    "the average without itself": (
+        checks.exercise_04_average,
+        lambda x: torch.ones(len(x), len(x)).tril(-1) @ x / torch.arange(len(x)).clamp(min=1)[:, None],
+    ),
+    "sums for averages": (checks.exercise_04_average, lambda x: x.cumsum(0)),
+    "the whole past": (checks.exercise_04_window, lambda T, window: causal_mask(T)),
+    "a window of one too many": (
+        checks.exercise_04_window,
+        lambda T, window: causal_mask(T) & ~torch.ones(T, T).tril(-window - 1).bool(),
+    ),
+    "True where forbidden": (
+        checks.exercise_04_window,
+        lambda T, window: ~(causal_mask(T) & ~torch.ones(T, T).tril(-window).bool()),
+    ),
+    "everything is causal": (checks.exercise_04_causal, lambda f, x: True),
+    "nothing is causal": (checks.exercise_04_causal, lambda f, x: False),
+    "looks at the first output only": (
+        checks.exercise_04_causal,
+        lambda f, x: torch.equal(f(x)[0], f(torch.cat([x[:1], -x[1:]]))[0]),
+    ),
     "perplexity in bits": (checks.exercise_08_perplexity, lambda loss: 2**loss),
     "the same window twice": (
         checks.exercise_08_batch,
