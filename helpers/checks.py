@@ -398,6 +398,33 @@ def exercise_04_causal(answer: Callable) -> bool:
     return exercise("4c", answer, [((function, x), causal_) for function, causal_ in functions.items()], hint)
 
 
+def exercise_05_dropout(answer: Callable) -> bool:
+    """answer(x, keep, p) -> x where keep is True, scaled, and 0 elsewhere."""
+    cases = []
+    for seed, p in enumerate((0.5, 0.1, 0.9)):
+        x, keep = _random(4, 5, seed=seed), _random(4, 5, seed=seed + 9) > 0
+        cases.append(((x, keep, p), torch.where(keep, x / (1 - p), 0.0)))
+    return exercise("5a", answer, cases, "what is kept stands for what is lost: divide by the share that is kept")
+
+
+def exercise_05_lost(answer: Callable) -> bool:
+    """answer(T, p) -> the expected number of words, of T, whose weights are all dropped."""
+    cases = [((T, p), sum(p**t for t in range(1, T + 1))) for T, p in ((6, 0.5), (1, 0.2), (64, 0.1))]
+    return exercise("5b", answer, cases, "t weights are all lost with probability p to the t; add up over the words")
+
+
+def exercise_05_causal(answer: Callable) -> bool:
+    """answer(query, key, value (B, T, D), keep (B, T, T), p) -> context (B, T, D)."""
+    cases = []
+    for T, p in ((5, 0.5), (3, 0.25)):
+        query, key, value = _random(3, 2, T, 4)
+        keep = _random(2, T, T, seed=1) > 0
+        _, weights = attention(query, key, value, causal_mask(T))
+        cases.append(((query, key, value, keep, p), torch.where(keep, weights / (1 - p), 0.0) @ value))
+    hint = "in this order: scores over the root of D, mask with -inf, softmax over dim=-1, keep / (1 - p), values"
+    return exercise("5c", answer, cases, hint)
+
+
 def exercise_08_perplexity(answer: Callable) -> bool:
     """answer(loss in nats) -> between how many equally likely characters the model hesitates."""
     cases = [((loss,), math.exp(loss)) for loss in (0.0, 1.9, math.log(65))]

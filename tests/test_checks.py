@@ -236,6 +236,9 @@ RIGHT = [
     (checks.exercise_04_average, "04", "my_past_average"),
     (checks.exercise_04_window, "04", "my_window_mask"),
     (checks.exercise_04_causal, "04", "my_is_causal"),
+    (checks.exercise_05_dropout, "05", "my_dropout"),
+    (checks.exercise_05_lost, "05", "my_lost_words"),
+    (checks.exercise_05_causal, "05", "my_causal_attention"),
     (checks.exercise_08_perplexity, "08", "my_perplexity"),
     (checks.exercise_08_batch, "08", "my_batch"),
     (checks.exercise_08_greedy, "08", "my_greedy"),
@@ -304,6 +307,27 @@ WRONG = {
     "looks at the first output only": (
         checks.exercise_04_causal,
         lambda f, x: torch.equal(f(x)[0], f(torch.cat([x[:1], -x[1:]]))[0]),
+    ),
+    "not scaled": (checks.exercise_05_dropout, lambda x, keep, p: x * keep),
+    "scaled by p": (checks.exercise_05_dropout, lambda x, keep, p: x * keep / p),
+    "drops what is kept": (checks.exercise_05_dropout, lambda x, keep, p: x * ~keep / (1 - p)),
+    "one word only": (checks.exercise_05_lost, lambda T, p: p**T),
+    "every row is full": (checks.exercise_05_lost, lambda T, p: T * p**T),
+    "dropout before softmax": (
+        checks.exercise_05_causal,
+        lambda q, k, v, keep, p: (
+            (q @ k.mT / 2 * keep / (1 - p)).masked_fill(~causal_mask(q.shape[1]), -torch.inf).softmax(-1) @ v
+        ),
+    ),
+    "softmax over dim=1": (
+        checks.exercise_05_causal,
+        lambda q, k, v, keep, p: (
+            (q @ k.mT / 2).masked_fill(~causal_mask(q.shape[1]), -torch.inf).softmax(1) * keep / (1 - p) @ v
+        ),
+    ),
+    "no mask": (
+        checks.exercise_05_causal,
+        lambda q, k, v, keep, p: attention(q, k, v)[1] * keep / (1 - p) @ v,
     ),
     "perplexity in bits": (checks.exercise_08_perplexity, lambda loss: 2**loss),
     "the same window twice": (
