@@ -21,7 +21,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test lab store clean
+.PHONY: help setup run test lab ledger store clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ test: .venv/ready ## ruff, pytest, and nbval (strict) over every notebook
 lab: .venv/ready ## open the notebooks in JupyterLab on this machine
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --LabApp.default_url=/lab/tree/notebooks \
 	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)
+
+ledger: .venv/ready ## where each number of the sources stands, after running what has changed
+	@$(BIN)/python tools/notebooks.py ledger </dev/null
 
 store: .venv/ready ## run all notebooks in place and store their outputs for git
 	@$(BIN)/python tools/notebooks.py store $(if $(NB),--only $(NB))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from helpers.attention import attention, causal_mask
+from helpers.attention import MultiHeadAttention, attention, causal_mask
 from helpers.errors import CheckError
 from helpers.gpt import GPT, GPTConfig
 from helpers.sampling import generate
@@ -346,7 +346,9 @@ def exercise_03_attention(answer: Callable) -> bool:
 
     inputs = [(_random(2, 4), _random(3, 4, seed=1), _random(3, 5, seed=2)), tuple(_random(3, 2, 1, 6, 9))]
     cases = [(case, torch.cat(attention(*case), dim=-1)) for case in inputs]
-    return exercise("3a", both, cases, "divide by key.shape[-1] ** 0.5, swap the LAST two dimensions of key, softmax over keys")
+    return exercise(
+        "3a", both, cases, "divide by key.shape[-1] ** 0.5, swap the LAST two dimensions of key, softmax over keys"
+    )
 
 
 def exercise_03_cross(answer: Callable) -> bool:
@@ -370,7 +372,9 @@ def exercise_04_average(answer: Callable) -> bool:
     """answer(x (T, C)) -> (T, C): row t is the average of rows 0 to t."""
     inputs = [_random(6, 3), _random(1, 2, seed=1), _random(9, 1, seed=2)]
     cases = [((x,), torch.stack([x[: t + 1].mean(dim=0) for t in range(len(x))])) for x in inputs]
-    return exercise("4a", answer, cases, "row t of the matrix is 1/(t+1), t+1 times, then zeros; tril makes the triangle")
+    return exercise(
+        "4a", answer, cases, "row t of the matrix is 1/(t+1), t+1 times, then zeros; tril makes the triangle"
+    )
 
 
 def exercise_04_window(answer: Callable) -> bool:
@@ -423,6 +427,37 @@ def exercise_05_causal(answer: Callable) -> bool:
         cases.append(((query, key, value, keep, p), torch.where(keep, weights / (1 - p), 0.0) @ value))
     hint = "in this order: scores over the root of D, mask with -inf, softmax over dim=-1, keep / (1 - p), values"
     return exercise("5c", answer, cases, hint)
+
+
+def exercise_06_split(answer: Callable) -> bool:
+    """answer(x (B, T, H * D), num_heads) -> (B, H, T, D)."""
+    cases = []
+    for B, T, H, D in ((2, 5, 3, 4), (1, 4, 4, 1), (3, 2, 1, 6)):
+        x = _random(B, T, H * D)
+        cases.append(((x, H), torch.stack([x[:, :, h * D : (h + 1) * D] for h in range(H)], dim=1)))
+    return exercise("6a", answer, cases, "view to (B, T, H, D) first, then exchange T and H")
+
+
+def exercise_06_join(answer: Callable) -> bool:
+    """answer(x (B, H, T, D)) -> (B, T, H * D), head 1 first."""
+    inputs = [_random(2, 3, 5, 4), _random(1, 4, 2, 1), _random(2, 2, 2, 2)]
+    cases = [((x,), torch.cat(list(x.unbind(dim=1)), dim=-1)) for x in inputs]
+    return exercise(
+        "6b", answer, cases, "exchange H and T back, then flatten the last two (view alone will refuse or scramble)"
+    )
+
+
+def exercise_06_multi_head(answer: Callable) -> bool:
+    """answer(x (B, T, C), W_query, W_key, W_value, W_out (C, C), num_heads) -> (B, T, C)."""
+    cases = []
+    for T, num_heads in ((5, 3), (4, 2), (6, 1)):
+        x, matrices = _random(2, T, 12), _random(4, 12, 12, seed=1).unbind()
+        module = MultiHeadAttention(12, 12, T, 0.0, num_heads, out_bias=False)
+        names = ("W_query", "W_key", "W_value", "out_proj")
+        module.load_state_dict({f"{name}.weight": W.T for name, W in zip(names, matrices, strict=True)})
+        cases.append(((x, *matrices, num_heads), module(x).detach()))
+    hint = "project, split, scores over the root of the HEAD width, mask, softmax, values, join, W_out"
+    return exercise("6c", answer, cases, hint)
 
 
 def exercise_08_perplexity(answer: Callable) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 # Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its colours.
@@ -29,10 +30,12 @@ STYLE = {
 SPECIAL = {"\n": "\u21b5", " ": "\u00b7"}  # how a newline and a space are written on an axis
 
 
-def figure(width: float = 6.0, height: float = 4.0, columns: int = 1, rows: int = 1):
-    """A figure in the style of the series, and its axes (an array of them when there are several)."""
+def figure(
+    width: float = 6.0, height: float = 4.0, columns: int = 1, rows: int = 1, widths: Sequence[float] | None = None
+):
+    """A figure in the style of the series, and its axes (an array when there are several, of relative `widths`)."""
     plt.rcParams.update(STYLE)
-    return plt.subplots(rows, columns, figsize=(width, height))
+    return plt.subplots(rows, columns, figsize=(width, height), width_ratios=widths)
 
 
 def show(alt: str, target: Figure | None = None, handle: object = None) -> None:
@@ -142,6 +145,25 @@ def letters(lines: Mapping[str, str], *, title: str = "") -> Axes:
     ax.set(xlim=(-0.6, length - 0.4), ylim=(len(lines) - 0.4, -0.6), title=title)
     ax.set_xticks(range(length), range(length), fontsize=7)
     ax.set_yticks(range(len(lines)), lines)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def cells(
+    texts: Sequence[Sequence[str]], groups: Tensor, rows: Sequence[str], *, title: str = "", ax: Axes | None = None
+) -> Axes:
+    """A table of short texts; cells of one group (an integer each, of the same shape) share a colour."""
+    if ax is None:
+        _, ax = figure(1.2 + len(texts[0]), 0.8 + 0.4 * len(texts))
+    for i, line in enumerate(texts):
+        for j, text in enumerate(line):
+            color = COLORS[int(groups[i, j]) % len(COLORS)]
+            ax.add_patch(Rectangle((j - 0.48, i - 0.46), 0.96, 0.92, facecolor=color, alpha=0.3, linewidth=0))
+            ax.text(j, i, text, ha="center", va="center", fontsize=9)
+    ax.set(xlim=(-0.6, len(texts[0]) - 0.4), ylim=(len(texts) - 0.5, -0.5), title=title)
+    ax.set_xticks([])
+    ax.set_yticks(range(len(rows)), labels(rows))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     return ax

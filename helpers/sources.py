@@ -82,8 +82,8 @@ def source_of(entry: dict) -> str:
 def story(entry: dict) -> str:
     """An erratum in lines: what the source says and prints, the cause, what is right."""
     printed, correct = _where_they_differ(entry)
-    lines = {"says": entry["what"], "printed": printed, "cause": entry["why"], "right": entry.get("right", "")}
-    lines["right"] = "; ".join(text for text in (lines["right"], correct) if text)
+    lines = {"says": entry["what"], "printed": printed, "cause": entry["why"]}
+    lines["right"] = ": ".join(text for text in (entry.get("right"), correct) if text)
     return "\n".join(
         textwrap.fill(f"{name + ':':9}{text}", 96, initial_indent="  ", subsequent_indent=" " * 11)
         for name, text in lines.items()
@@ -97,9 +97,11 @@ def _where_they_differ(entry: dict) -> tuple[str, str]:
     place = ""
     while printed.dim() > 1 and printed.shape == correct.shape:
         wrong = ~torch.isclose(printed, correct, rtol=0, atol=1e-9).flatten(1).all(1)
-        first = int(wrong.nonzero()[0])
+        first = int(wrong.nonzero()[0, 0])
         place = f"row {first + 1}: " if len(printed) > 1 else place
         printed, correct = printed[first], correct[first]
+    if "right" in entry and printed.shape != correct.shape:
+        correct = torch.empty(0)  # other numbers than the printed ones: the words say which
     decimals = entry.get("decimals", 4)
     texts = [" ".join(f"{number:.{decimals}f}" for number in x.flatten().tolist()) for x in (printed, correct)]
     return tuple(place + text if text else "" for text in texts)

@@ -239,6 +239,9 @@ RIGHT = [
     (checks.exercise_05_dropout, "05", "my_dropout"),
     (checks.exercise_05_lost, "05", "my_lost_words"),
     (checks.exercise_05_causal, "05", "my_causal_attention"),
+    (checks.exercise_06_split, "06", "my_split"),
+    (checks.exercise_06_join, "06", "my_join"),
+    (checks.exercise_06_multi_head, "06", "my_multi_head"),
     (checks.exercise_08_perplexity, "08", "my_perplexity"),
     (checks.exercise_08_batch, "08", "my_batch"),
     (checks.exercise_08_greedy, "08", "my_greedy"),
@@ -261,6 +264,13 @@ def greedy(model, prompt, n, last):
     for _ in range(n):
         prompt = torch.cat([prompt, model(prompt[None, -last:])[0, -1].argmax()[None]])
     return prompt
+
+
+def multi_head(x, W_query, W_key, W_value, W_out, num_heads, scale=None, mask=True):
+    query, key, value = (solutions("06").my_split(x @ W, num_heads) for W in (W_query, W_key, W_value))
+    query = query * ((query.shape[-1] / scale) ** 0.5 if scale else 1)
+    context, _ = attention(query, key, value, causal_mask(x.shape[1]) if mask else None)
+    return context.transpose(1, 2).flatten(2) @ W_out
 
 
 WRONG = {
@@ -329,6 +339,23 @@ WRONG = {
         checks.exercise_05_causal,
         lambda q, k, v, keep, p: attention(q, k, v)[1] * keep / (1 - p) @ v,
     ),
+    "split by view alone": (
+        checks.exercise_06_split,
+        lambda x, H: x.view(x.shape[0], H, x.shape[1], -1),
+    ),
+    "split into head widths": (
+        checks.exercise_06_split,
+        lambda x, H: x.view(*x.shape[:2], -1, H).permute(0, 3, 1, 2),
+    ),
+    "joined by view alone": (checks.exercise_06_join, lambda x: x.reshape(x.shape[0], x.shape[2], -1)),
+    "joined number by number": (checks.exercise_06_join, lambda x: x.permute(0, 2, 3, 1).flatten(2)),
+    "divided by the whole width": (checks.exercise_06_multi_head, lambda x, *rest: multi_head(x, *rest, scale=12)),
+    "without a mask": (checks.exercise_06_multi_head, lambda x, *rest: multi_head(x, *rest, mask=False)),
+    "without the projection": (
+        checks.exercise_06_multi_head,
+        lambda x, q, k, v, o, H: multi_head(x, q, k, v, torch.eye(12), H),
+    ),
+    "one head for all": (checks.exercise_06_multi_head, lambda x, q, k, v, o, H: multi_head(x, q, k, v, o, 1)),
     "perplexity in bits": (checks.exercise_08_perplexity, lambda loss: 2**loss),
     "the same window twice": (
         checks.exercise_08_batch,

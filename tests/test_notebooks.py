@@ -1,7 +1,9 @@
 """The notebooks as a set: what nbval does not look at."""
 
 import base64
+import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import nbformat
@@ -94,6 +96,11 @@ def test_links_lead_somewhere(notebook):
 OWN_TEXT = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
 RUNS = [
     ("01_dot_product_scores", {}),
+    ("02_softmax_weights", {}),
+    ("03_query_key_value", {}),
+    ("04_causal_mask", {}),
+    ("05_dropout", {}),
+    ("06_multi_head", {}),
     ("08_nanogpt_shakespeare", {"preset": "smoke", "max_steps": 3, "seed": 5, "out_dir": "run"}),
 ]
 
@@ -136,10 +143,31 @@ def test_a_wrong_parameter_stops_the_notebook_with_one_sentence(parameters, erro
 @pytest.mark.parametrize("row", [row for row in sources.rows() if row["stage"] in BY_NAME], ids=lambda row: row["id"])
 def test_every_row_of_the_ledger_is_reproduced_in_its_notebook(row):
     """nbval runs the call, and it raises when a number is off; here we see that it is called and that it said so."""
-    notebook = BY_NAME[row["stage"]]
-    calls = [cell for cell in code_cells(notebook) if re.search(rf'reproduces\(\s*"{row["id"]}"', cell.source)]
+    notebook, check = BY_NAME[row["stage"]], "erratum" if row["kind"] == "erratum" else "reproduces"
+    calls = [cell for cell in code_cells(notebook) if re.search(rf'\b{check}\(\s*"{row["id"]}"', cell.source)]
     printed = "".join(out.text for cell in calls for out in cell.outputs if out.output_type == "stream")
-    assert calls and f"reproduced: {row['id']}" in printed
+    assert calls and f"reproduced: {row['id']} (" in printed
+    if check == "erratum":
+        assert sources.story(row) in printed  # the printed value, the cause, the right value
+
+
+def test_the_page_of_the_ledger_is_what_the_notebooks_printed():
+    spec = importlib.util.spec_from_file_location("tool", ROOT / "tools" / "notebooks.py")
+    tool = importlib.util.module_from_spec(spec)
+    sys.modules["tool"] = tool
+    spec.loader.exec_module(tool)
+    page = (ROOT / "notebooks" / "ledger.md").read_text(encoding="utf-8")
+    assert page == tool.ledger_page(ROOT / "notebooks")
+    for row in sources.rows():
+        status = "notebook not written yet" if row["stage"] not in BY_NAME else "reproduced"
+        assert re.search(rf"\| `{re.escape(row['id'])}` \| [^|]+ \| {status}", page), row["id"]
+    assert "(notebooks/ledger.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_all_errata_stand_at_the_end_of_06():
+    cells = code_cells(BY_NAME["06_multi_head"])
+    (printed,) = ["".join(out.text for out in cell.outputs) for cell in cells if "sources.story(row)" in cell.source]
+    assert all(sources.story(row) in printed for row in sources.rows() if row["kind"] == "erratum")
 
 
 def test_the_readme_shows_a_picture_that_a_notebook_drew():

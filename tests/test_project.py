@@ -151,3 +151,32 @@ def test_storing_twice_changes_nothing(runner):
     first = path.read_bytes()
     runner.store(None)
     assert path.read_bytes() == first and b'"2\\n"' in first
+
+
+def test_the_ledger_runs_what_changed_and_names_what_is_missing(runner, monkeypatch, capsys):
+    rows = [{**runner.sources.row(id), "stage": stage} for id, stage in (
+        ("raschka-3.3.1-scores", "01_a"), ("gralinski-scores", "01_a"), ("raschka-3.3.1-softmax", "02_b"),
+        ("raschka-3.3.1-context", "03_none"))]  # fmt: skip
+    monkeypatch.setattr(runner.sources, "rows", lambda: rows)
+    write_notebook(runner.NOTEBOOKS / "01_a.ipynb", "print('reproduced: raschka-3.3.1-scores (R, 6 numbers)')")
+    write_notebook(runner.NOTEBOOKS / "02_b.ipynb", "1 / 0")
+    assert runner.ledger() == 1
+    out = capsys.readouterr().out
+    assert "running 01_a" in out and "1 of 4 rows reproduced, 2 missing" in out
+    for line in (
+        r"Sebastian Raschka +raschka-3\.3\.1-scores +01_a +reproduced$",
+        r"Filip Gralinski +gralinski-scores +01_a +MISSING$",
+        r"Sebastian Raschka +raschka-3\.3\.1-softmax +02_b +FAILED: ZeroDivisionError: division by zero$",
+        r"Sebastian Raschka +raschka-3\.3\.1-context +03_none +notebook not written yet$",
+    ):
+        assert re.search(line, out, re.M), line
+
+    printed = ["print('reproduced: gralinski-scores (G) skipped: raschka-3.3.1-softmax')"]
+    write_notebook(runner.NOTEBOOKS / "02_b.ipynb", "print('skipped: raschka-3.3.1-softmax, other corpus')")
+    write_notebook(runner.NOTEBOOKS / "01_a.ipynb", "print('reproduced: raschka-3.3.1-scores (')", *printed)
+    assert runner.ledger() == 0
+    assert "2 of 4 rows reproduced, 0 missing" in capsys.readouterr().out
+    assert runner.ledger() == 0
+    assert "running" not in capsys.readouterr().out  # nothing has changed
+    page = runner.ledger_page(runner.NOTEBOOKS)
+    assert "| `raschka-3.3.1-softmax` | [02_b](02_b.ipynb) | MISSING |" in page  # not stored yet

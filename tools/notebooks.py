@@ -1,4 +1,7 @@
-"""Run the notebooks: `run` with papermill into build/, `store` in place, with outputs that git can compare."""
+"""Run the notebooks: `run` with papermill into build/, `store` in place, with outputs that git can compare.
+
+`ledger` says where each number of the sources stands, after running what has changed.
+"""
 
 import argparse
 import base64
@@ -18,6 +21,9 @@ from bs4 import BeautifulSoup
 from latex2mathml.converter import convert as latex_to_mathml
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
+
+from helpers import sources
+from helpers.plotting import table
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
@@ -216,18 +222,88 @@ def store(only: str | None) -> int:
         for picture in tagged_pictures(notebook, "readme-figure"):
             (NOTEBOOKS / "readme.png").write_bytes(picture)
         print(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
+    (NOTEBOOKS / "ledger.md").write_text(ledger_page(NOTEBOOKS), encoding="utf-8")
     return 0
+
+
+# ---------------------------------------------------------------- ledger
+def ledger() -> int:
+    """Run the notebooks that have changed since their last run, print where each row stands; 1 when one is missing."""
+    stages = {row["stage"] for row in sources.rows()}
+    (BUILD / "notebooks").mkdir(parents=True, exist_ok=True)
+    (BUILD / "html").mkdir(parents=True, exist_ok=True)
+    for path in [path for path in find_notebooks(None) if path.stem in stages]:
+        if is_outdated(path):
+            print(f"running {path.stem}", flush=True)
+            execute(path, [])
+    lines = ledger_lines(BUILD / "notebooks")
+    print(table(("source", "row", "notebook", "status"), lines))
+    bad = [line for line in lines if line[3].startswith(("MISSING", "FAILED"))]
+    done = sum(line[3].startswith("reproduced") for line in lines)
+    print(f"\n{done} of {len(lines)} rows reproduced, {len(bad)} missing")
+    return 1 if bad else 0
+
+
+def is_outdated(path: Path) -> bool:
+    """Has the notebook, or anything in helpers/, changed since its last run in build/, or did that run fail?"""
+    target = BUILD / "notebooks" / path.name
+    if not target.exists() or stored_error(nbformat.read(target, as_version=4)):
+        return True
+    newest = max(file.stat().st_mtime for file in [path, *sources.LEDGER.parents[1].rglob("*.*")])
+    return target.stat().st_mtime < newest
+
+
+def ledger_lines(folder: Path) -> list[tuple[str, str, str, str]]:
+    """Source, row, notebook and status of every row, as the outputs of the notebooks in `folder` have it."""
+    found = {path.stem: nbformat.read(path, as_version=4) for path in folder.glob("[0-9]*.ipynb")}
+    lines = []
+    for row in sources.rows():
+        notebook = found.get(row["stage"])
+        status = "notebook not written yet" if notebook is None else status_of(row, notebook)
+        lines.append((sources.source_of(row), row["id"], row["stage"], status))
+    return lines
+
+
+def status_of(row: dict, notebook: nbformat.NotebookNode) -> str:
+    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
+    printed = "".join(out.text for out in outputs if out.output_type == "stream")
+    error = stored_error(notebook)
+    if f"reproduced: {row['id']} (" in printed:
+        return "reproduced, an erratum" if row["kind"] == "erratum" else "reproduced"
+    if f"skipped: {row['id']}" in printed:
+        return "skipped: needs another corpus or machine"
+    return f"FAILED: {error}" if error else "MISSING"
+
+
+def ledger_page(folder: Path) -> str:
+    """The ledger as a page to read, from the outputs that are stored in the notebooks."""
+    lines = ledger_lines(folder)
+    done = sum(line[3].startswith("reproduced") for line in lines)
+    rows = [
+        f"| {source} | `{id}` | {f'[{stage}]({stage}.ipynb)' if (folder / f'{stage}.ipynb').exists() else stage} "
+        f"| {status} |"
+        for source, id, stage, status in lines
+    ]
+    return (
+        "# The ledger\n\n"
+        "Every number that the sources print, and every place where one of them is wrong, with the notebook that "
+        "prints it again and the assertion that holds it. The numbers themselves are in "
+        "[sources.toml](../helpers/assets/sources.toml). This page is generated from the stored outputs by "
+        "`make store`; `make ledger` runs the notebooks and prints the same table anew.\n\n"
+        f"{done} of {len(lines)} rows are reproduced.\n\n"
+        "| source | row | notebook | status |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=["run", "store"])
+    parser.add_argument("action", choices=["run", "store", "ledger"])
     parser.add_argument("--only", help="one notebook, by its name")
     parser.add_argument("--parameters", default="", help='papermill\'s, as one text: "-p preset smoke"')
     options = parser.parse_args()
     if options.action == "run":
         return run(options.only, shlex.split(options.parameters))
-    return store(options.only)
+    return ledger() if options.action == "ledger" else store(options.only)
 
 
 if __name__ == "__main__":
