@@ -245,9 +245,12 @@ def ledger() -> int:
 
 
 def is_outdated(path: Path) -> bool:
-    """Has the notebook, or anything in helpers/, changed since its last run in build/, or did that run fail?"""
+    """Is there no run in build/ since the notebook or helpers/ changed, or did it fail, or have other settings?"""
     target = BUILD / "notebooks" / path.name
-    if not target.exists() or stored_error(nbformat.read(target, as_version=4)):
+    if not target.exists():
+        return True
+    last = nbformat.read(target, as_version=4)
+    if stored_error(last) or any("injected-parameters" in cell.metadata.get("tags", []) for cell in last.cells):
         return True
     newest = max(file.stat().st_mtime for file in [path, *sources.LEDGER.parents[1].rglob("*.*")])
     return target.stat().st_mtime < newest
