@@ -66,6 +66,8 @@ def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
     entry = row(id)
     if entry["kind"] != "erratum":
         raise LedgerError(f"{id} is no erratum: use reproduces")
+    if "values" not in entry and "correct" not in entry:
+        raise LedgerError(f"{id}: the ledger has no numbers to assert; give the row `values` or `correct`")
     for field, ours in (("values", printed), ("correct", correct)):
         if (field in entry) != (ours is not None):
             raise LedgerError(f"{id}: the ledger {'has' if field in entry else 'has no'} numbers called {field!r}")
@@ -110,7 +112,11 @@ def _where_they_differ(entry: dict) -> tuple[str, str]:
 def _compare(entry: dict, field: str, ours: object) -> int:
     """LedgerError unless `ours` rounds to the row's numbers; how many there are."""
     id, printed = entry["id"], torch.tensor(entry[field], dtype=torch.float64)
-    ours = torch.as_tensor(ours).detach().to("cpu", torch.float64)
+    ours = (
+        torch.as_tensor(ours, dtype=None if isinstance(ours, Tensor) else torch.float64)
+        .detach()
+        .to("cpu", torch.float64)
+    )
     if ours.shape != printed.shape:
         raise LedgerError(f"{id}: the shape is {tuple(ours.shape)}, the source prints {tuple(printed.shape)}")
     close = (ours - printed).abs() <= _tolerance(entry, printed)  # NaN is never close
@@ -129,7 +135,7 @@ def _tolerance(entry: dict, printed: Tensor) -> Tensor:
     if "significant" in entry:
         exponent = printed.abs().log10().floor().nan_to_num(neginf=0.0)
         unit = 10 ** (exponent + 1 - entry["significant"])
-    return entry.get("units", 0.51) * unit
+    return entry.get("units", 0.501) * unit
 
 
 def _places(wrong: Tensor) -> list[tuple[int, ...]]:

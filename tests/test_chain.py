@@ -29,6 +29,35 @@ def test_eight_ways_one_attention(chain, heads, width, tokens):
         assert differences.shape == (8, 2) and (differences < 1e-10).all()
 
 
+@pytest.mark.parametrize(
+    ("way", "parts"),
+    [
+        ("Self-\nAttention", {"SelfAttention": 12}),
+        ("Causal-\nAttention", {"CausalAttention": 2}),
+        ("Wrapper", {"MultiHeadAttentionWrapper": 1, "CausalAttention": 2}),
+        ("Multi-Head-\nAttention", {"MultiHeadAttention": 1}),
+        ("in GPT", {"MultiHeadAttention": 1, "GPT": 1}),
+    ],
+)
+def test_each_way_goes_through_what_it_names(chain, way, parts, monkeypatch):
+    called: dict[str, int] = {}
+
+    def counting(function, name):
+        def count(self, *arguments, **options):
+            if type(self).__name__ == name:
+                called[name] = called.get(name, 0) + 1
+            return function(self, *arguments, **options)
+
+        return count
+
+    names = ("SelfAttention", "CausalAttention", "MultiHeadAttentionWrapper", "MultiHeadAttention")
+    for cls in (getattr(chain["ours"], name) for name in names):
+        monkeypatch.setattr(cls, "forward", counting(cls.forward, cls.__name__))
+    monkeypatch.setattr(chain["GPT"], "__init__", counting(chain["GPT"].__init__, "GPT"))
+    chain["compare"]({way: chain["WAYS"][way]})
+    assert called == parts
+
+
 def test_a_way_that_differs_is_noticed(chain):
     def slightly_off(x, W):
         return chain["by_matmul"](x, W) * (1 + 1e-7)

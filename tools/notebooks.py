@@ -230,35 +230,50 @@ def store(only: str | None) -> int:
 def ledger() -> int:
     """Run the notebooks that have changed since their last run, print where each row stands; 1 when one is missing."""
     stages = {row["stage"] for row in sources.rows()}
-    (BUILD / "notebooks").mkdir(parents=True, exist_ok=True)
-    (BUILD / "html").mkdir(parents=True, exist_ok=True)
+    for folder in ("notebooks", "html"):
+        (BUILD / folder).mkdir(parents=True, exist_ok=True)
+    found, failed = {}, []
     for path in [path for path in find_notebooks(None) if path.stem in stages]:
+        target = BUILD / "notebooks" / path.name
         if is_outdated(path):
             print(f"running {path.stem}", flush=True)
-            execute(path, [])
-    lines = ledger_lines(BUILD / "notebooks")
+            error = execute(path, []).error
+            failed += [f"{path.stem}: {error}"] if error else []
+        if target.exists():
+            found[path.stem] = nbformat.read(target, as_version=4)
+    lines = ledger_lines(found)
     print(table(("source", "row", "notebook", "status"), lines))
-    bad = [line for line in lines if line[3].startswith(("MISSING", "FAILED"))]
-    done = sum(line[3].startswith("reproduced") for line in lines)
-    print(f"\n{done} of {len(lines)} rows reproduced, {len(bad)} missing")
-    return 1 if bad else 0
+    done, skipped, bad = (sum(line[3].startswith(words) for line in lines)
+                          for words in ("reproduced", "skipped", ("MISSING", "FAILED")))  # fmt: skip
+    print(f"\n{done} of {len(lines)} rows reproduced, {skipped} skipped, {bad} missing or failed")
+    for failure in failed:
+        print(f"FAILED: {failure}")
+    return 1 if bad or failed else 0
 
 
 def is_outdated(path: Path) -> bool:
-    """Is there no run in build/ since the notebook or helpers/ changed, or did it fail, or have other settings?"""
+    """Is there no whole run in build/ since the notebook or helpers/ changed, or had it other settings, or skips?"""
     target = BUILD / "notebooks" / path.name
-    if not target.exists():
+    newest = max(file.stat().st_mtime for file in [path, *sources.LEDGER.parents[1].rglob("*.[pt][yox]*")])
+    if not target.exists() or target.stat().st_mtime < newest:
         return True
-    last = nbformat.read(target, as_version=4)
-    if stored_error(last) or any("injected-parameters" in cell.metadata.get("tags", []) for cell in last.cells):
+    try:
+        last = nbformat.read(target, as_version=4)
+    except Exception:  # cut off in the middle
         return True
-    newest = max(file.stat().st_mtime for file in [path, *sources.LEDGER.parents[1].rglob("*.*")])
-    return target.stat().st_mtime < newest
+    code = [cell for cell in last.cells if cell.cell_type == "code"]
+    other_settings = any("injected-parameters" in cell.metadata.get("tags", []) for cell in code)
+    cut_off = any(cell.execution_count is None for cell in code)
+    return bool(stored_error(last)) or other_settings or cut_off or "skipped: " in printed(last)
 
 
-def ledger_lines(folder: Path) -> list[tuple[str, str, str, str]]:
-    """Source, row, notebook and status of every row, as the outputs of the notebooks in `folder` have it."""
-    found = {path.stem: nbformat.read(path, as_version=4) for path in folder.glob("[0-9]*.ipynb")}
+def printed(notebook: nbformat.NotebookNode) -> str:
+    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
+    return "".join(out.text for out in outputs if out.output_type == "stream")
+
+
+def ledger_lines(found: dict[str, nbformat.NotebookNode]) -> list[tuple[str, str, str, str]]:
+    """Source, row, notebook and status of every row, as the outputs of the notebooks have it."""
     lines = []
     for row in sources.rows():
         notebook = found.get(row["stage"])
@@ -268,19 +283,20 @@ def ledger_lines(folder: Path) -> list[tuple[str, str, str, str]]:
 
 
 def status_of(row: dict, notebook: nbformat.NotebookNode) -> str:
-    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
-    printed = "".join(out.text for out in outputs if out.output_type == "stream")
-    error = stored_error(notebook)
-    if f"reproduced: {row['id']} (" in printed:
+    text, error = printed(notebook), stored_error(notebook).splitlines()
+    id = re.escape(row["id"])
+    if error and re.search(rf"\b{id}: ", error[0]):
+        return f"FAILED: {error[0][:80]}"
+    if re.search(rf"(^|: )reproduced: {id} \(", text, re.M):
         return "reproduced, an erratum" if row["kind"] == "erratum" else "reproduced"
-    if f"skipped: {row['id']}" in printed:
-        return "skipped: needs another corpus or machine"
-    return f"FAILED: {error}" if error else "MISSING"
+    if reason := re.search(rf"^skipped: {id}(?![-.\w])(.*)", text, re.M):
+        return f"skipped{reason[1]}"
+    return f"FAILED: {error[0][:80]}" if error else "MISSING"
 
 
 def ledger_page(folder: Path) -> str:
     """The ledger as a page to read, from the outputs that are stored in the notebooks."""
-    lines = ledger_lines(folder)
+    lines = ledger_lines({path.stem: nbformat.read(path, as_version=4) for path in folder.glob("[0-9]*.ipynb")})
     done = sum(line[3].startswith("reproduced") for line in lines)
     rows = [
         f"| {source} | `{id}` | {f'[{stage}]({stage}.ipynb)' if (folder / f'{stage}.ipynb').exists() else stage} "
