@@ -84,7 +84,8 @@ def source_of(entry: dict) -> str:
 def story(entry: dict) -> str:
     """An erratum in lines: what the source says and prints, the cause, what is right."""
     printed, correct = _where_they_differ(entry)
-    lines = {"says": entry["what"], "printed": printed, "cause": entry["why"]}
+    gives = "gives" if entry.get("derived") else "printed"
+    lines = {"says": entry["what"], gives: printed, "cause": entry["why"]}
     lines["right"] = ": ".join(text for text in (entry.get("right"), correct) if text)
     return "\n".join(
         textwrap.fill(f"{name + ':':9}{text}", 96, initial_indent="  ", subsequent_indent=" " * 11)

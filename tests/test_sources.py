@@ -101,7 +101,8 @@ def test_an_erratum_shows_what_is_printed_why_and_what_is_right(row, capsys):
     sources.erratum(row["id"], **numbers)
     out = capsys.readouterr().out
     assert out.startswith(f"reproduced: {row['id']} (") and "  cause:   " in out and "  right:   " in out
-    assert ("  printed: " in out) == ("values" in row)
+    assert ("  printed: " in out) == ("values" in row and "derived" not in row)
+    assert ("  gives:   " in out) == ("derived" in row)
     for name in numbers:
         with pytest.raises(LedgerError, match="the ledger has numbers called"):
             sources.erratum(row["id"], **{**numbers, name: None})
