@@ -136,7 +136,7 @@ def _tolerance(entry: dict, printed: Tensor) -> Tensor:
     if "significant" in entry:
         exponent = printed.abs().log10().floor().nan_to_num(neginf=0.0)
         unit = 10 ** (exponent + 1 - entry["significant"])
-    return entry.get("units", 0.501) * unit
+    return torch.tensor(entry.get("units", 0.501), dtype=torch.float64) * unit
 
 
 def _places(wrong: Tensor) -> list[tuple[int, ...]]:
