@@ -142,6 +142,33 @@ def test_each_mistake_is_called_by_its_name(fault):
     assert str(error.value) == f"not attention: {name}"
 
 
+def naive(query, key, value, mask=None):
+    scores = (query @ key.mT / query.shape[-1] ** 0.5).exp()
+    weights = scores if mask is None else scores * mask
+    weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ value, weights
+
+
+def test_a_softmax_that_overflows_is_not_taken_for_a_finite_mask():
+    with pytest.raises(CheckError) as error:
+        checks.attention_formula(naive)
+    assert str(error.value) == f"not attention: {checks.OVERFLOW}"
+    with pytest.raises(CheckError) as error:
+        checks.multi_head(heads(formula=naive))
+    assert str(error.value) == f"not multi-head attention: {checks.OVERFLOW}"
+
+
+def test_a_finite_mask_that_spares_empty_rows_is_found_on_low_scores():
+    def spares(query, key, value, mask=None):
+        _, weights = plain(query, key, value, mask, hide=hidden_by(-1e12))
+        weights = weights if mask is None else weights * mask.any(-1, keepdim=True)
+        return weights @ value, weights
+
+    with pytest.raises(CheckError) as error:
+        checks.attention_formula(spares)
+    assert str(error.value) == f"not attention: {FINITE}"
+
+
 def test_what_is_no_attention_at_all_gets_one_sentence():
     with pytest.raises(CheckError, match="it raises ZeroDivisionError: division by zero"):
         checks.attention_formula(lambda *case: 1 / 0)
@@ -285,6 +312,16 @@ def test_what_is_no_multi_head_attention_gets_one_sentence():
         "it has no linear layer W_query": lambda *sizes: nn.Identity(),
         "differs from the formula by": OneHead,
         "it raises TypeError": lambda: None,
+        "it raises RuntimeError": type(  # a mask that is not cut to a shorter text
+            "M",
+            (MultiHeadAttention,),
+            {
+                "forward": lambda self, x: (
+                    super(type(self), self).forward(x)
+                    + 0 * self.mask[0, 0] * (self.mask.float() @ torch.ones(5, 12)).double()
+                )
+            },
+        ),
         "it returns a tuple": type("T", (MultiHeadAttention,), {"forward": lambda self, x: (x, x)}),
         r"the output has the shape \(2, 5, 6\)": type("S", (MultiHeadAttention,), {"forward": lambda self, x: x}),
         "it has no linear layer out_proj": type(

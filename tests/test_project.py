@@ -187,6 +187,15 @@ def test_the_ledger_runs_what_changed_and_names_what_is_missing(runner, monkeypa
         out = capsys.readouterr().out
         assert "running 02_b" in out and "running 01_a" not in out and "skipped needs x" in out
         assert "2 of 4 rows reproduced, 1 skipped, 0 missing" in out
+    half_run = runner.BUILD / "notebooks" / "02_b.ipynb"  # the kernel died
+    notebook = nbformat.read(half_run, as_version=4)
+    notebook.cells[0].outputs[0].text = "reproduced: raschka-3.3.1-softmax ("
+    nbformat.write(notebook, half_run)
+    assert not runner.is_outdated(runner.NOTEBOOKS / "02_b.ipynb")
+    notebook.cells[0].execution_count = None
+    nbformat.write(notebook, half_run)
+    assert runner.is_outdated(runner.NOTEBOOKS / "02_b.ipynb")
+
     (runner.BUILD / "notebooks" / "01_a.ipynb").write_text("{")  # cut off
     assert runner.run("02_b", []) == 0 and runner.ledger() == 0
     assert "running 01_a" in capsys.readouterr().out
