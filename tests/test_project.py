@@ -144,6 +144,14 @@ def test_pages_need_no_network_and_their_links_lead_somewhere(runner):
     ]
 
 
+def test_prints_that_arrive_apart_are_stored_together(runner):
+    path = runner.NOTEBOOKS / "01_n.ipynb"
+    write_notebook(path, "import time\nprint('one', flush=True)\ntime.sleep(0.6)\nprint('two')")
+    runner.store(None)
+    (output,) = nbformat.read(path, as_version=4).cells[0].outputs
+    assert output.text == "one\ntwo\n"
+
+
 def test_storing_twice_changes_nothing(runner):
     path = runner.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "print(1 + 1)")

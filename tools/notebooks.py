@@ -211,8 +211,9 @@ def store(only: str | None) -> int:
     for path in find_notebooks(only):
         notebook = nbformat.read(path, as_version=4)
         start = time.perf_counter()
-        resources = {"metadata": {"path": str(path.parent)}}
-        NotebookClient(notebook, kernel_name="python3", record_timing=False, timeout=600, resources=resources).execute()
+        options = {"kernel_name": "python3", "timeout": 600, "resources": {"metadata": {"path": str(path.parent)}}}
+        # One output a cell for what it prints, however the prints happen to arrive.
+        NotebookClient(notebook, record_timing=False, coalesce_streams=True, **options).execute()
         notebook.metadata = {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
