@@ -21,7 +21,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test lab ledger store clean
+.PHONY: help setup run test lab ledger store ablations clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ ledger: .venv/ready ## where each number of the sources stands, after running wh
 
 store: .venv/ready ## run all notebooks in place and store their outputs for git
 	@$(BIN)/python tools/notebooks.py store $(if $(NB),--only $(NB))
+
+ablations: .venv/ready ## train a small GPT without each of its parts, for notebook 10 (half an hour or more)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m helpers.ablations --jobs $(JOBS)
 
 clean: ## remove .venv and build
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -235,10 +235,12 @@ def train(
     on_record: Callable[[nn.Module, Record], None] | None = None,
     tokenizer: CharTokenizer | None = None,
     notes: dict[str, str] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> History:
     """Train `model`, a GPT or one that has a GPTConfig as `config`, in place; return the history.
 
-    It is left with the weights of its best record.
+    It is left with the weights of its best record. The `optimizer` is `make_optimizer`'s unless another is given; its
+    learning rate follows the schedule in any case.
 
     At each of `record_steps`: a record, and `on_record(model, record)`. With `out_dir`, the best state so far is in
     `checkpoint.pt` there, next to `config.json` (with `notes`), `history.json` and `tokenizer.json`; `resume` goes on
@@ -259,7 +261,7 @@ def train(
     on_cuda = torch.device(config.device).type == "cuda"
     model.to(config.device).train()
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
-    optimizer = make_optimizer(model, config)
+    optimizer = optimizer or make_optimizer(model, config)
     generator = torch.Generator().manual_seed(config.seed)  # draws the batches
     torch.manual_seed(config.seed)  # draws the dropout
     alphabet = tokenizer.characters if tokenizer else ""

@@ -48,6 +48,7 @@ def test_imports_go_one_way():
         "sampling": set(),
         "sources": set(),
         "plotting": set(),
+        "ablations": {"attention", "data", "gpt", "sampling", "training"},
         "checks": {"attention", "gpt", "sampling"},
         "__init__": set(),
     }
