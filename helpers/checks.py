@@ -341,6 +341,41 @@ def _random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def exercise_00_word_for_word(answer: Callable) -> bool:
+    """answer(words, dictionary) -> the words looked up one by one, a word that is not there left as it is."""
+    cases = [
+        (["kannst", "du", "mir"], {"kannst": "can", "du": "you", "mir": "me"}),
+        (["du", "und", "du"], {"du": "you"}),
+    ]
+    expected = [[dictionary.get(word, word) for word in words] for words, dictionary in cases]
+    # Sentences as numbers, for `exercise` compares those.
+    number = {word: i for i, word in enumerate(sorted({w for line in expected for w in line}))}
+
+    def numbered(words: list[str], dictionary: dict[str, str]) -> object:
+        got = answer(list(words), dict(dictionary))
+        return got if got is None or got is ... else [number.get(word, -1) for word in got]
+
+    graded = [(case, [number[word] for word in line]) for case, line in zip(cases, expected, strict=True)]
+    return exercise("0a", numbered, graded, "one dictionary look-up for each word; dict.get takes a second argument")
+
+
+def exercise_00_additive(answer: Callable) -> bool:
+    """answer(query (D,), keys (S, D), W_query (D, D), W_key (D, D), v (D,)) -> additive scores (S,)."""
+    arguments = (_random(3, seed=1), _random(5, 3, seed=2), _random(3, 3, seed=3), _random(3, 3, seed=4))
+    query, keys, W_query, W_key = arguments
+    v = _random(3, seed=5)
+    expected = torch.tanh(query @ W_query + keys @ W_key) @ v
+    return exercise(
+        "0b", answer, [((*arguments, v), expected)], "tanh of the sum of both projections, then its product with v"
+    )
+
+
+def exercise_00_alignment(answer: Callable) -> bool:
+    """answer(weights (T, S)) -> for each written word t the place of the word read that it looked at most (T,)."""
+    weights = [_random(*shape, seed=shape[0]).softmax(-1) for shape in ((5, 5), (3, 6))]
+    return exercise("0c", answer, [((w,), w.argmax(-1)) for w in weights], "argmax; along which dimension?")
+
+
 def exercise_01_scores(answer: Callable) -> bool:
     """answer(queries (T, D), keys (S, D)) -> scores (T, S), with loops."""
     pairs = [(_random(2, 3), _random(4, 3, seed=1)), (_random(1, 1), _random(1, 1, seed=2))]
@@ -534,6 +569,38 @@ def exercise_06_multi_head(answer: Callable) -> bool:
     return exercise("6c", answer, cases, hint)
 
 
+def exercise_07_layer_norm(answer: Callable) -> bool:
+    """answer(x (T, C), gain (C,), shift (C,)) -> each row to mean 0 and variance 1, times gain, plus shift (T, C)."""
+    x, gain, shift = 0.05 * _random(5, 8) + 1, _random(8, seed=1), _random(8, seed=2)
+    cases = [((table, gain, shift), F.layer_norm(table, (8,), gain, shift)) for table in (x, 0.01 * x)]
+    return exercise(
+        "7a", answer, cases, "mean and variance (divided by C, not C - 1) over the last dimension; 1e-5 inside the root"
+    )
+
+
+def exercise_07_block(answer: Callable) -> bool:
+    """answer(x, norm1, attention, norm2, mlp) -> the pre-norm block's output."""
+    x, W = _random(3, 4), 0.5 * _random(2, 4, 4, seed=1)
+    parts = (
+        lambda x: x / x.norm(),
+        lambda x: (x @ W[0]).sin(),
+        lambda x: x - x.mean(),
+        lambda x: (x @ W[1]).tanh(),
+    )
+    norm1, attend, norm2, mlp = parts
+    after = x + attend(norm1(x))
+    hint = "two lines, each of the form x = x + ..."
+    return exercise("7b", answer, [((x, *parts), after + mlp(norm2(after)))], hint)
+
+
+def exercise_07_mlp_share(answer: Callable) -> bool:
+    """answer(V, T, L, C) -> share of a GPT's parameters in its MLPs, without biases, the head sharing its table."""
+    cases = [(65, 64, 4, 128), (50257, 1024, 12, 768), (50257, 1024, 48, 1600)]
+    share = [8 * C * C * L / (V * C + T * C + L * (12 * C * C + 2 * C) + C) for V, T, L, C in cases]
+    hint = "count both tables, 4 C^2 + 8 C^2 + two gains of C in each block, and one last gain"
+    return exercise("7c", answer, list(zip(cases, share, strict=True)), hint)
+
+
 def exercise_08_perplexity(answer: Callable) -> bool:
     """answer(loss in nats) -> between how many equally likely characters the model hesitates."""
     cases = [((loss,), math.exp(loss)) for loss in (0.0, 1.9, math.log(65))]
@@ -561,4 +628,60 @@ def exercise_08_greedy(answer: Callable) -> bool:
         answer,
         cases,
         "the last row of logits says what comes next; feed the model.config.context_length last tokens",
+    )
+
+
+def exercise_09_temperature(answer: Callable) -> bool:
+    """answer(probabilities (V,), temperature) -> the probabilities at that temperature (V,)."""
+    probabilities = _random(6).softmax(0)
+    cases = [((probabilities, t), (probabilities.log() / t).softmax(0)) for t in (0.5, 2.0)]
+    return exercise(
+        "9a", answer, cases, "temperature divides logits, and these are probabilities: what undoes a softmax?"
+    )
+
+
+def exercise_09_nucleus(answer: Callable) -> bool:
+    """answer(probabilities (V,), p) -> 1 for each token of the nucleus, 0 for all others (V,)."""
+    probabilities = torch.tensor([0.05, 0.4, 0.1, 0.3, 0.15])
+    kept = {0.3: [0, 1, 0, 0, 0], 0.6: [0, 1, 0, 1, 0], 0.8: [0, 1, 0, 1, 1], 1.0: [1, 1, 1, 1, 1]}
+    cases = [((probabilities, p), mask) for p, mask in kept.items()]
+    hint = "sort; keep a token while those before it add up to less than p; go back to the order of the vocabulary"
+    return exercise("9b", answer, cases, hint)
+
+
+def exercise_09_repetition(answer: Callable) -> bool:
+    """answer(tokens (T,), n) -> the share of the windows of n tokens that have occurred before."""
+    texts = [[1, 2, 1, 2, 1, 2], [1, 2, 3, 4, 5, 6], [3, 3, 3, 3, 5, 3, 3]]
+    cases = [((torch.tensor(text), n), _repeated(text, n)) for text in texts for n in (1, 2, 3)]
+    return exercise("9c", answer, cases, "collect the windows in a set; those that do not enlarge it are repetitions")
+
+
+def _repeated(text: list[int], n: int) -> float:
+    windows = list(zip(*(text[i:] for i in range(n)), strict=False))
+    return 1 - len(set(windows)) / len(windows)
+
+
+def exercise_10_damage(answer: Callable) -> bool:
+    """answer(losses (variants, seeds), whole (seeds,)) -> mean and standard deviation of the damage (variants, 2)."""
+    losses, whole = 2 + 0.1 * _random(3, 4), 2 + 0.1 * _random(4, seed=1)
+    damage = losses - whole
+    expected = torch.stack([damage.mean(1), damage.std(1)], dim=1)
+    hint = "compare each run with the whole model of the SAME seed; then mean and std (over seeds - 1) along the seeds"
+    return exercise("10a", answer, [((losses, whole), expected)], hint)
+
+
+def exercise_10_honest_loss(answer: Callable) -> bool:
+    """answer(logits (B, T, V), targets (B, T)) -> mean loss at the last position, where nothing can leak."""
+    logits, targets = _random(6, 5, 7), torch.arange(30).view(6, 5) % 7
+    expected = F.cross_entropy(logits[:, -1], targets[:, -1])
+    return exercise(
+        "10b", answer, [((logits, targets), expected)], "F.cross_entropy of the last logits and last targets"
+    )
+
+
+def exercise_10_leaks(answer: Callable) -> bool:
+    """answer(weights (T, T)) -> how much weight each query puts on its own future, summed (T,)."""
+    weights = [_random(T, T, seed=T).softmax(-1) for T in (4, 6)]
+    return exercise(
+        "10c", answer, [((w,), w.triu(1).sum(-1)) for w in weights], "triu(1) keeps what is above the diagonal"
     )

@@ -390,6 +390,18 @@ def test_dropout_on_the_weights_passes_and_leaves_everything_as_it_was(p):
 
 # ---------------------------------------------------------------- exercises
 RIGHT = [
+    (checks.exercise_00_word_for_word, "00", "my_word_for_word"),
+    (checks.exercise_00_additive, "00", "my_additive_scores"),
+    (checks.exercise_00_alignment, "00", "my_alignment"),
+    (checks.exercise_07_layer_norm, "07", "my_layer_norm"),
+    (checks.exercise_07_block, "07", "my_block"),
+    (checks.exercise_07_mlp_share, "07", "my_mlp_share"),
+    (checks.exercise_09_temperature, "09", "my_temperature"),
+    (checks.exercise_09_nucleus, "09", "my_nucleus"),
+    (checks.exercise_09_repetition, "09", "my_repetition"),
+    (checks.exercise_10_damage, "10", "my_damage"),
+    (checks.exercise_10_honest_loss, "10", "my_honest_loss"),
+    (checks.exercise_10_leaks, "10", "my_leaks"),
     (checks.exercise_01_scores, "01", "my_scores"),
     (checks.exercise_01_cosine, "01", "my_cosine"),
     (checks.exercise_01_nearest, "01", "my_nearest"),
@@ -439,7 +451,104 @@ def multi_head(x, W_query, W_key, W_value, W_out, num_heads, scale=None, mask=Tr
     return context.transpose(1, 2).flatten(2) @ W_out
 
 
+def normed(x, gain, shift, **options):
+    mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, **options)
+    return (x - mean) / (variance + 1e-5).sqrt() * gain + shift
+
+
+def post_norm(x, norm1, attention, norm2, mlp):
+    x = norm1(x + attention(x))
+    return norm2(x + mlp(x))
+
+
+def nucleus(p, threshold, keep):
+    descending, order = p.sort(descending=True)
+    return torch.zeros(len(p)).scatter(0, order, keep(descending, threshold).float())
+
+
 WRONG = {
+    "word for word, unknown words lost": (
+        checks.exercise_00_word_for_word,
+        lambda words, dictionary: [dictionary[word] for word in words if word in dictionary],
+    ),
+    "word for word, backwards": (
+        checks.exercise_00_word_for_word,
+        lambda words, dictionary: [dictionary.get(word, word) for word in words[::-1]],
+    ),
+    "additive without tanh": (checks.exercise_00_additive, lambda q, k, W, U, v: (q @ W + k @ U) @ v),
+    "additive, tanh of each": (
+        checks.exercise_00_additive,
+        lambda q, k, W, U, v: ((q @ W).tanh() + (k @ U).tanh()) @ v,
+    ),
+    "additive, matrices exchanged": (checks.exercise_00_additive, lambda q, k, W, U, v: (q @ U + k @ W).tanh() @ v),
+    "alignment of the words read": (checks.exercise_00_alignment, lambda w: w.argmax(0)),
+    "alignment to the least": (checks.exercise_00_alignment, lambda w: w.argmin(-1)),
+    "layer norm by columns": (
+        checks.exercise_07_layer_norm,
+        lambda x, g, b: normed(x.T, 1, 0, unbiased=False).T * g + b,
+    ),
+    "layer norm, unbiased": (checks.exercise_07_layer_norm, lambda x, g, b: normed(x, g, b, unbiased=True)),
+    "layer norm without eps": (
+        checks.exercise_07_layer_norm,
+        lambda x, g, b: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True, unbiased=False) * g + b,
+    ),
+    "layer norm without the shift": (checks.exercise_07_layer_norm, lambda x, g, b: normed(x, g, 0, unbiased=False)),
+    "post-norm": (checks.exercise_07_block, post_norm),
+    "no residual": (checks.exercise_07_block, lambda x, n1, a, n2, m: m(n2(a(n1(x))))),
+    "attention and MLP side by side": (checks.exercise_07_block, lambda x, n1, a, n2, m: x + a(n1(x)) + m(n2(x))),
+    "MLP before attention": (checks.exercise_07_block, lambda x, n1, a, n2, m: post_norm(x, n1, m, n2, a)),
+    "share of one MLP": (
+        checks.exercise_07_mlp_share,
+        lambda V, T, L, C: 8 * C * C / (V * C + T * C + L * (12 * C * C + 2 * C) + C),
+    ),
+    "share with an untied head": (
+        checks.exercise_07_mlp_share,
+        lambda V, T, L, C: 8 * C * C * L / (2 * V * C + T * C + L * (12 * C * C + 2 * C) + C),
+    ),
+    "share of the blocks alone": (checks.exercise_07_mlp_share, lambda V, T, L, C: 8 / 12),
+    "temperature on probabilities": (checks.exercise_09_temperature, lambda p, t: (p / t).softmax(-1)),
+    "temperature times": (checks.exercise_09_temperature, lambda p, t: (p.log() * t).softmax(-1)),
+    "temperature, not normalised": (checks.exercise_09_temperature, lambda p, t: p ** (1 / t)),
+    "threshold for nucleus": (checks.exercise_09_nucleus, lambda p, t: (p >= t).long()),
+    "nucleus that stays below p": (
+        checks.exercise_09_nucleus,
+        lambda p, t: nucleus(p, t, lambda descending, t: descending.cumsum(0) <= t),
+    ),
+    "nucleus in sorted order": (
+        checks.exercise_09_nucleus,
+        lambda p, t: (p.sort(descending=True)[0].cumsum(0) - p.sort(descending=True)[0] < t).long(),
+    ),
+    "repetition of neighbours only": (
+        checks.exercise_09_repetition,
+        lambda x, n: (x[1:] == x[:-1]).float().mean(),
+    ),
+    "repetition of single tokens": (
+        checks.exercise_09_repetition,
+        lambda x, n: 1 - len(set(x.tolist())) / len(x),
+    ),
+    "repetition, side-by-side windows": (
+        checks.exercise_09_repetition,
+        lambda x, n: 1 - len({tuple(w) for w in x.unfold(0, n, n).tolist()}) / len(x.unfold(0, n, n)),
+    ),
+    "damage against the mean": (
+        checks.exercise_10_damage,
+        lambda losses, whole: torch.stack([(losses - whole.mean()).mean(1), (losses - whole.mean()).std(1)], 1),
+    ),
+    "damage with the wrong sign": (
+        checks.exercise_10_damage,
+        lambda losses, whole: torch.stack([(whole - losses).mean(1), (whole - losses).std(1)], 1),
+    ),
+    "loss at all positions": (
+        checks.exercise_10_honest_loss,
+        lambda logits, y: torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten()),
+    ),
+    "loss at the first position": (
+        checks.exercise_10_honest_loss,
+        lambda logits, y: torch.nn.functional.cross_entropy(logits[:, 0], y[:, 0]),
+    ),
+    "the present counts as future": (checks.exercise_10_leaks, lambda w: w.triu(0).sum(-1)),
+    "the past instead of the future": (checks.exercise_10_leaks, lambda w: w.tril(-1).sum(-1)),
+    "summed over the queries": (checks.exercise_10_leaks, lambda w: w.triu(1).sum(0)),
     "queries and keys exchanged": (checks.exercise_01_scores, lambda q, k: k @ q.T),
     "cosine without lengths": (checks.exercise_01_cosine, lambda a, b: a @ b),
     "cosine with one length": (checks.exercise_01_cosine, lambda a, b: a @ b / (a @ a)),
