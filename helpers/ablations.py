@@ -170,7 +170,7 @@ def build(name: str, vocab_size: int, seed: int) -> GPT:
 
 # ---------------------------------------------------------------- how the damage is measured
 @torch.no_grad()
-def writing_loss(model: GPT, tokens: Int64[Tensor, "N"], stride: int = 32) -> float:
+def writing_loss(model: nn.Module, tokens: Int64[Tensor, "N"], stride: int = 32) -> float:
     """Mean loss in nats at the LAST position of windows that start `stride` tokens apart: what a writer faces.
 
     Nothing stands after the last position, so a model that cheats by looking ahead cannot here.

@@ -4,6 +4,7 @@ import base64
 import importlib.util
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -15,6 +16,9 @@ from helpers import sources
 ROOT = Path(__file__).parents[1]
 PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 BY_NAME = {path.stem: nbformat.read(path, as_version=4) for path in PATHS}
+SPEC = importlib.util.spec_from_file_location("tools_notebooks", ROOT / "tools" / "notebooks.py")
+tools = sys.modules["tools_notebooks"] = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(tools)
 each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
 
 
@@ -101,6 +105,7 @@ RUNS = [
     ("04_causal_mask", {}),
     ("05_dropout", {}),
     ("06_multi_head", {}),
+    ("07_transformer_block", {}),
     ("08_nanogpt_shakespeare", {"preset": "smoke", "max_steps": 3, "seed": 5, "out_dir": "run"}),
 ]
 
@@ -152,15 +157,10 @@ def test_every_row_of_the_ledger_is_reproduced_in_its_notebook(row):
 
 
 def test_the_page_of_the_ledger_is_what_the_notebooks_printed():
-    spec = importlib.util.spec_from_file_location("tool", ROOT / "tools" / "notebooks.py")
-    tool = importlib.util.module_from_spec(spec)
-    sys.modules["tool"] = tool
-    spec.loader.exec_module(tool)
     page = (ROOT / "notebooks" / "ledger.md").read_text(encoding="utf-8")
-    assert page == tool.ledger_page(ROOT / "notebooks")
+    assert page == tools.ledger_page(ROOT / "notebooks")
     for row in sources.rows():
-        status = "notebook not written yet" if row["stage"] not in BY_NAME else "reproduced"
-        assert re.search(rf"\| `{re.escape(row['id'])}` \| [^|]+ \| {status}", page), row["id"]
+        assert re.search(rf"\| `{re.escape(row['id'])}` \| [^|]+ \| reproduced", page), row["id"]
     assert "(notebooks/ledger.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -182,6 +182,17 @@ def test_the_readme_shows_a_picture_that_a_notebook_drew():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (picture,) = re.findall(r"!\[[^\]]{20,}\]\(([^)]+)\)", readme)
     assert [(ROOT / picture).read_bytes()] == drawn
+
+
+def test_every_claim_is_measured_by_a_cell_that_can_fail_and_the_readme_lists_it():
+    claims = tomllib.loads(tools.CLAIMS.read_text(encoding="utf-8"))["claim"]
+    cells = tools.claim_cells(ROOT / "notebooks")
+    assert [claim["number"] for claim in claims] == sorted(cells) == list(range(1, 31))
+    for number, found in cells.items():
+        checked = [cell for _, cell in found if re.search(r"\bassert |checks\.|sources\.", cell.source)]
+        assert checked == [cell for _, cell in found], number
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert tools.with_claims(readme, ROOT / "notebooks") == readme
 
 
 def test_the_readme_lists_every_notebook():

@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from helpers.plotting import table
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
+CLAIMS = ROOT / "helpers" / "assets" / "claims.toml"
 
 
 @dataclass
@@ -224,7 +226,41 @@ def store(only: str | None) -> int:
             (NOTEBOOKS / "readme.png").write_bytes(picture)
         print(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
     (NOTEBOOKS / "ledger.md").write_text(ledger_page(NOTEBOOKS), encoding="utf-8")
+    readme = ROOT / "README.md"
+    readme.write_text(with_claims(readme.read_text(encoding="utf-8"), NOTEBOOKS), encoding="utf-8")
     return 0
+
+
+# ---------------------------------------------------------------- claims
+def claim_cells(folder: Path) -> dict[int, list[tuple[str, nbformat.NotebookNode]]]:
+    """For each claim the cells that measure it, with the names of their notebooks: those tagged claim-<number>."""
+    found = {}
+    for path in sorted(folder.glob("[0-9]*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            for tag in cell.metadata.get("tags", []):
+                if number := re.fullmatch(r"claim-(\d+)", tag):
+                    found.setdefault(int(number[1]), []).append((path.stem, cell))
+    return found
+
+
+def with_claims(readme: str, folder: Path) -> str:
+    """The README with a new table of claims between its two marks."""
+    claims = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]
+    cells = claim_cells(folder)
+    rows = [
+        "| {number} | {text} | {by} | {cells} | **{verdict}**: {finding} |".format(
+            **claim,
+            cells=", ".join(
+                f"[{name[:2]}/{cell.id[5:]}](notebooks/{name}.ipynb#cell-id={cell.id})"
+                for name, cell in cells.get(claim["number"], [])
+            ),
+        )
+        for claim in claims
+    ]
+    table = "\n".join(["| | claim | by | cells | what came out |", "|---|---|---|---|---|", *rows])
+    begin, end = "<!-- claims, written by make store -->", "<!-- end of claims -->"
+    before, rest = readme.split(begin)
+    return f"{before}{begin}\n\n{table}\n\n{end}{rest.split(end)[1]}"
 
 
 # ---------------------------------------------------------------- ledger
