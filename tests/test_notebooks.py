@@ -11,7 +11,7 @@ import nbformat
 import papermill
 import pytest
 
-from helpers import sources
+from helpers import sources, training
 
 ROOT = Path(__file__).parents[1]
 PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -107,6 +107,8 @@ RUNS = [
     ("06_multi_head", {}),
     ("07_transformer_block", {}),
     ("08_nanogpt_shakespeare", {"preset": "smoke", "max_steps": 3, "seed": 5, "out_dir": "run"}),
+    ("09_sampling", {"run_dir": "run"}),
+    ("10_what_matters", {"steps": 40}),
 ]
 
 
@@ -114,6 +116,9 @@ RUNS = [
 def test_own_text_and_settings_by_parameter_from_any_folder(name, parameters, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.txt").write_text(50 * OWN_TEXT, encoding="utf-8")
+    if "run_dir" in parameters:
+        command = "--preset smoke --max-steps 3 --corpus own.txt --out run --sample-length 0"
+        assert training.main(command.split()) == 0
     papermill.execute_notebook(
         ROOT / "notebooks" / f"{name}.ipynb",
         tmp_path / "out.ipynb",
@@ -122,9 +127,40 @@ def test_own_text_and_settings_by_parameter_from_any_folder(name, parameters, tm
         progress_bar=False,
     )
     assert "your own text" in (tmp_path / "out.ipynb").read_text(encoding="utf-8")
-    if parameters:
+    if "out_dir" in parameters:
         names = ["checkpoint.pt", "config.json", "history.json", "sample.txt", "tokenizer.json"]
         assert sorted(path.name for path in (tmp_path / "run").iterdir()) == names
+
+
+def test_08_goes_on_from_a_run_and_loads_a_finished_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source, settings = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb", {"preset": "smoke", "out_dir": "run"}
+    assert training.main(["--preset", "smoke", "--max-steps", "20", "--out", "run", "--sample-length", "0"]) == 0
+    before = (tmp_path / "run" / "checkpoint.pt").stat().st_mtime_ns
+    for steps in (20, 30):
+        papermill.execute_notebook(
+            source,
+            tmp_path / "out.ipynb",
+            {**settings, "max_steps": steps, "reuse": True},
+            kernel_name="python3",
+            progress_bar=False,
+        )
+        text = (tmp_path / "out.ipynb").read_text(encoding="utf-8")
+        assert "loaded from run, with its" in text and ("step    30  train" in text) == (steps == 30)
+        assert ((tmp_path / "run" / "checkpoint.pt").stat().st_mtime_ns == before) == (steps == 20)
+
+
+def test_00_runs_with_few_steps_and_09_needs_the_run_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = {"kernel_name": "python3", "progress_bar": False}
+    papermill.execute_notebook(
+        ROOT / "notebooks" / "00_why_attention.ipynb", tmp_path / "out.ipynb", {"steps": 4, "seeds": [5]}, **options
+    )
+    with pytest.raises(papermill.PapermillExecutionError) as raised:
+        papermill.execute_notebook(
+            ROOT / "notebooks" / "09_sampling.ipynb", tmp_path / "out.ipynb", {"run_dir": "gone"}, **options
+        )
+    assert raised.value.ename == "CheckpointError" and "no checkpoint at gone" in raised.value.evalue
 
 
 WRONG_PARAMETERS = [

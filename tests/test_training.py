@@ -387,3 +387,21 @@ def test_bands(capsys):
     assert "inside the expected band" in training.in_band(1.9, data.TINY, preset)
     assert "ABOVE" in training.in_band(2.5, data.TINY, preset) and "BELOW" in training.in_band(0.1, data.TINY, preset)
     assert "no band" in training.in_band(1.9, data.OWN, preset)
+
+
+def test_another_optimizer_is_used_and_follows_the_schedule(small_config, tokens, quick):
+    ends = []
+    for optimizer in (None, "sgd"):
+        torch.manual_seed(0)
+        model = GPT(small_config)
+        chosen = torch.optim.SGD(model.parameters(), lr=123.0) if optimizer else None
+        rates = []
+        train(
+            model,
+            *tokens,
+            quick,
+            optimizer=chosen,
+            on_record=lambda *_, c=chosen, r=rates: c and r.append(c.param_groups[0]["lr"]),
+        )
+        ends.append(weights_of(model))
+    assert not torch.equal(*ends) and rates[-1] == learning_rate(quick.max_steps - 1, quick)
