@@ -415,6 +415,17 @@ def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
     return model.eval(), tokenizer
 
 
+def is_finished(folder: str | Path) -> bool:
+    """Has the run in `folder` made all its steps? False also while it is being trained, and when there is none."""
+    try:
+        history, settings = (
+            json.loads((Path(folder) / name).read_text(encoding="utf-8")) for name in ("history.json", "config.json")
+        )
+        return history[-1]["step"] == settings["train"]["max_steps"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
 def start_of_text(tokenizer: CharTokenizer) -> str:
     """What a sample continues when nobody names a prompt: a newline, as at the start of every speech."""
     return "\n" if "\n" in tokenizer.characters else tokenizer.characters[0]

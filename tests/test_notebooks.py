@@ -72,7 +72,7 @@ def test_few_outputs_are_not_compared(notebook):
 def test_cells_are_short_and_the_prose_is_not(notebook):
     lengths = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in code_cells(notebook)]
     assert max(lengths) <= 25 and 800 <= len(prose(notebook).split()) <= 1900
-    assert len(re.findall(r"\*\*\d[a-z]\*\*", prose(notebook))) >= 3  # exercises
+    assert len(re.findall(r"\*\*\d+[a-z]\*\*", prose(notebook))) >= 3  # exercises
 
 
 @each

@@ -82,6 +82,7 @@ def runner(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setattr(module, "BUILD", tmp_path / "build")
     (tmp_path / "notebooks").mkdir()
+    (tmp_path / "README.md").write_text("<!-- claims, written by make store -->\n<!-- end of claims -->\n", "utf-8")
     return module
 
 
@@ -153,6 +154,18 @@ def test_prints_that_arrive_apart_are_stored_together(runner):
     runner.store(None)
     (output,) = nbformat.read(path, as_version=4).cells[0].outputs
     assert output.text == "one\ntwo\n"
+
+
+def test_the_table_of_claims_links_the_tagged_cells(runner):
+    write_notebook(
+        runner.NOTEBOOKS / "04_n.ipynb", "assert True", "2", "assert 1 < 2", tags={0: "claim-16", 2: "claim-16"}
+    )
+    runner.store(None)
+    readme = (runner.ROOT / "README.md").read_text("utf-8")
+    (line,) = [line for line in readme.splitlines() if line.startswith("| 16 |")]
+    assert "[04/c0](notebooks/04_n.ipynb#cell-id=c0), [04/c2](notebooks/04_n.ipynb#cell-id=c2)" in line
+    assert "**true**: " in line
+    assert readme.count("\n| ") == 31 and runner.with_claims(readme, runner.NOTEBOOKS) == readme
 
 
 def test_storing_twice_changes_nothing(runner):

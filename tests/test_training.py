@@ -145,6 +145,14 @@ def test_history_and_run_folder(model, tokens, quick, tmp_path):
     assert settings["model"] == dataclasses.asdict(model.config) and settings["preset"] == "none"
 
 
+def test_a_run_is_finished_when_all_its_steps_are_made(model, tokens, quick, tmp_path):
+    seen = []
+    train(model, *tokens, quick, out_dir=tmp_path, on_record=lambda *_: seen.append(training.is_finished(tmp_path)))
+    assert len(seen) > 2 and seen == [False] * (len(seen) - 1) + [True] and training.is_finished(tmp_path)
+    (tmp_path / "history.json").write_text("[")
+    assert not training.is_finished(tmp_path) and not training.is_finished(tmp_path / "none")
+
+
 def test_the_model_is_left_with_its_best_weights(model, tokens, quick, tmp_path, monkeypatch):
     """The validation losses are dictated: the record at step 4 is the best of the five."""
     losses, weights = iter([4.0, 3.0, 1.0, 2.0, 3.0]), {}

@@ -251,7 +251,7 @@ def with_claims(readme: str, folder: Path) -> str:
         "| {number} | {text} | {by} | {cells} | **{verdict}**: {finding} |".format(
             **claim,
             cells=", ".join(
-                f"[{name[:2]}/{cell.id[5:]}](notebooks/{name}.ipynb#cell-id={cell.id})"
+                f"[{name[:2]}/{cell.id.removeprefix('cell-')}](notebooks/{name}.ipynb#cell-id={cell.id})"
                 for name, cell in cells.get(claim["number"], [])
             ),
         )
