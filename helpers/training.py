@@ -415,13 +415,14 @@ def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
     return model.eval(), tokenizer
 
 
-def is_finished(folder: str | Path) -> bool:
-    """Has the run in `folder` made all its steps? False also while it is being trained, and when there is none."""
+def is_finished(folder: str | Path, corpus_name: str) -> bool:
+    """Has the run in `folder` made all the steps of its preset, on this corpus? False also when there is none."""
     try:
         history, settings = (
             json.loads((Path(folder) / name).read_text(encoding="utf-8")) for name in ("history.json", "config.json")
         )
-        return history[-1]["step"] == settings["train"]["max_steps"]
+        steps = PRESETS[settings["preset"]].train.max_steps
+        return settings["corpus"] == corpus_name and history[-1]["step"] >= steps
     except (OSError, ValueError, LookupError, TypeError):
         return False
 

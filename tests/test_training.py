@@ -145,12 +145,21 @@ def test_history_and_run_folder(model, tokens, quick, tmp_path):
     assert settings["model"] == dataclasses.asdict(model.config) and settings["preset"] == "none"
 
 
-def test_a_run_is_finished_when_all_its_steps_are_made(model, tokens, quick, tmp_path):
-    seen = []
-    train(model, *tokens, quick, out_dir=tmp_path, on_record=lambda *_: seen.append(training.is_finished(tmp_path)))
-    assert len(seen) > 2 and seen == [False] * (len(seen) - 1) + [True] and training.is_finished(tmp_path)
-    (tmp_path / "history.json").write_text("[")
-    assert not training.is_finished(tmp_path) and not training.is_finished(tmp_path / "none")
+def test_a_run_is_finished_when_all_steps_of_its_preset_are_made(model, tokens, quick, tmp_path, monkeypatch):
+    monkeypatch.setitem(PRESETS, "laptop", dataclasses.replace(PRESETS["laptop"], train=quick))
+    notes, seen = {"preset": "laptop", "corpus": data.TINY}, []
+    folder = tmp_path / "run"
+
+    def look(*_):
+        seen.append(training.is_finished(folder, data.TINY))
+
+    train(model, *tokens, quick, out_dir=folder, notes=notes, on_record=look)
+    assert len(seen) > 2 and seen == [False] * (len(seen) - 1) + [True]
+    assert not training.is_finished(folder, data.BUNDLED) and not training.is_finished(tmp_path, data.TINY)
+    train(model, *tokens, dataclasses.replace(quick, max_steps=quick.max_steps - 1), out_dir=folder, notes=notes)
+    assert not training.is_finished(folder, data.TINY)  # cut short on purpose
+    (folder / "history.json").write_text("[")
+    assert not training.is_finished(folder, data.TINY)
 
 
 def test_the_model_is_left_with_its_best_weights(model, tokens, quick, tmp_path, monkeypatch):
