@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 from torch import nn
 
-from helpers import checks, sources
+from helpers import checks, ledger
 from helpers.attention import (
     CausalAttention,
     KVCache,
@@ -20,7 +20,7 @@ from helpers.attention import (
 )
 from helpers.errors import ConfigError
 
-JOURNEY = sources.inputs("journey")
+JOURNEY = ledger.inputs("journey")
 BATCH = torch.stack([JOURNEY, JOURNEY])
 
 
@@ -63,21 +63,21 @@ def test_dropout_rescales_and_drops():
 @pytest.mark.parametrize(
     ("seed", "build", "field", "row"),
     [
-        (789, lambda: SelfAttention(3, 2)(JOURNEY), "values", "hacktricks-self-attention-v2"),
-        (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "values", "raschka-3.5.1-weights"),
+        (789, lambda: SelfAttention(3, 2)(JOURNEY), "printed", "hacktricks-self-attention-v2"),
+        (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "printed", "raschka-3.5.1-weights"),
         (
             789,
             lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1],
-            "values",
+            "printed",
             "raschka-3.5.1-causal-weights",
         ),
         (123, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1], "correct", "raschka-listing-3.4"),
-        (123, lambda: MultiHeadAttention(3, 2, 6, 0.0, 2)(BATCH)[1], "values", "raschka-listing-3.5"),
+        (123, lambda: MultiHeadAttention(3, 2, 6, 0.0, 2)(BATCH)[1], "printed", "raschka-listing-3.5"),
     ],
 )
 def test_the_classes_print_what_the_sources_print(seed, build, field, row):
     torch.manual_seed(seed)
-    sources.reproduces(row, build(), field=field)
+    ledger.check(row, build(), field=field)
 
 
 def test_fused_and_written_out_paths_agree():

@@ -11,7 +11,7 @@ import nbformat
 import papermill
 import pytest
 
-from helpers import sources, training
+from helpers import ledger, training
 
 ROOT = Path(__file__).parents[1]
 PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -178,29 +178,29 @@ def test_a_wrong_parameter_stops_the_notebook_with_one_sentence(parameters, erro
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("row", [row for row in sources.rows() if row["stage"] in BY_NAME], ids=lambda row: row["id"])
+@pytest.mark.parametrize("row", [row for row in ledger.rows() if row["notebook"] in BY_NAME], ids=lambda row: row["id"])
 def test_every_row_of_the_ledger_is_reproduced_in_its_notebook(row):
     """nbval runs the call, and it raises when a number is off; here we see that it is called and that it said so."""
-    notebook, check = BY_NAME[row["stage"]], "erratum" if row["kind"] == "erratum" else "reproduces"
+    notebook, check = BY_NAME[row["notebook"]], "erratum" if row["kind"] == "erratum" else "check"
     calls = [cell for cell in code_cells(notebook) if re.search(rf'\b{check}\(\s*"{row["id"]}"', cell.source)]
     printed = "".join(out.text for cell in calls for out in cell.outputs if out.output_type == "stream")
     assert calls and f"reproduced: {row['id']} (" in printed
     if check == "erratum":
-        assert sources.story(row) in printed  # the printed value, the cause, the right value
+        assert ledger.story(row) in printed  # the printed value, the cause, the right value
 
 
 def test_the_page_of_the_ledger_is_what_the_notebooks_printed():
     page = (ROOT / "notebooks" / "ledger.md").read_text(encoding="utf-8")
     assert page == tools.ledger_page(ROOT / "notebooks")
-    for row in sources.rows():
+    for row in ledger.rows():
         assert re.search(rf"\| `{re.escape(row['id'])}` \| [^|]+ \| reproduced", page), row["id"]
     assert "(notebooks/ledger.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_all_errata_stand_at_the_end_of_06():
     cells = code_cells(BY_NAME["06_multi_head"])
-    (printed,) = ["".join(out.text for out in cell.outputs) for cell in cells if "sources.story(row)" in cell.source]
-    assert all(sources.story(row) in printed for row in sources.rows() if row["kind"] == "erratum")
+    (printed,) = ["".join(out.text for out in cell.outputs) for cell in cells if "ledger.story(row)" in cell.source]
+    assert all(ledger.story(row) in printed for row in ledger.rows() if row["kind"] == "erratum")
 
 
 def test_the_readme_shows_a_picture_that_a_notebook_drew():
@@ -222,7 +222,7 @@ def test_every_claim_is_measured_by_a_cell_that_can_fail_and_the_readme_lists_it
     cells = tools.claim_cells(ROOT / "notebooks")
     assert [claim["number"] for claim in claims] == sorted(cells) == list(range(1, 31))
     for number, found in cells.items():
-        checked = [cell for _, cell in found if re.search(r"\bassert |checks\.|sources\.", cell.source)]
+        checked = [cell for _, cell in found if re.search(r"\bassert |checks\.|ledger\.", cell.source)]
         assert checked == [cell for _, cell in found], number
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert tools.with_claims(readme, ROOT / "notebooks") == readme

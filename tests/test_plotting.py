@@ -82,8 +82,3 @@ def test_cells_of_one_group_share_a_colour():
     assert [text.get_text() for text in ax.texts] == ["a 1", "a 2", "b 1", "b 2"]
     colors = [patch.get_facecolor() for patch in ax.patches]
     assert colors[0] == colors[2] != colors[1] == colors[3]
-
-
-def test_table():
-    text = plotting.table(["part", "parameters"], [("head", 8320), ("all", 804096)])
-    assert text.splitlines() == ["part  parameters", "head       8,320", "all      804,096"]

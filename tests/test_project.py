@@ -46,8 +46,9 @@ def test_imports_go_one_way():
         "data": set(),
         "training": {"data", "gpt", "sampling"},
         "sampling": set(),
-        "sources": set(),
+        "ledger": set(),
         "plotting": set(),
+        "console": set(),
         "ablations": {"attention", "data", "gpt", "sampling", "training"},
         "checks": {"attention", "gpt", "sampling"},
         "__init__": set(),
@@ -178,13 +179,13 @@ def test_storing_twice_changes_nothing(runner):
 
 
 def test_the_ledger_runs_what_changed_and_names_what_is_missing(runner, monkeypatch, capsys):
-    rows = [{**runner.sources.row(id), "stage": stage} for id, stage in (
+    rows = [{**runner.ledger.row(id), "notebook": stage} for id, stage in (
         ("raschka-3.3.1-scores", "01_a"), ("gralinski-scores", "01_a"), ("raschka-3.3.1-softmax", "02_b"),
         ("raschka-3.3.1-context", "03_none"))]  # fmt: skip
-    monkeypatch.setattr(runner.sources, "rows", lambda: rows)
+    monkeypatch.setattr(runner.ledger, "rows", lambda: rows)
     write_notebook(runner.NOTEBOOKS / "01_a.ipynb", "print('reproduced: raschka-3.3.1-scores (R, 6 numbers)')")
     write_notebook(runner.NOTEBOOKS / "02_b.ipynb", "1 / 0")
-    assert runner.ledger() == 1
+    assert runner.ledger_action() == 1
     out = capsys.readouterr().out
     assert "running 01_a" in out and "1 of 4 rows reproduced, 0 skipped, 2 missing or failed" in out
     for line in (
@@ -200,14 +201,14 @@ def test_the_ledger_runs_what_changed_and_names_what_is_missing(runner, monkeypa
     both = "print('reproduced: raschka-3.3.1-scores (R, 6 numbers)\\nspelling: reproduced: gralinski-scores (')"
     write_notebook(runner.NOTEBOOKS / "01_a.ipynb", both)
     write_notebook(runner.NOTEBOOKS / "02_b.ipynb", "print('reproduced: raschka-3.3.1-softmax (')")
-    assert runner.ledger() == 0
+    assert runner.ledger_action() == 0
     assert "3 of 4 rows reproduced, 0 skipped, 0 missing" in capsys.readouterr().out
-    assert runner.ledger() == 0
+    assert runner.ledger_action() == 0
     assert "running" not in capsys.readouterr().out  # nothing has changed
 
     write_notebook(runner.NOTEBOOKS / "02_b.ipynb", "print('skipped: raschka-3.3.1-softmax needs x')")
     for _ in range(2):  # what was skipped is tried again: the corpus may be there now
-        assert runner.ledger() == 0
+        assert runner.ledger_action() == 0
         out = capsys.readouterr().out
         assert "running 02_b" in out and "running 01_a" not in out and "skipped needs x" in out
         assert "2 of 4 rows reproduced, 1 skipped, 0 missing" in out
@@ -221,33 +222,33 @@ def test_the_ledger_runs_what_changed_and_names_what_is_missing(runner, monkeypa
     assert runner.is_outdated(runner.NOTEBOOKS / "02_b.ipynb")
 
     (runner.BUILD / "notebooks" / "01_a.ipynb").write_text("{")  # cut off
-    assert runner.run("02_b", []) == 0 and runner.ledger() == 0
+    assert runner.run("02_b", []) == 0 and runner.ledger_action() == 0
     assert "running 01_a" in capsys.readouterr().out
 
 
 def test_a_row_that_fails_after_it_succeeded_is_no_success(runner, monkeypatch, capsys):
-    rows = [{**runner.sources.row("gralinski-scores"), "stage": "01_a"}]
-    monkeypatch.setattr(runner.sources, "rows", lambda: rows)
+    rows = [{**runner.ledger.row("gralinski-scores"), "notebook": "01_a"}]
+    monkeypatch.setattr(runner.ledger, "rows", lambda: rows)
     again = "print('reproduced: gralinski-scores (G)')\nraise AssertionError('gralinski-scores: 1 of 9 numbers differ')"
     write_notebook(runner.NOTEBOOKS / "01_a.ipynb", again)
-    assert runner.ledger() == 1
+    assert runner.ledger_action() == 1
     assert "FAILED: AssertionError: gralinski-scores: 1 of 9 numbers differ" in capsys.readouterr().out
     write_notebook(runner.NOTEBOOKS / "01_a.ipynb", "print('not yet reproduced: gralinski-scores (')")
-    assert runner.ledger() == 1
+    assert runner.ledger_action() == 1
 
 
 def test_a_run_with_other_settings_does_not_count(runner, monkeypatch, capsys):
-    rows = [{**runner.sources.row("gralinski-scores"), "stage": "01_a"}]
-    monkeypatch.setattr(runner.sources, "rows", lambda: rows)
+    rows = [{**runner.ledger.row("gralinski-scores"), "notebook": "01_a"}]
+    monkeypatch.setattr(runner.ledger, "rows", lambda: rows)
     cell = "print('reproduced: gralinski-scores (G)' if seed == 1 else 'nothing')"
     write_notebook(runner.NOTEBOOKS / "01_a.ipynb", "seed = 1", cell, tags={0: "parameters"})
-    assert runner.run("01_a", ["-p", "seed", "2"]) == 0 and runner.ledger() == 0
+    assert runner.run("01_a", ["-p", "seed", "2"]) == 0 and runner.ledger_action() == 0
     assert "running 01_a" in capsys.readouterr().out
 
 
 def test_the_page_shows_what_is_stored(runner, monkeypatch):
-    rows = [{**runner.sources.row("raschka-3.3.1-softmax"), "stage": "02_b"}]
-    monkeypatch.setattr(runner.sources, "rows", lambda: rows)
+    rows = [{**runner.ledger.row("raschka-3.3.1-softmax"), "notebook": "02_b"}]
+    monkeypatch.setattr(runner.ledger, "rows", lambda: rows)
     write_notebook(runner.NOTEBOOKS / "02_b.ipynb", "1")
     page = runner.ledger_page(runner.NOTEBOOKS)
     assert "| `raschka-3.3.1-softmax` | [02_b](02_b.ipynb) | MISSING |" in page  # not stored yet

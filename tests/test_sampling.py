@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from helpers import sources
+from helpers import ledger
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.sampling import filter_logits, generate
 
-PROBABILITIES = sources.inputs("next_token")
+PROBABILITIES = ledger.inputs("next_token")
 
 
 def kept(logits: torch.Tensor) -> list[bool]:
@@ -17,10 +17,10 @@ def kept(logits: torch.Tensor) -> list[bool]:
 
 
 def test_temperature_gives_the_numbers_of_the_source():
-    logits = sources.inputs("next_token", torch.float64).log()
+    logits = ledger.inputs("next_token", torch.float64).log()
     without_first = logits.masked_fill(torch.arange(5) == 0, float("-inf"))
     tables = [filter_logits(logits, 5.0), filter_logits(logits, 0.5), filter_logits(without_first)]
-    sources.reproduces("karpathy-temperature", torch.stack(tables).softmax(-1))
+    ledger.check("karpathy-temperature", torch.stack(tables).softmax(-1))
 
 
 def test_top_k_and_the_nucleus_by_hand():

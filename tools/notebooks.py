@@ -23,12 +23,12 @@ from latex2mathml.converter import convert as latex_to_mathml
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
-from helpers import sources
-from helpers.plotting import table
+from helpers import ledger
+from helpers.console import table
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
-CLAIMS = ROOT / "helpers" / "assets" / "claims.toml"
+CLAIMS = Path(__file__).parent / "claims.toml"
 
 
 @dataclass
@@ -223,7 +223,7 @@ def store(only: str | None) -> int:
         nbformat.validate(notebook)
         nbformat.write(notebook, path)
         for picture in tagged_pictures(notebook, "readme-figure"):
-            (NOTEBOOKS / "readme.png").write_bytes(picture)
+            (ROOT / "docs" / "heads.png").write_bytes(picture)
         print(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
     (NOTEBOOKS / "ledger.md").write_text(ledger_page(NOTEBOOKS), encoding="utf-8")
     readme = ROOT / "README.md"
@@ -264,9 +264,9 @@ def with_claims(readme: str, folder: Path) -> str:
 
 
 # ---------------------------------------------------------------- ledger
-def ledger() -> int:
+def ledger_action() -> int:
     """Run the notebooks that have changed since their last run, print where each row stands; 1 when one is missing."""
-    stages = {row["stage"] for row in sources.rows()}
+    stages = {row["notebook"] for row in ledger.rows()}
     for folder in ("notebooks", "html"):
         (BUILD / folder).mkdir(parents=True, exist_ok=True)
     found, failed = {}, []
@@ -291,7 +291,7 @@ def ledger() -> int:
 def is_outdated(path: Path) -> bool:
     """Is there no whole run in build/ since the notebook or helpers/ changed, or had it other settings, or skips?"""
     target = BUILD / "notebooks" / path.name
-    newest = max(file.stat().st_mtime for file in [path, *sources.LEDGER.parents[1].rglob("*.[pt][yox]*")])
+    newest = max(file.stat().st_mtime for file in [path, *ledger.LEDGER.parents[1].rglob("*.[pt][yox]*")])
     if not target.exists() or target.stat().st_mtime < newest:
         return True
     try:
@@ -312,10 +312,10 @@ def printed(notebook: nbformat.NotebookNode) -> str:
 def ledger_lines(found: dict[str, nbformat.NotebookNode]) -> list[tuple[str, str, str, str]]:
     """Source, row, notebook and status of every row, as the outputs of the notebooks have it."""
     lines = []
-    for row in sources.rows():
-        notebook = found.get(row["stage"])
+    for row in ledger.rows():
+        notebook = found.get(row["notebook"])
         status = "notebook not written yet" if notebook is None else status_of(row, notebook)
-        lines.append((sources.source_of(row), row["id"], row["stage"], status))
+        lines.append((ledger.source_of(row), row["id"], row["notebook"], status))
     return lines
 
 
@@ -344,7 +344,7 @@ def ledger_page(folder: Path) -> str:
         "# The ledger\n\n"
         "Every number that the sources print, and every place where one of them is wrong, with the notebook that "
         "prints it again and the assertion that holds it. The numbers themselves are in "
-        "[sources.toml](../helpers/assets/sources.toml). This page is generated from the stored outputs by "
+        "[ledger.toml](../helpers/assets/ledger.toml). This page is generated from the stored outputs by "
         "`make store`; `make ledger` runs the notebooks and prints the same table anew.\n\n"
         f"{done} of {len(lines)} rows are reproduced.\n\n"
         "| source | row | notebook | status |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
@@ -359,7 +359,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.action == "run":
         return run(options.only, shlex.split(options.parameters))
-    return ledger() if options.action == "ledger" else store(options.only)
+    return ledger_action() if options.action == "ledger" else store(options.only)
 
 
 if __name__ == "__main__":

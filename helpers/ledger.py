@@ -1,5 +1,6 @@
 """The ledger: every number that the classic sources print, carried as data, and the check that we print it too."""
 
+import copy
 import functools
 import textwrap
 import tomllib
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from helpers.errors import LedgerError
 
-LEDGER = Path(__file__).parent / "assets" / "sources.toml"
+LEDGER = Path(__file__).parent / "assets" / "ledger.toml"
 CORPUS = "tiny Shakespeare"
 
 
@@ -20,16 +21,16 @@ def _ledger() -> dict:
 
 
 def rows() -> list[dict]:
-    """All rows, in order: id, stage (the notebook), what, kind ("exact" or "erratum"), values, correct, why."""
-    return _ledger()["row"]
+    """Copies of all rows, in order: id, notebook, what, kind ("exact" or "erratum"), printed, correct, why."""
+    return copy.deepcopy(_ledger()["row"])
 
 
 def row(id: str) -> dict:
-    """The row called `id`; LedgerError when there is none."""
-    for candidate in rows():
+    """A copy of the row called `id`; LedgerError when there is none."""
+    for candidate in _ledger()["row"]:
         if candidate["id"] == id:
-            return candidate
-    raise LedgerError(f"the ledger has no row {id!r}; its rows are {', '.join(r['id'] for r in rows())}")
+            return copy.deepcopy(candidate)
+    raise LedgerError(f"the ledger has no row {id!r}; its rows are {', '.join(r['id'] for r in _ledger()['row'])}")
 
 
 def inputs(name: str, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -40,35 +41,34 @@ def inputs(name: str, dtype: torch.dtype = torch.float32) -> Tensor:
         raise LedgerError(f"the ledger has no inputs {name!r}; it has {', '.join(_ledger()['inputs'])}") from None
 
 
-def reproduces(id: str, ours: object, *, field: str = "values", corpus: str | None = None) -> None:
+def check(id: str, ours: object, *, corpus: str | None = None) -> None:
     """Assert that `ours` (a tensor, or nested lists) rounds to what the source prints in row `id`; print one line.
 
-    `field="correct"` compares with the right numbers of an erratum instead of the printed ones. A row that needs tiny
-    Shakespeare takes the name of the corpus in use, and is skipped, by name, when that is another one. LedgerError for
-    an unknown id, a row without such numbers, a wrong shape, or a wrong number (showing the first that differ).
+    A row that needs tiny Shakespeare takes the name of the corpus in use, and is skipped, by name, when that is another
+    one. LedgerError for an unknown id, a row without numbers, a wrong shape, or a wrong number (showing the first that
+    differ).
     """
     entry = row(id)
-    if field not in entry:
-        raise LedgerError(f"{id}: the row has no numbers called {field!r}")
+    if "printed" not in entry:
+        raise LedgerError(f"{id}: the ledger has no numbers to compare with")
     if entry.get("needs_corpus") and corpus != CORPUS:
         print(f"skipped: {id} needs {CORPUS}, and the corpus here is {corpus}")
         return
-    count = _compare(entry, field, ours)
-    numbers = f"{count} number{'s' if count > 1 else ''}"
-    print(f"reproduced: {id} ({source_of(entry)}, {numbers}{', the right ones' if field == 'correct' else ''})")
+    count = _compare(entry, "printed", ours)
+    print(f"reproduced: {id} ({source_of(entry)}, {count} number{'s' if count > 1 else ''})")
 
 
 def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
     """Assert that `printed` is what the source of erratum `id` prints and `correct` what is right; print both and why.
 
-    An argument is left out only where the ledger has no such numbers. LedgerError as in `reproduces`.
+    An argument is left out only where the ledger has no such numbers. LedgerError as in `check`.
     """
     entry = row(id)
     if entry["kind"] != "erratum":
-        raise LedgerError(f"{id} is no erratum: use reproduces")
-    if "values" not in entry and "correct" not in entry:
-        raise LedgerError(f"{id}: the ledger has no numbers to assert; give the row `values` or `correct`")
-    for field, ours in (("values", printed), ("correct", correct)):
+        raise LedgerError(f"{id} is no erratum: use check")
+    if "printed" not in entry and "correct" not in entry:
+        raise LedgerError(f"{id}: the ledger has no numbers to assert; give the row `printed` or `correct`")
+    for field, ours in (("printed", printed), ("correct", correct)):
         if (field in entry) != (ours is not None):
             raise LedgerError(f"{id}: the ledger {'has' if field in entry else 'has no'} numbers called {field!r}")
         if ours is not None:
@@ -86,7 +86,7 @@ def story(entry: dict) -> str:
     printed, correct = _where_they_differ(entry)
     gives = "gives" if entry.get("derived") else "printed"
     lines = {"says": entry["what"], gives: printed, "cause": entry["why"]}
-    lines["right"] = ": ".join(text for text in (entry.get("right"), correct) if text)
+    lines["right"] = ": ".join(text for text in (entry.get("correct_in_words"), correct) if text)
     return "\n".join(
         textwrap.fill(f"{name + ':':9}{text}", 96, initial_indent="  ", subsequent_indent=" " * 11)
         for name, text in lines.items()
@@ -96,14 +96,14 @@ def story(entry: dict) -> str:
 
 def _where_they_differ(entry: dict) -> tuple[str, str]:
     """The printed and the right numbers as text: of a table, the first row in which they differ."""
-    printed, correct = (torch.tensor(entry.get(field, []), dtype=torch.float64) for field in ("values", "correct"))
+    printed, correct = (torch.tensor(entry.get(field, []), dtype=torch.float64) for field in ("printed", "correct"))
     place = ""
     while printed.dim() > 1 and printed.shape == correct.shape:
         wrong = ~torch.isclose(printed, correct, rtol=0, atol=1e-9).flatten(1).all(1)
         first = int(wrong.nonzero()[0, 0])
         place = f"row {first + 1}: " if len(printed) > 1 else place
         printed, correct = printed[first], correct[first]
-    if "right" in entry and printed.shape != correct.shape:
+    if "correct_in_words" in entry and printed.shape != correct.shape:
         correct = torch.empty(0)  # other numbers than the printed ones: the words say which
     decimals = entry.get("decimals", 4)
     texts = [" ".join(f"{number:.{decimals}f}" for number in x.flatten().tolist()) for x in (printed, correct)]

@@ -4,35 +4,35 @@ from pathlib import Path
 import pytest
 import torch
 
-from helpers import sources
+from helpers import ledger
 from helpers.errors import LedgerError
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-NUMBERED = [(row["id"], field) for row in sources.rows() for field in ("values", "correct") if field in row]
+NUMBERED = [(row["id"], field) for row in ledger.rows() for field in ("printed", "correct") if field in row]
 
 
 def test_the_ledger_is_whole():
-    ids = [row["id"] for row in sources.rows()]
+    ids = [row["id"] for row in ledger.rows()]
     assert len(ids) == len(set(ids)) >= 35
-    for row in sources.rows():
-        assert {"id", "stage", "what", "kind"} <= row.keys() and row["kind"] in ("exact", "erratum")
+    for row in ledger.rows():
+        assert {"id", "notebook", "what", "kind"} <= row.keys() and row["kind"] in ("exact", "erratum")
         assert row["kind"] == "exact" or "why" in row, row["id"]
-        assert "values" in row or row["kind"] == "erratum", row["id"]
+        assert "printed" in row or row["kind"] == "erratum", row["id"]
         assert row["kind"] == "exact" or "correct" in row, row["id"]
-        assert (NOTEBOOKS / f"{row['stage']}.ipynb").exists(), row["id"]
+        assert (NOTEBOOKS / f"{row['notebook']}.ipynb").exists(), row["id"]
 
 
 def corpus_for(id: str) -> str:
-    return sources.CORPUS if sources.row(id).get("needs_corpus") else "the bundled play"
+    return ledger.CORPUS if ledger.row(id).get("needs_corpus") else "the bundled play"
 
 
 @pytest.mark.parametrize(("id", "field"), NUMBERED)
 def test_every_row_accepts_its_numbers_and_refuses_one_wrong_digit(id, field, capsys):
-    printed = torch.tensor(sources.row(id)[field], dtype=torch.float64)
-    sources.reproduces(id, printed, field=field, corpus=corpus_for(id))
+    printed = torch.tensor(ledger.row(id)[field], dtype=torch.float64)
+    ledger.check(id, printed, field=field, corpus=corpus_for(id))
     assert capsys.readouterr().out.startswith(f"reproduced: {id} (")
 
-    entry = sources.row(id)
+    entry = ledger.row(id)
     for place in range(printed.numel()):
         size = max(abs(printed.flatten()[place].item()), 1e-12)
         digit = 10 ** -entry.get("decimals", 4)
@@ -43,89 +43,89 @@ def test_every_row_accepts_its_numbers_and_refuses_one_wrong_digit(id, field, ca
         if not printed.flatten()[place].isfinite():  # for NaN and infinity there is no next digit
             wrong.view(-1)[place] = 0
         with pytest.raises(LedgerError, match=f"{id}: 1 of {printed.numel()} numbers differ"):
-            sources.reproduces(id, wrong, field=field, corpus=corpus_for(id))
+            ledger.check(id, wrong, field=field, corpus=corpus_for(id))
 
 
 def test_a_changed_digit_in_the_ledger_itself_is_noticed(monkeypatch):
-    changed = copy.deepcopy(sources._ledger())
+    changed = copy.deepcopy(ledger._ledger())
     row = next(row for row in changed["row"] if row["id"] == "raschka-3.3.1-scores")
-    row["values"][3] += 0.0001
-    monkeypatch.setattr(sources, "_ledger", lambda: changed)
-    journey = sources.inputs("journey")
+    row["printed"][3] += 0.0001
+    monkeypatch.setattr(ledger, "_ledger", lambda: changed)
+    journey = ledger.inputs("journey")
     with pytest.raises(LedgerError, match=r"raschka-3\.3\.1-scores: 1 of 6 numbers differ; at \(3,\)"):
-        sources.reproduces("raschka-3.3.1-scores", journey @ journey[1])
+        ledger.check("raschka-3.3.1-scores", journey @ journey[1])
 
 
 def test_clear_errors():
     with pytest.raises(LedgerError, match="no row 'raschka-9'; its rows are raschka-3"):
-        sources.reproduces("raschka-9", 1.0)
+        ledger.check("raschka-9", 1.0)
     with pytest.raises(LedgerError, match=r"the shape is \(5,\), the source prints \(6,\)"):
-        sources.reproduces("raschka-3.3.1-scores", torch.zeros(5))
+        ledger.check("raschka-3.3.1-scores", torch.zeros(5))
     with pytest.raises(LedgerError, match="1 of 1 numbers differ"):
-        sources.reproduces("raschka-3.4.1-score-22", float("nan"))
+        ledger.check("raschka-3.4.1-score-22", float("nan"))
     with pytest.raises(LedgerError, match="no numbers called 'correct'"):
-        sources.reproduces("raschka-3.3.1-scores", torch.zeros(6), field="correct")
+        ledger.check("raschka-3.3.1-scores", torch.zeros(6), field="correct")
     with pytest.raises(LedgerError, match="no inputs 'trip'; it has journey"):
-        sources.inputs("trip")
+        ledger.inputs("trip")
     with pytest.raises(AssertionError):  # a wrong number is a failed assertion, for whoever catches those
-        sources.reproduces("raschka-3.3.1-scores", torch.zeros(6))
+        ledger.check("raschka-3.3.1-scores", torch.zeros(6))
 
 
 def test_the_first_three_differing_entries_are_shown():
     with pytest.raises(LedgerError) as error:
-        sources.reproduces("raschka-3.3.1-scores", torch.zeros(6))
+        ledger.check("raschka-3.3.1-scores", torch.zeros(6))
     assert str(error.value).count("ours 0") == 3 and "at (0,): source 0.9544, ours 0" in str(error.value)
 
 
 def test_the_tolerance_is_half_a_unit():
-    printed = torch.tensor(sources.row("raschka-3.3.1-scores")["values"], dtype=torch.float64)
-    sources.reproduces("raschka-3.3.1-scores", printed + 0.000045)
+    printed = torch.tensor(ledger.row("raschka-3.3.1-scores")["printed"], dtype=torch.float64)
+    ledger.check("raschka-3.3.1-scores", printed + 0.000045)
     with pytest.raises(LedgerError, match="6 of 6"):
-        sources.reproduces("raschka-3.3.1-scores", printed + 0.000055)
+        ledger.check("raschka-3.3.1-scores", printed + 0.000055)
 
 
 def test_a_row_that_needs_the_corpus_is_skipped_by_name(capsys):
-    sources.reproduces("karpathy-vocabulary", [1, 2, 3, 4], corpus="the bundled play")
+    ledger.check("karpathy-vocabulary", [1, 2, 3, 4], corpus="the bundled play")
     assert capsys.readouterr().out == (
         "skipped: karpathy-vocabulary needs tiny Shakespeare, and the corpus here is the bundled play\n"
     )
 
 
-ERRATA = [row for row in sources.rows() if row["kind"] == "erratum" and "correct" in row]
+ERRATA = [row for row in ledger.rows() if row["kind"] == "erratum" and "correct" in row]
 
 
 @pytest.mark.parametrize("row", ERRATA, ids=lambda row: row["id"])
 def test_an_erratum_shows_what_is_printed_why_and_what_is_right(row, capsys):
-    numbers = {name: row[field] for name, field in (("printed", "values"), ("correct", "correct")) if field in row}
-    sources.erratum(row["id"], **numbers)
+    numbers = {name: row[field] for name, field in (("printed", "printed"), ("correct", "correct")) if field in row}
+    ledger.erratum(row["id"], **numbers)
     out = capsys.readouterr().out
     assert out.startswith(f"reproduced: {row['id']} (") and "  cause:   " in out and "  right:   " in out
-    assert ("  printed: " in out) == ("values" in row and "derived" not in row)
+    assert ("  printed: " in out) == ("printed" in row and "derived" not in row)
     assert ("  gives:   " in out) == ("derived" in row)
     for name in numbers:
         with pytest.raises(LedgerError, match="the ledger has numbers called"):
-            sources.erratum(row["id"], **{**numbers, name: None})
+            ledger.erratum(row["id"], **{**numbers, name: None})
         wrong = torch.tensor(numbers[name], dtype=torch.float64) + 1.5
         with pytest.raises(LedgerError, match=f"{row['id']}: "):
-            sources.erratum(row["id"], **{**numbers, name: torch.where(wrong.isfinite(), wrong, 0.0)})
+            ledger.erratum(row["id"], **{**numbers, name: torch.where(wrong.isfinite(), wrong, 0.0)})
 
 
 def test_an_erratum_needs_to_be_one():
     with pytest.raises(LedgerError, match="is no erratum"):
-        sources.erratum("raschka-3.3.1-scores", printed=torch.zeros(6))
+        ledger.erratum("raschka-3.3.1-scores", printed=torch.zeros(6))
     with pytest.raises(LedgerError, match="has no numbers called 'values'"):
-        sources.erratum("hacktricks-8-dims-3-heads", printed=[8], correct=[2, 4])
+        ledger.erratum("hacktricks-8-dims-3-heads", printed=[8], correct=[2, 4])
 
 
 def test_of_a_table_the_first_differing_row_is_shown():
-    story = sources.story(sources.row("raschka-3.5.2-dropout-weights"))
+    story = ledger.story(ledger.row("raschka-3.5.2-dropout-weights"))
     assert "row 3: 0.5132 0.7482 0.7386 0.0000" in story and "row 3: 0.7599 0.6194 0.6206 0.0000" in story
 
 
 def test_an_erratum_without_numbers_is_not_reproduced(monkeypatch):
-    changed = copy.deepcopy(sources._ledger())
+    changed = copy.deepcopy(ledger._ledger())
     row = next(row for row in changed["row"] if row["id"] == "karpathy-residual")
-    del row["values"], row["correct"]
-    monkeypatch.setattr(sources, "_ledger", lambda: changed)
+    del row["printed"], row["correct"]
+    monkeypatch.setattr(ledger, "_ledger", lambda: changed)
     with pytest.raises(LedgerError, match="has no numbers to assert"):
-        sources.erratum("karpathy-residual")
+        ledger.erratum("karpathy-residual")
