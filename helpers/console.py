@@ -16,9 +16,9 @@ STOPPED_BY = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM", "SIGHUP": "SIGHUP"}
 class Stopped(KeyboardInterrupt):
     """Somebody asked the program to stop, by Ctrl-C or a signal; the message says what is kept and how to go on."""
 
-    def __init__(self, number: int, message: str = "what was finished before is kept"):
-        self.number = number
-        super().__init__(f"stopped by {STOPPED_BY[signal.Signals(number).name]}: {message}")
+    def __init__(self, number: int, told: str = ""):
+        self.number, self.told = number, told
+        super().__init__(f"stopped by {STOPPED_BY[signal.Signals(number).name]}" + (f": {told}" if told else ""))
 
 
 class Request:

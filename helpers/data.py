@@ -126,7 +126,7 @@ def _bytes_of(path: Path) -> bytes:
             raise
         why = getattr(error, "strerror", None) or error
         hint = "download it first, and " if "://" in str(path) or ":/" in str(path) else ""
-        raise CorpusError(f"can't read the corpus {str(path)!r}: {why}; {hint}give the path of a text file") from None
+        raise CorpusError(f"can't read the corpus {path}: {why}; {hint}give the path of a text file") from None
 
 
 def _download(target: Path) -> bool:
@@ -206,6 +206,7 @@ class CharTokenizer:
         self.characters = characters
 
     @classmethod
+    @checked
     def from_text(cls, text: str) -> "CharTokenizer":
         return cls(alphabet_of(text))
 
@@ -225,10 +226,12 @@ class CharTokenizer:
         ids[[ord(character) for character in self.characters]] = np.arange(self.vocab_size)
         return ids
 
+    @checked
     def encode(self, text: str) -> Int64[Tensor, "T"]:
         """Ids of the characters of `text`; VocabularyError names those that are not in the vocabulary."""
         return self.encode_compactly(text).long()
 
+    @checked
     def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
         """The same ids in the smallest integer type that holds them all: a byte each for up to 256 characters.
 
@@ -244,7 +247,8 @@ class CharTokenizer:
             ids[chunk * CHUNK : chunk * CHUNK + len(found)] = found
         return torch.from_numpy(ids)
 
-    def decode(self, ids: Int64[Tensor, "T"] | Sequence[int]) -> str:
+    @checked
+    def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
         """The characters behind `ids`; VocabularyError for an id outside 0 .. vocab_size - 1."""
         ids = ids.tolist() if isinstance(ids, Tensor) else list(ids)
         if not all(isinstance(i, int) for i in ids):
@@ -260,7 +264,7 @@ class CharTokenizer:
     def from_json(cls, text: str) -> "CharTokenizer":
         try:
             return cls(json.loads(text)["characters"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise VocabularyError('not a saved tokenizer: expected {"characters": "..."}') from None
 
 

@@ -36,6 +36,7 @@ class GPTConfig:
             raise ConfigError(f"n_head={self.n_head} does not divide n_embd={self.n_embd}: choose a divisor of it")
 
 
+@checked
 class Block(nn.Module):
     """One layer: tokens talk (attention), then each thinks (MLP); both add to what was there: (B, T, C) -> (B, T, C).
 
@@ -58,6 +59,7 @@ class Block(nn.Module):
         return x + self.dropout(self.mlp(self.norm2(x)))
 
 
+@checked
 class GPT(nn.Module):
     """Tokens -> a score for every possible next token, at every position: (B, T) -> logits (B, T, V).
 

@@ -35,10 +35,16 @@ class Range:
         return self.low <= number <= self.high and number not in self.without
 
     def __str__(self) -> str:
-        start = f"above {self.low:,}" if self.low in self.without else f"from {self.low:,}"
+        low, high = (
+            f"{end:,f}".rstrip("0").rstrip(".") if isinstance(end, float) else f"{end:,}"
+            for end in (self.low, self.high)
+        )
+        if not self.without:
+            return f"from {low} to {high}"
+        start = f"above {low}" if self.low in self.without else f"of at least {low}"
         if self.high == math.inf:
-            return start.replace("from", "of at least")
-        return f"{start} {'and below' if self.high in self.without else 'to'} {self.high:,}"
+            return start
+        return f"{start} and {'below' if self.high in self.without else 'at most'} {high}"
 
 
 Count = Annotated[int, Range(1, 1_000_000_000)]  # how many of something there are

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import stat
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -78,7 +79,10 @@ def load(folder: str | Path, model: nn.Module | None = None, asked: Identity | N
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
                 raise CheckpointError("it is compressed, and may unfold to more than the memory holds")
-        parts = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # torch's, about archives that are refused anyway
+            parts = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        if not isinstance(parts, dict):
+            raise CheckpointError("it is not of this project")
         parts["identity"] = Identity(**parts["identity"])
         parts["history"] = History(Record(**record) for record in parts["history"])
         state = State(**parts)
@@ -157,6 +161,8 @@ def hold(folder: str | Path, *, resume: bool = False, overwrite: bool = False) -
 
 
 def _refuse_foreign(folder: Path, resume: bool, overwrite: bool) -> None:
+    if resume and not os.path.lexists(folder / CHECKPOINT):
+        raise CheckpointError(f"no checkpoint at {folder / CHECKPOINT}: train first, or name another folder")
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():

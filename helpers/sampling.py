@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from helpers import console
 from helpers.errors import ConfigError
-from helpers.guards import Count, Length, Range, checked, evaluating
+from helpers.guards import Count, Length, Range, Seed, checked, evaluating
 
 Temperature = Annotated[float, Range(1e-6, math.inf, without=(math.inf,))]
 Nucleus = Annotated[float, Range(0, 1, without=(0,))]
@@ -134,15 +134,25 @@ def _command(arguments: list[str]) -> None:
     model, tokenizer = runs.load_model(options.run)
     prompt = tokenizer.start_of_text if options.prompt is None else options.prompt
     settings = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
-    generator = torch.Generator().manual_seed(options.seed)
-    for number in range(1, options.num_samples + 1):
-        text = stream(model, tokenizer.encode(prompt), options.length, generator=generator, **settings)
+    generator = _seeded(options.seed)
+    for number in range(1, _several(options.num_samples) + 1):
+        tokens = stream(model, tokenizer.encode(prompt), options.length, generator=generator, **settings)
         if options.num_samples > 1:
             console.say(f"---- {number} of {options.num_samples} ----")
         console.say(prompt.lstrip("\n"), end="")
-        for token in text:
+        for token in tokens:
             console.say(tokenizer.decode([token]), end="")
         console.say()
+
+
+@checked
+def _seeded(seed: Seed) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@checked
+def _several(num_samples: Annotated[int, Range(1, 10_000)]) -> int:
+    return num_samples
 
 
 if __name__ == "__main__":

@@ -152,6 +152,7 @@ def check(state: State, model: nn.Module | None = None) -> None:
     insist(state.step - steps[-1] == len(state.losses), "its losses and its steps differ in number")
     insist(all(isinstance(loss, float) for loss in state.losses), "its losses are no numbers")
     if model is None:
+        insist(config.n_layer < len(state.model), "its weights are of another model")  # or this would take long
         with torch.device("meta"):
             model = GPT(config)
     shapes = {name: (weight.shape, weight.dtype) for name, weight in model.state_dict().items()}

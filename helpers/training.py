@@ -135,6 +135,8 @@ def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: Cou
     """
     if len(tokens) < 2:
         raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: a split needs at least 2")
+    if hasattr(model, "config"):
+        _refuse_unknown(tokens, model.config.vocab_size)
     inputs, targets, total = tokens[:-1], tokens[1:], 0.0
     whole = len(inputs) // context_length * context_length
     windows_at_once = max(1, 8192 // context_length) * context_length
@@ -149,6 +151,11 @@ def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: Cou
     return total / len(targets)
 
 
+def _refuse_unknown(tokens: Integer[Tensor, "N"], vocab_size: int) -> None:
+    if not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
+        raise CorpusError(f"the text has a token outside the vocabulary of 0 .. {vocab_size - 1}")
+
+
 def record_steps(config: TrainConfig) -> list[int]:
     """0, three early ones, where learning is fastest, every `eval_interval`, and `max_steps`."""
     early = {config.eval_interval // part for part in (10, 5, 2)}
@@ -156,6 +163,7 @@ def record_steps(config: TrainConfig) -> list[int]:
     return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
 
 
+@checked
 def train(
     model: nn.Module,
     train_tokens: Integer[Tensor, "N_train"],
@@ -184,12 +192,15 @@ def train(
     CheckpointError for a checkpoint that doesn't fit, all before anything is written; TrainingError when the loss is
     no longer a number (what was saved stays); console.Stopped when asked to stop.
     """
-    T = model.config.context_length
+    T, V = model.config.context_length, model.config.vocab_size
     for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
         if len(tokens) <= T:
             raise CorpusError(f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}")
-    if out_dir is None and (resume or overwrite):
-        raise ConfigError("resume and overwrite need out_dir: the folder of the run")
+        _refuse_unknown(tokens, V)
+    if tokenizer is not None and tokenizer.vocab_size != V:
+        raise ConfigError(f"the tokenizer has {tokenizer.vocab_size} characters, and the model's vocabulary {V}")
+    if out_dir == "" or (out_dir is None and (resume or overwrite)):
+        raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
     optimizer = optimizer or make_optimizer(model, config)
@@ -202,6 +213,7 @@ def train(
         state = State(identity, model.state_dict())
         if resume:
             state = runs.load(folder, model, identity)
+            runs.write_views(folder, state)  # a kill may have come between them and the checkpoint
             _restore(state, model, optimizer, generator)
         record_at = record_steps(config)
 
@@ -334,20 +346,25 @@ def _command(arguments: list[str]) -> None:
     model = GPT(preset.model_config(tokenizer.vocab_size))
     drawing = {"temperature": options.temperature, "generator": torch.Generator().manual_seed(preset.training.seed)}
     stream(model, prompt, options.sample_length, **drawing)  # refuses now what would fail after the training
-    if options.out == "":
-        raise ConfigError("--out must name a folder, and it is empty")
+    if options.out is not None and (not isinstance(options.out, str) or not options.out):  # as in --out=--
+        raise ConfigError("--out must name a folder")
     folder = Path(options.out) if options.out else run_folder(options.preset, preset, corpus)
     console.say(
         f"{count_parameters(model):,} parameters on {preset.training.device}, {torch.get_num_threads()} threads"
     )
-    if options.resume:
-        console.say(runs.status(folder))
     train_options = {"resume": options.resume, "overwrite": options.overwrite, "on_record": print_record}
     facts = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus}
-    history = train(model, train_tokens, val_tokens, preset.training, out_dir=folder, **train_options, **facts)
-    if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
-        sample = generate(model, prompt.to(preset.training.device), options.sample_length, **drawing)
-        runs.write_sample(folder, tokenizer.decode(sample))
+    try:
+        if options.resume:
+            console.say(runs.status(folder))
+        history = train(model, train_tokens, val_tokens, preset.training, out_dir=folder, **train_options, **facts)
+        if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
+            sample = generate(model, prompt.to(preset.training.device), options.sample_length, **drawing)
+            runs.write_sample(folder, tokenizer.decode(sample))
+    except console.Stopped as stopped:
+        raise console.Stopped(
+            stopped.number, stopped.told or f"{folder} keeps what was saved: go on with resume"
+        ) from None
     console.say(describe_loss(history.best.val_loss, corpus.name, preset))
     console.say(f"---- {folder / 'sample.txt'} ----\n{(folder / 'sample.txt').read_text(encoding='utf-8')}")
 

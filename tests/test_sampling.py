@@ -136,13 +136,13 @@ def test_same_seed_same_text_and_the_mode_is_kept(sharp):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0.0}, "temperature must be a number above 0"),
-        ({"temperature": -1.0}, "temperature must be a number above 0"),
-        ({"temperature": float("nan")}, "temperature must be a number above 0"),
-        ({"top_p": 0.0}, "top_p must be above 0 and at most 1"),
-        ({"top_p": 1.5}, "top_p must be above 0 and at most 1"),
-        ({"top_k": 0}, "top_k must be a whole number of at least 1"),
-        ({"temperature": 1e-40}, "temperature must be a number above 0"),
+        ({"temperature": 0.0}, "temperature must be a number of at least 0.000001"),
+        ({"temperature": -1.0}, "temperature must be a number of at least 0.000001"),
+        ({"temperature": float("nan")}, "temperature must be a number of at least 0.000001"),
+        ({"top_p": 0.0}, "top_p must be a number above 0 and at most 1 or None"),
+        ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1 or None"),
+        ({"top_k": 0}, "top_k must be a whole number from 1 to 1,000,000,000 or None"),
+        ({"temperature": 1e-40}, "temperature must be a number of at least 0.000001"),
     ],
 )
 def test_settings_out_of_range(sharp, options, message):
