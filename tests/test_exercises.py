@@ -1,6 +1,7 @@
 """Every solution is right, every stub is still to do, and what learners get wrong is refused."""
 
 import importlib.util
+import math
 import re
 from functools import partial
 from pathlib import Path
@@ -109,8 +110,11 @@ def test_two_things_asked_for_are_two_things(verdict):
 def test_what_is_no_number_is_said_to_be_none_and_nan_is_wrong(verdict):
     assert verdict("8a", lambda _: "text").startswith("not yet, it returns a str, which is no number and no tensor.")
     assert verdict("8a", lambda _: float("nan")).startswith("not yet, it gives nan where 1.0000 is right.")
-    assert verdict("8a", lambda loss: 2.718282**loss) == "right"  # rounding is no fault
-    assert "not yet" in verdict("8a", lambda loss: 2.7184**loss)
+
+
+def test_rounding_is_no_fault_and_more_is(verdict):
+    assert verdict("8a", lambda loss: math.exp(loss) + 1.8e-5) == "right"
+    assert "not yet" in verdict("8a", lambda loss: math.exp(loss) + 2.2e-5)
 
 
 def greedy(model, prompt, n, last):
