@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from helpers.attention import attention, causal_mask
 from helpers.errors import CheckError, HelpersError
+from helpers.guards import evaluating
 
 
 @contextmanager
@@ -284,18 +285,13 @@ def dropout(module: nn.Module, x: Tensor) -> None:
 
     x is one short sequence (T, C). In evaluation nothing is random. In training the output varies, at the first token
     too, whose one weight of 1 only a dropout AFTER softmax can touch, and on average over 20,000 draws it is that of
-    evaluation, also for inputs a hundred times as large, whose softmax is sharp. The module's mode stays as it was.
+    evaluation, also for inputs a hundred times as large, whose softmax is sharp. Every layer's mode stays as it was.
     """
-    was_training = module.training
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            module.eval()
-            if not torch.equal(module(x[None]), module(x[None])):
-                raise CheckError("dropout is left on in evaluation: two calls give two results")
-            wrong = {factor: _wrong_on_average(module, factor * x) for factor in (1e-3, 1, 100)}
-    finally:
-        module.train(was_training)
+    with evaluating(module), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if not torch.equal(module(x[None]), module(x[None])):
+            raise CheckError("dropout is left on in evaluation: two calls give two results")
+        wrong = {factor: _wrong_on_average(module, factor * x) for factor in (1e-3, 1, 100)}
     if any(wrong.values()):
         if not wrong[1e-3]:  # where softmax is flat, dropped scores hardly show
             raise CheckError(EARLY)

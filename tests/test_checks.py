@@ -452,11 +452,13 @@ def test_dropout_on_the_weights_passes(p):
 @pytest.mark.parametrize("fault", [None, *DROPOUT_FAULTS])
 def test_whatever_dropout_finds_the_mode_and_the_global_generator_stay_as_they_were(fault, training):
     module = (DROPOUT_FAULTS[fault]() if fault else Dropped(on_weights=drop)).train(training)
+    module.W_query.train(not training)  # a layer of its own mind
     torch.manual_seed(7)
     x, state = torch.randn(6, 3), torch.get_rng_state()
     with pytest.raises(CheckError) if fault else nullcontext():
         checks.dropout(module, x)
-    assert module.training is training and torch.equal(torch.get_rng_state(), state)
+    assert module.training is training and module.W_query.training is not training
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_the_verdict_on_dropout_does_not_depend_on_the_global_generator():

@@ -50,7 +50,7 @@ def test_imports_go_one_way():
         "plotting": set(),
         "console": set(),
         "ablations": {"attention", "data", "gpt", "sampling", "training"},
-        "checks": {"attention"},
+        "checks": {"attention", "guards"},
         "exercises": {"attention", "gpt", "sampling"},
         "__init__": set(),
     }
