@@ -20,14 +20,14 @@ def build(name, seed=1):
 def test_the_whole_model_is_the_gpt():
     torch.manual_seed(1)
     theirs = GPT(GPTConfig(vocab_size=11, **ablations.SIZES)).eval()
-    checks.equal(build(WHOLE)(TOKENS), theirs(TOKENS))
+    checks.close(build(WHOLE)(TOKENS), theirs(TOKENS))
 
 
 def test_attention_spelled_out_is_attention():
     model = build(WHOLE)
     expected = model(TOKENS)
     ablations.change_attention(model)
-    checks.equal(model(TOKENS), expected, tolerance=1e-5)
+    checks.close(model(TOKENS), expected, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name != WHOLE])
@@ -50,7 +50,7 @@ def test_no_scaling_is_the_root_of_the_head_width():
     whole, x = build(WHOLE), torch.randn(2, 8, 64, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         whole.blocks[0].attention.W_query.weight *= 4  # heads of width 16
-    checks.equal(build("no scaling").blocks[0](x), whole.blocks[0](x), tolerance=1e-5)
+    checks.close(build("no scaling").blocks[0](x), whole.blocks[0](x), tolerance=1e-5)
 
 
 def test_parts_that_are_taken_out_are_gone():
@@ -70,7 +70,7 @@ def test_no_positions_means_a_bag_of_the_past():
     shuffled[:, :19] = TOKENS[:, torch.randperm(19, generator=torch.Generator().manual_seed(1))]
     one_layer = build("no positions")
     one_layer.blocks = one_layer.blocks[:1]  # a second layer tells the order a little: each word had another past
-    checks.equal(one_layer(shuffled)[:, -1], one_layer(TOKENS)[:, -1], tolerance=1e-5)
+    checks.close(one_layer(shuffled)[:, -1], one_layer(TOKENS)[:, -1], tolerance=1e-5)
     assert not torch.allclose(build(WHOLE)(shuffled)[:, -1], build(WHOLE)(TOKENS)[:, -1], atol=1e-3)
 
 
@@ -82,9 +82,9 @@ def test_positions_that_are_fixed_are_not_learned():
 def test_sinusoids_have_length_and_products_that_depend_on_distance():
     waves = ablations.sinusoids(20, 8)
     assert waves.shape == (20, 8) and torch.equal(waves[0], torch.tensor([0.0, 1.0] * 4))
-    checks.equal(waves.norm(dim=1), torch.full((20,), 2.0))  # the root of C / 2
-    checks.equal(waves[3] @ waves[5], waves[11] @ waves[13], tolerance=1e-4)
-    checks.equal(waves[1, :2], torch.tensor([0.841471, 0.540302]))  # sine and cosine of 1
+    checks.close(waves.norm(dim=1), torch.full((20,), 2.0))  # the root of C / 2
+    checks.close(waves[3] @ waves[5], waves[11] @ waves[13], tolerance=1e-4)
+    checks.close(waves[1, :2], torch.tensor([0.841471, 0.540302]))  # sine and cosine of 1
 
 
 def test_the_writing_loss_cannot_be_cheated():

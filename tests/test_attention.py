@@ -19,6 +19,7 @@ from helpers.attention import (
     causal_mask,
 )
 from helpers.errors import ConfigError
+from helpers.gpt import GPT, GPTConfig
 
 JOURNEY = ledger.inputs("journey")
 BATCH = torch.stack([JOURNEY, JOURNEY])
@@ -42,7 +43,7 @@ def test_equals_pytorchs_own(B, H, T, D, masked):
     query, key, value = torch.randn(3, B, H, T, D, dtype=torch.float64)
     mask = causal_mask(T) if masked else None
     context, weights = attention(query, key, value, mask)
-    checks.equal(context, F.scaled_dot_product_attention(query, key, value, mask), tolerance=1e-12)
+    checks.close(context, F.scaled_dot_product_attention(query, key, value, mask), tolerance=1e-12)
     checks.rows_sum_to_one(weights)
 
 
@@ -85,7 +86,7 @@ def test_fused_and_written_out_paths_agree():
     heads = MultiHeadAttention(8, 12, context_length=7, dropout=0.0, num_heads=3).double()
     x = torch.randn(2, 7, 8, dtype=torch.float64)
     written_out, weights = heads(x, return_weights=True)
-    checks.equal(heads(x), written_out, tolerance=1e-12)
+    checks.close(heads(x), written_out, tolerance=1e-12)
     assert weights.shape == (2, 3, 7, 7)
 
 
@@ -99,7 +100,7 @@ def test_multi_head_equals_pytorchs_multihead_attention():
         theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     expected, _ = theirs(x, x, x, attn_mask=~causal_mask(5))  # there, True means forbidden
-    checks.equal(ours(x), expected, tolerance=1e-12)
+    checks.close(ours(x), expected, tolerance=1e-12)
 
 
 def test_multi_head_equals_the_wrapper_with_the_same_weights():
@@ -111,7 +112,7 @@ def test_multi_head_equals_the_wrapper_with_the_same_weights():
             getattr(ours, name).weight.copy_(torch.cat([getattr(head, name).weight for head in wrapper.heads]))
     ours.out_proj = nn.Identity()
     x = torch.randn(2, 5, 6, dtype=torch.float64)
-    checks.equal(ours(x), wrapper(x), tolerance=1e-12)
+    checks.close(ours(x), wrapper(x), tolerance=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -135,12 +136,32 @@ def test_a_saved_mask_of_the_books_class_is_passed_over():
     checks.causal(other, BATCH)
 
 
+@pytest.mark.parametrize(
+    ("build", "masks", "x"),
+    [
+        (lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2), ["heads.0.mask", "heads.1.mask"], BATCH),
+        (
+            lambda: GPT(GPTConfig(vocab_size=9, context_length=6, n_layer=2, n_head=2, n_embd=8)),
+            ["blocks.0.attention.mask", "blocks.1.attention.mask"],
+            torch.arange(12).view(2, 6) % 5,
+        ),
+    ],
+)
+def test_a_saved_mask_is_passed_over_however_deep_it_lies(build, masks, x):
+    torch.manual_seed(0)
+    one, other = build(), build()
+    inverted = torch.triu(torch.ones(6, 6), diagonal=1)
+    other.load_state_dict({**one.state_dict(), **dict.fromkeys(masks, inverted)})
+    assert torch.equal(one(x), other(x))
+    checks.causal(other, x)
+
+
 def test_cache_gives_the_same_outputs_token_by_token():
     torch.manual_seed(0)
     heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache()
     x = torch.randn(1, 6, 8, dtype=torch.float64)
     pieces = [heads(x[:, a:b], cache=cache) for a, b in ((0, 3), (3, 4), (4, 6))]
-    checks.equal(torch.cat(pieces, dim=1), heads(x), tolerance=1e-12)
+    checks.close(torch.cat(pieces, dim=1), heads(x), tolerance=1e-12)
     assert len(cache) == 6
 
 

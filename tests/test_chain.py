@@ -51,7 +51,7 @@ def test_each_way_goes_through_what_it_names(chain, way, parts, monkeypatch):
         return count
 
     names = ("SelfAttention", "CausalAttention", "MultiHeadAttentionWrapper", "MultiHeadAttention")
-    for cls in (getattr(chain["ours"], name) for name in names):
+    for cls in (chain[name] for name in names):
         monkeypatch.setattr(cls, "forward", counting(cls.forward, cls.__name__))
     monkeypatch.setattr(chain["GPT"], "__init__", counting(chain["GPT"].__init__, "GPT"))
     chain["compare"]({way: chain["WAYS"][way]})

@@ -1,7 +1,6 @@
 """Every check is itself checked: right answers pass, wrong ones are refused, known mistakes by their name."""
 
-import importlib.util
-from pathlib import Path
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -10,36 +9,95 @@ from torch import nn
 
 from helpers import checks
 from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, attention, causal_mask
-from helpers.errors import CheckError
-
-SOLUTIONS = Path(__file__).parents[1] / "notebooks" / "solutions"
-
-
-def solutions(number: str):
-    spec = importlib.util.spec_from_file_location(f"solutions_{number}", SOLUTIONS / f"solutions_{number}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from helpers.errors import CheckError, ConfigError
 
 
 # ---------------------------------------------------------------- properties
-def test_equal():
-    checks.equal(torch.ones(2), torch.ones(2) + 1e-7)
+def test_close():
+    checks.close(torch.ones(2), torch.ones(2) + 1e-7)
     with pytest.raises(CheckError, match=r"1 of 2 entries differ, the first at \(1,\): 1 and 2"):
-        checks.equal(torch.ones(2), torch.tensor([1.0, 2.0]))
+        checks.close(torch.ones(2), torch.tensor([1.0, 2.0]))
     with pytest.raises(CheckError, match="the shapes differ"):
-        checks.equal(torch.ones(2), torch.ones(2, 1))
+        checks.close(torch.ones(2), torch.ones(2, 1))
     with pytest.raises(CheckError):
-        checks.equal(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
-    checks.equal(torch.tensor([-torch.inf, 1.0]), torch.tensor([-torch.inf, 1.0]))
+        checks.close(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+    checks.close(torch.tensor([-torch.inf, 1.0]), torch.tensor([-torch.inf, 1.0]))
+    with pytest.raises(CheckError, match=r"the shapes differ: \(2, 3\) and \(3, 2\)"):  # as many numbers
+        checks.close(torch.ones(2, 3), torch.ones(3, 2))
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_tolerances_are_what_they_say(sign):
+    zero = torch.zeros(3, dtype=torch.float64)
+    for tolerance, options in ((1e-6, {}), (0.5, {"tolerance": 0.5})):
+        checks.close(zero, zero + sign * 0.9 * tolerance, **options)
+        with pytest.raises(CheckError, match="3 of 3 entries differ"):
+            checks.close(zero, zero + sign * 1.1 * tolerance, **options)
+
+    rows = torch.full((2, 4), 0.25, dtype=torch.float64)
+    checks.rows_sum_to_one(rows * (1 + sign * 0.9e-5))
+    with pytest.raises(CheckError, match="rows do not sum to 1"):
+        checks.rows_sum_to_one(rows * (1 + sign * 1.1e-5))
+    columns = torch.tensor([[0.2, 0.3], [0.8, 0.7]], dtype=torch.float64)
+    for factor, named in ((0.9e-5, True), (1.1e-5, False)):
+        with pytest.raises(CheckError) as error:
+            checks.rows_sum_to_one(columns * (1 + sign * factor))
+        assert ("the columns do" in str(error.value)) == named
+
+
+def off_by(factor=0.0, shift=0.0):
+    """Attention, its weights shifted and its context by a factor off."""
+
+    def candidate(query, key, value, mask=None):
+        context, weights = attention(query, key, value, mask)
+        return context * (1 + factor), weights + shift
+
+    return candidate
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_attention_may_be_off_by_a_millionth_and_not_by_more(sign):
+    checks.attention_formula(off_by(factor=sign * 0.9e-6))
+    checks.attention_formula(off_by(shift=-0.9e-9))  # above 0, it would be weight on what is forbidden
+    for wrong in (off_by(factor=sign * 1.2e-6), off_by(shift=sign * 1.2e-9)):
+        with pytest.raises(CheckError, match="differs from the formula by"):
+            checks.attention_formula(wrong)
+
+
+# ---------------------------------------------------------------- what must be refused
+def test_a_refusal_is_printed_and_must_be_the_one_that_was_meant(capsys):
+    with checks.refused("not causal"):
+        checks.causal(lambda x: x.flip(1), torch.randn(2, 6, 3))
+    with checks.refused("3 heads"):
+        MultiHeadAttention(8, 8, 6, 0.0, 3)  # a ConfigError
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("not causal: the output at position 0") and second.startswith("3 heads do not divide")
+
+    with (
+        pytest.raises(CheckError, match="nothing was refused: 'not causal' went unnoticed"),
+        checks.refused("not causal"),
+    ):
+        checks.causal(lambda x: x, torch.randn(2, 6, 3))
+    with pytest.raises(CheckError, match="refused, but not for 'inverted': 3 heads do not") as error:  # noqa: SIM117
+        with checks.refused("inverted"):
+            MultiHeadAttention(8, 8, 6, 0.0, 3)
+    assert isinstance(error.value.__cause__, ConfigError)
+    for other in (ValueError("inverted"), KeyboardInterrupt("inverted")):  # not ours, so not a refusal
+        with pytest.raises(type(other)), checks.refused("inverted"):
+            raise other
+    assert capsys.readouterr().out == ""
+
+
+# ---------------------------------------------------------------- causality and rows
 
 
 def test_causality_is_tried_on_batches_of_different_tokens():
     for x in (torch.randn(6, 3), torch.randn(2, 1, 3), torch.ones(2, 6, 3), torch.zeros(2, 6, dtype=torch.long)):
         with pytest.raises(CheckError, match="causality is tried on"):
             checks.causal(lambda x: x, x)
-    with pytest.raises(CheckError, match="not one row for each of 6 tokens"):
-        checks.causal(lambda x: x[:, :-1], torch.randn(2, 6, 3))
+    for other in (lambda x: x[:, :-1], lambda x: x.transpose(0, 1), lambda x: x.transpose(1, 2)):
+        with pytest.raises(CheckError, match="not one row for each of 6 tokens"):
+            checks.causal(other, torch.randn(2, 6, 3))
 
 
 def test_rows_sum_to_one():
@@ -187,6 +245,8 @@ def test_a_fault_without_a_name_is_refused_too():
         )
     with pytest.raises(CheckError, match=r"the context should have the shape \(2, 5, 3\), not \(2, 5, 2\)"):
         checks.attention_formula(lambda q, k, v, mask: attention(q, k, v[..., :2], mask))
+    with pytest.raises(CheckError, match=r"the context should have the shape \(2, 5, 3\), not \(2, 3, 5\)"):
+        checks.attention_formula(lambda q, k, v, mask: (attention(q, k, v, mask)[0].mT, attention(q, k, v, mask)[1]))
     with pytest.raises(CheckError, match="must return two tensors"):
         checks.attention_formula(lambda q, k, v, mask: attention(q, k, v, mask)[0])
 
@@ -324,6 +384,9 @@ def test_what_is_no_multi_head_attention_gets_one_sentence():
         ),
         "it returns a tuple": type("T", (MultiHeadAttention,), {"forward": lambda self, x: (x, x)}),
         r"the output has the shape \(2, 5, 6\)": type("S", (MultiHeadAttention,), {"forward": lambda self, x: x}),
+        r"the output has the shape \(2, 12, 5\) instead of \(2, 5, 12\)": type(
+            "R", (MultiHeadAttention,), {"forward": lambda self, x: super(type(self), self).forward(x).mT}
+        ),
         "it has no linear layer out_proj": type(
             "Q", (MultiHeadAttention,), {"out_proj": property(lambda self: nn.Sequential(nn.Linear(12, 12)))}
         ),
@@ -373,302 +436,41 @@ def test_dropout_in_the_wrong_place_is_named(name):
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5])
-def test_dropout_on_the_weights_passes_and_leaves_everything_as_it_was(p):
+def test_dropout_on_the_weights_passes(p):
     torch.manual_seed(1)
-    x, state = torch.randn(6, 3), torch.get_rng_state()
+    x = torch.randn(6, 3)
     for module in (
         CausalAttention(3, 4, 6, p),
         MultiHeadAttention(3, 4, 6, p, 2),
         MultiHeadAttentionWrapper(3, 4, 6, p, 2),
+        Dropped(on_weights=drop),
     ):
-        module.eval()
-        state = torch.get_rng_state()
         checks.dropout(module, x)
-        assert not module.training and torch.equal(state, torch.get_rng_state())
-    checks.dropout(Dropped(on_weights=drop), x)
 
 
-# ---------------------------------------------------------------- exercises
-RIGHT = [
-    (checks.exercise_00_word_for_word, "00", "my_word_for_word"),
-    (checks.exercise_00_additive, "00", "my_additive_scores"),
-    (checks.exercise_00_alignment, "00", "my_alignment"),
-    (checks.exercise_07_layer_norm, "07", "my_layer_norm"),
-    (checks.exercise_07_block, "07", "my_block"),
-    (checks.exercise_07_mlp_share, "07", "my_mlp_share"),
-    (checks.exercise_09_temperature, "09", "my_temperature"),
-    (checks.exercise_09_nucleus, "09", "my_nucleus"),
-    (checks.exercise_09_repetition, "09", "my_repetition"),
-    (checks.exercise_10_damage, "10", "my_damage"),
-    (checks.exercise_10_honest_loss, "10", "my_honest_loss"),
-    (checks.exercise_10_leaks, "10", "my_leaks"),
-    (checks.exercise_01_scores, "01", "my_scores"),
-    (checks.exercise_01_cosine, "01", "my_cosine"),
-    (checks.exercise_01_nearest, "01", "my_nearest"),
-    (checks.exercise_02_softmax, "02", "my_softmax"),
-    (checks.exercise_02_contexts, "02", "my_contexts"),
-    (checks.exercise_02_temperature, "02", "my_temperature"),
-    (checks.exercise_03_attention, "03", "my_scaled_attention"),
-    (checks.exercise_03_cross, "03", "my_cross_attention"),
-    (checks.exercise_03_gradient, "03", "my_softmax_gradient"),
-    (checks.exercise_04_average, "04", "my_past_average"),
-    (checks.exercise_04_window, "04", "my_window_mask"),
-    (checks.exercise_04_causal, "04", "my_is_causal"),
-    (checks.exercise_05_dropout, "05", "my_dropout"),
-    (checks.exercise_05_lost, "05", "my_lost_words"),
-    (checks.exercise_05_causal, "05", "my_causal_attention"),
-    (checks.exercise_06_split, "06", "my_split"),
-    (checks.exercise_06_join, "06", "my_join"),
-    (checks.exercise_06_multi_head, "06", "my_multi_head"),
-    (checks.exercise_08_perplexity, "08", "my_perplexity"),
-    (checks.exercise_08_batch, "08", "my_batch"),
-    (checks.exercise_08_greedy, "08", "my_greedy"),
-]
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("fault", [None, *DROPOUT_FAULTS])
+def test_whatever_dropout_finds_the_mode_and_the_global_generator_stay_as_they_were(fault, training):
+    module = (DROPOUT_FAULTS[fault]() if fault else Dropped(on_weights=drop)).train(training)
+    module.W_query.train(not training)  # a layer of its own mind
+    torch.manual_seed(7)
+    x, state = torch.randn(6, 3), torch.get_rng_state()
+    with pytest.raises(CheckError) if fault else nullcontext():
+        checks.dropout(module, x)
+    assert module.training is training and module.W_query.training is not training
+    assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize(("check", "number", "name"), RIGHT)
-def test_solutions_are_right_and_stubs_still_to_do(check, number, name, capsys):
-    assert check(getattr(solutions(number), name)) is True
-    assert capsys.readouterr().out.endswith(": right\n")
-    assert check(lambda *_: ...) is False and check(lambda *_: None) is False
-    assert capsys.readouterr().out.count("still to do\n") == 2  # the hint waits for a first try
-    assert check(lambda *_: 1 / 0) is False
-    assert "not yet, it raises ZeroDivisionError" in capsys.readouterr().out
-    assert check(lambda *_: "text") is False
-    assert "Hint: " in capsys.readouterr().out
+def test_the_verdict_on_dropout_does_not_depend_on_the_global_generator():
+    x, draws = torch.randn(6, 3), []
 
+    def drawing(weights, training):
+        draws.append(torch.rand(3))
+        return drop(weights, training)
 
-def greedy(model, prompt, n, last):
-    for _ in range(n):
-        prompt = torch.cat([prompt, model(prompt[None, -last:])[0, -1].argmax()[None]])
-    return prompt
-
-
-def multi_head(x, W_query, W_key, W_value, W_out, num_heads, scale=None, mask=True, formula=attention):
-    query, key, value = (solutions("06").my_split(x @ W, num_heads) for W in (W_query, W_key, W_value))
-    query = query * ((query.shape[-1] / scale) ** 0.5 if scale else 1)
-    context, _ = formula(query, key, value, causal_mask(x.shape[1]) if mask else None)
-    return context.transpose(1, 2).flatten(2) @ W_out
-
-
-def normed(x, gain, shift, **options):
-    mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, **options)
-    return (x - mean) / (variance + 1e-5).sqrt() * gain + shift
-
-
-def post_norm(x, norm1, attention, norm2, mlp):
-    x = norm1(x + attention(x))
-    return norm2(x + mlp(x))
-
-
-def nucleus(p, threshold, keep):
-    descending, order = p.sort(descending=True)
-    return torch.zeros(len(p)).scatter(0, order, keep(descending, threshold).float())
-
-
-WRONG = {
-    "word for word, unknown words lost": (
-        checks.exercise_00_word_for_word,
-        lambda words, dictionary: [dictionary[word] for word in words if word in dictionary],
-    ),
-    "word for word, backwards": (
-        checks.exercise_00_word_for_word,
-        lambda words, dictionary: [dictionary.get(word, word) for word in words[::-1]],
-    ),
-    "additive without tanh": (checks.exercise_00_additive, lambda q, k, W, U, v: (q @ W + k @ U) @ v),
-    "additive, tanh of each": (
-        checks.exercise_00_additive,
-        lambda q, k, W, U, v: ((q @ W).tanh() + (k @ U).tanh()) @ v,
-    ),
-    "additive, matrices exchanged": (checks.exercise_00_additive, lambda q, k, W, U, v: (q @ U + k @ W).tanh() @ v),
-    "alignment of the words read": (checks.exercise_00_alignment, lambda w: w.argmax(0)),
-    "alignment to the least": (checks.exercise_00_alignment, lambda w: w.argmin(-1)),
-    "layer norm by columns": (
-        checks.exercise_07_layer_norm,
-        lambda x, g, b: normed(x.T, 1, 0, unbiased=False).T * g + b,
-    ),
-    "layer norm, unbiased": (checks.exercise_07_layer_norm, lambda x, g, b: normed(x, g, b, unbiased=True)),
-    "layer norm without eps": (
-        checks.exercise_07_layer_norm,
-        lambda x, g, b: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True, unbiased=False) * g + b,
-    ),
-    "layer norm without the shift": (checks.exercise_07_layer_norm, lambda x, g, b: normed(x, g, 0, unbiased=False)),
-    "post-norm": (checks.exercise_07_block, post_norm),
-    "no residual": (checks.exercise_07_block, lambda x, n1, a, n2, m: m(n2(a(n1(x))))),
-    "attention and MLP side by side": (checks.exercise_07_block, lambda x, n1, a, n2, m: x + a(n1(x)) + m(n2(x))),
-    "MLP before attention": (checks.exercise_07_block, lambda x, n1, a, n2, m: post_norm(x, n1, m, n2, a)),
-    "share of one MLP": (
-        checks.exercise_07_mlp_share,
-        lambda V, T, L, C: 8 * C * C / (V * C + T * C + L * (12 * C * C + 2 * C) + C),
-    ),
-    "share with an untied head": (
-        checks.exercise_07_mlp_share,
-        lambda V, T, L, C: 8 * C * C * L / (2 * V * C + T * C + L * (12 * C * C + 2 * C) + C),
-    ),
-    "share of the blocks alone": (checks.exercise_07_mlp_share, lambda V, T, L, C: 8 / 12),
-    "temperature on probabilities": (checks.exercise_09_temperature, lambda p, t: (p / t).softmax(-1)),
-    "temperature times": (checks.exercise_09_temperature, lambda p, t: (p.log() * t).softmax(-1)),
-    "temperature, not normalised": (checks.exercise_09_temperature, lambda p, t: p ** (1 / t)),
-    "threshold for nucleus": (checks.exercise_09_nucleus, lambda p, t: (p >= t).long()),
-    "nucleus that stays below p": (
-        checks.exercise_09_nucleus,
-        lambda p, t: nucleus(p, t, lambda descending, t: descending.cumsum(0) <= t),
-    ),
-    "nucleus in sorted order": (
-        checks.exercise_09_nucleus,
-        lambda p, t: (p.sort(descending=True)[0].cumsum(0) - p.sort(descending=True)[0] < t).long(),
-    ),
-    "repetition of neighbours only": (
-        checks.exercise_09_repetition,
-        lambda x, n: (x[1:] == x[:-1]).float().mean(),
-    ),
-    "repetition of single tokens": (
-        checks.exercise_09_repetition,
-        lambda x, n: 1 - len(set(x.tolist())) / len(x),
-    ),
-    "repetition, side-by-side windows": (
-        checks.exercise_09_repetition,
-        lambda x, n: 1 - len({tuple(w) for w in x.unfold(0, n, n).tolist()}) / len(x.unfold(0, n, n)),
-    ),
-    "damage against the mean": (
-        checks.exercise_10_damage,
-        lambda losses, whole: torch.stack([(losses - whole.mean()).mean(1), (losses - whole.mean()).std(1)], 1),
-    ),
-    "damage with the wrong sign": (
-        checks.exercise_10_damage,
-        lambda losses, whole: torch.stack([(whole - losses).mean(1), (whole - losses).std(1)], 1),
-    ),
-    "loss at all positions": (
-        checks.exercise_10_honest_loss,
-        lambda logits, y: torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten()),
-    ),
-    "loss at the first position": (
-        checks.exercise_10_honest_loss,
-        lambda logits, y: torch.nn.functional.cross_entropy(logits[:, 0], y[:, 0]),
-    ),
-    "the present counts as future": (checks.exercise_10_leaks, lambda w: w.triu(0).sum(-1)),
-    "the past instead of the future": (checks.exercise_10_leaks, lambda w: w.tril(-1).sum(-1)),
-    "summed over the queries": (checks.exercise_10_leaks, lambda w: w.triu(1).sum(0)),
-    "queries and keys exchanged": (checks.exercise_01_scores, lambda q, k: k @ q.T),
-    "cosine without lengths": (checks.exercise_01_cosine, lambda a, b: a @ b),
-    "cosine with one length": (checks.exercise_01_cosine, lambda a, b: a @ b / (a @ a)),
-    "nearest is itself": (checks.exercise_01_nearest, lambda i, v: i),
-    "nearest by cosine": (
-        checks.exercise_01_nearest,
-        lambda i, v: torch.cosine_similarity(v[i][None], v).index_fill(0, torch.tensor(i), -2).argmax(),
-    ),
-    "softmax that overflows": (checks.exercise_02_softmax, lambda s: s.exp() / s.exp().sum(-1, keepdim=True)),
-    "softmax over the first dimension": (checks.exercise_02_softmax, lambda s: s.softmax(0)),
-    "softmax of the whole tensor": (checks.exercise_02_softmax, lambda s: s.flatten().softmax(0).view(s.shape)),
-    "contexts over the queries": (checks.exercise_02_contexts, lambda q, k, v: (q @ k.T).softmax(0) @ v),
-    "contexts with scaling": (checks.exercise_02_contexts, lambda q, k, v: (q @ k.T / 3**0.5).softmax(-1) @ v),
-    "the temperature upside down": (
-        checks.exercise_02_temperature,
-        lambda scores, share: 1 / solutions("02").my_temperature(scores, share),
-    ),
-    "no root": (checks.exercise_03_attention, lambda q, k, v: ((q @ k.mT).softmax(-1) @ v, (q @ k.mT).softmax(-1))),
-    "the context alone": (checks.exercise_03_attention, lambda q, k, v: attention(q, k, v)[0]),
-    "weights and context exchanged": (checks.exercise_03_attention, lambda q, k, v: attention(q, k, v)[::-1]),
-    "self-attention for cross": (checks.exercise_03_cross, lambda x, m, *W: attention(*(x @ w for w in W))[0]),
-    "values from the asker": (checks.exercise_03_cross, lambda x, m, q, k, v: attention(x @ q, m @ k, (m + 1) @ v)[0]),
-    "a negative temperature": (checks.exercise_02_temperature, lambda scores, share: -1.0),
-    "a fake temperature": (checks.exercise_02_temperature, lambda scores, share: scores / share),
-    "the diagonal of the Jacobian only": (checks.exercise_03_gradient, lambda w, d: w * (1 - w) * d),
-    "the mean without weights": (checks.exercise_03_gradient, lambda w, d: w * (d - d.mean(-1, keepdim=True))),
-    "the average without itself": (
-        checks.exercise_04_average,
-        lambda x: torch.ones(len(x), len(x)).tril(-1) @ x / torch.arange(len(x)).clamp(min=1)[:, None],
-    ),
-    "sums for averages": (checks.exercise_04_average, lambda x: x.cumsum(0)),
-    "the whole past": (checks.exercise_04_window, lambda T, window: causal_mask(T)),
-    "a window of one too many": (
-        checks.exercise_04_window,
-        lambda T, window: causal_mask(T) & ~torch.ones(T, T).tril(-window - 1).bool(),
-    ),
-    "True where forbidden": (
-        checks.exercise_04_window,
-        lambda T, window: ~(causal_mask(T) & ~torch.ones(T, T).tril(-window).bool()),
-    ),
-    "everything is causal": (checks.exercise_04_causal, lambda f, x: True),
-    "nothing is causal": (checks.exercise_04_causal, lambda f, x: False),
-    "changes the last token only": (
-        checks.exercise_04_causal,
-        lambda f, x: torch.equal(f(torch.cat([x[:-1], x[-1:] + 1]))[:-1], f(x)[:-1]),
-    ),
-    "looks at the first output only": (
-        checks.exercise_04_causal,
-        lambda f, x: torch.equal(f(x)[0], f(torch.cat([x[:1], -x[1:]]))[0]),
-    ),
-    "not scaled": (checks.exercise_05_dropout, lambda x, keep, p: x * keep),
-    "scaled by p": (checks.exercise_05_dropout, lambda x, keep, p: x * keep / p),
-    "drops what is kept": (checks.exercise_05_dropout, lambda x, keep, p: x * ~keep / (1 - p)),
-    "one word only": (checks.exercise_05_lost, lambda T, p: p**T),
-    "every row is full": (checks.exercise_05_lost, lambda T, p: T * p**T),
-    "dropout before softmax": (
-        checks.exercise_05_causal,
-        lambda q, k, v, keep, p: (
-            (q @ k.mT / 2 * keep / (1 - p)).masked_fill(~causal_mask(q.shape[1]), -torch.inf).softmax(-1) @ v
-        ),
-    ),
-    "softmax over dim=1": (
-        checks.exercise_05_causal,
-        lambda q, k, v, keep, p: (
-            (q @ k.mT / 2).masked_fill(~causal_mask(q.shape[1]), -torch.inf).softmax(1) * keep / (1 - p) @ v
-        ),
-    ),
-    "a finite mask": (
-        checks.exercise_05_causal,
-        lambda q, k, v, keep, p: plain(q, k, v, causal_mask(q.shape[1]), hide=hidden_by(-1e9))[1] * keep / (1 - p) @ v,
-    ),
-    "half for the root": (
-        checks.exercise_05_causal,
-        lambda q, k, v, keep, p: (
-            plain(q, k, v, causal_mask(q.shape[1]), divide=lambda s, d: s / 2)[1] * keep / (1 - p) @ v
-        ),
-    ),
-    "no mask": (
-        checks.exercise_05_causal,
-        lambda q, k, v, keep, p: attention(q, k, v)[1] * keep / (1 - p) @ v,
-    ),
-    "split by view alone": (
-        checks.exercise_06_split,
-        lambda x, H: x.view(x.shape[0], H, x.shape[1], -1),
-    ),
-    "split into head widths": (
-        checks.exercise_06_split,
-        lambda x, H: x.view(*x.shape[:2], -1, H).permute(0, 3, 1, 2),
-    ),
-    "joined by view alone": (checks.exercise_06_join, lambda x: x.reshape(x.shape[0], x.shape[2], -1)),
-    "joined number by number": (checks.exercise_06_join, lambda x: x.permute(0, 2, 3, 1).flatten(2)),
-    "divided by the whole width": (checks.exercise_06_multi_head, lambda x, *rest: multi_head(x, *rest, scale=12)),
-    "without a mask": (checks.exercise_06_multi_head, lambda x, *rest: multi_head(x, *rest, mask=False)),
-    "with a finite mask": (
-        checks.exercise_06_multi_head,
-        lambda x, *rest: multi_head(x, *rest, formula=lambda *case: plain(*case, hide=hidden_by(-1e9))),
-    ),
-    "without the projection": (
-        checks.exercise_06_multi_head,
-        lambda x, q, k, v, o, H: multi_head(x, q, k, v, torch.eye(12), H),
-    ),
-    "one head for all": (checks.exercise_06_multi_head, lambda x, q, k, v, o, H: multi_head(x, q, k, v, o, 1)),
-    "perplexity in bits": (checks.exercise_08_perplexity, lambda loss: 2**loss),
-    "the same window twice": (
-        checks.exercise_08_batch,
-        lambda t, s, n: torch.stack([t[s[:, None] + torch.arange(n)]] * 2),
-    ),
-    "the prompt alone": (checks.exercise_08_greedy, lambda model, prompt, n: prompt),
-    "the last token alone": (checks.exercise_08_greedy, lambda model, prompt, n: greedy(model, prompt, n, 1)),
-    "too short a past": (checks.exercise_08_greedy, lambda model, prompt, n: greedy(model, prompt, n, 7)),
-    "the least likely token": (
-        checks.exercise_08_greedy,
-        lambda model, prompt, n: torch.cat([prompt, model(prompt[None])[0, -1].argmin()[None].repeat(n)]),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_answers_are_refused(name, capsys):
-    check, answer = WRONG[name]
-    assert check(answer) is False
-    out = capsys.readouterr().out
-    assert "not yet, " in out and "it raises" not in out
+    module = Dropped(on_weights=drawing)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        checks.dropout(module, x)
+    first, second = torch.stack(draws).chunk(2)
+    assert torch.equal(first, second)
