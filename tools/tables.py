@@ -1,4 +1,4 @@
-"""The tables that `make store` and `make ledger` write from what notebooks have printed: of the ledger and the claims."""
+"""The tables that `make store` and `make ledger` write from what notebooks printed: of the ledger and the claims."""
 
 import re
 import tomllib
