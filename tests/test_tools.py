@@ -344,6 +344,12 @@ def test_pages_need_no_network_and_their_links_lead_somewhere(project):
     ]
 
 
+def test_long_lines_scroll_on_a_phone_and_wrap_on_paper(project):
+    page = pages.render(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]), "n")
+    screen, _, paper = page.rpartition("<style>")[2].partition("</style>")[0].partition("@media print")  # the last wins
+    assert "overflow-x: auto" in screen and "white-space: pre;" in screen and "white-space: pre-wrap" in paper
+
+
 def test_prints_that_arrive_apart_are_stored_together(project):
     path = notebooks.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "import time\nprint('one', flush=True)\ntime.sleep(0.6)\nprint('two')")

@@ -20,10 +20,12 @@ STYLE = """
   .jp-InputArea-editor pre, .jp-OutputArea-output pre { white-space: pre; overflow-wrap: normal; word-break: normal }
   @media screen and (max-width: 45rem) { .jp-InputPrompt, .jp-OutputPrompt { display: none } }
   @media print {
+    .jp-InputPrompt, .jp-OutputPrompt, main > nav { display: none }
+    body.jp-Notebook, main { padding: 0 !important; margin: 0 }
     .jp-InputArea-editor pre, .jp-OutputArea-output pre { white-space: pre-wrap; overflow-wrap: anywhere }
-    .jp-OutputArea-output pre { font-size: 6.5pt; line-height: 1.3 }
-    .jp-Cell-outputWrapper img, table, tr { break-inside: avoid }
-    main > nav { display: none }
+    .cm-editor.cm-s-jupyter .highlight pre { font-size: 8pt }
+    .jp-OutputArea-output pre { font-size: 6.8pt }
+    .jp-RenderedImage, tr { break-inside: avoid }
   }
 """
 
