@@ -33,3 +33,16 @@ def tokens(play):
 @pytest.fixture
 def quick() -> TrainConfig:
     return TrainConfig(batch_size=8, max_steps=12, eval_interval=4, warmup_steps=2)
+
+
+@pytest.fixture
+def project(monkeypatch, tmp_path):
+    """An empty project around the tools."""
+    import notebooks  # slow, and only the tests of the tools need it
+
+    monkeypatch.setattr(notebooks, "ROOT", tmp_path)
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(notebooks, "BUILD", tmp_path / "build")
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "README.md").write_text("<!-- claims, written by make store -->\n<!-- end of claims -->\n", "utf-8")
+    return tmp_path

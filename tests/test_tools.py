@@ -1,0 +1,320 @@
+"""The program that runs the notebooks, and what a user meets through it."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pages
+import pytest
+import tables
+from bs4 import BeautifulSoup
+from ipykernel.ipkernel import IPythonKernel
+
+import notebooks
+from helpers import ledger
+from helpers.errors import HelpersError
+
+ROOT = Path(__file__).parents[1]
+PARAMETRIZED = {0: "parameters", 1: "result"}
+
+
+def write_notebook(path: Path, *sources: str, tags: dict[int, str] | None = None) -> None:
+    cells = [nbformat.v4.new_code_cell(source, id=f"c{i}") for i, source in enumerate(sources)]
+    for i, tag in (tags or {}).items():
+        cells[i].metadata["tags"] = [tag]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
+
+
+def test_one_failing_notebook_stops_nobody(project, capsys):
+    write_notebook(notebooks.NOTEBOOKS / "01_bad.ipynb", "1 / 0")
+    write_notebook(
+        notebooks.NOTEBOOKS / "02_good.ipynb",
+        "print('step     4  train 2.0\\nstep by step\\nall well')",
+        tags={0: "result"},
+    )
+    assert notebooks.run(None, "") == 1
+    out = capsys.readouterr().out
+    assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 1 failed: 01_bad" in out
+    assert "      step     4  train 2.0\n      ok" in out and out.endswith("step by step\nall well\n")
+    index = (notebooks.BUILD / "html" / "index.html").read_text(encoding="utf-8")
+    assert 'href="02_good.html"' in index and "ZeroDivisionError" in index
+    assert (notebooks.BUILD / "html" / "01_bad.html").exists() and (
+        notebooks.BUILD / "notebooks" / "02_good.ipynb"
+    ).exists()
+
+
+def test_values_reach_the_notebook_whatever_is_in_them(project, monkeypatch, capsys):
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", project / "{seed}")  # papermill takes braces in a path for a template
+    notebooks.NOTEBOOKS.mkdir()
+    odd = "$HOME; `x` {y} 'q' \"d\" \\ \n--z \U0001f600"
+    write_notebook(notebooks.NOTEBOOKS / "01_n.ipynb", "a = 'x'\nn = 1", "print(ascii((a, n)))", tags=PARAMETRIZED)
+    assert notebooks.run("01_n.ipynb", f"-p n 2 -p a {shlex.quote(odd)}") == 0
+    assert capsys.readouterr().out.endswith(f"{(odd, 2)!a}\n")
+
+
+def test_only_a_notebook_that_ran_to_its_end_has_passed(project, capsys):
+    write_notebook(notebooks.NOTEBOOKS / "01_n.ipynb", "import os", "os._exit(0)", "print('never')")
+    assert notebooks.run("01_n", "") == 1
+    assert "FAILED: " in (out := capsys.readouterr().out) and "0 passed, 1 failed: 01_n" in out
+    last = notebooks.read_run("01_n")
+    assert "cells were not run" in tables.why_incomplete(last)
+
+
+# ---------------------------------------------------------------- files
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, "tools")
+import notebooks
+from helpers.console import command
+notebooks.ROOT = Path(sys.argv[1])
+notebooks.NOTEBOOKS, notebooks.BUILD = notebooks.ROOT / "notebooks", notebooks.ROOT / "build"
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails, as on a full disk
+write = notebooks.write
+def write_on_a_full_disk(path, content):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+    write(path, content)
+notebooks.write = write_on_a_full_disk
+sys.exit(command(notebooks.main, [sys.argv[2]]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a limit on file sizes")
+@pytest.mark.parametrize("action", ["store", "run"])
+def test_a_full_disk_leaves_what_was_there(project, action):
+    path, source = notebooks.NOTEBOOKS / "01_n.ipynb", "print('x' * 5000)"
+    write_notebook(path, source)
+    last = notebooks.make_folder("notebooks") / "01_n.ipynb"
+    last.write_bytes(path.read_bytes())
+    before = path.read_bytes()
+    child = [sys.executable, "-c", FULL_DISK, str(project), action]
+    environment = {name: value for name, value in os.environ.items() if name not in ("NB", "P")}
+    done = subprocess.run(child, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert "can't write" in done.stdout + done.stderr and "Traceback" not in done.stdout + done.stderr
+    assert done.returncode in (1, 2) and path.read_bytes() == last.read_bytes() == before
+    left = sorted(file.name for file in project.rglob("*") if file.is_file())
+    assert set(left) <= {"01_n.ipynb", "README.md", "index.html"}  # no temporary file; the index is small enough
+
+
+def test_a_notebook_that_fails_is_not_stored(project):
+    path = notebooks.NOTEBOOKS / "01_n.ipynb"
+    write_notebook(path, "1 / 0")
+    before = path.read_bytes()
+    with pytest.raises(HelpersError, match="01_n is not stored: ZeroDivisionError: division by zero"):
+        notebooks.store(None)
+    assert path.read_bytes() == before
+
+
+def test_stored_metadata_is_what_jupyterlab_writes(project):
+    path = notebooks.NOTEBOOKS / "01_n.ipynb"
+    write_notebook(path, "1")
+    notebooks.store(None)
+    metadata = nbformat.read(path, as_version=4).metadata
+    assert metadata == {"kernelspec": notebooks.KERNEL, "language_info": IPythonKernel.language_info}
+    assert f'"{notebooks.KERNEL["display_name"]}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_the_tools_need_no_matplotlib():
+    blocked = "import sys; sys.modules['matplotlib'] = None; sys.path.insert(0, 'tools'); import notebooks"
+    assert subprocess.run([sys.executable, "-c", blocked], cwd=ROOT).returncode == 0
+
+
+# ---------------------------------------------------------------- fresh
+def commit(project: Path, *names: str) -> None:
+    for name in names:
+        write_notebook(notebooks.NOTEBOOKS / f"{name}.ipynb", "1")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+
+
+def test_fresh_brings_notebooks_back_and_keeps_the_readers_copies(project, capsys):
+    commit(project, "01_a", "02_b", "03_c")
+    committed = (notebooks.NOTEBOOKS / "01_a.ipynb").read_bytes()
+    notebooks.fresh()
+    assert "nothing to do" in capsys.readouterr().out and not notebooks.BUILD.exists()
+    for text in ("mine", "mine again"):
+        (notebooks.NOTEBOOKS / "01_a.ipynb").write_text(text, encoding="utf-8")
+        (notebooks.NOTEBOOKS / "02_b.ipynb").unlink(missing_ok=True)
+        (notebooks.NOTEBOOKS / "99_own.ipynb").write_text("the reader's", encoding="utf-8")
+        notebooks.fresh()
+        out = capsys.readouterr().out
+        assert re.search(r"^01_a: as committed, yours is in build/kept/[-\d]+/01_a.ipynb$", out, re.M)
+        assert re.search(r"^02_b: as committed$", out, re.M) and "03_c" not in out
+        assert (notebooks.NOTEBOOKS / "01_a.ipynb").read_bytes() == committed
+        assert (notebooks.NOTEBOOKS / "02_b.ipynb").exists() and (notebooks.NOTEBOOKS / "99_own.ipynb").exists()
+    kept = {path.read_text(encoding="utf-8") for path in notebooks.BUILD.glob("kept/*/01_a.ipynb")}
+    assert kept == {"mine", "mine again"}
+
+
+def test_fresh_outside_a_clone_changes_nothing(project, tmp_path_factory, monkeypatch):
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "1")
+    with pytest.raises(HelpersError, match="no clone of a git repository"):
+        notebooks.fresh()
+    commit(project, "02_b")
+    monkeypatch.setattr(notebooks, "ROOT", project / "notebooks")  # a copy of the project within somebody's repository
+    with pytest.raises(HelpersError, match="it only lies in one"):
+        notebooks.fresh()
+
+
+# ---------------------------------------------------------------- pages
+def test_the_index_lists_all_notebooks_and_says_which_were_not_run(project):
+    for number in (1, 2, 3):
+        cells = [nbformat.v4.new_markdown_cell(f"# 0{number} · <N{number}>"), nbformat.v4.new_code_cell("1")]
+        notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": notebooks.KERNEL})
+        nbformat.write(notebook, notebooks.NOTEBOOKS / f"0{number}_n.ipynb")
+    assert notebooks.run("02_n", "") == 0
+    html = {path.stem: path.read_text(encoding="utf-8") for path in (notebooks.BUILD / "html").glob("*.html")}
+    assert re.findall(r'href="(\w+).html">(.*?)</a></td><td>(.*?)</td>', html["index"]) == [
+        ("01_n", "01 · &lt;N1&gt;", "not run yet"),
+        ("02_n", "02 · &lt;N2&gt;", "ok"),
+        ("03_n", "03 · &lt;N3&gt;", "not run yet"),
+    ]
+    assert "make run NB=03_n" in html["03_n"]
+    page = BeautifulSoup(html["02_n"], "html.parser")
+    assert page.title.text == "02 · <N2>"
+    children = list(page.main.children)
+    for nav in (children[0], children[-1]):
+        assert [link["href"] for link in nav.select("a")] == ["01_n.html", "index.html", "03_n.html"]
+    for name, text in html.items():
+        for target in re.findall(r'href="(\w+).html"', text):
+            assert target in html, name
+
+
+def test_rendered_pictures_carry_their_text(project):
+    draw = "from helpers import plotting\nplotting.bars(['a'], [1], ylabel='n')\nplotting.show('one \"lonely\" bar')"
+    write_notebook(notebooks.NOTEBOOKS / "01_n.ipynb", draw)
+    assert notebooks.run(None, "") == 0
+    page = (notebooks.BUILD / "html" / "01_n.html").read_text(encoding="utf-8")
+    assert re.search(r"<img [^>]*alt='one \"lonely\" bar'", page) or "one &quot;lonely&quot; bar" in page
+
+
+def test_pages_need_no_network_and_their_links_lead_somewhere(project):
+    source = (
+        "$$a^2$$ and $b$, `$c$`\n\n[n](02_n.ipynb#x) [all](../README.md) [s](solutions/s.py) [w](https://example.org)"
+    )
+    page = pages.render(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(source)]), "n")
+    assert page.count("<math") == 2 and "$c$" in page and "$$a" not in page
+    assert not re.search(r"<(script|img|link)[^>]*(src|href)=.https?:", page)
+    assert re.findall(r'<a href="([^"#]+[^"]*)"', page) == [
+        "02_n.html#x",
+        "index.html",
+        "../../notebooks/solutions/s.py",
+        "https://example.org",
+    ]
+
+
+def test_long_lines_scroll_on_a_phone_and_wrap_on_paper(project):
+    page = pages.render(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]), "n")
+    screen, _, paper = page.rpartition("<style>")[2].partition("</style>")[0].partition("@media print")  # the last wins
+    assert "overflow-x: auto" in screen and "white-space: pre;" in screen and "white-space: pre-wrap" in paper
+
+
+def test_prints_that_arrive_apart_are_stored_together(project):
+    path = notebooks.NOTEBOOKS / "01_n.ipynb"
+    write_notebook(path, "import time\nprint('one', flush=True)\ntime.sleep(0.6)\nprint('two')")
+    notebooks.store(None)
+    (output,) = nbformat.read(path, as_version=4).cells[0].outputs
+    assert output.text == "one\ntwo\n"
+
+
+def test_the_table_of_claims_links_the_tagged_cells(project):
+    write_notebook(
+        notebooks.NOTEBOOKS / "04_n.ipynb", "assert True", "2", "assert 1 < 2", tags={0: "claim-16", 2: "claim-16"}
+    )
+    notebooks.store(None)
+    readme = (notebooks.ROOT / "README.md").read_text("utf-8")
+    (line,) = [line for line in readme.splitlines() if line.startswith("| 16 |")]
+    assert "[04/c0](notebooks/04_n.ipynb#cell-id=c0), [04/c2](notebooks/04_n.ipynb#cell-id=c2)" in line
+    assert "**true**: " in line
+    assert readme.count("\n| ") == 31 and tables.with_claims(readme, notebooks.NOTEBOOKS) == readme
+
+
+def test_storing_twice_changes_nothing(project):
+    path = notebooks.NOTEBOOKS / "01_n.ipynb"
+    write_notebook(path, "print(1 + 1)")
+    notebooks.store(None)
+    first = path.read_bytes()
+    notebooks.store(None)
+    assert path.read_bytes() == first and b'"2\\n"' in first
+
+
+def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, monkeypatch, capsys):
+    rows = [{**ledger.row(id), "notebook": stage} for id, stage in (
+        ("raschka-3.3.1-scores", "01_a"), ("gralinski-scores", "01_a"), ("raschka-3.3.1-softmax", "02_b"),
+        ("raschka-3.3.1-context", "03_none"))]  # fmt: skip
+    monkeypatch.setattr(ledger, "rows", lambda: rows)
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "print('reproduced: raschka-3.3.1-scores (R, 6 numbers)')")
+    write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "1 / 0")
+    assert notebooks.show_ledger() == 1
+    out = capsys.readouterr().out
+    assert "running 01_a" in out and "1 of 4 rows reproduced, 0 skipped, 2 missing or failed" in out
+    for line in (
+        r"Sebastian Raschka +raschka-3\.3\.1-scores +01_a +reproduced$",
+        r"Filip Gralinski +gralinski-scores +01_a +MISSING$",
+        r"Sebastian Raschka +raschka-3\.3\.1-softmax +02_b +FAILED: ZeroDivisionError: division by zero$",
+        r"Sebastian Raschka +raschka-3\.3\.1-context +03_none +notebook not written yet$",
+    ):
+        assert re.search(line, out, re.M), line
+
+    assert "FAILED: 02_b: ZeroDivisionError" in out
+
+    both = "print('reproduced: raschka-3.3.1-scores (R, 6 numbers)\\nspelling: reproduced: gralinski-scores (')"
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", both)
+    write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "print('reproduced: raschka-3.3.1-softmax (')")
+    assert notebooks.show_ledger() == 0
+    assert "3 of 4 rows reproduced, 0 skipped, 0 missing" in capsys.readouterr().out
+    assert notebooks.show_ledger() == 0
+    assert "running" not in capsys.readouterr().out  # nothing has changed
+
+    write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "print('skipped: raschka-3.3.1-softmax needs x')")
+    for _ in range(2):  # what was skipped is tried again: the corpus may be there now
+        assert notebooks.show_ledger() == 0
+        out = capsys.readouterr().out
+        assert "running 02_b" in out and "running 01_a" not in out and "skipped needs x" in out
+        assert "2 of 4 rows reproduced, 1 skipped, 0 missing" in out
+    half_run = notebooks.BUILD / "notebooks" / "02_b.ipynb"  # the kernel died
+    notebook = nbformat.read(half_run, as_version=4)
+    notebook.cells[0].outputs[0].text = "reproduced: raschka-3.3.1-softmax ("
+    nbformat.write(notebook, half_run)
+    assert not notebooks.is_outdated(notebooks.NOTEBOOKS / "02_b.ipynb")
+    notebook.cells[0].execution_count = None
+    nbformat.write(notebook, half_run)
+    assert notebooks.is_outdated(notebooks.NOTEBOOKS / "02_b.ipynb")
+
+    (notebooks.BUILD / "notebooks" / "01_a.ipynb").write_text("{")  # cut off
+    assert notebooks.run("02_b", "") == 0 and notebooks.show_ledger() == 0
+    assert "running 01_a" in capsys.readouterr().out
+
+
+def test_a_row_that_fails_after_it_succeeded_is_no_success(project, monkeypatch, capsys):
+    rows = [{**ledger.row("gralinski-scores"), "notebook": "01_a"}]
+    monkeypatch.setattr(ledger, "rows", lambda: rows)
+    again = "print('reproduced: gralinski-scores (G)')\nraise AssertionError('gralinski-scores: 1 of 9 numbers differ')"
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", again)
+    assert notebooks.show_ledger() == 1
+    assert "FAILED: AssertionError: gralinski-scores: 1 of 9 numbers differ" in capsys.readouterr().out
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "print('not yet reproduced: gralinski-scores (')")
+    assert notebooks.show_ledger() == 1
+
+
+def test_a_run_with_other_settings_does_not_count(project, monkeypatch, capsys):
+    rows = [{**ledger.row("gralinski-scores"), "notebook": "01_a"}]
+    monkeypatch.setattr(ledger, "rows", lambda: rows)
+    cell = "print('reproduced: gralinski-scores (G)' if seed == 1 else 'nothing')"
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "seed = 1", cell, tags={0: "parameters"})
+    assert notebooks.run("01_a", "-p seed 2") == 0 and notebooks.show_ledger() == 0
+    assert "running 01_a" in capsys.readouterr().out
+
+
+def test_the_page_shows_what_is_stored(project, monkeypatch):
+    rows = [{**ledger.row("raschka-3.3.1-softmax"), "notebook": "02_b"}]
+    monkeypatch.setattr(ledger, "rows", lambda: rows)
+    write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "1")
+    page = tables.ledger_page(notebooks.NOTEBOOKS)
+    assert "| `raschka-3.3.1-softmax` | [02_b](02_b.ipynb) | MISSING |" in page  # not stored yet
