@@ -67,6 +67,10 @@ def test_a_returned_row_is_a_copy():
     ledger.check("raschka-3.3.1-scores", ledger.inputs("journey") @ ledger.inputs("journey")[1])
 
 
+def test_the_draw_that_05_starts_from_is_the_one_that_the_source_prints():
+    assert ledger.inputs("dropout_draw").tolist() == ledger.row("raschka-3.5.2-dropout-ones")["printed"]
+
+
 def test_a_changed_digit_in_the_ledger_itself_is_noticed(monkeypatch):
     changed = copy.deepcopy(ledger._ledger())
     row = next(row for row in changed["row"] if row["id"] == "raschka-3.3.1-scores")
