@@ -1,8 +1,8 @@
 """What a notebook's syntax tree says: does each call of the ledger, and each assertion, rest on something computed?
 
 A notebook is read from top to bottom, cell by cell. For each name we keep where its value comes from: from a
-computation, from the ledger's own rows, and which numbers are written out on the way. Nothing is run. Whoever wants to
-cheat can still hide a number; what this refuses are the short cuts that one takes, or leaves behind, without meaning to.
+computation, from the ledger's own rows, and which numbers are written out on the way. Nothing is run. Whoever means to
+cheat can still hide a number well enough; what this refuses is every short cut that one takes or leaves behind.
 """
 
 import ast
@@ -11,23 +11,30 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
+import nbformat
 from nbformat import NotebookNode
+
+PATHS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+BY_NAME = {path.stem: nbformat.read(path, as_version=4) for path in PATHS}
 
 MAY_BE_USED = {"check", "erratum", "inputs", "row", "rows", "story", "source_of"}
 OWN_VALUES = {"row", "rows", "story", "source_of"}
 BACK_DOORS = {"eval", "exec", "compile", "globals", "locals", "vars", "setattr", "delattr", "__import__", "get_ipython"}
 BACK_DOOR_MODULES = {"builtins", "ctypes", "gc", "helpers", "importlib", "inspect", "sys", "tomllib", "unittest"}
 # What only hands on, or spells out, what it is given.
-PLAIN_FUNCTIONS = set(
-    "Tensor arange array as_tensor asarray bool cat copy deepcopy dict empty eye float full inputs int iter linspace list "
-    "literal_eval loads max min next ones range reversed round set sorted stack str tensor tuple zeros zip".split()
-)
-PLAIN_METHODS = set(
-    "bool clone contiguous copy cpu detach double expand flatten float format get int item items join keys long numpy "
-    "pop requires_grad_ reshape round split squeeze strip t to tolist type unsqueeze values view".split()
-)
+PLAIN_FUNCTIONS = frozenset(
+    {"Tensor", "arange", "array", "as_tensor", "asarray", "bool", "cat", "copy", "deepcopy", "dict", "empty", "eye",
+     "float", "full", "inputs", "int", "iter", "linspace", "list", "literal_eval", "loads", "max", "min", "next",
+     "ones", "range", "reversed", "round", "set", "sorted", "stack", "str", "tensor", "tuple", "zeros", "zip"}
+)  # fmt: skip
+PLAIN_METHODS = frozenset(
+    {"bool", "clone", "contiguous", "copy", "cpu", "detach", "double", "expand", "flatten", "float", "format", "get",
+     "int", "item", "items", "join", "keys", "long", "numpy", "pop", "requires_grad_", "reshape", "round", "split",
+     "squeeze", "strip", "t", "to", "tolist", "type", "unsqueeze", "values", "view"}
+)  # fmt: skip
 COMPARES = {"allclose", "close", "equal", "isclose"}
 OVERWRITES = {"copy_", "fill_", "set_", "zero_"}
 
@@ -83,10 +90,10 @@ def root(node: ast.AST) -> str | None:
 
 
 def ledger_call(node: ast.AST) -> str | None:
-    """"check" for a call of ledger.check, and so on."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if isinstance(node.func.value, ast.Name) and node.func.value.id == "ledger":
-            return node.func.attr
+    """What of the ledger is called here: "check" for ledger.check(...)."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="ledger"), attr=attr)):
+            return attr
     return None
 
 
@@ -363,7 +370,7 @@ class Reader:
         if isinstance(called, ast.FunctionDef | ast.Lambda):
             return self.result(called, node, given).touched_by(function, *given)
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-        if isinstance(node.func, ast.Attribute) and root(node.func) not in self.imported:
+        if isinstance(node.func, ast.Attribute) and (has_call(node.func) or root(node.func) not in self.imported):
             receiver = self.value(node.func.value)
             computed = receiver.computed if name in PLAIN_METHODS else True
             return replace(mixed([receiver, *given], computed), varies=True)
