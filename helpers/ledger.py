@@ -45,12 +45,11 @@ def check(id: str, ours: object, *, corpus: str | None = None) -> None:
     """Assert that `ours` (a tensor, or nested lists) rounds to what the source prints in row `id`; print one line.
 
     A row that needs tiny Shakespeare takes the name of the corpus in use, and is skipped, by name, when that is another
-    one. LedgerError for an unknown id, a row without numbers, a wrong shape, or a wrong number (showing the first that
-    differ).
+    one. LedgerError for an unknown id, an erratum, a wrong shape, or a wrong number (showing the first that differ).
     """
     entry = row(id)
-    if "printed" not in entry:
-        raise LedgerError(f"{id}: the ledger has no numbers to compare with")
+    if entry["kind"] == "erratum":
+        raise LedgerError(f"{id} is an erratum: use erratum, which asks for what is right too")
     if entry.get("needs_corpus") and corpus != CORPUS:
         print(f"skipped: {id} needs {CORPUS}, and the corpus here is {corpus}")
         return

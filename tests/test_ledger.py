@@ -1,4 +1,5 @@
 import copy
+import math
 from pathlib import Path
 
 import pytest
@@ -22,28 +23,52 @@ def test_the_ledger_is_whole():
         assert (NOTEBOOKS / f"{row['notebook']}.ipynb").exists(), row["id"]
 
 
-def corpus_for(id: str) -> str:
-    return ledger.CORPUS if ledger.row(id).get("needs_corpus") else "the bundled play"
+def reproduce(id, **changed):
+    """Hand the ledger its own numbers of a row, or others in their place."""
+    row = ledger.row(id)
+    numbers = {field: row[field] for field in ("printed", "correct") if field in row} | changed
+    if row["kind"] == "erratum":
+        ledger.erratum(id, **numbers)
+    else:
+        ledger.check(id, numbers["printed"], corpus=ledger.CORPUS)
+
+
+@pytest.mark.parametrize("id", [row["id"] for row in ledger.rows()])
+def test_every_row_accepts_its_own_numbers(id, capsys):
+    reproduce(id)
+    assert capsys.readouterr().out.startswith(f"reproduced: {id} (")
 
 
 @pytest.mark.parametrize(("id", "field"), NUMBERED)
-def test_every_row_accepts_its_numbers_and_refuses_one_wrong_digit(id, field, capsys):
-    printed = torch.tensor(ledger.row(id)[field], dtype=torch.float64)
-    ledger.check(id, printed, field=field, corpus=corpus_for(id))
-    assert capsys.readouterr().out.startswith(f"reproduced: {id} (")
+def test_every_row_refuses_one_wrong_digit_at_every_place(id, field):
+    row = ledger.row(id)
+    numbers = torch.tensor(row[field], dtype=torch.float64)
+    for place in range(numbers.numel()):
+        number = numbers.flatten()[place].item()
+        digit = 10.0 ** -row.get("decimals", 4)
+        if "significant" in row:
+            digit = 10.0 ** (math.floor(math.log10(abs(number))) + 1 - row["significant"])
+        step = max(digit, 2 * row.get("tolerance", 0.0))
+        for wrong in (number - step, number + step) if math.isfinite(number) else (0.0, 1.0):
+            changed = numbers.clone()
+            changed.view(-1)[place] = wrong
+            with pytest.raises(LedgerError, match=f"{id}: 1 of {numbers.numel()} numbers differ"):
+                reproduce(id, **{field: changed})
 
-    entry = ledger.row(id)
-    for place in range(printed.numel()):
-        size = max(abs(printed.flatten()[place].item()), 1e-12)
-        digit = 10 ** -entry.get("decimals", 4)
-        if "significant" in entry:
-            digit = 10.0 ** (torch.tensor(size).log10().floor().item() + 1 - entry["significant"])
-        wrong = printed.clone()
-        wrong.view(-1)[place] += max(digit, 2 * entry.get("tolerance", 0.0))
-        if not printed.flatten()[place].isfinite():  # for NaN and infinity there is no next digit
-            wrong.view(-1)[place] = 0
-        with pytest.raises(LedgerError, match=f"{id}: 1 of {printed.numel()} numbers differ"):
-            ledger.check(id, wrong, field=field, corpus=corpus_for(id))
+
+def test_a_returned_row_is_a_copy():
+    before = ledger.row("raschka-3.3.1-scores")
+    ledger.row("raschka-3.3.1-scores")["printed"][0] = 0.0
+    for row in ledger.rows():
+        row["printed"] = [0.0] * 6
+    ledger.rows().clear()
+    ledger.inputs("journey").zero_()
+    assert ledger.row("raschka-3.3.1-scores") == before and len(ledger.rows()) >= 35
+    ledger.check("raschka-3.3.1-scores", ledger.inputs("journey") @ ledger.inputs("journey")[1])
+
+
+def test_the_draw_that_05_starts_from_is_the_one_that_the_source_prints():
+    assert ledger.inputs("dropout_draw").tolist() == ledger.row("raschka-3.5.2-dropout-ones")["printed"]
 
 
 def test_a_changed_digit_in_the_ledger_itself_is_noticed(monkeypatch):
@@ -63,8 +88,8 @@ def test_clear_errors():
         ledger.check("raschka-3.3.1-scores", torch.zeros(5))
     with pytest.raises(LedgerError, match="1 of 1 numbers differ"):
         ledger.check("raschka-3.4.1-score-22", float("nan"))
-    with pytest.raises(LedgerError, match="no numbers called 'correct'"):
-        ledger.check("raschka-3.3.1-scores", torch.zeros(6), field="correct")
+    with pytest.raises(LedgerError, match="karpathy-top-p is an erratum: use erratum"):
+        ledger.check("karpathy-top-p", 0)
     with pytest.raises(LedgerError, match="no inputs 'trip'; it has journey"):
         ledger.inputs("trip")
     with pytest.raises(AssertionError):  # a wrong number is a failed assertion, for whoever catches those
@@ -113,7 +138,7 @@ def test_an_erratum_shows_what_is_printed_why_and_what_is_right(row, capsys):
 def test_an_erratum_needs_to_be_one():
     with pytest.raises(LedgerError, match="is no erratum"):
         ledger.erratum("raschka-3.3.1-scores", printed=torch.zeros(6))
-    with pytest.raises(LedgerError, match="has no numbers called 'values'"):
+    with pytest.raises(LedgerError, match="has no numbers called 'printed'"):
         ledger.erratum("hacktricks-8-dims-3-heads", printed=[8], correct=[2, 4])
 
 
