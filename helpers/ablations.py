@@ -20,6 +20,7 @@ from helpers.attention import MultiHeadAttention
 from helpers.data import CharTokenizer, split
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, Block, GPTConfig, count_parameters
+from helpers.guards import evaluating
 from helpers.sampling import generate
 from helpers.training import TrainConfig, cross_entropy, evaluate, train
 
@@ -171,8 +172,8 @@ def writing_loss(model: nn.Module, tokens: Int64[Tensor, "N"], stride: int = 32)
     """
     T = model.config.context_length
     windows = tokens.unfold(0, T + 1, stride)
-    model.eval()
-    losses = [cross_entropy(model(w[:, :-1])[:, -1:], w[:, -1:], reduction="sum") for w in windows.split(256)]
+    with evaluating(model):
+        losses = [cross_entropy(model(w[:, :-1])[:, -1:], w[:, -1:], reduction="sum") for w in windows.split(256)]
     return (sum(losses) / len(windows)).item()
 
 

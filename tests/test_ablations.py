@@ -200,6 +200,7 @@ def test_the_writing_loss_is_that_of_the_last_place_of_every_window():
     starts = range(0, len(tokens) - 64, 32)
     windows = torch.stack([tokens[start : start + 65] for start in starts])
     loss = ablations.writing_loss(model, tokens)
+    assert model.training
     with torch.no_grad():
         logits = model.eval()(windows[:, :-1])[:, -1]
     checks.equal(torch.tensor(loss), torch.nn.functional.cross_entropy(logits, windows[:, -1]), tolerance=1e-5)
@@ -378,7 +379,7 @@ if __name__ == "__main__":
 
 def test_a_run_is_taken_from_the_journal_only_if_it_is_the_same(tool, tmp_path):
     def journal(text=TEXT, steps=5):
-        return tool.Journal(tmp_path, data.Corpus(text, data.OWN, tmp_path / "text.txt"), steps)
+        return tool.Journal(tmp_path, data.Corpus(text, data.OWN, tmp_path / "text.txt", str(hash(text))), steps)
 
     journal().write("no MLP", 1, [{"seed": 1}])
     assert journal().read("no MLP", 1) == [{"seed": 1}] and journal().read("no MLP", 2) is None

@@ -143,7 +143,7 @@ def test_cache_gives_the_same_outputs_token_by_token():
 def test_bad_sizes_get_one_sentence():
     with pytest.raises(ConfigError, match="3 heads do not divide the width 8"):
         MultiHeadAttention(8, 8, 4, 0.0, 3)
-    with pytest.raises(ConfigError, match="0 heads"):
+    with pytest.raises(ConfigError, match="num_heads must be a whole number from 1 "):
         MultiHeadAttention(8, 8, 4, 0.0, 0)
     for module in (MultiHeadAttention(3, 4, 5, 0.0, 2), CausalAttention(3, 4, 5, 0.0)):
         with pytest.raises(ConfigError, match="6 tokens do not fit into a context of 5"):

@@ -176,9 +176,9 @@ def test_dropout_is_in_its_four_places(small_config, place):
     ("change", "message"),
     [
         ({"n_head": 3}, "n_head=3 does not divide n_embd=32"),
-        ({"n_layer": 0}, "n_layer must be at least 1"),
-        ({"vocab_size": 0}, "vocab_size must be at least 1"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
+        ({"n_layer": 0}, "n_layer must be a whole number from 1 "),
+        ({"vocab_size": 0}, "vocab_size must be a whole number from 1 "),
+        ({"dropout": 1.0}, "dropout must be a number from 0 and below 1"),
     ],
 )
 def test_a_config_that_makes_no_sense(small_config, change, message):

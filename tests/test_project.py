@@ -49,7 +49,7 @@ def test_imports_go_one_way():
         "ledger": set(),
         "plotting": set(),
         "console": set(),
-        "ablations": {"attention", "data", "gpt", "sampling", "training"},
+        "ablations": {"attention", "data", "gpt", "guards", "sampling", "training"},
         "checks": {"attention", "gpt", "sampling"},
         "__init__": set(),
     }

@@ -16,9 +16,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import connection, get_context, parent_process, resource_tracker
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
@@ -43,7 +44,7 @@ class Journal:
     def __init__(self, folder: Path, corpus: data.Corpus, steps: int | None):
         code = b"".join(path.read_bytes() for path in sorted((ROOT / "helpers").glob("*.py")))
         self.identity = {
-            "corpus": hashlib.sha256(corpus.text.encode()).hexdigest(),
+            "corpus": corpus.sha256,
             "helpers": hashlib.sha256(code).hexdigest(),
             "versions": versions(),
             "steps": steps,
@@ -80,7 +81,7 @@ def work(name: str, seed: int, options: argparse.Namespace, identity: dict) -> N
         journal = Journal(options.journal, corpus, options.steps)
         if journal.identity != identity:
             raise ConfigError("the text or helpers/ has changed since the command was started: start it again")
-        tokenizer = data.CharTokenizer.from_text(corpus.text)
+        tokenizer = data.CharTokenizer(corpus.alphabet)
         lines = RUNS[name](seed, tokenizer.encode(corpus.text), tokenizer, options.steps)
         journal.write(name, seed, lines if isinstance(lines, list) else [lines])
     except Exception as error:
@@ -93,19 +94,18 @@ def _end_with_the_parent() -> None:
     os._exit(1)
 
 
-def _start(name: str, seed: int, options: argparse.Namespace, identity: dict) -> BaseProcess:
-    """A process that trains one run. Ctrl-C, which reaches all processes of a terminal, is for its parent alone."""
-    process = get_context("spawn").Process(target=work, args=(name, seed, options, identity), daemon=True)
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Ctrl-C and its kin wait until the end. A process started inside never sees them: its parent ends it instead."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
-        process.start()
-        return process
-    resource_tracker.ensure_running()  # or starting the first process would start it, and that unblocks Ctrl-C
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a new process inherits what is blocked
+        yield
+        return
+    resource_tracker.ensure_running()  # or starting the first process would start it, and that lets Ctrl-C through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
-        process.start()
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    return process
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # ---------------------------------------------------------------- all runs, and their tables
@@ -120,8 +120,11 @@ def train_all(wanted: list[tuple[str, int]], journal: Journal, options: argparse
     try:
         while waiting or running:
             while waiting and len(running) < options.jobs:
-                process = _start(*waiting[0], options, journal.identity)
-                running[process.sentinel] = (process, waiting.pop(0))
+                run = waiting.pop(0)
+                process = get_context("spawn").Process(target=work, args=(*run, options, journal.identity), daemon=True)
+                with _signals_held():
+                    process.start()
+                    running[process.sentinel] = (process, run)
             for sentinel in connection.wait(running):
                 process, run = running.pop(sentinel)
                 process.join()
