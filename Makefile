@@ -63,7 +63,7 @@ store: .venv/ready ## run all notebooks in place and store their outputs for git
 	@$(BIN)/python tools/notebooks.py store $(if $(NB),--only $(NB))
 
 ablations: .venv/ready ## train a small GPT without each of its parts, for notebook 10 (half an hour or more)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m helpers.ablations --jobs $(JOBS)
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/ablations.py --jobs $(JOBS)
 
 clean: ## remove .venv and build
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,21 +1,15 @@
 """What matters: one small GPT, trained again and again, each time with one part taken out or exchanged.
 
-python -m helpers.ablations --jobs 2    writes notebooks/measured/*.csv, which notebook 10 reads (`make ablations`)
+Notebook 10 builds single variants and reads the tables in MEASURED, which `make ablations` writes.
 """
 
-import argparse
 import csv
 import json
 import math
-import platform
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -23,9 +17,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import MultiHeadAttention
-from helpers.data import CharTokenizer, load_corpus, split
+from helpers.data import CharTokenizer, split
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, Block, GPTConfig, count_parameters
+from helpers.guards import evaluating
 from helpers.sampling import generate
 from helpers.training import TrainConfig, cross_entropy, evaluate, train
 
@@ -177,20 +172,23 @@ def writing_loss(model: nn.Module, tokens: Int64[Tensor, "N"], stride: int = 32)
     """
     T = model.config.context_length
     windows = tokens.unfold(0, T + 1, stride)
-    model.eval()
-    losses = [cross_entropy(model(w[:, :-1])[:, -1:], w[:, -1:], reduction="sum") for w in windows.split(256)]
+    with evaluating(model):
+        losses = [cross_entropy(model(w[:, :-1])[:, -1:], w[:, -1:], reduction="sum") for w in windows.split(256)]
     return (sum(losses) / len(windows)).item()
+
+
+def _cut(config: TrainConfig, steps: int | None) -> TrainConfig:
+    """`config`, or a run of so many steps (with a tenth of them to warm up, and no record between first and last)."""
+    if steps is None:
+        return config
+    return replace(config, max_steps=steps, eval_interval=steps, warmup_steps=min(config.warmup_steps, steps // 10))
 
 
 def run(name: str, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokenizer, steps: int | None = None) -> dict:
     """Train one variant; a line of the table: its losses on the validation split, what it writes, what it took."""
     start = time.perf_counter()
     variant, train_tokens, val_tokens = VARIANTS[name], *split(tokens, SIZES["context_length"])
-    config = replace(BUDGET, seed=seed, **variant.budget)
-    if steps:
-        config = replace(
-            config, max_steps=steps, eval_interval=steps, warmup_steps=min(config.warmup_steps, steps // 10)
-        )
+    config = _cut(replace(BUDGET, seed=seed, **variant.budget), steps)
     model = build(name, tokenizer.vocab_size, seed)
     optimizer = variant.optimizer(model, config) if variant.optimizer else None
     train(model, train_tokens, val_tokens, config, optimizer=optimizer)
@@ -214,7 +212,9 @@ LONG = TrainConfig(batch_size=16, max_steps=2000, eval_interval=400)
 LONG_CHARACTERS = 50_000
 
 
-def run_long(dropout: float, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokenizer) -> list[dict]:
+def run_long(
+    dropout: float, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokenizer, steps: int | None = None
+) -> list[dict]:
     """Train on the first 50,000 characters only, 40 times over; both losses, without dropout, as they go."""
     train_tokens, val_tokens = split(tokens, LONG_SIZES["context_length"])
     train_tokens, records = train_tokens[:LONG_CHARACTERS], []
@@ -226,31 +226,11 @@ def run_long(dropout: float, seed: int, tokens: Int64[Tensor, "N"], tokenizer: C
 
     torch.manual_seed(seed)
     model = GPT(GPTConfig(vocab_size=tokenizer.vocab_size, dropout=dropout, **LONG_SIZES))
-    train(model, train_tokens, val_tokens, replace(LONG, seed=seed), on_record=keep)
+    train(model, train_tokens, val_tokens, _cut(replace(LONG, seed=seed), steps), on_record=keep)
     return records
 
 
-# ---------------------------------------------------------------- the tables and where they come from
-def provenance(threads: int) -> list[str]:
-    """Comment lines for the top of a table: how to make it again, and what made it."""
-    git = partial(subprocess.run, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-    commit = git(["git", "rev-parse", "--short", "HEAD"]).stdout.strip() or "unknown"
-    changed = " with uncommitted changes" if git(["git", "status", "--porcelain", "helpers"]).stdout.strip() else ""
-    versions = (
-        f"Python {platform.python_version()}, torch {torch.__version__}, {platform.system()} {platform.machine()}"
-    )
-    return [f"# made by: make ablations, at commit {commit}{changed}", f"# {versions}, {threads} thread a run, CPU"]
-
-
-def write_table(path: Path, lines: list[dict], comments: list[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(comment + "\n" for comment in comments)
-        writer = csv.DictWriter(file, lines[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-
-
+# ---------------------------------------------------------------- the tables
 def read_table(path: Path) -> tuple[list[str], list[dict]]:
     """The comment lines of a table, and its lines with numbers as numbers."""
     with path.open(encoding="utf-8", newline="") as file:
@@ -265,40 +245,3 @@ def read_table(path: Path) -> tuple[list[str], list[dict]]:
 
     table = csv.DictReader(line for line in lines if not line.startswith("# "))
     return comments, [{name: value(text) for name, text in line.items()} for line in table]
-
-
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m helpers.ablations", description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=2, help="runs side by side, of one thread each (default: 2)")
-    parser.add_argument("--seeds", type=int, default=3, help="seeds 1 .. N (default: 3)")
-    parser.add_argument("--out", type=Path, default=MEASURED, help="folder for the two tables")
-    options = parser.parse_args()
-    corpus, comments = load_corpus(), provenance(threads=1)
-    print(corpus, *comments, sep="\n", flush=True)
-    comments.append(f"# corpus: {corpus.name}")
-    tokenizer = CharTokenizer.from_text(corpus.text)
-    tokens, seeds = tokenizer.encode(corpus.text), range(1, options.seeds + 1)
-    short, long = {}, {}
-    with ProcessPoolExecutor(options.jobs, get_context("spawn"), _one_thread) as pool:
-        waiting = {
-            pool.submit(run_long, p, seed, tokens, tokenizer): (long, (p, seed)) for p in (0.0, 0.2) for seed in seeds
-        }
-        for name in VARIANTS:
-            for seed in seeds:
-                waiting[pool.submit(run, name, seed, tokens, tokenizer)] = (short, (name, seed))
-        for done in as_completed(waiting):
-            results, key = waiting[done]
-            results[key] = done.result()
-            print(*key, results[key]["writing_loss"] if results is short else results[key][-1], flush=True)
-    order = [short[name, seed] for name in VARIANTS for seed in seeds]
-    write_table(options.out / "ablations.csv", order, comments)
-    write_table(options.out / "overfitting.csv", [line for key in sorted(long) for line in long[key]], comments)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -26,6 +26,7 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "font.size": 10,
+    "text.parse_math": False,  # a $ of the corpus is a $
 }
 SPECIAL = {"\n": "\u21b5", " ": "\u00b7"}  # how a newline and a space are written on an axis
 
@@ -59,7 +60,7 @@ def show(alt: str, target: Figure | None = None, handle: object = None) -> None:
 
 def labels(tokens: Sequence[str]) -> list[str]:
     """Tokens as axis labels: spaces and newlines made visible."""
-    return [SPECIAL.get(token, token).replace("$", r"\$") for token in tokens]
+    return [SPECIAL.get(token, token) for token in tokens]
 
 
 def heatmap(

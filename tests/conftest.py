@@ -46,3 +46,12 @@ def project(monkeypatch, tmp_path):
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "README.md").write_text("<!-- claims, written by make store -->\n<!-- end of claims -->\n", "utf-8")
     return tmp_path
+
+
+@pytest.fixture
+def own_text(tmp_path, monkeypatch):
+    """The parameters that make a notebook read a text of the reader's, in a folder that is not the project's."""
+    monkeypatch.chdir(tmp_path)
+    text = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
+    (tmp_path / "own.txt").write_text(50 * text, encoding="utf-8")
+    return {"corpus_path": "own.txt"}

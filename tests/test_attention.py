@@ -62,23 +62,19 @@ def test_dropout_rescales_and_drops():
 
 
 @pytest.mark.parametrize(
-    ("seed", "build", "field", "row"),
+    ("seed", "build", "row"),
     [
-        (789, lambda: SelfAttention(3, 2)(JOURNEY), "printed", "hacktricks-self-attention-v2"),
-        (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "printed", "raschka-3.5.1-weights"),
-        (
-            789,
-            lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1],
-            "printed",
-            "raschka-3.5.1-causal-weights",
-        ),
-        (123, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1], "correct", "raschka-listing-3.4"),
-        (123, lambda: MultiHeadAttention(3, 2, 6, 0.0, 2)(BATCH)[1], "printed", "raschka-listing-3.5"),
+        (789, lambda: SelfAttention(3, 2)(JOURNEY), "hacktricks-self-attention-v2"),
+        (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-weights"),
+        (789, lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-causal-weights"),
+        (123, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1], "raschka-listing-3.4"),
+        (123, lambda: MultiHeadAttention(3, 2, 6, 0.0, 2)(BATCH)[1], "raschka-listing-3.5"),
     ],
 )
-def test_the_classes_print_what_the_sources_print(seed, build, field, row):
+def test_the_classes_print_what_the_sources_print_or_should(seed, build, row):
     torch.manual_seed(seed)
-    ledger.check(row, build(), field=field)
+    entry = ledger.row(row)
+    checks.equal(build(), torch.tensor(entry.get("correct", entry["printed"])), tolerance=5.1e-5)
 
 
 def test_fused_and_written_out_paths_agree():
@@ -168,7 +164,7 @@ def test_cache_gives_the_same_outputs_token_by_token():
 def test_bad_sizes_get_one_sentence():
     with pytest.raises(ConfigError, match="3 heads do not divide the width 8"):
         MultiHeadAttention(8, 8, 4, 0.0, 3)
-    with pytest.raises(ConfigError, match="0 heads"):
+    with pytest.raises(ConfigError, match="num_heads must be a whole number from 1 "):
         MultiHeadAttention(8, 8, 4, 0.0, 0)
     for module in (MultiHeadAttention(3, 4, 5, 0.0, 2), CausalAttention(3, 4, 5, 0.0)):
         with pytest.raises(ConfigError, match="6 tokens do not fit into a context of 5"):

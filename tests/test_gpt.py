@@ -142,6 +142,16 @@ def test_attention_maps_follow_the_model(model):
     assert torch.equal(attention_maps(model.train(), tokens)[1], expected)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_attention_maps_leave_the_mode_as_it_was_even_when_the_tokens_do_not_fit(model, training):
+    model.train(training)
+    attention_maps(model, torch.randint(65, (1, 16)))
+    assert {module.training for module in model.modules()} == {training}
+    with pytest.raises(ConfigError):
+        attention_maps(model, torch.randint(65, (1, 17)))
+    assert {module.training for module in model.modules()} == {training}
+
+
 @pytest.mark.parametrize("place", ["embedding", "attention weights", "after attention", "after the MLP"])
 def test_dropout_is_in_its_four_places(small_config, place):
     """Silence all places but one: the outputs still differ from draw to draw."""

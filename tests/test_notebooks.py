@@ -12,7 +12,6 @@ import papermill
 import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_code import BY_NAME, PATHS, cells
-from notebook_run import run
 
 from helpers import ledger, training
 
@@ -92,42 +91,6 @@ def test_no_address_or_folder_of_a_machine(notebook):
 def test_links_lead_somewhere(notebook):
     for target in re.findall(r"\]\(([^)#]+)\)", prose(notebook)):
         assert target.startswith("https://") or (ROOT / "notebooks" / target).exists(), target
-
-
-@pytest.fixture
-def own_text(tmp_path, monkeypatch):
-    """The parameters that make a notebook read a text of the reader's, in a folder that is not the project's."""
-    monkeypatch.chdir(tmp_path)
-    text = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
-    (tmp_path / "own.txt").write_text(50 * text, encoding="utf-8")
-    return {"corpus_path": "own.txt"}
-
-
-IN_THIS_PROCESS = {name: {} for name in BY_NAME if "01" <= name[:2] <= "07"} | {"10_what_matters": {"steps": 40}}
-
-
-@pytest.mark.parametrize(("name", "parameters"), IN_THIS_PROCESS.items(), ids=IN_THIS_PROCESS)
-def test_with_own_text_it_runs_and_notices_another_ledger_and_other_values(
-    name, parameters, own_text, monkeypatch, capsys
-):
-    seen = run(BY_NAME[name], own_text | parameters, monkeypatch)
-    printed = capsys.readouterr().out
-    assert "your own text" in printed
-    drawn_otherwise = {id for id in PLATFORM if f"skipped: {id}" in printed}
-    assert seen.reproduced == {row["id"] for row in ledger.rows() if row["notebook"] == name} - drawn_otherwise
-    assert not seen.deaf  # with other numbers in the ledger every call fails
-    assert not seen.assertions - seen.evaluated - seen.needs_corpus
-    assert not seen.evaluated - seen.breakable - seen.needs_corpus  # with other values every assertion fails
-
-
-PLATFORM = {"raschka-3.5.2-dropout-ones"}  # another platform may draw other random numbers; it says so
-
-
-def test_the_rows_of_09_notice_another_ledger(monkeypatch):
-    """The cells that need no trained model."""
-    seen = run(BY_NAME["09_sampling"], {}, monkeypatch, only=("cell-02", "cell-03", "cell-09", "cell-18", "cell-20"))
-    assert seen.reproduced == {row["id"] for row in ledger.rows() if row["notebook"] == "09_sampling"}
-    assert not seen.deaf
 
 
 RUNS = [

@@ -1,6 +1,7 @@
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from matplotlib.text import Text
 
 from helpers import plotting
 
@@ -34,6 +35,8 @@ def test_labels_are_the_tokens():
     assert [text.get_text() for text in ax.texts][:4] == ["1.0", "0.0", "0.0", "0.0"]
     with pytest.raises(ValueError, match="2 row and 2 column labels"):
         plotting.heatmap(torch.eye(3), ["a", "b"])
+    with pytest.raises(ValueError, match="1 row and 4 column labels"):
+        plotting.heatmap(torch.eye(2), ["a"], list("abcd"))
 
 
 def test_written_numbers_stand_out_from_their_cells():
@@ -50,16 +53,114 @@ def test_rows_go_down_and_columns_to_the_right():
     assert ax.images[0].get_array().tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1), (2, 2)])
-def test_head_grid(shape):
+def texts_of(ax):
+    """The texts written into a figure by their place: (column, row) -> text."""
+    return {text.get_position(): text.get_text() for text in ax.texts}
+
+
+def test_the_axes_are_called_what_they_are():
+    ax = plotting.heatmap(torch.eye(2), ["a", "b"], title="a title")
+    assert (ax.get_ylabel(), ax.get_xlabel(), ax.get_title()) == ("query", "key", "a title")
+    ax = plotting.heatmap(torch.eye(2), ["a", "b"], row_name="Spanish", column_name="English")
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("Spanish", "English")
+
+
+def test_limits_make_two_figures_comparable():
+    matrix = torch.tensor([[0.2, float("nan"), 0.4]])
+    ax = plotting.heatmap(matrix, ["q"], ["a", "b", "c"], limits=(0, 1))
+    assert ax.images[0].get_clim() == (0, 1)
+    assert [text.get_color() for text in ax.texts] == ["white", "white"]  # dark within the limits, both
+    ax = plotting.heatmap(matrix, ["q"], ["a", "b", "c"])
+    assert ax.images[0].get_clim() == pytest.approx((0.2, 0.4))  # else the smallest and the largest number
+    assert [text.get_color() for text in ax.texts] == ["white", "black"]
+
+
+def test_the_numbers_stand_in_their_cells_and_what_is_missing_stays_grey():
+    ax = plotting.heatmap(torch.tensor([[1.0, float("nan")], [3.0, 4.0], [5.0, 6.0]]), list("abc"), list("xy"))
+    assert texts_of(ax) == {(0, 0): "1.00", (0, 1): "3.00", (1, 1): "4.00", (0, 2): "5.00", (1, 2): "6.00"}
+    pixels = ax.images[0].to_rgba(ax.images[0].get_array(), bytes=True)
+    red, green, blue, _ = pixels[0, 1].tolist()
+    assert red == green == blue and 100 < red < 220
+    assert not plotting.heatmap(torch.eye(2), list("ab"), decimals=None).texts
+
+
+def test_a_dollar_is_a_dollar_and_not_mathematics():
+    """Matplotlib would draw "$x$" as an italic x without its dollars, and stop at "$\\$"."""
+    for ax in (
+        plotting.heatmap(torch.eye(2), ["$a$", "b"], title="$"),
+        plotting.bars(["$a$", "b"], [1, 2], ylabel="$count$"),
+        plotting.letters({"$a line$": "$a$"}),
+        plotting.cells([["$a$"]], torch.zeros(1, 1, dtype=torch.int64), ["$a$"]),
+        plotting.arrows({"$a$": torch.tensor([1.0, 2.0])}),
+        plotting.curves([0, 1], {"$a$": [0, 1], "b": [1, 0]}, xlabel="x", ylabel="y", milestones={"$a$": 0.5}),
+    ):
+        dollars = [text for text in ax.findobj(Text) if "$" in text.get_text()]
+        assert dollars and not any(text.get_parse_math() or "\\" in text.get_text() for text in dollars)
+
+
+def test_every_head_is_drawn_in_its_place():
+    maps = torch.arange(2 * 3 * 4 * 4).view(2, 3, 4, 4) / 96
+    figure = plotting.head_grid(maps, list("verb"))
+    grid = [(layer, head) for layer in range(2) for head in range(3)]
+    assert [ax.get_title() for ax in figure.axes] == [f"layer {i + 1}, head {j + 1}" for i, j in grid]
+    for ax, (layer, head) in zip(figure.axes, grid, strict=True):
+        drawn, past = ax.images[0].get_array(), torch.ones(4, 4).tril().bool()
+        assert drawn[past].tolist() == pytest.approx(maps[layer, head][past].tolist())
+        assert torch.tensor(drawn.mask).equal(~past)  # the future is grey
+        assert ax.images[0].get_clim() == (0, 0.6) and not ax.texts
+        assert [label.get_text() for label in ax.get_yticklabels()] == list("verb")
+        place = ax.get_subplotspec()
+        assert (place.rowspan.start, place.colspan.start) == (layer, head)
+    # The names of the axes stand at the edge of the grid only.
+    assert [ax.get_ylabel() for ax in figure.axes] == ["query", "", ""] * 2
+    assert [ax.get_xlabel() for ax in figure.axes] == [""] * 3 + ["key"] * 3
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1)])
+def test_a_grid_of_one_row_or_column_is_a_grid_too(shape):
     figure = plotting.head_grid(torch.rand(*shape, 4, 4), list("verb"))
     assert [ax.get_title() for ax in figure.axes][-1] == f"layer {shape[0]}, head {shape[1]}"
 
 
-def test_curves_differ_in_marker_as_well_as_in_colour():
-    ax = plotting.curves([1, 2], {"one": [1, 2], "two": [2, 1]}, xlabel="x", ylabel="y", milestones={"level": 1.5})
-    first, second = ax.lines[:2]
+def test_curves_show_their_numbers_by_name():
+    lines = {"one": [1, 2], "two": torch.tensor([2.0, 1.0])}
+    ax = plotting.curves([10, 20], lines, xlabel="step", ylabel="loss", title="a title")
+    assert [(line.get_label(), *map(list, line.get_data())) for line in ax.lines] == [
+        ("one", [10, 20], [1, 2]),
+        ("two", [10, 20], [2, 1]),
+    ]
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("step", "loss", "a title")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one", "two"]
+    first, second = ax.lines  # for those who see no colours, too
     assert first.get_marker() != second.get_marker() and first.get_color() != second.get_color()
+
+
+def test_milestones_lie_at_their_levels():
+    levels = {"uniform": 4.17, "bigram": 2.45}
+    ax = plotting.curves([0, 9], {"loss": [4, 2]}, xlabel="step", ylabel="loss", milestones=levels)
+    assert ax.get_legend() is None  # one line needs none
+    for (name, level), line, text in zip(levels.items(), ax.lines[1:], ax.texts, strict=True):
+        assert list(line.get_ydata()) == [level, level] and line.get_linestyle() == "--"
+        assert text.get_text() == name and text.xy[1] == level
+
+
+def test_bars_have_their_heights_and_names():
+    ax = plotting.bars(["a", " ", "c"], [3, 1, 2], ylabel="count", title="a title")
+    assert [bar.get_height() for bar in ax.patches] == [3, 1, 2]
+    assert [round(bar.get_x() + bar.get_width() / 2) for bar in ax.patches] == ax.get_xticks().tolist() == [0, 1, 2]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "\u00b7", "c"]
+    assert (ax.get_ylabel(), ax.get_title()) == ("count", "a title")
+
+
+def test_letters_are_read_from_left_to_right_and_pairs_of_lines_share_a_colour():
+    ax = plotting.letters({"text": "a b", "next": " bc", "other": "xyz", "last": "yz\n"})
+    rows = ["a\u00b7b", "\u00b7bc", "xyz", "yz\u21b5"]
+    assert texts_of(ax) == {(x, y): letter for y, row in enumerate(rows) for x, letter in enumerate(row)}
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first line is on top
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["text", "next", "other", "last"]
+    boxes = [text.get_bbox_patch().get_facecolor() for text in ax.texts[::3]]
+    assert boxes[0][:3] == boxes[1][:3] != boxes[2][:3] == boxes[3][:3]
+    assert boxes[0] != boxes[1] and boxes[2] != boxes[3]  # but the second of a pair is stronger
 
 
 def test_live_replaces_its_figure(monkeypatch):
@@ -68,6 +169,7 @@ def test_live_replaces_its_figure(monkeypatch):
     class Handle:
         def update(self, data, **options):
             updates.append(data)
+            assert options["raw"] and options["metadata"] == {"image/png": {"alt": "a curve"}}
 
     monkeypatch.setattr(plotting, "display", lambda *a, **k: Handle())
     live = plotting.Live(lambda y: plotting.curves([0, 1], {"loss": y}, xlabel="step", ylabel="loss"), "a curve")
@@ -78,7 +180,51 @@ def test_live_replaces_its_figure(monkeypatch):
 
 
 def test_cells_of_one_group_share_a_colour():
-    ax = plotting.cells([["a 1", "a 2"], ["b 1", "b 2"]], torch.tensor([[0, 1], [0, 1]]), ["a", "b"])
-    assert [text.get_text() for text in ax.texts] == ["a 1", "a 2", "b 1", "b 2"]
-    colors = [patch.get_facecolor() for patch in ax.patches]
-    assert colors[0] == colors[2] != colors[1] == colors[3]
+    groups = torch.tensor([[0, 1, 1], [1, 0, 2]])
+    ax = plotting.cells([["a", "b", "c"], ["d", "e", "f"]], groups, ["up", " "], title="a title")
+    assert texts_of(ax) == {(0, 0): "a", (1, 0): "b", (2, 0): "c", (0, 1): "d", (1, 1): "e", (2, 1): "f"}
+    assert ax.get_ylim()[0] > ax.get_ylim()[1] and ax.get_title() == "a title"
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["up", "\u00b7"]
+    colors = {}
+    for patch in ax.patches:
+        (x, y), width, height = patch.get_xy(), patch.get_width(), patch.get_height()
+        column, row = round(x + width / 2), round(y + height / 2)
+        colors.setdefault(int(groups[row, column]), set()).add(patch.get_facecolor())
+    assert len(ax.patches) == 6 and all(len(shades) == 1 for shades in colors.values())
+    assert len(set.union(*colors.values())) == 3
+
+
+def test_arrows_lead_from_the_origin_to_their_vectors():
+    vectors = {"query": torch.tensor([1.0, 2.0]), "key": torch.tensor([-3.0, -1.0])}
+    ax = plotting.arrows(vectors, title="a title")
+    arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None)]
+    assert [(arrow.xy, arrow.xyann) for arrow in arrows] == [((1, 2), (0, 0)), ((-3, -1), (0, 0))]
+    for name, vector in vectors.items():
+        text = next(text for text in ax.texts if text.get_text() == name)
+        x, y = text.get_position()
+        assert abs(x - vector[0]) < 1 and abs(y - vector[1]) < 1  # at the tip
+        low, high = ax.get_xlim()
+        assert low < x < high and ax.get_ylim() == (low, high)  # inside the picture
+    assert ax.get_aspect() == 1 and ax.get_title() == "a title"  # or lengths and angles would lie
+
+
+def test_figures_stand_side_by_side_in_the_style_of_the_series():
+    fig, axes = plotting.figure(8, 3, columns=3, rows=2, widths=[2, 1, 1])
+    assert axes.shape == (2, 3) and tuple(fig.get_size_inches()) == (8, 3)
+    assert axes[0, 0].get_subplotspec().get_gridspec().get_width_ratios() == [2, 1, 1]
+    assert fig.get_facecolor() == (1, 1, 1, 1)  # white, on a dark page too
+    assert axes[0, 0].plot([0, 1])[0].get_color() == plotting.COLORS[0]
+
+
+def test_the_same_figure_is_the_same_picture_and_a_shown_one_is_closed(displayed):
+    for _ in range(2):
+        other, _ = plotting.figure()
+        shown, ax = plotting.figure()
+        ax.plot([0, 1])
+        plotting.figure()  # the current one: not what is shown
+        plotting.show("a line", shown)
+        assert not plt.fignum_exists(shown.number) and plt.fignum_exists(other.number)
+    (first, _), (second, _) = displayed
+    assert first["image/png"] == second["image/png"] and b"Software" not in first["image/png"]
+    plotting.show("nothing", other)
+    assert displayed[2][0]["image/png"] != first["image/png"]
