@@ -76,7 +76,7 @@ test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook
 check: .venv/ready ## the same without notebooks and slow tests, in less than a minute
 	@$(STATIC); $(PYTEST) -m "not slow" tests; tests=$$?; $(VERDICT)
 
-STATIC = $(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; $(BIN)/ty check --quiet; types=$$?
+STATIC = $(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; $(BIN)/ty check --python .venv --quiet; types=$$?
 PYTEST = NANOGPT_RUNS="$(CURDIR)/build/test-runs" OMP_NUM_THREADS=$(SHARE) \
   $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 said = $$([ $$$(1) = 0 ] && echo passed || echo FAILED)
@@ -105,7 +105,7 @@ ablations: .venv/ready ## train a small GPT without each of its parts, for noteb
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/ablations.py --jobs $(JOBS)
 
 torture: .venv/ready ## kill, corrupt and mislead the trainer a few thousand times (ten minutes)
-	@$(BIN)/python tools/torture.py
+	@$(BIN)/python -m tools.torture
 
 lock: ## write tools/requirements.lock anew from requirements.txt
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check --quiet uv==0.13.9

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -188,7 +189,8 @@ def train(
     for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
         if len(tokens) <= T:
             raise CorpusError(f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}")
-    if out_dir is None and (resume or overwrite):
+    folder = None if out_dir is None else Path(out_dir)
+    if folder is None and (resume or overwrite):
         raise ConfigError("resume and overwrite need out_dir: the folder of the run")
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
@@ -197,10 +199,9 @@ def train(
     identity = Identity.of(model, config, train_tokens, val_tokens, **facts)
     generator = torch.Generator().manual_seed(config.seed)  # draws the batches
     torch.manual_seed(config.seed)  # draws the dropout
-    folder = None if out_dir is None else Path(out_dir)
     with nullcontext() if folder is None else runs.hold(folder, resume=resume, overwrite=overwrite):
         state = State(identity, model.state_dict())
-        if resume:
+        if folder is not None and resume:
             state = runs.load(folder, model, identity)
             _restore(state, model, optimizer, generator)
         record_at = record_steps(config)
@@ -342,9 +343,9 @@ def _command(arguments: list[str]) -> None:
     )
     if options.resume:
         console.say(runs.status(folder))
-    train_options = {"resume": options.resume, "overwrite": options.overwrite, "on_record": print_record}
-    facts = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus}
-    history = train(model, train_tokens, val_tokens, preset.training, out_dir=folder, **train_options, **facts)
+    facts: dict[str, Any] = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus, "out_dir": folder}
+    asked = {"resume": options.resume, "overwrite": options.overwrite}
+    history = train(model, train_tokens, val_tokens, preset.training, on_record=print_record, **facts, **asked)
     if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
         sample = generate(model, prompt.to(preset.training.device), options.sample_length, **drawing)
         runs.write_sample(folder, tokenizer.decode(sample))

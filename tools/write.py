@@ -8,5 +8,5 @@ import sys
 try:
     sys.argv[1:] = shlex.split(os.environ.get("P", ""))
 except ValueError as problem:
-    sys.exit(f"error: P={os.environ['P']}: {problem}".lower())
+    sys.exit(f"error: P={os.environ['P']}: {str(problem).lower()}")
 runpy.run_module("helpers.sampling", run_name="__main__", alter_sys=True)
