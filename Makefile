@@ -1,13 +1,25 @@
 # Everything happens inside the clone: .venv/ holds Python's packages and Jupyter's own files, build/ what runs produce.
+
+# Which notebook `make run` and `make store` take (default: all), and settings: papermill's for a notebook, or the
+# options of `make write`. Make must not expand them and no shell may see them: tools/ read them from the environment.
+override NB := $(value NB)
+override P := $(value P)
+# The address of PyTorch's CPU builds, for `make setup`.
+override TORCH_INDEX := $(value TORCH_INDEX)
+export NB P TORCH_INDEX
+
 PYTHON ?= python3
 BIN := .venv/bin
-# Workers for `make test`: one notebook or test file each.
+LOCK := tools/requirements.lock
+# Workers for `make test` and `make check`: one notebook or test file each, with an equal share of the cores.
 JOBS ?= 2
-THREADS := $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) / $(JOBS) )); echo $$(( n > 1 ? n : 1 )))
-# Which notebook `make run` runs (default: all), and papermill's parameters for it.
-NB ?=
-P ?=
-export P
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+SHARE := $(shell n=$$(( $(CORES) / $(JOBS) )); echo $$(( n < 1 ? 1 : n )))
+# All else takes half the cores, at most 4, and threads that wait do so asleep: small tensors gain nothing from more,
+# and on a busy machine they lose. Your own settings win.
+OMP_NUM_THREADS ?= $(shell n=$$(( $(CORES) / 2 )); echo $$(( n < 1 ? 1 : n > 4 ? 4 : n )))
+OMP_WAIT_POLICY ?= passive
+export OMP_NUM_THREADS OMP_WAIT_POLICY
 
 # Jupyter, IPython and matplotlib would otherwise write into the home directory, or find another kernel there.
 HERE := $(CURDIR)/.venv/var
@@ -21,49 +33,85 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test lab ledger store ablations clean
+.PHONY: help setup run test check format lab write ledger store fresh ablations torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "one notebook, other settings:  make run NB=08_nanogpt_shakespeare P=\"-p preset smoke\""
+	@echo "text from the trained model:   make write P='--prompt \"ROMEO:\" --temperature 0.8'"
 
 setup: .venv/ready ## create .venv with everything in it, once
 
-.venv/ready: requirements.txt pyproject.toml
+# PyTorch comes last and without a hash: one version has several builds (CPU, CUDA), and any of them will do.
+# What it needs besides is locked and already there, but for the CUDA libraries that its CUDA builds bring along.
+.venv/ready: requirements.txt $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "Python 3.11 or newer is needed and '$(PYTHON)' is not: install one, then 'make PYTHON=python3.12 ...'"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "Python's venv module is missing: install it ('apt install python3-venv' on Debian and Ubuntu) and try again"; exit 1; }
 	$(PYTHON) -m venv .venv
 	@mkdir -p .venv/var .venv/share/jupyter/lab/settings
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
+	@echo "installing packages: this takes a while"
+	@$(PIP) --require-hashes --only-binary :all: -r $(LOCK) 2>.venv/var/pip.log || { \
+	  sed -n 's/^ERROR: THESE PACKAGES DO NOT MATCH.*/HASHES/p; s/^    \([^ ]*==[^ ]*\) from .*/\1/p' .venv/var/pip.log | \
+	  if read -r kind && [ "$$kind" = HASHES ] && read -r package; then \
+	    echo "error: $$package is not the file that $(LOCK) expects (its SHA-256 differs), so nothing was installed"; \
+	  else cat .venv/var/pip.log; fi >&2; exit 1; }
+	@$(PIP) $${TORCH_INDEX:+--index-url "$$TORCH_INDEX"} "$$(grep '^torch==' requirements.txt)"
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 --display-name "Python 3 (dot products to nanoGPT)" >/dev/null
 	@echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}' > .venv/share/jupyter/lab/settings/overrides.json
 	@touch $@
 
-run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
-	@$(BIN)/python tools/notebooks.py run $(if $(NB),--only $(NB)) --parameters="$$P" </dev/null
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
-test: .venv/ready ## ruff, pytest, and nbval (strict) over every notebook
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; \
-	NANOGPT_RUNS="$(CURDIR)/build/test-runs" OMP_NUM_THREADS=$(THREADS) $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
-	  --nbval --nbval-current-env --nbval-cell-timeout 600 notebooks tests; tests=$$?; \
-	echo "make test: ruff $$([ $$ruff = 0 ] && echo passed || echo FAILED)," \
-	  "pytest and nbval $$([ $$tests = 0 ] && echo passed || echo FAILED)"; exit $$((ruff || tests))
+run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
+	@$(BIN)/python tools/notebooks.py run </dev/null
+
+test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook
+	@rm -rf build/test-runs
+	@$(STATIC); $(PYTEST) --nbval --nbval-current-env --nbval-cell-timeout 600 notebooks tests; tests=$$?; $(VERDICT)
+
+check: .venv/ready ## the same without notebooks and slow tests, in less than a minute
+	@$(STATIC); $(PYTEST) -m "not slow" tests; tests=$$?; $(VERDICT)
+
+STATIC = $(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; $(BIN)/ty check --python .venv --quiet; types=$$?
+PYTEST = NANOGPT_RUNS="$(CURDIR)/build/test-runs" OMP_NUM_THREADS=$(SHARE) \
+  $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+said = $$([ $$$(1) = 0 ] && echo passed || echo FAILED)
+VERDICT = echo "make $@: ruff $(call said,ruff), types $(call said,types), tests $(call said,tests)"; exit $$((ruff || types || tests))
+
+format: .venv/ready ## mend what ruff can mend: layout, order of imports
+	@$(BIN)/ruff check --fix --quiet .; fixed=$$?; $(BIN)/ruff format . && exit $$fixed
 
 lab: .venv/ready ## open the notebooks in JupyterLab on this machine
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --LabApp.default_url=/lab/tree/notebooks \
 	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)
 
+write: .venv/ready ## let the trained model write: P='--prompt "ROMEO:"'
+	@$(BIN)/python tools/write.py
+
 ledger: .venv/ready ## where each number of the sources stands, after running what has changed
 	@$(BIN)/python tools/notebooks.py ledger </dev/null
 
 store: .venv/ready ## run all notebooks in place and store their outputs for git
-	@$(BIN)/python tools/notebooks.py store $(if $(NB),--only $(NB))
+	@$(BIN)/python tools/notebooks.py store </dev/null
+
+fresh: .venv/ready ## bring back the notebooks as they were committed, keeping yours aside
+	@$(BIN)/python tools/notebooks.py fresh </dev/null
 
 ablations: .venv/ready ## train a small GPT without each of its parts, for notebook 10 (half an hour or more)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/ablations.py --jobs $(JOBS)
+
+torture: .venv/ready ## kill, corrupt and mislead the trainer a few thousand times (ten minutes)
+	@$(BIN)/python -m tools.torture
+
+lock: ## write tools/requirements.lock anew from requirements.txt
+	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check --quiet uv==0.13.9
+	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	  --no-emit-package torch --no-emit-package dot-products-to-nanogpt --custom-compile-command "make lock" \
+	  --output-file $(LOCK) requirements.txt
 
 clean: ## remove .venv and build
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

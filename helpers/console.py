@@ -1,5 +1,6 @@
 """What a command says to a person, and the one way in which it ends."""
 
+import io
 import os
 import signal
 import sys
@@ -72,7 +73,8 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     def stop(number: int, frame: object) -> None:
         raise Stopped(number)
 
-    sys.stdout.reconfigure(errors="replace")  # a terminal may lack characters of the corpus
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may lack characters of the corpus
     try:
         with _handling(stop):
             main(sys.argv[1:] if arguments is None else arguments)

@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
 
@@ -67,22 +67,23 @@ def checked(target: T) -> T:
     if inspect.isclass(target):
         target.__init__ = checked(target.__init__)
         return target
-    signature, hints = inspect.signature(target), None
+    function: Any = target
+    signature, hints = inspect.signature(function), None
 
-    @functools.wraps(target)
+    @functools.wraps(function)
     def guarded(*arguments, **named):
         nonlocal hints
-        hints = hints or get_type_hints(target, include_extras=True)
+        hints = hints or get_type_hints(function, include_extras=True)
         try:
             bound = signature.bind(*arguments, **named)
         except TypeError as error:
-            raise ConfigError(f"{target.__qualname__.removesuffix('.__init__')}: {error}") from None
+            raise ConfigError(f"{function.__qualname__.removesuffix('.__init__')}: {error}") from None
         for name, value in bound.arguments.items():
             if name in hints and not _fits(value, hints[name]):
                 raise ConfigError(f"{name} must be {_describe(hints[name])}, not {_show(value)}")
-        return target(*arguments, **named)
+        return function(*arguments, **named)
 
-    return guarded
+    return cast(T, guarded)
 
 
 def _fits(value: object, annotation: Any) -> bool:

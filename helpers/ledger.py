@@ -93,7 +93,7 @@ def story(entry: dict) -> str:
     )
 
 
-def _where_they_differ(entry: dict) -> tuple[str, str]:
+def _where_they_differ(entry: dict) -> tuple[str, ...]:
     """The printed and the right numbers as text: of a table, the first row in which they differ."""
     printed, correct = (torch.tensor(entry.get(field, []), dtype=torch.float64) for field in ("printed", "correct"))
     place = ""

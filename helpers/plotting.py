@@ -6,10 +6,11 @@ so that a figure reads the same on a dark page as on a light one.
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from IPython.display import display
+from IPython.display import DisplayHandle, display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -18,7 +19,7 @@ from torch import Tensor
 # Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its colours.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 COLORMAP = "cividis"
-STYLE = {
+STYLE: dict[str, Any] = {
     "figure.dpi": 100,
     "figure.facecolor": "white",
     "figure.constrained_layout.use": True,
@@ -35,11 +36,11 @@ def figure(
     width: float = 6.0, height: float = 4.0, columns: int = 1, rows: int = 1, widths: Sequence[float] | None = None
 ):
     """A figure in the style of the series, and its axes (an array when there are several, of relative `widths`)."""
-    plt.rcParams.update(STYLE)
+    plt.rcParams.update(STYLE)  # ty: ignore[no-matching-overload]  (it wants every key as a literal)
     return plt.subplots(rows, columns, figsize=(width, height), width_ratios=widths)
 
 
-def show(alt: str, target: Figure | None = None, handle: object = None) -> None:
+def show(alt: str, target: Figure | None = None, handle: DisplayHandle | None = None) -> None:
     """Display `target` (default: the current figure) with `alt` as its text for screen readers, and close it.
 
     With a `handle` of an earlier display, that output is replaced. ValueError when `alt` is empty.

@@ -3,6 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from helpers import data, runs
 from helpers.data import Corpus
@@ -19,7 +20,7 @@ class Preset:
     """
 
     about: str
-    model: dict[str, int | float]  # everything of GPTConfig but the vocabulary
+    model: dict[str, Any]  # everything of GPTConfig but the vocabulary
     training: TrainConfig
     expected_loss: dict[str, tuple[float, float]]  # corpus name -> lowest, highest
 
@@ -50,7 +51,7 @@ PRESETS = {
 }
 
 
-def choose_preset(name: object, *, max_steps: object = None, seed: object = 1, device: object = "auto") -> Preset:
+def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device: Any = "auto") -> Preset:
     """The preset called `name` with the given settings in place; ConfigError names a bad one and what is allowed.
 
     `max_steps=None` keeps the preset's. `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda",

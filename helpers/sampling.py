@@ -7,7 +7,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -108,8 +108,8 @@ def generate(
     kept from step to step until the context is full: from there on the window slides, every learned position changes,
     and each step computes the whole window again, as it always does without the cache. The tokens are the same.
     """
-    settings = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator, use_cache=use_cache)
-    drawn = list(stream(model, prompt, max_new_tokens, **settings))
+    settings: dict[str, Any] = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
+    drawn = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, **settings))
     return torch.cat([prompt, prompt.new_tensor(drawn)])
 
 

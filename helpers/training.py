@@ -201,6 +201,7 @@ def train(
         raise ConfigError(f"the tokenizer has {tokenizer.vocab_size} characters, and the model's vocabulary {V}")
     if out_dir == "" or (out_dir is None and (resume or overwrite)):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
+    folder = None if out_dir is None else Path(out_dir)
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
     optimizer = optimizer or make_optimizer(model, config)
@@ -208,10 +209,9 @@ def train(
     identity = Identity.of(model, config, train_tokens, val_tokens, **facts)
     generator = torch.Generator().manual_seed(config.seed)  # draws the batches
     torch.manual_seed(config.seed)  # draws the dropout
-    folder = None if out_dir is None else Path(out_dir)
     with nullcontext() if folder is None else runs.hold(folder, resume=resume, overwrite=overwrite):
         state = State(identity, model.state_dict())
-        if resume:
+        if folder is not None and resume:
             state = runs.load(folder, model, identity)
             runs.write_views(folder, state)  # a kill may have come between them and the checkpoint
             _restore(state, model, optimizer, generator)

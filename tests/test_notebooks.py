@@ -99,6 +99,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters"), RUNS)
 def test_own_text_and_settings_by_parameter_from_any_folder(name, parameters, own_text, tmp_path):
     if "run_dir" in parameters:
@@ -117,6 +118,7 @@ def test_own_text_and_settings_by_parameter_from_any_folder(name, parameters, ow
         assert sorted(path.name for path in (tmp_path / "run").iterdir()) == names
 
 
+@pytest.mark.slow
 def test_08_goes_on_from_a_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command = ["--preset", "smoke", "--max-steps", "20", "--out", "run", "--sample-length", "0"]
@@ -132,6 +134,7 @@ def test_08_goes_on_from_a_run(tmp_path, monkeypatch):
     assert "loaded from run, with its" in text and "step    30  train" in text and "step    10  train" not in text
 
 
+@pytest.mark.slow
 def test_00_runs_with_few_steps_and_09_needs_the_run_that_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = {"kernel_name": "python3", "progress_bar": False}
@@ -152,6 +155,7 @@ WRONG_PARAMETERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("parameters", "error", "message"), WRONG_PARAMETERS)
 def test_a_wrong_parameter_stops_the_notebook_with_one_sentence(parameters, error, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,10 @@
 """What surrounds the notebooks: versions, workflow, Makefile."""
 
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import os
 import re
 import subprocess
 import sys
@@ -9,20 +14,91 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
+LOCK = "tools/requirements.lock"
 
 
 def lines_of(name: str) -> list[str]:
     return [line.strip() for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
 
 
+def pins() -> dict[str, str]:
+    return dict(line.split("==") for line in lines_of("requirements.txt") if "==" in line)
+
+
+@functools.cache
+def locked() -> dict[str, list[tuple[str, int]]]:
+    """Name of a package -> its versions in the lock, one for each kind of machine, with how many hashes."""
+    found = {}
+    text = (ROOT / LOCK).read_text(encoding="utf-8")
+    for name, version, rest in re.findall(r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M):
+        found.setdefault(name, []).append((version, len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", rest))))
+    return found
+
+
 def test_pins_are_exact_and_lie_in_the_ranges():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"]["test"]]
-    pins = dict(line.split("==") for line in lines_of("requirements.txt") if "==" in line)
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, build = whole["project"], whole["build-system"]["requires"]
+    wanted = [
+        Requirement(text) for text in [*project["dependencies"], *project["optional-dependencies"]["test"], *build]
+    ]
     assert "-e ." in lines_of("requirements.txt")
-    assert set(pins) == {requirement.name for requirement in wanted}
+    assert set(pins()) == {requirement.name for requirement in wanted}
     for requirement in wanted:
-        assert pins[requirement.name] in requirement.specifier, requirement
+        assert pins()[requirement.name] in requirement.specifier, requirement
+    assert build == [f"setuptools=={pins()['setuptools']}"]
+
+
+def test_every_pin_but_torch_stands_in_the_lock_with_a_hash():
+    assert len(locked()) > 100 and all(hashes for versions in locked().values() for _, hashes in versions)
+    for name, version in pins().items():
+        assert [locked_version for locked_version, _ in locked().get(name, [])] == [version] * (name != "torch"), name
+
+
+def test_the_lock_covers_all_that_the_pinned_packages_need():
+    """Torch too, whose own needs must be there when it comes last and without a hash; but for its CUDA libraries."""
+    waiting, seen = [Requirement(name) for name in pins()], set()
+    while waiting:
+        requirement = waiting.pop()
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        if (name, *requirement.extras) in seen or name.startswith(("nvidia-", "cuda-", "triton")):
+            continue
+        seen.add((name, *requirement.extras))
+        package = importlib.metadata.distribution(name)
+        if name != "torch":
+            assert package.version in [version for version, _ in locked().get(name, [])], f"{name}=={package.version}"
+        needs = [Requirement(text) for text in package.requires or []]
+        settings = [{"extra": extra} for extra in ("", *requirement.extras)]
+        waiting += [need for need in needs if not need.marker or any(map(need.marker.evaluate, settings))]
+    assert len(seen) > 100
+
+
+def test_the_lock_names_no_index_and_no_folder():
+    assert not re.search(r"://|index|file:|find-links|^-e|(?<!sha)/", (ROOT / LOCK).read_text(encoding="utf-8"), re.M)
+
+
+@pytest.mark.slow
+def test_pip_refuses_a_package_whose_hash_differs(tmp_path):
+    text = (ROOT / LOCK).read_text(encoding="utf-8")
+    (entry,) = re.findall(r"^six==.*(?:\n    .*)*", text, re.M)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--dest",
+        tmp_path / "wheels",
+    ]
+    for name, lines in (("right", entry), ("wrong", re.sub(r"sha256:\w+", "sha256:" + "0" * 64, entry))):
+        (tmp_path / name).write_text(lines + "\n", encoding="utf-8")
+    right, wrong = (
+        subprocess.run([*pip, "--require-hashes", "-r", tmp_path / name], capture_output=True, text=True)
+        for name in ("right", "wrong")
+    )
+    if right.returncode:
+        pytest.skip("no package index can be reached")
+    assert wrong.returncode == 1 and "DO NOT MATCH THE HASHES" in wrong.stderr
 
 
 def test_conda_defers_to_the_one_list():
@@ -35,18 +111,28 @@ def test_the_workflow_fits_its_schema():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_workflow_names_its_actions_by_commit():
+    used = [line for line in lines_of(".github/workflows/ci.yml") if "uses:" in line]
+    assert used and all(re.fullmatch(r"- uses: actions/[a-z-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line) for line in used)
+
+
 def test_imports_go_one_way():
     allowed = {
         "errors": set(),
-        "attention": set(),
-        "gpt": {"attention"},
-        "data": set(),
-        "training": {"data", "gpt", "sampling"},
-        "sampling": set(),
+        "console": set(),
+        "files": set(),
+        "guards": set(),
+        "attention": {"guards"},
+        "gpt": {"attention", "guards"},
+        "data": {"files", "guards"},
+        "sampling": {"console", "guards"},
+        "state": {"gpt", "guards"},
+        "runs": {"data", "files", "gpt", "state"},
+        "training": {"console", "data", "gpt", "guards", "runs", "sampling", "state"},
+        "presets": {"data", "gpt", "runs", "training"},
         "ledger": set(),
         "plotting": set(),
-        "console": set(),
-        "ablations": {"attention", "data", "gpt", "sampling", "training"},
+        "ablations": {"attention", "data", "gpt", "guards", "sampling", "training"},
         "checks": {"attention", "guards"},
         "exercises": {"attention", "gpt", "sampling"},
         "__init__": set(),
@@ -62,8 +148,82 @@ def test_imports_go_one_way():
     assert sum(lines.values()) - lines["exercises"] < 2200
 
 
+def test_the_readme_counts_the_outputs_that_are_not_compared():
+    paths = (ROOT / "notebooks").glob("[0-9]*.ipynb")
+    cells = [cell for path in paths for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    ignored = sum("nbval-ignore-output" in cell.metadata.get("tags", []) for cell in cells)
+    assert f"except for {ignored} of {len(cells)} whose outputs" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_make_help_names_every_target():
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).split():
         assert re.search(rf"^{target}\s", done.stdout, re.M), target
+
+
+# ---------------------------------------------------------------- the Makefile
+@pytest.fixture
+def make(tmp_path):
+    """Run make with a python that only writes down its arguments and its environment; return these, call by call."""
+    stub, seen = tmp_path / "python", tmp_path / "seen.json"
+    stub.write_text(
+        f"#!{sys.executable} -IS\nimport json, os, sys\n"
+        f"print(json.dumps([sys.argv[1:], dict(os.environ)]), file=open({str(seen)!r}, 'a'))\n",
+        encoding="utf-8",
+    )
+    stub.chmod(0o755)
+    (tmp_path / "jupyter").symlink_to(stub)
+
+    def run(*arguments: str, **environment: str) -> list[tuple[list[str], dict[str, str]]]:
+        seen.unlink(missing_ok=True)
+        ours = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "NB", "P")
+        clean = {name: value for name, value in os.environ.items() if name not in ours}
+        command = ["make", "-o", ".venv/ready", f"BIN={tmp_path}", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=clean | environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return [tuple(json.loads(line)) for line in seen.read_text("utf-8").splitlines()]
+
+    return run
+
+
+HOSTILE = [
+    *("$(shell touch PWNED)", "$(eval $(shell touch PWNED))", "$(file >PWNED,x)", "${shell touch PWNED}", "$(error x)"),
+    *("`touch PWNED`", "$(touch PWNED)", "<(touch PWNED)", "; touch PWNED", "| touch PWNED", "&& touch PWNED"),
+    *('"; touch PWNED "', "'; touch PWNED '", "x\ntouch PWNED", "\\\ntouch PWNED", "x # y", "--version"),
+    *("$HOME", "'$HOME'", "$$HOME", "$", "$$", "$(", "$(P)", "$@ $<", "%", "*", "\\", "a\\", '"', "'", "é ☃"),
+]
+
+
+def test_no_shell_sees_what_make_is_given(make, tmp_path):
+    for value in HOSTILE:
+        value = value.replace("PWNED", str(tmp_path / "pwned"))
+        for given in ({"arguments": [f"NB={value}", f"P={value}"]}, {"environment": {"NB": value, "P": value}}):
+            seen = make("run", "store", "write", *given.get("arguments", []), **given.get("environment", {}))
+            assert len(seen) == 3 and {e[name] for _, e in seen for name in ("NB", "P")} == {value}
+            assert not any(len(value) > 2 and value in argument for arguments, _ in seen for argument in arguments)
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_make_takes_few_threads_unless_told_otherwise(make):
+    for target in ("run", "lab"):
+        ((_, environment),) = make(target)
+        assert 1 <= int(environment["OMP_NUM_THREADS"]) <= min(4, max(1, os.cpu_count() // 2))
+        assert environment["OMP_WAIT_POLICY"] == "passive"
+        ((_, environment),) = make(target, OMP_NUM_THREADS="7", OMP_WAIT_POLICY="active")
+        assert (environment["OMP_NUM_THREADS"], environment["OMP_WAIT_POLICY"]) == ("7", "active")
+
+
+def test_make_write_hands_its_options_to_sampling(tmp_path):
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "__init__.py").touch()
+    (tmp_path / "helpers" / "sampling.py").write_text("import sys\nprint(sys.argv[1:])", encoding="utf-8")
+    command = [sys.executable, ROOT / "tools" / "write.py"]
+    for options, wanted in (
+        ("--prompt 'O $HOME' --top-k 3", "['--prompt', 'O $HOME', '--top-k', '3']\n"),
+        ("", "[]\n"),
+    ):
+        env = os.environ | {"P": options, "PYTHONPATH": str(tmp_path)}
+        assert subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout == wanted
+    done = subprocess.run(command, env=os.environ | {"P": "--prompt 'O"}, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr == "error: P=--prompt 'O: no closing quotation\n"
