@@ -8,6 +8,7 @@ The status is 1 when anything is bad. No case touches a run of yours: all of the
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -55,7 +56,7 @@ def main() -> int:
     print(table(("group", "tried", "right", "refused by one sentence", "bad"), rows))
     again = f"{'' if options.seed == 1 else f' --seed {options.seed}'}"
     for group, result in failures:
-        print(f"--only {group.name} --case {result.case}{again}  {ascii(result.name)}: {result.verdict}")
+        print(f"--only {shlex.quote(group.name)} --case {result.case}{again}  {ascii(result.name)}: {result.verdict}")
     return 1 if failures else 0
 
 

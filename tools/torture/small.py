@@ -3,30 +3,31 @@
 import dataclasses
 import json
 import os
+import runpy
 import shutil
 import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+import torch._dynamo  # the first optimizer would import it, in every child again
 
-from helpers import data, sampling, training
+from helpers import data, runs
+from helpers.presets import PRESETS
 from tools.torture.harness import REFUSED, RIGHT, bad
-
-try:
-    from helpers.presets import PRESETS
-except ImportError:  # baseline of the old house
-    from helpers.training import PRESETS
 
 MAX_STEPS = 30
 SIZES = dict(context_length=8, n_layer=2, n_head=2, n_embd=16, dropout=0.1)
 RECIPE = dict(batch_size=4, max_steps=MAX_STEPS, eval_interval=5, learning_rate=3e-3, warmup_steps=3)
 
 BASE = Path()  # of this torture: corpus, whole and half-finished run
+CLOCK = {"seconds", "seconds_before", "tokens_per_second"}  # what differs from run to run
 VIEWS = {"checkpoint.pt", "config.json", "history.json", "tokenizer.json", "sample.txt"}
 
 
@@ -39,12 +40,10 @@ def prepare(base: Path) -> None:
     global BASE
     BASE = base
     for name, preset in PRESETS.items():
-        old = hasattr(preset, "sizes")
-        recipe = preset.train if old else preset.training
-        smaller = {("train" if old else "training"): dataclasses.replace(recipe, **RECIPE, bfloat16=False, compile=False)}
-        PRESETS[name] = dataclasses.replace(preset, **{"sizes" if old else "model": SIZES}, **smaller)
+        training = dataclasses.replace(preset.training, **RECIPE, bfloat16=False, compile=False)
+        PRESETS[name] = dataclasses.replace(preset, model=SIZES, training=training)
     corpus_path().write_text(data.BUNDLED_PLAY.read_text(encoding="utf-8")[:2000], encoding="utf-8")
-    training.RUNS = base / "runs"
+    runs.RUNS = base / "runs"
     whole = run(train_into(base / "whole"), base)
     if whole.status != 0:
         raise SystemExit(f"the undisturbed training failed:\n{whole.err}")
@@ -114,7 +113,7 @@ def start(
     arguments: list[str],
     where: Path,
     *,
-    module=training,
+    module: str = "helpers.training",
     arm: Callable[[], None] = lambda: None,
     out: Path | None = None,
 ) -> Child:
@@ -133,21 +132,22 @@ def start(
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), 1)
         os.dup2(os.open(err, os.O_WRONLY | os.O_CREAT), 2)
-        sys.stdin, sys.stdout, sys.stderr = open(0, closefd=False), open(1, "w", closefd=False), open(2, "w", closefd=False)
+        sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
+        sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # as Python opens them
         os.chdir(where)
         torch.manual_seed(os.getpid())  # a training must not depend on what was drawn before it
         arm()
-        status = module.main(arguments) or 0
-        sys.stdout.flush()
+        sys.argv = [module, *arguments]
+        warnings.simplefilter("ignore", RuntimeWarning)  # runpy's: the parent has imported the module already
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
+        status = end.code or 0
     except BaseException:
         traceback.print_exc()
     finally:
-        try:
-            sys.stderr.flush()
-        finally:
-            os._exit(status)
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(status)
 
 
 def run(arguments: list[str], where: Path, **options) -> Outcome:
@@ -155,7 +155,7 @@ def run(arguments: list[str], where: Path, **options) -> Outcome:
 
 
 def write(arguments: list[str], where: Path, **options) -> Outcome:
-    return run(arguments, where, module=sampling, **options)
+    return run(arguments, where, module="helpers.sampling", **options)
 
 
 def kill_at_record(number: int) -> Callable[[], None]:
@@ -220,11 +220,7 @@ def leftovers(folder: Path) -> str:
 def load_error(folder: Path) -> str:
     """'' when the model of a run folder loads."""
     try:
-        try:
-            from helpers.runs import load_model
-        except ImportError:
-            from helpers.training import load_model
-        load_model(folder)
+        runs.load_model(folder)
         return ""
     except Exception as error:
         return bad(f"the folder no longer loads: {type(error).__name__}: {error}")
@@ -235,26 +231,17 @@ def plain(value: object) -> object:
     if isinstance(value, torch.Tensor):
         return str(value.dtype), tuple(value.shape), value.contiguous().view(-1).numpy().tobytes()
     if isinstance(value, dict):
-        return {name: plain(inner) for name, inner in value.items() if name not in ("seconds", "tokens_per_second")}
+        return {name: plain(inner) for name, inner in value.items() if name not in CLOCK}
     if isinstance(value, (list, tuple)):
         return [plain(inner) for inner in value]
     return value
-
-
-def state_of(folder: Path) -> object:
-    try:
-        from helpers import runs
-
-        return runs.read_state(folder)
-    except ImportError:
-        return torch.load(folder / "checkpoint.pt", weights_only=True)
 
 
 def differs_from_whole(folder: Path) -> str:
     """'' when the run in `folder` ended as the undisturbed one did: weights, moments, history and sample, bit for bit."""
     ours, whole = (
         {
-            "state": plain(state_of(place)),
+            "state": plain(torch.load(place / "checkpoint.pt", weights_only=True)),
             "history.json": plain(json.loads((place / "history.json").read_text())),
             "sample.txt": (place / "sample.txt").read_bytes(),
             "tokenizer.json": (place / "tokenizer.json").read_bytes(),
