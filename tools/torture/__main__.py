@@ -7,6 +7,7 @@ The status is 1 when anything is bad. No case touches a run of yours: all of the
 """
 
 import argparse
+import importlib
 import os
 import shlex
 import sys
@@ -14,14 +15,13 @@ import tempfile
 import time
 from pathlib import Path
 
-for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch starts its threads: they don't survive a fork
-    os.environ[name] = "1"
-
 import torch
 
 from helpers.console import table
 from tools.torture import harness, small
-from tools.torture import calls, checkpoints, commands, corpora, interruptions, paths  # noqa: F401 (they register)
+
+for module in ("interruptions", "paths", "checkpoints", "states", "corpora", "commands", "calls"):
+    importlib.import_module(f"tools.torture.{module}")  # each adds its groups
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.case is not None and not options.only:
         parser.error("--case needs --only")
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # a fork loses the others
     chosen = [harness.GROUPS[options.only]] if options.only else list(harness.GROUPS.values())
     rows, failures = [], []
     with tempfile.TemporaryDirectory(prefix="torture-") as base:
@@ -52,11 +52,12 @@ def main() -> int:
             rows.append((group.name, len(results), right, refused, len(broken)))
             failures += [(group, result) for result in sorted(broken, key=lambda result: result.case)]
             seconds = time.perf_counter() - start
-            print(f"{group.name}: {len(results)} tried, {len(broken)} bad, {seconds:.0f} s", file=sys.stderr, flush=True)
+            line = f"{group.name}: {len(results)} tried, {len(broken)} bad, {seconds:.0f} s"
+            print(line, file=sys.stderr, flush=True)
     print(table(("group", "tried", "right", "refused by one sentence", "bad"), rows))
-    again = f"{'' if options.seed == 1 else f' --seed {options.seed}'}"
+    seed = "" if options.seed == 1 else f" --seed {options.seed}"
     for group, result in failures:
-        print(f"--only {shlex.quote(group.name)} --case {result.case}{again}  {ascii(result.name)}: {result.verdict}")
+        print(f"--only {shlex.quote(group.name)} --case {result.case}{seed}  {result.name!a}: {result.verdict}")
     return 1 if failures else 0
 
 

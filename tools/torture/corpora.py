@@ -133,6 +133,10 @@ def _border(random: Random) -> str:
     return _text(random, random.randint(10 * CONTEXT - 15, 10 * CONTEXT + 25), "ab")
 
 
+CONTROLS = "ab\n" + "".join(map(chr, (*range(32), *range(127, 160))))
+BIDI = "ab \u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200f"
+UNASSIGNED = "a\ue000\U000e0001\ufffe\uffff\U0010ffff\u0378"
+
 MAKERS: dict[str, Maker] = {
     "a plain text": text(_text),
     "nothing": text(lambda r: ""),
@@ -149,12 +153,12 @@ MAKERS: dict[str, Maker] = {
     "all of Unicode": text(_scalars),
     "every character once": text(lambda r: "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))),
     "NULs": text(lambda r: _text(r, characters="ab\0")),
-    "control characters": text(lambda r: _text(r, characters="ab\n" + "".join(map(chr, (*range(32), *range(127, 160)))))),
+    "control characters": text(lambda r: _text(r, characters=CONTROLS)),
     "terminal commands": text(lambda r: _text(r, characters="ab") + "\x1b]0;owned\x07\x1b[2J\x9b31m" * 20),
-    "bidi characters": text(lambda r: _text(r, characters="ab \u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200f")),
+    "bidi characters": text(lambda r: _text(r, characters=BIDI)),
     "separators": text(lambda r: _text(r, characters="a\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")),
     "combining and joining": text(lambda r: _text(r, characters="e\u0301\u200d\U0001f468\U0001f469\ufe0f\u00e9")),
-    "private, unassigned, non-characters": text(lambda r: _text(r, characters="a\ue000\U000e0001\ufffe\uffff\U0010ffff\u0378")),
+    "private, unassigned, non-characters": text(lambda r: _text(r, characters=UNASSIGNED)),
     "one very long line": text(lambda r: _text(r, 20000, "abc ")),
     "a broken byte": raw(_broken),
     "a character cut off": raw(_cut_character),
@@ -196,7 +200,7 @@ MAKERS: dict[str, Maker] = {
     "bytes": path(lambda folder: b"text.txt"),
     "True": path(lambda folder: True),
     "NaN": path(lambda folder: float("nan")),
-}
+}  # fmt: skip
 
 
 @group("corpora", count=500, quick=62, seconds=10)
@@ -224,7 +228,8 @@ def _load(place: object, expected: str | None) -> str:
             return bad("another text than the file holds")
         tokenizer = CharTokenizer.from_text(corpus.text)
         tokens = tokenizer.encode(corpus.text)
-        if tokenizer.decode(tokens.tolist()) != corpus.text or "".join(sorted(set(corpus.text))) != tokenizer.characters:
+        alphabet = "".join(sorted(set(corpus.text)))
+        if tokenizer.decode(tokens.tolist()) != corpus.text or alphabet != tokenizer.characters:
             return bad("encoding and decoding give another text")
         train, val = split(tokens, CONTEXT)
         if len(train) + len(val) != len(tokens) or min(len(train), len(val)) <= CONTEXT:

@@ -48,7 +48,7 @@ def die() -> None:
 
 
 def limit_file_size(size: int, deadly: bool) -> Callable[[], None]:
-    """Files end at `size` bytes: the write that goes beyond kills the process in its middle, or fails as on a full disk."""
+    """Files end at `size` bytes: the write that goes beyond kills the process in its middle, or fails as if full."""
 
     def arm():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -77,7 +77,8 @@ def _death(random: Random) -> tuple[str, Callable[[], None], float | None]:
         return f"SIGKILL after {delay:.3f} s", lambda: None, delay
     if kind == "call":
         number, after = _storage_call(random), random.random() < 0.5
-        return f"SIGKILL {'after' if after else 'before'} storage call {number}", at_storage_call(number, die, after), None
+        name = f"SIGKILL {'after' if after else 'before'} storage call {number}"
+        return name, at_storage_call(number, die, after), None
     size = _file_size(random)
     limit = limit_file_size(size, deadly=True)
     if kind == "write":
@@ -214,7 +215,8 @@ def signals(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
 # ---------------------------------------------------------------- two writers
 @group("pairs of writers", count=40, quick=3)
 def pairs(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
-    kinds = random.choice((("", ""), ("--resume", "--resume"), ("--overwrite", "--resume"), ("--overwrite", "--overwrite")))
+    resume, overwrite = "--resume", "--overwrite"
+    kinds = random.choice((("", ""), (resume, resume), (overwrite, resume), (overwrite, overwrite)))
     lags = 0.0, random.uniform(0, 0.1)
 
     def attempt() -> str:
@@ -237,7 +239,9 @@ def pairs(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         if len(winners) != 1:
             return bad(f"{len(winners)} of two writers trained to the end: {[o.err for o in outcomes]}")
         loser = outcomes[1 - outcomes.index(winners[0])]
-        problem = first_of("" if (verdict := refused(loser)) == REFUSED else verdict, small.differs_from_whole(out))
-        return REFUSED if problem == RIGHT and not leftovers(out) else problem if problem != RIGHT else leftovers(out)
+        if (verdict := refused(loser)) != REFUSED:
+            return verdict
+        problem = first_of(small.differs_from_whole(out), leftovers(out))
+        return REFUSED if problem == RIGHT else problem
 
     return f"{' and '.join(kind or 'a new run' for kind in kinds)}, {lags[1]:.3f} s apart", attempt

@@ -150,7 +150,8 @@ OUTS: dict[str, Callable[[Path], str]] = {
 
 # ---------------------------------------------------------------- contents of a run folder
 def _nanogpt(out: Path) -> None:
-    torch.save({"model": {"transformer.wte.weight": torch.zeros(3, 2)}, "iter_num": 7, "config": {}}, out / "checkpoint.pt")
+    weights = {"transformer.wte.weight": torch.zeros(3, 2)}
+    torch.save({"model": weights, "iter_num": 7, "config": {}}, out / "checkpoint.pt")
 
 
 def _write(name: str, content: str | bytes) -> Callable[[Path], None]:

@@ -132,8 +132,8 @@ def start(
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), 1)
         os.dup2(os.open(err, os.O_WRONLY | os.O_CREAT), 2)
-        sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
-        sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # as Python opens them
+        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
         os.chdir(where)
         torch.manual_seed(os.getpid())  # a training must not depend on what was drawn before it
         arm()
@@ -238,7 +238,7 @@ def plain(value: object) -> object:
 
 
 def differs_from_whole(folder: Path) -> str:
-    """'' when the run in `folder` ended as the undisturbed one did: weights, moments, history and sample, bit for bit."""
+    """'' when the run in `folder` ended as the undisturbed one: weights, moments, history and sample, bit for bit."""
     ours, whole = (
         {
             "state": plain(torch.load(place / "checkpoint.pt", weights_only=True)),
