@@ -13,7 +13,7 @@ NUMBERS = [
     "", " ", "x", "1e3", "0x10", "1.5", "nan", "inf", "-inf", "--", "9" * 30, "9" * 5000, "1,000", "½", "Ⅷ", "\x1b[31m"
 ]  # fmt: skip
 TRAINING = {
-    "--preset": (["smoke", "laptop"], ["", "Smoke", "smoke ", "tiny", "../smoke", "smoke\n", "\x1b[31m", "*", "n" * 10000]),
+    "--preset": (["smoke", "laptop"], ["", "Smoke", "smoke ", "tiny", "../smoke", "smoke\n", "*", "n" * 10000]),
     "--corpus": (["CORPUS"], ["/dev/zero", "/nothing", "/", "\x1b]0;x\x07", "https://example.org/x"]),
     "--seed": (["0", "1", "42", "9223372036854775807"], ["-1", "9223372036854775808", *NUMBERS]),
     "--max-steps": (["1", "2", "7"], ["0", "-1", "10000000000", *NUMBERS]),

@@ -1,4 +1,4 @@
-"""States that were made by hand to mislead or to crash whoever loads them: the checksum is right, the content is not."""
+"""States made by hand to mislead or to crash whoever loads them: the checksum is right, the content is not."""
 
 import collections
 import hashlib
