@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from helpers.errors import ConfigError
+from helpers.guards import Share, Width, checked
 
 
 def attention(
@@ -40,6 +41,30 @@ def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor
     return torch.ones(T, T, dtype=torch.bool, device=device).tril()
 
 
+class CausalMask(nn.Module):
+    """What causal layers share: a mask that moves with the layer to its device and is not saved with its weights."""
+
+    mask: Bool[Tensor, "T T"]
+
+    def add_mask(self, context_length: int) -> None:
+        self.register_buffer("mask", causal_mask(context_length), persistent=False)
+
+    def mask_for(self, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
+        """The rows that belong to the newest T_query of T_key tokens; ConfigError when these outgrow the context."""
+        context_length = self.mask.shape[0]
+        if T_key > context_length:
+            raise ConfigError(
+                f"{T_key} tokens do not fit into a context of {context_length}: crop them to the last ones"
+            )
+        return self.mask[T_key - T_query : T_key, :T_key]
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
+        """Pass over a saved mask. The book's is 1 where attention is FORBIDDEN: in ours it would show the future."""
+        state_dict.pop(prefix + "mask", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+@checked
 class SelfAttention(nn.Module):
     """Every token attends to every token: x (*batch, T, d_in) -> (*batch, T, d_out).
 
@@ -47,7 +72,7 @@ class SelfAttention(nn.Module):
     that order, so the source's seeds give the source's numbers.
     """
 
-    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False):
+    def __init__(self, d_in: Width, d_out: Width, qkv_bias: bool = False):
         super().__init__()
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
@@ -58,24 +83,26 @@ class SelfAttention(nn.Module):
         return (context, weights) if return_weights else context
 
 
-class CausalAttention(SelfAttention):
+@checked
+class CausalAttention(SelfAttention, CausalMask):
     """Self-attention that never looks ahead, with dropout on the weights: (*batch, T, d_in) -> (*batch, T, d_out).
 
     Raises ConfigError when T exceeds `context_length`. Source: Raschka, listing 3.3 (with the softmax over keys).
     """
 
-    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False):
+    def __init__(self, d_in: Width, d_out: Width, context_length: Width, dropout: Share, qkv_bias: bool = False):
         super().__init__(d_in, d_out, qkv_bias)
         self.dropout = dropout
-        _add_causal_mask(self, context_length)
+        self.add_mask(context_length)
 
     def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
-        mask = _mask_for(self, x.shape[-2], x.shape[-2])
+        mask = self.mask_for(x.shape[-2], x.shape[-2])
         dropout_p = self.dropout if self.training else 0.0
         context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x), mask, dropout_p)
         return (context, weights) if return_weights else context
 
 
+@checked
 class MultiHeadAttentionWrapper(nn.Module):
     """Causal heads side by side, outputs concatenated: (*batch, T, d_in) -> (*batch, T, num_heads * d_out).
 
@@ -83,7 +110,13 @@ class MultiHeadAttentionWrapper(nn.Module):
     """
 
     def __init__(
-        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+        self,
+        d_in: Width,
+        d_out: Width,
+        context_length: Width,
+        dropout: Share,
+        num_heads: Width,
+        qkv_bias: bool = False,
     ):
         super().__init__()
         self.heads = nn.ModuleList(
@@ -113,7 +146,8 @@ class KVCache:
         return self.key, self.value
 
 
-class MultiHeadAttention(nn.Module):
+@checked
+class MultiHeadAttention(CausalMask):
     """All causal heads in one matrix product each for query, key and value: (B, T, d_in) -> (B, T, d_out).
 
     `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` does not divide it, or when the tokens
@@ -123,16 +157,16 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(
         self,
-        d_in: int,
-        d_out: int,
-        context_length: int,
-        dropout: float,
-        num_heads: int,
+        d_in: Width,
+        d_out: Width,
+        context_length: Width,
+        dropout: Share,
+        num_heads: Width,
         qkv_bias: bool = False,
         out_bias: bool = True,
     ):
         super().__init__()
-        if num_heads < 1 or d_out % num_heads:
+        if d_out % num_heads:
             raise ConfigError(f"{num_heads} heads do not divide the width {d_out}: choose a divisor of {d_out}")
         self.num_heads = num_heads
         self.dropout = dropout
@@ -140,13 +174,13 @@ class MultiHeadAttention(nn.Module):
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.out_proj = nn.Linear(d_out, d_out, bias=out_bias)
-        _add_causal_mask(self, context_length)
+        self.add_mask(context_length)
 
     def forward(self, x: Float[Tensor, "B T d_in"], return_weights: bool = False, cache: KVCache | None = None):
         query, key, value = (self.split_heads(W(x)) for W in (self.W_query, self.W_key, self.W_value))
         if cache is not None:
             key, value = cache.append(key, value)
-        mask = _mask_for(self, query.shape[-2], key.shape[-2])
+        mask = self.mask_for(query.shape[-2], key.shape[-2])
         dropout_p = self.dropout if self.training else 0.0
         if return_weights:
             context, weights = attention(query, key, value, mask, dropout_p)
@@ -154,7 +188,9 @@ class MultiHeadAttention(nn.Module):
         # The same function, fused by PyTorch (a test holds the two together); its own flag for the square causal
         # mask is faster than handing it the matrix.
         square = query.shape == key.shape
-        context = F.scaled_dot_product_attention(query, key, value, None if square else mask, dropout_p, square)
+        context = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=None if square else mask, dropout_p=dropout_p, is_causal=square
+        )
         return self.out_proj(self.join_heads(context))
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
@@ -163,20 +199,3 @@ class MultiHeadAttention(nn.Module):
 
     def join_heads(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T C"]:
         return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
-
-
-def _add_causal_mask(module: nn.Module, context_length: int) -> None:
-    """Give `module` a mask that moves with it and is not saved; a saved one, as in the book's class, is passed over.
-
-    The book's saved mask is 1 where attention is FORBIDDEN: loaded into ours it would let every token see its future.
-    """
-    module.register_buffer("mask", causal_mask(context_length), persistent=False)
-    module.register_load_state_dict_pre_hook(lambda _, state, prefix, *rest: state.pop(prefix + "mask", None))
-
-
-def _mask_for(module: nn.Module, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
-    """The rows of the causal mask that belong to the newest T_query of T_key tokens."""
-    context_length = module.mask.shape[0]
-    if T_key > context_length:
-        raise ConfigError(f"{T_key} tokens do not fit into a context of {context_length}: crop them to the last ones")
-    return module.mask[T_key - T_query : T_key, :T_key]

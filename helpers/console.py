@@ -1,6 +1,110 @@
-"""What a command says to a person: tables."""
+"""What a command says to a person, and the one way in which it ends."""
 
-from collections.abc import Sequence
+import os
+import signal
+import sys
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from helpers.errors import HelpersError
+
+STOPPED_BY = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM", "SIGHUP": "SIGHUP"}
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody asked the program to stop, by Ctrl-C or a signal; the message says what is kept and how to go on."""
+
+    def __init__(self, number: int, message: str = "what was finished before is kept"):
+        self.number = number
+        super().__init__(f"stopped by {STOPPED_BY[signal.Signals(number).name]}: {message}")
+
+
+class Request:
+    """Whether a stop was asked for, and by which signal."""
+
+    number: int | None = None
+
+
+@contextmanager
+def stop_requests() -> Iterator[Request]:
+    """Let a loop finish its step: inside, a signal is only noted, for the loop to look at; a second one stops at once.
+
+    Outside the main thread, where Python allows no handlers, signals do what they always did.
+    """
+    request = Request()
+
+    def note(number: int, frame: object) -> None:
+        if request.number is not None:
+            raise Stopped(number)
+        request.number = number
+
+    with _handling(note):
+        yield request
+
+
+@contextmanager
+def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in STOPPED_BY if hasattr(signal, name)]  # Windows has no SIGHUP
+    # A signal that the caller's environment ignores (nohup does that to SIGHUP) stays ignored.
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: old for number, old in before.items() if old not in (None, signal.SIG_IGN)}
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def command(main: Callable[[list[str]], None], arguments: list[str] | None = None) -> int:
+    """Run `main(arguments)` and return the exit status: 0; 2 after one of our errors; 128 + n after signal n.
+
+    Whatever goes wrong, the user reads one sentence on stderr. Another program that stops reading our output (as in
+    `| head`) ends it in silence.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped(number)
+
+    sys.stdout.reconfigure(errors="replace")  # a terminal may lack characters of the corpus
+    try:
+        with _handling(stop):
+            main(sys.argv[1:] if arguments is None else arguments)
+            sys.stdout.flush()
+        return 0
+    except HelpersError as error:
+        return _end(f"error: {error}", 2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it closes stdout
+        return 128 + 13
+    except KeyboardInterrupt as stopped:
+        stopped = stopped if isinstance(stopped, Stopped) else Stopped(signal.SIGINT)
+        return _end(str(stopped), 128 + stopped.number)
+    except MemoryError:
+        return _end("error: the memory is full: choose a smaller model, batch or text", 2)
+    except OSError as error:  # a full disk behind stdout, for example
+        return _end(f"error: {error.strerror or error}", 2)
+
+
+def _end(sentence: str, status: int) -> int:
+    print(printable(sentence.replace("\n", " ")), file=sys.stderr)
+    return status
+
+
+def say(text: object = "", end: str = "\n") -> None:
+    """Print; a terminal gets control characters escaped, a file or pipe gets the text as it is."""
+    print(printable(str(text)) if sys.stdout.isatty() else text, end=end, flush=True)
+
+
+def printable(text: str) -> str:
+    """`text` with control, bidi and other invisible characters escaped: a terminal must not obey a corpus."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -1,28 +1,41 @@
 """The corpus, its characters as numbers, and random batches of it."""
 
+import functools
 import hashlib
 import json
 import os
 import re
+import stat
 import threading
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
+import numpy as np
+import platformdirs
+import psutil
 import requests
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Integer
 from torch import Tensor
+from tqdm import tqdm
 
-from helpers.errors import CorpusError, VocabularyError
+from helpers import files
+from helpers.errors import CorpusError, StorageError, VocabularyError
+from helpers.guards import Count, checked
 
 URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+SIZE = 1_115_394  # bytes
 BUNDLED_PLAY = Path(__file__).parent / "assets" / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
+
+LARGEST = 1_000_000_000  # bytes of a corpus
+BYTES_PER_BYTE = 5  # what training needs of memory for each byte of a text: the text, its ids, and their copies
+CHUNK = 1 << 20  # characters that are encoded at once
 
 
 @dataclass(frozen=True)
@@ -32,9 +45,15 @@ class Corpus:
     text: str
     name: str
     path: Path
+    sha256: str  # of the file's bytes
+
+    @functools.cached_property
+    def alphabet(self) -> str:
+        """The characters of the text, each once, sorted."""
+        return alphabet_of(self.text)
 
     def __str__(self) -> str:
-        size = f"{len(self.text):,} characters, {len(set(self.text))} different ones"
+        size = f"{len(self.text):,} characters, {len(self.alphabet)} different ones"
         facts = f"{self.name}: {size}, from the file {self.path.name}"
         if self.name != BUNDLED:
             return facts
@@ -49,7 +68,7 @@ def load_corpus(path: object = None) -> Corpus:
 
     Places: the file named by the environment variable TINY_SHAKESPEARE, `../shared/data/tinyshakespeare.txt` beside
     the clone, the user's cache, a download. All but `path` must have tiny Shakespeare's SHA-256. CorpusError when a
-    file is missing, empty, not UTF-8, has a single symbol, or has the wrong checksum.
+    file is missing, no regular file, too large, empty, not UTF-8, has a single symbol, or has the wrong checksum.
     """
     if path not in (None, ""):
         if not isinstance(path, (str, os.PathLike)):
@@ -57,7 +76,7 @@ def load_corpus(path: object = None) -> Corpus:
         return _read(Path(path), OWN)
     if named := os.environ.get("TINY_SHAKESPEARE"):
         return _read(Path(named), TINY)
-    cached = pooch.os_cache("dot-products-to-nanogpt") / "tinyshakespeare.txt"
+    cached = platformdirs.user_cache_path("dot-products-to-nanogpt") / "tinyshakespeare.txt"
     for place in (BESIDE_THE_CLONE, cached):
         if place.exists():
             return _read(place, TINY)
@@ -65,86 +84,171 @@ def load_corpus(path: object = None) -> Corpus:
 
 
 def _read(path: Path, name: str) -> Corpus:
-    try:
-        raw = path.expanduser().read_bytes()
-    except (OSError, RuntimeError, ValueError) as error:  # no such file, no such user, no possible name
-        why = getattr(error, "strerror", None) or error
-        raise CorpusError(f"can't read the corpus {path}: {why}; give the path of a text file") from None
+    raw = _bytes_of(path)
     checksum = hashlib.sha256(raw).hexdigest()
     if name == TINY and checksum != SHA256:
         raise CorpusError(
             f"{path} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}; delete or replace it"
         )
+    if raw[:2] == b"\x1f\x8b" or raw[:4] in (b"PK\x03\x04", b"BZh9", b"\xfd7zX"):
+        raise CorpusError(f"{path} is compressed: unpack it first, and give the path of the text file")
     try:
-        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
-    if len(set(text)) < 2:
+    del raw  # a large text is held once
+    if "\r\n" in text:
+        text = text.replace("\r\n", "\n")
+    corpus = Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
+    if len(corpus.alphabet) < 2:
         what = f"only the symbol {text[0]!r}" if text else "nothing"
         raise CorpusError(f"{path} holds {what}: a corpus needs at least two different characters")
-    return Corpus(text, TINY if checksum == SHA256 else name, path)
+    return corpus
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The content of a regular file of bearable size; anything else, such as a pipe that never ends, is refused."""
+    try:
+        found = path.expanduser().stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise CorpusError(f"{path} is no regular file: give the path of a text file")
+        free = psutil.virtual_memory().available
+        if found.st_size > LARGEST or BYTES_PER_BYTE * found.st_size > free:
+            raise CorpusError(
+                f"{path} has {found.st_size / 1e6:,.0f} MB, and training on it takes about "
+                f"{BYTES_PER_BYTE * found.st_size / 1e6:,.0f} MB of memory; allowed are {LARGEST / 1e6:,.0f} MB "
+                f"and what fits into the {free / 1e6:,.0f} MB that are free: use a part of it"
+            )
+        with path.expanduser().open("rb") as file:
+            return file.read(LARGEST + 1)
+    except (OSError, RuntimeError, ValueError) as error:  # no such file, no such user, no possible name
+        if isinstance(error, CorpusError):
+            raise
+        why = getattr(error, "strerror", None) or error
+        hint = "download it first, and " if "://" in str(path) or ":/" in str(path) else ""
+        raise CorpusError(f"can't read the corpus {str(path)!r}: {why}; {hint}give the path of a text file") from None
 
 
 def _download(target: Path) -> bool:
     """Fetch tiny Shakespeare to `target`; False when there is no network. CorpusError when what comes is not it."""
-    if not _reachable(URL, seconds=8.0):
+    raw = _fetch(URL, at_most=SIZE, seconds=30.0)
+    if raw is None:
         return False
-    downloader = pooch.HTTPDownloader(progressbar=True, timeout=8)
+    if hashlib.sha256(raw).hexdigest() != SHA256:
+        raise CorpusError(
+            f"the download of {URL} is corrupted: SHA-256 {hashlib.sha256(raw).hexdigest()} instead of {SHA256}"
+        )
     try:
-        pooch.retrieve(URL, f"sha256:{SHA256}", target.name, target.parent, downloader=downloader)
-    except ValueError as error:  # pooch's word for a wrong checksum; it keeps nothing of such a file
-        if isinstance(error, requests.RequestException):
-            return False
-        raise CorpusError(f"the download of {URL} is corrupted: {error}") from None
-    except OSError:  # no network after all, or a cache that can't be written
+        target.parent.mkdir(parents=True, exist_ok=True)
+        files.write(target, raw)
+    except (OSError, StorageError):  # a cache that can't be written
         return False
     return True
 
 
-def _reachable(url: str, seconds: float) -> bool:
-    """Whether `url` answers within `seconds`. In a thread, because a look-up of its host's name heeds no time-out."""
-    answers = []
+def _fetch(url: str, at_most: int, seconds: float, patience: float = 8.0) -> bytes | None:
+    """The bytes behind `url`, at most `at_most` + 1 of them; None when they don't come within `seconds`.
 
-    def ask():
+    `patience` bounds the wait for each piece, and for the first answer. In a thread, because a look-up of the host's
+    name ignores every timeout; a server that drips or never ends is left behind.
+    """
+    answer, started, over = [], threading.Event(), time.monotonic() + seconds
+
+    def fetch() -> None:
+        pieces, size = [], 0
         try:
-            answers.append(requests.head(url, timeout=seconds).ok)
-        except OSError:
-            answers.append(False)
+            with requests.get(url, stream=True, timeout=patience) as response:
+                response.raise_for_status()
+                started.set()
+                with tqdm(total=at_most, unit="B", unit_scale=True, desc="tiny Shakespeare", leave=False) as bar:
+                    while size <= at_most and time.monotonic() < over:
+                        piece = response.raw.read1(min(1 << 16, at_most + 1 - size))
+                        if not piece:
+                            answer.append(b"".join(pieces))
+                            return
+                        pieces.append(piece)
+                        size += len(piece)
+                        bar.update(len(piece))
+            if size > at_most:
+                answer.append(b"".join(pieces))
+        except Exception:  # a network fails in nearly any way
+            return
+        finally:
+            started.set()
 
-    thread = threading.Thread(target=ask, daemon=True)
+    thread = threading.Thread(target=fetch, daemon=True)
     thread.start()
-    thread.join(seconds)
-    return answers == [True]
+    if started.wait(patience):
+        thread.join(max(0.0, over - time.monotonic()) + 0.1)
+    return answer[0] if answer else None
+
+
+def _code_points(text: str) -> Iterator[np.ndarray]:
+    """The numbers of the characters, a million at a time, so that a large text needs little memory beside it."""
+    for start in range(0, len(text), CHUNK):
+        yield np.frombuffer(text[start : start + CHUNK].encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+
+
+def alphabet_of(text: str) -> str:
+    """The characters of `text`, each once, sorted."""
+    seen = np.zeros(0x110000, dtype=bool)
+    for codes in _code_points(text):
+        seen[codes] = True
+    return "".join(map(chr, np.flatnonzero(seen)))
 
 
 class CharTokenizer:
     """Characters <-> ids: the id of a character is its rank in the sorted alphabet of the corpus."""
 
     def __init__(self, characters: str):
-        self.characters = characters
-        self._id_of = {character: i for i, character in enumerate(characters)}
-        if len(self._id_of) != len(characters) or not characters:
+        if not isinstance(characters, str) or not characters or len(set(characters)) != len(characters):
             raise VocabularyError("a vocabulary needs at least one character, and each of them once")
+        self.characters = characters
 
     @classmethod
     def from_text(cls, text: str) -> "CharTokenizer":
-        return cls("".join(sorted(set(text))))
+        return cls(alphabet_of(text))
 
     @property
     def vocab_size(self) -> int:
         return len(self.characters)
 
+    @property
+    def start_of_text(self) -> str:
+        """What a sample continues when nobody names a prompt: a newline, as at the start of every speech."""
+        return "\n" if "\n" in self.characters else self.characters[0]
+
+    @functools.cached_property
+    def _id_of(self) -> np.ndarray:
+        """The id of each character of Unicode, -1 for those that are not in the vocabulary."""
+        ids = np.full(0x110000, -1, dtype=np.int32)
+        ids[[ord(character) for character in self.characters]] = np.arange(self.vocab_size)
+        return ids
+
     def encode(self, text: str) -> Int64[Tensor, "T"]:
         """Ids of the characters of `text`; VocabularyError names those that are not in the vocabulary."""
-        try:
-            return torch.tensor([self._id_of[character] for character in text], dtype=torch.long)
-        except KeyError:
-            unknown = "".join(sorted(set(text) - set(self.characters)))
-            raise VocabularyError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}") from None
+        return self.encode_compactly(text).long()
+
+    def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
+        """The same ids in the smallest integer type that holds them all: a byte each for up to 256 characters.
+
+        This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
+        """
+        kind = np.uint8 if self.vocab_size <= 2**8 else np.int16 if self.vocab_size <= 2**15 else np.int32
+        ids = np.empty(len(text), dtype=kind)
+        for chunk, codes in enumerate(_code_points(text)):
+            found = self._id_of[codes]
+            if (found < 0).any():
+                unknown = "".join(sorted(set(text) - set(self.characters)))
+                raise VocabularyError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}")
+            ids[chunk * CHUNK : chunk * CHUNK + len(found)] = found
+        return torch.from_numpy(ids)
 
     def decode(self, ids: Int64[Tensor, "T"] | Sequence[int]) -> str:
         """The characters behind `ids`; VocabularyError for an id outside 0 .. vocab_size - 1."""
         ids = ids.tolist() if isinstance(ids, Tensor) else list(ids)
+        if not all(isinstance(i, int) for i in ids):
+            raise VocabularyError(f"ids must be whole numbers, not {next(i for i in ids if not isinstance(i, int))!r}")
         if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
             raise VocabularyError(f"ids must lie in 0 .. {self.vocab_size - 1}, not {min(ids)} .. {max(ids)}")
         return "".join(self.characters[i] for i in ids)
@@ -160,7 +264,10 @@ class CharTokenizer:
             raise VocabularyError('not a saved tokenizer: expected {"characters": "..."}') from None
 
 
-def split(tokens: Int64[Tensor, "N"], context_length: int) -> tuple[Int64[Tensor, "N_train"], Int64[Tensor, "N_val"]]:
+@checked
+def split(
+    tokens: Integer[Tensor, "N"], context_length: Count
+) -> tuple[Integer[Tensor, "N_train"], Integer[Tensor, "N_val"]]:
     """The first 90% to train on, the last 10% to validate; CorpusError when either is too short for one window."""
     cut = int(0.9 * len(tokens))
     train, val = tokens[:cut], tokens[cut:]
@@ -172,8 +279,9 @@ def split(tokens: Int64[Tensor, "N"], context_length: int) -> tuple[Int64[Tensor
     return train, val
 
 
+@checked
 def get_batch(
-    tokens: Int64[Tensor, "N"], batch_size: int, context_length: int, generator: torch.Generator | None = None
+    tokens: Integer[Tensor, "N"], batch_size: Count, context_length: Count, generator: torch.Generator | None = None
 ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]:
     """`batch_size` random windows of `tokens`, and the same windows one token later: the answers.
 
@@ -182,7 +290,7 @@ def get_batch(
     if len(tokens) <= context_length:
         raise CorpusError(f"{len(tokens)} tokens are too few: a context of {context_length} needs {context_length + 1}")
     starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)  # (B, 1)
-    windows = tokens[(starts + torch.arange(context_length + 1)).to(tokens.device)]  # (B, T + 1)
+    windows = tokens[(starts + torch.arange(context_length + 1)).to(tokens.device)].long()  # (B, T + 1)
     return windows[:, :-1], windows[:, 1:]
 
 

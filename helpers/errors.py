@@ -6,7 +6,7 @@ class HelpersError(ValueError):
 
 
 class ConfigError(HelpersError):
-    """A setting is outside its allowed range."""
+    """A setting is of the wrong type or outside its allowed range."""
 
 
 class CorpusError(HelpersError):
@@ -18,7 +18,15 @@ class VocabularyError(HelpersError):
 
 
 class CheckpointError(HelpersError):
-    """A checkpoint is broken, foreign, or of another configuration."""
+    """A checkpoint is missing, damaged, foreign, or of another run."""
+
+
+class RunError(HelpersError):
+    """A run folder can't be used: another training holds it, or what lies there must not be replaced."""
+
+
+class StorageError(HelpersError):
+    """A file can't be written: the disk is full, or the place is not ours to write to."""
 
 
 class TrainingError(HelpersError):

@@ -6,35 +6,34 @@ dropout, blocks, norm, head here; c_attn's rows are W_query, W_key, W_value, one
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
+import psutil
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
 from helpers.errors import ConfigError
+from helpers.guards import Range, Share, Width, checked, evaluating
 
 
+@checked
 @dataclass(frozen=True)
 class GPTConfig:
     """Sizes of a GPT. ConfigError when one of them makes no sense, or when the heads don't divide the width."""
 
-    vocab_size: int
-    context_length: int
-    n_layer: int
-    n_head: int
-    n_embd: int
-    dropout: float = 0.0
+    vocab_size: Annotated[int, Range(1, 0x110000)]  # Unicode has no more characters
+    context_length: Width
+    n_layer: Annotated[int, Range(1, 1_000)]
+    n_head: Width
+    n_embd: Width
+    dropout: Share = 0.0
     bias: bool = False
 
     def __post_init__(self):
-        for name in ("vocab_size", "context_length", "n_layer", "n_head", "n_embd"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.n_embd % self.n_head:
             raise ConfigError(f"n_head={self.n_head} does not divide n_embd={self.n_embd}: choose a divisor of it")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be at least 0 and below 1, not {self.dropout}")
 
 
 class Block(nn.Module):
@@ -64,11 +63,13 @@ class GPT(nn.Module):
 
     With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the two projections that end each
     residual branch scaled by 1/sqrt(2 L) (GPT-2, section 2.3). The head shares its matrix with the token embedding.
+    ConfigError when the weights and masks are larger than the memory.
     """
 
     def __init__(self, config: GPTConfig):
         super().__init__()
         self.config = config
+        _refuse_more_than_memory(config)
         self.token_embedding = nn.Embedding(config.vocab_size, config.n_embd)
         self.position_embedding = nn.Embedding(config.context_length, config.n_embd)
         self.dropout = nn.Dropout(config.dropout)
@@ -106,16 +107,21 @@ class GPT(nn.Module):
         return [KVCache() for _ in self.blocks]
 
 
+def _refuse_more_than_memory(config: GPTConfig) -> None:
+    V, T, L, C = config.vocab_size, config.context_length, config.n_layer, config.n_embd
+    needed, there = 4 * (V + T + 12 * L * C) * C + L * T * T, psutil.virtual_memory().total
+    if needed > there and torch.get_default_device().type != "meta":
+        raise ConfigError(f"a model of this size takes {needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f}")
+
+
 @torch.no_grad()
 def attention_maps(model: GPT, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "L B H T T"]:
     """The attention weights of every layer and head, without dropout: row = query, column = key."""
-    was_training = model.training
-    model.eval()
-    x, maps = model.embed(tokens), []
-    for block in model.blocks:
-        maps.append(block.attention(block.norm1(x), return_weights=True)[1])
-        x = block(x)
-    model.train(was_training)
+    with evaluating(model):
+        x, maps = model.embed(tokens), []
+        for block in model.blocks:
+            maps.append(block.attention(block.norm1(x), return_weights=True)[1])
+            x = block(x)
     return torch.stack(maps)
 
 

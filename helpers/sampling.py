@@ -1,32 +1,41 @@
-"""From logits to the next token, and from there to text. Works with any model that maps tokens to logits."""
+"""From logits to the next token, and from there to text. Works with any model that maps tokens to logits.
+
+python -m helpers.sampling --run build/runs/laptop --prompt "ROMEO:"    writes with a trained model (`make write`)
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from helpers import console
 from helpers.errors import ConfigError
+from helpers.guards import Count, Length, Range, checked, evaluating
+
+Temperature = Annotated[float, Range(1e-6, math.inf, without=(math.inf,))]
+Nucleus = Annotated[float, Range(0, 1, without=(0,))]
 
 
-def check_sampling(temperature: object, top_k: object, top_p: object) -> None:
-    """ConfigError unless temperature > 0, top_k >= 1 and 0 < top_p <= 1 (None switches a filter off)."""
-    if not isinstance(temperature, (int, float)) or not 1e-6 <= temperature < float("inf"):
-        raise ConfigError(f"temperature must be a number above 0 (at least 0.000001), not {temperature!r}")
-    if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
-        raise ConfigError(f"top_k must be a whole number of at least 1, or None, not {top_k!r}")
-    if top_p is not None and (not isinstance(top_p, (int, float)) or not 0 < top_p <= 1):
-        raise ConfigError(f"top_p must be above 0 and at most 1, or None, not {top_p!r}")
-
-
+@checked
 def filter_logits(
-    logits: Float[Tensor, "*batch V"], temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+    logits: Float[Tensor, "*batch V"],
+    temperature: Temperature = 1.0,
+    top_k: Count | None = None,
+    top_p: Nucleus | None = None,
 ) -> Float[Tensor, "*batch V"]:
     """Divide by `temperature`, then set to -inf every token outside the top k and outside the nucleus.
 
     top_k keeps the k largest logits (Fan et al. 2018, section 5.4); ties with the k-th stay. top_p keeps the smallest
     set of most likely tokens whose probabilities add up to at least p (Holtzman et al. 2020, section 3.1).
-    ConfigError as in `check_sampling`.
+    ConfigError for a setting out of range, and for logits that are no scores: NaN, +inf, or -inf everywhere.
     """
-    check_sampling(temperature, top_k, top_p)
+    if logits.shape[-1] == 0 or not logits.amax(dim=-1).isfinite().all():
+        raise ConfigError("the logits must be finite, or -inf but not all of them: has the training diverged?")
     logits = logits / temperature
     if top_k is not None and top_k < logits.shape[-1]:
         kth = logits.topk(top_k, dim=-1).values[..., -1:]
@@ -35,53 +44,106 @@ def filter_logits(
         descending, order = logits.sort(dim=-1, descending=True)
         probabilities = descending.softmax(dim=-1)
         before = probabilities.cumsum(dim=-1) - probabilities  # probability of everything more likely than this one
-        outside = torch.empty_like(order, dtype=torch.bool).scatter(
-            -1, order, before >= top_p
-        )  # back to the order of the vocabulary
+        # back to the order of the vocabulary
+        outside = torch.empty_like(order, dtype=torch.bool).scatter(-1, order, before >= top_p)
         logits = logits.masked_fill(outside, float("-inf"))
     return logits
 
 
-@torch.no_grad()
+@checked
+def stream(
+    model: nn.Module,
+    prompt: Int64[Tensor, "T"],
+    max_new_tokens: Length,
+    *,
+    temperature: Temperature = 1.0,
+    top_k: Count | None = None,
+    top_p: Nucleus | None = None,
+    generator: torch.Generator | None = None,
+    use_cache: bool = True,
+) -> Iterator[int]:
+    """Yield `max_new_tokens` tokens, drawn one by one after `prompt`; settings and errors as in `generate`."""
+    if len(prompt) == 0:
+        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
+    config = getattr(model, "config", None)
+    if config is not None and not 0 <= int(prompt.min()) <= int(prompt.max()) < config.vocab_size:
+        raise ConfigError(f"the prompt has a token outside the vocabulary of 0 .. {config.vocab_size - 1}")
+    context_length = config.context_length if config is not None else len(prompt) + max_new_tokens
+    cached = use_cache and hasattr(model, "new_cache")
+
+    def draw() -> Iterator[int]:
+        cache, tokens = model.new_cache() if cached else None, prompt
+        with evaluating(model):
+            for _ in range(max_new_tokens):
+                with torch.no_grad():
+                    if cache is not None and len(tokens) <= context_length:
+                        logits = model(tokens[None, len(cache[0]) :], cache=cache)  # only the tokens not seen yet
+                    else:
+                        logits = model(tokens[None, -context_length:])
+                # Only the last position's logits say what comes next. Drawn on the CPU: one seed, one text.
+                probabilities = filter_logits(logits[0, -1], temperature, top_k, top_p).softmax(dim=-1).cpu()
+                drawn = torch.multinomial(probabilities, 1, generator=generator)
+                # Nothing beyond the context is looked at again; the one token more says that the cache is full.
+                tokens = torch.cat([tokens, drawn.to(tokens.device)])[-context_length - 1 :]
+                yield int(drawn)
+
+    return draw()
+
+
 def generate(
     model: nn.Module,
     prompt: Int64[Tensor, "T"],
-    max_new_tokens: int,
+    max_new_tokens: Length,
     *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
+    temperature: Temperature = 1.0,
+    top_k: Count | None = None,
+    top_p: Nucleus | None = None,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
 ) -> Int64[Tensor, "T_all"]:
     """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device.
 
-    ConfigError for an empty prompt, a token outside the vocabulary, a negative length, or as in `check_sampling`. The
+    ConfigError for an empty prompt, a token outside the vocabulary, a negative length, or as in `filter_logits`. The
     prompt is cropped to the model's context. With `use_cache` and a model that has `new_cache`, keys and values are
     kept from step to step until the context is full: from there on the window slides, every learned position changes,
     and each step computes the whole window again, as it always does without the cache. The tokens are the same.
     """
-    check_sampling(temperature, top_k, top_p)
-    if len(prompt) == 0:
-        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
-    if max_new_tokens < 0:
-        raise ConfigError(f"max_new_tokens must be at least 0, not {max_new_tokens}")
-    config = getattr(model, "config", None)
-    if config is not None and not 0 <= int(prompt.min()) <= int(prompt.max()) < config.vocab_size:
-        raise ConfigError(f"the prompt has a token outside the vocabulary of 0 .. {config.vocab_size - 1}")
-    context_length = config.context_length if config is not None else len(prompt) + max_new_tokens
-    was_training = model.training
-    model.eval()
-    cache = model.new_cache() if use_cache and hasattr(model, "new_cache") else None
-    tokens = prompt
-    for _ in range(max_new_tokens):
-        if cache is not None and len(tokens) <= context_length:
-            logits = model(tokens[None, len(cache[0]) :], cache=cache)  # only the tokens not seen yet
-        else:
-            logits = model(tokens[None, -context_length:])
-        # Only the last position's logits say what comes next. The draw happens on the CPU: one seed, one text.
-        probabilities = filter_logits(logits[0, -1], temperature, top_k, top_p).softmax(dim=-1).cpu()
-        drawn = torch.multinomial(probabilities, 1, generator=generator)
-        tokens = torch.cat([tokens, drawn.to(tokens.device)])
-    model.train(was_training)
-    return tokens
+    settings = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator, use_cache=use_cache)
+    drawn = list(stream(model, prompt, max_new_tokens, **settings))
+    return torch.cat([prompt, prompt.new_tensor(drawn)])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command: print what a trained model writes, letter by letter; the exit status is as in `console.command`."""
+    return console.command(_command, arguments)
+
+
+def _command(arguments: list[str]) -> None:
+    from helpers import runs  # only the command needs a trained model: everything above takes any
+
+    parser = argparse.ArgumentParser(prog="python -m helpers.sampling", description="Write with a trained model.")
+    parser.add_argument("--run", default=runs.RUNS / "laptop", help="folder of the run (default: build/runs/laptop)")
+    parser.add_argument("--prompt", help="what to continue (default: a newline)")
+    parser.add_argument("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (default: 0.8)")
+    parser.add_argument("--top-k", type=int, help="draw only from the k likeliest characters")
+    parser.add_argument("--top-p", type=float, help="draw only from the likeliest that have this share together")
+    parser.add_argument("--length", type=int, default=500, help="characters to write (default: 500)")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed writes the same text (default: 1)")
+    parser.add_argument("--num-samples", type=int, default=1, help="how many texts, one after the other (default: 1)")
+    options = parser.parse_args(arguments)
+    model, tokenizer = runs.load_model(options.run)
+    prompt = tokenizer.start_of_text if options.prompt is None else options.prompt
+    settings = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
+    generator = torch.Generator().manual_seed(options.seed)
+    for number in range(1, options.num_samples + 1):
+        text = stream(model, tokenizer.encode(prompt), options.length, generator=generator, **settings)
+        if options.num_samples > 1:
+            console.say(f"---- {number} of {options.num_samples} ----")
+        console.say(prompt.lstrip("\n"), end="")
+        for token in text:
+            console.say(tokenizer.decode([token]), end="")
+        console.say()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

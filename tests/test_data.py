@@ -1,4 +1,7 @@
+import contextlib
+import gzip
 import http.server
+import os
 import re
 import threading
 import time
@@ -20,7 +23,7 @@ def nowhere(monkeypatch, tmp_path):
     """A machine with no corpus, an empty cache and no network."""
     monkeypatch.delenv("TINY_SHAKESPEARE", raising=False)
     monkeypatch.setattr(data, "BESIDE_THE_CLONE", tmp_path / "shared" / "tinyshakespeare.txt")
-    monkeypatch.setattr(data.pooch, "os_cache", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr(data.platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name)
     monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/nobody-listens-here")
     return tmp_path
 
@@ -126,13 +129,40 @@ def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
     assert corpus.name == data.BUNDLED and "NOT SHAKESPEARE" in str(corpus)
 
 
-def test_a_network_that_never_answers_is_given_up(nowhere, monkeypatch):
+def test_a_network_that_never_answers_is_given_up(monkeypatch):
     hung_up = threading.Event()
-    monkeypatch.setattr(data.requests, "head", lambda *a, **k: SimpleNamespace(ok=hung_up.wait(60)))
+    monkeypatch.setattr(data.requests, "get", lambda *a, **k: hung_up.wait(60))  # as a look-up of a name may hang
     start = time.monotonic()
-    assert not data._reachable("http://127.0.0.1", seconds=0.3)
+    assert data._fetch("http://127.0.0.1", at_most=10, seconds=60, patience=0.3) is None
     assert time.monotonic() - start < 5
     hung_up.set()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05], ids=["endless", "dripping"])
+def test_a_server_that_never_ends_is_left(pause):
+    """Bounded in bytes and in time as a whole, not from piece to piece."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(b"a" * (1 if pause else 10_000))
+                    time.sleep(pause)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    start = time.monotonic()
+    got = data._fetch(f"http://127.0.0.1:{server.server_port}", at_most=100_000, seconds=1.0)
+    assert time.monotonic() - start < 4
+    assert got is None if pause else len(got) == 100_001  # one byte too many tells that it is not our file
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.mark.parametrize(
@@ -153,8 +183,6 @@ def test_texts_that_are_no_corpus(tmp_path, content, message):
 
 
 def test_paths_that_are_no_file(tmp_path, monkeypatch):
-    with pytest.raises(CorpusError, match="can't read the corpus"):
-        load_corpus(tmp_path)
     for impossible in ("~nobody-of-this-name/x.txt", "a\0b"):
         with pytest.raises(CorpusError, match="can't read the corpus"):
             load_corpus(impossible)
@@ -163,6 +191,33 @@ def test_paths_that_are_no_file(tmp_path, monkeypatch):
     monkeypatch.setenv("TINY_SHAKESPEARE", str(tmp_path / "gone.txt"))
     with pytest.raises(CorpusError, match=r"gone\.txt"):
         load_corpus()
+
+
+def test_what_is_no_regular_file_is_never_opened(tmp_path):
+    """A pipe would be waited for, /dev/zero would be read for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", "/dev/null", tmp_path):
+        with pytest.raises(CorpusError, match="is no regular file: give the path of a text file"):
+            load_corpus(path)
+
+
+def test_a_corpus_has_a_largest_size(tmp_path, monkeypatch):
+    with (tmp_path / "huge.txt").open("wb") as file:
+        file.truncate(2_000_000_000)  # a hole: it takes no room on the disk
+    with pytest.raises(CorpusError, match=r"has 2,000 MB, and training on it takes about 10,000 MB.*allowed are 1,000"):
+        load_corpus(tmp_path / "huge.txt")
+    write(tmp_path / "small.txt", "ab" * 1000)
+    monkeypatch.setattr(data.psutil, "virtual_memory", lambda: SimpleNamespace(available=5000))
+    with pytest.raises(CorpusError, match="has 0 MB"):
+        load_corpus(tmp_path / "small.txt")
+
+
+def test_addresses_and_archives_get_the_right_hint(tmp_path):
+    with pytest.raises(CorpusError, match="download it first"):
+        load_corpus("https://example.org/input.txt")
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"hello"))
+    with pytest.raises(CorpusError, match="is compressed: unpack it first"):
+        load_corpus(tmp_path / "text.gz")
 
 
 def test_windows_line_ends_and_a_byte_order_mark_are_no_characters(tmp_path):
@@ -203,6 +258,33 @@ def test_what_is_not_in_the_vocabulary():
     for text in ("", "{}", "[1]", '{"characters": "aa"}', '{"characters": ""}'):
         with pytest.raises(VocabularyError):
             CharTokenizer.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [(2, torch.uint8), (256, torch.uint8), (257, torch.int16), (40_000, torch.int32)]
+)
+def test_a_corpus_is_kept_in_the_smallest_integers(size, kind):
+    text = "".join(map(chr, range(100, 100 + size))) * 2
+    tokenizer = CharTokenizer.from_text(text)
+    compact = tokenizer.encode_compactly(text)
+    assert compact.dtype == kind and compact.tolist() == [*range(size)] * 2
+    assert torch.equal(tokenizer.encode(text), compact.long())
+
+
+def test_texts_longer_than_a_chunk(monkeypatch):
+    monkeypatch.setattr(data, "CHUNK", 7)
+    text = "so long as men can breathe \U0001f600 or eyes can see"
+    tokenizer = CharTokenizer.from_text(text)
+    assert tokenizer.characters == "".join(sorted(set(text))) and tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_batches_of_small_integers_are_the_same(play):
+    tokenizer = CharTokenizer.from_text(play)
+    batches = [
+        get_batch(tokens, 4, 8, torch.Generator().manual_seed(0))
+        for tokens in (tokenizer.encode(play), tokenizer.encode_compactly(play))
+    ]
+    assert all(torch.equal(a, b) and b.dtype == torch.long for a, b in zip(*batches, strict=True))
 
 
 def test_split_is_the_first_ninety_percent():

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from helpers import data, training
+from helpers import data, presets, runs, training
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.errors import CheckpointError, ConfigError, CorpusError, TrainingError
 from helpers.gpt import GPT
-from helpers.training import PRESETS, choose_preset, evaluate, learning_rate, load_checkpoint, train
+from helpers.presets import PRESETS, choose_preset
+from helpers.training import TrainConfig, evaluate, learning_rate, train, updates
 
 ALPHABET = "".join(map(chr, range(65)))
 
@@ -22,19 +23,19 @@ def weights_of(model):
 # ---------------------------------------------------------------- presets
 def test_the_published_recipes():
     laptop, gpu = PRESETS["laptop"], PRESETS["gpu"]
-    assert laptop.sizes == dict(context_length=64, n_layer=4, n_head=4, n_embd=128)
-    assert gpu.sizes == dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2)
-    assert (laptop.train.batch_size, laptop.train.max_steps, gpu.train.batch_size, gpu.train.max_steps) == (
+    assert laptop.model == dict(context_length=64, n_layer=4, n_head=4, n_embd=128)
+    assert gpu.model == dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2)
+    assert (laptop.training.batch_size, laptop.training.max_steps, gpu.training.batch_size, gpu.training.max_steps) == (
         12,
         2000,
         64,
         5000,
     )
     for preset in (laptop, gpu):
-        t = preset.train
+        t = preset.training
         assert (t.learning_rate, t.min_learning_rate, t.warmup_steps, t.betas) == (1e-3, 1e-4, 100, (0.9, 0.99))
         assert (t.weight_decay, t.grad_clip) == (0.1, 1.0) and preset.model_config(65).bias is False
-    assert gpu.train.bfloat16 and gpu.train.compile
+    assert gpu.training.bfloat16 and gpu.training.compile
     for preset in PRESETS.values():
         assert all(0 < low < high < math.log(65) for low, high in preset.expected_loss.values())
         assert data.TINY in preset.expected_loss
@@ -71,18 +72,18 @@ def test_devices_that_are_not_there(monkeypatch):
             choose_preset("smoke", device=device)
     with pytest.raises(ConfigError, match="finds no Apple GPU"):
         choose_preset("smoke", device="mps")
-    assert choose_preset("smoke").train.device == "cpu"
+    assert choose_preset("smoke").training.device == "cpu"
 
 
 def test_settings_reach_the_recipe():
     preset = choose_preset("laptop", max_steps=50, seed=7, device="cpu")
-    assert (preset.train.max_steps, preset.train.warmup_steps, preset.train.seed) == (50, 5, 7)
-    assert PRESETS["laptop"].train.max_steps == 2000
+    assert (preset.training.max_steps, preset.training.warmup_steps, preset.training.seed) == (50, 5, 7)
+    assert PRESETS["laptop"].training.max_steps == 2000
 
 
 # ---------------------------------------------------------------- parts of the loop
 def test_learning_rate_by_hand():
-    config = dataclasses.replace(PRESETS["laptop"].train, warmup_steps=9, max_steps=109)
+    config = dataclasses.replace(PRESETS["laptop"].training, warmup_steps=9, max_steps=109)
     rates = [learning_rate(step, config) for step in range(120)]
     assert rates[0] == pytest.approx(1e-4) and rates[8] == pytest.approx(9e-4)  # a tenth more each step
     assert rates[9] == pytest.approx(1e-3) and rates[59] == pytest.approx(5.5e-4) and rates[109] == pytest.approx(1e-4)
@@ -90,7 +91,7 @@ def test_learning_rate_by_hand():
 
 
 def test_records_come_early_and_then_at_intervals():
-    config = dataclasses.replace(PRESETS["laptop"].train, max_steps=600)
+    config = dataclasses.replace(PRESETS["laptop"].training, max_steps=600)
     assert training.record_steps(config) == [0, 25, 50, 125, 250, 500, 600]
     assert training.record_steps(dataclasses.replace(config, max_steps=1)) == [0, 1]
 
@@ -401,9 +402,11 @@ def test_command_line_explains_every_option(capsys):
 
 def test_bands(capsys):
     preset = PRESETS["laptop"]
-    assert "inside the expected band" in training.in_band(1.9, data.TINY, preset)
-    assert "ABOVE" in training.in_band(2.5, data.TINY, preset) and "BELOW" in training.in_band(0.1, data.TINY, preset)
-    assert "no band" in training.in_band(1.9, data.OWN, preset)
+    assert "inside the expected band" in presets.describe_loss(1.9, data.TINY, preset)
+    assert "ABOVE" in presets.describe_loss(2.5, data.TINY, preset) and "BELOW" in training.in_band(
+        0.1, data.TINY, preset
+    )
+    assert "no band" in presets.describe_loss(1.9, data.OWN, preset)
 
 
 def test_another_optimizer_is_used_and_follows_the_schedule(small_config, tokens, quick):

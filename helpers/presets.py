@@ -1,0 +1,86 @@
+"""Sizes and recipes that are known to work, with the loss to expect from each."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers import data, runs
+from helpers.data import Corpus
+from helpers.errors import ConfigError
+from helpers.gpt import GPTConfig
+from helpers.training import TrainConfig
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A size of model, a way to train it, and the whole-split validation loss to expect on each known corpus.
+
+    The bands are what seeds 1, 2, 3 gave on two CPU cores, with 0.03 to spare on either side, unless said otherwise.
+    """
+
+    about: str
+    model: dict[str, int | float]  # everything of GPTConfig but the vocabulary
+    training: TrainConfig
+    expected_loss: dict[str, tuple[float, float]]  # corpus name -> lowest, highest
+
+    def model_config(self, vocab_size: int) -> GPTConfig:
+        return GPTConfig(vocab_size=vocab_size, **self.model)
+
+
+PRESETS = {
+    "smoke": Preset(
+        about="2 layers, 2 heads, width 64, context 32: seconds, to see that everything works",
+        model=dict(context_length=32, n_layer=2, n_head=2, n_embd=64),
+        training=TrainConfig(batch_size=16, max_steps=300, eval_interval=100, learning_rate=3e-3, warmup_steps=30),
+        expected_loss={data.TINY: (2.35, 2.47), data.BUNDLED: (2.23, 2.36)},
+    ),
+    "laptop": Preset(
+        about="4 layers, 4 heads, width 128, context 64: about a minute on two cores (nanoGPT's CPU recipe)",
+        model=dict(context_length=64, n_layer=4, n_head=4, n_embd=128),
+        training=TrainConfig(batch_size=12, max_steps=2000, eval_interval=250),
+        expected_loss={data.TINY: (1.87, 1.93), data.BUNDLED: (1.68, 1.76)},
+    ),
+    "gpu": Preset(
+        about="6 layers, 6 heads, width 384, context 256: minutes on a GPU (nanoGPT's baby GPT)",
+        model=dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2),
+        training=TrainConfig(batch_size=64, max_steps=5000, eval_interval=250, bfloat16=True, compile=True),
+        # Published by nanoGPT, not measured by this project: 1.4697, the best of its estimates on 200 random batches.
+        expected_loss={data.TINY: (1.44, 1.52)},
+    ),
+}
+
+
+def choose_preset(name: object, *, max_steps: object = None, seed: object = 1, device: object = "auto") -> Preset:
+    """The preset called `name` with the given settings in place; ConfigError names a bad one and what is allowed.
+
+    `max_steps=None` keeps the preset's. `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda",
+    "cuda:N" or "mps".
+    """
+    if not isinstance(name, str) or name not in PRESETS:
+        raise ConfigError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
+    preset = PRESETS[name]
+    settings = {"seed": seed, "device": device}
+    if max_steps is not None:
+        dataclasses.replace(preset.training, max_steps=max_steps)  # refuses what is no number of steps
+        settings |= {"max_steps": max_steps, "warmup_steps": min(preset.training.warmup_steps, max_steps // 10)}
+    return dataclasses.replace(preset, training=dataclasses.replace(preset.training, **settings))
+
+
+def run_folder(name: str, preset: Preset, corpus: Corpus) -> Path:
+    """Where the run of a preset goes unless told otherwise: build/runs/, then its name and what differs from it.
+
+    So a run with another seed, another text or fewer steps never meets the one that is there.
+    """
+    differs = [f"{preset.training.max_steps}-steps"] * (preset.training.max_steps != PRESETS[name].training.max_steps)
+    differs += [f"seed-{preset.training.seed}"] * (preset.training.seed != PRESETS[name].training.seed)
+    differs += [] if corpus.name == data.TINY else ["bundled" if corpus.name == data.BUNDLED else corpus.sha256[:8]]
+    return runs.RUNS / "-".join([name, *differs])
+
+
+def describe_loss(loss: float, corpus_name: str, preset: Preset) -> str:
+    """One sentence: where `loss` lies in the band that the preset expects on this corpus."""
+    if corpus_name not in preset.expected_loss:
+        return f"validation loss {loss:.3f}; no band is known for {corpus_name}"
+    low, high = preset.expected_loss[corpus_name]
+    where = "inside" if low <= loss <= high else "BELOW" if loss < low else "ABOVE"
+    return f"validation loss {loss:.3f}, {where} the expected band {low} to {high} for {corpus_name}"

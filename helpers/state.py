@@ -1,0 +1,173 @@
+"""What a training run is and where it stands: identity, records, and everything it needs to go on."""
+
+import hashlib
+import json
+import platform
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from helpers.errors import CheckpointError
+from helpers.gpt import GPT, GPTConfig
+from helpers.guards import NotNegative, Steps, checked
+
+# Settings that a resumed run may have otherwise: to train longer, or on another machine.
+MAY_CHANGE = {"max_steps", "warmup_steps", "device", "compile"}
+MOMENTS = {"AdamW": {"step", "exp_avg", "exp_avg_sq"}, "SGD": {"momentum_buffer"}}
+
+
+@checked
+@dataclass(frozen=True)
+class Record:
+    """One line of the history, in nats per character.
+
+    `train_loss` is the mean over the batches since the last record (at step 0: the first batch), `val_loss` that over
+    the whole validation split; `seconds` is the time spent on updates so far, evaluation left out; the speed is that
+    since the last record (0 at step 0).
+    """
+
+    step: Steps
+    train_loss: NotNegative
+    val_loss: NotNegative
+    seconds: NotNegative
+    tokens_per_second: NotNegative
+    learning_rate: NotNegative
+
+
+class History(list[Record]):
+    """The records of a run, in order of their steps."""
+
+    @property
+    def best(self) -> Record:
+        return min(self, key=lambda record: record.val_loss)
+
+    def column(self, name: str) -> list[int | float]:
+        return [getattr(record, name) for record in self]
+
+    def to_json(self) -> str:
+        return json.dumps([asdict(record) for record in self], indent=1)
+
+
+@checked
+@dataclass(frozen=True)
+class Identity:
+    """What a run is, with nothing left out that its numbers depend on (`torch` and `python` are for the record)."""
+
+    preset: str
+    corpus: str  # its name
+    corpus_sha256: str  # of the file
+    tokens_sha256: str  # of what was trained and validated on
+    alphabet: str
+    model: dict[str, Any]  # GPTConfig
+    train: dict[str, Any]  # TrainConfig
+    optimizer: str
+    torch: str = field(default_factory=lambda: str(torch.__version__))
+    python: str = field(default_factory=platform.python_version)
+
+    @classmethod
+    def of(cls, model, config, train_tokens, val_tokens, *, tokenizer=None, preset="", corpus=None, optimizer=None):
+        """The identity of the run that `training.train` makes of these arguments."""
+        return cls(
+            preset=preset,
+            corpus=corpus.name if corpus else "",
+            corpus_sha256=corpus.sha256 if corpus else "",
+            tokens_sha256=_sha256_of(train_tokens, val_tokens),
+            alphabet=tokenizer.characters if tokenizer else "",
+            model=asdict(model.config),
+            train=asdict(config),
+            optimizer=type(optimizer).__name__ if optimizer else "AdamW",
+        )
+
+    def difference(self, asked: "Identity") -> str:
+        """In words, where `asked` is another run; empty when this run can go on as the one asked for."""
+        here, there = ({**run.model, **run.train, **asdict(run)} for run in (self, asked))
+        names = ["tokens_sha256", "alphabet", "optimizer", *self.model, *self.train]
+        differing = [name for name in names if name not in MAY_CHANGE and here[name] != there.get(name)]
+        return "; ".join(
+            "it was trained on another text"
+            if name in ("tokens_sha256", "alphabet")
+            else f"its {name} is {here[name]}, not {there.get(name)}"
+            for name in differing
+        )
+
+
+@checked
+@dataclass
+class State:
+    """Everything that a run needs to go on, after `step` updates, as if it had never stopped."""
+
+    identity: Identity
+    model: dict[str, Tensor]
+    best: dict[str, Tensor] = field(default_factory=dict)  # the weights of the best record
+    optimizer: dict[str, dict[str, Any]] = field(default_factory=dict)  # its moments, by the name of the parameter
+    generators: dict[str, Tensor] = field(default_factory=dict)
+    history: History = field(default_factory=History)
+    step: Steps = 0
+    losses: list[float] = field(default_factory=list)  # since the last record
+    seconds: NotNegative = 0.0
+    seconds_before: NotNegative = 0.0  # at the last record
+
+    @property
+    def finished(self) -> bool:
+        return self.step >= self.identity.train["max_steps"]
+
+    def add_update(self, loss: float, seconds: float) -> None:
+        self.step += 1
+        self.losses.append(loss)
+        self.seconds += seconds
+
+    def add_record(self, val_loss: float, tokens_per_step: int, learning_rate: float) -> None:
+        tokens, seconds = len(self.losses) * tokens_per_step, self.seconds - self.seconds_before
+        train_loss, speed = sum(self.losses) / len(self.losses), tokens / seconds if seconds else 0.0
+        self.history.append(Record(self.step, train_loss, val_loss, self.seconds, speed, learning_rate))
+        self.losses, self.seconds_before = [], self.seconds
+
+
+def _sha256_of(*parts: Tensor) -> str:
+    """One checksum over tensors of whole numbers, whatever integer type keeps them."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for piece in part.cpu().split(1 << 20):
+            digest.update(piece.to(torch.int32).numpy().tobytes())
+        digest.update(b"|")
+    return digest.hexdigest()
+
+
+def check(state: State, model: nn.Module | None = None) -> None:
+    """CheckpointError unless all parts fit together and belong to `model` (default: the GPT that they describe)."""
+
+    def insist(fits: object, what: str) -> None:
+        if not fits:
+            raise CheckpointError(what)
+
+    identity, steps = state.identity, state.history.column("step")
+    config = GPTConfig(**identity.model)
+    max_steps = identity.train.get("max_steps")
+    insist(isinstance(max_steps, int) and max_steps > 0, "its settings are incomplete")
+    insist(len(identity.alphabet) in (0, config.vocab_size), "its alphabet and its vocabulary differ in size")
+    insist(len(set(identity.alphabet)) == len(identity.alphabet), "its alphabet has a character twice")
+    insist(steps and steps == sorted(set(steps)) and steps[-1] <= state.step, "its history is out of order")
+    insist(state.step - steps[-1] == len(state.losses), "its losses and its steps differ in number")
+    insist(all(isinstance(loss, float) for loss in state.losses), "its losses are no numbers")
+    if model is None:
+        with torch.device("meta"):
+            model = GPT(config)
+    shapes = {name: (weight.shape, weight.dtype) for name, weight in model.state_dict().items()}
+    for weights in (state.model, state.best):
+        insist({n: (w.shape, w.dtype) for n, w in weights.items()} == shapes, "its weights are of another model")
+        insist(all(w.isfinite().all() for w in weights.values()), "its weights are not all finite")
+    parameters = {name: parameter.shape for name, parameter in model.named_parameters()}
+    insist(state.step == 0 or set(state.optimizer) == set(parameters), "its optimizer is of another model")
+    for name, moments in state.optimizer.items():
+        insist(set(moments) == MOMENTS.get(identity.optimizer), "its optimizer is another")
+        for kind, value in moments.items():
+            shape = torch.Size() if kind == "step" else parameters[name]
+            insist(isinstance(value, Tensor) and value.dtype == torch.float32, "its optimizer holds no numbers")
+            insist(value.shape == shape, "its optimizer is of another model")
+            insist(value.isfinite().all(), "its optimizer's numbers are not all finite")
+            insist(kind != "step" or value == state.step, "its optimizer is at another step")
+            insist(kind != "exp_avg_sq" or (value >= 0).all(), "its optimizer has a negative square")
+    torch.Generator().set_state(state.generators["batches"])
+    torch.Generator().set_state(state.generators["dropout"])
