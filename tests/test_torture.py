@@ -1,4 +1,4 @@
-"""A small version of `make torture`: what a user would lose is a training, a file of his own, or the trust in a number."""
+"""A small version of `make torture`. What a user would lose: a training, a file of his own, trust in a number."""
 
 import os
 import re
