@@ -10,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 GROUPS = (
-    "kills", "full disks", "signals", "pairs of writers", "odd paths", "odd contents", "flipped bytes", "truncations",
-    "malicious pickles", "hostile states", "corpora", "command lines", "API calls",
+    "kills", "full disks", "signals", "signals to writing", "fresh processes", "pairs of writers", "odd paths",
+    "odd contents", "flipped bytes", "truncations", "malicious pickles", "hostile states", "corpora", "command lines",
+    "API calls",
 )  # fmt: skip
 
 

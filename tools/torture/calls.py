@@ -189,7 +189,7 @@ TABLE: dict[str, tuple[Callable, dict[str, tuple[list, list]]]] = {
     "encode": (CharTokenizer(ALPHABET).encode, dict(
         text=(["abc", "", "\n a"], ["x", "abcx", None, 3, b"abc", ["a", "b"], True, "\ud800"]))),
     "decode": (CharTokenizer(ALPHABET).decode, dict(ids=([[0, 1], [], made(lambda: _tokens(5), "tokens")], [
-        [V], [-1], [0.5], ["a"], [None], None, 3, "ab", [True], made(lambda: torch.zeros(3), "floats"),
+        [V], [-1], [0.5], ["a"], [None], None, 3, "ab", made(lambda: torch.zeros(3), "floats"),
         made(lambda: torch.zeros(2, 2).long(), "two dimensions"), [10**30]]))),
     "learning_rate": (learning_rate, dict(step=([0, 1, 2], []), config=([CONFIG], []))),
     "record_steps": (record_steps, dict(

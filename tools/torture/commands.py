@@ -72,7 +72,7 @@ def command_lines(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
     def attempt() -> str:
         before = snapshot(folder)
         outcome = (small.write if writing else small.run)(words, folder)
-        added = [name for name in snapshot(folder) if name not in before and not name.endswith((".out", ".err"))]
+        added = [name for name in snapshot(folder) if name not in before]
         if outcome.status == 0:
             if not good:
                 return bad(f"accepted; it printed {outcome.out[-100:]!r}")

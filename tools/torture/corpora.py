@@ -5,8 +5,6 @@ import gzip
 import io
 import lzma
 import os
-import pty
-import select
 import socket
 import unicodedata
 import zipfile
@@ -243,17 +241,9 @@ def _load(place: object, expected: str | None) -> str:
 
 def _train_at_a_terminal(place: object, folder: Path, right: bool) -> str:
     """One step of training on it, by the command, with a terminal as the reader: which must never get a command."""
-    controller, terminal = pty.openpty()
     arguments = train_into(folder / "run", "--max-steps", "1", "--corpus", str(place))
-    child = small.start(arguments, folder, out=Path(os.ttyname(terminal)))
-    shown = b""
-    while child.running() or select.select([controller], [], [], 0)[0]:
-        if select.select([controller], [], [], 0.01)[0]:
-            shown += os.read(controller, 65536)
-    outcome = child.wait()
-    os.close(terminal)
-    os.close(controller)
-    if evil := unprintable(shown.decode("utf-8", "replace").replace("\r\n", "\n") + outcome.err):
+    outcome = small.run(arguments, folder, terminal=True)
+    if evil := unprintable(outcome.out + outcome.err):
         return bad(f"a terminal gets {evil!r}")
     if outcome.status == 0:
         return RIGHT if right else bad("trained on it")

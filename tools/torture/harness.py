@@ -82,12 +82,14 @@ def _work(pipe: Connection, group: Group, seed: int, base: Path) -> None:
     while True:
         k = pipe.recv()
         with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as folder:
+            os.chdir(folder)  # what is written to nowhere in particular lands here
             try:
                 name, attempt = group.case(k, Random(f"{seed} {group.name} {k}"), Path(folder))
                 pipe.send(name)
                 verdict = attempt()
             except Exception:  # the attack itself broke
                 verdict = bad(traceback.format_exc(limit=-2))
+            os.chdir(base)
         pipe.send((k, verdict))
 
 

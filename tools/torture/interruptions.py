@@ -5,6 +5,7 @@ import errno
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from tools.torture import small
 from tools.torture.harness import REFUSED, RIGHT, Attempt, bad, group
 from tools.torture.small import first_of, leftovers, load_error, refused, resumed_to_the_end, start, train_into
 
+ROOT = Path(__file__).parents[2]
+WRITING = ("open", "fsync", "replace", "mkdir", "chmod")  # what a full disk refuses: it never refuses to delete
 TOUCHING = ("open", "fsync", "replace", "rename", "unlink", "mkdir", "chmod", "link")
 
 
@@ -134,7 +137,7 @@ def full_disks(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         name, arm = f"no file beyond byte {size}", limit_file_size(size, deadly=False)
     elif kind == "call":
         code = random.choice((errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS))
-        number, only = random.randint(1, 12), random.choice((("fsync",), ("replace",), ("fsync", "replace"), TOUCHING))
+        number, only = random.randint(1, 12), random.choice((("fsync",), ("replace",), ("open",), WRITING))
 
         def fail():
             raise OSError(code, os.strerror(code))
@@ -142,11 +145,11 @@ def full_disks(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         name = f"{errno.errorcode[code]} from call {number} of {'/'.join(only)} on"
         arm = at_storage_call(number, fail, only=only)
     else:
-        name, arm, device = "stdout is /dev/full", (lambda: None), Path("/dev/full")
+        name, arm, device = "stdout is /dev/full", (lambda: None), "/dev/full"
 
     def attempt() -> str:
         out = small.copy_of("half", folder) if begun else folder / "run"
-        outcome = small.run(train_into(out, *["--resume"] * begun), folder, arm=arm, out=device)
+        outcome = small.run(train_into(out, *["--resume"] * begun), folder, arm=arm, device=device)
         if outcome.status == 0:
             return first_of(small.differs_from_whole(out), leftovers(out))
         verdict = refused(outcome)
@@ -210,6 +213,53 @@ def signals(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         return REFUSED if problem == RIGHT else problem
 
     return name, attempt
+
+
+@group("signals to writing", count=12, quick=2)
+def signals_to_writing(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
+    number, delay = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[k % 3], random.uniform(0, 0.2)
+
+    def attempt() -> str:
+        arguments = ["--run", str(small.BASE / "whole"), "--length", "1000000"]
+        child = start(arguments, folder, module="helpers.sampling")
+        while child.running() and not child.printed():
+            time.sleep(0.001)
+        time.sleep(delay)
+        child.send(number)
+        return refused(child.wait(), 128 + number)
+
+    return f"{number.name} after {delay:.3f} s of helpers.sampling", attempt
+
+
+@group("fresh processes", count=12, quick=2, seconds=120)
+def fresh_processes(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
+    """Real ones, with the real preset. While Python imports torch, a signal ends it in Python's own way: no code of
+    ours runs yet that could say it better, and nothing is written yet; so nobody asks for a sentence then."""
+    number, delay = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[k % 3], random.uniform(0.1, 8)
+
+    def attempt() -> str:
+        out = folder / "run"
+        command = [sys.executable, "-m", "helpers.training", *train_into(out, "--max-steps", "20")]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            printed, err = process.communicate(timeout=delay)
+        except subprocess.TimeoutExpired:
+            process.send_signal(number)
+            printed, err = process.communicate()
+        if process.returncode == 0:
+            return first_of(leftovers(out), load_error(out))
+        if (
+            printed
+            and (verdict := refused(small.Outcome(process.returncode, printed, err, 0), 128 + number)) != REFUSED
+        ):
+            return verdict
+        if not printed and out.exists():
+            return bad(f"nothing said, but {out} is there")
+        again = ["--resume"] if (out / "checkpoint.pt").exists() else []
+        done = subprocess.run([*command, *again], cwd=ROOT, capture_output=True, text=True)
+        return first_of(bad(done.stderr) if done.returncode else "", leftovers(out), load_error(out))
+
+    return f"{number.name} after {delay:.1f} s", attempt
 
 
 # ---------------------------------------------------------------- two writers

@@ -214,7 +214,7 @@ def _judge(arguments: list[str], where: Path, inside: Path, out: Path | None) ->
     before = snapshot(where)
     os.environ["HOME"] = str(where)
     outcome = small.run(arguments, inside)
-    after = {path: state for path, state in snapshot(where).items() if not path.endswith((".out", ".err"))}
+    after = snapshot(where)
     changed = sorted(path for path in before if after.get(path) != before[path])
     added = sorted(path for path in after if path not in before)
     if changed:

@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import os
+import pty
 import runpy
+import select
 import shutil
 import signal
 import sys
@@ -84,19 +86,29 @@ class Outcome:
 
 
 class Child:
-    def __init__(self, pid: int, out: Path, err: Path):
-        self.pid, self.out, self.err, self.start = pid, out, err, time.perf_counter()
-        self.status: int | None = None
+    """A running command. What it prints comes through pipes, which no limit of file sizes touches."""
+
+    def __init__(self, pid: int, out: int, err: int):
+        self.pid, self.start, self.status = pid, time.perf_counter(), None
+        self.pipes = {"out": out, "err": err}
+        self.read = {"out": b"", "err": b""}
+
+    def _drain(self) -> None:
+        for name, pipe in self.pipes.items():
+            while select.select([pipe], [], [], 0)[0] and (piece := _read(pipe)):
+                self.read[name] += piece
 
     def running(self) -> bool:
+        self._drain()
         if self.status is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
         return self.status is None
 
-    def printed(self) -> str:
-        return self.out.read_text(encoding="utf-8", errors="replace") if self.out.is_file() else ""
+    def printed(self, name: str = "out") -> str:
+        self._drain()
+        return self.read[name].decode("utf-8", "replace").replace("\r\n", "\n")
 
     def send(self, number: int) -> None:
         if self.running():
@@ -105,8 +117,17 @@ class Child:
     def wait(self) -> Outcome:
         while self.running():
             time.sleep(0.002)
-        err = self.err.read_text(encoding="utf-8", errors="replace")
-        return Outcome(self.status, self.printed(), err, time.perf_counter() - self.start)
+        outcome = Outcome(self.status, self.printed(), self.printed("err"), time.perf_counter() - self.start)
+        for pipe in self.pipes.values():
+            os.close(pipe)
+        return outcome
+
+
+def _read(pipe: int) -> bytes:
+    try:
+        return os.read(pipe, 1 << 16)
+    except OSError:  # a terminal whose other side is closed
+        return b""
 
 
 def start(
@@ -115,31 +136,36 @@ def start(
     *,
     module: str = "helpers.training",
     arm: Callable[[], None] = lambda: None,
-    out: Path | None = None,
+    device: str | None = None,
+    terminal: bool = False,
 ) -> Child:
-    """Fork a child that is `python -m MODULE ARGUMENTS` in the folder `where`; `arm` is called in it at first."""
-    stem = f"{time.time_ns():x}"
-    out, err = out or where / f"{stem}.out", where / f"{stem}.err"
+    """Fork a child that is `python -m MODULE ARGUMENTS` in the folder `where`; `arm` is called in it at first.
+
+    Its stdout is a pipe, a terminal, or the `device` of that name.
+    """
+    out, child_out = pty.openpty() if terminal else os.pipe()
+    err, child_err = os.pipe()
     pid = os.fork()
     if pid:
-        while not err.exists():  # opened last
-            time.sleep(0.0005)
+        os.close(child_out)
+        os.close(child_err)
         return Child(pid, out, err)
     status = 1
     try:
         for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
             signal.signal(number, handler)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), 1)
-        os.dup2(os.open(err, os.O_WRONLY | os.O_CREAT), 2)
+        os.dup2(os.open(device, os.O_WRONLY) if device else child_out, 1)
+        os.dup2(child_err, 2)
         sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
         os.chdir(where)
         torch.manual_seed(os.getpid())  # a training must not depend on what was drawn before it
         arm()
         sys.argv = [module, *arguments]
-        warnings.simplefilter("ignore", RuntimeWarning)  # runpy's: the parent has imported the module already
+        warnings.filterwarnings("ignore", "'helpers.* found in sys.modules", RuntimeWarning)  # runpy's: it was forked
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+        status = 0
     except SystemExit as end:
         status = end.code or 0
     except BaseException:
