@@ -21,7 +21,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test lab ledger store ablations clean
+.PHONY: help setup run test lab ledger store ablations torture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,9 @@ store: .venv/ready ## run all notebooks in place and store their outputs for git
 
 ablations: .venv/ready ## train a small GPT without each of its parts, for notebook 10 (half an hour or more)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m helpers.ablations --jobs $(JOBS)
+
+torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
+	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null
 
 clean: ## remove .venv and build
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

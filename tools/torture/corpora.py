@@ -201,7 +201,7 @@ MAKERS: dict[str, Maker] = {
 }  # fmt: skip
 
 
-@group("corpora", count=500, quick=62, seconds=10)
+@group("corpora", count=500, quick=62, seconds=30)
 def corpora(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
     name, make = list(MAKERS.items())[k % len(MAKERS)]
     place, expected = make(folder, random)

@@ -79,7 +79,11 @@ class Worker:
 
 def _work(pipe: Connection, group: Group, seed: int, base: Path) -> None:
     os.setsid()
+    parent = os.getppid()
     while True:
+        while not pipe.poll(1):
+            if os.getppid() != parent:  # it was killed, and nobody wants the answers
+                return
         k = pipe.recv()
         with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as folder:
             os.chdir(folder)  # what is written to nowhere in particular lands here
