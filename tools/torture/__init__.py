@@ -1,0 +1,1 @@
+"""A machine that tries to break the trainer: `make torture`, or `python -m tools.torture --quick`."""
