@@ -104,17 +104,14 @@ fresh: .venv/ready ## bring back the notebooks as they were committed, keeping y
 ablations: .venv/ready ## train a small GPT without each of its parts, for notebook 10 (half an hour or more)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/ablations.py --jobs $(JOBS)
 
-torture: .venv/ready ## kill, corrupt and mislead the trainer a few thousand times (ten minutes)
-	@$(BIN)/python -m tools.torture
+torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
+	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null
 
 lock: ## write tools/requirements.lock anew from requirements.txt
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check --quiet uv==0.13.9
 	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	  --no-emit-package torch --no-emit-package dot-products-to-nanogpt --custom-compile-command "make lock" \
 	  --output-file $(LOCK) requirements.txt
-
-torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
-	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null
 
 clean: ## remove .venv and build
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -66,7 +66,7 @@ def watched(call, true: dict, seen: Run):
                 return
             seen.reproduced.add(id)
             for name in {"printed", "correct"} & ledger.row(id).keys():
-                patch.setattr(ledger, "_ledger", lambda other=tampered(true, {id}, (name,)): other  # noqa: B008)
+                patch.setattr(ledger, "_ledger", lambda other=tampered(true, {id}, (name,)): other)  # noqa: B008
                 try:
                     call(id, *ours, **named)
                     seen.deaf.add(id)

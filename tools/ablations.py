@@ -90,7 +90,8 @@ def work(name: str, seed: int, options: argparse.Namespace, identity: dict) -> N
 
 
 def _end_with_the_parent() -> None:
-    parent_process().join()
+    if parent := parent_process():
+        parent.join()
     os._exit(1)
 
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pages
@@ -78,8 +79,8 @@ def run(only: str | None, text: str) -> int:
         say(f"      {'FAILED: ' + error if error else 'ok'}, {time.perf_counter() - start:.0f} s")
         if error:
             errors[path.stem] = error
-        else:
-            results.append(tables.printed(read_run(path.stem), "result"))
+        elif notebook := read_run(path.stem):
+            results.append(tables.printed(notebook, "result"))
     write_index()
     say(f"\n{len(paths) - len(errors)} passed, {len(errors)} failed" + (f": {', '.join(errors)}" if errors else ""))
     say(f"to read them: {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
@@ -124,10 +125,11 @@ def execute(path: Path, values: dict[str, object]) -> str:
 def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int, str]:
     """Papermill's exit status and everything that it and the notebook printed."""
     lines = []
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     child = [sys.executable, "-P", "-c", PAPERMILL, str(path), str(target)]
     with subprocess.Popen(child, **pipes, text=True, encoding="utf-8", errors="replace", bufsize=1) as process:
         try:
+            assert process.stdin and process.stdout  # for the type checker: they are pipes
             process.stdin.write(json.dumps(values))
             process.stdin.close()
             for line in process.stdout:
@@ -176,7 +178,8 @@ def store(only: str | None) -> None:
     for path in find_notebooks(only):
         notebook = nbformat.read(path, as_version=4)
         start = time.perf_counter()
-        options = {"kernel_name": "python3", "timeout": 600, "resources": {"metadata": {"path": str(path.parent)}}}
+        options: dict[str, Any] = {"kernel_name": "python3", "timeout": 600}
+        options["resources"] = {"metadata": {"path": str(path.parent)}}
         try:
             # One output a cell for what it prints, however the prints happen to arrive.
             NotebookClient(notebook, record_timing=False, coalesce_streams=True, **options).execute()
