@@ -119,7 +119,7 @@ def sgd(model: GPT, config: TrainConfig) -> torch.optim.Optimizer:
 class Variant:
     """What differs from the whole model: its sizes, the training, or something that `change` does to the new GPT."""
 
-    sizes: dict[str, Any] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     budget: dict[str, object] = field(default_factory=dict)
     change: Callable[[GPT], None] = lambda model: None
     optimizer: Callable[[GPT, TrainConfig], torch.optim.Optimizer] | None = None
@@ -221,7 +221,7 @@ def run_long(
     train_tokens, val_tokens = split(tokens, LONG_SIZES["context_length"])
     train_tokens, records = train_tokens[:LONG_CHARACTERS], []
 
-    def keep(model: GPT, record: Record) -> None:
+    def keep(model: nn.Module, record: Record) -> None:
         losses = {"train_loss": train_tokens, "val_loss": val_tokens}
         losses = {key: round(evaluate(model, part, LONG_SIZES["context_length"]), 4) for key, part in losses.items()}
         records.append({"dropout": dropout, "seed": seed, "step": record.step, **losses})

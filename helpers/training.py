@@ -353,12 +353,12 @@ def _command(arguments: list[str]) -> None:
     console.say(
         f"{count_parameters(model):,} parameters on {preset.training.device}, {torch.get_num_threads()} threads"
     )
-    asked = {"resume": options.resume, "overwrite": options.overwrite}
-    facts: dict[str, Any] = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus, "out_dir": folder}
+    asked: dict[str, Any] = {"resume": options.resume, "overwrite": options.overwrite, "on_record": print_record}
+    facts: dict[str, Any] = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus}
     try:
         if options.resume:
             console.say(runs.status(folder))
-        history = train(model, train_tokens, val_tokens, preset.training, on_record=print_record, **facts, **asked)
+        history = train(model, train_tokens, val_tokens, preset.training, out_dir=folder, **asked, **facts)
         if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
             sample = generate(model, prompt.to(preset.training.device), options.sample_length, **drawing)
             runs.write_sample(folder, tokenizer.decode(sample))

@@ -2,7 +2,6 @@
 
 import functools
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
@@ -11,6 +10,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import nbformat
+import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
@@ -132,7 +133,7 @@ def test_imports_go_one_way():
         "presets": {"data", "gpt", "runs", "training"},
         "ledger": set(),
         "plotting": set(),
-        "ablations": {"attention", "data", "gpt", "guards", "sampling", "training"},
+        "ablations": {"attention", "data", "gpt", "guards", "sampling", "state", "training"},
         "checks": {"attention", "guards"},
         "exercises": {"attention", "gpt", "sampling"},
         "__init__": set(),

@@ -79,8 +79,9 @@ def run(only: str | None, text: str) -> int:
         say(f"      {'FAILED: ' + error if error else 'ok'}, {time.perf_counter() - start:.0f} s")
         if error:
             errors[path.stem] = error
-        elif notebook := read_run(path.stem):
-            results.append(tables.printed(notebook, "result"))
+        else:
+            finished = read_run(path.stem)
+            results.append(tables.printed(finished, "result") if finished else "")
     write_index()
     say(f"\n{len(paths) - len(errors)} passed, {len(errors)} failed" + (f": {', '.join(errors)}" if errors else ""))
     say(f"to read them: {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
@@ -125,11 +126,18 @@ def execute(path: Path, values: dict[str, object]) -> str:
 def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int, str]:
     """Papermill's exit status and everything that it and the notebook printed."""
     lines = []
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    child = [sys.executable, "-P", "-c", PAPERMILL, str(path), str(target)]
-    with subprocess.Popen(child, **pipes, text=True, encoding="utf-8", errors="replace", bufsize=1) as process:
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-c", PAPERMILL, str(path), str(target)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        bufsize=1,
+    )
+    with child as process:
+        assert process.stdin and process.stdout
         try:
-            assert process.stdin and process.stdout  # for the type checker: they are pipes
             process.stdin.write(json.dumps(values))
             process.stdin.close()
             for line in process.stdout:
