@@ -244,6 +244,7 @@ def tool():
     return module
 
 
+@pytest.mark.slow
 def test_a_run_and_a_table(tool, tmp_path):
     tokenizer = CharTokenizer.from_text(TEXT)
     tokens = tokenizer.encode(TEXT)
@@ -309,6 +310,7 @@ def read_until(process, pattern):
     raise AssertionError(process.stderr.read())
 
 
+@pytest.mark.slow
 def test_a_kill_loses_the_runs_in_progress_and_no_more(tool, start, tmp_path):
     """Every process ends with the one that is killed, or `communicate` would wait for its end of the pipe."""
     draw, kept = random.Random(1), {}
@@ -338,6 +340,7 @@ def test_a_kill_loses_the_runs_in_progress_and_no_more(tool, start, tmp_path):
     assert ablations.read_table(tmp_path / "out" / "overfitting.csv")[1] == undisturbed[0] + undisturbed[1]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_every_process_and_says_what_is_kept(start, tmp_path):
     process = start()
     read_until(process, "1 of 4")
@@ -348,6 +351,7 @@ def test_ctrl_c_ends_every_process_and_says_what_is_kept(start, tmp_path):
     assert re.fullmatch(rf"stopped by Ctrl-C: {kept} of 4 runs are kept in .+; the same command goes on.*\n", error)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_go_on(start, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
