@@ -113,8 +113,5 @@ lock: ## write tools/requirements.lock anew from requirements.txt
 	  --no-emit-package torch --no-emit-package dot-products-to-nanogpt --custom-compile-command "make lock" \
 	  --output-file $(LOCK) requirements.txt
 
-torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
-	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null
-
 clean: ## remove .venv and build
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
