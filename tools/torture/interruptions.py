@@ -206,8 +206,8 @@ def signals(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
             return first_of(small.differs_from_whole(out), leftovers(out))
         if (verdict := refused(outcome, 128 + number)) != REFUSED:
             return verdict
-        recorded = begun or "step " in outcome.out
-        if recorded and not twice and not (str(out) in outcome.err and "resume" in outcome.err):
+        begun_now, recorded = "step " in outcome.out, begun or "step " in outcome.out
+        if begun_now and not twice and not (str(out) in outcome.err and "resume" in outcome.err):
             return bad(f"it doesn't say what is kept and how to go on: {outcome.err}")
         problem = first_of(leftovers(out), load_error(out) if recorded else "", to_the_end(out, folder))
         return REFUSED if problem == RIGHT else problem
