@@ -104,8 +104,8 @@ fresh: .venv/ready ## bring back the notebooks as they were committed, keeping y
 ablations: .venv/ready ## train a small GPT without each of its parts, for notebook 10 (half an hour or more)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/ablations.py --jobs $(JOBS)
 
-torture: .venv/ready ## kill, corrupt and mislead the trainer a few thousand times (ten minutes)
-	@$(BIN)/python -m tools.torture
+torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
+	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null
 
 lock: ## write tools/requirements.lock anew from requirements.txt
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check --quiet uv==0.13.9

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -22,9 +23,10 @@ from helpers.errors import ConfigError
 from helpers.gpt import GPT, Block, GPTConfig, count_parameters
 from helpers.guards import evaluating
 from helpers.sampling import generate
+from helpers.state import Record
 from helpers.training import TrainConfig, cross_entropy, evaluate, train
 
-SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
+SIZES: dict[str, Any] = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
 BUDGET = TrainConfig(batch_size=16, max_steps=1000, eval_interval=1000, learning_rate=3e-3, min_learning_rate=3e-4)
 MEASURED = Path(__file__).parents[1] / "notebooks" / "measured"
 WHOLE = "the whole model"
@@ -207,7 +209,7 @@ def run(name: str, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokeniz
 
 
 # ---------------------------------------------------------------- dropout, which matters only in a long run
-LONG_SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=128)
+LONG_SIZES: dict[str, Any] = dict(context_length=64, n_layer=4, n_head=4, n_embd=128)
 LONG = TrainConfig(batch_size=16, max_steps=2000, eval_interval=400)
 LONG_CHARACTERS = 50_000
 
@@ -219,7 +221,7 @@ def run_long(
     train_tokens, val_tokens = split(tokens, LONG_SIZES["context_length"])
     train_tokens, records = train_tokens[:LONG_CHARACTERS], []
 
-    def keep(model: GPT, record: object) -> None:
+    def keep(model: nn.Module, record: Record) -> None:
         losses = {"train_loss": train_tokens, "val_loss": val_tokens}
         losses = {key: round(evaluate(model, part, LONG_SIZES["context_length"]), 4) for key, part in losses.items()}
         records.append({"dropout": dropout, "seed": seed, "step": record.step, **losses})

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -352,12 +353,12 @@ def _command(arguments: list[str]) -> None:
     console.say(
         f"{count_parameters(model):,} parameters on {preset.training.device}, {torch.get_num_threads()} threads"
     )
-    train_options = {"resume": options.resume, "overwrite": options.overwrite, "on_record": print_record}
-    facts = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus}
+    asked: dict[str, Any] = {"resume": options.resume, "overwrite": options.overwrite, "on_record": print_record}
+    facts: dict[str, Any] = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus}
     try:
         if options.resume:
             console.say(runs.status(folder))
-        history = train(model, train_tokens, val_tokens, preset.training, out_dir=folder, **train_options, **facts)
+        history = train(model, train_tokens, val_tokens, preset.training, out_dir=folder, **asked, **facts)
         if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
             sample = generate(model, prompt.to(preset.training.device), options.sample_length, **drawing)
             runs.write_sample(folder, tokenizer.decode(sample))

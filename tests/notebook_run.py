@@ -66,7 +66,8 @@ def watched(call, true: dict, seen: Run):
                 return
             seen.reproduced.add(id)
             for name in {"printed", "correct"} & ledger.row(id).keys():
-                patch.setattr(ledger, "_ledger", lambda other=tampered(true, {id}, (name,)): other  # noqa: B008)
+                other = tampered(true, {id}, (name,))
+                patch.setattr(ledger, "_ledger", lambda other=other: other)
                 try:
                     call(id, *ours, **named)
                     seen.deaf.add(id)

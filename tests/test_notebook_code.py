@@ -162,14 +162,14 @@ def test_each_assertion_that_is_replaced_by_true_is_noticed(name):
 PROOFS = {
     "00_why_attention": 11,
     "01_dot_product_scores": 30,
-    "02_softmax_weights": 38,
-    "03_query_key_value": 32,
-    "04_causal_mask": 44,
-    "05_dropout": 39,
-    "06_multi_head": 35,
-    "07_transformer_block": 35,
-    "08_nanogpt_shakespeare": 30,
-    "09_sampling": 24,
+    "02_softmax_weights": 39,
+    "03_query_key_value": 33,
+    "04_causal_mask": 46,
+    "05_dropout": 43,
+    "06_multi_head": 38,
+    "07_transformer_block": 36,
+    "08_nanogpt_shakespeare": 31,
+    "09_sampling": 25,
     "10_what_matters": 31,
 }
 

@@ -1,6 +1,7 @@
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from IPython.display import DisplayHandle
 from matplotlib.text import Text
 
 from helpers import plotting
@@ -166,7 +167,7 @@ def test_letters_are_read_from_left_to_right_and_pairs_of_lines_share_a_colour()
 def test_live_replaces_its_figure(monkeypatch):
     updates = []
 
-    class Handle:
+    class Handle(DisplayHandle):
         def update(self, data, **options):
             updates.append(data)
             assert options["raw"] and options["metadata"] == {"image/png": {"alt": "a curve"}}

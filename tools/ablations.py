@@ -90,7 +90,9 @@ def work(name: str, seed: int, options: argparse.Namespace, identity: dict) -> N
 
 
 def _end_with_the_parent() -> None:
-    parent_process().join()
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
     os._exit(1)
 
 

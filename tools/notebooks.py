@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pages
@@ -79,7 +80,8 @@ def run(only: str | None, text: str) -> int:
         if error:
             errors[path.stem] = error
         else:
-            results.append(tables.printed(read_run(path.stem), "result"))
+            finished = read_run(path.stem)
+            results.append(tables.printed(finished, "result") if finished else "")
     write_index()
     say(f"\n{len(paths) - len(errors)} passed, {len(errors)} failed" + (f": {', '.join(errors)}" if errors else ""))
     say(f"to read them: {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
@@ -124,15 +126,23 @@ def execute(path: Path, values: dict[str, object]) -> str:
 def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int, str]:
     """Papermill's exit status and everything that it and the notebook printed."""
     lines = []
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    child = [sys.executable, "-P", "-c", PAPERMILL, str(path), str(target)]
-    with subprocess.Popen(child, **pipes, text=True, encoding="utf-8", errors="replace", bufsize=1) as process:
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-c", PAPERMILL, str(path), str(target)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        bufsize=1,
+    )
+    with child as process:
+        assert process.stdin and process.stdout
         try:
             process.stdin.write(json.dumps(values))
             process.stdin.close()
             for line in process.stdout:
                 lines.append(line)
-                if re.match(r"step +\d+  train ", line):  # as training.print_record writes it
+                if re.match(r"step +\d+  train |the run in |a new run, ", line):  # as training and runs write it
                     say(f"      {line}", end="")
         except BaseException:  # somebody stops us: the kernel must not go on alone
             process.terminate()
@@ -176,7 +186,8 @@ def store(only: str | None) -> None:
     for path in find_notebooks(only):
         notebook = nbformat.read(path, as_version=4)
         start = time.perf_counter()
-        options = {"kernel_name": "python3", "timeout": 600, "resources": {"metadata": {"path": str(path.parent)}}}
+        options: dict[str, Any] = {"kernel_name": "python3", "timeout": 600}
+        options["resources"] = {"metadata": {"path": str(path.parent)}}
         try:
             # One output a cell for what it prints, however the prints happen to arrive.
             NotebookClient(notebook, record_timing=False, coalesce_streams=True, **options).execute()
