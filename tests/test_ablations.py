@@ -11,7 +11,6 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,6 +21,7 @@ from helpers.data import CharTokenizer
 from helpers.errors import CheckError, ConfigError
 from helpers.gpt import GPT, GPTConfig, count_parameters
 from helpers.sampling import generate
+from helpers.state import Record
 
 COMMAND = Path(__file__).parents[1] / "tools" / "ablations.py"
 LEAKY = {"no causal mask", "softmax over queries"}
@@ -109,14 +109,14 @@ def test_sinusoids_have_the_wavelengths_of_the_paper():
     for t in (1, 7, 49):
         for i in range(3):
             angle = t / 10_000 ** (2 * i / 6)
-            checks.equal(waves[t, 2 * i : 2 * i + 2], torch.tensor([math.sin(angle), math.cos(angle)]), tolerance=1e-5)
+            checks.close(waves[t, 2 * i : 2 * i + 2], torch.tensor([math.sin(angle), math.cos(angle)]), tolerance=1e-5)
 
 
 def test_every_start_has_the_size_of_a_learned_one():
     """A variant differs in what its name says and in nothing else, so not in how large its weights are."""
     waves, whole, untied = build("sinusoids, not learned"), build(WHOLE), build("untied head")
     table = ablations.sinusoids(*waves.position_embedding.weight.shape)
-    checks.equal(waves.position_embedding.weight, table * 0.02 * math.sqrt(2))
+    checks.close(waves.position_embedding.weight, table * 0.02 * math.sqrt(2))
     for start in (whole.position_embedding, waves.position_embedding, untied.head):
         assert start.weight.square().mean().sqrt().item() == pytest.approx(0.02, rel=0.1)
     head, embedding = untied.head.weight.flatten(), untied.token_embedding.weight.flatten()
@@ -129,7 +129,7 @@ def test_post_norm_has_two_norms_each_after_its_sum():
     for norm in (block.norm1, block.norm2):
         torch.nn.init.normal_(norm.weight)  # so that one in the other's place is noticed
     after_attention = block.norm1(x + block.attention(x))
-    checks.equal(block(x), block.norm2(after_attention + block.mlp(after_attention)))
+    checks.close(block(x), block.norm2(after_attention + block.mlp(after_attention)))
     assert isinstance(model.norm, torch.nn.Identity)  # the last block has just normalised
 
 
@@ -137,7 +137,7 @@ def test_without_residual_each_branch_keeps_its_own_norm():
     block, x = build("no residual").blocks[0], torch.randn(2, 8, 64, generator=torch.Generator().manual_seed(2))
     for norm in (block.norm1, block.norm2):
         torch.nn.init.normal_(norm.weight)
-    checks.equal(block(x), block.mlp(block.norm2(block.attention(block.norm1(x)))))
+    checks.close(block(x), block.mlp(block.norm2(block.attention(block.norm1(x)))))
 
 
 def test_sgd_has_its_rate_and_a_momentum_of_nine_tenths():
@@ -160,7 +160,7 @@ def trained(monkeypatch):
     def train(model, train_tokens, val_tokens, config, *, optimizer=None, on_record=None):
         calls.append((model, train_tokens, val_tokens, config, optimizer))
         if on_record:
-            on_record(model, SimpleNamespace(step=7))
+            on_record(model, Record(7, 1.0, 1.0, 0.0, 0.0, 0.0))
 
     monkeypatch.setattr(ablations, "train", train)
     return calls
@@ -203,7 +203,7 @@ def test_the_writing_loss_is_that_of_the_last_place_of_every_window():
     assert model.training
     with torch.no_grad():
         logits = model.eval()(windows[:, :-1])[:, -1]
-    checks.equal(torch.tensor(loss), torch.nn.functional.cross_entropy(logits, windows[:, -1]), tolerance=1e-5)
+    checks.close(torch.tensor(loss), torch.nn.functional.cross_entropy(logits, windows[:, -1]), tolerance=1e-5)
 
 
 def test_the_long_run_sees_few_characters_and_measures_both_splits(trained, monkeypatch):

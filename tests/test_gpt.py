@@ -135,6 +135,7 @@ def test_attention_maps_follow_the_model(model):
     """The maps of layer 2 come from what layer 1 made, and dropout is off: scoring the true inputs gives the same."""
     inputs, tokens = [], torch.randint(65, (2, 10))
     model.dropout.p = model.blocks[0].dropout.p = 0.5
+    nn.init.normal_(model.blocks[1].norm1.weight)  # so that the other norm in its place is noticed
     hook = model.blocks[1].attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     model.eval()(tokens)
     hook.remove()

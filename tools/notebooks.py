@@ -142,7 +142,7 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
             process.stdin.close()
             for line in process.stdout:
                 lines.append(line)
-                if re.match(r"step +\d+  train ", line):  # as training.print_record writes it
+                if re.match(r"step +\d+  train |the run in |a new run, ", line):  # as training and runs write it
                     say(f"      {line}", end="")
         except BaseException:  # somebody stops us: the kernel must not go on alone
             process.terminate()
