@@ -109,14 +109,14 @@ def test_sinusoids_have_the_wavelengths_of_the_paper():
     for t in (1, 7, 49):
         for i in range(3):
             angle = t / 10_000 ** (2 * i / 6)
-            checks.equal(waves[t, 2 * i : 2 * i + 2], torch.tensor([math.sin(angle), math.cos(angle)]), tolerance=1e-5)
+            checks.close(waves[t, 2 * i : 2 * i + 2], torch.tensor([math.sin(angle), math.cos(angle)]), tolerance=1e-5)
 
 
 def test_every_start_has_the_size_of_a_learned_one():
     """A variant differs in what its name says and in nothing else, so not in how large its weights are."""
     waves, whole, untied = build("sinusoids, not learned"), build(WHOLE), build("untied head")
     table = ablations.sinusoids(*waves.position_embedding.weight.shape)
-    checks.equal(waves.position_embedding.weight, table * 0.02 * math.sqrt(2))
+    checks.close(waves.position_embedding.weight, table * 0.02 * math.sqrt(2))
     for start in (whole.position_embedding, waves.position_embedding, untied.head):
         assert start.weight.square().mean().sqrt().item() == pytest.approx(0.02, rel=0.1)
     head, embedding = untied.head.weight.flatten(), untied.token_embedding.weight.flatten()
@@ -129,7 +129,7 @@ def test_post_norm_has_two_norms_each_after_its_sum():
     for norm in (block.norm1, block.norm2):
         torch.nn.init.normal_(norm.weight)  # so that one in the other's place is noticed
     after_attention = block.norm1(x + block.attention(x))
-    checks.equal(block(x), block.norm2(after_attention + block.mlp(after_attention)))
+    checks.close(block(x), block.norm2(after_attention + block.mlp(after_attention)))
     assert isinstance(model.norm, torch.nn.Identity)  # the last block has just normalised
 
 
@@ -137,7 +137,7 @@ def test_without_residual_each_branch_keeps_its_own_norm():
     block, x = build("no residual").blocks[0], torch.randn(2, 8, 64, generator=torch.Generator().manual_seed(2))
     for norm in (block.norm1, block.norm2):
         torch.nn.init.normal_(norm.weight)
-    checks.equal(block(x), block.mlp(block.norm2(block.attention(block.norm1(x)))))
+    checks.close(block(x), block.mlp(block.norm2(block.attention(block.norm1(x)))))
 
 
 def test_sgd_has_its_rate_and_a_momentum_of_nine_tenths():
@@ -176,6 +176,9 @@ def test_each_variant_is_trained_by_its_own_recipe(trained, monkeypatch):
     assert [(c.learning_rate, c.min_learning_rate) for c in configs[1:]] == [(0.3, 0.03), (3e-3, 3e-4)]
     assert {config.seed for config in configs} == {3} and {config.max_steps for config in configs} == {1000}
     assert [type(call[4]).__name__ for call in trained] == ["NoneType", "SGD", "NoneType"]
+    ablations.run(WHOLE, 3, tokenizer.encode(TEXT), tokenizer, steps=40)
+    cut = trained.pop()[3]
+    assert (cut.max_steps, cut.eval_interval, cut.warmup_steps) == (40, 40, 4)  # or it would warm up for ever
     model = ablations.build(WHOLE, tokenizer.vocab_size, 3)
     assert torch.equal(trained[2][0].head.weight, model.head.weight)
     assert not torch.equal(ablations.build(WHOLE, tokenizer.vocab_size, 1).head.weight, model.head.weight)
@@ -203,7 +206,7 @@ def test_the_writing_loss_is_that_of_the_last_place_of_every_window():
     assert model.training
     with torch.no_grad():
         logits = model.eval()(windows[:, :-1])[:, -1]
-    checks.equal(torch.tensor(loss), torch.nn.functional.cross_entropy(logits, windows[:, -1]), tolerance=1e-5)
+    checks.close(torch.tensor(loss), torch.nn.functional.cross_entropy(logits, windows[:, -1]), tolerance=1e-5)
 
 
 def test_the_long_run_sees_few_characters_and_measures_both_splits(trained, monkeypatch):
@@ -214,6 +217,7 @@ def test_the_long_run_sees_few_characters_and_measures_both_splits(trained, monk
     (model, train_tokens, val_tokens, config, _), sizes = trained[0], ablations.LONG_SIZES
     assert torch.equal(train_tokens, data.split(tokens, 64)[0][:50_000]) and len(train_tokens) == 50_000
     assert (config.seed, config.max_steps, model.config.dropout) == (2, 2000, 0.2)
+    assert (model.config.n_layer, model.config.n_embd) == (4, 128)  # large enough to learn so few by heart
     assert config.batch_size * sizes["context_length"] * config.max_steps > 40 * 50_000  # forty times over
     losses = {"train_loss": 6400.0 + 50_000, "val_loss": 6400.0 + len(val_tokens)}
     assert lines == [{"dropout": 0.2, "seed": 2, "step": 7, **losses}]
