@@ -119,7 +119,7 @@ def sgd(model: GPT, config: TrainConfig) -> torch.optim.Optimizer:
 class Variant:
     """What differs from the whole model: its sizes, the training, or something that `change` does to the new GPT."""
 
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, object] = field(default_factory=dict)
     change: Callable[[GPT], None] = lambda model: None
     optimizer: Callable[[GPT, TrainConfig], torch.optim.Optimizer] | None = None

@@ -98,8 +98,8 @@ def _fits(value: object, annotation: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if origin is tuple:
         return isinstance(value, tuple) and len(value) == len(inner) and all(map(_fits, value, inner))
-    if origin in (list, dict, type) or (origin is not None and not inspect.isclass(origin)):
-        return not inspect.isclass(origin) or isinstance(value, origin)
+    if inspect.isclass(origin):  # list[...], Callable[...] and the like: what is inside is not looked at
+        return isinstance(value, origin)
     if hasattr(annotation, "array_type"):  # one of jaxtyping's
         return isinstance(value, annotation)
     return not inspect.isclass(annotation) or isinstance(value, annotation)

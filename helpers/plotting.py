@@ -10,7 +10,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from IPython.display import DisplayHandle, display
+from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -40,7 +40,7 @@ def figure(
     return plt.subplots(rows, columns, figsize=(width, height), width_ratios=widths)
 
 
-def show(alt: str, target: Figure | None = None, handle: DisplayHandle | None = None) -> None:
+def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
     """Display `target` (default: the current figure) with `alt` as its text for screen readers, and close it.
 
     With a `handle` of an earlier display, that output is replaced. ValueError when `alt` is empty.

@@ -86,15 +86,13 @@ def load(folder: str | Path, model: nn.Module | None = None, asked: Identity | N
         parts["identity"] = Identity(**parts["identity"])
         parts["history"] = History(Record(**record) for record in parts["history"])
         state = State(**parts)
-        if asked is not None:
-            if differences := state.identity.difference(asked):
-                raise CheckpointError(f"it is of another run: {differences}")
-            if state.step > asked.train["max_steps"]:
-                raise CheckpointError(
-                    f"it is at step {state.step:,} already, beyond the {asked.train['max_steps']:,} asked"
-                )
-            state.identity = asked
+        if asked is not None and (differences := state.identity.difference(asked)):
+            raise CheckpointError(f"it is of another run: {differences}")
         check(state, model)
+        if asked is not None:
+            if state.step > asked.train["max_steps"]:
+                raise CheckpointError(f"it is at step {state.step:,} already: max_steps must not be below")
+            state.identity = asked
     except Exception as error:  # a hostile archive raises nearly anything
         why = str(error) if isinstance(error, HelpersError) else "its content makes no sense"
         raise CheckpointError(f"{path} can't be used: {why}") from None

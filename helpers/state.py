@@ -83,12 +83,12 @@ class Identity:
     def difference(self, asked: "Identity") -> str:
         """In words, where `asked` is another run; empty when this run can go on as the one asked for."""
         here, there = ({**run.model, **run.train, **asdict(run)} for run in (self, asked))
-        names = ["tokens_sha256", "alphabet", "optimizer", *self.model, *self.train]
-        differing = [name for name in names if name not in MAY_CHANGE and here[name] != there.get(name)]
+        names = ["tokens_sha256", "alphabet", "optimizer", *asked.model, *asked.train]
+        differing = [name for name in names if name not in MAY_CHANGE and here.get(name) != there[name]]
         return "; ".join(
             "it was trained on another text"
             if name in ("tokens_sha256", "alphabet")
-            else f"its {name} is {here[name]}, not {there.get(name)}"
+            else f"its {name} is {here.get(name)}, not {there[name]}"
             for name in differing
         )
 

@@ -209,8 +209,8 @@ def train(
     facts = {"tokenizer": tokenizer, "preset": preset, "corpus": corpus, "optimizer": optimizer}
     identity = Identity.of(model, config, train_tokens, val_tokens, **facts)
     generator = torch.Generator().manual_seed(config.seed)  # draws the batches
-    torch.manual_seed(config.seed)  # draws the dropout
     with nullcontext() if folder is None else runs.hold(folder, resume=resume, overwrite=overwrite):
+        torch.manual_seed(config.seed)  # draws the dropout
         state = State(identity, model.state_dict())
         if folder is not None and resume:
             state = runs.load(folder, model, identity)

@@ -11,7 +11,6 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,6 +21,7 @@ from helpers.data import CharTokenizer
 from helpers.errors import CheckError, ConfigError
 from helpers.gpt import GPT, GPTConfig, count_parameters
 from helpers.sampling import generate
+from helpers.state import Record
 
 COMMAND = Path(__file__).parents[1] / "tools" / "ablations.py"
 LEAKY = {"no causal mask", "softmax over queries"}
@@ -160,7 +160,7 @@ def trained(monkeypatch):
     def train(model, train_tokens, val_tokens, config, *, optimizer=None, on_record=None):
         calls.append((model, train_tokens, val_tokens, config, optimizer))
         if on_record:
-            on_record(model, SimpleNamespace(step=7))
+            on_record(model, Record(7, 1.0, 1.0, 0.0, 0.0, 0.0))
 
     monkeypatch.setattr(ablations, "train", train)
     return calls
@@ -248,6 +248,7 @@ def tool():
     return module
 
 
+@pytest.mark.slow
 def test_a_run_and_a_table(tool, tmp_path):
     tokenizer = CharTokenizer.from_text(TEXT)
     tokens = tokenizer.encode(TEXT)
@@ -313,6 +314,7 @@ def read_until(process, pattern):
     raise AssertionError(process.stderr.read())
 
 
+@pytest.mark.slow
 def test_a_kill_loses_the_runs_in_progress_and_no_more(tool, start, tmp_path):
     """Every process ends with the one that is killed, or `communicate` would wait for its end of the pipe."""
     draw, kept = random.Random(1), {}
@@ -342,6 +344,7 @@ def test_a_kill_loses_the_runs_in_progress_and_no_more(tool, start, tmp_path):
     assert ablations.read_table(tmp_path / "out" / "overfitting.csv")[1] == undisturbed[0] + undisturbed[1]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_every_process_and_says_what_is_kept(start, tmp_path):
     process = start()
     read_until(process, "1 of 4")
@@ -352,6 +355,7 @@ def test_ctrl_c_ends_every_process_and_says_what_is_kept(start, tmp_path):
     assert re.fullmatch(rf"stopped by Ctrl-C: {kept} of 4 runs are kept in .+; the same command goes on.*\n", error)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_go_on(start, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

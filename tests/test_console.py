@@ -1,4 +1,9 @@
+import signal
+
+import pytest
+
 from helpers import console
+from helpers.errors import ConfigError, CorpusError
 
 
 def test_table():
@@ -10,3 +15,75 @@ def test_a_column_is_a_column_whatever_stands_in_it():
     text = console.table(["", "loss", "x"], [("a", 1.25, ""), ("longer", 10, "yes")])
     assert text.splitlines() == ["        loss  x", "a       1.25", "longer    10  yes"]
     assert console.table(["name", "value"], []) == "name  value"
+
+
+def end(action):
+    """The exit status of a command that does `action`, whatever its arguments."""
+    return console.command(lambda arguments: action(), [])
+
+
+def fail(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "sentence"),
+    [
+        (ConfigError("seed must be a number"), 2, "error: seed must be a number\n"),
+        (CorpusError("two\nlines"), 2, "error: two lines\n"),
+        (ConfigError("\x1b[2Jred \u202egnp.txt"), 2, "error: \\x1b[2Jred \\u202egnp.txt\n"),
+        (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
+        (MemoryError(), 2, "error: the memory is full: choose a smaller model, batch or text\n"),
+        (KeyboardInterrupt(), 130, "stopped by Ctrl-C\n"),
+        (console.Stopped(signal.SIGTERM, "after 3 steps"), 143, "stopped by SIGTERM: after 3 steps\n"),
+    ],
+)
+def test_a_command_ends_with_one_sentence(capsys, error, status, sentence):
+    assert end(lambda: fail(error)) == status
+    assert capsys.readouterr().err == sentence
+
+
+def test_a_fault_of_ours_is_no_sentence():
+    """What nobody foresaw must be seen whole, to be mended."""
+    with pytest.raises(ZeroDivisionError):
+        end(lambda: 1 / 0)
+
+
+@pytest.mark.parametrize("name", console.STOPPED_BY)
+def test_signals_end_a_command_and_leave_their_handlers(name, capsys):
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    assert end(lambda: signal.raise_signal(number)) == 128 + number
+    assert capsys.readouterr().err == f"stopped by {console.STOPPED_BY[name]}\n"
+    assert signal.getsignal(number) == before
+
+
+def test_a_stop_waits_for_the_end_of_a_step_and_the_second_one_does_not():
+    done = []
+    with pytest.raises(console.Stopped), console.stop_requests() as stop:
+        signal.raise_signal(signal.SIGINT)
+        done.append(stop.number)
+        signal.raise_signal(signal.SIGINT)
+        done.append("never")
+    assert done == [signal.SIGINT]
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with console.stop_requests() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert stop.number is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_what_a_terminal_would_obey_is_escaped(capsys, monkeypatch):
+    text = "tab\tand\nline, caf\u00e9 \u4e2d; \x1b[31m \x07 \x9b \u200f \u2066 \u200b"
+    shown = "tab\tand\nline, caf\u00e9 \u4e2d; \\x1b[31m \\x07 \\x9b \\u200f \\u2066 \\u200b"
+    assert console.printable(text) == shown
+    console.say(text)
+    assert capsys.readouterr().out == text + "\n"  # a pipe gets the text
+    monkeypatch.setattr(console.sys.stdout, "isatty", lambda: True)
+    console.say(text)
+    assert capsys.readouterr().out == shown + "\n"

@@ -17,6 +17,7 @@ def rows_of(name):
     return {row["id"] for row in ledger.rows() if row["notebook"] == name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters"), RUNS.items(), ids=RUNS)
 def test_with_own_text_it_runs_and_every_proof_in_it_can_fail(name, parameters, own_text, monkeypatch, capsys):
     rows = rows_of(name)
@@ -29,6 +30,7 @@ def test_with_own_text_it_runs_and_every_proof_in_it_can_fail(name, parameters, 
     assert not seen.evaluated - seen.breakable - seen.needs_corpus  # with other values every assertion fails
 
 
+@pytest.mark.slow
 def test_the_rows_of_09_notice_another_ledger(monkeypatch):
     """The cells that need no trained model."""
     rows = rows_of("09_sampling")

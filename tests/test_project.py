@@ -2,7 +2,6 @@
 
 import functools
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
@@ -11,6 +10,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import nbformat
+import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]

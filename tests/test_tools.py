@@ -30,6 +30,7 @@ def write_notebook(path: Path, *sources: str, tags: dict[int, str] | None = None
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
 
 
+@pytest.mark.slow
 def test_one_failing_notebook_stops_nobody(project, capsys):
     write_notebook(notebooks.NOTEBOOKS / "01_bad.ipynb", "1 / 0")
     write_notebook(
@@ -48,6 +49,7 @@ def test_one_failing_notebook_stops_nobody(project, capsys):
     ).exists()
 
 
+@pytest.mark.slow
 def test_values_reach_the_notebook_whatever_is_in_them(project, monkeypatch, capsys):
     monkeypatch.setattr(notebooks, "NOTEBOOKS", project / "{seed}")  # papermill takes braces in a path for a template
     notebooks.NOTEBOOKS.mkdir()
@@ -57,6 +59,7 @@ def test_values_reach_the_notebook_whatever_is_in_them(project, monkeypatch, cap
     assert capsys.readouterr().out.endswith(f"{(odd, 2)!a}\n")
 
 
+@pytest.mark.slow
 def test_only_a_notebook_that_ran_to_its_end_has_passed(project, capsys):
     write_notebook(notebooks.NOTEBOOKS / "01_n.ipynb", "import os", "os._exit(0)", "print('never')")
     assert notebooks.run("01_n", "") == 1
@@ -84,6 +87,7 @@ sys.exit(command(notebooks.main, [sys.argv[2]]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a limit on file sizes")
 @pytest.mark.parametrize("action", ["store", "run"])
 def test_a_full_disk_leaves_what_was_there(project, action):
@@ -101,6 +105,7 @@ def test_a_full_disk_leaves_what_was_there(project, action):
     assert set(left) <= {"01_n.ipynb", "README.md", "index.html"}  # no temporary file; the index is small enough
 
 
+@pytest.mark.slow
 def test_a_notebook_that_fails_is_not_stored(project):
     path = notebooks.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "1 / 0")
@@ -110,6 +115,7 @@ def test_a_notebook_that_fails_is_not_stored(project):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_stored_metadata_is_what_jupyterlab_writes(project):
     path = notebooks.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "1")
@@ -163,6 +169,7 @@ def test_fresh_outside_a_clone_changes_nothing(project, tmp_path_factory, monkey
 
 
 # ---------------------------------------------------------------- pages
+@pytest.mark.slow
 def test_the_index_lists_all_notebooks_and_says_which_were_not_run(project):
     for number in (1, 2, 3):
         cells = [nbformat.v4.new_markdown_cell(f"# 0{number} · <N{number}>"), nbformat.v4.new_code_cell("1")]
@@ -186,6 +193,7 @@ def test_the_index_lists_all_notebooks_and_says_which_were_not_run(project):
             assert target in html, name
 
 
+@pytest.mark.slow
 def test_rendered_pictures_carry_their_text(project):
     draw = "from helpers import plotting\nplotting.bars(['a'], [1], ylabel='n')\nplotting.show('one \"lonely\" bar')"
     write_notebook(notebooks.NOTEBOOKS / "01_n.ipynb", draw)
@@ -215,6 +223,7 @@ def test_long_lines_scroll_on_a_phone_and_wrap_on_paper(project):
     assert "overflow-x: auto" in screen and "white-space: pre;" in screen and "white-space: pre-wrap" in paper
 
 
+@pytest.mark.slow
 def test_prints_that_arrive_apart_are_stored_together(project):
     path = notebooks.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "import time\nprint('one', flush=True)\ntime.sleep(0.6)\nprint('two')")
@@ -223,6 +232,7 @@ def test_prints_that_arrive_apart_are_stored_together(project):
     assert output.text == "one\ntwo\n"
 
 
+@pytest.mark.slow
 def test_the_table_of_claims_links_the_tagged_cells(project):
     write_notebook(
         notebooks.NOTEBOOKS / "04_n.ipynb", "assert True", "2", "assert 1 < 2", tags={0: "claim-16", 2: "claim-16"}
@@ -235,6 +245,7 @@ def test_the_table_of_claims_links_the_tagged_cells(project):
     assert readme.count("\n| ") == 31 and tables.with_claims(readme, notebooks.NOTEBOOKS) == readme
 
 
+@pytest.mark.slow
 def test_storing_twice_changes_nothing(project):
     path = notebooks.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "print(1 + 1)")
@@ -244,6 +255,7 @@ def test_storing_twice_changes_nothing(project):
     assert path.read_bytes() == first and b'"2\\n"' in first
 
 
+@pytest.mark.slow
 def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, monkeypatch, capsys):
     rows = [{**ledger.row(id), "notebook": stage} for id, stage in (
         ("raschka-3.3.1-scores", "01_a"), ("gralinski-scores", "01_a"), ("raschka-3.3.1-softmax", "02_b"),
@@ -292,6 +304,7 @@ def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, monkeyp
     assert "running 01_a" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_row_that_fails_after_it_succeeded_is_no_success(project, monkeypatch, capsys):
     rows = [{**ledger.row("gralinski-scores"), "notebook": "01_a"}]
     monkeypatch.setattr(ledger, "rows", lambda: rows)
@@ -303,6 +316,7 @@ def test_a_row_that_fails_after_it_succeeded_is_no_success(project, monkeypatch,
     assert notebooks.show_ledger() == 1
 
 
+@pytest.mark.slow
 def test_a_run_with_other_settings_does_not_count(project, monkeypatch, capsys):
     rows = [{**ledger.row("gralinski-scores"), "notebook": "01_a"}]
     monkeypatch.setattr(ledger, "rows", lambda: rows)

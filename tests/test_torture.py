@@ -16,6 +16,9 @@ GROUPS = (
 )  # fmt: skip
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def torture() -> str:
     """The table and the bad cases, from a process in which pytest checks no annotations: a user has none either."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from helpers.console import table
+from helpers.console import printable, table
 from tools.torture import harness, small
 
 for module in ("interruptions", "paths", "checkpoints", "states", "corpora", "commands", "calls"):
@@ -57,7 +57,8 @@ def main() -> int:
     print(table(("group", "tried", "right", "refused by one sentence", "bad"), rows))
     seed = "" if options.seed == 1 else f" --seed {options.seed}"
     for group, result in failures:
-        print(f"--only {shlex.quote(group.name)} --case {result.case}{seed}  {result.name!a}: {result.verdict}")
+        again = f"--only {shlex.quote(group.name)} --case {result.case}{seed}"
+        print(f"{again}  {result.name!a}: {printable(result.verdict)}")
     return 1 if failures else 0
 
 

@@ -206,9 +206,9 @@ def signals(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
             return first_of(small.differs_from_whole(out), leftovers(out))
         if (verdict := refused(outcome, 128 + number)) != REFUSED:
             return verdict
-        recorded = begun or "step " in outcome.out
-        if recorded and not twice and not ("step" in outcome.err and "resume" in outcome.err):
-            return bad(f"it doesn't say where it stopped and how to go on: {outcome.err}")
+        begun_now, recorded = "step " in outcome.out, begun or "step " in outcome.out
+        if begun_now and not twice and not (str(out) in outcome.err and "resume" in outcome.err):
+            return bad(f"it doesn't say what is kept and how to go on: {outcome.err}")
         problem = first_of(leftovers(out), load_error(out) if recorded else "", to_the_end(out, folder))
         return REFUSED if problem == RIGHT else problem
 
@@ -239,8 +239,9 @@ def fresh_processes(k: int, random: Random, folder: Path) -> tuple[str, Attempt]
 
     def attempt() -> str:
         out = folder / "run"
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "helpers.training", *train_into(out, "--max-steps", "20")]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=-1, stderr=-1, text=True)
         try:
             printed, err = process.communicate(timeout=delay)
         except subprocess.TimeoutExpired:
@@ -256,7 +257,7 @@ def fresh_processes(k: int, random: Random, folder: Path) -> tuple[str, Attempt]
         if not printed and out.exists():
             return bad(f"nothing said, but {out} is there")
         again = ["--resume"] if (out / "checkpoint.pt").exists() else []
-        done = subprocess.run([*command, *again], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run([*command, *again], cwd=ROOT, env=env, capture_output=True, text=True)
         return first_of(bad(done.stderr) if done.returncode else "", leftovers(out), load_error(out))
 
     return f"{number.name} after {delay:.1f} s", attempt
