@@ -176,6 +176,9 @@ def test_each_variant_is_trained_by_its_own_recipe(trained, monkeypatch):
     assert [(c.learning_rate, c.min_learning_rate) for c in configs[1:]] == [(0.3, 0.03), (3e-3, 3e-4)]
     assert {config.seed for config in configs} == {3} and {config.max_steps for config in configs} == {1000}
     assert [type(call[4]).__name__ for call in trained] == ["NoneType", "SGD", "NoneType"]
+    ablations.run(WHOLE, 3, tokenizer.encode(TEXT), tokenizer, steps=40)
+    cut = trained.pop()[3]
+    assert (cut.max_steps, cut.eval_interval, cut.warmup_steps) == (40, 40, 4)  # or it would warm up for ever
     model = ablations.build(WHOLE, tokenizer.vocab_size, 3)
     assert torch.equal(trained[2][0].head.weight, model.head.weight)
     assert not torch.equal(ablations.build(WHOLE, tokenizer.vocab_size, 1).head.weight, model.head.weight)
@@ -214,6 +217,7 @@ def test_the_long_run_sees_few_characters_and_measures_both_splits(trained, monk
     (model, train_tokens, val_tokens, config, _), sizes = trained[0], ablations.LONG_SIZES
     assert torch.equal(train_tokens, data.split(tokens, 64)[0][:50_000]) and len(train_tokens) == 50_000
     assert (config.seed, config.max_steps, model.config.dropout) == (2, 2000, 0.2)
+    assert (model.config.n_layer, model.config.n_embd) == (4, 128)  # large enough to learn so few by heart
     assert config.batch_size * sizes["context_length"] * config.max_steps > 40 * 50_000  # forty times over
     losses = {"train_loss": 6400.0 + 50_000, "val_loss": 6400.0 + len(val_tokens)}
     assert lines == [{"dropout": 0.2, "seed": 2, "step": 7, **losses}]

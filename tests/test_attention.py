@@ -40,7 +40,8 @@ def test_causal_mask_is_true_where_allowed():
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 5), st.booleans())
 def test_equals_pytorchs_own(B, H, T, D, masked):
-    query, key, value = torch.randn(3, B, H, T, D, dtype=torch.float64)
+    query, key = torch.randn(2, B, H, T, D, dtype=torch.float64)
+    value = torch.randn(B, H, T, D + 1, dtype=torch.float64)  # of another width: the root is that of the key's
     mask = causal_mask(T) if masked else None
     context, weights = attention(query, key, value, mask)
     checks.close(context, F.scaled_dot_product_attention(query, key, value, mask), tolerance=1e-12)
@@ -123,6 +124,32 @@ def test_causal_and_dropout_only_in_training(module):
     assert not torch.equal(module(x), module(x))
 
 
+def test_biases_are_where_they_were_asked_for():
+    def biased(module):
+        return {name.removesuffix(".bias") for name, _ in module.named_parameters() if name.endswith(".bias")}
+
+    projections = {"W_query", "W_key", "W_value"}
+    assert biased(SelfAttention(4, 4)) == biased(CausalAttention(4, 4, 5, 0.0)) == set()
+    assert biased(SelfAttention(4, 4, True)) == biased(CausalAttention(4, 4, 5, 0.0, True)) == projections
+    wrapper = MultiHeadAttentionWrapper(4, 4, 5, 0.0, 2, qkv_bias=True)
+    assert biased(wrapper) == {f"heads.{i}.{name}" for i in range(2) for name in projections}
+    assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2)) == {"out_proj"}
+    assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2, True, out_bias=False)) == projections
+
+
+def test_weights_that_are_shown_have_the_dropout_that_is_used():
+    heads = MultiHeadAttention(8, 8, 9, 0.5, 2)
+    x, past = torch.randn(4, 9, 8), causal_mask(9)
+    _, weights = heads(x, return_weights=True)
+    assert 0.3 < (weights[:, :, past] == 0).float().mean() < 0.7
+    _, weights = heads.eval()(x, return_weights=True)
+    assert (weights[:, :, past] > 0).all()
+
+
+def test_the_mask_is_made_where_it_is_used():
+    assert causal_mask(3, "meta").device.type == "meta"
+
+
 def test_a_saved_mask_of_the_books_class_is_passed_over():
     torch.manual_seed(0)
     one, other = (MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2) for _ in range(2))
@@ -150,6 +177,21 @@ def test_a_saved_mask_is_passed_over_however_deep_it_lies(build, masks, x):
     other.load_state_dict({**one.state_dict(), **dict.fromkeys(masks, inverted)})
     assert torch.equal(one(x), other(x))
     checks.causal(other, x)
+
+
+def test_a_saved_mask_is_passed_over_wherever_it_stands():
+    """In a stack of heads, and in a layer inside a model, its name has a prefix."""
+    forbidden = torch.triu(torch.ones(6, 6), diagonal=1).bool()
+    for build in (
+        lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads=2),
+        lambda: nn.Sequential(MultiHeadAttention(3, 3, 6, 0.0, num_heads=1), CausalAttention(3, 3, 6, 0.0)),
+    ):
+        one, other = build(), build()
+        masks = {name: forbidden for name, _ in one.named_buffers()}
+        assert len(masks) == 2
+        other.load_state_dict({**one.state_dict(), **masks})
+        assert torch.equal(one(BATCH), other(BATCH))
+        checks.causal(other, BATCH)
 
 
 def test_cache_gives_the_same_outputs_token_by_token():

@@ -123,6 +123,15 @@ def test_a_nanogpt_checkpoint_maps_onto_it(model, small_config):
     }
 
 
+def test_with_a_cache_the_next_token_stands_at_the_next_position(model):
+    model.eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)  # so that positions matter
+    tokens, cache = torch.randint(65, (2, 16)), model.new_cache()
+    pieces = [model(tokens[:, start:end], cache=cache) for start, end in ((0, 5), (5, 6), (6, 16))]
+    checks.close(torch.cat(pieces, dim=1), model(tokens), tolerance=1e-3)
+
+
 def test_attention_maps(model):
     tokens = torch.randint(65, (2, 10))
     maps = attention_maps(model, tokens)
