@@ -179,21 +179,6 @@ def test_a_saved_mask_is_passed_over_however_deep_it_lies(build, masks, x):
     checks.causal(other, x)
 
 
-def test_a_saved_mask_is_passed_over_wherever_it_stands():
-    """In a stack of heads, and in a layer inside a model, its name has a prefix."""
-    forbidden = torch.triu(torch.ones(6, 6), diagonal=1).bool()
-    for build in (
-        lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads=2),
-        lambda: nn.Sequential(MultiHeadAttention(3, 3, 6, 0.0, num_heads=1), CausalAttention(3, 3, 6, 0.0)),
-    ):
-        one, other = build(), build()
-        masks = {name: forbidden for name, _ in one.named_buffers()}
-        assert len(masks) == 2
-        other.load_state_dict({**one.state_dict(), **masks})
-        assert torch.equal(one(BATCH), other(BATCH))
-        checks.causal(other, BATCH)
-
-
 def test_cache_gives_the_same_outputs_token_by_token():
     torch.manual_seed(0)
     heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache()
