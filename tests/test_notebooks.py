@@ -150,7 +150,7 @@ def test_00_runs_with_few_steps_and_09_needs_the_run_that_is_named(tmp_path, mon
 
 WRONG_PARAMETERS = [
     ({"preset": "huge"}, "ConfigError", "unknown preset 'huge': choose one of smoke, laptop, gpu"),
-    ({"max_steps": "many"}, "ConfigError", "max_steps must be a whole number of at least 1, not 'many'"),
+    ({"max_steps": "many"}, "ConfigError", "max_steps must be a whole number from 1 to 1,000,000,000, not 'many'"),
     ({"corpus_path": "gone.txt"}, "CorpusError", "can't read the corpus gone.txt"),
 ]
 
