@@ -40,8 +40,11 @@ def save(folder: Path, state: State) -> None:
     parts |= {"identity": asdict(state.identity), "history": [asdict(record) for record in state.history]}
     packed = io.BytesIO()
     torch.save(parts, packed)
-    files.write(folder / CHECKPOINT, sign(packed.getvalue()))
-    write_views(folder, state)
+    try:
+        files.write(folder / CHECKPOINT, sign(packed.getvalue()))
+        write_views(folder, state)
+    except StorageError as error:
+        raise StorageError(f"stopped after {state.step:,} steps: {error}; make room and go on with resume") from None
 
 
 def write_views(folder: Path, state: State) -> None:

@@ -99,7 +99,7 @@ class State:
     """Everything that a run needs to go on, after `step` updates, as if it had never stopped."""
 
     identity: Identity
-    model: dict[str, Tensor]
+    model: dict[str, Tensor] = field(default_factory=dict)
     best: dict[str, Tensor] = field(default_factory=dict)  # the weights of the best record
     optimizer: dict[str, dict[str, Any]] = field(default_factory=dict)  # its moments, by the name of the parameter
     generators: dict[str, Tensor] = field(default_factory=dict)
@@ -118,11 +118,34 @@ class State:
         self.losses.append(loss)
         self.seconds += seconds
 
-    def add_record(self, val_loss: float, tokens_per_step: int, learning_rate: float) -> None:
+    def add_record(self, model: nn.Module, val_loss: float, tokens_per_step: int, learning_rate: float) -> None:
         tokens, seconds = len(self.losses) * tokens_per_step, self.seconds - self.seconds_before
         train_loss, speed = sum(self.losses) / len(self.losses), tokens / seconds if seconds else 0.0
         self.history.append(Record(self.step, train_loss, val_loss, self.seconds, speed, learning_rate))
         self.losses, self.seconds_before = [], self.seconds
+        if self.history.best is self.history[-1]:
+            self.best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+
+    def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, generator: torch.Generator) -> None:
+        """Take up what the objects of a training hold now."""
+        self.model = model.state_dict()
+        self.optimizer = {name: dict(optimizer.state[p]) for name, p in model.named_parameters()} if self.step else {}
+        self.generators = {"batches": generator.get_state(), "dropout": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            self.generators["dropout on CUDA"] = torch.cuda.get_rng_state()
+
+    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, generator: torch.Generator) -> None:
+        """Put it back into them."""
+        model.load_state_dict(self.model)
+        names = {parameter: name for name, parameter in model.named_parameters()}
+        ordered = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
+        moments = {i: self.optimizer[name] for i, name in enumerate(ordered) if self.optimizer}
+        # Rates, betas and decay come from the settings, not from a file.
+        optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+        generator.set_state(self.generators["batches"])
+        torch.set_rng_state(self.generators["dropout"])
+        if torch.cuda.is_available() and "dropout on CUDA" in self.generators:
+            torch.cuda.set_rng_state(self.generators["dropout on CUDA"])
 
 
 def _sha256_of(*parts: Tensor) -> str:

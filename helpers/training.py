@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from helpers import console, runs
 from helpers.data import CharTokenizer, Corpus, get_batch, load_corpus, split
-from helpers.errors import ConfigError, CorpusError, StorageError, TrainingError
+from helpers.errors import ConfigError, CorpusError, TrainingError
 from helpers.gpt import GPT, count_parameters
 from helpers.guards import Count, NotNegative, Positive, Seed, Share, Steps, checked, evaluating
 from helpers.sampling import generate, stream
@@ -193,13 +193,8 @@ def train(
     CheckpointError for a checkpoint that doesn't fit, all before anything is written; TrainingError when the loss is
     no longer a number (what was saved stays); console.Stopped when asked to stop.
     """
-    T, V = model.config.context_length, model.config.vocab_size
-    for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
-        if len(tokens) <= T:
-            raise CorpusError(f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}")
-        _refuse_unknown(tokens, V)
-    if tokenizer is not None and tokenizer.vocab_size != V:
-        raise ConfigError(f"the tokenizer has {tokenizer.vocab_size} characters, and the model's vocabulary {V}")
+    T = model.config.context_length
+    _refuse_misfits(model, {"training": train_tokens, "validation": val_tokens}, tokenizer)
     if out_dir == "" or (out_dir is None and (resume or overwrite)):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
     folder = None if out_dir is None else Path(out_dir)
@@ -207,32 +202,28 @@ def train(
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
     optimizer = optimizer or make_optimizer(model, config)
     facts = {"tokenizer": tokenizer, "preset": preset, "corpus": corpus, "optimizer": optimizer}
-    identity = Identity.of(model, config, train_tokens, val_tokens, **facts)
-    generator = torch.Generator().manual_seed(config.seed)  # draws the batches
+    identity, record_at = Identity.of(model, config, train_tokens, val_tokens, **facts), set(record_steps(config))
     with nullcontext() if folder is None else runs.hold(folder, resume=resume, overwrite=overwrite):
+        generator = torch.Generator().manual_seed(config.seed)  # draws the batches
         torch.manual_seed(config.seed)  # draws the dropout
-        state = State(identity, model.state_dict())
+        state = State(identity)
         if folder is not None and resume:
             state = runs.load(folder, model, identity)
             runs.write_views(folder, state)  # a kill may have come between them and the checkpoint
-            _restore(state, model, optimizer, generator)
-        record_at = record_steps(config)
+            state.restore(model, optimizer, generator)
 
         def save() -> None:
             if folder is not None:
-                _save(folder, state, model, optimizer, generator)
+                state.keep(model, optimizer, generator)
+                runs.save(folder, state)
 
         def record() -> None:
             state.losses = state.losses or [_first_loss(model, train_tokens, config)]
-            state.add_record(_number(evaluate(model, val_tokens, T), state.step), config.batch_size * T, rate())
-            if state.history.best is state.history[-1]:
-                state.best = _copy(model)
+            val_loss = _number(evaluate(model, val_tokens, T), state.step)
+            state.add_record(model, val_loss, config.batch_size * T, learning_rate(state.step, config))
             save()
             if on_record:
                 on_record(model, state.history[-1])
-
-        def rate() -> float:
-            return learning_rate(state.step, config)
 
         with console.stop_requests() as stop:
             if not state.history:
@@ -244,10 +235,21 @@ def train(
                     record()
                 if stop.number is not None:
                     save()
-                    raise console.Stopped(stop.number, _where(state, folder))
+                    kept = f"and {folder} holds all of them: go on with resume" if folder else "and nothing was saved"
+                    raise console.Stopped(stop.number, f"after {state.step:,} of {config.max_steps:,} steps, {kept}")
                 started = time.perf_counter()
     model.load_state_dict(state.best)
     return state.history
+
+
+def _refuse_misfits(model: nn.Module, splits: dict[str, Tensor], tokenizer: CharTokenizer | None) -> None:
+    T, V = model.config.context_length, model.config.vocab_size
+    for name, tokens in splits.items():
+        if len(tokens) <= T:
+            raise CorpusError(f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}")
+        _refuse_unknown(tokens, V)
+    if tokenizer is not None and tokenizer.vocab_size != V:
+        raise ConfigError(f"the tokenizer has {tokenizer.vocab_size} characters, and the model's vocabulary {V}")
 
 
 def _first_loss(model: nn.Module, tokens: Integer[Tensor, "N"], config: TrainConfig) -> float:
@@ -264,42 +266,6 @@ def _number(loss: float, step: int) -> float:
             f"the loss is {loss} at step {step}: training diverged. Try a lower learning rate; what was saved is kept"
         )
     return loss
-
-
-def _copy(model: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-
-
-def _where(state: State, folder: Path | None) -> str:
-    done = f"after {state.step:,} of {state.identity.train['max_steps']:,} steps"
-    return f"{done}, and {folder} holds all of them: go on with resume" if folder else f"{done}; nothing was saved"
-
-
-def _save(folder: Path, state: State, model: nn.Module, optimizer, generator: torch.Generator) -> None:
-    """Put the present state of all objects of a training into its folder."""
-    state.model = model.state_dict()
-    state.optimizer = {name: dict(optimizer.state[p]) for name, p in model.named_parameters()} if state.step else {}
-    state.generators = {"batches": generator.get_state(), "dropout": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state.generators["dropout on CUDA"] = torch.cuda.get_rng_state()
-    try:
-        runs.save(folder, state)
-    except StorageError as error:
-        raise StorageError(f"stopped after {state.step:,} steps: {error}; make room and go on with resume") from None
-
-
-def _restore(state: State, model: nn.Module, optimizer, generator: torch.Generator) -> None:
-    """Put a saved state back into the objects of a training."""
-    model.load_state_dict(state.model)
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    ordered = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
-    moments = {i: state.optimizer[name] for i, name in enumerate(ordered) if state.optimizer}
-    # Rates, betas and decay come from the settings, not from a file.
-    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-    generator.set_state(state.generators["batches"])
-    torch.set_rng_state(state.generators["dropout"])
-    if torch.cuda.is_available() and "dropout on CUDA" in state.generators:
-        torch.cuda.set_rng_state(state.generators["dropout on CUDA"])
 
 
 def print_record(model: nn.Module, record: Record) -> None:
@@ -350,9 +316,8 @@ def _command(arguments: list[str]) -> None:
     if options.out is not None and (not isinstance(options.out, str) or not options.out):  # as in --out=--
         raise ConfigError("--out must name a folder")
     folder = Path(options.out) if options.out else run_folder(options.preset, preset, corpus)
-    console.say(
-        f"{count_parameters(model):,} parameters on {preset.training.device}, {torch.get_num_threads()} threads"
-    )
+    size, device = count_parameters(model), preset.training.device
+    console.say(f"{size:,} parameters on {device}, {torch.get_num_threads()} threads")
     asked: dict[str, Any] = {"resume": options.resume, "overwrite": options.overwrite, "on_record": print_record}
     facts: dict[str, Any] = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus}
     try:
@@ -360,12 +325,11 @@ def _command(arguments: list[str]) -> None:
             console.say(runs.status(folder))
         history = train(model, train_tokens, val_tokens, preset.training, out_dir=folder, **asked, **facts)
         if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
-            sample = generate(model, prompt.to(preset.training.device), options.sample_length, **drawing)
+            sample = generate(model, prompt.to(device), options.sample_length, **drawing)
             runs.write_sample(folder, tokenizer.decode(sample))
     except console.Stopped as stopped:
-        raise console.Stopped(
-            stopped.number, stopped.told or f"{folder} keeps what was saved: go on with resume"
-        ) from None
+        told = stopped.told or f"{folder} keeps what was saved: go on with resume"
+        raise console.Stopped(stopped.number, told) from None
     console.say(describe_loss(history.best.val_loss, corpus.name, preset))
     console.say(f"---- {folder / 'sample.txt'} ----\n{(folder / 'sample.txt').read_text(encoding='utf-8')}")
 

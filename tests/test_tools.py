@@ -1,5 +1,7 @@
 """The program that runs the notebooks, and what a user meets through it."""
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -255,8 +257,34 @@ def test_storing_twice_changes_nothing(project):
     assert path.read_bytes() == first and b'"2\\n"' in first
 
 
-@pytest.mark.slow
-def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, monkeypatch, capsys):
+@pytest.fixture
+def in_process(monkeypatch):
+    """Notebooks run in this process: what the ledger makes of their outputs needs no kernel, which takes seconds."""
+
+    def run(path, target, values):
+        notebook, scope = nbformat.read(path, as_version=4), {}
+        if values:
+            settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
+            notebook.cells.insert(1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]}))
+        for number, cell in enumerate(notebook.cells, start=1):
+            cell.execution_count, printed = number, io.StringIO()
+            try:
+                with contextlib.redirect_stdout(printed):
+                    exec(cell.source, scope)
+            except Exception as error:
+                name, text = type(error).__name__, str(error)
+                cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
+            if printed.getvalue():
+                cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
+            if len(cell.outputs) and cell.outputs[-1].output_type == "error":
+                break
+        nbformat.write(notebook, target)
+        return 0, ""
+
+    monkeypatch.setattr(notebooks, "papermill", run)
+
+
+def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, in_process, monkeypatch, capsys):
     rows = [{**ledger.row(id), "notebook": stage} for id, stage in (
         ("raschka-3.3.1-scores", "01_a"), ("gralinski-scores", "01_a"), ("raschka-3.3.1-softmax", "02_b"),
         ("raschka-3.3.1-context", "03_none"))]  # fmt: skip
@@ -304,8 +332,7 @@ def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, monkeyp
     assert "running 01_a" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_a_row_that_fails_after_it_succeeded_is_no_success(project, monkeypatch, capsys):
+def test_a_row_that_fails_after_it_succeeded_is_no_success(project, in_process, monkeypatch, capsys):
     rows = [{**ledger.row("gralinski-scores"), "notebook": "01_a"}]
     monkeypatch.setattr(ledger, "rows", lambda: rows)
     again = "print('reproduced: gralinski-scores (G)')\nraise AssertionError('gralinski-scores: 1 of 9 numbers differ')"
@@ -316,8 +343,7 @@ def test_a_row_that_fails_after_it_succeeded_is_no_success(project, monkeypatch,
     assert notebooks.show_ledger() == 1
 
 
-@pytest.mark.slow
-def test_a_run_with_other_settings_does_not_count(project, monkeypatch, capsys):
+def test_a_run_with_other_settings_does_not_count(project, in_process, monkeypatch, capsys):
     rows = [{**ledger.row("gralinski-scores"), "notebook": "01_a"}]
     monkeypatch.setattr(ledger, "rows", lambda: rows)
     cell = "print('reproduced: gralinski-scores (G)' if seed == 1 else 'nothing')"
