@@ -88,8 +88,10 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     except KeyboardInterrupt as stopped:
         stopped = stopped if isinstance(stopped, Stopped) else Stopped(signal.SIGINT)
         return _end(str(stopped), 128 + stopped.number)
-    except MemoryError:
-        return _end("error: the memory is full: choose a smaller model, batch or text", 2)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):  # as PyTorch says it, on every device
+            raise
+        return _end("error: out of memory: choose a smaller model, batch or text", 2)
     except OSError as error:  # a full disk behind stdout, for example
         return _end(f"error: {error.strerror or error}", 2)
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def load_corpus(path: object = None) -> Corpus:
     the clone, the user's cache, a download. All but `path` must have tiny Shakespeare's SHA-256. CorpusError when a
     file is missing, no regular file, too large, empty, not UTF-8, has a single symbol, or has the wrong checksum.
     """
-    if path not in (None, ""):
+    if path is not None:
         if not isinstance(path, (str, os.PathLike)):
             raise CorpusError(f"corpus_path must be the path of a text file, not {path!r}")
         return _read(Path(path), OWN)
@@ -80,11 +81,19 @@ def load_corpus(path: object = None) -> Corpus:
     for place in (BESIDE_THE_CLONE, cached):
         if place.exists():
             return _read(place, TINY)
-    return _read(cached, TINY) if _download(cached) else _read(BUNDLED_PLAY, BUNDLED)
+    if (raw := _download()) is None:
+        return _read(BUNDLED_PLAY, BUNDLED)
+    with suppress(OSError, StorageError):  # a cache that can't be written is no reason to do without
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        files.write(cached, raw)
+    return _corpus(raw, TINY, cached)
 
 
 def _read(path: Path, name: str) -> Corpus:
-    raw = _bytes_of(path)
+    return _corpus(_bytes_of(path), name, path)
+
+
+def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
     checksum = hashlib.sha256(raw).hexdigest()
     if name == TINY and checksum != SHA256:
         raise CorpusError(
@@ -96,7 +105,6 @@ def _read(path: Path, name: str) -> Corpus:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
-    del raw  # a large text is held once
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")
     corpus = Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
@@ -111,7 +119,7 @@ def _bytes_of(path: Path) -> bytes:
     try:
         found = path.expanduser().stat()
         if not stat.S_ISREG(found.st_mode):
-            raise CorpusError(f"{path} is no regular file: give the path of a text file")
+            raise CorpusError(f"{path} is not a regular file: give the path of a text file")
         free = psutil.virtual_memory().available
         if found.st_size > LARGEST or BYTES_PER_BYTE * found.st_size > free:
             raise CorpusError(
@@ -129,21 +137,12 @@ def _bytes_of(path: Path) -> bytes:
         raise CorpusError(f"can't read the corpus {path}: {why}; {hint}give the path of a text file") from None
 
 
-def _download(target: Path) -> bool:
-    """Fetch tiny Shakespeare to `target`; False when there is no network. CorpusError when what comes is not it."""
+def _download() -> bytes | None:
+    """The bytes of tiny Shakespeare; None when there is no network. CorpusError when what comes is not it."""
     raw = _fetch(URL, at_most=SIZE, seconds=30.0)
-    if raw is None:
-        return False
-    if hashlib.sha256(raw).hexdigest() != SHA256:
-        raise CorpusError(
-            f"the download of {URL} is corrupted: SHA-256 {hashlib.sha256(raw).hexdigest()} instead of {SHA256}"
-        )
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        files.write(target, raw)
-    except (OSError, StorageError):  # a cache that can't be written
-        return False
-    return True
+    if raw is not None and (checksum := hashlib.sha256(raw).hexdigest()) != SHA256:
+        raise CorpusError(f"the download of {URL} is corrupted: SHA-256 {checksum} instead of {SHA256}")
+    return raw
 
 
 def _fetch(url: str, at_most: int, seconds: float, patience: float = 8.0) -> bytes | None:
@@ -157,7 +156,7 @@ def _fetch(url: str, at_most: int, seconds: float, patience: float = 8.0) -> byt
     def fetch() -> None:
         pieces, size = [], 0
         try:
-            with requests.get(url, stream=True, timeout=patience) as response:
+            with requests.get(url, stream=True, timeout=patience, headers={"Accept-Encoding": "identity"}) as response:
                 response.raise_for_status()
                 started.set()
                 with tqdm(total=at_most, unit="B", unit_scale=True, desc="tiny Shakespeare", leave=False) as bar:

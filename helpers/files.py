@@ -3,6 +3,7 @@
 import os
 import re
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from helpers.errors import StorageError
@@ -26,9 +27,10 @@ def write(path: str | Path, content: str | bytes) -> None:
         except BaseException:  # Ctrl-C too
             part.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
     except OSError as error:
         raise StorageError(f"can't write {path}: {error.strerror or error}; what was there before is kept") from None
+    with suppress(OSError):  # not every file system can
+        _sync(path.parent)
 
 
 def remove_leftovers(folder: Path, names: tuple[str, ...]) -> None:

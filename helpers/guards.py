@@ -1,4 +1,6 @@
-"""Bad values stopped at the door, in one sentence: what a value may be stands in its annotation, and nowhere else.
+"""Calls that can't go wrong unseen: bad values are refused in one sentence, and a model gets its modes back.
+
+What a value may be stands in its annotation, and nowhere else:
 
     @checked
     def get_batch(tokens: Integer[Tensor, "N"], batch_size: Count, ...)
@@ -48,9 +50,9 @@ class Range:
 
 
 Count = Annotated[int, Range(1, 1_000_000_000)]  # how many of something there are
-Width = Annotated[int, Range(1, 16_384)]  # of a matrix, or of a context: four times GPT-3's, and 1 GB squared
-Steps = Annotated[int, Range(0, 1_000_000_000)]  # made so far
-Length = Annotated[int, Range(0, 100_000_000)]  # the same where none is fine, and each one takes memory
+Width = Annotated[int, Range(1, 16_384)]  # of a matrix or a context; a square matrix of it takes 1 GB
+Steps = Annotated[int, Range(0, 1_000_000_000)]  # a number of steps; 0 is allowed
+Length = Annotated[int, Range(0, 100_000_000)]  # like Count, but 0 is allowed, and less because each one takes memory
 Seed = Annotated[int, Range(0, 2**63 - 1)]  # what torch.Generator takes
 Share = Annotated[float, Range(0, 1, without=(1,))]  # of dropout: all of it would leave nothing
 Positive = Annotated[float, Range(0, math.inf, without=(0, math.inf))]
@@ -93,7 +95,7 @@ def _fits(value: object, annotation: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(_fits(value, option) for option in inner)
     if annotation is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if origin is tuple:
@@ -129,7 +131,7 @@ def _show(value: object) -> str:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside, whatever mode each layer was in afterwards, also when something fails."""
+    """Evaluation mode inside; afterwards each layer is in its own mode again, even after an error."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:

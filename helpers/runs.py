@@ -1,4 +1,4 @@
-"""The folder of a training run: one checkpoint that says everything, and files for people made from it.
+"""The folder of a training run: one checkpoint with everything in it, and files for people made from it.
 
 checkpoint.pt is the truth: what the run is, its history, its last state (to go on from) and its best weights (to use),
 written in one step under a checksum. config.json, history.json, tokenizer.json and sample.txt are views of it.
@@ -24,7 +24,7 @@ from torch import nn
 
 from helpers import files
 from helpers.data import CharTokenizer
-from helpers.errors import CheckpointError, HelpersError, RunError, StorageError
+from helpers.errors import CheckpointError, ConfigError, HelpersError, RunError, StorageError
 from helpers.gpt import GPT, GPTConfig
 from helpers.state import History, Identity, Record, State, check
 
@@ -44,7 +44,12 @@ def save(folder: Path, state: State) -> None:
         files.write(folder / CHECKPOINT, sign(packed.getvalue()))
         write_views(folder, state)
     except StorageError as error:
-        raise StorageError(f"stopped after {state.step:,} steps: {error}; make room and go on with resume") from None
+        go_on = (
+            "make room, and resume continues from there"
+            if (folder / CHECKPOINT).exists()
+            else "make room and start again"
+        )
+        raise StorageError(f"stopped after {state.step:,} steps: {error}; {go_on}") from None
 
 
 def write_views(folder: Path, state: State) -> None:
@@ -59,6 +64,8 @@ def write_views(folder: Path, state: State) -> None:
     for name, text in texts.items():
         if text is not None:
             files.write(folder / name, text)
+        else:
+            (folder / name).unlink(missing_ok=True)
     if not state.finished:
         (folder / "sample.txt").unlink(missing_ok=True)
 
@@ -107,14 +114,16 @@ def _signed(path: Path) -> bytes:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise CheckpointError(f"{path} is no regular file, so it is no checkpoint")
+            raise CheckpointError(f"{path} is not a regular file, so it is not a checkpoint")
         if 3 * found.st_size > psutil.virtual_memory().available:
-            raise CheckpointError(f"{path} has {found.st_size / 1e9:,.1f} GB: it doesn't fit into the memory")
+            raise CheckpointError(f"{path} has {found.st_size / 1e9:,.1f} GB: it doesn't fit into memory")
         content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        if isinstance(error, CheckpointError):
-            raise
+    except CheckpointError:
+        raise
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         raise CheckpointError(f"no checkpoint at {path}: train first, or name another folder") from None
+    except OSError as error:
+        raise CheckpointError(f"can't read {path}: {error.strerror or error}") from None
     if not re.fullmatch(rb"sha256:[0-9a-f]{64}", content[-71:]):
         raise CheckpointError(f"{path} has no checksum: it is cut off, or was not written by this project's runs")
     if hashlib.sha256(content[:-64]).hexdigest().encode() != content[-64:]:
@@ -144,21 +153,33 @@ def hold(folder: str | Path, *, resume: bool = False, overwrite: bool = False) -
     if resume and overwrite:
         raise RunError("resume goes on with a run, overwrite replaces it: choose one of the two")
     _refuse_foreign(folder, resume, overwrite)  # before anything is written
-    lock = filelock.FileLock(folder / ".lock", blocking=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise StorageError(f"can't write into the output folder {folder}: {_why(error)}") from None
+    with _locked(folder):
+        _refuse_foreign(folder, resume, overwrite)  # again, for somebody may have come between
+        files.remove_leftovers(folder, (CHECKPOINT, *VIEWS))
+        yield folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    lock = filelock.FileLock(folder / ".lock", blocking=False)
+    try:
         lock.acquire()
     except filelock.Timeout:
         raise RunError(f"another training is writing into {folder}: wait for it, or choose another folder") from None
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise StorageError(f"can't write into the output folder {folder}: {why}") from None
+        raise StorageError(f"can't write into the output folder {folder}: {_why(error)}") from None
     try:
-        _refuse_foreign(folder, resume, overwrite)  # again, for somebody may have come between
-        files.remove_leftovers(folder, (CHECKPOINT, *VIEWS))
-        yield folder
+        yield
     finally:
         lock.release()
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _refuse_foreign(folder: Path, resume: bool, overwrite: bool) -> None:
@@ -167,7 +188,7 @@ def _refuse_foreign(folder: Path, resume: bool, overwrite: bool) -> None:
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
-        raise RunError(f"{folder} is no folder: name another one for the run")
+        raise RunError(f"{folder} is not a folder: name another one for the run")
     there = [name for name in (CHECKPOINT, *VIEWS) if os.path.lexists(folder / name)]
     for name in there:
         if (folder / name).is_symlink() or not (folder / name).is_file():
@@ -178,6 +199,16 @@ def _refuse_foreign(folder: Path, resume: bool, overwrite: bool) -> None:
         raise RunError(f"{folder} holds {there[0]}, which no training run wrote: choose another folder")
     if there and not (resume or overwrite):
         raise RunError(f"{folder} holds a run already: resume it, overwrite it, or choose another folder")
+
+
+def folder_named(name: object) -> Path:
+    """The folder that a command line names; ConfigError when it names none."""
+    if not isinstance(name, str) or not name:  # --out= and --out=--
+        raise ConfigError("--out must name a folder")
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # ~nobody
+        raise ConfigError(f"--out {name}: {error}") from None
 
 
 def is_run(folder: Path) -> bool:
@@ -193,11 +224,15 @@ def is_run(folder: Path) -> bool:
 
 
 def set_aside(folder: Path) -> Path:
-    """Rename `folder` to the first free of folder-1, folder-2, ..., and give back its new name."""
+    """Rename `folder` to the first free of folder-1, folder-2, ..., and give back its new name; errors as in `hold`."""
     number = 1
     while os.path.lexists(aside := folder.with_name(f"{folder.name}-{number}")):
         number += 1
-    return folder.rename(aside)
+    with _locked(folder):  # not under the hands of a training
+        try:
+            return folder.rename(aside)
+        except OSError as error:
+            raise StorageError(f"can't rename {folder} to {aside.name}: {_why(error)}") from None
 
 
 def write_sample(folder: str | Path, text: str) -> None:

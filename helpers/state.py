@@ -13,9 +13,9 @@ from helpers.errors import CheckpointError
 from helpers.gpt import GPT, GPTConfig
 from helpers.guards import NotNegative, Steps, checked
 
-# Settings that a resumed run may have otherwise: to train longer, or on another machine.
+# Settings that may differ in a resumed run: to train longer, or on another machine.
 MAY_CHANGE = {"max_steps", "warmup_steps", "device", "compile"}
-MOMENTS = {"AdamW": {"step", "exp_avg", "exp_avg_sq"}, "SGD": {"momentum_buffer"}}
+MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # what AdamW keeps for each parameter
 
 
 @checked
@@ -62,12 +62,11 @@ class Identity:
     alphabet: str
     model: dict[str, Any]  # GPTConfig
     train: dict[str, Any]  # TrainConfig
-    optimizer: str
     torch: str = field(default_factory=lambda: str(torch.__version__))
     python: str = field(default_factory=platform.python_version)
 
     @classmethod
-    def of(cls, model, config, train_tokens, val_tokens, *, tokenizer=None, preset="", corpus=None, optimizer=None):
+    def of(cls, model, config, train_tokens, val_tokens, *, tokenizer=None, preset="", corpus=None):
         """The identity of the run that `training.train` makes of these arguments."""
         return cls(
             preset=preset,
@@ -77,20 +76,16 @@ class Identity:
             alphabet=tokenizer.characters if tokenizer else "",
             model=asdict(model.config),
             train=asdict(config),
-            optimizer=type(optimizer).__name__ if optimizer else "AdamW",
         )
 
     def difference(self, asked: "Identity") -> str:
         """In words, where `asked` is another run; empty when this run can go on as the one asked for."""
-        here, there = ({**run.model, **run.train, **asdict(run)} for run in (self, asked))
-        names = ["tokens_sha256", "alphabet", "optimizer", *asked.model, *asked.train]
+        here, there = ({**run.model, **run.train} for run in (self, asked))
+        if (self.tokens_sha256, self.alphabet) != (asked.tokens_sha256, asked.alphabet):
+            return "it was trained on another text"
+        names = [*asked.model, *asked.train]
         differing = [name for name in names if name not in MAY_CHANGE and here.get(name) != there[name]]
-        return "; ".join(
-            "it was trained on another text"
-            if name in ("tokens_sha256", "alphabet")
-            else f"its {name} is {here.get(name)}, not {there[name]}"
-            for name in differing
-        )
+        return "; ".join(f"its {name} is {here.get(name)}, not {there[name]}" for name in differing)
 
 
 @checked
@@ -129,23 +124,32 @@ class State:
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, generator: torch.Generator) -> None:
         """Take up what the objects of a training hold now."""
         self.model = model.state_dict()
-        self.optimizer = {name: dict(optimizer.state[p]) for name, p in model.named_parameters()} if self.step else {}
+        trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self.optimizer = {name: dict(optimizer.state[p]) for name, p in trained} if self.step else {}
         self.generators = {"batches": generator.get_state(), "dropout": torch.get_rng_state()}
-        if torch.cuda.is_available():
-            self.generators["dropout on CUDA"] = torch.cuda.get_rng_state()
+        device = next(model.parameters()).device
+        if device.type == "cuda":
+            self.generators["device"] = torch.cuda.get_rng_state(device)
+        elif device.type == "mps":
+            self.generators["device"] = torch.mps.get_rng_state()
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, generator: torch.Generator) -> None:
         """Put it back into them."""
         model.load_state_dict(self.model)
-        names = {parameter: name for name, parameter in model.named_parameters()}
-        ordered = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
-        moments = {i: self.optimizer[name] for i, name in enumerate(ordered) if self.optimizer}
+        names = {parameter: name for name, parameter in model.named_parameters() if parameter.requires_grad}
+        if self.step and set(self.optimizer) != set(names.values()):
+            raise CheckpointError("the checkpoint can't be used: its optimizer is of another model")
+        ordered = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        moments = {i: self.optimizer[names[p]] for i, p in enumerate(ordered) if self.step and p in names}
         # Rates, betas and decay come from the settings, not from a file.
         optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
         generator.set_state(self.generators["batches"])
         torch.set_rng_state(self.generators["dropout"])
-        if torch.cuda.is_available() and "dropout on CUDA" in self.generators:
-            torch.cuda.set_rng_state(self.generators["dropout on CUDA"])
+        device = next(model.parameters()).device
+        if device.type == "cuda" and "device" in self.generators:
+            torch.cuda.set_rng_state(self.generators["device"], device)
+        elif device.type == "mps" and "device" in self.generators:
+            torch.mps.set_rng_state(self.generators["device"])
 
 
 def _sha256_of(*parts: Tensor) -> str:
@@ -183,9 +187,10 @@ def check(state: State, model: nn.Module | None = None) -> None:
         insist({n: (w.shape, w.dtype) for n, w in weights.items()} == shapes, "its weights are of another model")
         insist(all(w.isfinite().all() for w in weights.values()), "its weights are not all finite")
     parameters = {name: parameter.shape for name, parameter in model.named_parameters()}
-    insist(state.step == 0 or set(state.optimizer) == set(parameters), "its optimizer is of another model")
+    insist(set(state.optimizer) <= set(parameters), "its optimizer is of another model")
+    insist(bool(state.optimizer) == bool(state.step), "its optimizer is incomplete")
     for name, moments in state.optimizer.items():
-        insist(set(moments) == MOMENTS.get(identity.optimizer), "its optimizer is another")
+        insist(set(moments) == MOMENTS, "its optimizer is incomplete")
         for kind, value in moments.items():
             shape = torch.Size() if kind == "step" else parameters[name]
             insist(isinstance(value, Tensor) and value.dtype == torch.float32, "its optimizer holds no numbers")

@@ -4,6 +4,7 @@ python -m helpers.training --preset laptop --corpus FILE --out DIR --seed 1
 """
 
 import argparse
+import importlib.util
 import math
 import sys
 import time
@@ -54,6 +55,10 @@ class TrainConfig:
         object.__setattr__(self, "device", _device(self.device))
         if self.max_steps // self.eval_interval > 100_000:
             raise ConfigError(f"a record every {self.eval_interval} of {self.max_steps:,} steps: allowed are 100,000")
+        if self.min_learning_rate > self.learning_rate:
+            raise ConfigError(
+                f"min_learning_rate={self.min_learning_rate} must not be above learning_rate={self.learning_rate}"
+            )
 
 
 def _device(name: str) -> str:
@@ -65,8 +70,9 @@ def _device(name: str) -> str:
         kind = None
     if kind not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:N or mps")
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f'device={name!r}, but this PyTorch finds no CUDA GPU: choose "auto" or "cpu"')
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind == "cuda" and (torch.device(name).index or 0) >= found:
+        raise ConfigError(f'device={name!r}, but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"')
     if kind == "mps" and not torch.backends.mps.is_available():
         raise ConfigError(f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"')
     return name
@@ -111,7 +117,8 @@ def updates(
     `generator` draws the batches, PyTorch's global one the dropout: whoever seeds both gets the same weights again.
     """
     T, on_cuda = model.config.context_length, torch.device(config.device).type == "cuda"
-    forward = torch.compile(model) if config.compile and on_cuda else model
+    # Compiling for CUDA takes Triton, which PyTorch brings along on Linux only.
+    forward = torch.compile(model) if config.compile and on_cuda and importlib.util.find_spec("triton") else model
     for step in range(first_step, config.max_steps):
         model.train()
         for group in optimizer.param_groups:
@@ -140,14 +147,12 @@ def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: Cou
         _refuse_unknown(tokens, model.config.vocab_size)
     inputs, targets, total = tokens[:-1], tokens[1:], 0.0
     whole = len(inputs) // context_length * context_length
-    windows_at_once = max(1, 8192 // context_length) * context_length
+    at_once = max(1, 8192 // context_length) * context_length
+    parts = [(start, min(start + at_once, whole), context_length) for start in range(0, whole, at_once)]
+    parts += [(whole, len(inputs), len(inputs) - whole)] if whole < len(inputs) else []
     with evaluating(model):
-        for start in range(0, whole, windows_at_once):
-            end = min(start + windows_at_once, whole)
-            x, y = (part[start:end].view(-1, context_length).long() for part in (inputs, targets))
-            total += cross_entropy(model(x), y, reduction="sum").item()
-        if whole < len(inputs):
-            x, y = inputs[None, whole:].long(), targets[None, whole:].long()
+        for start, end, width in parts:
+            x, y = (ids[start:end].view(-1, width).long() for ids in (inputs, targets))
             total += cross_entropy(model(x), y, reduction="sum").item()
     return total / len(targets)
 
@@ -182,26 +187,29 @@ def train(
 ) -> History:
     """Train `model`, a GPT or one that has a GPTConfig as `config`, in place; return the history.
 
-    It is left with the weights of its best record. The `optimizer` is `make_optimizer`'s unless another is given; its
-    learning rate follows the schedule in any case. At each of `record_steps`: a record, and `on_record(model, record)`.
+    It is left with the weights of its best record. The `optimizer` is `make_optimizer`'s unless another is given (a run
+    in a folder takes no other); its learning rate follows the schedule in any case. At each of `record_steps`: a
+    record, and `on_record(model, record)`.
 
     With `out_dir`, that folder holds the run (see helpers.runs), saved at every record and when Ctrl-C or a signal asks
     to stop. `resume` goes on from there to the same end, to the last bit on the same machine, and does nothing for a
     finished run; `overwrite` replaces a run. `preset` and `corpus` are kept with it.
 
     Raises CorpusError for splits shorter than a window, RunError and StorageError for a folder that can't be used,
-    CheckpointError for a checkpoint that doesn't fit, all before anything is written; TrainingError when the loss is
+    CheckpointError for a checkpoint that doesn't fit, all before the run is changed; TrainingError when the loss is
     no longer a number (what was saved stays); console.Stopped when asked to stop.
     """
     T = model.config.context_length
     _refuse_misfits(model, {"training": train_tokens, "validation": val_tokens}, tokenizer)
     if out_dir == "" or (out_dir is None and (resume or overwrite)):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
+    if out_dir is not None and (optimizer or any(p.dtype != torch.float32 for p in model.parameters())):
+        raise ConfigError("a run in a folder keeps AdamW's state and float32 weights: leave out optimizer, or out_dir")
     folder = None if out_dir is None else Path(out_dir)
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
     optimizer = optimizer or make_optimizer(model, config)
-    facts = {"tokenizer": tokenizer, "preset": preset, "corpus": corpus, "optimizer": optimizer}
+    facts = {"tokenizer": tokenizer, "preset": preset, "corpus": corpus}
     identity, record_at = Identity.of(model, config, train_tokens, val_tokens, **facts), set(record_steps(config))
     with nullcontext() if folder is None else runs.hold(folder, resume=resume, overwrite=overwrite):
         generator = torch.Generator().manual_seed(config.seed)  # draws the batches
@@ -226,7 +234,7 @@ def train(
                 on_record(model, state.history[-1])
 
         with console.stop_requests() as stop:
-            if not state.history:
+            if not state.history or (state.finished and state.losses):  # stopped where it is now to end
                 record()
             started = time.perf_counter()
             for loss in updates(model, train_tokens, config, optimizer, generator, state.step):
@@ -235,7 +243,7 @@ def train(
                     record()
                 if stop.number is not None:
                     save()
-                    kept = f"and {folder} holds all of them: go on with resume" if folder else "and nothing was saved"
+                    kept = f"all saved in {folder}: resume continues from there" if folder else "none of them saved"
                     raise console.Stopped(stop.number, f"after {state.step:,} of {config.max_steps:,} steps, {kept}")
                 started = time.perf_counter()
     model.load_state_dict(state.best)
@@ -313,22 +321,26 @@ def _command(arguments: list[str]) -> None:
     model = GPT(preset.model_config(tokenizer.vocab_size))
     drawing = {"temperature": options.temperature, "generator": torch.Generator().manual_seed(preset.training.seed)}
     stream(model, prompt, options.sample_length, **drawing)  # refuses now what would fail after the training
-    if options.out is not None and (not isinstance(options.out, str) or not options.out):  # as in --out=--
-        raise ConfigError("--out must name a folder")
-    folder = Path(options.out) if options.out else run_folder(options.preset, preset, corpus)
+    folder = run_folder(options.preset, preset, corpus) if options.out is None else runs.folder_named(options.out)
     size, device = count_parameters(model), preset.training.device
     console.say(f"{size:,} parameters on {device}, {torch.get_num_threads()} threads")
     asked: dict[str, Any] = {"resume": options.resume, "overwrite": options.overwrite, "on_record": print_record}
     facts: dict[str, Any] = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus}
     try:
         if options.resume:
-            console.say(runs.status(folder))
+            asked_for = Identity.of(model, preset.training, train_tokens, val_tokens, **facts)
+            console.say(runs.status(folder, asked_for))
         history = train(model, train_tokens, val_tokens, preset.training, out_dir=folder, **asked, **facts)
         if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
             sample = generate(model, prompt.to(device), options.sample_length, **drawing)
             runs.write_sample(folder, tokenizer.decode(sample))
     except console.Stopped as stopped:
-        told = stopped.told or f"{folder} keeps what was saved: go on with resume"
+        saved = (
+            f"{folder} keeps what was saved: resume continues from there"
+            if runs.is_run(folder)
+            else "nothing was saved yet"
+        )
+        told = stopped.told or saved
         raise console.Stopped(stopped.number, told) from None
     console.say(describe_loss(history.best.val_loss, corpus.name, preset))
     console.say(f"---- {folder / 'sample.txt'} ----\n{(folder / 'sample.txt').read_text(encoding='utf-8')}")

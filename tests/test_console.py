@@ -33,7 +33,7 @@ def fail(error):
         (CorpusError("two\nlines"), 2, "error: two lines\n"),
         (ConfigError("\x1b[2Jred \u202egnp.txt"), 2, "error: \\x1b[2Jred \\u202egnp.txt\n"),
         (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
-        (MemoryError(), 2, "error: the memory is full: choose a smaller model, batch or text\n"),
+        (MemoryError(), 2, "error: out of memory: choose a smaller model, batch or text\n"),
         (KeyboardInterrupt(), 130, "stopped by Ctrl-C\n"),
         (console.Stopped(signal.SIGTERM, "after 3 steps"), 143, "stopped by SIGTERM: after 3 steps\n"),
     ],

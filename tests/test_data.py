@@ -115,6 +115,20 @@ def test_download_once_then_from_the_cache(nowhere, pretend, monkeypatch, serve,
     assert "%" in capfd.readouterr().err  # there was a bar
 
 
+def test_a_cache_that_cannot_be_written_costs_only_the_next_download(nowhere, pretend, monkeypatch, serve):
+    (nowhere / "cache").write_text("a file in the way")
+    monkeypatch.setattr(data, "URL", serve(pretend.encode()))
+    assert load_corpus().name == data.TINY
+
+
+def test_the_server_is_asked_for_the_plain_file(monkeypatch):
+    """Raw bytes are counted and hashed as they come: a compressed answer would look like another file."""
+    asked = []
+    monkeypatch.setattr(data.requests, "get", lambda *a, **options: asked.append(options["headers"]))
+    data._fetch("http://127.0.0.1", at_most=10, seconds=1)
+    assert asked == [{"Accept-Encoding": "identity"}]
+
+
 def test_a_corrupted_download_is_an_error_and_leaves_nothing(nowhere, pretend, monkeypatch, serve):
     monkeypatch.setattr(data, "URL", serve(b"a log-in page"))
     with pytest.raises(CorpusError, match=r"corrupted.*\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"):
@@ -197,7 +211,7 @@ def test_what_is_no_regular_file_is_never_opened(tmp_path):
     """A pipe would be waited for, /dev/zero would be read for ever."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero", "/dev/null", tmp_path):
-        with pytest.raises(CorpusError, match="is no regular file: give the path of a text file"):
+        with pytest.raises(CorpusError, match="is not a regular file: give the path of a text file"):
             load_corpus(path)
 
 

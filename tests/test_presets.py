@@ -57,7 +57,7 @@ def test_devices_that_are_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     for device in ("cuda", "cuda:0"):
-        with pytest.raises(ConfigError, match="finds no CUDA GPU"):
+        with pytest.raises(ConfigError, match="finds no CUDA GPU of that number"):
             choose_preset("smoke", device=device)
     with pytest.raises(ConfigError, match="finds no Apple GPU"):
         choose_preset("smoke", device="mps")
