@@ -44,12 +44,8 @@ def save(folder: Path, state: State) -> None:
         files.write(folder / CHECKPOINT, sign(packed.getvalue()))
         write_views(folder, state)
     except StorageError as error:
-        go_on = (
-            "make room, and resume continues from there"
-            if (folder / CHECKPOINT).exists()
-            else "make room and start again"
-        )
-        raise StorageError(f"stopped after {state.step:,} steps: {error}; {go_on}") from None
+        go_on = "resume" if (folder / CHECKPOINT).exists() else "start again"
+        raise StorageError(f"stopped after {state.step:,} steps: {error}; make room and {go_on}") from None
 
 
 def write_views(folder: Path, state: State) -> None:

@@ -55,10 +55,9 @@ class TrainConfig:
         object.__setattr__(self, "device", _device(self.device))
         if self.max_steps // self.eval_interval > 100_000:
             raise ConfigError(f"a record every {self.eval_interval} of {self.max_steps:,} steps: allowed are 100,000")
-        if self.min_learning_rate > self.learning_rate:
-            raise ConfigError(
-                f"min_learning_rate={self.min_learning_rate} must not be above learning_rate={self.learning_rate}"
-            )
+        low, high = self.min_learning_rate, self.learning_rate
+        if low > high:
+            raise ConfigError(f"min_learning_rate={low} must not be above learning_rate={high}")
 
 
 def _device(name: str) -> str:
@@ -335,12 +334,8 @@ def _command(arguments: list[str]) -> None:
             sample = generate(model, prompt.to(device), options.sample_length, **drawing)
             runs.write_sample(folder, tokenizer.decode(sample))
     except console.Stopped as stopped:
-        saved = (
-            f"{folder} keeps what was saved: resume continues from there"
-            if runs.is_run(folder)
-            else "nothing was saved yet"
-        )
-        told = stopped.told or saved
+        saved = f"{folder} keeps what was saved: resume continues from there"
+        told = stopped.told or (saved if runs.is_run(folder) else "nothing was saved yet")
         raise console.Stopped(stopped.number, told) from None
     console.say(describe_loss(history.best.val_loss, corpus.name, preset))
     console.say(f"---- {folder / 'sample.txt'} ----\n{(folder / 'sample.txt').read_text(encoding='utf-8')}")
