@@ -134,8 +134,8 @@ def _command(arguments: list[str]) -> None:
     model, tokenizer = runs.load_model(options.run)
     prompt = tokenizer.start_of_text if options.prompt is None else options.prompt
     settings = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
-    generator = _seeded(options.seed)
-    for number in range(1, _several(options.num_samples) + 1):
+    generator, numbers = _numbers(options.seed, options.num_samples)
+    for number in numbers:
         tokens = stream(model, tokenizer.encode(prompt), options.length, generator=generator, **settings)
         if options.num_samples > 1:
             console.say(f"---- {number} of {options.num_samples} ----")
@@ -146,13 +146,8 @@ def _command(arguments: list[str]) -> None:
 
 
 @checked
-def _seeded(seed: Seed) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-@checked
-def _several(num_samples: Annotated[int, Range(1, 10_000)]) -> int:
-    return num_samples
+def _numbers(seed: Seed, num_samples: Annotated[int, Range(1, 10_000)]) -> tuple[torch.Generator, range]:
+    return torch.Generator().manual_seed(seed), range(1, num_samples + 1)
 
 
 if __name__ == "__main__":
