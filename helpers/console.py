@@ -96,6 +96,14 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
         return _end(f"error: {error.strerror or error}", 2)
 
 
+def leave(status: int) -> None:
+    """End the process. All is done or said by now, so a signal that comes late changes nothing."""
+    for name in STOPPED_BY:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    sys.exit(status)
+
+
 def _end(sentence: str, status: int) -> int:
     print(printable(sentence.replace("\n", " ")), file=sys.stderr)
     return status

@@ -12,6 +12,7 @@ import functools
 import inspect
 import math
 import reprlib
+import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,7 +96,8 @@ def _fits(value: object, annotation: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(_fits(value, option) for option in inner)
     if annotation is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and abs(value) <= sys.float_info.max  # NaN is not, nor is 10**400
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if origin is tuple:

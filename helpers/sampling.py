@@ -5,7 +5,6 @@ python -m helpers.sampling --run build/runs/laptop --prompt "ROMEO:"    writes w
 
 import argparse
 import math
-import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -151,4 +150,4 @@ def _numbers(seed: Seed, num_samples: Annotated[int, Range(1, 10_000)]) -> tuple
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    console.leave(main())

@@ -6,7 +6,6 @@ python -m helpers.training --preset laptop --corpus FILE --out DIR --seed 1
 import argparse
 import importlib.util
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -344,4 +343,4 @@ def _command(arguments: list[str]) -> None:
 if __name__ == "__main__":
     from helpers import training  # so that there is one TrainConfig, not this file's and presets'
 
-    sys.exit(training.main())
+    console.leave(training.main())

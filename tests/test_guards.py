@@ -38,6 +38,7 @@ class Settings:
         ({"rate": 0}, "rate must be a number above 0, not 0"),
         ({"rate": math.nan}, "rate must be a number above 0, not nan"),
         ({"rate": math.inf}, "rate must be a number above 0, not inf"),
+        ({"rate": 10**400}, "rate must be a number above 0, not 1000000"),
         ({"rate": False}, "rate must be a number above 0, not False"),
         ({"decay": -1e-9}, "decay must be a number of at least 0, not -1e-09"),
         ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1, not 1.0"),
