@@ -73,7 +73,7 @@ test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook
 	@rm -rf build/test-runs
 	@$(STATIC); $(PYTEST) --nbval --nbval-current-env --nbval-cell-timeout 600 notebooks tests; tests=$$?; $(VERDICT)
 
-check: .venv/ready ## the same without notebooks and slow tests, in less than a minute
+check: .venv/ready ## the same without notebooks and slow tests, in a minute or two
 	@$(STATIC); $(PYTEST) -m "not slow" tests; tests=$$?; $(VERDICT)
 
 STATIC = $(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; $(BIN)/ty check --python .venv --quiet; types=$$?
