@@ -229,3 +229,13 @@ def test_the_same_figure_is_the_same_picture_and_a_shown_one_is_closed(displayed
     assert first["image/png"] == second["image/png"] and b"Software" not in first["image/png"]
     plotting.show("nothing", other)
     assert displayed[2][0]["image/png"] != first["image/png"]
+
+
+def test_logarithmic_axes_show_plain_numbers(monkeypatch):
+    """Formulas are switched off, for the sake of the corpus's dollars, and matplotlib writes powers of ten as such."""
+    monkeypatch.setattr(plotting, "display", lambda *_, **__: None)
+    ax = plotting.curves([1, 10, 100], {"loss": [1, 2, 3]}, xlabel="step", ylabel="loss")
+    ax.set_xscale("log")
+    plotting.show("a line that rises")
+    texts = [label.get_text() for label in ax.get_xticklabels()]
+    assert {"1", "10", "100"} <= set(texts) and not any("$" in text for text in texts)
