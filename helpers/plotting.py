@@ -14,7 +14,7 @@ from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogFormatter, NullFormatter
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 from torch import Tensor
 
 # Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its colours.
@@ -51,10 +51,8 @@ def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
     target = target or plt.gcf()
     for ax in target.axes:
         for axis in (ax.xaxis, ax.yaxis):
-            if (
-                axis.get_scale() == "log"
-            ):  # plain numbers: matplotlib's own labels there are formulas, switched off above
-                axis.set_major_formatter(LogFormatter())
+            if axis.get_scale() == "log":  # matplotlib's own labels are formulas there, which are switched off
+                axis.set_major_formatter(StrMethodFormatter("{x:g}"))
                 axis.set_minor_formatter(NullFormatter())
     png = io.BytesIO()
     target.savefig(png, format="png", metadata={"Software": None})
