@@ -41,29 +41,6 @@ def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor
     return torch.ones(T, T, dtype=torch.bool, device=device).tril()
 
 
-class CausalMask(nn.Module):
-    """What causal layers share: a mask that moves with the layer to its device and is not saved with its weights."""
-
-    mask: Bool[Tensor, "T T"]
-
-    def add_mask(self, context_length: int) -> None:
-        self.register_buffer("mask", causal_mask(context_length), persistent=False)
-
-    def mask_for(self, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
-        """The rows that belong to the newest T_query of T_key tokens; ConfigError when these outgrow the context."""
-        context_length = self.mask.shape[0]
-        if T_key > context_length:
-            raise ConfigError(
-                f"{T_key} tokens do not fit into a context of {context_length}: crop them to the last ones"
-            )
-        return self.mask[T_key - T_query : T_key, :T_key]
-
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Pass over a saved mask. The book's is 1 where attention is FORBIDDEN: in ours it would show the future."""
-        state_dict.pop(prefix + "mask", None)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-
-
 @checked
 class SelfAttention(nn.Module):
     """Every token attends to every token: x (*batch, T, d_in) -> (*batch, T, d_out).
@@ -84,22 +61,39 @@ class SelfAttention(nn.Module):
 
 
 @checked
-class CausalAttention(SelfAttention, CausalMask):
+class CausalAttention(SelfAttention):
     """Self-attention that never looks ahead, with dropout on the weights: (*batch, T, d_in) -> (*batch, T, d_out).
 
-    Raises ConfigError when T exceeds `context_length`. Source: Raschka, listing 3.3 (with the softmax over keys).
+    The mask moves with the layer to its device and is not saved with its weights. Raises ConfigError when T exceeds
+    `context_length`. Source: Raschka, listing 3.3 (with the softmax over keys).
     """
+
+    mask: Bool[Tensor, "T T"]
 
     def __init__(self, d_in: Width, d_out: Width, context_length: Width, dropout: Share, qkv_bias: bool = False):
         super().__init__(d_in, d_out, qkv_bias)
         self.dropout = dropout
-        self.add_mask(context_length)
+        self.register_buffer("mask", causal_mask(context_length), persistent=False)
 
     def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
         mask = self.mask_for(x.shape[-2], x.shape[-2])
         dropout_p = self.dropout if self.training else 0.0
         context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x), mask, dropout_p)
         return (context, weights) if return_weights else context
+
+    def mask_for(self, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
+        """The rows that belong to the newest T_query of T_key tokens; ConfigError when these outgrow the context."""
+        context_length = self.mask.shape[0]
+        if T_key > context_length:
+            raise ConfigError(
+                f"{T_key} tokens do not fit into a context of {context_length}: crop them to the last ones"
+            )
+        return self.mask[T_key - T_query : T_key, :T_key]
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
+        """Pass over a saved mask. The book's is 1 where attention is FORBIDDEN: in ours it would show the future."""
+        state_dict.pop(prefix + "mask", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 @checked
@@ -110,13 +104,7 @@ class MultiHeadAttentionWrapper(nn.Module):
     """
 
     def __init__(
-        self,
-        d_in: Width,
-        d_out: Width,
-        context_length: Width,
-        dropout: Share,
-        num_heads: Width,
-        qkv_bias: bool = False,
+        self, d_in: Width, d_out: Width, context_length: Width, dropout: Share, num_heads: Width, qkv_bias: bool = False
     ):
         super().__init__()
         self.heads = nn.ModuleList(
@@ -147,7 +135,7 @@ class KVCache:
 
 
 @checked
-class MultiHeadAttention(CausalMask):
+class MultiHeadAttention(CausalAttention):
     """All causal heads in one matrix product each for query, key and value: (B, T, d_in) -> (B, T, d_out).
 
     `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` does not divide it, or when the tokens
@@ -165,16 +153,11 @@ class MultiHeadAttention(CausalMask):
         qkv_bias: bool = False,
         out_bias: bool = True,
     ):
-        super().__init__()
         if d_out % num_heads:
             raise ConfigError(f"{num_heads} heads do not divide the width {d_out}: choose a divisor of {d_out}")
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
         self.num_heads = num_heads
-        self.dropout = dropout
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.out_proj = nn.Linear(d_out, d_out, bias=out_bias)
-        self.add_mask(context_length)
 
     def forward(self, x: Float[Tensor, "B T d_in"], return_weights: bool = False, cache: KVCache | None = None):
         query, key, value = (self.split_heads(W(x)) for W in (self.W_query, self.W_key, self.W_value))
