@@ -23,7 +23,6 @@ from helpers.errors import ConfigError
 from helpers.gpt import GPT, Block, GPTConfig, count_parameters
 from helpers.guards import evaluating
 from helpers.sampling import generate
-from helpers.state import Record
 from helpers.training import TrainConfig, cross_entropy, evaluate, train
 
 SIZES: dict[str, Any] = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
@@ -179,7 +178,7 @@ def writing_loss(model: nn.Module, tokens: Int64[Tensor, "N"], stride: int = 32)
     return (sum(losses) / len(windows)).item()
 
 
-def _cut(config: TrainConfig, steps: int | None) -> TrainConfig:
+def cut(config: TrainConfig, steps: int | None) -> TrainConfig:
     """`config`, or a run of so many steps (with a tenth of them to warm up, and no record between first and last)."""
     if steps is None:
         return config
@@ -190,7 +189,7 @@ def run(name: str, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokeniz
     """Train one variant; a line of the table: its losses on the validation split, what it writes, what it took."""
     start = time.perf_counter()
     variant, train_tokens, val_tokens = VARIANTS[name], *split(tokens, SIZES["context_length"])
-    config = _cut(replace(BUDGET, seed=seed, **variant.budget), steps)
+    config = cut(replace(BUDGET, seed=seed, **variant.budget), steps)
     model = build(name, tokenizer.vocab_size, seed)
     optimizer = variant.optimizer(model, config) if variant.optimizer else None
     train(model, train_tokens, val_tokens, config, optimizer=optimizer)
@@ -206,30 +205,6 @@ def run(name: str, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokeniz
         "seconds": round(time.perf_counter() - start, 1),
         "text": json.dumps(tokenizer.decode(text[1:]), ensure_ascii=False),
     }
-
-
-# ---------------------------------------------------------------- dropout, which matters only in a long run
-LONG_SIZES: dict[str, Any] = dict(context_length=64, n_layer=4, n_head=4, n_embd=128)
-LONG = TrainConfig(batch_size=16, max_steps=2000, eval_interval=400)
-LONG_CHARACTERS = 50_000
-
-
-def run_long(
-    dropout: float, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokenizer, steps: int | None = None
-) -> list[dict]:
-    """Train on the first 50,000 characters only, 40 times over; both losses, without dropout, as they go."""
-    train_tokens, val_tokens = split(tokens, LONG_SIZES["context_length"])
-    train_tokens, records = train_tokens[:LONG_CHARACTERS], []
-
-    def keep(model: nn.Module, record: Record) -> None:
-        losses = {"train_loss": train_tokens, "val_loss": val_tokens}
-        losses = {key: round(evaluate(model, part, LONG_SIZES["context_length"]), 4) for key, part in losses.items()}
-        records.append({"dropout": dropout, "seed": seed, "step": record.step, **losses})
-
-    torch.manual_seed(seed)
-    model = GPT(GPTConfig(vocab_size=tokenizer.vocab_size, dropout=dropout, **LONG_SIZES))
-    train(model, train_tokens, val_tokens, _cut(replace(LONG, seed=seed), steps), on_record=keep)
-    return records
 
 
 # ---------------------------------------------------------------- the tables

@@ -152,9 +152,18 @@ def test_sgd_has_its_rate_and_a_momentum_of_nine_tenths():
     assert steps == pytest.approx([0.3, 0.3 * 1.9, 0.3 * 2.71], rel=1e-4)
 
 
+@pytest.fixture(scope="module")
+def tool():
+    """tools/ablations.py as a module."""
+    spec = importlib.util.spec_from_file_location("ablations_tool", COMMAND)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
-def trained(monkeypatch):
-    """What `ablations` hands to `train`, and nothing is trained: (model, tokens, tokens, config, optimizer) a call."""
+def trained(tool, monkeypatch):
+    """What is handed to `train`, and nothing is trained: (model, tokens, tokens, config, optimizer) a call."""
     calls = []
 
     def train(model, train_tokens, val_tokens, config, *, optimizer=None, on_record=None):
@@ -163,6 +172,7 @@ def trained(monkeypatch):
             on_record(model, Record(7, 1.0, 1.0, 0.0, 0.0, 0.0))
 
     monkeypatch.setattr(ablations, "train", train)
+    monkeypatch.setattr(tool, "train", train)
     return calls
 
 
@@ -209,12 +219,12 @@ def test_the_writing_loss_is_that_of_the_last_place_of_every_window():
     checks.close(torch.tensor(loss), torch.nn.functional.cross_entropy(logits, windows[:, -1]), tolerance=1e-5)
 
 
-def test_the_long_run_sees_few_characters_and_measures_both_splits(trained, monkeypatch):
-    monkeypatch.setattr(ablations, "evaluate", lambda model, tokens, T: 100.0 * T + len(tokens))
+def test_the_long_run_sees_few_characters_and_measures_both_splits(tool, trained, monkeypatch):
+    monkeypatch.setattr(tool, "evaluate", lambda model, tokens, T: 100.0 * T + len(tokens))
     tokens = torch.randint(11, (60_000,), generator=torch.Generator().manual_seed(0))
     tokenizer = CharTokenizer("abcdefghijk")
-    lines = ablations.run_long(0.2, 2, tokens, tokenizer)
-    (model, train_tokens, val_tokens, config, _), sizes = trained[0], ablations.LONG_SIZES
+    lines = tool.run_long(0.2, 2, tokens, tokenizer)
+    (model, train_tokens, val_tokens, config, _), sizes = trained[0], tool.LONG_SIZES
     assert torch.equal(train_tokens, data.split(tokens, 64)[0][:50_000]) and len(train_tokens) == 50_000
     assert (config.seed, config.max_steps, model.config.dropout) == (2, 2000, 0.2)
     assert (model.config.n_layer, model.config.n_embd) == (4, 128)  # large enough to learn so few by heart
@@ -237,15 +247,6 @@ def test_the_writing_loss_cannot_be_cheated():
     tokens = torch.randint(11, (4000,), generator=torch.Generator().manual_seed(0))
     assert ablations.evaluate(Cheat(), tokens, 8) < 0.5
     assert abs(ablations.writing_loss(Cheat(), tokens) - torch.tensor(11.0).log()) < 1e-4
-
-
-@pytest.fixture(scope="module")
-def tool():
-    """tools/ablations.py as a module."""
-    spec = importlib.util.spec_from_file_location("ablations_tool", COMMAND)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def test_imports_go_one_way():
         "presets": {"data", "gpt", "runs", "training"},
         "ledger": set(),
         "plotting": set(),
-        "ablations": {"attention", "data", "gpt", "guards", "sampling", "state", "training"},
+        "ablations": {"attention", "data", "gpt", "guards", "sampling", "training"},
         "checks": {"attention", "guards"},
         "exercises": {"attention", "gpt", "sampling"},
         "__init__": set(),
