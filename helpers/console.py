@@ -11,7 +11,9 @@ from contextlib import contextmanager
 
 from helpers.errors import HelpersError
 
-STOPPED_BY = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM", "SIGHUP": "SIGHUP"}
+STOPPED_BY = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM"}
+if os.name == "posix":  # Windows has none
+    STOPPED_BY["SIGHUP"] = "SIGHUP"
 
 
 class Stopped(KeyboardInterrupt):
@@ -47,16 +49,13 @@ def stop_requests() -> Iterator[Request]:
 
 @contextmanager
 def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in STOPPED_BY if hasattr(signal, name)]  # Windows has no SIGHUP
+    names = STOPPED_BY if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.getsignal(number) for number in map(signal.Signals.__getitem__, names)}
     # A signal that the caller's environment ignores (nohup does that to SIGHUP) stays ignored.
-    before = {number: signal.getsignal(number) for number in numbers}
     before = {number: old for number, old in before.items() if old not in (None, signal.SIG_IGN)}
-    for number in before:
-        signal.signal(number, handler)
     try:
+        for number in before:
+            signal.signal(number, handler)
         yield
     finally:
         for number, old in before.items():
@@ -99,8 +98,7 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
 def leave(status: int) -> None:
     """End the process. All is done or said by now, so a signal that comes late changes nothing."""
     for name in STOPPED_BY:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
     sys.exit(status)
 
 

@@ -102,11 +102,9 @@ def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
     if raw[:2] == b"\x1f\x8b" or raw[:4] in (b"PK\x03\x04", b"BZh9", b"\xfd7zX"):
         raise CorpusError(f"{path} is compressed: unpack it first, and give the path of the text file")
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
-    if "\r\n" in text:
-        text = text.replace("\r\n", "\n")
     corpus = Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
     if len(corpus.alphabet) < 2:
         what = f"only the symbol {text[0]!r}" if text else "nothing"
@@ -154,22 +152,18 @@ def _fetch(url: str, at_most: int, seconds: float, patience: float = 8.0) -> byt
     answer, started, over = [], threading.Event(), time.monotonic() + seconds
 
     def fetch() -> None:
-        pieces, size = [], 0
+        got = bytearray()
         try:
             with requests.get(url, stream=True, timeout=patience, headers={"Accept-Encoding": "identity"}) as response:
                 response.raise_for_status()
                 started.set()
                 with tqdm(total=at_most, unit="B", unit_scale=True, desc="tiny Shakespeare", leave=False) as bar:
-                    while size <= at_most and time.monotonic() < over:
-                        piece = response.raw.read1(min(1 << 16, at_most + 1 - size))
-                        if not piece:
-                            answer.append(b"".join(pieces))
-                            return
-                        pieces.append(piece)
-                        size += len(piece)
+                    while len(got) <= at_most and (piece := response.raw.read1(min(1 << 16, at_most + 1 - len(got)))):
+                        got += piece
                         bar.update(len(piece))
-            if size > at_most:
-                answer.append(b"".join(pieces))
+                        if time.monotonic() > over:
+                            return
+            answer.append(bytes(got))
         except Exception:  # a network fails in nearly any way
             return
         finally:

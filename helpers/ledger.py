@@ -27,10 +27,10 @@ def rows() -> list[dict]:
 
 def row(id: str) -> dict:
     """A copy of the row called `id`; LedgerError when there is none."""
-    for candidate in _ledger()["row"]:
-        if candidate["id"] == id:
-            return copy.deepcopy(candidate)
-    raise LedgerError(f"the ledger has no row {id!r}; its rows are {', '.join(r['id'] for r in _ledger()['row'])}")
+    by_id = {entry["id"]: entry for entry in rows()}
+    if id not in by_id:
+        raise LedgerError(f"the ledger has no row {id!r}; its rows are {', '.join(by_id)}")
+    return by_id[id]
 
 
 def inputs(name: str, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -112,17 +112,14 @@ def _where_they_differ(entry: dict) -> tuple[str, ...]:
 def _compare(entry: dict, field: str, ours: object) -> int:
     """LedgerError unless `ours` rounds to the row's numbers; how many there are."""
     id, printed = entry["id"], torch.tensor(entry[field], dtype=torch.float64)
-    ours = (
-        torch.as_tensor(ours, dtype=None if isinstance(ours, Tensor) else torch.float64)
-        .detach()
-        .to("cpu", torch.float64)
-    )
+    ours = torch.as_tensor(ours, dtype=torch.float64, device="cpu").detach()
     if ours.shape != printed.shape:
         raise LedgerError(f"{id}: the shape is {tuple(ours.shape)}, the source prints {tuple(printed.shape)}")
     close = (ours - printed).abs() <= _tolerance(entry, printed)  # NaN is never close
     wrong = ~(close | (ours == printed) | (ours.isnan() & printed.isnan()))  # but equal where the source prints NaN
     if wrong.any():
-        first = [f"at {place}: source {printed[place]:g}, ours {ours[place]:g}" for place in _places(wrong)[:3]]
+        places = map(tuple, wrong.nonzero()[:3].tolist())
+        first = [f"at {place}: source {printed[place]:g}, ours {ours[place]:g}" for place in places]
         raise LedgerError(f"{id}: {int(wrong.sum())} of {printed.numel()} numbers differ; {'; '.join(first)}")
     return printed.numel()
 
@@ -136,7 +133,3 @@ def _tolerance(entry: dict, printed: Tensor) -> Tensor:
         exponent = printed.abs().log10().floor().nan_to_num(neginf=0.0)
         unit = 10 ** (exponent + 1 - entry["significant"])
     return torch.tensor(entry.get("units", 0.501), dtype=torch.float64) * unit
-
-
-def _places(wrong: Tensor) -> list[tuple[int, ...]]:
-    return [tuple(place) for place in wrong.nonzero().tolist()]
