@@ -29,8 +29,13 @@ def write(path: str | Path, content: str | bytes) -> None:
             raise
     except OSError as error:
         raise StorageError(f"can't write {path}: {error.strerror or error}; what was there before is kept") from None
-    with suppress(OSError):  # not every file system can
-        _sync(path.parent)
+    if os.name == "posix":  # the new name lasts through a power cut; Windows can't open folders, and does it by itself
+        with suppress(OSError):  # not every file system can
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
 
 def remove_leftovers(folder: Path, names: tuple[str, ...]) -> None:
@@ -39,13 +44,3 @@ def remove_leftovers(folder: Path, names: tuple[str, ...]) -> None:
     for path in folder.iterdir():
         if left.fullmatch(path.name) and path.is_file() and not path.is_symlink():
             path.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Make a new name last through a power cut. Windows can't open folders, and does this by itself."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

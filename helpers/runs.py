@@ -31,15 +31,15 @@ from helpers.state import History, Identity, Record, State, check
 # Where runs go unless told otherwise. `make test` names another place, so as to spare your runs.
 RUNS = Path(os.environ.get("NANOGPT_RUNS") or Path(__file__).parents[1] / "build" / "runs")
 CHECKPOINT, VIEWS = "checkpoint.pt", ("config.json", "history.json", "tokenizer.json", "sample.txt")
+CHECKSUM = re.compile(rb"sha256:[0-9a-f]{64}")  # what a checkpoint ends with
 
 
 # ---------------------------------------------------------------- the checkpoint
 def save(folder: Path, state: State) -> None:
     """Write checkpoint.pt, then the views that follow from it; StorageError when that fails, and the old one stays."""
-    parts = {name: getattr(state, name) for name in State.__dataclass_fields__}
-    parts |= {"identity": asdict(state.identity), "history": [asdict(record) for record in state.history]}
+    plain = {"identity": asdict(state.identity), "history": [asdict(record) for record in state.history]}
     packed = io.BytesIO()
-    torch.save(parts, packed)
+    torch.save(vars(state) | plain, packed)
     try:
         files.write(folder / CHECKPOINT, sign(packed.getvalue()))
         write_views(folder, state)
@@ -120,7 +120,7 @@ def _signed(path: Path) -> bytes:
         raise CheckpointError(f"no checkpoint at {path}: train first, or name another folder") from None
     except OSError as error:
         raise CheckpointError(f"can't read {path}: {error.strerror or error}") from None
-    if not re.fullmatch(rb"sha256:[0-9a-f]{64}", content[-71:]):
+    if not CHECKSUM.fullmatch(content[-71:]):
         raise CheckpointError(f"{path} has no checksum: it is cut off, or was not written by this project's runs")
     if hashlib.sha256(content[:-64]).hexdigest().encode() != content[-64:]:
         raise CheckpointError(f"{path} is damaged: its checksum is wrong; train again, or use a copy")
@@ -149,10 +149,6 @@ def hold(folder: str | Path, *, resume: bool = False, overwrite: bool = False) -
     if resume and overwrite:
         raise RunError("resume goes on with a run, overwrite replaces it: choose one of the two")
     _refuse_foreign(folder, resume, overwrite)  # before anything is written
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise StorageError(f"can't write into the output folder {folder}: {_why(error)}") from None
     with _locked(folder):
         _refuse_foreign(folder, resume, overwrite)  # again, for somebody may have come between
         files.remove_leftovers(folder, (CHECKPOINT, *VIEWS))
@@ -161,21 +157,16 @@ def hold(folder: str | Path, *, resume: bool = False, overwrite: bool = False) -
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    lock = filelock.FileLock(folder / ".lock", blocking=False)
     try:
-        lock.acquire()
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / ".lock", blocking=False).acquire()
     except filelock.Timeout:
         raise RunError(f"another training is writing into {folder}: wait for it, or choose another folder") from None
     except (OSError, ValueError) as error:
-        raise StorageError(f"can't write into the output folder {folder}: {_why(error)}") from None
-    try:
+        why = getattr(error, "strerror", None) or error
+        raise StorageError(f"can't write into the output folder {folder}: {why}") from None
+    with lock:
         yield
-    finally:
-        lock.release()
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
 
 
 def _refuse_foreign(folder: Path, resume: bool, overwrite: bool) -> None:
@@ -211,7 +202,7 @@ def is_run(folder: Path) -> bool:
     """Did a run write what lies in `folder`, be it damaged by now, or written by an older version?"""
     with suppress(OSError, ValueError), (folder / CHECKPOINT).open("rb") as file:
         file.seek(-71, os.SEEK_END)
-        if re.fullmatch(rb"sha256:[0-9a-f]{64}", file.read()):
+        if CHECKSUM.fullmatch(file.read()):
             return True
     with suppress(OSError, ValueError, RecursionError), (folder / "config.json").open(encoding="utf-8") as file:
         settings = json.loads(file.read(1_000_000))
@@ -228,7 +219,7 @@ def set_aside(folder: Path) -> Path:
         try:
             return folder.rename(aside)
         except OSError as error:
-            raise StorageError(f"can't rename {folder} to {aside.name}: {_why(error)}") from None
+            raise StorageError(f"can't rename {folder} to {aside.name}: {error.strerror or error}") from None
 
 
 def write_sample(folder: str | Path, text: str) -> None:
