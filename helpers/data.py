@@ -118,12 +118,11 @@ def _bytes_of(path: Path) -> bytes:
         found = path.expanduser().stat()
         if not stat.S_ISREG(found.st_mode):
             raise CorpusError(f"{path} is not a regular file: give the path of a text file")
-        free = psutil.virtual_memory().available
-        if found.st_size > LARGEST or BYTES_PER_BYTE * found.st_size > free:
+        size, free = found.st_size / 1e6, psutil.virtual_memory().available / 1e6  # in MB, as below
+        if (needed := BYTES_PER_BYTE * size) > free or found.st_size > LARGEST:
             raise CorpusError(
-                f"{path} has {found.st_size / 1e6:,.0f} MB, and training on it takes about "
-                f"{BYTES_PER_BYTE * found.st_size / 1e6:,.0f} MB of memory; allowed are {LARGEST / 1e6:,.0f} MB "
-                f"and what fits into the {free / 1e6:,.0f} MB that are free: use a part of it"
+                f"{path} has {size:,.0f} MB, and training on it takes about {needed:,.0f} MB of memory; allowed are "
+                f"{LARGEST / 1e6:,.0f} MB and what fits into the {free:,.0f} MB that are free: use a part of it"
             )
         with path.expanduser().open("rb") as file:
             return file.read(LARGEST + 1)

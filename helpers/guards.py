@@ -95,11 +95,9 @@ def _fits(value: object, annotation: Any) -> bool:
         return _fits(value, inner[0]) and value in inner[1]
     if origin in (Union, types.UnionType):
         return any(_fits(value, option) for option in inner)
-    if annotation is float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if annotation in (int, float):
+        number = isinstance(value, (int, annotation)) and not isinstance(value, bool)
         return number and abs(value) <= sys.float_info.max  # NaN is not, nor is 10**400
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
     if origin is tuple:
         return isinstance(value, tuple) and len(value) == len(inner) and all(map(_fits, value, inner))
     if inspect.isclass(origin):  # list[...], Callable[...] and the like: what is inside is not looked at
