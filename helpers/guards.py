@@ -17,6 +17,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
@@ -38,10 +39,7 @@ class Range:
         return self.low <= number <= self.high and number not in self.without
 
     def __str__(self) -> str:
-        low, high = (
-            f"{end:,f}".rstrip("0").rstrip(".") if isinstance(end, float) else f"{end:,}"
-            for end in (self.low, self.high)
-        )
+        low, high = (f"{Decimal(str(end)):,f}" for end in (self.low, self.high))  # 0.000001 and not 1e-06
         if not self.without:
             return f"from {low} to {high}"
         start = f"above {low}" if self.low in self.without else f"of at least {low}"

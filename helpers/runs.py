@@ -55,15 +55,14 @@ def write_views(folder: Path, state: State) -> None:
     texts = {
         "config.json": json.dumps(facts | asdict(state.identity), indent=1),
         "history.json": state.history.to_json(),
-        "tokenizer.json": CharTokenizer(state.identity.alphabet).to_json() if state.identity.alphabet else None,
     }
-    for name, text in texts.items():
-        if text is not None:
-            files.write(folder / name, text)
-        else:
+    if state.identity.alphabet:
+        texts["tokenizer.json"] = CharTokenizer(state.identity.alphabet).to_json()
+    for name in VIEWS:
+        if name in texts:
+            files.write(folder / name, texts[name])
+        elif name != "sample.txt" or not state.finished:
             (folder / name).unlink(missing_ok=True)
-    if not state.finished:
-        (folder / "sample.txt").unlink(missing_ok=True)
 
 
 def sign(archive: bytes) -> bytes:
