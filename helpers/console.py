@@ -49,8 +49,10 @@ def stop_requests() -> Iterator[Request]:
 
 @contextmanager
 def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
-    names = STOPPED_BY if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.getsignal(number) for number in map(signal.Signals.__getitem__, names)}
+    numbers = [signal.Signals[name] for name in STOPPED_BY]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    before = {number: signal.getsignal(number) for number in numbers}
     # A signal that the caller's environment ignores (nohup does that to SIGHUP) stays ignored.
     before = {number: old for number, old in before.items() if old not in (None, signal.SIG_IGN)}
     try:
@@ -95,10 +97,15 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
         return _end(f"error: {error.strerror or error}", 2)
 
 
-def leave(status: int) -> None:
-    """End the process. All is done or said by now, so a signal that comes late changes nothing."""
-    for name in STOPPED_BY:
-        signal.signal(signal.Signals[name], signal.SIG_IGN)
+def leave(main: Callable[[], int]) -> None:
+    """Run `main` and end the process with its status. When all is done or said, a signal that comes changes nothing."""
+    numbers = [signal.Signals[name] for name in STOPPED_BY]
+    for number in numbers:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)  # what `command` puts back when it is done
+    status = main()
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)  # while Python closes
     sys.exit(status)
 
 

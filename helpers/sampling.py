@@ -150,4 +150,4 @@ def _numbers(seed: Seed, num_samples: Annotated[int, Range(1, 10_000)]) -> tuple
 
 
 if __name__ == "__main__":
-    console.leave(main())
+    console.leave(main)

@@ -343,4 +343,4 @@ def _command(arguments: list[str]) -> None:
 if __name__ == "__main__":
     from helpers import training  # so that there is one TrainConfig, not this file's and presets'
 
-    console.leave(training.main())
+    console.leave(training.main)

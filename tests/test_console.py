@@ -1,4 +1,6 @@
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -66,6 +68,17 @@ def test_a_stop_waits_for_the_end_of_a_step_and_the_second_one_does_not():
         signal.raise_signal(signal.SIGINT)
         done.append("never")
     assert done == [signal.SIGINT]
+
+
+def test_a_second_signal_while_the_sentence_is_said_changes_nothing():
+    code = """
+import signal
+from helpers import console
+console.printable = lambda text: (signal.raise_signal(signal.SIGTERM), text)[1]
+console.leave(lambda: console.command(lambda _: signal.raise_signal(signal.SIGTERM), []))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGTERM, "stopped by SIGTERM\n")
 
 
 def test_a_signal_that_nohup_ignores_stays_ignored():
