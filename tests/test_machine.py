@@ -141,6 +141,18 @@ def test_without_projections_it_says_so(draw):
     assert not any("no projections" in text.lower() for text in [alt, *texts(ax)])
 
 
+def test_x_plays_no_part_beside_a_projection(draw):
+    """A query that was projected is not compared with x: the keys are missing, and so they are drawn."""
+    for name in ("query", "key"):
+        ax, alt = draw(WORDS, x=X, scores=SCORES, **{name: X})
+        assert not any(" = x" in text for text in texts(ax)) and "No projections" not in alt
+
+
+def test_long_words_are_cut(draw):
+    ax, _ = draw(["tokenization", "attention"])
+    assert texts(ax).count("tokenizat…") == texts(ax).count("attention") == 4
+
+
 def test_what_the_mask_forbids_is_hatched_and_no_small_weight_is(draw):
     tables = CAUSAL | {"weights": CAUSAL["weights"].clone()}
     tables["weights"][3, 1], tables["weights"][5, 0] = 1e-6, 0.0  # small; dropped
@@ -267,7 +279,7 @@ def test_it_is_legible_at_700_pixels(draw, case):
         ({"keys": ["a"], "scores": SCORES}, r"scores is of shape \(6, 6\): here it must be \(6, 1\)"),
         ({"mask": torch.ones(6, 6)}, "mask is of torch.float32: it must be boolean, True where attention is allowed"),
         ({"lit": ["score"]}, r"lit=\['score'\].*the parts are x, output, query"),
-        ({"lit": "scores"}, "lit='scores'"),
+        ({"lit": "x"}, "lit='x'"),
         ({"wieghts": SCORES}, "tables wieghts: the parts are"),
         ({"follow": 6}, "6 tokens, 6 keys, follow=6"),
         ({"follow": -1}, "follow=-1"),
