@@ -42,8 +42,8 @@ def draw(
 
     `tables` are those of one head: x, output (T, C); query (T, D), key, value (T', D); scores, mask, weights (T, T');
     context (T, D). T' counts `keys`, the words that are looked at: by default, the tokens. Where scores or contexts
-    come without query, key or value, x is drawn in their place. The parts in `lit` (of `PARTS`) stand out; `follow` is
-    the token whose row is marked. ConfigError if a shape doesn't fit, or for a part or a table that there isn't.
+    come without query, key or value, x is drawn in their place. Scores are what enters the softmax, so divided by √D.
+    Parts in `lit` (of `PARTS`) and the row of token `follow` stand out. ConfigError for a wrong shape, part or table.
     """
     given = {name: table.detach().cpu() for name, table in tables.items() if table is not None}
     sides = (plotting.labels(side) for side in (tokens, tokens if keys is None else keys))
