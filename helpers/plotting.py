@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from IPython.display import display
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
@@ -20,6 +21,9 @@ from torch import Tensor
 # Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its colours.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 COLORMAP = "cividis"
+SIGNED = LinearSegmentedColormap.from_list("signed", [COLORS[1], "white", COLORS[0]])  # around zero
+SHARE = LinearSegmentedColormap.from_list("share", ["white", COLORS[2]])  # from zero up
+NOTHING = "#E4E4E4"  # an exact zero
 STYLE: dict[str, Any] = {
     "figure.dpi": 100,
     "figure.facecolor": "white",
@@ -105,6 +109,57 @@ def heatmap(
             dark = (values[i, j] - low) < 0.55 * (high - low)
             ax.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", color="white" if dark else "black")
     return ax
+
+
+def table(
+    ax: Axes,
+    matrix: Tensor,
+    box: tuple[float, float, float, float],
+    *,
+    cmap: LinearSegmentedColormap = SIGNED,
+    limits: tuple[float, float] | None = None,
+    allowed: Tensor | None = None,
+    strength: float = 1.0,
+    numbers: bool = True,
+    color: str = "black",
+    fontsize: float = 9.0,
+) -> None:
+    """A matrix as coloured cells inside a `box` (left, top, width, height) of axes that hold more, with y downwards.
+
+    Without `limits`, colours lie evenly around zero; `strength` below 1 makes them paler. An exact zero is grey, a cell
+    that is not `allowed` (default: not finite) is hatched. Numbers are written in tables of up to 6 rows and columns,
+    to 2 decimals or to as many as fit.
+    """
+    values = matrix.detach().cpu().double().numpy()
+    left, top, width, height = box
+    x, y = (np.linspace(a, a + b, n + 1) for a, b, n in ((left, width, values.shape[1]), (top, height, len(values))))
+    reach = 1.5 * np.abs(values[np.isfinite(values)]).max(initial=1e-9)  # pale enough to read black on
+    low, high = limits or (-reach, reach)
+    free = np.isfinite(values) if allowed is None else allowed.cpu().numpy()
+    em = fontsize * ax.figure.get_dpi() / 72 / (ax.transData.transform((1, 0)) - ax.transData.transform((0, 0)))[0]
+    small = numbers and max(values.shape) <= 6 and y[1] - y[0] > em
+    texts = written(np.where(free, values, 0), (x[1] - x[0]) / em) if small else []
+    style: dict[str, Any] = {"vmin": low, "vmax": high, "alpha": strength, "zorder": 3}
+    style |= {"edgecolors": "white", "linewidth": 1} if texts else {}
+    ax.pcolormesh(x, y, np.ma.masked_equal(values, 0), cmap=cmap.with_extremes(bad=NOTHING), **style)
+    if not free.all():
+        style = {"edgecolor": "#8C8C8C", "hatch": "////", "linewidth": 0, "zorder": 3}
+        style["cmap"] = ListedColormap([NOTHING])
+        ax.pcolor(x, y, np.ma.masked_where(free, np.zeros_like(values)), **style)
+    for i, row in enumerate(texts):
+        for j in np.flatnonzero(free[i]):
+            style = {"ha": "center", "va": "center", "fontsize": fontsize, "color": color, "zorder": 5}
+            ax.text((x[j] + x[j + 1]) / 2, (y[i] + y[i + 1]) / 2, row[j], **style)
+
+
+def written(values: np.ndarray, ems: float) -> list[list[str]]:
+    """Numbers as texts, to 2 decimals or to as many as fit into a width of so many ems; none at all if they can't."""
+    wide = {".": 0.32, "−": 0.84}  # any digit of the house's letters: 0.64
+    for decimals in (0,) if np.array_equal(values, values.round()) else (2, 1):
+        texts = [[f"{round(v, decimals) + 0.0:.{decimals}f}".replace("-", "−") for v in row] for row in values.tolist()]
+        if max(sum(wide.get(sign, 0.64) for sign in text) for row in texts for text in row) <= ems:
+            return texts
+    return []
 
 
 def curves(

@@ -239,3 +239,22 @@ def test_logarithmic_axes_show_plain_numbers(monkeypatch):
     plotting.show("a line that rises")
     texts = [label.get_text() for label in ax.get_xticklabels()]
     assert {"1", "10", "100"} <= set(texts) and not any("$" in text for text in texts)
+
+
+def test_a_table_is_coloured_around_zero_and_greys_its_zeros():
+    _, ax = plotting.figure()
+    ax.set(xlim=(0, 100), ylim=(100, 0))
+    plotting.table(ax, torch.tensor([[1.0, -2.0], [0.0, -torch.inf]]), (10, 20, 60, 40))
+    mesh, hatched = ax.collections
+    assert mesh.get_clim() == (-3, 3) and mesh.get_array().mask.tolist() == [[False, False], [True, True]]
+    assert hatched.get_hatch() and len(hatched.get_paths()) == 1  # what is not finite
+    assert texts_of(ax) == {(25, 30): "1", (55, 30): "−2", (25, 50): "0"}  # whole numbers stay whole
+
+
+@pytest.mark.parametrize(("width", "text"), [(60, "−0.26"), (7, "−0.3"), (4, None)])
+def test_a_table_writes_as_many_decimals_as_fit(width, text):
+    _, ax = plotting.figure()
+    ax.set(xlim=(0, 100), ylim=(100, 0))
+    plotting.table(ax, torch.tensor([[-0.256, -0.001]]).T, (0, 0, width, 50))
+    found = [written.get_text() for written in ax.texts]
+    assert found == ([] if text is None else [text, "0.00" if width == 60 else "0.0"])
