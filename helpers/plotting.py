@@ -247,6 +247,51 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
     return ax
 
 
+def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Axes | None = None) -> Axes:
+    """Words `written`, below, joined to those `read`, above, by lines as thick as the weights (T, S)."""
+    if weights.shape != (len(written), len(read)):
+        raise ValueError(f"{len(written)} words written, {len(read)} read: weights are of shape {tuple(weights.shape)}")
+    if ax is None:
+        _, ax = figure(7, 2.5)
+    above, below = np.linspace(0, 1, len(read)), np.linspace(0, 1, len(written))
+    for (i, j), weight in np.ndenumerate(weights.detach().cpu().numpy()):
+        if weight > 0.01:  # a thinner line would not be seen
+            ax.plot([above[j], below[i]], [1, 0], color=COLORS[0], linewidth=6 * weight, alpha=0.8)
+    for y, places, row, side in ((1.06, above, read, "bottom"), (-0.06, below, written, "top")):
+        for x, word in zip(places, labels(row), strict=True):
+            ax.text(x, y, word, ha="center", va=side, fontsize=12)
+    ax.set(xlim=(-0.08, 1.08), ylim=(-0.3, 1.3))
+    ax.axis("off")
+    return ax
+
+
+def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> Axes:
+    """A recurrent reader's letters and states, and its writer: everything comes through one vector, or letter `row` of
+    what is written is joined to all states (attention)."""
+    n, orange = len(read), COLORS[1]
+    arrow = {"arrowstyle": "-|>", "color": "#777777", "shrinkA": 10, "shrinkB": 10}
+    ring = {"boxstyle": "circle,pad=0.45", "facecolor": "white", "edgecolor": "#555555"}
+    for i, (letter, answer) in enumerate(zip(read, written, strict=True)):
+        ax.annotate("", (i, 1), (i, 0), arrowprops=arrow)
+        if i:
+            ax.annotate("", (i, 1), (i - 1, 1), arrowprops=arrow)
+        if row is None:
+            ax.plot([n - 1, (n - 1) / 2, i], [1.12, 2, 2.8], color=orange, linewidth=1.2, zorder=1)
+        else:
+            ax.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=2, zorder=1)
+        pale = row is not None and i != row
+        for y, text, options in ((0, letter, {}), (1, " ", {"bbox": ring}), (3, answer, {"alpha": 0.3 if pale else 1})):
+            ax.text(i, y, text, ha="center", va="center", fontsize=13 if text.strip() else 8, zorder=3, **options)
+    if row is None:
+        box = {"boxstyle": "round,pad=0.5", "facecolor": orange, "edgecolor": "none"}
+        ax.text((n - 1) / 2, 2, "one vector", ha="center", va="center", color="white", bbox=box, zorder=3)
+    for y, name in ((0, "read"), (1, "states"), (3, "written")):
+        ax.text(-0.75, y, name, ha="right", va="center", color="#555555")
+    ax.set(xlim=(-2.2, n - 0.4), ylim=(-0.4, 3.4))
+    ax.axis("off")
+    return ax
+
+
 def head_grid(maps: Tensor, tokens: Sequence[str]) -> Figure:
     """Causal attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens along both axes.
 
