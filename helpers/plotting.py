@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from IPython.display import display
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
@@ -20,6 +21,9 @@ from torch import Tensor
 # Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its colours.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 COLORMAP = "cividis"
+SIGNED = LinearSegmentedColormap.from_list("signed", [COLORS[1], "white", COLORS[0]])  # around zero
+SHARE = LinearSegmentedColormap.from_list("share", ["white", COLORS[2]])  # from zero up
+NOTHING = "#E4E4E4"  # an exact zero
 STYLE: dict[str, Any] = {
     "figure.dpi": 100,
     "figure.facecolor": "white",
@@ -107,6 +111,57 @@ def heatmap(
     return ax
 
 
+def table(
+    ax: Axes,
+    matrix: Tensor,
+    box: tuple[float, float, float, float],
+    *,
+    cmap: LinearSegmentedColormap = SIGNED,
+    limits: tuple[float, float] | None = None,
+    allowed: Tensor | None = None,
+    strength: float = 1.0,
+    numbers: bool = True,
+    color: str = "black",
+    fontsize: float = 9.0,
+) -> None:
+    """A matrix as coloured cells inside a `box` (left, top, width, height) of axes that hold more, with y downwards.
+
+    Without `limits`, colours lie evenly around zero; `strength` below 1 makes them paler. An exact zero is grey, a cell
+    that is not `allowed` (default: not finite) is hatched. Numbers are written in tables of up to 6 rows and columns,
+    to 2 decimals or to as many as fit.
+    """
+    values = matrix.detach().cpu().double().numpy()
+    left, top, width, height = box
+    x, y = (np.linspace(a, a + b, n + 1) for a, b, n in ((left, width, values.shape[1]), (top, height, len(values))))
+    reach = 1.5 * np.abs(values[np.isfinite(values)]).max(initial=1e-9)  # pale enough to read black on
+    low, high = limits or (-reach, reach)
+    free = np.isfinite(values) if allowed is None else allowed.cpu().numpy()
+    em = fontsize * ax.figure.get_dpi() / 72 / (ax.transData.transform((1, 0)) - ax.transData.transform((0, 0)))[0]
+    small = numbers and max(values.shape) <= 6 and y[1] - y[0] > em
+    texts = written(np.where(free, values, 0), (x[1] - x[0]) / em) if small else []
+    style: dict[str, Any] = {"vmin": low, "vmax": high, "alpha": strength, "zorder": 3}
+    style |= {"edgecolors": "white", "linewidth": 1} if texts else {}
+    ax.pcolormesh(x, y, np.ma.masked_equal(values, 0), cmap=cmap.with_extremes(bad=NOTHING), **style)
+    if not free.all():
+        style = {"edgecolor": "#8C8C8C", "hatch": "////", "linewidth": 0, "zorder": 3}
+        style["cmap"] = ListedColormap([NOTHING])
+        ax.pcolor(x, y, np.ma.masked_where(free, np.zeros_like(values)), **style)
+    for i, row in enumerate(texts):
+        for j in np.flatnonzero(free[i]):
+            style = {"ha": "center", "va": "center", "fontsize": fontsize, "color": color, "zorder": 5}
+            ax.text((x[j] + x[j + 1]) / 2, (y[i] + y[i + 1]) / 2, row[j], **style)
+
+
+def written(values: np.ndarray, ems: float) -> list[list[str]]:
+    """Numbers as texts, to 2 decimals or to as many as fit into a width of so many ems; none at all if they can't."""
+    wide = {".": 0.32, "−": 0.84}  # any digit of the house's letters: 0.64
+    for decimals in (0,) if np.array_equal(values, values.round()) else (2, 1):
+        texts = [[f"{round(v, decimals) + 0.0:.{decimals}f}".replace("-", "−") for v in row] for row in values.tolist()]
+        if max(sum(wide.get(sign, 0.64) for sign in text) for row in texts for text in row) <= ems:
+            return texts
+    return []
+
+
 def curves(
     x: Sequence | Tensor,
     lines: Mapping[str, Sequence | Tensor],
@@ -189,6 +244,51 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
     ax.axhline(0, color="#999999", linewidth=0.8, zorder=0)
     ax.axvline(0, color="#999999", linewidth=0.8, zorder=0)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=title)
+    return ax
+
+
+def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Axes | None = None) -> Axes:
+    """Words `written`, below, joined to those `read`, above, by lines as thick as the weights (T, S)."""
+    if weights.shape != (len(written), len(read)):
+        raise ValueError(f"{len(written)} words written, {len(read)} read: weights are of shape {tuple(weights.shape)}")
+    if ax is None:
+        _, ax = figure(7, 2.5)
+    above, below = np.linspace(0, 1, len(read)), np.linspace(0, 1, len(written))
+    for (i, j), weight in np.ndenumerate(weights.detach().cpu().numpy()):
+        if weight > 0.01:  # a thinner line would not be seen
+            ax.plot([above[j], below[i]], [1, 0], color=COLORS[0], linewidth=6 * weight, alpha=0.8)
+    for y, places, row, side in ((1.06, above, read, "bottom"), (-0.06, below, written, "top")):
+        for x, word in zip(places, labels(row), strict=True):
+            ax.text(x, y, word, ha="center", va=side, fontsize=12)
+    ax.set(xlim=(-0.08, 1.08), ylim=(-0.3, 1.3))
+    ax.axis("off")
+    return ax
+
+
+def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> Axes:
+    """A recurrent reader's letters and states, and its writer: everything comes through one vector, or letter `row` of
+    what is written is joined to all states (attention)."""
+    n, orange = len(read), COLORS[1]
+    arrow = {"arrowstyle": "-|>", "color": "#777777", "shrinkA": 10, "shrinkB": 10}
+    ring = {"boxstyle": "circle,pad=0.45", "facecolor": "white", "edgecolor": "#555555"}
+    for i, (letter, answer) in enumerate(zip(read, written, strict=True)):
+        ax.annotate("", (i, 1), (i, 0), arrowprops=arrow)
+        if i:
+            ax.annotate("", (i, 1), (i - 1, 1), arrowprops=arrow)
+        if row is None:
+            ax.plot([n - 1, (n - 1) / 2, i], [1.12, 2, 2.8], color=orange, linewidth=1.2, zorder=1)
+        else:
+            ax.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=2, zorder=1)
+        pale = row is not None and i != row
+        for y, text, options in ((0, letter, {}), (1, " ", {"bbox": ring}), (3, answer, {"alpha": 0.3 if pale else 1})):
+            ax.text(i, y, text, ha="center", va="center", fontsize=13 if text.strip() else 8, zorder=3, **options)
+    if row is None:
+        box = {"boxstyle": "round,pad=0.5", "facecolor": orange, "edgecolor": "none"}
+        ax.text((n - 1) / 2, 2, "one vector", ha="center", va="center", color="white", bbox=box, zorder=3)
+    for y, name in ((0, "read"), (1, "states"), (3, "written")):
+        ax.text(-0.75, y, name, ha="right", va="center", color="#555555")
+    ax.set(xlim=(-2.2, n - 0.4), ylim=(-0.4, 3.4))
+    ax.axis("off")
     return ax
 
 

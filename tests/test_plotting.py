@@ -239,3 +239,41 @@ def test_logarithmic_axes_show_plain_numbers(monkeypatch):
     plotting.show("a line that rises")
     texts = [label.get_text() for label in ax.get_xticklabels()]
     assert {"1", "10", "100"} <= set(texts) and not any("$" in text for text in texts)
+
+
+def test_a_table_is_coloured_around_zero_and_greys_its_zeros():
+    _, ax = plotting.figure()
+    ax.set(xlim=(0, 100), ylim=(100, 0))
+    plotting.table(ax, torch.tensor([[1.0, -2.0], [0.0, -torch.inf]]), (10, 20, 60, 40))
+    mesh, hatched = ax.collections
+    assert mesh.get_clim() == (-3, 3) and mesh.get_array().mask.tolist() == [[False, False], [True, True]]
+    assert hatched.get_hatch() and len(hatched.get_paths()) == 1  # what is not finite
+    assert texts_of(ax) == {(25, 30): "1", (55, 30): "−2", (25, 50): "0"}  # whole numbers stay whole
+
+
+@pytest.mark.parametrize(("width", "text"), [(60, "−0.26"), (7, "−0.3"), (4, None)])
+def test_a_table_writes_as_many_decimals_as_fit(width, text):
+    _, ax = plotting.figure()
+    ax.set(xlim=(0, 100), ylim=(100, 0))
+    plotting.table(ax, torch.tensor([[-0.256, -0.001]]).T, (0, 0, width, 50))
+    found = [written.get_text() for written in ax.texts]
+    assert found == ([] if text is None else [text, "0.00" if width == 60 else "0.0"])
+
+
+def test_arcs_are_as_thick_as_the_weights_and_join_the_right_words():
+    ax = plotting.arcs(["a", "b"], ["x", "y"], torch.tensor([[0.0, 1.0], [0.25, 0.75]]))
+    drawn = {tuple(line.get_xdata()): line.get_linewidth() for line in ax.lines}  # (of read, of written) -> width
+    assert drawn == {(1, 0): 6, (0, 1): 1.5, (1, 1): 4.5}
+    assert [text.get_text() for text in ax.texts] == ["a", "b", "x", "y"]
+    with pytest.raises(ValueError, match=r"2 words written, 1 read: weights are of shape \(2, 2\)"):
+        plotting.arcs(["a"], ["x", "y"], torch.ones(2, 2))
+
+
+def test_the_bottleneck_has_one_vector_or_a_line_from_each_state():
+    _, (left, right) = plotting.figure(columns=2)
+    plotting.bottleneck("abc", "cba", ax=left)
+    plotting.bottleneck("abc", "cba", row=1, ax=right)
+    assert "one vector" in [text.get_text() for text in left.texts]
+    assert "one vector" not in [text.get_text() for text in right.texts]
+    assert [line.get_xdata()[1] for line in left.lines] == [1, 1, 1]  # all through the middle
+    assert [tuple(line.get_xdata()) for line in right.lines] == [(0, 1), (1, 1), (2, 1)]

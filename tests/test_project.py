@@ -133,6 +133,7 @@ def test_imports_go_one_way():
         "presets": {"data", "gpt", "runs", "training"},
         "ledger": set(),
         "plotting": set(),
+        "machine": {"plotting"},
         "ablations": {"attention", "data", "gpt", "guards", "sampling", "training"},
         "checks": {"attention", "guards"},
         "exercises": {"attention", "gpt", "sampling"},
@@ -146,7 +147,7 @@ def test_imports_go_one_way():
             imported |= set(names.split(", "))
         assert imported <= allowed[name] | {"errors"}, name
     lines = {name: len(text.splitlines()) for name, text in found.items()}
-    assert max(lines.values()) <= 350 and sum(lines.values()) - lines["exercises"] <= 2939
+    assert max(lines.values()) <= 350 and sum(lines.values()) - lines["exercises"] <= 3259
 
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():

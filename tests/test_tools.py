@@ -352,6 +352,17 @@ def test_a_run_with_other_settings_does_not_count(project, in_process, monkeypat
     assert "running 01_a" in capsys.readouterr().out
 
 
+def test_what_jupyterlab_folds_the_page_folds_too():
+    new, texts = nbformat.v4, ["# N", "## Lesson", "## The proofs\n\nAll.", "### One", "code", "## After"]
+    cells = [new.new_code_cell("1") if text == "code" else new.new_markdown_cell(text) for text in texts]
+    cells[2].metadata["jp-MarkdownHeadingCollapsed"] = True
+    soup = pages.BeautifulSoup(pages.render(new.new_notebook(cells=cells), "n"), "html.parser")
+    (details,) = soup.select("details")
+    assert details.summary.h2["id"] == "The-proofs" and not details.has_attr("open")
+    assert details.find(id="One") and details.select(".jp-CodeCell") and "All." in details.text
+    assert not details.find(id="Lesson") and not details.find(id="After") and soup.find(id="After")
+
+
 def test_the_page_shows_what_is_stored(project, monkeypatch):
     rows = [{**ledger.row("raschka-3.3.1-softmax"), "notebook": "02_b"}]
     monkeypatch.setattr(ledger, "rows", lambda: rows)

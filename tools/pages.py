@@ -18,6 +18,8 @@ STYLE = """
   main > nav a { color: var(--jp-content-link-color) }
   .jp-InputArea-editor, .jp-OutputArea-output, .jp-MarkdownOutput { min-width: 0; overflow-x: auto !important }
   .jp-InputArea-editor pre, .jp-OutputArea-output pre { white-space: pre; overflow-wrap: normal; word-break: normal }
+  details.folded > summary { cursor: pointer; padding-left: 1rem }
+  details.folded > summary > h2 { display: inline }
   @media screen and (max-width: 45rem) { .jp-InputPrompt, .jp-OutputPrompt { display: none } }
   @media print {
     .jp-InputPrompt, .jp-OutputPrompt, main > nav { display: none }
@@ -69,10 +71,33 @@ def render(notebook: NotebookNode, title: str, nav: str = "") -> str:
     ]
     for picture, text in zip(soup.select(".jp-RenderedImage img"), texts, strict=True):
         picture["alt"] = text
+    fold(soup, notebook)
     soup.head.append(BeautifulSoup(f"<style>{STYLE}</style>", "html.parser"))
     soup.main.insert(0, BeautifulSoup(nav, "html.parser"))
     soup.main.append(BeautifulSoup(nav, "html.parser"))
     return str(soup)
+
+
+def fold(soup: BeautifulSoup, notebook: NotebookNode) -> None:
+    """What JupyterLab folds under a heading goes into <details>, with the heading as its summary."""
+    boxes = soup.select("main .jp-Cell")
+    levels = [heading_level(cell) for cell in notebook.cells]
+    for i, cell in enumerate(notebook.cells):
+        if not cell.metadata.get("jp-MarkdownHeadingCollapsed"):
+            continue
+        end = next((j for j in range(i + 1, len(boxes)) if 0 < levels[j] <= levels[i]), len(boxes))
+        details, summary = soup.new_tag("details", **{"class": "folded"}), soup.new_tag("summary")
+        boxes[i].insert_before(details)
+        summary.append(boxes[i].find(re.compile(r"h[1-6]")))
+        details.append(summary)
+        for box in boxes[i:end]:
+            details.append(box)
+
+
+def heading_level(cell: NotebookNode) -> int:
+    """2 for a cell that begins with "## …"; 0 when it begins with no heading."""
+    heading = re.match(r"(#{1,6}) ", cell.source.lstrip()) if cell.cell_type == "markdown" else None
+    return len(heading[1]) if heading else 0
 
 
 def page_of(address: str) -> str:
