@@ -254,9 +254,9 @@ def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Ax
     if ax is None:
         _, ax = figure(7, 2.5)
     above, below = np.linspace(0, 1, len(read)), np.linspace(0, 1, len(written))
-    for (i, j), weight in np.ndenumerate(weights.detach().cpu().numpy()):
-        if weight > 0.01:  # a thinner line would not be seen
-            ax.plot([above[j], below[i]], [1, 0], color=COLORS[0], linewidth=6 * weight, alpha=0.8)
+    for i, j in (weights > 0.01).nonzero().tolist():  # a thinner line would not be seen
+        width = 6 * weights[i, j].item()
+        ax.plot([above[j], below[i]], [1, 0], color=COLORS[0], linewidth=width, alpha=0.8)
     for y, places, row, side in ((1.06, above, read, "bottom"), (-0.06, below, written, "top")):
         for x, word in zip(places, labels(row), strict=True):
             ax.text(x, y, word, ha="center", va=side, fontsize=12)
@@ -280,8 +280,9 @@ def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> 
         else:
             ax.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=2, zorder=1)
         pale = row is not None and i != row
-        for y, text, options in ((0, letter, {}), (1, " ", {"bbox": ring}), (3, answer, {"alpha": 0.3 if pale else 1})):
-            ax.text(i, y, text, ha="center", va="center", fontsize=13 if text.strip() else 8, zorder=3, **options)
+        ax.text(i, 0, letter, ha="center", va="center", fontsize=13)
+        ax.text(i, 1, " ", ha="center", va="center", fontsize=8, bbox=ring, zorder=3)
+        ax.text(i, 3, answer, ha="center", va="center", fontsize=13, alpha=0.3 if pale else 1)
     if row is None:
         box = {"boxstyle": "round,pad=0.5", "facecolor": orange, "edgecolor": "none"}
         ax.text((n - 1) / 2, 2, "one vector", ha="center", va="center", color="white", bbox=box, zorder=3)
