@@ -65,7 +65,7 @@ def test_dropout_rescales_and_drops():
 @pytest.mark.parametrize(
     ("seed", "build", "row"),
     [
-        (789, lambda: SelfAttention(3, 2)(JOURNEY), "hacktricks-self-attention-v2"),
+        (789, lambda: SelfAttention(3, 2)(JOURNEY), "raschka-3.4.2-self-attention-v2"),
         (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-weights"),
         (789, lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-causal-weights"),
         (123, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1], "raschka-listing-3.4"),

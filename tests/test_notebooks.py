@@ -22,6 +22,8 @@ SPEC = importlib.util.spec_from_file_location("tools_notebooks", ROOT / "tools" 
 tools = sys.modules["tools_notebooks"] = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tools)
 each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
+FOLDED = "jp-MarkdownHeadingCollapsed"
+IN_TWO_LAYERS = {name: notebook for name, notebook in BY_NAME.items() if name < "05"}  # the lesson, and its proofs
 
 
 def tags(cell):
@@ -49,7 +51,7 @@ def test_nothing_in_it_changes_by_itself(notebook):
     kernel, language = notebook.metadata.kernelspec, notebook.metadata.language_info
     assert set(notebook.metadata) == {"kernelspec", "language_info"} and kernel == tools.KERNEL
     assert language == {**IPythonKernel.language_info, "version": language.version}
-    assert all(set(cell.metadata) <= {"tags"} for cell in notebook.cells)
+    assert all(set(cell.metadata) <= {"tags", FOLDED} for cell in notebook.cells)
 
 
 @each
@@ -69,8 +71,21 @@ def test_few_outputs_are_not_compared(notebook):
 @each
 def test_cells_are_short_and_the_prose_is_not(notebook):
     lengths = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in cells(notebook)]
-    assert max(lengths) <= 25 and 800 <= len(prose(notebook).split()) <= 1900
-    assert len(re.findall(r"\*\*\d+[a-z]\*\*", prose(notebook))) >= 3  # exercises
+    assert max(lengths) <= 25 and 800 <= len(prose(notebook).split())
+    assert len(re.findall(r"\*\*\d+[a-z]\b", prose(notebook))) >= 3  # exercises
+
+
+@pytest.mark.parametrize("notebook", IN_TWO_LAYERS.values(), ids=IN_TWO_LAYERS)
+def test_the_lesson_comes_first_and_its_proofs_are_folded(notebook):
+    (start,) = [i for i, cell in enumerate(notebook.cells) if cell.source.startswith("## The proofs")]
+    assert notebook.cells[start].metadata[FOLDED] is True
+    lesson = nbformat.v4.new_notebook(cells=notebook.cells[:start])
+    assert not any("ledger." in cell.source for cell in cells(lesson)) and 3 <= len(pictures(lesson)) <= 6
+    told, exercises = prose(lesson).split("## Exercises")
+    assert len(re.sub(r"<[^>]+>|\$[^$]*\$|^\|.*$", " ", told, flags=re.M).split()) <= 1100
+    assert told.count("**Predict before you run.**") == told.count("<summary>") >= 3
+    assert all(f"({kind};" in exercises for kind in ("predict", "derive", "repair", "build"))
+    assert "machine.draw(" in "".join(cell.source for cell in cells(lesson))
 
 
 @each
