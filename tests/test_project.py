@@ -134,7 +134,9 @@ def test_imports_go_one_way():
         "ledger": set(),
         "plotting": set(),
         "ablations": {"attention", "data", "gpt", "guards", "sampling", "state", "training"},
-        "checks": {"attention", "guards"},
+        "mistakes": set(),
+        "heads": {"attention", "mistakes"},
+        "checks": {"attention", "guards", "heads", "mistakes"},
         "exercises": {"attention", "gpt", "sampling"},
         "__init__": set(),
     }
@@ -146,7 +148,7 @@ def test_imports_go_one_way():
             imported |= set(names.split(", "))
         assert imported <= allowed[name] | {"errors"}, name
     lines = {name: len(text.splitlines()) for name, text in found.items()}
-    assert max(lines.values()) <= 350 and sum(lines.values()) - lines["exercises"] <= 3015
+    assert max(lines.values()) <= 350 and sum(lines.values()) - lines["exercises"] <= 3640
 
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():
