@@ -483,7 +483,7 @@ WRONG_CLASSES = {
     "changes x": ("it changes its input in place", changed(forward=lambda self, x: Parts.forward(self, x.mul_(2)))),
     "changes x afterwards": ("it changes its input in place", changed(
         forward=lambda self, x: (Parts.forward(self, x), x.zero_())[0])),
-    "keeps something": ("it keeps something between them", Counting),
+    "keeps something": ("two results: it keeps a state", Counting),
     "dropout in evaluation": ("dropout is left on in evaluation", changed(
         forward=lambda self, x: F.dropout(Parts.forward(self, x), 0.5))),
     "only whole texts": ("it raises", changed(forward=lambda self, x: Parts.forward(self, x) + torch.zeros(
