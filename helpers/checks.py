@@ -1,5 +1,6 @@
 """Checks that the notebooks use: properties of attention, and mistakes called by their name (helpers/mistakes.py)."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -62,7 +63,7 @@ def _another(x: Tensor) -> Tensor:
     """Every token replaced by one that differs from it: random vectors, or for ids the next one that x holds."""
     if x.is_floating_point():
         noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        return (noise * x.double().std().item()).to(x)
+        return (noise * x.float().std().item()).to(x)
     ids, index = x.unique(return_inverse=True)
     return ids[(index + 1) % len(ids)]
 
@@ -215,8 +216,7 @@ def dropout(module: nn.Module, x: Tensor, p: float | None = None) -> None:
     of equal words: each weight by itself. How much, from the largest output: p, or where p is not given the one that
     the module states (nn.Dropout's, or its attribute `dropout` or `p`). Every layer's mode stays as it was.
 
-    Means and correlations may be six standard errors off: a right module is refused with a probability of 2e-9 for
-    each of the 3 T C + T numbers compared.
+    A right module is refused by chance with a probability of 1e-9 for each of the 3 T C + T means that are compared.
     """
     with evaluating(module), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -249,8 +249,19 @@ def _wrong_on_average(module: nn.Module, x: Tensor) -> bool:
     first = drawn[:, 0]
     if drawn.isnan().any() or (torch.equal(first, first[:1].expand_as(first)) and expected[0].any()):
         raise CheckError(mistakes.EARLY)
-    error = drawn.double().std(0) / DRAWS**0.5
-    return bool(((drawn.double().mean(0) - expected).abs() > 6 * error + 1e-5 * expected.abs().max()).any())
+    off = (drawn.double().mean(0) - expected).abs()
+    return bool((off > _luck(drawn) + 1e-5 * expected.abs().max()).any())
+
+
+def _luck(draws: Tensor) -> Tensor:
+    """How far the mean over the first dimension may be off by chance: farther with a probability of 1e-9.
+
+    Bernstein's inequality, with the variance and the largest deviation that were seen: 6.5 standard errors and a term
+    for rare large numbers, which a normal distribution would forget.
+    """
+    spread, far, n = draws.var(0), (draws - draws.mean(0)).abs().amax(0), len(draws)
+    nats = math.log(2 / 1e-9)
+    return (2 * nats * spread / n).sqrt() + 2 / 3 * nats * far / n
 
 
 def _fault_of_dropout(module: nn.Module, x: Tensor, p: float | None, mean_is_wrong: bool) -> str | None:
@@ -259,9 +270,9 @@ def _fault_of_dropout(module: nn.Module, x: Tensor, p: float | None, mean_is_wro
     In a text of T equal words every weight is 1 / (t + 1), and a text of zeros, drawn with the same seed, shows what
     the biases do; the difference is the sum of what was kept.
     """
-    text, zeros, T = x[x.norm(dim=-1).argmax()].expand_as(x), torch.zeros_like(x), len(x)
+    text, zeros = x[x.norm(dim=-1).argmax()].expand_as(x), torch.zeros_like(x)
     drawn = []
-    for words, draws in ((text, 64), (text, 64), (text, DRAWS), (zeros, DRAWS)):
+    for words, draws in ((text, 64), (text, 64), (text, DRAWS // 4), (zeros, DRAWS // 4)):
         torch.manual_seed(0)
         drawn.append(_drawn(module, words, draws))
     if not torch.equal(drawn[0], drawn[1]):
@@ -270,26 +281,30 @@ def _fault_of_dropout(module: nn.Module, x: Tensor, p: float | None, mean_is_wro
     full, kept = first[0] - first[1], (drawn[2] - drawn[3]).double()  # (C), (draws, T, C)
     if not full.any():
         raise CheckError("dropout is tried on vectors x (T, C) for which the module's outputs are not all 0")
-    spread = kept.var(0).sum(-1)  # (T)
     share = kept[:, 0] @ full / full.dot(full)  # of the first word's value, how much is there?
-    directions = torch.linalg.eigvalsh(kept[:, 0].T @ kept[:, 0])
-    parts = int((directions > 1e-9 * directions[-1]).sum())  # so many are dropped independently: one for each head
-    outcomes = len((1000 * share).round().unique())
-    if spread[0] < 1e-10 * full.dot(full) or (parts <= 8 and outcomes > 4 * 2**parts):
-        return mistakes.NOISE
-    heads, centred = _number_of_heads(module), kept - kept.mean(0)
-    together = (centred[:, :1] * centred).mean(0).sum(-1)[1:] / spread[0]
-    shared = (together.abs() > 6 * (spread[1:] / spread[0] / DRAWS).sqrt()).any().item()
-    at_once = (spread[-1] / spread[0] > (1 + 1 / T) / 2).item()  # 1 / T when each weight is drawn for itself
-    numbers = parts > heads if heads else parts == full.numel() > 1
-    if numbers and not heads and not shared and not at_once:
-        numbers = False  # as many heads as numbers
-    fault = mistakes.DROPPED.get((shared, at_once, numbers))
     nothing_dropped = (kept[:, 0] - share[:, None] * full).norm(dim=-1) < 1e-3 * full.norm()
+    fault = _wrongly_dropped(kept, full, share, _number_of_heads(module))
     if fault or not (share[nothing_dropped] > 1e-3).any():
         return fault or (mistakes.UNSCALED if mean_is_wrong else None)
     factor = share[nothing_dropped].max().item()
     return mistakes.dropout_rate_fault(p, factor, 1 - share.mean().item() / factor, mean_is_wrong)
+
+
+def _wrongly_dropped(kept: Tensor, full: Tensor, share: Tensor, heads: int | None) -> str | None:
+    """What is dropped instead of single weights, from what is kept (draws, T, C) of T equal words."""
+    T, first = kept.shape[1], kept[:, 0]
+    spread = kept.var(0).sum(-1)  # (T)
+    directions = torch.linalg.eigvalsh(first.T @ first)
+    parts = int((directions > 1e-9 * directions[-1]).sum())  # so many are dropped independently: one for each head
+    outcomes = len((1000 * share).round().unique())
+    if spread[0] < 1e-10 * full.dot(full) or (parts <= 8 and outcomes > 4 * 2**parts):
+        return mistakes.NOISE
+    centred = kept - kept.mean(0)
+    products = (centred[:, :1] * centred).sum(-1)[:, 1:]  # of the first query and each later one
+    shared = T > 1 and bool((products.mean(0).abs() > _luck(products)).any())
+    at_once = bool(spread[-1] / spread[0] > (1 + 1 / T) / 2)  # 1 / T when each weight is drawn for itself
+    numbers = parts > heads if heads else parts == full.numel() > 1 and (shared or at_once)  # or as many heads
+    return mistakes.DROPPED.get((shared, at_once, numbers))
 
 
 def _stated(module: nn.Module) -> float | None:

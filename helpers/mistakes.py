@@ -342,7 +342,7 @@ def dropout_rate_fault(p: float | None, factor: float, rate: float, mean_is_wron
             kept if abs(rate - (1 - p)) < 5e-3 else f"p is ignored: of the weights {rate:.3g} is dropped, not p = {p:g}"
         )
     if p and abs(rate - (1 - p)) < 0.03 and abs(factor * (1 - p) - 1) < 0.01:
-        return f"p is the share that is kept: of the weights {rate:.2g} is dropped, not p = {p:g}"
+        return f"p is the share that is kept: of the weights {1 - p:.3g} is dropped, not p = {p:g}"
     if p and abs(factor * p - 1) < 0.01:
         return "kept weights are divided by p; they must be divided by 1 - p"
     return UNSCALED
