@@ -463,16 +463,17 @@ def test_every_right_class_passes(name):
     checks.multi_head(RIGHT_CLASSES[name])
 
 
-ALIKE = {  # behind an output, these two can't be told apart, or they are told by other words
+# Inside a class some are told by other words, for only the output shows; None: there it is no mistake, or can't show.
+ALIKE = {
     "dim=0": "runs over the batch", "dim=-3": "runs over dim=1", "no dim": "runs over dim=1",
     "dim=2": "over the queries", "transposed": "the mask shows the future and hides the past", "flipped": "keys get",
     "added -1e4": "set to a finite number", "added -1e9": "set to a finite number", "* 2 at width 16 only": None,
     "large scores, with an epsilon": "large scores give NaN",
-    "clamped": None, "causal whatever is asked": None, "only square": None, "key.T": None, "transpose(0, 1)": None,
+    "clamped": "the result differs", "causal whatever is asked": None, "only square": None, "key.T": None, "transpose(0, 1)": None,
     "transpose(1, 2)": "it raises RuntimeError", "unnormalised": None, "no mask allowed": "ZeroDivisionError",
     "context": "differs", "filled with -1.79769e+308": None, "/ sqrt(T)": "square root of the number of keys",
-    "/ S": None, "/ (D // 2 + 1)": "but by 2 at width 3, 3 at width 4, 4 at width 7", "large scores": "large scores",
-    "tril(2)": "tril(2)", "bfloat16": None, "scale in place": None, "filled with 5": None,
+    "/ S": "divided by the number of keys", "/ (D // 2 + 1)": "but by 2 at width 3, 3 at width 4, 4 at width 7", "large scores": "large scores",
+    "tril(2)": "tril(2)", "bfloat16": None, "scale in place": None,
     "rolled": "tril(1)", "the last place leaks": "keys get weight", "/ log(D)": "the logarithm of the head width",
 } | {f"changes its {name}": None for name in ("query", "key", "value", "mask")}  # fmt: skip
 WRONG_CLASSES = {
