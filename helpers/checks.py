@@ -1,17 +1,18 @@
-"""Checks that the notebooks use: properties of attention, and mistakes called by their name."""
+"""Checks that the notebooks use: properties of attention, and mistakes called by their name (helpers/mistakes.py)."""
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from helpers import mistakes
 from helpers.attention import attention, causal_mask
 from helpers.errors import CheckError, HelpersError
 from helpers.guards import evaluating
+from helpers.heads import multi_head as multi_head
+from helpers.mistakes import Trial, all_close
 
 
 @contextmanager
@@ -45,8 +46,11 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
 
 
 def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
-    """CheckError unless every row (last dimension) holds weights of at least 0 that add up to 1."""
+    """CheckError unless every row (last dimension) holds weights of at least 0 that add up to 1. NaN is no weight."""
     sums = weights.sum(-1)
+    if weights.isnan().any():
+        raise CheckError(f"{int(weights.isnan().sum())} of {weights.numel()} weights are not a number (NaN): "
+                         "does a row allow nothing, or did a large score overflow?")  # fmt: skip
     if (weights < 0).any():
         raise CheckError(f"a weight is negative: {weights.min().item():.4f}")
     if not ((sums - 1).abs() <= tolerance).all():
@@ -55,260 +59,266 @@ def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
         raise CheckError(f"rows do not sum to 1 but to {sums.min().item():.4f} .. {sums.max().item():.4f}{hint}")
 
 
+def _another(x: Tensor) -> Tensor:
+    """Every token replaced by one that differs from it: random vectors, or for ids the next one that x holds."""
+    if x.is_floating_point():
+        noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        return (noise * x.float().std().item()).to(x)
+    ids, index = x.unique(return_inverse=True)
+    return ids[(index + 1) % len(ids)]
+
+
 @torch.no_grad()
 def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     """CheckError if output t of `function` changes when inputs after t do. x is (B, T) ids or (B, T, C) vectors.
 
-    A module must be in evaluation mode, for dropout changes outputs too.
+    A module must be in evaluation mode, for dropout changes outputs too; and it must leave x as it is.
 
-    For every t the whole future is replaced, once by the sequence's own tokens in reverse order and once by copies of
-    its first token; the outputs up to t must stay the same to the last bit. Two replacements, because a sum over the
-    future, say, does not see its order.
+    For every t the whole future is replaced, once by tokens that differ from it at every place and once by copies of
+    the sequence's first token; the outputs up to t must stay the same to the last bit. Vectors are tried a million
+    times as large, too (the future alone, and all), where a mask with a finite value leaks.
     """
     if x.dim() != (3 if x.is_floating_point() else 2) or x.shape[1] < 2 or torch.equal(x, x[:, :1].expand_as(x)):
         raise CheckError("causality is tried on ids (B, T) or vectors (B, T, C), with different tokens in a sequence")
-    before, T = function(x), x.shape[1]
+
+    def called(x: Tensor) -> Tensor:
+        given = x.clone()
+        output = function(given).clone()  # a copy, for the function may write its next output over this one
+        if not torch.equal(given.nan_to_num(), x.nan_to_num()):
+            raise CheckError("it changes its input in place: the caller's x must stay as it is")
+        return output.nan_to_num()  # two NaN are no change
+
+    T, other = x.shape[1], _another(x)
+    before = called(x)
     if before.shape[:2] != x.shape[:2]:
         raise CheckError(f"the output has the shape {tuple(before.shape)}, not one row for each of {T} tokens")
+    if not torch.equal(before, called(x)):
+        raise CheckError("two calls with the same input give two results: is it in training, or does it keep a state?")
+    # How large the past is and how large the future, and the future itself.
+    futures: list[tuple[float, float, Tensor]] = [(1, 1, other), (1, 1, x[:, :1].expand_as(x))]
+    if x.is_floating_point():
+        large = min(1e6, torch.finfo(x.dtype).max ** 0.25)  # products of four of them are still numbers
+        futures += [(1, large, other), (large, large, other)]
+    befores = {past: called(past * x) for past, _, _ in futures}
     for t in range(T - 1):
-        for future in (x.flip(1)[:, : T - t - 1], x[:, :1].expand_as(x)[:, t + 1 :]):
-            after = function(torch.cat([x[:, : t + 1], future], dim=1))
-            if not torch.equal(before[:, : t + 1], after[:, : t + 1]):
-                raise CheckError(f"not causal: the output at position {t} or before changes with what comes after it")
+        for past, size, future in futures:
+            after = called(torch.cat([past * x[:, : t + 1], size * future[:, t + 1 :]], dim=1))
+            if not torch.equal(befores[past][:, : t + 1], after[:, : t + 1]):
+                when = f", for inputs {size:,.0f} times as large" if size > 1 else ""
+                raise CheckError(f"not causal: the output at position {t} or before changes with what comes after it"
+                                 f"{when}")  # fmt: skip
 
 
-def _formula_with(scale=math.sqrt, dim=-1, fill=float("-inf"), mask_of=lambda mask: mask):
-    """The attention formula with one part replaced."""
-
-    def variant(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        scores = query @ key.transpose(-2, -1) / scale(key.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(~mask_of(mask), fill)
-        weights = scores.softmax(dim=dim)
-        return weights @ value, weights
-
-    return variant
-
-
-def _inverted_but_itself(mask: Tensor) -> Tensor:
-    return ~mask | torch.eye(*mask.shape, dtype=torch.bool)
-
-
-OVERFLOW = "large scores give NaN: the softmax must take the largest score of a row away first"
-FINITE = "forbidden scores are set to a finite number, which still gets weight; they must be -inf"
-# What goes wrong in practice, by name, in one or several spellings. A failing candidate is compared with each of them.
-MISTAKES: dict[str, tuple[Callable, ...]] = {
-    "the scores are not divided by the square root of the head width": (_formula_with(scale=lambda d: 1),),
-    "the scores are divided by the head width, not by its square root": (_formula_with(scale=lambda d: d),),
-    "the softmax runs over the queries, not over the keys": (_formula_with(dim=-2), _formula_with(dim=1)),
-    "the mask is inverted: True must mean allowed": (
-        _formula_with(mask_of=torch.logical_not),
-        _formula_with(mask_of=torch.logical_not, fill=-1e9),
-        _formula_with(mask_of=_inverted_but_itself),
-    ),
-    "the mask is not applied": (_formula_with(mask_of=torch.ones_like),),
-    "forbidden scores are set to 0, which still gets weight; they must be -inf": (_formula_with(fill=0.0),),
-    FINITE: (_formula_with(fill=-1.0), _formula_with(fill=-10.0)),  # larger ones are found on low scores
-}
-
-
+# ---------------------------------------------------------------- the formula
+@torch.no_grad()
 def attention_formula(candidate: Callable) -> None:
     """CheckError unless `candidate(query, key, value, mask)` gives attention's context and weights.
 
-    Tried on random float64 inputs without a mask, with a causal one, with one that is neither causal nor square, and
-    with heads; then on scores down to -1e200 and with an empty row, where a finite mask value shows. A known mistake
-    is named.
+    Tried on random float64 inputs with head widths 1, 3, 4, 7 and 16; (B, T, D) and, with heads, (B, H, T, D); one
+    text and two; as many keys as queries, more and fewer; without a mask, with a causal one and with masks that are
+    not; then on scores down to -1e200 and with an empty row, where a finite mask value shows. The inputs must stay as
+    they are. Single precision inside is fine. A known mistake is named.
     """
-    generator = torch.Generator().manual_seed(0)
-    query, key = (torch.randn(2, 5, 4, generator=generator, dtype=torch.float64) for _ in range(2))
-    value = torch.randn(2, 5, 3, generator=generator, dtype=torch.float64)
-    some = torch.rand(3, 5, generator=generator) < 0.5
-    some[:, 2] = True  # no row is empty
-    cases = [
-        (query, key, value, None),
-        (query, key, value, causal_mask(5)),
-        (query[:, :3], key, value, some),
-        (query[:, None], key[:, None], value[:, None], causal_mask(5)),
-    ]
-    got = [_called(candidate, case) for case in cases]
+    cases = mistakes.formula_cases()
     rights = [attention(*case) for case in cases]
-    if not all(_all_close(*pair) for pair in zip(got, rights, strict=True)):
-        for name, mistakes in MISTAKES.items():
-            for mistake in mistakes:
-                if all(_all_close(g, mistake(*case)) for g, case in zip(got, cases, strict=True)):
-                    raise CheckError(f"not attention: {name}")
-        apart = max(
-            (a - b).abs().max().item() for g, r in zip(got, rights, strict=True) for a, b in zip(g, r, strict=True)
-        )
-        raise CheckError(f"not attention: the result differs from the formula by {apart:.3g}")
-    for size in (1e3, 1e6, 1e20, 1e100):  # allowed scores far below 0, and below any finite mask value
-        low = (-size * query.abs(), size * key.abs(), value, causal_mask(5))
-        got = _called(candidate, low)
-        if not _all_close(got, attention(*low)):
-            raise CheckError(f"not attention: {OVERFLOW if got[1].isnan().any() else FINITE}")
+    got, errors, changed = [], [], ""
+    for case in cases:
+        try:
+            result, touched = _called(candidate, case)
+            changed = changed or touched
+        except CheckError as error:
+            result = None
+            errors.append((case, error))
+        got.append(result)
+    tried = [(case, g, right) for case, g, right in zip(cases, got, rights, strict=True) if g is not None]
+    if errors or not all(all_close(g, right) for _, g, right in tried):
+        trials = [Trial(query, key, mask, g[1]) for (query, key, _, mask), g, _ in tried]
+        right_weights = all(all_close(g[1:], right[1:]) for _, g, right in tried)
+        fault = None if right_weights else mistakes.weights_fault(trials)
+        if fault is None and errors:
+            raise _with_a_hint(candidate, cases, errors)
+        apart = max((a - b).abs().max().item() for _, g, right in tried for a, b in zip(g, right, strict=True))
+        but = "the weights are right, but the context" if right_weights else "the result"
+        raise CheckError(f"not attention: {fault or f'{but} differs from the formula by {apart:.3g}'}")
+    for (*_, mask), (_, weights), _ in tried:
+        if mask is not None and (weights.masked_fill(mask, 0) > 0).any():
+            raise CheckError(f"not attention: {mistakes.FINITE}")
+    if changed:
+        raise CheckError(f"not attention: it changes its input, the {changed}, in place")
+    double = all(all_close(g, right, 1e-11) for _, g, right in tried)
+    query, key, value, mask = cases[1]
+    for size in (1e3, 1e6, 1e20, 1e100) if double else (1e3, 1e6, 1e17):  # below any finite mask value
+        low = (-size * query.abs(), size * key.abs(), value, mask)
+        fault = mistakes.fault_far_below_zero(low, _called(candidate, low)[0], attention(*low))
+        if fault:
+            raise CheckError(f"not attention: {fault}")
     empty = causal_mask(5).clone()
     empty[2] = False
-    _, weights = _called(candidate, (query, key, value, empty))
+    _, weights = _called(candidate, (query, key, value, empty))[0]
     if (weights[:, 2] > 0).any():  # NaN, as the formula has it, and 0, as PyTorch chose, are both fine
-        raise CheckError(f"not attention: {FINITE}")
+        raise CheckError(f"not attention: {mistakes.FINITE}")
 
 
-def _called(candidate: Callable, case: tuple) -> tuple[Tensor, Tensor]:
-    """The candidate's context and weights on copies of the inputs, or CheckError for anything else."""
+def _called(candidate: Callable, case: tuple) -> tuple[tuple[Tensor, Tensor], str]:
+    """The candidate's context and weights, and which input it changed; CheckError for anything else."""
     query, key, value, _ = case
+    copies = [x if x is None else x.clone() for x in case]
     try:
-        result = candidate(*(x if x is None else x.clone() for x in case))
+        result = candidate(*copies)
     except Exception as error:
         raise CheckError(f"not attention: it raises {type(error).__name__}: {error}") from error
-    if not isinstance(result, tuple) or len(result) != 2 or not all(isinstance(x, Tensor) for x in result):
+    if not isinstance(result, tuple | list) or len(result) != 2 or not all(isinstance(x, Tensor) for x in result):
         raise CheckError("not attention: it must return two tensors, the context and the weights")
     expected = (*query.shape[:-1], value.shape[-1]), (*query.shape[:-1], key.shape[-2])
     for name, tensor, shape in zip(("context", "weights"), result, expected, strict=True):
         if tensor.shape != shape:
             raise CheckError(f"not attention: the {name} should have the shape {shape}, not {tuple(tensor.shape)}")
-    return result
+    changed = [
+        name
+        for name, x, copy in zip(("query", "key", "value", "mask"), case, copies, strict=True)
+        if x is not None and not torch.equal(x, copy)
+    ]
+    return (result[0].clone(), result[1].clone()), " and the ".join(changed)
 
 
-def _all_close(got: Sequence[Tensor], right: Sequence[Tensor]) -> bool:
-    """Are all tensors close, in those rows that `right` defines (an inverted mask leaves an empty row, NaN)?"""
-    for a, b in zip(got, right, strict=True):
-        defined = ~b.isnan().any(dim=-1, keepdim=True).expand_as(b)
-        if a.shape != b.shape or not torch.allclose(a.to(b.dtype)[defined], b[defined], rtol=1e-6, atol=1e-9):
-            return False
-    return True
+def _with_a_hint(candidate: Callable, cases: list[tuple], errors: list[tuple]) -> CheckError:
+    """The first error, and what it may come from: calls that go wrong only in a batch, with heads, and so on."""
+    (query, key, _, mask), error = errors[0]
+    failed = [query.dim() for (query, *_), _ in errors]
+    single = tuple(x[0] for x in cases[0][:3])
+    hint = ""
+    if len(errors) == len(cases):
+        try:
+            if all_close(_called(candidate, (*single, None))[0], attention(*single)):
+                hint = "; on one text, (T, D), it is right: exchange the last two axes, with key.transpose(-2, -1), "
+                hint += "for key.T and key.transpose(0, 1) exchange others in a batch"
+        except CheckError:
+            pass
+    elif set(failed) == {4} and len(failed) == sum(query.dim() == 4 for query, *_ in cases):
+        hint = "; without heads, (B, T, D), it is right: count the axes from the end, as in key.transpose(-2, -1)"
+    else:
+        hint = f", for {query.shape[-2]} queries and {key.shape[-2]} keys " + ("without" if mask is None else "with")
+        hint += " a mask"
+    return CheckError(f"{error}{hint}")
 
 
-# ---------------------------------------------------------------- classes with several heads, and dropout
-def _heads_with(
-    formula=attention, split="right", join=lambda context: context.transpose(1, 2).flatten(2), project=True
-):
-    """Three-headed attention with a module's own weights and one part replaced."""
-
-    def variant(module: nn.Module, x: Tensor) -> Tensor:
-        B, T, _ = x.shape
-        heads = []
-        for W in (module.W_query, module.W_key, module.W_value):
-            y = W(x)
-            heads.append({
-                "right": lambda y=y: y.view(B, T, 3, 4).transpose(1, 2),
-                "view": lambda y=y: y.reshape(B, 3, T, 4),  # only the shape says (B, H, T, D)
-                "in turn": lambda y=y: y.view(B, T, 4, 3).permute(0, 3, 1, 2),
-            }[split]())  # fmt: skip
-        joined = join(formula(*heads, causal_mask(T))[0])
-        return module.out_proj(joined) if project else joined
-
-    return variant
-
-
-def _joined_by_view(context: Tensor) -> Tensor:
-    return context.reshape(context.shape[0], context.shape[2], -1)
-
-
-def _joined_in_order(*order: int) -> Callable[[Tensor], Tensor]:
-    return lambda context: context[:, order].transpose(1, 2).flatten(2)
-
-
-MIXED_UP = "by view alone, without transpose: tokens and heads are mixed up"
-# The mistakes of the formula, made in every head, and those that only several heads can have.
-MULTI_HEAD_MISTAKES: dict[str, tuple[Callable, ...]] = {
-    name: tuple(_heads_with(formula) for formula in formulas) for name, formulas in MISTAKES.items()
-} | {
-    f"the heads are split {MIXED_UP}": (_heads_with(split="view"),),
-    f"the heads are joined {MIXED_UP}": (_heads_with(join=_joined_by_view),),
-    f"the heads are split and joined {MIXED_UP}": (_heads_with(split="view", join=_joined_by_view),),
-    "the heads take their numbers in turn: view to (B, T, H, D), not to (B, T, D, H)": (_heads_with(split="in turn"),),
-    "the heads are joined in the wrong order": (
-        *(_heads_with(join=_joined_in_order(*order)) for order in list(itertools.permutations(range(3)))[1:]),
-        _heads_with(join=lambda context: context.permute(0, 2, 3, 1).flatten(2)),  # number by number, in turn
-    ),
-    "the output projection is missing": (_heads_with(project=False),),
-}
+# ---------------------------------------------------------------- dropout
+DRAWS = 20_000
 
 
 @torch.no_grad()
-def multi_head(build: Callable[..., nn.Module]) -> None:
-    """CheckError unless `build(d_in, d_out, context_length, dropout, num_heads)` makes causal multi-head attention.
-
-    It must have W_query, W_key, W_value and out_proj as linear layers (one matrix for all heads each). In evaluation
-    mode its output is compared with the formula's on random float64 inputs, on a shorter sequence, and on scores far
-    below 0; a known mistake is named.
-    """
-    generator = torch.Generator().manual_seed(0)
-    module = _tried(lambda: build(6, 12, 5, 0.5, 3).double().eval())
-    for name in ("W_query", "W_key", "W_value", "out_proj"):
-        if not isinstance(getattr(module, name, None), nn.Linear):
-            missing = name == "out_proj" and isinstance(getattr(module, name, None), (nn.Identity, type(None)))
-            fault = "the output projection is missing" if missing else f"it has no linear layer {name}"
-            raise CheckError(f"not multi-head attention: {fault}")
-        for parameter in getattr(module, name).parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    x = torch.randn(2, 5, 6, generator=generator, dtype=torch.float64)
-    cases = [x, x[:, :3]]
-    got = [_tried(lambda x=x: module(x.clone())) for x in cases]
-    right = _heads_with()
-    if not torch.equal(got[0].nan_to_num(), _tried(lambda: module(x.clone())).nan_to_num()):
-        raise CheckError("not multi-head attention: dropout is left on in evaluation")
-    for x, output in zip(cases, got, strict=True):
-        if output.shape != (*x.shape[:2], 12):
-            raise CheckError(f"not multi-head attention: the output has the shape {tuple(output.shape)} "
-                             f"instead of {(*x.shape[:2], 12)}")  # fmt: skip
-    if not all(_all_close([output], [right(module, x)]) for x, output in zip(cases, got, strict=True)):
-        for name, mistakes in MULTI_HEAD_MISTAKES.items():
-            for mistake in mistakes:
-                if all(_all_close([output], [mistake(module, x)]) for x, output in zip(cases, got, strict=True)):
-                    raise CheckError(f"not multi-head attention: {name}")
-        apart = max((output - right(module, x)).abs().max().item() for x, output in zip(cases, got, strict=True))
-        raise CheckError(f"not multi-head attention: the result differs from the formula by {apart:.3g}")
-    # Keys opposite to queries: every word's score with itself is far below 0, and below any finite mask value.
-    module.W_key.weight.copy_(-module.W_query.weight)
-    if module.W_key.bias is not None:
-        module.W_key.bias.copy_(-module.W_query.bias)
-    for size in (1e2, 1e5, 1e20, 1e60):
-        output = module(size * cases[0])
-        if not _all_close([output], [right(module, size * cases[0])]):
-            raise CheckError(f"not multi-head attention: {OVERFLOW if output.isnan().any() else FINITE}")
-
-
-def _tried(call: Callable) -> Any:
-    try:
-        result = call()
-    except Exception as error:
-        raise CheckError(f"not multi-head attention: it raises {type(error).__name__}: {error}") from error
-    if not isinstance(result, (Tensor, nn.Module)):
-        raise CheckError(f"not multi-head attention: it returns a {type(result).__name__}, not a tensor")
-    return result
-
-
-@torch.no_grad()
-def dropout(module: nn.Module, x: Tensor) -> None:
+def dropout(module: nn.Module, x: Tensor, p: float | None = None) -> None:
     """CheckError unless `module`, causal attention with dropout on its weights, drops as it should.
 
     x is one short sequence (T, C). In evaluation nothing is random. In training the output varies, at the first token
     too, whose one weight of 1 only a dropout AFTER softmax can touch, and on average over 20,000 draws it is that of
-    evaluation, also for inputs a hundred times as large, whose softmax is sharp. Every layer's mode stays as it was.
+    evaluation, also for inputs a hundred times as large, whose softmax is sharp. What is dropped is told from a text
+    of equal words: each weight by itself. How much, from the largest output: p, or where p is not given the one that
+    the module states (nn.Dropout's, or its attribute `dropout` or `p`). Every layer's mode stays as it was.
+
+    A right module is refused by chance with a probability of 1e-9 for each of the 3 T C + T means that are compared.
     """
     with evaluating(module), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         if not torch.equal(module(x[None]), module(x[None])):
             raise CheckError("dropout is left on in evaluation: two calls give two results")
         wrong = {factor: _wrong_on_average(module, factor * x) for factor in (1e-3, 1, 100)}
-    if any(wrong.values()):
-        if not wrong[1e-3]:  # where softmax is flat, dropped scores hardly show
-            raise CheckError(EARLY)
-        raise CheckError("on average the output is not that of evaluation: kept weights must be divided by 1 - p")
+        if any(wrong.values()) and not wrong[1e-3]:  # where softmax is flat, dropped scores hardly show
+            raise CheckError(mistakes.EARLY)
+        fault = _fault_of_dropout(module, x, _stated(module) if p is None else p, mean_is_wrong=wrong[1e-3])
+    if fault:
+        raise CheckError(fault)
 
 
-EARLY = "dropout comes before the softmax: it must drop weights, not scores"
+def _drawn(module: nn.Module, x: Tensor, draws: int = DRAWS) -> Tensor:
+    """Outputs in training, from a copy of x for each."""
+    given = x.repeat(draws, 1, 1)
+    drawn = module.train()(given)
+    if not torch.equal(given[-1], x):
+        raise CheckError("it changes its input in place: the caller's x must stay as it is")
+    return drawn
 
 
 def _wrong_on_average(module: nn.Module, x: Tensor) -> bool:
     """Is the mean of 20,000 outputs in training another than the output in evaluation?"""
     expected = module.eval()(x[None])[0]
-    drawn = module.train()(x.expand(20_000, *x.shape))
+    drawn = _drawn(module, x)
     if torch.equal(drawn, drawn[:1].expand_as(drawn)):
-        raise CheckError("dropout is never applied: in training all draws are the same")
+        again = torch.equal(drawn[:1], module(x[None]))
+        raise CheckError("dropout is never applied: in training all draws are the same" if again else mistakes.SHARED)
     first = drawn[:, 0]
     if drawn.isnan().any() or (torch.equal(first, first[:1].expand_as(first)) and expected[0].any()):
-        raise CheckError(EARLY)
-    error = drawn.double().std(0) / len(drawn) ** 0.5
-    return bool(((drawn.double().mean(0) - expected).abs() > 5 * error + 1e-5 * expected.abs().max()).any())
+        raise CheckError(mistakes.EARLY)
+    off = (drawn.double().mean(0) - expected).abs()
+    return bool((off > _luck(drawn) + 1e-5 * expected.abs().max()).any())
+
+
+def _luck(draws: Tensor) -> Tensor:
+    """How far the mean over the first dimension may be off by chance: farther with a probability of 1e-9.
+
+    Bernstein's inequality, with the variance and the largest deviation that were seen: 6.5 standard errors and a term
+    for rare large numbers, which a normal distribution would forget.
+    """
+    spread, far, n = draws.var(0), (draws - draws.mean(0)).abs().amax(0), len(draws)
+    nats = math.log(2 / 1e-9)
+    return (2 * nats * spread / n).sqrt() + 2 / 3 * nats * far / n
+
+
+def _fault_of_dropout(module: nn.Module, x: Tensor, p: float | None, mean_is_wrong: bool) -> str | None:
+    """What is dropped, and how much of it, if not each weight by itself with probability p.
+
+    In a text of T equal words every weight is 1 / (t + 1), and a text of zeros, drawn with the same seed, shows what
+    the biases do; the difference is the sum of what was kept.
+    """
+    text, zeros = x[x.norm(dim=-1).argmax()].expand_as(x), torch.zeros_like(x)
+    drawn = []
+    for words, draws in ((text, 64), (text, 64), (text, DRAWS // 4), (zeros, DRAWS // 4)):
+        torch.manual_seed(0)
+        drawn.append(_drawn(module, words, draws))
+    if not torch.equal(drawn[0], drawn[1]):
+        return mistakes.UNSEEDED
+    first = [module.eval()(words[None])[0, 0].double() for words in (text, zeros)]
+    full, kept = first[0] - first[1], (drawn[2] - drawn[3]).double()  # (C), (draws, T, C)
+    if not full.any():
+        raise CheckError("dropout is tried on vectors x (T, C) for which the module's outputs are not all 0")
+    share = kept[:, 0] @ full / full.dot(full)  # of the first word's value, how much is there?
+    nothing_dropped = (kept[:, 0] - share[:, None] * full).norm(dim=-1) < 1e-3 * full.norm()
+    fault = _wrongly_dropped(kept, full, share, _number_of_heads(module))
+    if fault or not (share[nothing_dropped] > 1e-3).any():
+        return fault or (mistakes.UNSCALED if mean_is_wrong else None)
+    factor = share[nothing_dropped].max().item()
+    return mistakes.dropout_rate_fault(p, factor, 1 - share.mean().item() / factor, mean_is_wrong)
+
+
+def _wrongly_dropped(kept: Tensor, full: Tensor, share: Tensor, heads: int | None) -> str | None:
+    """What is dropped instead of single weights, from what is kept (draws, T, C) of T equal words."""
+    T, first = kept.shape[1], kept[:, 0]
+    spread = kept.var(0).sum(-1)  # (T)
+    directions = torch.linalg.eigvalsh(first.T @ first)
+    parts = int((directions > 1e-9 * directions[-1]).sum())  # so many are dropped independently: one for each head
+    outcomes = len((1000 * share).round().unique())
+    if spread[0] < 1e-10 * full.dot(full) or (parts <= 8 and outcomes > 4 * 2**parts):
+        return mistakes.NOISE
+    centred = kept - kept.mean(0)
+    products = (centred[:, :1] * centred).sum(-1)[:, 1:]  # of the first query and each later one
+    shared = T > 1 and bool((products.mean(0).abs() > _luck(products)).any())
+    at_once = bool(spread[-1] / spread[0] > (1 + 1 / T) / 2)  # 1 / T when each weight is drawn for itself
+    numbers = parts > heads if heads else parts == full.numel() > 1 and (shared or at_once)  # or as many heads
+    return mistakes.DROPPED.get((shared, at_once, numbers))
+
+
+def _stated(module: nn.Module) -> float | None:
+    """The p that a module gives as its own, if it is one."""
+    owners = [(owner, name) for owner in module.modules() for name in ("p", "dropout", "dropout_p")]
+    found = {getattr(*owner, None) for owner in owners}
+    found = {p for p in found if isinstance(p, float)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _number_of_heads(module: nn.Module) -> int | None:
+    for name in ("num_heads", "n_head", "n_heads", "nhead", "heads"):
+        for owner in module.modules():
+            heads = getattr(owner, name, None)
+            if isinstance(heads, int | nn.ModuleList):
+                return heads if isinstance(heads, int) else len(heads)
+    return None

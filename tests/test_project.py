@@ -135,7 +135,9 @@ def test_imports_go_one_way():
         "plotting": set(),
         "machine": {"plotting"},
         "ablations": {"attention", "data", "gpt", "guards", "sampling", "training"},
-        "checks": {"attention", "guards"},
+        "mistakes": set(),
+        "heads": {"attention", "mistakes"},
+        "checks": {"attention", "guards", "heads", "mistakes"},
         "exercises": {"attention", "gpt", "sampling"},
         "__init__": set(),
     }
@@ -147,7 +149,7 @@ def test_imports_go_one_way():
             imported |= set(names.split(", "))
         assert imported <= allowed[name] | {"errors"}, name
     lines = {name: len(text.splitlines()) for name, text in found.items()}
-    assert max(lines.values()) <= 350 and sum(lines.values()) - lines["exercises"] <= 3260
+    assert max(lines.values()) <= 350 and sum(lines.values()) - lines["exercises"] <= 4200
 
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():
