@@ -45,7 +45,7 @@ class Given:
     changed_input: bool = False
 
 
-Results = list[tuple[Given, Any, float | None]]
+Result = tuple[Given, Any, float | None]  # what was given, what is right, and how far off it may be
 _EXERCISES: dict[str, Exercise] = {}
 
 
@@ -78,16 +78,20 @@ def check(label: str, answer: Any) -> None:
     if label not in exercises():
         raise ConfigError(f"there is no exercise {label!r}: choose one of {', '.join(exercises())}")
     asked = exercises()[label]
-    try:
-        with at_most(SECONDS):
-            results = _results(asked.grader, answer)
-        verdict = _verdict(asked, results)
-    except TooLongError:
-        verdict = f"not yet, it is still at work after {SECONDS:g} seconds: is there a loop without an end?"
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("default")  # an answer's warnings are shown, and are no errors
+        try:
+            with at_most(SECONDS):
+                results = list(_results(asked.grader, answer))
+            verdict = _verdict(asked, results)
+        except TooLongError:
+            verdict = f"not yet, it is still at work after {SECONDS:g} seconds: is there a loop without an end?"
     print(f"{label}: {verdict}" + (f". Hint: {asked.hint}" if asked.hint and verdict.startswith("not yet") else ""))
 
 
-def _results(grader: Grader, answer: Any) -> Results:
+def _results(grader: Grader, answer: Any) -> Iterator[Result]:
+    """What the answer gives, case by case, for the same inputs whatever the answer."""
+
     def ask(*inputs: Any) -> Given:
         if not callable(answer):
             return Given(answer, problem=f"it should be a function, and is {compare.kind(answer)}")
@@ -106,15 +110,13 @@ def _results(grader: Grader, answer: Any) -> Results:
             value = ...
         return Given(value, case, "it returns nothing: is a `return` missing?" if value is None else "")
 
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("default")  # an answer's warnings are shown and are no errors
-        torch.manual_seed(0)
-        results = [(*result, None)[:3] for result in grader(ask)]
     value = Given(answer, problem="it should be a value, and is a function" if callable(answer) else "")
-    return [(given if isinstance(given, Given) else value, right, tolerance) for given, right, tolerance in results]
+    torch.manual_seed(0)
+    for given, right, *tolerance in grader(ask):
+        yield given if isinstance(given, Given) else value, right, tolerance[0] if tolerance else None
 
 
-def _verdict(asked: Exercise, results: Results) -> str:
+def _verdict(asked: Exercise, results: list[Result]) -> str:
     if any(compare.is_stub(given.value) for given, *_ in results):
         return "still to do"
     faults = [(given, given.problem or _difference(given, *rest)) for given, *rest in results]
@@ -135,7 +137,7 @@ def _difference(given: Given, right: Any, tolerance: float | None) -> str:
     return compare.difference(given.value, right, tolerance, tell=bool(given.case))  # a prediction is not told
 
 
-def _does_the_same(asked: Exercise, results: Results, wrong: Any) -> bool:
+def _does_the_same(asked: Exercise, results: list[Result], wrong: Any) -> bool:
     """Does the answer give what the wrong one gives in every case, down to the words of what it raises?"""
     return all(
         ours.problem == theirs.problem and (bool(ours.problem) or not _difference(ours, theirs.value, tolerance))

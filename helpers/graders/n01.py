@@ -27,8 +27,9 @@ from helpers.exercises import Answer, Pairs, exercise
         ),
         "that is the distance: a dot product adds up products": torch.cdist,
         "that is the cosine: a dot product keeps the lengths": (
-            lambda queries, keys: (queries / queries.norm(dim=1, keepdim=True))
-            @ (keys / keys.norm(dim=1, keepdim=True)).T
+            lambda queries, keys: (
+                (queries / queries.norm(dim=1, keepdim=True)) @ (keys / keys.norm(dim=1, keepdim=True)).T
+            )
         ),
         "it divides by √D: these scores are not scaled": lambda queries, keys: queries @ keys.T / keys.shape[1] ** 0.5,
         "it gives weights: scores come before the softmax": lambda queries, keys: (queries @ keys.T).softmax(-1),
@@ -50,9 +51,7 @@ def scores(answer: Answer) -> Pairs:
         "divide by 2, not by 4: only one sum is known, not a difference too": lambda a, b, s: (s**2 - a**2 - b**2) / 4,
         "the sign is wrong: that is for |a - b|; here the SUM is known": lambda a, b, s: (a**2 + b**2 - s**2) / 2,
         "lengths must be squared first: |a + b| is not |a| + |b|": lambda a, b, s: (s - a - b) / 2,
-        "that is the cosine: a · b still has both lengths in it": (
-            lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)
-        ),
+        "that is the cosine: a · b still has both lengths in it": (lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)),
         "that holds only for vectors of one direction: |a| |b| still wants the cosine": lambda a, b, s: a * b,
         "the square of b is forgotten": lambda a, b, s: (s**2 - a**2) / 2,
         "the square of a is forgotten": lambda a, b, s: (s**2 - b**2) / 2,
@@ -78,7 +77,9 @@ def _without_itself(scores: Tensor, i: int, own: float = float("-inf")) -> Tenso
     "1c",
     {
         "it chooses the vector itself: the OTHERS are asked for": lambda i, vectors: i,
-        "the vector itself still takes part: leave its own score out": lambda i, vectors: (vectors @ vectors[i]).argmax(),
+        "the vector itself still takes part: leave its own score out": lambda i, vectors: (
+            vectors @ vectors[i]
+        ).argmax(),
         "its own score is set to 0, and 0 wins where all others are negative: set it to -inf": (
             lambda i, vectors: _without_itself(vectors @ vectors[i], i, 0.0).argmax()
         ),
@@ -121,17 +122,19 @@ def nearest(answer: Answer) -> Pairs:
     "1d",
     {
         "that is the order from worst to best": "dbac",
-        "that is the order of the cosines: dot products count the keys' lengths, too": "acbd",
-        "that is the order by distance, the nearest first: multiply and add": "abcd",
-        "that is the order of the lengths: direction counts, too": ["dcba", "abcd"],
-        "d's score is negative, and so the worst: don't drop the sign": "cdab",
-        "that is the order of the keys' own sums: multiply by the query's numbers first": "cbad",
-        "only the first numbers count in that order: add the product of the second ones": "dacb",
-        "only the second numbers count in that order: add the product of the first ones": "cbad",
+        "that is the order of the cosines: a dot product counts the keys' lengths, too": "bcad",
+        "that is the order by distance, nearest first: a dot product multiplies and adds": "bcda",
+        "that is the order by distance, farthest first: a dot product multiplies and adds": "adcb",
+        "that is the order of the lengths: direction counts, too": ["acdb", "bdca"],
+        "the score of d is negative, and so the worst: don't drop its sign": "cdab",
+        "that is the order of the keys' own sums: multiply by the query's numbers before you add": "cbad",
+        "that is the order of the first products alone: add the second ones": "acbd",
+        "that is the order of the second products alone: add the first ones": "cdba",
+        "the query's numbers are exchanged: first times first, second times second": "cbda",
     },
 )
 def order(answer: Answer) -> Pairs:
-    """answer = the keys a = (1, 1), b = (-1, 4), c = (0, 5), d = (2, -8), best score with the query (2, 1) first."""
+    """answer = the keys a = (6, -8), b = (1, 0), c = (3, 5), d = (-4, 1), best score with the query (2, 1) first."""
     yield answer, "cabd"
 
 
@@ -155,8 +158,7 @@ def _broken_cosines(vectors: Tensor) -> Tensor:
             lambda vectors: vectors @ vectors.T / vectors.norm(dim=1),
         ],
         "it divides by squares of lengths: a vector's cosine with itself is 1": (
-            lambda vectors: (vectors @ vectors.T)
-            / (vectors.norm(dim=1, keepdim=True) ** 2 * vectors.norm(dim=1) ** 2)
+            lambda vectors: (vectors @ vectors.T) / (vectors.norm(dim=1, keepdim=True) ** 2 * vectors.norm(dim=1) ** 2)
         ),
         "the length is the root of the sum of squares, not the sum of the numbers": [
             lambda vectors: (vectors / vectors.sum(1, keepdim=True)) @ (vectors / vectors.sum(1, keepdim=True)).T,
