@@ -102,7 +102,8 @@ def _results(grader: Grader, answer: Any) -> Iterator[Result]:
                 value = answer(*copies)
                 value = list(value) if isinstance(value, Iterator) else value
         except (Exception, SystemExit) as error:  # a learner's code may raise anything, and "run all" must go on
-            return Given(None, case, f"it raises {type(error).__name__}: {error}")
+            message = (str(error).strip() or "without a message").splitlines()[0]
+            return Given(None, case, f"it raises {type(error).__name__}: {message}")
         changed = [name for name, *pair in zip(names, inputs, copies, strict=True) if not compare.same(*pair)]
         if changed:
             return Given(value, case, f"it changes its input `{changed[0]}`: work on a copy", changed_input=True)

@@ -1,5 +1,6 @@
 """Functions that are causal and functions that look ahead, and ways to test which, most of them too weak."""
 
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -78,10 +79,14 @@ LEAKING: dict[str, Callable[[Tensor], Tensor]] = {
     "leaks differences of the future": lambda x: _plus_future(x, lambda after: after.amax(0) - after.amin(0)),
     "leaks what is rounded": lambda x: _plus_next(x, torch.round),
     "leaks from the first channel into the last": _channel_to_channel,
+    "leaks how two channels differ": lambda x: _plus_next(x, lambda after: after[:, :1] - after[:, 1:2]),
     "leaks what adds up to nothing": lambda x: _plus_next(x, lambda after: after - after.flip(1)),
 }
 for _words, _function in (CAUSAL | LEAKING).items():
     _function.__doc__ = _words
+
+
+SIZES = (0.3, 3.0, 30.0)  # of random numbers
 
 
 def changed_future(future: Callable[[Tensor], Tensor], same: Callable[[Tensor, Tensor], bool] = torch.equal) -> Answer:
@@ -95,13 +100,17 @@ def changed_future(future: Callable[[Tensor], Tensor], same: Callable[[Tensor, T
     return answer
 
 
-def changed_at(place: int, looked_at: slice, by: float = 1.0) -> Answer:
-    """Changes the token at one place and looks at some outputs."""
+def changed_at(place: int, looked_at: slice, by: float | None = None) -> Answer:
+    """Adds a number, or replaces by random ones, at one place only, and looks at some outputs."""
 
     def answer(function: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-        changed = x.clone()
-        changed[place] += by
-        return torch.equal(function(changed)[looked_at], function(x)[looked_at])
+        before = function(x)
+        for size in SIZES:
+            changed = x.clone()
+            changed[place] = x[place] + by if by else size * randn(x.shape[1])
+            if not torch.equal(function(changed)[looked_at], before[looked_at]):
+                return False
+        return True
 
     return answer
 
@@ -111,8 +120,11 @@ def outputs_at(rows: Callable[[int], slice]) -> Answer:
 
     def answer(function: Callable[[Tensor], Tensor], x: Tensor) -> bool:
         before = function(x)
-        futures = ((t, torch.cat([x[: t + 1], 3 * randn(x[t + 1 :].shape)])) for t in range(len(x) - 1))
-        return all(torch.equal(function(changed)[rows(t)], before[rows(t)]) for t, changed in futures)
+        for t, size in itertools.product(range(len(x) - 1), SIZES):
+            changed = torch.cat([x[: t + 1], size * randn(x[t + 1 :].shape)])
+            if not torch.equal(function(changed)[rows(t)], before[rows(t)]):
+                return False
+        return True
 
     return answer
 

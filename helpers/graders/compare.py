@@ -109,7 +109,7 @@ def in_short(name: str, value: Any) -> str:
     if isinstance(value, Tensor):
         if value.dim() < 2 and value.numel() <= 4:
             return f"{name}=[{', '.join(f'{x:.4g}' for x in value.flatten().tolist())}]"
-        size = value.abs().max().item()
+        size = value.double().abs().max().item()
         return f"{name} of shape {tuple(value.shape)}" + (f" with numbers up to {size:.0f}" if size > 99 else "")
     if callable(value):
         return f"{name} ({value.__doc__})" if inspect.isfunction(value) and value.__doc__ else name

@@ -52,16 +52,16 @@ def _without_shift(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, T
         "the softmax runs over the queries: it should run over the keys, the last dimension": _with(dim=-2),
         "dimension 1 is the last one in a table only: with more dimensions, say -1": _with(dim=1),
         "context and weights are exchanged: the context comes first": (
-            lambda query, key, value: attention(query, key, value)[::-1]
+            lambda query, key, value: _with()(query, key, value)[::-1]
         ),
         "it returns the scores beside the context: the weights are asked for": (
-            lambda query, key, value: (attention(query, key, value)[0], query @ key.mT / key.shape[-1] ** 0.5)
+            lambda query, key, value: (_with()(query, key, value)[0], query @ key.mT / key.shape[-1] ** 0.5)
         ),
         "the context is missing: return both, (context, weights)": (
-            lambda query, key, value: attention(query, key, value)[1]
+            lambda query, key, value: _with()(query, key, value)[1]
         ),
         "the weights are missing: return both, (context, weights)": (
-            lambda query, key, value: attention(query, key, value)[0]
+            lambda query, key, value: _with()(query, key, value)[0]
         ),
         "large scores give NaN: take the largest score of each row away first, or use softmax": _without_shift,
     },
@@ -81,7 +81,7 @@ def _cross(query_from: int = 0, key_from: int = 1, value_from: int = 1, order: t
 
     def variant(*inputs: Tensor) -> Tensor:
         chosen = [inputs[place] for place in (query_from, key_from, value_from)]
-        return attention(*(source @ inputs[2 + i] for source, i in zip(chosen, order, strict=True)))[0]
+        return _with()(*(source @ inputs[2 + i] for source, i in zip(chosen, order, strict=True)))[0]
 
     return variant
 
@@ -111,13 +111,13 @@ def _cross(query_from: int = 0, key_from: int = 1, value_from: int = 1, order: t
             lambda x, memory, W_query, W_key, W_value: _with(dim=0)(x @ W_query, memory @ W_key, memory @ W_value)[0]
         ),
         "the memory is mixed as it is: W_value makes the values": (
-            lambda x, memory, W_query, W_key, W_value: attention(x @ W_query, memory @ W_key, memory)[0]
+            lambda x, memory, W_query, W_key, W_value: _with()(x @ W_query, memory @ W_key, memory)[0]
         ),
         "only the context is asked for, without the weights": (
-            lambda x, memory, W_query, W_key, W_value: attention(x @ W_query, memory @ W_key, memory @ W_value)
+            lambda x, memory, W_query, W_key, W_value: _with()(x @ W_query, memory @ W_key, memory @ W_value)
         ),
         "those are the weights: they still have to mix the values": (
-            lambda x, memory, W_query, W_key, W_value: attention(x @ W_query, memory @ W_key, memory @ W_value)[1]
+            lambda x, memory, W_query, W_key, W_value: _with()(x @ W_query, memory @ W_key, memory @ W_value)[1]
         ),
     },
 )
