@@ -74,6 +74,30 @@ def test_the_solutions_of_00_to_04_are_notebooks_too_and_answer_what_is_asked():
     assert {label: name for label, name in ASKED.items() if int(name[0]) <= 4} == SOLVED
 
 
+def test_the_notebooks_are_stored_with_every_exercise_still_to_do():
+    """A repair's broken version too, which the notebooks must show as the grader knows it."""
+    for path in NOTEBOOKS.glob("*.ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            for label in re.findall(r'^exercises\.check\("(\w+)"', cell.source, re.M):
+                assert cell.outputs[0].text.startswith(f"{label}: still to do"), label
+
+
+@pytest.mark.parametrize("number", ["00", "01", "02", "03", "04"])
+def test_a_notebook_of_solutions_shows_the_solutions_and_how_they_are_judged(number):
+    path = NOTEBOOKS / "solutions" / f"solutions_{number}.py"
+    notebook, source = nbformat.read(path.with_suffix(".ipynb"), as_version=4), path.read_text(encoding="utf-8")
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert all(set(cell.metadata) <= {"tags"} for cell in notebook.cells)
+    for label, (_, name) in SOLVED.items():
+        found = [cell for cell in code if f'exercises.check("{label}", {name})' in cell.source]
+        if int(label[0]) == int(number):
+            (cell,) = found
+            assert cell.source.rsplit("exercises.check", 1)[0].strip() in source
+            assert [output.text for output in cell.outputs] == [f"{label}: right\n"]
+
+
 @pytest.mark.parametrize("label", LABELS)
 def test_solutions_are_right_and_stubs_still_to_do(label, verdict):
     answer = solution(label)
@@ -88,7 +112,7 @@ def test_solutions_are_right_and_stubs_still_to_do(label, verdict):
         assert verdict(label, 3.5).startswith("not yet, it should be a function, and is a float")
     else:
         assert verdict(label, lambda: answer) == "not yet, it should be a value, and is a function"
-        assert verdict(label, object()).startswith("not yet, it ")
+        assert verdict(label, {1}).startswith("not yet, ")
 
 
 def test_only_the_old_exercises_print_a_hint(verdict):
@@ -122,7 +146,7 @@ def test_what_does_nothing_is_still_to_do_and_what_forgot_its_return_is_not(verd
     )
     assert verdict("0d", forgot) == ("not yet, for weights of shape (3, 6) it returns nothing: is a `return` missing?")
     assert "weights of shape (1, 4) it returns nothing" in verdict("0d", forgot_in_one_case)
-    assert "it returns nothing" in verdict("0d", partial(print, end=""))
+    assert "it returns nothing" in verdict("0d", partial(setattr, types.SimpleNamespace(), "weights"))
 
 
 @pytest.mark.parametrize("label", [label for label in LABELS if exercises.exercises()[label].broken])
@@ -189,11 +213,23 @@ def endless(weights):
             time.sleep(0.01)
 
 
+def stubborn(weights):
+    try:
+        while True:
+            time.sleep(0.01)
+    except:  # noqa: E722  it swallows everything, once
+        pass
+    while True:
+        time.sleep(0.01)
+
+
 def test_an_endless_answer_is_stopped(verdict, monkeypatch):
     monkeypatch.setattr(exercises, "SECONDS", 0.2)
     start = time.monotonic()
     assert verdict("0d", endless) == ("not yet, it is still at work after 0.2 seconds: is there a loop without an end?")
     assert time.monotonic() - start < 2
+    if hasattr(signal, "SIGALRM"):
+        assert "still at work" in verdict("0d", stubborn)
     assert verdict("0d", solution("0d")) == "right"
 
 
@@ -266,7 +302,7 @@ def test_a_prediction_is_refused_without_being_told(verdict):
 
 
 def test_what_is_no_number_is_said_to_be_none_and_nan_is_wrong(verdict):
-    assert "it gives 'text' where 1.0 is right" in verdict("8a", lambda _: "text")
+    assert "it returns a str, which is no number and no tensor" in verdict("8a", lambda _: "text")
     assert "it returns a set, which is no number and no tensor" in verdict("8a", lambda _: {1})
     assert "it gives nan where 1 is right" in verdict("8a", lambda _: float("nan"))
 

@@ -21,8 +21,9 @@ def difference(given: Any, right: Any, tolerance: float | None, tell: bool) -> s
         return ""
     if isinstance(right, str) and not tell:  # "C, A, B" and ["c", "a", "b"] are "cab"
         given, right = (re.sub(r"\W", "", "".join(x)).lower() if _is_text(x) else x for x in (given, right))
-    if isinstance(right, str) or isinstance(given, str) or right is None or given is None:
-        return "" if isinstance(given, type(right)) and given == right else _told(repr(given), repr(right), tell)
+    if isinstance(right, str) or right is None:
+        shown = " ".join(reprlib.repr(given).split())
+        return "" if isinstance(given, str) and given == right else _told(shown, repr(right), tell)
     if isinstance(right, (list, tuple)):
         if isinstance(given, (Tensor, np.ndarray)) and not any(isinstance(x, Tensor) for x in right):
             given = given.tolist()
@@ -69,8 +70,8 @@ def tensor(value: Any) -> Tensor:
         return value.detach().cpu().double()
     if isinstance(value, (list, tuple)) and value:
         return torch.stack([tensor(x) for x in value])
-    if isinstance(value, (str, bytes)):
-        raise TypeError("NumPy would take a text of digits for a number")
+    if value is None or isinstance(value, (str, bytes)):
+        raise TypeError("NumPy would take None for NaN, and a text of digits for a number")
     return torch.from_numpy(np.array(value, dtype=np.float64))
 
 
