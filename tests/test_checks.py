@@ -7,11 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from helpers import checks, mistakes
+from helpers import checks
 from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, attention, causal_mask
+from helpers.checks import mistakes
+from helpers.checks.heads import multi_head_mistakes
+from helpers.checks.mistakes import ADDED, FINITE, FORGOTTEN, INVERTED, ROOT, UPSIDE_DOWN, WIDTH, ZERO
 from helpers.errors import CheckError, ConfigError
-from helpers.heads import multi_head_mistakes
-from helpers.mistakes import ADDED, FINITE, FORGOTTEN, INVERTED, ROOT, UPSIDE_DOWN, WIDTH, ZERO
 
 
 # ---------------------------------------------------------------- properties

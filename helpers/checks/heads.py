@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from helpers import mistakes
 from helpers.attention import attention, causal_mask
+from helpers.checks import mistakes
+from helpers.checks.mistakes import AXES, Trial, all_close
 from helpers.errors import CheckError
-from helpers.mistakes import AXES, Trial, all_close
 
 NAMES = ("W_query", "W_key", "W_value", "out_proj")
 

@@ -1,4 +1,4 @@
-"""Checks that the notebooks use: properties of attention, and mistakes called by their name (helpers/mistakes.py)."""
+"""Checks that the notebooks use: properties of attention, and mistakes called by their name (mistakes.py beside this)."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from helpers import mistakes
 from helpers.attention import attention, causal_mask
+from helpers.checks import mistakes
+from helpers.checks.heads import multi_head as multi_head
+from helpers.checks.mistakes import Trial, all_close
 from helpers.errors import CheckError, HelpersError
 from helpers.guards import evaluating
-from helpers.heads import multi_head as multi_head
-from helpers.mistakes import Trial, all_close
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""The graders of the exercises, one module per notebook."""
