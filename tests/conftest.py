@@ -1,5 +1,8 @@
 """What several test files share: small models and texts. No test needs the network or a corpus on this machine."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -35,17 +38,26 @@ def quick() -> TrainConfig:
     return TrainConfig(batch_size=8, max_steps=12, eval_interval=4, warmup_steps=2)
 
 
-@pytest.fixture
-def project(monkeypatch, tmp_path):
-    """An empty project around the tools."""
+@pytest.fixture(scope="session")
+def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
+    """Puts an empty project around the tools."""
     import notebooks  # slow, and only the tests of the tools need it
 
-    monkeypatch.setattr(notebooks, "ROOT", tmp_path)
-    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path / "notebooks")
-    monkeypatch.setattr(notebooks, "BUILD", tmp_path / "build")
-    (tmp_path / "notebooks").mkdir()
-    (tmp_path / "README.md").write_text("<!-- claims, written by make store -->\n<!-- end of claims -->\n", "utf-8")
-    return tmp_path
+    def make(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+        patch.setattr(notebooks, "ROOT", folder)
+        patch.setattr(notebooks, "NOTEBOOKS", folder / "notebooks")
+        patch.setattr(notebooks, "BUILD", folder / "build")
+        (folder / "notebooks").mkdir()
+        readme = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"
+        (folder / "README.md").write_text(readme, "utf-8")
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def project(empty_project, monkeypatch, tmp_path) -> Path:
+    return empty_project(tmp_path, monkeypatch)
 
 
 @pytest.fixture
