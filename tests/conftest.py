@@ -10,6 +10,23 @@ from helpers.data import BUNDLED_PLAY, CharTokenizer, split
 from helpers.gpt import GPT, GPTConfig
 from helpers.training import TrainConfig
 
+FIRST, LATE = ("08_nanogpt_shakespeare.ipynb", "00_why_attention.ipynb"), "09_sampling.ipynb"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest starts first, so that the workers end together; what is quick fills the gaps at the end.
+
+    09 takes the run that 08 leaves in $NANOGPT_RUNS, and without it trains one of its own: it waits as long as it can.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow") or item.path.suffix == ".ipynb"}
+
+    def place(item: pytest.Item) -> int:
+        if item.path.name in FIRST:
+            return FIRST.index(item.path.name)
+        return len(FIRST) + (1 if item.path.name == LATE else 0 if item.path in slow else 2)
+
+    items.sort(key=place)  # files stay whole and keep their order
+
 
 @pytest.fixture
 def play() -> str:

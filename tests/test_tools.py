@@ -37,7 +37,7 @@ def in_process(monkeypatch):
     """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes seconds."""
 
     def run(path, target, values):
-        notebook, scope = nbformat.read(path, as_version=4), {}
+        notebook, scope, lines = nbformat.read(path, as_version=4), {}, ""
         if values:
             settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
             notebook.cells.insert(1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]}))
@@ -49,12 +49,13 @@ def in_process(monkeypatch):
             except Exception as error:
                 name, text = type(error).__name__, str(error)
                 cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
+            lines += printed.getvalue()
             if printed.getvalue():
                 cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
             if len(cell.outputs) and cell.outputs[-1].output_type == "error":
                 break
         nbformat.write(notebook, target)
-        return 0, ""
+        return 0, lines
 
     monkeypatch.setattr(notebooks, "papermill", run)
 
