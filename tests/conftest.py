@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 
@@ -75,6 +76,14 @@ def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
 @pytest.fixture
 def project(empty_project, monkeypatch, tmp_path) -> Path:
     return empty_project(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def unchecked():
+    """Without checks of annotations, for a test that calls the same functions thousands of times."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture
