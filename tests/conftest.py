@@ -1,5 +1,6 @@
 """What several test files share: small models and texts. No test needs the network or a corpus on this machine."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return len(FIRST) + (1 if item.path.name == LATE else 0 if item.path in slow else 2)
 
     items.sort(key=place)  # files stay whole and keep their order
+
+
+@pytest.fixture(autouse=True)
+def signals_are_heard():
+    """Under nohup, and behind a shell's &, signals are ignored that some tests send, to themselves or to a child."""
+    ends = {getattr(signal, "SIGHUP", signal.SIGINT): signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    ignored = [number for number in ends if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, ends[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture

@@ -257,20 +257,8 @@ def test_the_seed_reaches_the_weights(tmp_path):
     firsts = []
     for run_number, seed in enumerate((1, 1, 2)):
         out = tmp_path / str(run_number)
-        run(
-            "--preset",
-            "smoke",
-            "--corpus",
-            BUNDLED_PLAY,
-            "--out",
-            out,
-            "--max-steps",
-            1,
-            "--seed",
-            seed,
-            "--sample-length",
-            0,
-        )
+        short = ("--max-steps", 1, "--sample-length", 0)
+        run("--preset", "smoke", "--corpus", BUNDLED_PLAY, "--out", out, "--seed", seed, *short)
         firsts.append(json.loads((out / "history.json").read_text())[0]["val_loss"])
     assert firsts[0] == firsts[1] != firsts[2]
 
