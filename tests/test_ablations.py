@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -7,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -289,7 +291,8 @@ import ablations
 
 def waiting(name, train):
     def run(seed, *arguments):
-        while os.path.exists(f"{{name}} {{seed}}"):
+        end = time.monotonic() + 60  # or a test that is red would never end
+        while os.path.exists(f"{{name}} {{seed}}") and time.monotonic() < end:
             time.sleep(0.01)
         return train(seed, *arguments)
     return run
@@ -327,8 +330,8 @@ def start(tmp_path):
 
     yield start
     for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # orphans too
         process.communicate()
 
 
@@ -355,7 +358,10 @@ def test_a_kill_and_ctrl_c_lose_the_runs_in_progress_and_no_more(tool, start, tm
     process = start(*names)
     read_until(process, "1 of 3 runs are done already, 2 to go")
     read_until(process, "2 of 3  dropout 0.0, seed 1: 2.5")
+    process.send_signal(signal.SIGSTOP)  # so that a child that heard Ctrl-C would have the time to say so
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group gets it
+    time.sleep(0.5)
+    process.send_signal(signal.SIGCONT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130 and len(list(tmp_path.glob(kept))) == 2 and not list(tmp_path.glob("out/*"))
     assert re.fullmatch(r"stopped by Ctrl-C: 2 of 3 runs are kept in .+; the same command goes on.*\n", error)
