@@ -41,7 +41,7 @@ def test_decay_on_matrices_only(model, quick):
     assert len(decayed["params"]) + len(spared["params"]) == len(list(model.parameters()))
 
 
-@pytest.mark.parametrize("length", [2, 16, 17, 18, 100, 1000])
+@pytest.mark.parametrize("length", [2, 16, 17, 18, 100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_evaluate_covers_the_whole_split(model, length, unchecked):
     """Equal to scoring token by token: every token but the first, with what its window has before it."""
     model.double().eval()
