@@ -71,7 +71,7 @@ run: .venv/ready ## run all notebooks with papermill into build/, train a GPT an
 
 test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook
 	@rm -rf build/test-runs
-	@$(STATIC); $(PYTEST) --nbval --nbval-current-env --nbval-cell-timeout 600 notebooks tests; tests=$$?; $(VERDICT)
+	@$(STATIC); $(PYTEST) -p nbval.plugin --nbval --nbval-current-env --nbval-cell-timeout 600 notebooks tests; tests=$$?; $(VERDICT)
 
 check: .venv/ready ## the same without notebooks and slow tests, in a minute or two
 	@$(STATIC); $(PYTEST) -m "not slow" tests; tests=$$?; $(VERDICT)

@@ -1,9 +1,9 @@
+import contextlib
 import dataclasses
 import importlib.util
 import json
 import math
 import os
-import random
 import re
 import signal
 import subprocess
@@ -283,104 +283,117 @@ def test_the_stored_tables_are_whole():
 
 
 # ---------------------------------------------------------------- make ablations
-WANTED = [("dropout 0.2", 1), ("dropout 0.2", 2), ("no MLP", 1), ("no MLP", 2)]
+LINE = {"dropout": 0.0, "seed": 1, "step": 5, "train_loss": 2.25, "val_loss": 2.5}  # of a run that takes no time
+# The command with runs that wait while a file of their name lies in the working folder, take no time, or fail.
+SCRIPT = f"""
+import os, signal, sys, time
+sys.path.insert(0, {str(COMMAND.parent)!r})
+import ablations
+
+def waiting(name, train):
+    def run(seed, *arguments):
+        end = time.monotonic() + 60  # or a test that is red would never end
+        while os.path.exists(f"{{name}} {{seed}}") and time.monotonic() < end:
+            time.sleep(0.01)
+        return train(seed, *arguments)
+    return run
+
+def fail(seed, *_):
+    if seed == 1:
+        raise ablations.TrainingError("the loss is nan")
+    if seed == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {{"writing_loss": 1.5}}
+
+ablations.RUNS["dropout 0.0"] = lambda *_: [{LINE}]
+ablations.RUNS["no attention"] = fail
+ablations.RUNS |= {{name: waiting(name, train) for name, train in ablations.RUNS.items()}}
+if __name__ == "__main__":
+    sys.exit(ablations.command(ablations.main))
+"""
 
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts the command, or a script instead of it, on four runs of five steps, and ends it if a test did not."""
+    """Starts the script, or the command itself, on runs of five steps, and ends it if a test did not."""
     (tmp_path / "text.txt").write_text(TEXT, "utf-8")
-    only = [part for name in dict(WANTED) for part in ("--only", name)]
+    (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
     folders = ["--out", tmp_path / "out", "--journal", tmp_path / "journal", "--corpus", tmp_path / "text.txt"]
     started = []
 
-    def start(script=COMMAND, jobs="2"):
-        command = [sys.executable, script, "--jobs", jobs, "--seeds", "2", "--steps", "5", *only, *folders]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    def start(*names, script="script.py", seeds=1):
+        only = [part for name in names for part in ("--only", name)]
+        command = [sys.executable, script, "--jobs", "2", "--seeds", str(seeds), "--steps", "5"]
         pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-        started.append(subprocess.Popen(command, env=environment, **pipes))
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        started.append(subprocess.Popen([*command, *only, *folders], env=environment, cwd=tmp_path, **pipes))
         return started[-1]
 
     yield start
     for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # orphans too
         process.communicate()
 
 
 def read_until(process, pattern):
     for line in process.stdout:
         if re.search(pattern, line):
-            return line
+            return
     raise AssertionError(process.stderr.read())
 
 
 @pytest.mark.slow
-def test_a_kill_loses_the_runs_in_progress_and_no_more(tool, start, tmp_path):
-    """Every process ends with the one that is killed, or `communicate` would wait for its end of the pipe."""
-    process = start()
-    read_until(process, "1 of 4")
-    time.sleep(random.Random(1).uniform(0, 0.5))
+def test_a_kill_and_ctrl_c_lose_the_runs_in_progress_and_no_more(tool, start, tmp_path):
+    """Every process ends with the one that is stopped, or `communicate` would wait for its end of the pipe."""
+    names, kept = ("dropout 0.0", "dropout 0.2", "no MLP"), "journal/*/[!.]*.json"
+    for name in ("dropout 0.0", "no MLP"):
+        (tmp_path / f"{name} 1").touch()  # these wait
+    process = start(*names)
+    read_until(process, "1 of 3  dropout 0.2, seed 1: ")
     process.kill()
     process.communicate(timeout=60)
-    kept = list(tmp_path.glob("journal/*/[!.]*.json"))
-    assert kept
-    out, error = start().communicate(timeout=120)
-    assert f"{len(kept)} of 4 runs are done already, {4 - len(kept)} to go" in out and not error
-    assert len(re.findall(r"^ +\d of 4  ", out, re.M)) == 4 - len(kept)
-    assert not list(tmp_path.glob("journal/*"))
+    assert [path.name for path in tmp_path.glob(kept)] == ["dropout 0.2, seed 1.json"]
+
+    (tmp_path / "dropout 0.0 1").unlink()
+    process = start(*names)
+    read_until(process, "1 of 3 runs are done already, 2 to go")
+    read_until(process, "2 of 3  dropout 0.0, seed 1: 2.5")
+    process.send_signal(signal.SIGSTOP)  # so that a child that heard Ctrl-C would have the time to say so
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group gets it
+    time.sleep(0.5)
+    process.send_signal(signal.SIGCONT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and len(list(tmp_path.glob(kept))) == 2 and not list(tmp_path.glob("out/*"))
+    assert re.fullmatch(r"stopped by Ctrl-C: 2 of 3 runs are kept in .+; the same command goes on.*\n", error)
+
+    (tmp_path / "no MLP 1").unlink()
+    out, error = start(*names, script=COMMAND).communicate(timeout=120)
+    assert "2 of 3 runs are done already, 1 to go" in out and not error
+    assert re.findall(r"^ +\d of 3  (.+), seed 1", out, re.M) == ["no MLP"] and not list(tmp_path.glob("journal/*"))
 
     tokenizer, threads = CharTokenizer.from_text(TEXT), torch.get_num_threads()
     torch.set_num_threads(1)
-    undisturbed = [tool.RUNS[name](seed, tokenizer.encode(TEXT), tokenizer, 5) for name, seed in WANTED]
+    long, short = (tool.RUNS[name](1, tokenizer.encode(TEXT), tokenizer, 5) for name in names[1:])
     torch.set_num_threads(threads)
-    (tmp_path / "expected.csv").write_text(tool.table(undisturbed[2:], []), "utf-8", newline="")
+    (tmp_path / "expected.csv").write_text(tool.table([short], []), "utf-8", newline="")
     tables = [ablations.read_table(tmp_path / name)[1] for name in ("out/ablations.csv", "expected.csv")]
-    for line in tables[0] + tables[1]:
+    for (line,) in tables:
         line.pop("seconds")
     assert tables[0] == tables[1]
-    assert ablations.read_table(tmp_path / "out" / "overfitting.csv")[1] == undisturbed[0] + undisturbed[1]
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_every_process_and_says_what_is_kept(start, tmp_path):
-    process = start()
-    read_until(process, "1 of 4")
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group gets it
-    _, error = process.communicate(timeout=60)
-    kept = len(list(tmp_path.glob("journal/*/[!.]*.json")))
-    assert process.returncode == 130 and 1 <= kept < 4 and not (tmp_path / "out" / "ablations.csv").exists()
-    assert re.fullmatch(rf"stopped by Ctrl-C: {kept} of 4 runs are kept in .+; the same command goes on.*\n", error)
+    assert ablations.read_table(tmp_path / "out" / "overfitting.csv")[1] == [LINE, *long]
 
 
 @pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_go_on(start, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        f"""
-import os, signal, sys
-sys.path.insert(0, {str(COMMAND.parent)!r})
-import ablations
-
-def fail(seed, *_):
-    if seed == 1:
-        raise ablations.TrainingError("the loss is nan")
-    os.kill(os.getpid(), signal.SIGKILL)
-
-ablations.RUNS["no MLP"] = fail
-ablations.RUNS["dropout 0.2"] = lambda seed, *_: [{{"val_loss": seed}}]
-if __name__ == "__main__":
-    sys.exit(ablations.command(ablations.main))
-""",
-        "utf-8",
-    )
-    process = start(script)
+    process = start("no attention", seeds=3)
     out, error = process.communicate(timeout=120)
     first, second, last = sorted(error.splitlines(), key=len)
-    assert first == "error: no MLP, seed 1: the loss is nan" and second == "error: no MLP, seed 2: ended by SIGKILL"
-    assert last.startswith("error: 2 of 4 runs failed (no MLP, seed ") and process.returncode == 2
-    assert "2 of 4  dropout 0.2" in out and not list(tmp_path.glob("out/*"))
-    assert len(list(tmp_path.glob("journal/*/dropout*.json"))) == 2
+    assert first == "error: no attention, seed 1: the loss is nan"
+    assert second == "error: no attention, seed 2: ended by SIGKILL"
+    assert last.startswith("error: 2 of 3 runs failed (no attention, seed ") and process.returncode == 2
+    assert "1 of 3  no attention, seed 3: 1.5" in out and not list(tmp_path.glob("out/*"))
+    assert [path.name for path in tmp_path.glob("journal/*/[!.]*.json")] == ["no attention, seed 3.json"]
 
 
 def test_a_run_is_taken_from_the_journal_only_if_it_is_the_same(tool, tmp_path):

@@ -64,6 +64,7 @@ def test_a_random_model_is_as_surprised_as_the_uniform_guesser(model):
     assert abs(cross_entropy(model(tokens[:, :-1]), tokens[:, 1:]).item() - math.log(65)) < 0.1
 
 
+@pytest.mark.slow
 def test_overfits_one_batch(model, quick):
     torch.manual_seed(0)
     tokens = torch.randint(65, (4, 17))

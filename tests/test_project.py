@@ -106,6 +106,7 @@ def test_conda_defers_to_the_one_list():
     assert "- -r requirements.txt" in lines_of("environment.yml") and "==" not in "".join(lines_of("environment.yml"))
 
 
+@pytest.mark.slow
 def test_the_workflow_fits_its_schema():
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
     done = subprocess.run([*command, ROOT / ".github/workflows/ci.yml"], capture_output=True, text=True)

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import signal
 import zipfile
 
@@ -369,9 +370,16 @@ def test_plan_goes_on_loads_or_starts_anew_and_says_which(go, stopped, fresh, to
 
 
 # ---------------------------------------------------------------- checkpoints
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory):
+    return tmp_path_factory.mktemp("stopped") / "run"
+
+
 @pytest.fixture
-def checkpoint(stopped, tmp_path):
-    stopped()
+def checkpoint(stopped, stopped_once, tmp_path):
+    if not stopped_once.exists():
+        stopped(out_dir=stopped_once)
+    shutil.copytree(stopped_once, tmp_path / "run")
     return tmp_path / "run" / "checkpoint.pt"
 
 

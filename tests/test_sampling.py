@@ -47,7 +47,8 @@ def test_the_nucleus_is_the_smallest_set(V, p, seed):
     assert inside.all() or probabilities[~inside].max() <= probabilities[inside].min()
 
 
-def test_draws_follow_the_probabilities():
+@pytest.mark.slow
+def test_draws_follow_the_probabilities(unchecked):
     """Chi-square of 20,000 draws against the probabilities: below 18.47, the 0.1% point for 4 degrees of freedom."""
 
     class Constant(nn.Module):

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import re
 import shlex
 import subprocess
@@ -18,6 +17,7 @@ from ipykernel.ipkernel import IPythonKernel
 
 import notebooks
 from helpers import ledger
+from helpers.console import command
 from helpers.errors import HelpersError
 
 ROOT = Path(__file__).parents[1]
@@ -32,23 +32,53 @@ def write_notebook(path: Path, *sources: str, tags: dict[int, str] | None = None
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
 
 
+@pytest.fixture
+def in_process(monkeypatch):
+    """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes seconds."""
+
+    def run(path, target, values):
+        notebook, scope, lines = nbformat.read(path, as_version=4), {}, ""
+        if values:
+            settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
+            notebook.cells.insert(1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]}))
+        for number, cell in enumerate([cell for cell in notebook.cells if cell.cell_type == "code"], start=1):
+            cell.execution_count, printed = number, io.StringIO()
+            try:
+                with contextlib.redirect_stdout(printed):
+                    exec(cell.source, scope)
+            except Exception as error:
+                name, text = type(error).__name__, str(error)
+                cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
+            lines += printed.getvalue()
+            if printed.getvalue():
+                cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
+            if len(cell.outputs) and cell.outputs[-1].output_type == "error":
+                break
+        nbformat.write(notebook, target)
+        return 0, lines
+
+    monkeypatch.setattr(notebooks, "papermill", run)
+
+
+# ---------------------------------------------------------------- papermill, in processes of its own
 @pytest.mark.slow
-def test_one_failing_notebook_stops_nobody(project, capsys):
+def test_notebooks_that_fail_or_die_stop_nobody(project, capsys):
     write_notebook(notebooks.NOTEBOOKS / "01_bad.ipynb", "1 / 0")
+    write_notebook(notebooks.NOTEBOOKS / "02_dead.ipynb", "import os", "os._exit(0)", "print('never')")
     write_notebook(
-        notebooks.NOTEBOOKS / "02_good.ipynb",
+        notebooks.NOTEBOOKS / "03_good.ipynb",
         "print('step     4  train 2.0\\nstep by step\\nall well')",
         tags={0: "result"},
     )
     assert notebooks.run(None, "") == 1
     out = capsys.readouterr().out
-    assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 1 failed: 01_bad" in out
+    assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 2 failed: 01_bad, 02_dead" in out
     assert "      step     4  train 2.0\n      ok" in out and out.endswith("step by step\nall well\n")
+    assert out.count("FAILED: ") == 2 and "cells were not run" in tables.why_incomplete(notebooks.read_run("02_dead"))
     index = (notebooks.BUILD / "html" / "index.html").read_text(encoding="utf-8")
-    assert 'href="02_good.html"' in index and "ZeroDivisionError" in index
-    assert (notebooks.BUILD / "html" / "01_bad.html").exists() and (
-        notebooks.BUILD / "notebooks" / "02_good.ipynb"
-    ).exists()
+    assert 'href="03_good.html"' in index and "ZeroDivisionError" in index
+    assert (notebooks.BUILD / "html" / "01_bad.html").exists()
+    assert (notebooks.BUILD / "notebooks" / "03_good.ipynb").exists()
 
 
 @pytest.mark.slow
@@ -61,48 +91,39 @@ def test_values_reach_the_notebook_whatever_is_in_them(project, monkeypatch, cap
     assert capsys.readouterr().out.endswith(f"{(odd, 2)!a}\n")
 
 
-@pytest.mark.slow
-def test_only_a_notebook_that_ran_to_its_end_has_passed(project, capsys):
-    write_notebook(notebooks.NOTEBOOKS / "01_n.ipynb", "import os", "os._exit(0)", "print('never')")
-    assert notebooks.run("01_n", "") == 1
-    assert "FAILED: " in (out := capsys.readouterr().out) and "0 passed, 1 failed: 01_n" in out
-    last = notebooks.read_run("01_n")
-    assert "cells were not run" in tables.why_incomplete(last)
-
-
 # ---------------------------------------------------------------- files
-FULL_DISK = """
-import resource, signal, sys
-from pathlib import Path
-sys.path.insert(0, "tools")
-import notebooks
-from helpers.console import command
-notebooks.ROOT = Path(sys.argv[1])
-notebooks.NOTEBOOKS, notebooks.BUILD = notebooks.ROOT / "notebooks", notebooks.ROOT / "build"
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails, as on a full disk
-write = notebooks.write
-def write_on_a_full_disk(path, content):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
-    write(path, content)
-notebooks.write = write_on_a_full_disk
-sys.exit(command(notebooks.main, [sys.argv[2]]))
-"""
+@pytest.fixture
+def full_disk(monkeypatch):
+    """No file that the tools write may grow beyond 2,000 bytes."""
+    resource = pytest.importorskip("resource", reason="needs a limit on file sizes")
+    write, before = notebooks.write, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def write_on_a_full_disk(path, content):  # Python ignores SIGXFSZ: the write fails, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+        try:
+            write(path, content)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    monkeypatch.setattr(notebooks, "write", write_on_a_full_disk)
+    for name in ("NB", "P"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="needs a limit on file sizes")
 @pytest.mark.parametrize("action", ["store", "run"])
-def test_a_full_disk_leaves_what_was_there(project, action):
+def test_a_full_disk_leaves_what_was_there(project, in_process, full_disk, action, capsys):
     path, source = notebooks.NOTEBOOKS / "01_n.ipynb", "print('x' * 5000)"
     write_notebook(path, source)
     last = notebooks.make_folder("notebooks") / "01_n.ipynb"
     last.write_bytes(path.read_bytes())
     before = path.read_bytes()
-    child = [sys.executable, "-c", FULL_DISK, str(project), action]
-    environment = {name: value for name, value in os.environ.items() if name not in ("NB", "P")}
-    done = subprocess.run(child, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert "can't write" in done.stdout + done.stderr and "Traceback" not in done.stdout + done.stderr
-    assert done.returncode in (1, 2) and path.read_bytes() == last.read_bytes() == before
+    try:
+        status = command(notebooks.main, [action])
+    except SystemExit as end:
+        status = end.code
+    assert "can't write" in "".join(capsys.readouterr())
+    assert status in (1, 2) and path.read_bytes() == last.read_bytes() == before
     left = sorted(file.name for file in project.rglob("*") if file.is_file())
     assert set(left) <= {"01_n.ipynb", "README.md", "index.html"}  # no temporary file; the index is small enough
 
@@ -117,16 +138,51 @@ def test_a_notebook_that_fails_is_not_stored(project):
     assert path.read_bytes() == before
 
 
+@pytest.fixture(scope="module")
+def stored(empty_project, tmp_path_factory):
+    """A notebook that was stored, its bytes then and after it was stored again, and the README that came of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        empty_project(tmp_path_factory.mktemp("project"), patch)
+        path, texts = notebooks.NOTEBOOKS / "04_n.ipynb", []
+        prints = "import time\nprint('one', flush=True)\ntime.sleep(0.6)\nprint('two')"
+        tags = {0: "claim-16", 2: "claim-16"}
+        write_notebook(path, "assert True", "1 + 1", "assert 1 < 2", prints, tags=tags)
+        for _ in range(2):
+            notebooks.store(None)
+            texts.append(path.read_bytes())
+        readme = (notebooks.ROOT / "README.md").read_text("utf-8")
+        assert tables.with_claims(readme, notebooks.NOTEBOOKS) == readme
+        return nbformat.read(path, as_version=4), texts, readme
+
+
 @pytest.mark.slow
-def test_stored_metadata_is_what_jupyterlab_writes(project):
-    path = notebooks.NOTEBOOKS / "01_n.ipynb"
-    write_notebook(path, "1")
-    notebooks.store(None)
-    metadata = nbformat.read(path, as_version=4).metadata
-    assert metadata == {"kernelspec": notebooks.KERNEL, "language_info": IPythonKernel.language_info}
+def test_storing_twice_changes_nothing(stored):
+    _, (first, second), _ = stored
+    assert first == second and b'"text/plain": [\n       "2"' in first
+
+
+@pytest.mark.slow
+def test_stored_metadata_is_what_jupyterlab_writes(stored):
+    notebook, _, _ = stored
+    assert notebook.metadata == {"kernelspec": notebooks.KERNEL, "language_info": IPythonKernel.language_info}
     assert f'"{notebooks.KERNEL["display_name"]}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
+def test_prints_that_arrive_apart_are_stored_together(stored):
+    (output,) = stored[0].cells[3].outputs
+    assert output.text == "one\ntwo\n"
+
+
+@pytest.mark.slow
+def test_the_table_of_claims_links_the_tagged_cells(stored):
+    readme = stored[2]
+    (line,) = [line for line in readme.splitlines() if line.startswith("| 16 |")]
+    assert "[04/c0](notebooks/04_n.ipynb#cell-id=c0), [04/c2](notebooks/04_n.ipynb#cell-id=c2)" in line
+    assert "**true**: " in line and readme.count("\n| ") == 31
+
+
+@pytest.mark.slow
 def test_the_tools_need_no_matplotlib():
     blocked = "import sys; sys.modules['matplotlib'] = None; sys.path.insert(0, 'tools'); import notebooks"
     assert subprocess.run([sys.executable, "-c", blocked], cwd=ROOT).returncode == 0
@@ -171,8 +227,7 @@ def test_fresh_outside_a_clone_changes_nothing(project, tmp_path_factory, monkey
 
 
 # ---------------------------------------------------------------- pages
-@pytest.mark.slow
-def test_the_index_lists_all_notebooks_and_says_which_were_not_run(project):
+def test_the_index_lists_all_notebooks_and_says_which_were_not_run(project, in_process):
     for number in (1, 2, 3):
         cells = [nbformat.v4.new_markdown_cell(f"# 0{number} · <N{number}>"), nbformat.v4.new_code_cell("1")]
         notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": notebooks.KERNEL})
@@ -195,13 +250,12 @@ def test_the_index_lists_all_notebooks_and_says_which_were_not_run(project):
             assert target in html, name
 
 
-@pytest.mark.slow
-def test_rendered_pictures_carry_their_text(project):
-    draw = "from helpers import plotting\nplotting.bars(['a'], [1], ylabel='n')\nplotting.show('one \"lonely\" bar')"
-    write_notebook(notebooks.NOTEBOOKS / "01_n.ipynb", draw)
-    assert notebooks.run(None, "") == 0
-    page = (notebooks.BUILD / "html" / "01_n.html").read_text(encoding="utf-8")
-    assert re.search(r"<img [^>]*alt='one \"lonely\" bar'", page) or "one &quot;lonely&quot; bar" in page
+def test_rendered_pictures_carry_their_text():
+    bundle, alt = {"image/png": "aWNvbg==", "text/plain": "a"}, {"image/png": {"alt": 'one "lonely" bar'}}
+    cell = nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("display_data", bundle, metadata=alt)])
+    page = pages.render(nbformat.v4.new_notebook(cells=[cell]), "n")
+    (picture,) = BeautifulSoup(page, "html.parser").main.find_all("img")
+    assert picture["alt"] == 'one "lonely" bar' and picture["src"].split() == ["data:image/png;base64,aWNvbg=="]
 
 
 def test_pages_need_no_network_and_their_links_lead_somewhere(project):
@@ -225,65 +279,7 @@ def test_long_lines_scroll_on_a_phone_and_wrap_on_paper(project):
     assert "overflow-x: auto" in screen and "white-space: pre;" in screen and "white-space: pre-wrap" in paper
 
 
-@pytest.mark.slow
-def test_prints_that_arrive_apart_are_stored_together(project):
-    path = notebooks.NOTEBOOKS / "01_n.ipynb"
-    write_notebook(path, "import time\nprint('one', flush=True)\ntime.sleep(0.6)\nprint('two')")
-    notebooks.store(None)
-    (output,) = nbformat.read(path, as_version=4).cells[0].outputs
-    assert output.text == "one\ntwo\n"
-
-
-@pytest.mark.slow
-def test_the_table_of_claims_links_the_tagged_cells(project):
-    write_notebook(
-        notebooks.NOTEBOOKS / "04_n.ipynb", "assert True", "2", "assert 1 < 2", tags={0: "claim-16", 2: "claim-16"}
-    )
-    notebooks.store(None)
-    readme = (notebooks.ROOT / "README.md").read_text("utf-8")
-    (line,) = [line for line in readme.splitlines() if line.startswith("| 16 |")]
-    assert "[04/c0](notebooks/04_n.ipynb#cell-id=c0), [04/c2](notebooks/04_n.ipynb#cell-id=c2)" in line
-    assert "**true**: " in line
-    assert readme.count("\n| ") == 31 and tables.with_claims(readme, notebooks.NOTEBOOKS) == readme
-
-
-@pytest.mark.slow
-def test_storing_twice_changes_nothing(project):
-    path = notebooks.NOTEBOOKS / "01_n.ipynb"
-    write_notebook(path, "print(1 + 1)")
-    notebooks.store(None)
-    first = path.read_bytes()
-    notebooks.store(None)
-    assert path.read_bytes() == first and b'"2\\n"' in first
-
-
-@pytest.fixture
-def in_process(monkeypatch):
-    """Notebooks run in this process: what the ledger makes of their outputs needs no kernel, which takes seconds."""
-
-    def run(path, target, values):
-        notebook, scope = nbformat.read(path, as_version=4), {}
-        if values:
-            settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
-            notebook.cells.insert(1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]}))
-        for number, cell in enumerate(notebook.cells, start=1):
-            cell.execution_count, printed = number, io.StringIO()
-            try:
-                with contextlib.redirect_stdout(printed):
-                    exec(cell.source, scope)
-            except Exception as error:
-                name, text = type(error).__name__, str(error)
-                cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
-            if printed.getvalue():
-                cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
-            if len(cell.outputs) and cell.outputs[-1].output_type == "error":
-                break
-        nbformat.write(notebook, target)
-        return 0, ""
-
-    monkeypatch.setattr(notebooks, "papermill", run)
-
-
+# ---------------------------------------------------------------- ledger
 def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, in_process, monkeypatch, capsys):
     rows = [{**ledger.row(id), "notebook": stage} for id, stage in (
         ("raschka-3.3.1-scores", "01_a"), ("gralinski-scores", "01_a"), ("raschka-3.3.1-softmax", "02_b"),
