@@ -1,4 +1,4 @@
-"""Checks that the notebooks use: properties of attention, and mistakes called by their name (mistakes.py beside this)."""
+"""Checks that the notebooks use: properties of attention, and mistakes called by name (see mistakes.py)."""
 
 import math
 from collections.abc import Callable, Iterator
