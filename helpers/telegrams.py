@@ -1,0 +1,254 @@
+"""The thread through notebooks 01 to 07: a tiny world in which eight people send each other presents.
+
+A scene is six cards, "romeo gives the ring to nurse". Every card is one vector, a question is another, and a model has
+to answer with the vector of a word. What each part of attention is for shows in what the model can't answer without it:
+`scoreboard` draws that, a row for each part.
+
+Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are places in WORDS.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from helpers import plotting
+from helpers.errors import ConfigError
+from helpers.guards import Count, Positive, Seed, Steps, checked
+
+NAMES = "romeo juliet nurse tybalt mercutio benvolio paris friar".split()
+THINGS = "ring rose letter dagger potion lute mask torch".split()
+WORDS = NAMES + THINGS
+CARDS, WIDTH, ASKED = 6, 32, 3  # cards of a scene, numbers of a word, questions on a paper
+# Nobody is the hero of his own hero, so "finds" must not mean "is found by": whom one admires, one name after the other.
+_ADMIRES = "romeo mercutio benvolio tybalt paris friar nurse juliet romeo".split()
+HERO = dict(zip(_ADMIRES, _ADMIRES[1:], strict=False))
+QUESTIONS = {"give": "what does {} give?", "hero": "what does {}'s hero give?"}
+SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure
+WITHOUT, WITH = plotting.COLORS[1], plotting.COLORS[0]
+MEASURED = Path(__file__).parents[1] / "notebooks" / "measured" / "scoreboard.csv"
+
+Examples = tuple[tuple[Tensor, ...], Int64[Tensor, "n k"]]  # what a model gets, and the ids that it should answer
+
+
+def vectors() -> Float[Tensor, "16 32"]:
+    """The vector of each of the WORDS: length 1, and at right angles to all others (Sylvester's matrix, 1867)."""
+    signs = torch.ones(1, 1)
+    while len(signs) < WIDTH:
+        signs = torch.cat([torch.cat([signs, signs], dim=1), torch.cat([signs, -signs], dim=1)])
+    return signs[8 : 8 + len(WORDS)] / WIDTH**0.5
+
+
+VECTORS = vectors()
+
+
+def embed(ids: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape 32"]:
+    """The vectors of words."""
+    return VECTORS[ids]
+
+
+def read(answers: Float[Tensor, "*shape 32"]) -> Int64[Tensor, "*shape"]:
+    """The fixed read-out: which of the WORDS is the nearest to each vector, by dot product."""
+    return (answers @ VECTORS.T).argmax(dim=-1)
+
+
+# ---------------------------------------------------------------- the world
+@checked
+def scenes(n: Count, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
+    """Six people in a ring, each gives the next one a thing of its own; the cards lie in random order."""
+    giver, thing = (torch.rand(n, 8, generator=generator).argsort(dim=1)[:, :CARDS] for _ in range(2))
+    cards = torch.stack([giver, thing + len(NAMES), giver.roll(-1, dims=1)], dim=2)
+    order = torch.rand(n, CARDS, generator=generator).argsort(dim=1)
+    return cards.gather(1, order[:, :, None].expand_as(cards))
+
+
+def tell(scene: Int64[Tensor, "6 3"]) -> None:
+    """Print the cards of one scene as sentences."""
+    for giver, thing, receiver in scene.tolist():
+        print(f"{WORDS[giver]} gives the {WORDS[thing]} to {WORDS[receiver]}")
+
+
+def ask(
+    question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator, k: int = 1
+) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n k"]]:
+    """k different people who ask in each scene, and the right answers. ConfigError for a question not in QUESTIONS.
+
+    Whoever asks has a card; where heroes are asked for, so has the hero, and so has the fan, whose hero the asker is.
+    """
+    if question not in QUESTIONS:
+        raise ConfigError(f"question must be one of {', '.join(QUESTIONS)}, not {question!r}")
+    giver, thing, _ = scene.unbind(dim=2)
+    here = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
+    wanted = torch.arange(len(NAMES))
+    if question == "hero":
+        wanted = torch.tensor([NAMES.index(HERO[name]) for name in NAMES])
+        here = here & here[:, wanted] & (here[:, wanted.argsort()] | (k > 1))  # with several, there aren't enough fans
+    askers = here.float().multinomial(k, generator=generator)
+    card = (giver[:, None] == wanted[askers][:, :, None]).int().argmax(dim=2)
+    return askers, thing.gather(1, card)
+
+
+def look_up(question: str, n: int, generator: torch.Generator) -> Examples:
+    """For `model(asker, cards)`: the asker's word (n, 32), and the cards (n, 6, 96), their three boxes side by side."""
+    scene = scenes(n, generator)
+    askers, answers = ask(question, scene, generator)
+    return (embed(askers[:, 0]), embed(scene).flatten(start_dim=2)), answers
+
+
+def paper(question: str, n: int, generator: torch.Generator) -> Examples:
+    """For `model(tokens)`: six cards, then three questions, each with its answer after it; tokens (n, 12, 96).
+
+    A question is a card with the asker's name alone; in its answer the thing stands there too. The model answers at
+    `tokens[:, 6::2]`, the places of the questions.
+    """
+    scene = scenes(n, generator)
+    askers, answers = ask(question, scene, generator, k=ASKED)
+    tokens = torch.zeros(n, CARDS + 2 * ASKED, 3, WIDTH)
+    tokens[:, :CARDS] = embed(scene)
+    tokens[:, CARDS::2, 0] = tokens[:, CARDS + 1 :: 2, 0] = embed(askers)
+    tokens[:, CARDS + 1 :: 2, 1] = embed(answers)
+    return (tokens.flatten(start_dim=2),), answers
+
+
+def exam(question: str, n: int, generator: torch.Generator) -> Examples:
+    """The same paper, but the last answer is not written yet, and only that one counts; tokens (n, 11, 96)."""
+    (tokens,), answers = paper(question, n, generator)
+    return (tokens[:, :-1],), answers[:, -1:]
+
+
+# ---------------------------------------------------------------- learning and scoring
+@checked
+def fit(
+    make: Callable[[], nn.Module],
+    question: str,
+    seed: Seed = 0,
+    *,
+    examples: Callable[[str, int, torch.Generator], Examples] = look_up,
+    steps: Steps = 300,
+    batch: Count = 32,
+    lr: Positive = 0.01,
+) -> nn.Module:
+    """A model made by `make()` and trained with Adam; what it starts from and what it sees depend on `seed` alone.
+
+    A model whose answer has no gradient can't learn: it comes back as it was made.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = make()
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        inputs, answers = examples(question, batch, generator)
+        similar = SHARPNESS * model(*inputs) @ VECTORS.T
+        loss = F.cross_entropy(similar.flatten(end_dim=-2), answers.flatten())
+        if not loss.requires_grad:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+@checked
+def accuracy(
+    model: Callable[..., Tensor],
+    question: str,
+    seed: Seed = 0,
+    *,
+    examples: Callable[[str, int, torch.Generator], Examples] = look_up,
+    n: Count = 2000,
+) -> float:
+    """The share of n fresh scenes in which the model's last words are the answers, all of them."""
+    inputs, answers = examples(question, n, torch.Generator().manual_seed(seed + 1_000_000))
+    with torch.no_grad():
+        words = read(model(*inputs)).view(n, -1)[:, -answers.shape[1] :]
+    return (words == answers).all(dim=1).float().mean().item()
+
+
+# ---------------------------------------------------------------- the scoreboard
+@dataclass(frozen=True)
+class Row:
+    """What a part of attention is worth: accuracies without it and with it, one for each seed."""
+
+    notebook: str  # two digits
+    part: str
+    question: str
+    without: tuple[float, ...]
+    having: tuple[float, ...]
+
+    def __str__(self) -> str:
+        without, having = (" ".join(f"{a:.2f}" for a in side) for side in (self.without, self.having))
+        return f"{self.notebook} {self.part} | {self.question} | without {without} | with {having}"
+
+
+def read_line(line: str) -> Row:
+    """The row that `scoreboard` printed. ConfigError for any other line."""
+    try:
+        name, question, without, having = line.strip().split(" | ")
+        notebook, part = name.split(" ", 1)
+        sides = [side.split() for side in (without, having)]
+        if [side.pop(0) for side in sides] != ["without", "with"] or not (notebook.isdigit() and all(sides)):
+            raise ValueError
+        return Row(notebook, part, question, *(tuple(map(float, side)) for side in sides))
+    except ValueError:
+        raise ConfigError(
+            f'not a row of the scoreboard: {line!r}; one looks like "04 mask | question | without 0.5 | with 1.0"'
+        ) from None
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """The rows as a table, one line for each seed."""
+    lines = [
+        [row.notebook, row.part, row.question, *pair] for row in rows for pair in zip(row.without, row.having, strict=True)
+    ]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([["notebook", "part", "question", "without", "with"], *lines])
+    return text.getvalue()
+
+
+def from_csv(text: str) -> list[Row]:
+    """The rows of such a table."""
+    sides: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for line in csv.DictReader(io.StringIO(text)):
+        key = line["notebook"], line["part"], line["question"]
+        sides.setdefault(key, []).append((float(line["without"]), float(line["with"])))
+    return [Row(*key, *zip(*pairs, strict=True)) for key, pairs in sides.items()]
+
+
+def scoreboard(*live: Row, measured: Path = MEASURED) -> None:
+    """Print this notebook's rows, one line each, and draw them under those of the notebooks before it."""
+    print(*live, sep="\n")
+    stored = from_csv(measured.read_text(encoding="utf-8")) if measured.exists() else []
+    rows = [row for row in stored if row.notebook < live[0].notebook] + list(live)
+    _, ax = plotting.figure(7, 0.9 + 0.62 * len(rows))
+    for y, row in enumerate(rows):
+        weight = "bold" if row in live else "normal"
+        ax.text(-0.04, y - 0.02, f"{row.notebook}  {row.part}", ha="right", va="bottom", fontsize=11, weight=weight)
+        ax.text(-0.04, y + 0.04, row.question, ha="right", va="top", fontsize=9, color="#555555")
+        before, after = max(row.without), min(row.having)
+        if after - before > 0.1:
+            arrow = {"arrowstyle": "-|>", "color": "#BBBBBB", "shrinkA": 10, "shrinkB": 10}
+            ax.annotate("", (after, y), (before, y), arrowprops=arrow)
+        for name, side, color in (("without", row.without, WITHOUT), ("with", row.having, WITH)):
+            low, high = min(side), max(side)
+            ax.plot((low, high), (y, y), color=color, alpha=0.25, linewidth=11, solid_capstyle="round", zorder=1)
+            filled = color if name == "with" else "white"
+            ax.plot(side, [y] * len(side), "o", color=color, markerfacecolor=filled, markersize=6, zorder=3)
+            said = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}–{high:.2f}"
+            label = f"{name} {said}" if y == 0 else said
+            ax.text((low + high) / 2, y - 0.2, label, ha="center", va="bottom", color=color, fontsize=9, weight=weight)
+    ax.set(xlim=(-0.03, 1.06), ylim=(len(rows) - 0.5, -0.75), xlabel="share of right answers (a dot for each seed)")
+    ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
+    ax.grid(axis="x", color="#E5E5E5", zorder=0)
+    ax.set_yticks([])
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    words = [f"{r.part}: {min(r.without):.2f} to {max(r.without):.2f} without it, "
+             f"{min(r.having):.2f} to {max(r.having):.2f} with it" for r in rows]
+    plotting.show("The scoreboard, worst to best seed. " + "; ".join(words) + ".")
