@@ -227,10 +227,9 @@ def test_an_endless_answer_is_stopped(verdict, monkeypatch):
     monkeypatch.setattr(exercises, "SECONDS", 0.2)
     start = time.monotonic()
     assert verdict("0d", endless) == ("not yet, it is still at work after 0.2 seconds: is there a loop without an end?")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 4
     if hasattr(signal, "SIGALRM"):
         assert "still at work" in verdict("0d", stubborn)
-    assert verdict("0d", solution("0d")) == "right"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="only POSIX has this signal")
@@ -250,12 +249,20 @@ def test_the_alarm_is_as_it_was_afterwards(verdict, monkeypatch):
 
 def test_an_endless_answer_is_stopped_in_another_thread_too(monkeypatch, capsys):
     monkeypatch.setattr(exercises, "SECONDS", 0.2)
-    thread = threading.Thread(target=lambda: [exercises.check("0d", f) for f in (endless, solution("0d"))], daemon=True)
+    traced = []
+
+    def others():
+        exercises.check("0d", endless)
+        traced.append(sys.gettrace())
+        monkeypatch.setattr(exercises, "SECONDS", 60)  # a trace makes Python slow
+        exercises.check("0d", solution("0d"))
+
+    before = threading.gettrace()
+    thread = threading.Thread(target=others, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     first, second = capsys.readouterr().out.splitlines()
-    assert "still at work after 0.2 seconds" in first and second == "0d: right"
-    assert sys.gettrace() is sys.gettrace()
+    assert "still at work after 0.2 seconds" in first and second == "0d: right" and traced == [before]
 
 
 def test_an_interrupt_from_the_keyboard_is_not_caught(monkeypatch):
