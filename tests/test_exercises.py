@@ -198,12 +198,13 @@ def test_no_answer_can_touch_the_global_generator(verdict):
 
 
 def test_the_inputs_are_the_same_ones_every_time_whatever_the_answer_draws():
-    seen = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        exercises.check("2b", lambda *inputs: seen.append((torch.cat([x.flatten() for x in inputs]), torch.randn(7))))
-    half = len(seen) // 2
-    assert half > 3 and all(torch.equal(a[0], b[0]) for a, b in zip(seen[:half], seen[half:], strict=True))
+    def seen(drawn: int) -> list[torch.Tensor]:
+        inputs = []
+        torch.manual_seed(drawn)
+        exercises.check("2b", lambda *x: inputs.append(torch.cat([*map(torch.flatten, x), torch.randn(drawn)])))
+        return [x[: len(x) - drawn] for x in inputs]
+
+    assert len(seen(0)) > 3 and all(map(torch.equal, seen(0), seen(7)))
 
 
 # ---------------------------------------------------------------- an answer without an end
