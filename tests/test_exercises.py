@@ -198,12 +198,13 @@ def test_no_answer_can_touch_the_global_generator(verdict):
 
 
 def test_the_inputs_are_the_same_ones_every_time_whatever_the_answer_draws():
-    seen = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        exercises.check("2b", lambda *inputs: seen.append((torch.cat([x.flatten() for x in inputs]), torch.randn(7))))
-    half = len(seen) // 2
-    assert half > 3 and all(torch.equal(a[0], b[0]) for a, b in zip(seen[:half], seen[half:], strict=True))
+    def seen(drawn: int) -> list[torch.Tensor]:
+        inputs = []
+        torch.manual_seed(drawn)
+        exercises.check("2b", lambda *x: inputs.append(torch.cat([*map(torch.flatten, x), torch.randn(drawn)])))
+        return [x[: len(x) - drawn] for x in inputs]
+
+    assert len(seen(0)) > 3 and all(map(torch.equal, seen(0), seen(7)))
 
 
 # ---------------------------------------------------------------- an answer without an end
@@ -227,10 +228,9 @@ def test_an_endless_answer_is_stopped(verdict, monkeypatch):
     monkeypatch.setattr(exercises, "SECONDS", 0.2)
     start = time.monotonic()
     assert verdict("0d", endless) == ("not yet, it is still at work after 0.2 seconds: is there a loop without an end?")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 4
     if hasattr(signal, "SIGALRM"):
         assert "still at work" in verdict("0d", stubborn)
-    assert verdict("0d", solution("0d")) == "right"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="only POSIX has this signal")
@@ -250,12 +250,20 @@ def test_the_alarm_is_as_it_was_afterwards(verdict, monkeypatch):
 
 def test_an_endless_answer_is_stopped_in_another_thread_too(monkeypatch, capsys):
     monkeypatch.setattr(exercises, "SECONDS", 0.2)
-    thread = threading.Thread(target=lambda: [exercises.check("0d", f) for f in (endless, solution("0d"))], daemon=True)
+    traced = []
+
+    def others():
+        exercises.check("0d", endless)
+        traced.append(sys.gettrace())
+        monkeypatch.setattr(exercises, "SECONDS", 60)  # a trace makes Python slow
+        exercises.check("0d", solution("0d"))
+
+    before = threading.gettrace()
+    thread = threading.Thread(target=others, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     first, second = capsys.readouterr().out.splitlines()
-    assert "still at work after 0.2 seconds" in first and second == "0d: right"
-    assert sys.gettrace() is sys.gettrace()
+    assert "still at work after 0.2 seconds" in first and second == "0d: right" and traced == [before]
 
 
 def test_an_interrupt_from_the_keyboard_is_not_caught(monkeypatch):
