@@ -184,20 +184,19 @@ def gradient(answer: Answer) -> Pairs:
 @exercise(
     "3d",
     {
-        "64 is the variance: the standard deviation is its square root": 64,
-        "each product has the variance 1, and 64 of them are added up": 1,
-        "the square root is taken once too often": 8**0.5,
-        "variances add up, standard deviations don't, and they don't get smaller": 1 / 8,
+        "144 is the variance: the standard deviation is its square root": 144,
+        "each product has the variance 9 / 4, and 64 of them are added up": [1.5, 2.25],
+        "8 would be right if both standard deviations were 1": 8,
+        "the standard deviations are multiplied, not added": [8 * 3.5, 28**0.5],
+        "variances multiply, not standard deviations alone: 3 and 1/2 count squared under the root": 64**0.5 * 1.5**0.5,
+        "variances add up over 64 products, standard deviations don't": 96,
         "0 is the mean: the dot products scatter around it": 0,
-        "that is the length of the vectors times each other: their directions have nothing to do with each other": 4096,
-        "a product of two numbers of variance 1 has the variance 1, not 2": [128, 128**0.5],
-        "64 numbers, not 63 or 65, are added up, and their mean is known": [63**0.5, 65**0.5],
-        "that is half of 64: take its square root": 32,
+        "64 numbers, not 63 or 65, are added up, and their mean is known": [1.5 * 63**0.5, 1.5 * 65**0.5],
     },
 )
 def spread(answer: Answer) -> Pairs:
-    """answer = the standard deviation of the dot product of two vectors of 64 numbers of mean 0 and variance 1."""
-    yield answer, 8, 0.05
+    """answer = the standard deviation of the dot product of 64 numbers of standard deviation 3 with 64 of 1/2."""
+    yield answer, 12, 0.05
 
 
 def _broken_find(x: Tensor, W_query: Tensor, W_key: Tensor) -> Tensor:

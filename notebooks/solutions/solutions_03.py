@@ -22,8 +22,8 @@ def my_gradient(weights, d_weights):
     return weights * (d_weights - average)
 
 
-# Each product has mean 0 and variance 1. Variances of independent numbers add up: 64, whose root is 8.
-my_spread = 8
+# Each product has mean 0 and variance 9 / 4. Variances of independent numbers add up: 144, whose root is 12.
+my_spread = 12
 
 
 def my_find(x, W_query, W_key):
