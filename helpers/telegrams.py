@@ -205,7 +205,9 @@ def read_line(line: str) -> Row:
 def to_csv(rows: Sequence[Row]) -> str:
     """The rows as a table, one line for each seed."""
     lines = [
-        [row.notebook, row.part, row.question, *pair] for row in rows for pair in zip(row.without, row.having, strict=True)
+        [row.notebook, row.part, row.question, *pair]
+        for row in rows
+        for pair in zip(row.without, row.having, strict=True)
     ]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([["notebook", "part", "question", "without", "with"], *lines])
@@ -249,6 +251,9 @@ def scoreboard(*live: Row, measured: Path = MEASURED) -> None:
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-    words = [f"{r.part}: {min(r.without):.2f} to {max(r.without):.2f} without it, "
-             f"{min(r.having):.2f} to {max(r.having):.2f} with it" for r in rows]
+    words = [
+        f"{r.part}: {min(r.without):.2f} to {max(r.without):.2f} without it, "
+        f"{min(r.having):.2f} to {max(r.having):.2f} with it"
+        for r in rows
+    ]
     plotting.show("The scoreboard, worst to best seed. " + "; ".join(words) + ".")
