@@ -133,6 +133,8 @@ def test_imports_go_one_way():
         "presets": {"data", "gpt", "runs", "training"},
         "ledger": set(),
         "plotting": set(),
+        "scoreboard": {"plotting"},
+        "telegrams": {"guards"},
         "ablations": {"attention", "data", "gpt", "guards", "sampling", "state", "training"},
         "checks": {"attention", "guards"},
         "exercises": {"attention", "gpt", "sampling"},
