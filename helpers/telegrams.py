@@ -2,37 +2,30 @@
 
 A scene is six cards, "romeo gives the ring to nurse". Every card is one vector, a question is another, and a model has
 to answer with the vector of a word. What each part of attention is for shows in what the model can't answer without it:
-`scoreboard` draws that, a row for each part.
+the scoreboard shows that, a row for each part.
 
 Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are places in WORDS.
 """
 
-import csv
-import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from helpers import plotting
 from helpers.errors import ConfigError
 from helpers.guards import Count, Positive, Seed, Steps, checked
 
-NAMES = "romeo juliet nurse tybalt mercutio benvolio paris friar".split()
-THINGS = "ring rose letter dagger potion lute mask torch".split()
+NAMES = ["romeo", "juliet", "nurse", "tybalt", "mercutio", "benvolio", "paris", "friar"]
+THINGS = ["ring", "rose", "letter", "dagger", "potion", "lute", "mask", "torch"]
 WORDS = NAMES + THINGS
 CARDS, WIDTH, ASKED = 6, 32, 3  # cards of a scene, numbers of a word, questions on a paper
-# Nobody is the hero of his own hero, so "finds" must not mean "is found by": whom one admires, one name after the other.
-_ADMIRES = "romeo mercutio benvolio tybalt paris friar nurse juliet romeo".split()
-HERO = dict(zip(_ADMIRES, _ADMIRES[1:], strict=False))
+# Each admires the next, and the last one the first: nobody is admired by his own hero.
+_ADMIRERS = ["romeo", "mercutio", "benvolio", "tybalt", "paris", "friar", "nurse", "juliet"]
+HERO = dict(zip(_ADMIRERS, _ADMIRERS[1:] + _ADMIRERS[:1], strict=True))
 QUESTIONS = {"give": "what does {} give?", "hero": "what does {}'s hero give?"}
 SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure
-WITHOUT, WITH = plotting.COLORS[1], plotting.COLORS[0]
-MEASURED = Path(__file__).parents[1] / "notebooks" / "measured" / "scoreboard.csv"
 
 Examples = tuple[tuple[Tensor, ...], Int64[Tensor, "n k"]]  # what a model gets, and the ids that it should answer
 
@@ -169,91 +162,3 @@ def accuracy(
     with torch.no_grad():
         words = read(model(*inputs)).view(n, -1)[:, -answers.shape[1] :]
     return (words == answers).all(dim=1).float().mean().item()
-
-
-# ---------------------------------------------------------------- the scoreboard
-@dataclass(frozen=True)
-class Row:
-    """What a part of attention is worth: accuracies without it and with it, one for each seed."""
-
-    notebook: str  # two digits
-    part: str
-    question: str
-    without: tuple[float, ...]
-    having: tuple[float, ...]
-
-    def __str__(self) -> str:
-        without, having = (" ".join(f"{a:.2f}" for a in side) for side in (self.without, self.having))
-        return f"{self.notebook} {self.part} | {self.question} | without {without} | with {having}"
-
-
-def read_line(line: str) -> Row:
-    """The row that `scoreboard` printed. ConfigError for any other line."""
-    try:
-        name, question, without, having = line.strip().split(" | ")
-        notebook, part = name.split(" ", 1)
-        sides = [side.split() for side in (without, having)]
-        if [side.pop(0) for side in sides] != ["without", "with"] or not (notebook.isdigit() and all(sides)):
-            raise ValueError
-        return Row(notebook, part, question, *(tuple(map(float, side)) for side in sides))
-    except ValueError:
-        raise ConfigError(
-            f'not a row of the scoreboard: {line!r}; one looks like "04 mask | question | without 0.5 | with 1.0"'
-        ) from None
-
-
-def to_csv(rows: Sequence[Row]) -> str:
-    """The rows as a table, one line for each seed."""
-    lines = [
-        [row.notebook, row.part, row.question, *pair]
-        for row in rows
-        for pair in zip(row.without, row.having, strict=True)
-    ]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([["notebook", "part", "question", "without", "with"], *lines])
-    return text.getvalue()
-
-
-def from_csv(text: str) -> list[Row]:
-    """The rows of such a table."""
-    sides: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for line in csv.DictReader(io.StringIO(text)):
-        key = line["notebook"], line["part"], line["question"]
-        sides.setdefault(key, []).append((float(line["without"]), float(line["with"])))
-    return [Row(*key, *zip(*pairs, strict=True)) for key, pairs in sides.items()]
-
-
-def scoreboard(*live: Row, measured: Path = MEASURED) -> None:
-    """Print this notebook's rows, one line each, and draw them under those of the notebooks before it."""
-    print(*live, sep="\n")
-    stored = from_csv(measured.read_text(encoding="utf-8")) if measured.exists() else []
-    rows = [row for row in stored if row.notebook < live[0].notebook] + list(live)
-    _, ax = plotting.figure(7, 0.9 + 0.62 * len(rows))
-    for y, row in enumerate(rows):
-        weight = "bold" if row in live else "normal"
-        ax.text(-0.04, y - 0.02, f"{row.notebook}  {row.part}", ha="right", va="bottom", fontsize=11, weight=weight)
-        ax.text(-0.04, y + 0.04, row.question, ha="right", va="top", fontsize=9, color="#555555")
-        before, after = max(row.without), min(row.having)
-        if after - before > 0.1:
-            arrow = {"arrowstyle": "-|>", "color": "#BBBBBB", "shrinkA": 10, "shrinkB": 10}
-            ax.annotate("", (after, y), (before, y), arrowprops=arrow)
-        for name, side, color in (("without", row.without, WITHOUT), ("with", row.having, WITH)):
-            low, high = min(side), max(side)
-            ax.plot((low, high), (y, y), color=color, alpha=0.25, linewidth=11, solid_capstyle="round", zorder=1)
-            filled = color if name == "with" else "white"
-            ax.plot(side, [y] * len(side), "o", color=color, markerfacecolor=filled, markersize=6, zorder=3)
-            said = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}–{high:.2f}"
-            label = f"{name} {said}" if y == 0 else said
-            ax.text((low + high) / 2, y - 0.2, label, ha="center", va="bottom", color=color, fontsize=9, weight=weight)
-    ax.set(xlim=(-0.03, 1.06), ylim=(len(rows) - 0.5, -0.75), xlabel="share of right answers (a dot for each seed)")
-    ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
-    ax.grid(axis="x", color="#E5E5E5", zorder=0)
-    ax.set_yticks([])
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
-    words = [
-        f"{r.part}: {min(r.without):.2f} to {max(r.without):.2f} without it, "
-        f"{min(r.having):.2f} to {max(r.having):.2f} with it"
-        for r in rows
-    ]
-    plotting.show("The scoreboard, worst to best seed. " + "; ".join(words) + ".")

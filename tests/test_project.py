@@ -135,6 +135,8 @@ def test_imports_go_one_way():
         "ledger": set(),
         "plotting": set(),
         "machine": {"plotting"},
+        "scoreboard": {"plotting"},
+        "telegrams": {"guards"},
         "ablations": {"attention", "data", "gpt", "guards", "sampling", "training"},
         "exercises": {"graders"},  # only what compares and what stops, at the top; the rest when it is needed
         "__init__": set(),
@@ -157,7 +159,7 @@ def test_imports_go_one_way():
     lines = {name: len(text.splitlines()) for name, text in found.items()}
     assert max(lines.values()) <= 350 and lines.pop("exercises") <= 170
     judges = ("graders.", "checks.")
-    assert sum(count for name, count in lines.items() if not name.startswith(judges)) <= 3200
+    assert sum(count for name, count in lines.items() if not name.startswith(judges)) <= 3400
 
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():

@@ -79,6 +79,16 @@ def ledger_page(folder: Path) -> str:
     )
 
 
+# ---------------------------------------------------------------- the scoreboard
+def scoreboard_table(folder: Path) -> str:
+    """The learned task's results so far, as CSV: what the cells tagged "scoreboard" printed."""
+    from helpers import scoreboard  # late: it draws as well, and the ledger needs no matplotlib
+
+    notebooks = [nbformat.read(path, as_version=4) for path in sorted(folder.glob("[0-9]*.ipynb"))]
+    lines = "".join(printed(notebook, "scoreboard") for notebook in notebooks).splitlines()
+    return scoreboard.to_csv([scoreboard.read_line(line) for line in lines])
+
+
 # ---------------------------------------------------------------- claims
 def claim_cells(folder: Path) -> dict[int, list[tuple[str, NotebookNode]]]:
     """For each claim the cells that measure it, with the names of their notebooks: those tagged claim-<number>."""

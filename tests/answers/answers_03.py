@@ -146,7 +146,7 @@ RIGHT = {
         lambda w, d: w.numpy() * (d.numpy() - np.sum(w.numpy() * d.numpy(), 1, keepdims=True)),
         lambda w, d: w.double() * (d.double() - torch.linalg.vecdot(w, d)[:, None]),
     ],
-    "3d": [12.0, math.sqrt(144), torch.tensor(12), np.array([12.0]), torch.tensor([[12.01]], requires_grad=True), 11.97],
+    "3d": [12.0, math.sqrt(144), torch.tensor(12), np.array([12.0]), torch.tensor([[12.01]], requires_grad=True)],
     "3e": [
         lambda x, q, k: x @ q @ k.T @ x.T,
         lambda x, q, k: (x.double() @ q.double()) @ (x.double() @ k.double()).T,

@@ -1,0 +1,132 @@
+import pytest
+import torch
+from torch import nn
+
+from helpers import telegrams
+from helpers.errors import ConfigError
+from helpers.telegrams import HERO, NAMES, WORDS, accuracy, ask, embed, exam, fit, look_up, paper, read, scenes, vectors
+
+
+@pytest.fixture
+def seeded():
+    return torch.Generator().manual_seed(1)
+
+
+class ThingOfCard(nn.Module):
+    """Learns which card to take, by one number for each box, and reads its thing box."""
+
+    def __init__(self):
+        super().__init__()
+        self.knobs = nn.Parameter(torch.ones(3))
+
+    def forward(self, asker, cards):
+        boxes = cards.unflatten(2, (3, 32))
+        weights = (torch.einsum("ntbc,nc->ntb", boxes, asker) @ self.knobs).softmax(dim=1)
+        return torch.einsum("nt,ntc->nc", weights, boxes[:, :, 1])
+
+
+class Hard(ThingOfCard):
+    def forward(self, asker, cards):
+        return super().forward(asker, cards).detach()
+
+
+def cheat(tokens):
+    """Reads each answer off the place behind its question, where there is one."""
+    behind = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], dim=1)
+    return behind[:, 7::2, 32:64]
+
+
+def words(ids) -> list[str]:
+    return [WORDS[i] for i in ids]
+
+
+def test_words_have_length_1_and_are_at_right_angles():
+    torch.testing.assert_close(vectors() @ vectors().T, torch.eye(16))
+    assert torch.equal(read(embed(torch.arange(16))), torch.arange(16))
+
+
+def test_each_of_six_gives_once_and_gets_once(seeded):
+    for scene in scenes(100, seeded).tolist():
+        givers, things, receivers = (set(box) for box in zip(*scene, strict=True))
+        assert givers == receivers and len(givers) == len(things) == 6
+        assert max(givers) < 8 <= min(things)
+        gives = {giver: receiver for giver, _, receiver in scene}
+        ring = [scene[0][0]]
+        while gives[ring[-1]] != ring[0]:
+            ring.append(gives[ring[-1]])
+        assert len(ring) == 6  # one ring, not two
+
+
+def test_the_cards_lie_in_random_order(seeded):
+    scene = scenes(4000, seeded)
+    follows = (scene[:, 0, 2] == scene[:, 1, 0]).float().mean()
+    assert abs(follows - 1 / 5) < 0.04  # chance; without shuffling it would be 1
+
+
+def test_nobody_is_admired_by_his_hero():
+    assert sorted(HERO) == sorted(HERO.values()) == sorted(NAMES)
+    assert all(HERO[name] != name and HERO[HERO[name]] != name for name in NAMES)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("question", ["give", "hero"])
+def test_answers_are_what_the_cards_say(question, k, seeded):
+    scene = scenes(50, seeded)
+    askers, answers = ask(question, scene, seeded, k)
+    for cards, names, things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
+        gives = {WORDS[giver]: WORDS[thing] for giver, thing, _ in cards}
+        assert len(set(names)) == k
+        assert words(things) == [gives[name if question == "give" else HERO[name]] for name in words(names)]
+        if question == "hero" and k == 1:
+            assert {name for name in HERO if HERO[name] == WORDS[names[0]]} <= set(gives)
+
+
+def test_unknown_questions_are_refused(seeded):
+    with pytest.raises(ConfigError, match="one of give, hero, not 'get'"):
+        ask("get", scenes(1, seeded), seeded)
+
+
+def test_a_scene_reads_as_sentences(capsys):
+    telegrams.tell(torch.tensor([[0, 8, 2]] * 6))
+    assert capsys.readouterr().out.splitlines() == ["romeo gives the ring to nurse"] * 6
+
+
+def test_a_paper_holds_questions_and_answers_and_an_exam_lacks_the_last(seeded):
+    (tokens,), answers = paper("hero", 20, seeded)
+    boxes = tokens.unflatten(2, (3, 32))
+    assert tokens.shape == (20, 12, 96) and answers.shape == (20, 3)
+    assert torch.equal(boxes[:, 6::2, 0], boxes[:, 7::2, 0]) and not boxes[:, 6::2, 1:].any()
+    assert torch.equal(read(boxes[:, 7::2, 1]), answers)
+    (shorter,), last = exam("hero", 20, torch.Generator().manual_seed(1))
+    assert torch.equal(shorter, tokens[:, :-1]) and torch.equal(last, answers[:, -1:])
+    assert accuracy(cheat, "hero", examples=paper) == 1
+    assert accuracy(cheat, "hero", examples=exam) == 0
+
+
+def test_fit_learns_from_its_seed_alone():
+    first = fit(ThingOfCard, "give", 100)
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    assert torch.equal(first.knobs, fit(ThingOfCard, "give", 100).knobs)
+    assert torch.equal(before, torch.get_rng_state())
+    assert accuracy(first, "give", 100) > 0.99 and not first.training
+
+
+def test_without_a_gradient_nothing_is_learned():
+    model = fit(Hard, "give")
+    assert torch.equal(model.knobs, torch.ones(3))
+    assert accuracy(model, "give") == pytest.approx(0.5, abs=0.05)  # two cards bear the asker's name
+
+
+def test_all_answers_must_be_right():
+    def first_only(tokens):
+        answers = cheat(tokens)
+        return torch.cat([answers[:, :2], -answers[:, 2:]], dim=1)
+
+    assert accuracy(first_only, "hero", examples=paper) == 0
+
+
+@pytest.mark.parametrize("wrong", [{"steps": -1}, {"batch": 0}, {"lr": 0.0}, {"seed": -1}])
+def test_bad_settings_are_refused(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        fit(ThingOfCard, "give", **wrong, examples=look_up)
