@@ -107,7 +107,7 @@ def heatmap(
     for i in range(len(rows) if decimals is not None else 0):
         for j in np.flatnonzero(~np.isnan(values[i])):
             dark = (values[i, j] - low) < 0.55 * (high - low)
-            ax.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", color="white" if dark else "black")
+            ax.text(j, i, f"{values[i, j]:z.{decimals}f}", ha="center", va="center", color="white" if dark else "black")
     return ax
 
 
