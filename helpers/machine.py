@@ -149,7 +149,7 @@ class _Sketch:
             self.frame(shifted, 1.9 - behind / 100, heads.line, "white", heads.width)
         self.frame(box, 2, fill="white")
         self.frame(box, 6, line=tone.line, width=tone.width)
-        y = top + height / 2 if table is None else top - 9 - self.room * (name in ("key", "weights"))
+        y = top + height / 2 if table is None else top - 9 - self.room * (name == "key")
         if table is not None:
             label += " = x" * (name in self.alone) + "ᵀ" * (name in self.alone and name == "key")
             shape += f" = {table.shape[0]} × {table.shape[1]}"
@@ -160,7 +160,7 @@ class _Sketch:
             plotting.table(self.ax, table, box, fontsize=SMALL, **style)
         self.write(left + width / 2, y, label, LARGE, color=tone.ink, weight=tone.weight)
         self.write(*spot, shape.replace("K", "T" if self.rows == self.columns else "T′"), color=tone.ink, ha=side)
-        if name in ("x", "value", "key", "weights"):
+        if name in ("x", "value", "key"):
             self.words(name, follow)
         if follow is not None and name not in ("key", "value", "mask"):
             row = (left, top + follow * height / len(self.rows), width, height / len(self.rows))
@@ -172,7 +172,7 @@ class _Sketch:
     def words(self, name: str, follow: int | None) -> None:
         """Words beside a table's rows, or upright above its columns: as many as there is room for."""
         left, top, width, height = self.boxes[name]
-        words, upright = self.rows if name == "x" else self.columns, name in ("key", "weights")
+        words, upright = self.rows if name == "x" else self.columns, name == "key"
         size = (width if upright else height) / len(words)
         side, x = ("right", left - 6) if name == "x" else ("left", left + width + 13)
         style: dict[str, Any] = {"rotation": 90 * (self.room > 30), "va": "bottom"} if upright else {"ha": side}
@@ -211,7 +211,8 @@ class _Sketch:
         for before, name, part in links:
             a, b = edge[before], box[name][0] - 5
             self.step(part, texts.get(part, ""), ((a + b) / 2, row - 9), (a, row), (b, row), result=name, ha="center")
-        for name, part, text, below in ("scores", "scores", "row · column", 12), ("context", "mixture", "mixture", 28):
+        product = "row · column" + " ÷ √D" * ("query" in self.shown and "query" not in self.alone)
+        for name, part, text, below in ("scores", "scores", product, 12), ("context", "mixture", "mixture", 28):
             x = middle[name]
             self.step(part, text, (x + 8, floor + 36), (x, floor + below), (x, roof), result=name)
         gap, side = (edge["scores"] + box["weights"][0] - 5) / 2, box["mask"][1] + box["mask"][3] / 2

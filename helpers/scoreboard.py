@@ -94,8 +94,8 @@ def scoreboard(*live: Row, measured: Path = MEASURED) -> None:
 
 def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:
     weight = "bold" if bold else "normal"
-    ax.text(-0.04, y - 0.02, f"{row.notebook}  {row.part}", ha="right", va="bottom", fontsize=11, weight=weight)
-    ax.text(-0.04, y + 0.04, row.question, ha="right", va="top", fontsize=9, color="#555555")
+    ax.text(-0.09, y - 0.02, f"{row.notebook}  {row.part}", ha="right", va="bottom", fontsize=11, weight=weight)
+    ax.text(-0.09, y + 0.04, row.question, ha="right", va="top", fontsize=9, color="#555555")
     if min(row.having) - max(row.without) > 0.1:  # room for an arrow
         arrow = {"arrowstyle": "-|>", "color": "#BBBBBB", "shrinkA": 10, "shrinkB": 10}
         ax.annotate("", (min(row.having), y), (max(row.without), y), arrowprops=arrow)

@@ -1,8 +1,8 @@
 """The thread through notebooks 01 to 07: a tiny world in which eight people send each other presents.
 
-A scene is six cards, "romeo gives the ring to nurse". Every card is one vector, a question is another, and a model has
-to answer with the vector of a word. What each part of attention is for shows in what the model can't answer without it:
-the scoreboard shows that, a row for each part.
+A scene is six cards, "romeo gives the ring to rosaline". Every card is one vector, a question is another, and a model
+has to answer with the vector of a word. What each part of attention is for shows in what the model can't answer
+without it: the scoreboard shows that, a row for each part.
 
 Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are places in WORDS.
 """
@@ -17,12 +17,13 @@ from torch import Tensor, nn
 from helpers.errors import ConfigError
 from helpers.guards import Count, Positive, Seed, Steps, checked
 
-NAMES = ["romeo", "juliet", "nurse", "tybalt", "mercutio", "benvolio", "paris", "friar"]
+NAMES = ["romeo", "juliet", "rosaline", "tybalt", "mercutio", "benvolio", "paris", "laurence"]
 THINGS = ["ring", "rose", "letter", "dagger", "potion", "lute", "mask", "torch"]
 WORDS = NAMES + THINGS
+BOXES = ("giver", "thing", "receiver")  # of a card
 CARDS, WIDTH, ASKED = 6, 32, 3  # cards of a scene, numbers of a word, questions on a paper
 # Each admires the next, and the last one the first: nobody is admired by his own hero.
-_ADMIRERS = ["romeo", "mercutio", "benvolio", "tybalt", "paris", "friar", "nurse", "juliet"]
+_ADMIRERS = ["romeo", "mercutio", "benvolio", "tybalt", "paris", "laurence", "rosaline", "juliet"]
 HERO = dict(zip(_ADMIRERS, _ADMIRERS[1:] + _ADMIRERS[:1], strict=True))
 QUESTIONS = {"give": "what does {} give?", "hero": "what does {}'s hero give?"}
 SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure

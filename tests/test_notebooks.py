@@ -51,7 +51,7 @@ def test_nothing_in_it_changes_by_itself(notebook):
     kernel, language = notebook.metadata.kernelspec, notebook.metadata.language_info
     assert set(notebook.metadata) == {"kernelspec", "language_info"} and kernel == tools.KERNEL
     assert language == {**IPythonKernel.language_info, "version": language.version}
-    assert all(set(cell.metadata) <= {"tags", FOLDED} for cell in notebook.cells)
+    assert all(set(cell.metadata) <= {"tags", "jupyter", FOLDED} for cell in notebook.cells)
 
 
 @each
@@ -81,10 +81,11 @@ def test_the_lesson_comes_first_and_its_proofs_are_folded(notebook):
     assert notebook.cells[start].metadata[FOLDED] is True
     lesson = nbformat.v4.new_notebook(cells=notebook.cells[:start])
     assert not any("ledger." in cell.source for cell in cells(lesson)) and 3 <= len(pictures(lesson)) <= 6
-    told, exercises = prose(lesson).split("## Exercises")
+    told, exercises = prose(lesson), prose(notebook).split("## Exercises")[1]
     assert len(re.sub(r"<[^>]+>|\$[^$]*\$|^\|.*$", " ", told, flags=re.M).split()) <= 1100
     assert told.count("**Predict before you run.**") == told.count("<summary>") >= 3
     assert all(f"({kind};" in exercises for kind in ("predict", "derive", "repair", "build"))
+    assert len(re.findall(r"^\*\*\d[a-z] · ", exercises, re.M)) >= 5
     assert "machine.draw(" in "".join(cell.source for cell in cells(lesson))
 
 

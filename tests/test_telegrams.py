@@ -88,7 +88,7 @@ def test_unknown_questions_are_refused(seeded):
 
 def test_a_scene_reads_as_sentences(capsys):
     telegrams.tell(torch.tensor([[0, 8, 2]] * 6))
-    assert capsys.readouterr().out.splitlines() == ["romeo gives the ring to nurse"] * 6
+    assert capsys.readouterr().out.splitlines() == ["romeo gives the ring to rosaline"] * 6
 
 
 def test_a_paper_holds_questions_and_answers_and_an_exam_lacks_the_last(seeded):

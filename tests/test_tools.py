@@ -352,8 +352,13 @@ def test_what_jupyterlab_folds_the_page_folds_too():
     new, texts = nbformat.v4, ["# N", "## Lesson", "## The proofs\n\nAll.", "### One", "code", "## After"]
     cells = [new.new_code_cell("1") if text == "code" else new.new_markdown_cell(text) for text in texts]
     cells[2].metadata["jp-MarkdownHeadingCollapsed"] = True
+    printed = new.new_output("stream", text="42")
+    cells.append(new.new_code_cell("draw()", metadata={"jupyter": {"source_hidden": True}}))
+    cells.append(new.new_code_cell("decide()", outputs=[printed], metadata={"jupyter": {"outputs_hidden": True}}))
     soup = pages.BeautifulSoup(pages.render(new.new_notebook(cells=cells), "n"), "html.parser")
-    (details,) = soup.select("details")
+    details, code, output = soup.select("details")
+    assert "draw" in code.text and code.summary.text == "the code"
+    assert "42" in output.text and "decide" not in output.text and output.summary.text == "run it"
     assert details.summary.h2["id"] == "The-proofs" and not details.has_attr("open")
     assert details.find(id="One") and details.select(".jp-CodeCell") and "All." in details.text
     assert not details.find(id="Lesson") and not details.find(id="After") and soup.find(id="After")

@@ -18,7 +18,8 @@ STYLE = """
   main > nav a { color: var(--jp-content-link-color) }
   .jp-InputArea-editor, .jp-OutputArea-output, .jp-MarkdownOutput { min-width: 0; overflow-x: auto !important }
   .jp-InputArea-editor pre, .jp-OutputArea-output pre { white-space: pre; overflow-wrap: normal; word-break: normal }
-  details.folded > summary { cursor: pointer; padding-left: 1rem }
+  details.folded > summary, details.part > summary { cursor: pointer; padding-left: 1rem }
+  details.part > summary { font-family: var(--jp-content-font-family); font-size: small; color: #666 }
   details.folded > summary > h2 { display: inline }
   @media screen and (max-width: 45rem) { .jp-InputPrompt, .jp-OutputPrompt { display: none } }
   @media print {
@@ -79,8 +80,20 @@ def render(notebook: NotebookNode, title: str, nav: str = "") -> str:
 
 
 def fold(soup: BeautifulSoup, notebook: NotebookNode) -> None:
-    """What JupyterLab folds under a heading goes into <details>, with the heading as its summary."""
+    """What JupyterLab folds goes into <details>: all under a heading, which is the summary, and code of pictures."""
     boxes = soup.select("main .jp-Cell")
+    parts = {
+        "source_hidden": (".jp-Cell-inputWrapper", "the code"),
+        "outputs_hidden": (".jp-Cell-outputWrapper", "run it"),
+    }
+    for cell, box in zip(notebook.cells, boxes, strict=True):
+        for hidden, (part, text) in parts.items():
+            content = box.select_one(part)
+            if cell.metadata.get("jupyter", {}).get(hidden) and content:
+                details, summary = soup.new_tag("details", **{"class": "part"}), soup.new_tag("summary")
+                summary.string = text
+                content.insert_before(details)
+                details.extend([summary, content])
     levels = [heading_level(cell) for cell in notebook.cells]
     for i, cell in enumerate(notebook.cells):
         if not cell.metadata.get("jp-MarkdownHeadingCollapsed"):
