@@ -86,7 +86,7 @@ def scoreboard_table(folder: Path) -> str:
 
     notebooks = [nbformat.read(path, as_version=4) for path in sorted(folder.glob("[0-9]*.ipynb"))]
     lines = "".join(printed(notebook, "scoreboard") for notebook in notebooks).splitlines()
-    return scoreboard.to_csv([scoreboard.read_line(line) for line in lines])
+    return scoreboard.to_csv([scoreboard.read_line(line) for line in lines if " | " in line])
 
 
 # ---------------------------------------------------------------- claims
