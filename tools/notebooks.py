@@ -201,6 +201,7 @@ def store(only: str | None) -> None:
         for picture in tagged_pictures(notebook, "readme-figure"):
             write(ROOT / "docs" / "heads.png", picture)
         say(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
+        (NOTEBOOKS / "measured").mkdir(exist_ok=True)
         write(NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS))  # the next one shows it
     write(NOTEBOOKS / "ledger.md", tables.ledger_page(NOTEBOOKS))
     readme = ROOT / "README.md"
