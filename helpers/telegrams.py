@@ -27,7 +27,14 @@ CARDS, WIDTH, ASKED = 6, 32, 3  # cards of a scene, numbers of a word, questions
 # Each admires the next, and the last one the first: nobody is admired by his own hero.
 _ADMIRERS = ["romeo", "mercutio", "benvolio", "tybalt", "paris", "laurence", "rosaline", "juliet"]
 HERO = dict(zip(_ADMIRERS, _ADMIRERS[1:] + _ADMIRERS[:1], strict=True))
-QUESTIONS = {"give": "what does {} give?", "hero": "what does {}'s hero give?"}
+# Who made each of the THINGS: no card says so.
+_MAKERS = ["paris", "juliet", "tybalt", "laurence", "mercutio", "romeo", "rosaline", "benvolio"]
+MAKER = dict(zip(THINGS, _MAKERS, strict=True))
+QUESTIONS = {
+    "give": "what does {} give?",
+    "hero": "what does {}'s hero give?",
+    "maker": "who made what {}'s hero gives?",
+}
 SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure
 
 Examples = tuple[tuple[Tensor, ...], Int64[Tensor, "n k"]]  # what a model gets, and the ids that it should answer
@@ -82,12 +89,15 @@ def ask(
     giver, thing, _ = scene.unbind(dim=2)
     here = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
     wanted = torch.arange(len(NAMES))
-    if question == "hero":
+    if question != "give":
         wanted = torch.tensor([NAMES.index(HERO[name]) for name in NAMES])
         here = here & here[:, wanted] & (here[:, wanted.argsort()] | (k > 1))  # with several, there aren't enough fans
     askers = here.float().multinomial(k, generator=generator)
     card = (giver[:, None] == wanted[askers][:, :, None]).int().argmax(dim=2)
-    return askers, thing.gather(1, card)
+    found = thing.gather(1, card)
+    if question == "maker":
+        found = torch.tensor([NAMES.index(MAKER[name]) for name in THINGS])[found - len(NAMES)]
+    return askers, found
 
 
 def look_up(question: str, n: int, generator: torch.Generator) -> Examples:

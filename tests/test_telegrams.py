@@ -4,7 +4,22 @@ from torch import nn
 
 from helpers import telegrams
 from helpers.errors import ConfigError
-from helpers.telegrams import HERO, NAMES, WORDS, accuracy, ask, embed, exam, fit, look_up, paper, read, scenes, vectors
+from helpers.telegrams import (
+    HERO,
+    MAKER,
+    NAMES,
+    WORDS,
+    accuracy,
+    ask,
+    embed,
+    exam,
+    fit,
+    look_up,
+    paper,
+    read,
+    scenes,
+    vectors,
+)
 
 
 @pytest.fixture
@@ -69,20 +84,21 @@ def test_nobody_is_admired_by_his_hero():
 
 
 @pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("question", ["give", "hero"])
+@pytest.mark.parametrize("question", ["give", "hero", "maker"])
 def test_answers_are_what_the_cards_say(question, k, seeded):
     scene = scenes(50, seeded)
     askers, answers = ask(question, scene, seeded, k)
     for cards, names, things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
         gives = {WORDS[giver]: WORDS[thing] for giver, thing, _ in cards}
         assert len(set(names)) == k
-        assert words(things) == [gives[name if question == "give" else HERO[name]] for name in words(names)]
-        if question == "hero" and k == 1:
+        found = [gives[name if question == "give" else HERO[name]] for name in words(names)]
+        assert words(things) == ([MAKER[thing] for thing in found] if question == "maker" else found)
+        if question != "give" and k == 1:
             assert {name for name in HERO if HERO[name] == WORDS[names[0]]} <= set(gives)
 
 
 def test_unknown_questions_are_refused(seeded):
-    with pytest.raises(ConfigError, match="one of give, hero, not 'get'"):
+    with pytest.raises(ConfigError, match="one of give, hero, maker, not 'get'"):
         ask("get", scenes(1, seeded), seeded)
 
 
