@@ -186,8 +186,10 @@ def plain_page(title: str, body: str) -> str:
   td {{ padding: .2rem 1.5rem .2rem 0; vertical-align: top; overflow-wrap: anywhere }}
   pre {{ white-space: pre-wrap }}
   main {{ overflow-x: auto }}
-  main pre, td code, td a {{ white-space: pre; font-size: .9em }}
-  main td {{ overflow-wrap: normal; padding-bottom: .6rem }}
+  main pre, td code, td a {{ white-space: pre }}
+  main pre {{ font-size: .85em }}
+  td code {{ font-size: .75em }}
+  main td {{ overflow-wrap: normal; padding: 0 1rem .6rem 0 }}
   th {{ text-align: left }}
 </style>
 {body}

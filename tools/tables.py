@@ -90,9 +90,10 @@ def ledger_page(folder: Path) -> str:
         "Every number that the sources print, and every place where one of them is wrong, with the notebook cell that "
         "computes it again and asserts that it is the same.\n\n"
         "The upper line of numbers is what the source prints, and the lower one what our cell computes, rounded in "
-        "the same way: hold your copy of the source beside it. Of a table, you see the shape and the last row (of an "
-        "erratum, the first row that is wrong); all its numbers are compared, and stand in "
-        "[ledger.toml](../helpers/assets/ledger.toml). The errata have [a page of their own](errata.md).\n\n"
+        "the same way: hold your copy of the source beside it. Of a table, you see the shape and the last row; all its "
+        "numbers are compared, and stand in [ledger.toml](../helpers/assets/ledger.toml). Where the source is wrong, "
+        "the lower line is what is right, and of a table you see the first row that is wrong: the errata have "
+        "[a page of their own](errata.md).\n\n"
         "This page is generated from the stored outputs by `make store`; `make ledger` runs the notebooks and says "
         f"where each row stands.\n\n{done} of {len(rows)} rows are reproduced."
     ]
