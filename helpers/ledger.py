@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import math
 import textwrap
 import tomllib
 from pathlib import Path
@@ -21,7 +22,10 @@ def _ledger() -> dict:
 
 
 def rows() -> list[dict]:
-    """Copies of all rows, in order: id, notebook, what, kind ("exact" or "erratum"), printed, correct, why."""
+    """Copies of all rows, in order: id, notebook, what, kind ("exact" or "erratum"), printed, correct, why.
+
+    An erratum has besides a title and where, its place in the source.
+    """
     return copy.deepcopy(_ledger()["row"])
 
 
@@ -42,7 +46,7 @@ def inputs(name: str, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def check(id: str, ours: object, *, corpus: str | None = None) -> None:
-    """Assert that `ours` (a tensor, or nested lists) rounds to what the source prints in row `id`; print one line.
+    """Assert that `ours` (a tensor, or nested lists) rounds to what the source prints in row `id`; print ours.
 
     A row that needs tiny Shakespeare takes the name of the corpus in use, and is skipped, by name, when that is another
     one. LedgerError for an unknown id, an erratum, a wrong shape, or a wrong number (showing the first that differ).
@@ -55,6 +59,7 @@ def check(id: str, ours: object, *, corpus: str | None = None) -> None:
         return
     count = _compare(entry, "printed", ours)
     print(f"reproduced: {id} ({source_of(entry)}, {count} number{'s' if count > 1 else ''})")
+    print(f"  ours: {excerpt(entry, ours)}")
 
 
 def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
@@ -75,17 +80,19 @@ def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
     print(f"reproduced: {id} ({source_of(entry)}, an erratum)\n{story(entry)}")
 
 
-def source_of(entry: dict) -> str:
-    """The short name of a row's source."""
-    return _ledger()["sources"][entry["id"].split("-")[0]].split(",")[0].split(" (")[0]
+def source_of(entry: dict, *, whole: bool = False) -> str:
+    """The short name of a row's source, or all that the ledger says of it."""
+    source = _ledger()["sources"][entry["id"].split("-")[0]]
+    return source if whole else source.split(",")[0].split(" (")[0]
 
 
 def story(entry: dict) -> str:
     """An erratum in lines: what the source says and prints, the cause, what is right."""
-    printed, correct = _where_they_differ(entry)
+    printed, correct = where_they_differ(entry)
     gives = "gives" if entry.get("derived") else "printed"
     lines = {"says": entry["what"], gives: printed, "cause": entry["why"]}
-    lines["right"] = ": ".join(text for text in (entry.get("correct_in_words"), correct) if text)
+    words = entry.get("correct_in_words")
+    lines |= {"right": correct, "that is": words} if correct else {"right": words}
     return "\n".join(
         textwrap.fill(f"{name + ':':9}{text}", 96, initial_indent="  ", subsequent_indent=" " * 11)
         for name, text in lines.items()
@@ -93,7 +100,22 @@ def story(entry: dict) -> str:
     )
 
 
-def _where_they_differ(entry: dict) -> tuple[str, ...]:
+def numerals(entry: dict, numbers: object) -> list[list[str]]:
+    """Numbers as a table of texts, rounded as the row's source prints them; whatever is no table becomes one row."""
+    table = torch.as_tensor(numbers, dtype=torch.float64, device="cpu").detach()
+    digits = f".{entry['significant'] - 1}e" if "significant" in entry else f".{entry.get('decimals', 4)}f"
+    rows = table.reshape(-1, table.shape[-1]).tolist() if table.dim() > 1 else [table.flatten().tolist()]
+    return [[f"{number:z{digits}}" for number in row] for row in rows]
+
+
+def excerpt(entry: dict, numbers: object) -> str:
+    """The numbers in one line; of a table its shape and last row (a causal one's first row is 1, 0, 0, …)."""
+    shape, row = tuple(torch.as_tensor(numbers).shape), numerals(entry, numbers)[-1][-8:]
+    place = "" if math.prod(shape) == len(row) else f"{shape}, last row: " if len(shape) > 1 else f"{shape}, last 8: "
+    return place + " ".join(row)
+
+
+def where_they_differ(entry: dict) -> tuple[str, ...]:
     """The printed and the right numbers as text: of a table, the first row in which they differ."""
     printed, correct = (torch.tensor(entry.get(field, []), dtype=torch.float64) for field in ("printed", "correct"))
     place = ""
@@ -104,8 +126,7 @@ def _where_they_differ(entry: dict) -> tuple[str, ...]:
         printed, correct = printed[first], correct[first]
     if "correct_in_words" in entry and printed.shape != correct.shape:
         correct = torch.empty(0)  # other numbers than the printed ones: the words say which
-    decimals = entry.get("decimals", 4)
-    texts = [" ".join(f"{number:.{decimals}f}" for number in x.flatten().tolist()) for x in (printed, correct)]
+    texts = [" ".join(number for row in numerals(entry, x) for number in row) for x in (printed, correct)]
     return tuple(place + text if text else "" for text in texts)
 
 

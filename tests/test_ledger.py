@@ -19,7 +19,8 @@ def test_the_ledger_is_whole():
         assert {"id", "notebook", "what", "kind"} <= row.keys() and row["kind"] in ("exact", "erratum")
         assert row["kind"] == "exact" or "why" in row, row["id"]
         assert "printed" in row or row["kind"] == "erratum", row["id"]
-        assert row["kind"] == "exact" or "correct" in row, row["id"]
+        assert row["kind"] == "exact" or {"correct", "title", "where"} <= row.keys(), row["id"]
+        assert "printed" in row or "correct_in_words" in row, row["id"]  # else nobody learns what is right
         assert (NOTEBOOKS / f"{row['notebook']}.ipynb").exists(), row["id"]
 
 
@@ -54,6 +55,26 @@ def test_every_row_refuses_one_wrong_digit_at_every_place(id, field):
             changed.view(-1)[place] = wrong
             with pytest.raises(LedgerError, match=f"{id}: 1 of {numbers.numel()} numbers differ"):
                 reproduce(id, **{field: changed})
+
+
+def test_our_numbers_are_printed_as_the_source_prints_its_own(capsys):
+    journey = ledger.inputs("journey")
+    ledger.check("raschka-3.3.1-scores", journey @ journey[1] + 0.00002)
+    ledger.check("raschka-3.3.2-all-scores", journey @ journey.T)
+    ledger.check("gralinski-weights", torch.tensor(ledger.row("gralinski-weights")["printed"], dtype=torch.float64))
+    ledger.check("raschka-listing-3.3-shape", torch.Size([2, 6, 2]))
+    assert [line for line in capsys.readouterr().out.splitlines() if not line.startswith("reproduced: ")] == [
+        "  ours: 0.9544 1.4950 1.4754 0.8434 0.7070 1.0865",
+        "  ours: (6, 6), last row: 0.6310 1.0865 1.0605 0.6565 0.2935 0.9450",
+        "  ours: (3, 3), last row: 3.0817e-03 4.4385e-01 5.5307e-01",
+        "  ours: 2 6 2",
+    ]
+    row = ledger.row("karpathy-residual")
+    assert (
+        ledger.excerpt(row, -0.0001) == "0.000"
+        and ledger.excerpt(row, torch.tensor([math.nan, -math.inf])) == "nan -inf"
+    )
+    assert ledger.excerpt(row, range(21)) == "(21,), last 8: 13.000 14.000 15.000 16.000 17.000 18.000 19.000 20.000"
 
 
 def test_a_returned_row_is_a_copy():

@@ -369,4 +369,53 @@ def test_the_page_shows_what_is_stored(project, monkeypatch):
     monkeypatch.setattr(ledger, "rows", lambda: rows)
     write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "1")
     page = tables.ledger_page(notebooks.NOTEBOOKS)
-    assert "| `raschka-3.3.1-softmax` | [02_b](02_b.ipynb) | MISSING |" in page  # not stored yet
+    printed = "0.1385 0.2379 0.2333 0.1240 0.1082 0.1581".replace(" ", "\N{NO-BREAK SPACE}")
+    assert f"| `{printed}` | [02](02_b.ipynb)<br>MISSING |" in page  # not stored yet
+
+    lines = "one way: reproduced: raschka-3.3.1-softmax (R, 6 numbers)\n  ours: 0.13 0.24\nmore\n"
+    cell = nbformat.v4.new_code_cell("1", id="cell-07", outputs=[nbformat.v4.new_output("stream", text=lines)])
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), notebooks.NOTEBOOKS / "02_b.ipynb")
+    page = tables.ledger_page(notebooks.NOTEBOOKS)
+    ours = "0.13\N{NO-BREAK SPACE}0.24"  # what the notebook printed, and no number of the ledger
+    assert f"| `{printed}`<br>`{ours}` | [02/07](02_b.ipynb#cell-id=cell-07)<br>reproduced |" in page
+    assert "1 of 1 rows" in page and "## Sebastian Raschka, Build a Large Language Model" in page
+
+
+def test_the_page_of_errata_shows_wrong_and_right_numbers_and_the_cell(project, monkeypatch):
+    rows = [{**ledger.row(id), "notebook": "04_c"} for id in (
+        "hacktricks-nan-mask", "karpathy-softmax-lower", "hacktricks-8-dims-3-heads", "gralinski-scores")]  # fmt: skip
+    monkeypatch.setattr(ledger, "rows", lambda: rows)
+    told = nbformat.v4.new_output(
+        "stream", text="reproduced: hacktricks-nan-mask (HackTricks, an erratum)\n  says: x\n"
+    )
+    cells = [nbformat.v4.new_code_cell("0", id="cell-03"), nbformat.v4.new_code_cell("1", id="cell-05", outputs=[told])]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), notebooks.NOTEBOOKS / "04_c.ipynb")
+    page = tables.errata_page(notebooks.NOTEBOOKS)
+    intro, nan_mask, lower, heads = re.split(r"^## ", page, flags=re.M)
+    assert "| 1 | HackTricks | section " in intro and "gralinski" not in page
+    assert nan_mask.startswith("1. A mask made of NaN\n\nHackTricks, section ")
+    assert "; computed in notebook [04/05](04_c.ipynb#cell-id=cell-05) (`hacktricks-nan-mask`)" in nan_mask
+    table = nan_mask.split("```")[1].strip("\n").splitlines()
+    assert table[0].split() == ["it", "gives", "right"]
+    assert table[1].split() == ["nan", "-inf", "-inf", "0.0000", "-inf", "-inf"]
+    assert len(table) == 4 and len({len(line) for line in table[1:]}) == 1
+    assert "it gives   0.4754 0.1749 0.1749 0.1749\nright      1.0000 0.0000 0.0000 0.0000\n" in lower
+    assert "not reproduced yet in notebook [04](04_c.ipynb)" in lower
+    assert "```" not in heads and "8 dimensions can be 2 heads" in heads  # no numbers are printed there
+    assert r"0 \* -inf is NaN" in nan_mask  # or Markdown would take the stars of a product for italics
+
+
+def test_the_ledger_and_its_errata_are_pages_too(project, in_process):
+    text = "# The ledger\n\n| a | b |\n|---|---|\n| `1` | [c](01_a.ipynb#cell-id=x) [e](errata.md) [t](../h.toml) |\n"
+    (notebooks.NOTEBOOKS / "ledger.md").write_text(text, encoding="utf-8")
+    (notebooks.NOTEBOOKS / "errata.md").write_text("# Wrong\n", encoding="utf-8")
+    notebooks.write_index()
+    html = {path.stem: path.read_text(encoding="utf-8") for path in (notebooks.BUILD / "html").glob("*.html")}
+    index = BeautifulSoup(html["index"], "html.parser")
+    assert {"ledger.html": "The ledger", "errata.html": "Wrong"}.items() <= {
+        link["href"]: link.text for link in index.select("a")
+    }.items()
+    page = BeautifulSoup(html["ledger"], "html.parser")
+    assert page.title.text == page.h1.text.rstrip("¶") == "The ledger" and page.select("td code")
+    links = [link["href"] for link in page.select("a")]
+    assert links == ["index.html", "01_a.html#cell-id=x", "errata.html", "../../notebooks/../h.toml", "index.html"]

@@ -174,6 +174,10 @@ def write_index() -> None:
             status, result = tables.why_incomplete(notebook) or "ok", tables.printed(notebook, "result")
             when = (facts.get("start_time") or "")[:16].replace("T", " ")
             entries.append(pages.Entry(name, title, status, when, facts.get("duration"), result))
+    for path in sorted(NOTEBOOKS.glob("*.md")):  # the ledger and its errata, as `store` wrote them
+        text = path.read_text(encoding="utf-8")
+        write(folder / f"{path.stem}.html", pages.article(text, '<nav><a href="index.html">all notebooks</a></nav>'))
+        entries.append(pages.Entry(path.stem, text.partition("\n")[0].removeprefix("# "), "generated"))
     write(folder / "index.html", pages.index(entries))
 
 
@@ -204,6 +208,7 @@ def store(only: str | None) -> None:
         (NOTEBOOKS / "measured").mkdir(exist_ok=True)
         write(NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS))  # the next one shows it
     write(NOTEBOOKS / "ledger.md", tables.ledger_page(NOTEBOOKS))
+    write(NOTEBOOKS / "errata.md", tables.errata_page(NOTEBOOKS))
     readme = ROOT / "README.md"
     write(readme, tables.with_claims(readme.read_text(encoding="utf-8"), NOTEBOOKS))
 

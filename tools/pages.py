@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bs4 import BeautifulSoup
 from latex2mathml.converter import convert as latex_to_mathml
 from nbconvert import HTMLExporter
+from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 
 # nbconvert's own style breaks long lines anywhere, or cuts them off. Code and printed tables keep their columns and
@@ -119,7 +120,9 @@ def page_of(address: str) -> str:
         return address
     if address == "../README.md":
         return "index.html"
-    return address.replace(".ipynb", ".html") if re.match(r"[^/]+\.ipynb", address) else f"../../notebooks/{address}"
+    if re.match(r"[^/]+\.(ipynb|md)", address):
+        return re.sub(r"\.(ipynb|md)", ".html", address, count=1)
+    return f"../../notebooks/{address}"
 
 
 def with_mathml(markdown: str) -> str:
@@ -144,6 +147,16 @@ def navigation(name: str, titles: dict[str, str]) -> str:
     links += ['<a href="index.html">all notebooks</a>']
     links += [f'<a rel="next" href="{other}.html">{html.escape(titles[other])} →</a>' for other in after]
     return f"<nav>{' '.join(links)}</nav>"
+
+
+def article(markdown: str, nav: str) -> str:
+    """A page of Markdown, such as the ledger, under its first heading."""
+    soup = BeautifulSoup(markdown2html(markdown), "html.parser")
+    for anchor in soup.select("a.anchor-link"):
+        anchor.decompose()
+    for link in soup.select("a[href]"):
+        link["href"] = page_of(link["href"])
+    return plain_page(soup.h1.get_text(), f"<main>{nav}{soup}{nav}</main>")
 
 
 def not_run(name: str, title: str, nav: str) -> str:
@@ -172,6 +185,12 @@ def plain_page(title: str, body: str) -> str:
   nav {{ display: flex; flex-wrap: wrap; justify-content: space-between; gap: .5rem 2rem }}
   td {{ padding: .2rem 1.5rem .2rem 0; vertical-align: top; overflow-wrap: anywhere }}
   pre {{ white-space: pre-wrap }}
+  main {{ overflow-x: auto }}
+  main pre, td code, td a {{ white-space: pre }}
+  main pre {{ font-size: .85em }}
+  td code {{ font-size: .75em }}
+  main td {{ overflow-wrap: normal; padding: 0 1rem .6rem 0 }}
+  th {{ text-align: left }}
 </style>
 {body}
 </html>

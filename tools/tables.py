@@ -59,24 +59,124 @@ def status_of(row: dict, notebook: NotebookNode) -> str:
     return f"FAILED: {error[0][:80]}" if error else "MISSING"
 
 
+def reproduced_in(row: dict, notebook: NotebookNode | None) -> tuple[NotebookNode | None, str]:
+    """The first cell that reproduced the row, and the numbers that it printed as ours (an erratum prints none)."""
+    found = re.compile(rf"(?:^|: )reproduced: {re.escape(row['id'])} \(.*(?:\n  ours: (.+))?", re.M)
+    for cell in notebook.cells if notebook else []:
+        for output in cell.get("outputs", []):
+            if output.output_type == "stream" and (match := found.search(output.text)):
+                return cell, match[1] or ""
+    return None, ""
+
+
+def cell_link(row: dict, cell: NotebookNode | None) -> str:
+    stage = row["notebook"]
+    if cell is None:
+        return f"[{stage[:2]}]({stage}.ipynb)"
+    return f"[{stage[:2]}/{cell.id.removeprefix('cell-')}]({stage}.ipynb#cell-id={cell.id})"
+
+
+def stored(folder: Path) -> dict[str, NotebookNode]:
+    return {path.stem: nbformat.read(path, as_version=4) for path in folder.glob("[0-9]*.ipynb")}
+
+
 def ledger_page(folder: Path) -> str:
     """The ledger as a page to read, from the outputs that are stored in the notebooks."""
-    lines = ledger_lines({path.stem: nbformat.read(path, as_version=4) for path in folder.glob("[0-9]*.ipynb")})
-    done = sum(line[3].startswith("reproduced") for line in lines)
-    rows = [
-        f"| {source} | `{id}` | {f'[{stage}]({stage}.ipynb)' if (folder / f'{stage}.ipynb').exists() else stage} "
-        f"| {status} |"
-        for source, id, stage, status in lines
-    ]
-    return (
+    found, rows = stored(folder), ledger.rows()
+    status = {id: status for _, id, _, status in ledger_lines(found)}
+    done = sum(words.startswith("reproduced") for words in status.values())
+    parts = [
         "# The ledger\n\n"
-        "Every number that the sources print, and every place where one of them is wrong, with the notebook that "
-        "prints it again and the assertion that holds it. The numbers themselves are in "
-        "[ledger.toml](../helpers/assets/ledger.toml). This page is generated from the stored outputs by "
-        "`make store`; `make ledger` runs the notebooks and prints the same table anew.\n\n"
-        f"{done} of {len(lines)} rows are reproduced.\n\n"
-        "| source | row | notebook | status |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+        "Every number that the sources print, and every place where one of them is wrong, with the notebook cell that "
+        "computes it again and asserts that it is the same.\n\n"
+        "The upper line of numbers is what the source prints, and the lower one what our cell computes, rounded in "
+        "the same way: hold your copy of the source beside it. Of a table, you see the shape and the last row; all its "
+        "numbers are compared, and stand in [ledger.toml](../helpers/assets/ledger.toml). Where the source is wrong, "
+        "the lower line is what is right, and of a table you see the first row that is wrong: the errata have "
+        "[a page of their own](errata.md).\n\n"
+        "This page is generated from the stored outputs by `make store`; `make ledger` runs the notebooks and says "
+        f"where each row stands.\n\n{done} of {len(rows)} rows are reproduced."
+    ]
+    for source in dict.fromkeys(map(ledger.source_of, rows)):
+        own = [row for row in rows if ledger.source_of(row) == source]
+        lines = [ledger_row(row, found.get(row["notebook"]), status[row["id"]]) for row in own]
+        table = ["| row | printed, and ours | cell |", "|---|---|---|", *lines]
+        parts.append(f"## {ledger.source_of(own[0], whole=True)}\n\n" + "\n".join(table))
+    return "\n\n".join(parts) + "\n"
+
+
+def ledger_row(row: dict, notebook: NotebookNode | None, status: str) -> str:
+    cell, ours = reproduced_in(row, notebook)
+    if row["kind"] == "erratum":
+        printed, ours = ledger.where_they_differ(row)
+    else:
+        printed = ledger.excerpt(row, row["printed"])
+    place, _, printed = printed.rpartition(": ")
+    numbers = [f"`{line}`".replace(" ", "\N{NO-BREAK SPACE}") for line in (printed, ours.rpartition(": ")[2]) if line]
+    lines = "<br>".join(filter(None, [place, *numbers]))
+    return f"| **`{row['id']}`**<br>{escaped(row['what'])} | {lines} | {cell_link(row, cell)}<br>{status} |"
+
+
+def escaped(text: str) -> str:
+    """Markdown that shows this text as it is."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+
+
+# ---------------------------------------------------------------- errata
+def errata_page(folder: Path) -> str:
+    """Every erratum on a page to read: its place, the wrong and the right numbers, the cause, the cell."""
+    found, rows = stored(folder), [row for row in ledger.rows() if row["kind"] == "erratum"]
+    return (
+        "# What the sources got wrong\n\n"
+        "We rerun what the sources print, and check every number. Most of them come out the same: see "
+        "[the ledger](ledger.md). The ones below are wrong, or were made in another way than the source says. If your "
+        "own numbers differ from your book's, look here before you look for a mistake of yours.\n\n"
+        '"It prints" stands before numbers of the source, "it gives" before what its formula or code gives where it '
+        "prints none. The notebook cell that is named computes these and the right ones, and asserts both. This page "
+        "is generated by `make store`.\n\n"
+        "| | source | place | what is wrong | cell |\n|---|---|---|---|---|\n"
+        + "\n".join(
+            f"| {number} | {ledger.source_of(row)} | {escaped(row['where'])} | {escaped(row['title'])} "
+            f"| {cell_link(row, reproduced_in(row, found.get(row['notebook']))[0])} |"
+            for number, row in enumerate(rows, start=1)
+        )
+        + "\n\n"
+        + "\n\n".join(
+            erratum_section(number, row, found.get(row["notebook"])) for number, row in enumerate(rows, start=1)
+        )
+        + "\n"
     )
+
+
+def erratum_section(number: int, row: dict, notebook: NotebookNode | None) -> str:
+    cell, _ = reproduced_in(row, notebook)
+    shown = "computed in notebook" if cell else "not reproduced yet in notebook"
+    parts = [
+        f"## {number}. {escaped(row['title'])}",
+        f"{ledger.source_of(row)}, {escaped(row['where'])}; {shown} {cell_link(row, cell)} (`{row['id']}`)",
+        f"**What stands there.** {sentence(row['what'])}",
+        f"```\n{side_by_side(row)}\n```" if "printed" in row else "",
+        f"**The cause.** {sentence(row['why'])}",
+        f"**What is right.** {sentence(row['correct_in_words'])}" if "correct_in_words" in row else "",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def side_by_side(row: dict) -> str:
+    """The source's numbers and the right ones: tables beside each other, rows one above the other."""
+    gives = "it gives" if row.get("derived") else "it prints"
+    wrong, right = (ledger.numerals(row, row[field]) for field in ("printed", "correct"))
+    width = max(len(number) for line in wrong + right for number in line)
+    wrong, right = ([" ".join(number.rjust(width) for number in line) for line in table] for table in (wrong, right))
+    if len(wrong) == 1:
+        return f"{gives:9}  {wrong[0]}\n{'right':9}  {right[0]}"
+    room = max(len(gives), *map(len, wrong)) + 4
+    pairs = zip([gives, *wrong], ["right", *right], strict=True)
+    return "\n".join(f"{one:{room}}{other}" for one, other in pairs)
+
+
+def sentence(text: str) -> str:
+    return escaped(text[:1].upper() + text[1:]) + ("" if text.endswith((".", ".)")) else ".")
 
 
 # ---------------------------------------------------------------- the scoreboard
