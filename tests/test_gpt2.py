@@ -4,6 +4,7 @@ import json
 import math
 import os
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
@@ -380,7 +381,7 @@ def test_weights_that_no_memory_holds_are_refused_before_they_are_read(monkeypat
     shapes = {name: tensor.shape for name, tensor in weights_of(config_of(n_layer=1)).items()}
     sizes = {260: 1_000_000} | {k * 32: k * 16_384 for k in (1, 3, 4)}
     huge = {name: torch.zeros(1).expand([sizes.get(n, n) for n in shape]) for name, shape in shapes.items()}
-    monkeypatch.setattr("psutil.virtual_memory", lambda: argparse.Namespace(total=32e9))
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=32e9))
     with pytest.raises(ConfigError, match="a model of this size takes 78 GB, and this machine has 32"):
         gpt2.from_hugging_face(huge, config)
 
