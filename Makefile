@@ -1,12 +1,14 @@
 # Everything happens inside the clone: .venv/ holds Python's packages and Jupyter's own files, build/ what runs produce.
 
 # Which notebook `make run` and `make store` take (default: all), and settings: papermill's for a notebook, or the
-# options of `make write`. Make must not expand them and no shell may see them: tools/ read them from the environment.
+# options of `make write` and `make gpt2`; WEIGHTS is the folder of the latter. Make must not expand them and no shell
+# may see them: tools/ read them from the environment.
 override NB := $(value NB)
 override P := $(value P)
+override WEIGHTS := $(value WEIGHTS)
 # The address of PyTorch's CPU builds, for `make setup`.
 override TORCH_INDEX := $(value TORCH_INDEX)
-export NB P TORCH_INDEX
+export NB P WEIGHTS TORCH_INDEX
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -33,10 +35,10 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab write ledger store fresh ablations torture lock clean
+.PHONY: help setup run test check format lab write gpt2 ledger store fresh ablations torture lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "one notebook, other settings:  make run NB=08_nanogpt_shakespeare P=\"-p preset smoke\""
 	@echo "text from the trained model:   make write P='--prompt \"ROMEO:\" --temperature 0.8'"
@@ -91,6 +93,9 @@ lab: .venv/ready ## open the notebooks in JupyterLab on this machine
 
 write: .venv/ready ## let the trained model write: P='--prompt "ROMEO:"'
 	@$(BIN)/python tools/write.py
+
+gpt2: .venv/ready ## let OpenAI's GPT-2 write with this code: WEIGHTS=folder P='--prompt "Once upon"'
+	@$(BIN)/python tools/write.py gpt2
 
 ledger: .venv/ready ## where each number of the sources stands, after running what has changed
 	@$(BIN)/python tools/notebooks.py ledger </dev/null

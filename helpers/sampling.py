@@ -5,7 +5,7 @@ python -m helpers.sampling --run build/runs/laptop --prompt "ROMEO:"    writes w
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
 import torch
@@ -120,28 +120,53 @@ def main(arguments: list[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     from helpers import runs  # only the command needs a trained model: everything above takes any
 
-    parser = argparse.ArgumentParser(prog="python -m helpers.sampling", description="Write with a trained model.")
+    parser = options_of("python -m helpers.sampling", "Write with a trained model.", "characters", length=500)
     parser.add_argument("--run", default=runs.RUNS / "laptop", help="folder of the run (default: build/runs/laptop)")
-    parser.add_argument("--prompt", help="what to continue (default: a newline)")
+    options = parser.parse_args(arguments)
+    write(*runs.load_model(options.run), options)
+
+
+def options_of(program: str, does: str, tokens: str, length: int) -> argparse.ArgumentParser:
+    """What every command that writes can be told; `tokens` names what its model draws."""
+    parser = argparse.ArgumentParser(prog=program, description=does)
+    parser.add_argument("--prompt", help="what to continue (default: the start of a text)")
     parser.add_argument("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (default: 0.8)")
-    parser.add_argument("--top-k", type=int, help="draw only from the k likeliest characters")
+    parser.add_argument("--top-k", type=int, help=f"draw only from the k likeliest {tokens}")
     parser.add_argument("--top-p", type=float, help="draw only from the likeliest that have this share together")
-    parser.add_argument("--length", type=int, default=500, help="characters to write (default: 500)")
+    parser.add_argument("--length", type=int, default=length, help=f"{tokens} to write (default: {length})")
     parser.add_argument("--seed", type=int, default=1, help="the same seed writes the same text (default: 1)")
     parser.add_argument("--num-samples", type=int, default=1, help="how many texts, one after the other (default: 1)")
-    options = parser.parse_args(arguments)
-    model, tokenizer = runs.load_model(options.run)
-    prompt = tokenizer.start_of_text if options.prompt is None else options.prompt
+    return parser
+
+
+def write(model: nn.Module, tokenizer: Any, options: argparse.Namespace) -> None:
+    """Print what `model` writes after the prompt, piece by piece, as `options` (of `options_of`) say."""
+    prompt = tokenizer.encode(tokenizer.start_of_text if options.prompt is None else options.prompt)
     settings = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
     generator, numbers = _numbers(options.seed, options.num_samples)
     for number in numbers:
-        tokens = stream(model, tokenizer.encode(prompt), options.length, generator=generator, **settings)
+        tokens = stream(model, prompt, options.length, generator=generator, **settings)
         if options.num_samples > 1:
             console.say(f"---- {number} of {options.num_samples} ----")
-        console.say(prompt.lstrip("\n"), end="")
-        for token in tokens:
-            console.say(tokenizer.decode([token]), end="")
+        console.say((options.prompt or "").lstrip("\n"), end="")
+        for piece in pieces(tokens, tokenizer.decode):
+            console.say(piece, end="")
         console.say()
+
+
+def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterator[str]:
+    """The text of `tokens` as soon as it can be read: what ends inside a letter (GPT-2 draws bytes) waits for the rest.
+
+    It doesn't wait for more than 16 tokens: a letter has at most four bytes, and what has none by then is no text.
+    """
+    waiting: list[int] = []
+    for token in tokens:
+        waiting.append(token)
+        if not (piece := decode(waiting)).endswith("\ufffd") or len(waiting) == 16:
+            yield piece
+            waiting.clear()
+    if waiting:
+        yield decode(waiting)
 
 
 @checked
