@@ -34,6 +34,10 @@ QUESTIONS = {
     "give": "what does {} give?",
     "hero": "what does {}'s hero give?",
     "maker": "who made what {}'s hero gives?",
+    "both": "what does {} give, and what does {} get?",
+    "next": "what does the one give who gets from {}?",
+    "last": "what did {} give last?",
+    "brew": "what does laurence brew from what {} gives and gets?",
 }
 SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure
 
@@ -71,6 +75,15 @@ def scenes(n: Count, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
     return cards.gather(1, order[:, :, None].expand_as(cards))
 
 
+@checked
+def letters(n: Count, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
+    """Three people give twice each, and what comes later counts; only a card's place says when it was sent."""
+    people, thing = (torch.rand(n, 8, generator=generator).argsort(dim=1) for _ in range(2))
+    giver = people[:, :3].repeat(1, 2).gather(1, torch.rand(n, CARDS, generator=generator).argsort(dim=1))
+    receiver = (giver + torch.randint(1, len(NAMES), (n, CARDS), generator=generator)) % len(NAMES)
+    return torch.stack([giver, thing[:, :CARDS] + len(NAMES), receiver], dim=2)
+
+
 def tell(scene: Int64[Tensor, "6 3"]) -> None:
     """Print the cards of one scene as sentences."""
     for giver, thing, receiver in scene.tolist():
@@ -79,39 +92,64 @@ def tell(scene: Int64[Tensor, "6 3"]) -> None:
 
 def ask(
     question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator, k: int = 1
-) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n k"]]:
-    """k different people who ask in each scene, and the right answers. ConfigError for a question not in QUESTIONS.
+) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n answers"]]:
+    """k different people who ask in each scene, and the right answers: k of them, but two where `both` are asked for.
 
     Whoever asks has a card; where heroes are asked for, so has the hero, and so has the fan, whose hero the asker is.
+    ConfigError for a question not in QUESTIONS, and for `both` asked by more than one.
     """
     if question not in QUESTIONS:
         raise ConfigError(f"question must be one of {', '.join(QUESTIONS)}, not {question!r}")
-    giver, thing, _ = scene.unbind(dim=2)
+    if question == "both" and k > 1:
+        raise ConfigError(f"a question with two answers is for one asker, not for {k}")
+    giver, thing, receiver = scene.unbind(dim=2)
     here = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
-    wanted = torch.arange(len(NAMES))
-    if question != "give":
-        wanted = torch.tensor([NAMES.index(HERO[name]) for name in NAMES])
-        here = here & here[:, wanted] & (here[:, wanted.argsort()] | (k > 1))  # with several, there aren't enough fans
+    heroes, makers = (torch.tensor([NAMES.index(name) for name in who]) for who in (map(HERO.get, NAMES), _MAKERS))
+    if question in ("hero", "maker"):
+        here = here & here[:, heroes] & (here[:, heroes.argsort()] | (k > 1))  # with several, there aren't enough fans
     askers = here.float().multinomial(k, generator=generator)
-    card = (giver[:, None] == wanted[askers][:, :, None]).int().argmax(dim=2)
-    found = thing.gather(1, card)
-    if question == "maker":
-        found = torch.tensor([NAMES.index(MAKER[name]) for name in THINGS])[found - len(NAMES)]
-    return askers, found
+    friends, admired = receiver.gather(1, _card(giver, askers)), heroes[askers]
+    wanted = {"hero": admired, "maker": admired, "next": friends}.get(question, askers)
+    given, got = thing.gather(1, _card(giver, wanted)), thing.gather(1, _card(receiver, askers))
+    brew = len(NAMES) + (given + got) % len(THINGS)  # things have numbers, 0 to 7: the sum, beginning again after 7
+    others = {"maker": makers[given - len(NAMES)], "both": torch.cat([given, got], dim=1), "brew": brew}
+    return askers, others.get(question, given)
+
+
+def _card(box: Int64[Tensor, "n 6"], names: Int64[Tensor, "n k"]) -> Int64[Tensor, "n k"]:
+    """The place of the last card that bears each name in this box."""
+    return ((box[:, None] == names[:, :, None]) * torch.arange(1, CARDS + 1)).argmax(dim=2)
 
 
 def look_up(question: str, n: int, generator: torch.Generator) -> Examples:
     """For `model(asker, cards)`: the asker's word (n, 32), and the cards (n, 6, 96), their three boxes side by side."""
-    scene = scenes(n, generator)
+    scene = (letters if question == "last" else scenes)(n, generator)
     askers, answers = ask(question, scene, generator)
     return (embed(askers[:, 0]), embed(scene).flatten(start_dim=2)), answers
+
+
+@checked
+def few(size: Count, seed: Seed) -> Callable[[str, int, torch.Generator], Examples]:
+    """Examples like `look_up`'s, but always from the same `size` scenes, which depend on `seed` alone."""
+
+    def examples(question: str, n: int, generator: torch.Generator) -> Examples:
+        inputs, answers = look_up(question, size, torch.Generator().manual_seed(seed))
+        picked = torch.randint(size, (n,), generator=generator)
+        return tuple(each[picked] for each in inputs), answers[picked]
+
+    return examples
+
+
+def page(question: str, n: int, generator: torch.Generator) -> Examples:
+    """For `model(tokens)`: six cards, then one question, a card with the asker's name alone; tokens (n, 7, 96)."""
+    (asker, cards), answers = look_up(question, n, generator)
+    return (torch.cat([cards, F.pad(asker, (0, 2 * WIDTH))[:, None]], dim=1),), answers
 
 
 def paper(question: str, n: int, generator: torch.Generator) -> Examples:
     """For `model(tokens)`: six cards, then three questions, each with its answer after it; tokens (n, 12, 96).
 
-    A question is a card with the asker's name alone; in its answer the thing stands there too. The model answers at
-    `tokens[:, 6::2]`, the places of the questions.
+    An answer is its question with the thing box filled in. The model answers at the questions, `tokens[:, 6::2]`.
     """
     scene = scenes(n, generator)
     askers, answers = ask(question, scene, generator, k=ASKED)

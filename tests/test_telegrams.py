@@ -4,22 +4,7 @@ from torch import nn
 
 from helpers import telegrams
 from helpers.errors import ConfigError
-from helpers.telegrams import (
-    HERO,
-    MAKER,
-    NAMES,
-    WORDS,
-    accuracy,
-    ask,
-    embed,
-    exam,
-    fit,
-    look_up,
-    paper,
-    read,
-    scenes,
-    vectors,
-)
+from helpers.telegrams import HERO, NAMES, WORDS, accuracy, ask, embed, exam, fit, look_up, paper, read, scenes, vectors
 
 
 @pytest.fixture
@@ -83,6 +68,16 @@ def test_nobody_is_admired_by_his_hero():
     assert all(HERO[name] != name and HERO[HERO[name]] != name for name in NAMES)
 
 
+def test_three_people_give_twice_and_only_the_place_says_which_was_last(seeded):
+    scene = telegrams.letters(4000, seeded)
+    for cards in scene[:100].tolist():
+        givers, things, _ = zip(*cards, strict=True)
+        assert sorted(givers.count(name) for name in set(givers)) == [2, 2, 2] and len(set(things)) == 6
+        assert all(giver < 8 <= thing and receiver != giver and receiver < 8 for giver, thing, receiver in cards)
+    chained = (scene[:, :-1, 2] == scene[:, 1:, 0]).float().mean()
+    assert abs(chained - 4 / 5 / 7) < 0.02  # who gives next is no likelier to have just got something
+
+
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("question", ["give", "hero", "maker"])
 def test_answers_are_what_the_cards_say(question, k, seeded):
@@ -92,14 +87,58 @@ def test_answers_are_what_the_cards_say(question, k, seeded):
         gives = {WORDS[giver]: WORDS[thing] for giver, thing, _ in cards}
         assert len(set(names)) == k
         found = [gives[name if question == "give" else HERO[name]] for name in words(names)]
-        assert words(things) == ([MAKER[thing] for thing in found] if question == "maker" else found)
+        assert words(things) == ([telegrams.MAKER[thing] for thing in found] if question == "maker" else found)
         if question != "give" and k == 1:
             assert {name for name in HERO if HERO[name] == WORDS[names[0]]} <= set(gives)
 
 
-def test_unknown_questions_are_refused(seeded):
-    with pytest.raises(ConfigError, match="one of give, hero, maker, not 'get'"):
+def test_answers_that_need_two_cards_are_what_they_say(seeded):
+    scene = scenes(50, seeded)
+    for question in ("both", "next", "brew"):
+        askers, answers = ask(question, scene, seeded)
+        for cards, [name], things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
+            gives = {giver: thing for giver, thing, _ in cards}
+            [friend] = [receiver for giver, _, receiver in cards if giver == name]
+            [got] = [thing for _, thing, receiver in cards if receiver == name]
+            number = telegrams.THINGS.index(WORDS[gives[name]]) + telegrams.THINGS.index(WORDS[got])
+            right = {"both": [gives[name], got], "next": [gives[friend]], "brew": [8 + number % 8]}
+            assert things == right[question]
+
+
+def test_the_last_card_of_a_giver_counts(seeded):
+    scene = telegrams.letters(50, seeded)
+    askers, answers = ask("last", scene, seeded)
+    for cards, [name], [thing] in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
+        assert {giver: thing for giver, thing, _ in cards}[name] == thing  # later cards overwrite earlier ones
+
+
+def test_questions_that_cannot_be_asked_are_refused(seeded):
+    with pytest.raises(ConfigError, match="one of give, hero, maker, both, next, last, brew, not 'get'"):
         ask("get", scenes(1, seeded), seeded)
+    with pytest.raises(ConfigError, match="two answers is for one asker, not for 3"):
+        paper("both", 1, seeded)
+
+
+@pytest.mark.parametrize("question", ["give", "last"])
+def test_a_page_holds_the_cards_and_then_the_question(question, seeded):
+    (tokens,), answers = telegrams.page(question, 20, seeded)
+    (asker, cards), same = look_up(question, 20, torch.Generator().manual_seed(1))
+    assert tokens.shape == (20, 7, 96) and torch.equal(answers, same)
+    assert torch.equal(tokens[:, :6], cards) and torch.equal(tokens[:, 6, :32], asker) and not tokens[:, 6, 32:].any()
+    giver = read(cards[:, :, :32])
+    assert sorted(set(giver[0].bincount().tolist()) - {0}) == ([2] if question == "last" else [1])
+
+
+def test_few_scenes_are_always_the_same_and_the_exam_brings_others(seeded):
+    def seen(examples):
+        return {
+            tuple(row.tolist()) for row in read(examples("hero", 400, seeded)[0][1].unflatten(2, (3, 32))).flatten(1)
+        }
+
+    assert len(seen(telegrams.few(5, 1))) == 5 and seen(telegrams.few(5, 1)) == seen(telegrams.few(5, 1))
+    assert not seen(telegrams.few(5, 1)) & seen(telegrams.few(5, 2)) and not seen(telegrams.few(5, 1)) & seen(look_up)
+    with pytest.raises(ConfigError, match="size"):
+        telegrams.few(0, 1)
 
 
 def test_a_scene_reads_as_sentences(capsys):
