@@ -27,8 +27,7 @@ CARDS, WIDTH, ASKED = 6, 32, 3  # cards of a scene, numbers of a word, questions
 # Each admires the next, and the last one the first: nobody is admired by his own hero.
 _ADMIRERS = ["romeo", "mercutio", "benvolio", "tybalt", "paris", "laurence", "rosaline", "juliet"]
 HERO = dict(zip(_ADMIRERS, _ADMIRERS[1:] + _ADMIRERS[:1], strict=True))
-# Who made each of the THINGS: no card says so.
-_MAKERS = ["paris", "juliet", "tybalt", "laurence", "mercutio", "romeo", "rosaline", "benvolio"]
+_MAKERS = ["paris", "juliet", "tybalt", "laurence", "mercutio", "romeo", "rosaline", "benvolio"]  # no card says so
 MAKER = dict(zip(THINGS, _MAKERS, strict=True))
 QUESTIONS = {
     "give": "what does {} give?",
@@ -104,7 +103,7 @@ def ask(
         raise ConfigError(f"a question with two answers is for one asker, not for {k}")
     giver, thing, receiver = scene.unbind(dim=2)
     here = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
-    heroes, makers = (torch.tensor([NAMES.index(name) for name in who]) for who in (map(HERO.get, NAMES), _MAKERS))
+    heroes, makers = (torch.tensor([NAMES.index(x) for x in who]) for who in ([HERO[x] for x in NAMES], _MAKERS))
     if question in ("hero", "maker"):
         here = here & here[:, heroes] & (here[:, heroes.argsort()] | (k > 1))  # with several, there aren't enough fans
     askers = here.float().multinomial(k, generator=generator)
