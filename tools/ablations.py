@@ -38,6 +38,10 @@ from helpers.training import TrainConfig, evaluate, train
 
 ROOT = Path(__file__).resolve().parents[1]
 JOURNAL = ROOT / "build" / "ablations"
+# Importing torch takes seconds. Linux forks every run from one process that has done it and nothing else; elsewhere
+# torch does not survive a fork for certain.
+PROCESSES = get_context("forkserver" if sys.platform == "linux" else "spawn")
+PROCESSES.set_forkserver_preload(["helpers.ablations"])
 
 
 # ---------------------------------------------------------------- dropout, which matters only in a long run
@@ -158,7 +162,7 @@ def train_all(wanted: list[tuple[str, int]], journal: Journal, options: argparse
         while waiting or running:
             while waiting and len(running) < options.jobs:
                 run = waiting.pop(0)
-                process = get_context("spawn").Process(target=work, args=(*run, options, journal.identity), daemon=True)
+                process = PROCESSES.Process(target=work, args=(*run, options, journal.identity), daemon=True)
                 with _signals_held():
                     process.start()
                     running[process.sentinel] = (process, run)
