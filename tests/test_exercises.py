@@ -52,11 +52,29 @@ def solution(label: str):
     return getattr(module_at(NOTEBOOKS / "solutions" / f"solutions_{number}.py"), name)
 
 
+MISTAKES = {
+    id(one)
+    for exercise in exercises.exercises().values()
+    for wrong in exercise.mistakes.values()
+    for one in (wrong if isinstance(wrong, list) else [wrong])
+}
+GIVEN = {}  # by a mistake that answers are compared with: the same each time, so it is found out once
+
+
 @pytest.fixture
-def verdict(capsys):
+def verdict(capsys, monkeypatch):
     """What `check` prints, after the label."""
+    results = exercises._results
 
     def checked(label, answer) -> str:
+        def given(grader, other):
+            if other is answer or id(other) not in MISTAKES:
+                return results(grader, other)
+            if (label, id(other)) not in GIVEN:
+                GIVEN[label, id(other)] = list(results(grader, other))
+            return GIVEN[label, id(other)]
+
+        monkeypatch.setattr(exercises, "_results", given)
         assert exercises.check(label, answer) is None
         line = capsys.readouterr().out
         assert line.startswith(f"{label}: ") and line.count("\n") == 1
