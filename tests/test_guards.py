@@ -3,7 +3,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from jaxtyping import Float, Integer
+import typechecker
+from jaxtyping import Float, Integer, TypeCheckError, jaxtyped
 from torch import Tensor, nn
 
 from helpers.errors import ConfigError
@@ -95,3 +96,19 @@ def test_each_layer_gets_its_own_mode_back():
         assert not any(layer.training for layer in model.modules())
         _ = 1 / 0
     assert [layer.training for layer in model.modules()] == [True, True, False]
+
+
+def test_functions_of_one_name_and_other_annotations_are_checked_by_their_own():
+    """tests/typechecker.py lets equal ones share a check."""
+
+    def keeps(shape: str):
+        @jaxtyped(typechecker=typechecker.check)
+        def keep(x: Float[Tensor, shape]) -> Float[Tensor, shape]:
+            return x
+
+        return keep
+
+    assert len(keeps("3")(torch.zeros(3))) == 3 and len(keeps("4")(torch.zeros(4))) == 4
+    for shape, other in (("3", 4), ("4", 3), ("3", 4)):
+        with pytest.raises(TypeCheckError):
+            keeps(shape)(torch.zeros(other))

@@ -108,9 +108,10 @@ def test_conda_defers_to_the_one_list():
 
 @pytest.mark.slow
 def test_the_workflow_fits_its_schema():
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
-    done = subprocess.run([*command, ROOT / ".github/workflows/ci.yml"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    from check_jsonschema import main  # slow, and only this test needs it
+
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--builtin-schema", "vendor.github-workflows", str(ROOT / ".github/workflows/ci.yml")])
 
 
 def test_the_workflow_names_its_actions_by_commit():
