@@ -118,7 +118,7 @@ def test_a_model_diverges_from_itself_by_nothing(text):
     assert microscope.divergence(model, text, own.roll(1, dims=0)) > 1e-3
 
 
-@pytest.mark.parametrize(("bins", "temperature"), [(10, 1.0), (7, 0.3), (1, 4.0)])
+@pytest.mark.parametrize(("bins", "temperature"), [(10, 1.0), (7, 0.3), (1, 4.0), (10, 1e-4)])
 def test_calibration(small, text, bins, temperature):
     scores, _, came = predictions(small, text)
     inside = [[] for _ in range(bins)]
