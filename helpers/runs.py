@@ -1,7 +1,8 @@
 """The folder of a training run: one checkpoint with everything in it, and files for people made from it.
 
-checkpoint.pt is the truth: what the run is, its history, its last state (to go on from) and its best weights (to use),
-written in one step under a checksum. config.json, history.json, tokenizer.json and sample.txt are views of it.
+checkpoint.pt is the truth: what the run is, its history, its last state (to go on from), its best weights (to use) and
+snapshots of earlier ones (to look at), written in one step under a checksum. config.json, history.json, tokenizer.json
+and sample.txt are views of it.
 """
 
 import hashlib
@@ -134,6 +135,22 @@ def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
     model = GPT(GPTConfig(**state.identity.model))
     model.load_state_dict(state.best)
     return model.eval(), CharTokenizer(state.identity.alphabet)
+
+
+def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:
+    """A run's model as it learned: pairs of a step and a GPT in evaluation mode, the untrained one first.
+
+    Then comes each record by which the steps had doubled, rounded to float16 like the first, and at the end the last
+    state, unrounded. CheckpointError as in `load`, and when the run began before snapshots were kept.
+    """
+    state, models = load(folder), []
+    if not state.snapshots:
+        raise CheckpointError(f"{Path(folder) / CHECKPOINT} is from before snapshots were kept: train anew")
+    for step, weights in (state.snapshots | {state.step: state.model}).items():
+        model = GPT(GPTConfig(**state.identity.model))
+        model.load_state_dict(weights, strict=False)  # a snapshot holds the matrix that two layers share once
+        models.append((step, model.eval()))
+    return models
 
 
 # ---------------------------------------------------------------- the folder

@@ -16,6 +16,7 @@ from helpers.guards import NotNegative, Steps, checked
 # Settings that may differ in a resumed run: to train longer, or on another machine.
 MAY_CHANGE = {"max_steps", "warmup_steps", "device", "compile"}
 MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # what AdamW keeps for each parameter
+LARGEST = torch.finfo(torch.float16).max  # beyond it, a snapshot would hold infinities
 
 
 @checked
@@ -42,6 +43,15 @@ class History(list[Record]):
     @property
     def best(self) -> Record:
         return min(self, key=lambda record: record.val_loss)
+
+    @property
+    def doublings(self) -> list[int]:
+        """The steps at which snapshots are kept: the first, then each record that has twice the steps of the last."""
+        kept: list[int] = []
+        for record in self:
+            if not kept or record.step >= 2 * kept[-1]:
+                kept.append(record.step)
+        return kept
 
     def column(self, name: str) -> list[int | float]:
         return [getattr(record, name) for record in self]
@@ -98,6 +108,7 @@ class State:
     best: dict[str, Tensor] = field(default_factory=dict)  # the weights of the best record
     optimizer: dict[str, dict[str, Any]] = field(default_factory=dict)  # its moments, by the name of the parameter
     generators: dict[str, Tensor] = field(default_factory=dict)
+    snapshots: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # by step: the parameters, in float16
     history: History = field(default_factory=History)
     step: Steps = 0
     losses: list[float] = field(default_factory=list)  # since the last record
@@ -120,6 +131,9 @@ class State:
         self.losses, self.seconds_before = [], self.seconds
         if self.history.best is self.history[-1]:
             self.best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+        if self.step in self.history.doublings and (self.snapshots or self.step == 0):
+            halves = {name: p.detach().clamp(-LARGEST, LARGEST).half() for name, p in model.named_parameters()}
+            self.snapshots[self.step] = {name: half.cpu() for name, half in halves.items()}
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, generator: torch.Generator) -> None:
         """Take up what the objects of a training hold now."""
@@ -183,10 +197,14 @@ def check(state: State, model: nn.Module | None = None) -> None:
         with torch.device("meta"):
             model = GPT(config)
     shapes = {name: (weight.shape, weight.dtype) for name, weight in model.state_dict().items()}
-    for weights in (state.model, state.best):
-        insist({n: (w.shape, w.dtype) for n, w in weights.items()} == shapes, "its weights are of another model")
-        insist(all(w.isfinite().all() for w in weights.values()), "its weights are not all finite")
     parameters = {name: parameter.shape for name, parameter in model.named_parameters()}
+    halves = {name: (shape, torch.float16) for name, shape in parameters.items()}
+    snapshots = list(state.snapshots)  # none, if the run began before there were any
+    insist(not snapshots or snapshots == state.history.doublings, "its snapshots and its history differ")
+    kept = [(state.model, shapes), (state.best, shapes), *((weights, halves) for weights in state.snapshots.values())]
+    for weights, fitting in kept:
+        insist({n: (w.shape, w.dtype) for n, w in weights.items()} == fitting, "its weights are of another model")
+        insist(all(w.isfinite().all() for w in weights.values()), "its weights are not all finite")
     insist(set(state.optimizer) <= set(parameters), "its optimizer is of another model")
     insist(bool(state.optimizer) == bool(state.step), "its optimizer is incomplete")
     for name, moments in state.optimizer.items():

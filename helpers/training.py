@@ -190,8 +190,9 @@ def train(
     record, and `on_record(model, record)`.
 
     With `out_dir`, that folder holds the run (see helpers.runs), saved at every record and when Ctrl-C or a signal asks
-    to stop. `resume` goes on from there to the same end, to the last bit on the same machine, and does nothing for a
-    finished run; `overwrite` replaces a run. `preset` and `corpus` are kept with it.
+    to stop, with snapshots of what it was like before. `resume` goes on from there to the same end, to the last bit on
+    the same machine, and does nothing for a finished run; `overwrite` replaces a run. `preset` and `corpus` are kept
+    with it.
 
     Raises CorpusError for splits shorter than a window, RunError and StorageError for a folder that can't be used,
     CheckpointError for a checkpoint that doesn't fit, all before the run is changed; TrainingError when the loss is

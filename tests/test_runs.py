@@ -46,11 +46,12 @@ def go(fresh, tokens, quick, tmp_path):
 
 
 def end_of(folder):
-    """All that must be equal after a stop and a resume: weights, best weights, history without the clock."""
+    """All that must be equal after a stop and a resume: weights, best ones, snapshots, history without the clock."""
     state = runs.load(folder)
     records = [{**dataclasses.asdict(r), "seconds": 0, "tokens_per_second": 0} for r in state.history]
-    weights = [torch.cat([w.flatten() for w in part.values()]) for part in (state.model, state.best)]
-    return state.step, records, *(w.tolist() for w in weights), state.generators["dropout"].tolist()
+    kept = (state.model, state.best, *state.snapshots.values())
+    weights = [torch.cat([w.flatten() for w in part.values()]).tolist() for part in kept]
+    return state.step, records, [*state.snapshots], *weights, state.generators["dropout"].tolist()
 
 
 def stop_at(step, number=signal.SIGTERM):
@@ -165,6 +166,56 @@ def test_a_training_that_diverges_keeps_what_was_saved(go, tmp_path, monkeypatch
     with pytest.raises(TrainingError, match="the loss is nan at step 5"):
         go()
     assert runs.load(tmp_path / "run").step == 4
+
+
+# ---------------------------------------------------------------- snapshots
+def test_snapshots_are_the_model_as_it_learned(go, stopped, tmp_path):
+    """Records are at 0, 2, 4, 8, 12: each that doubles the steps is kept, and the last state is at the end."""
+    seen = {}
+
+    def keep(model, record):
+        seen[record.step] = {name: weight.clone() for name, weight in model.state_dict().items()}
+
+    go(on_record=keep)
+    found = runs.load_snapshots(tmp_path / "run")
+    assert [step for step, _ in found] == [0, 2, 4, 8, 12]
+    for step, model in found:
+        assert not model.training
+        for name, weight in model.state_dict().items():
+            rounded = seen[step][name] if step == 12 else seen[step][name].half().float()
+            assert torch.equal(weight, rounded), (step, name)
+    first, last = found[0][1], found[-1][1]
+    assert not torch.equal(first.head.weight, last.head.weight)
+    assert all(model.head.weight is model.token_embedding.weight for _, model in found)
+    stopped(out_dir=tmp_path / "stopped")
+    assert [step for step, _ in runs.load_snapshots(tmp_path / "stopped")] == [0, 2, 4, 5]
+
+
+def test_a_longer_run_keeps_its_snapshots_and_goes_on_doubling(go, tmp_path):
+    go(settings={"max_steps": 4})
+    early = runs.load(tmp_path / "run").snapshots
+    go(resume=True, settings={"max_steps": 40})
+    late = runs.load(tmp_path / "run").snapshots
+    assert list(early) == [0, 2, 4] and list(late) == [0, 2, 4, 8, 16, 32]
+    assert all(torch.equal(late[step][name], w) for step in early for name, w in early[step].items())
+
+
+def test_a_run_from_before_snapshots_goes_on_without_them(go, stopped, tmp_path):
+    stopped()
+    resave(tmp_path / "run" / "checkpoint.pt", lambda state: state.pop("snapshots") and state)
+    go(resume=True)
+    assert runs.load(tmp_path / "run").finished and runs.load_model(tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"checkpoint.pt is from before snapshots were kept: train anew"):
+        runs.load_snapshots(tmp_path / "run")
+
+
+def test_weights_beyond_half_precision_leave_a_run_that_loads(go, fresh, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "evaluate", lambda *_: 1.0)
+    model = fresh()
+    model.norm.weight.data.fill_(1e-6)
+    model.position_embedding.weight.data[-1].fill_(-1e5)  # too large for float16, which ends at 65,504
+    go(model=model, settings={"max_steps": 1})
+    assert runs.load_snapshots(tmp_path / "run")[0][1].position_embedding.weight[-1].eq(-65504).all()
 
 
 # ---------------------------------------------------------------- identity
@@ -432,6 +483,18 @@ HOSTILE = {
     "a weight that is no tensor": lambda s: s["best"].update({"norm.weight": [1.0] * 32}),
     "a weight that is no number": lambda s: first(s, "model").fill_(torch.nan),
     "a best weight that is infinite": lambda s: first(s, "best").fill_(torch.inf),
+    "a snapshot that is no number": lambda s: s["snapshots"][2]["norm.weight"].fill_(torch.nan),
+    "a snapshot that is infinite": lambda s: s["snapshots"][0]["norm.weight"].fill_(torch.inf),
+    "a snapshot of another type": lambda s: s["snapshots"][2].update({"norm.weight": torch.ones(32)}),
+    "a snapshot of another shape": lambda s: s["snapshots"][2].update({"norm.weight": torch.ones(31).half()}),
+    "a snapshot without a weight": lambda s: s["snapshots"][4].popitem(),
+    "a snapshot with a weight too many": lambda s: s["snapshots"][4].update(more=torch.ones(1).half()),
+    "a snapshot that is none": lambda s: s["snapshots"].update({4: None}),
+    "a snapshot that is missing": lambda s: s["snapshots"].pop(2),
+    "a snapshot from the future": lambda s: s["snapshots"].update({8: s["snapshots"][4]}),
+    "snapshots out of order": lambda s: s.update(snapshots=dict(reversed(s["snapshots"].items()))),
+    "snapshots by name": lambda s: s.update(snapshots={str(step): w for step, w in s["snapshots"].items()}),
+    "snapshots in a list": lambda s: s.update(snapshots=[*s["snapshots"].values()]),
     "moments of another shape": lambda s: first(s, "optimizer").update(exp_avg=torch.zeros(3)),
     "moments that are missing": lambda s: first(s, "optimizer").pop("exp_avg_sq"),
     "moments of nobody": lambda s: s["optimizer"].update(nobody=first(s, "optimizer")),
