@@ -41,6 +41,11 @@ def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor
     return torch.ones(T, T, dtype=torch.bool, device=device).tril()
 
 
+def _refuse_more_than(context_length: int, tokens: int) -> None:
+    if tokens > context_length:
+        raise ConfigError(f"{tokens} tokens do not fit into a context of {context_length}: crop them to the last ones")
+
+
 @checked
 class SelfAttention(nn.Module):
     """Every token attends to every token: x (*batch, T, d_in) -> (*batch, T, d_out).
@@ -83,11 +88,7 @@ class CausalAttention(SelfAttention):
 
     def mask_for(self, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
         """The rows that belong to the newest T_query of T_key tokens; ConfigError when these outgrow the context."""
-        context_length = self.mask.shape[0]
-        if T_key > context_length:
-            raise ConfigError(
-                f"{T_key} tokens do not fit into a context of {context_length}: crop them to the last ones"
-            )
+        _refuse_more_than(self.mask.shape[0], T_key)
         return self.mask[T_key - T_query : T_key, :T_key]
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
@@ -115,23 +116,35 @@ class MultiHeadAttentionWrapper(nn.Module):
         return torch.cat([head(x) for head in self.heads], dim=-1)
 
 
+@checked
 class KVCache:
-    """The keys and values that one attention layer has already computed, both (B, H, T, D)."""
+    """The keys and values that one attention layer has already computed, for up to `context_length` tokens.
 
-    def __init__(self) -> None:
+    They are written into memory that is taken once, (B, H, context_length, D) each, at the first `append`. For
+    inference: no gradient flows through. `len` is the number of tokens; set `length` to forget the last ones.
+    """
+
+    def __init__(self, context_length: Width):
+        self.context_length, self.length = context_length, 0
         self.key: Tensor | None = None
         self.value: Tensor | None = None
 
     def __len__(self) -> int:
-        return 0 if self.key is None else self.key.shape[-2]
+        return self.length
 
+    @torch.no_grad()
     def append(
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T D"]
     ) -> tuple[Float[Tensor, "B H T_all D"], Float[Tensor, "B H T_all D"]]:
-        """Add the newest tokens' keys and values; return those of all tokens so far."""
-        self.key = key if self.key is None else torch.cat([self.key, key], dim=-2)
-        self.value = value if self.value is None else torch.cat([self.value, value], dim=-2)
-        return self.key, self.value
+        """Add the newest tokens' keys and values; return views of those of all tokens so far."""
+        B, H, T, D = key.shape
+        start, end = self.length, self.length + T
+        _refuse_more_than(self.context_length, end)
+        if self.key is None or self.value is None:
+            self.key, self.value = (new.new_empty(B, H, self.context_length, D) for new in (key, value))
+        self.key[:, :, start:end], self.value[:, :, start:end] = key, value
+        self.length = end
+        return self.key[:, :, :end], self.value[:, :, :end]
 
 
 @checked
@@ -169,10 +182,10 @@ class MultiHeadAttention(CausalAttention):
             context, weights = attention(query, key, value, mask, dropout_p)
             return self.out_proj(self.join_heads(context)), weights
         # The same function, fused by PyTorch (a test holds the two together); its own flag for the square causal
-        # mask is faster than handing it the matrix.
-        square = query.shape == key.shape
+        # mask is faster than handing it the matrix, and the newest token alone may look at everything.
+        square, alone = query.shape == key.shape, query.shape[-2] == 1
         context = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=None if square else mask, dropout_p=dropout_p, is_causal=square
+            query, key, value, attn_mask=None if square or alone else mask, dropout_p=dropout_p, is_causal=square
         )
         return self.out_proj(self.join_heads(context))
 

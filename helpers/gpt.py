@@ -106,7 +106,7 @@ class GPT(nn.Module):
 
     def new_cache(self) -> list[KVCache]:
         """An empty cache for `forward`: one entry a layer."""
-        return [KVCache() for _ in self.blocks]
+        return [KVCache(self.config.context_length) for _ in self.blocks]
 
 
 def _refuse_more_than_memory(config: GPTConfig) -> None:

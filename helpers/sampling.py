@@ -17,7 +17,7 @@ from helpers.errors import ConfigError
 from helpers.guards import Count, Length, Range, Seed, checked, evaluating
 
 Temperature = Annotated[float, Range(1e-6, math.inf, without=(math.inf,))]
-Nucleus = Annotated[float, Range(0, 1, without=(0,))]
+Portion = Annotated[float, Range(0, 1, without=(0,))]  # of the probability, or of the context
 
 
 @checked
@@ -25,7 +25,7 @@ def filter_logits(
     logits: Float[Tensor, "*batch V"],
     temperature: Temperature = 1.0,
     top_k: Count | None = None,
-    top_p: Nucleus | None = None,
+    top_p: Portion | None = None,
 ) -> Float[Tensor, "*batch V"]:
     """Divide by `temperature`, then set to -inf every token outside the top k and outside the nucleus.
 
@@ -33,6 +33,11 @@ def filter_logits(
     set of most likely tokens whose probabilities add up to at least p (Holtzman et al. 2020, section 3.1).
     ConfigError for a setting out of range, and for logits that are no scores: NaN, +inf, or -inf everywhere.
     """
+    return _filtered(logits, temperature, top_k, top_p)
+
+
+def _filtered(logits: Tensor, temperature: float, top_k: int | None, top_p: float | None) -> Tensor:
+    """What `filter_logits` does, for settings that have been checked."""
     if logits.shape[-1] == 0 or not logits.amax(dim=-1).isfinite().all():
         raise ConfigError("the logits must be finite, or -inf but not all of them: has the training diverged?")
     logits = logits / temperature
@@ -52,64 +57,70 @@ def filter_logits(
 @checked
 def stream(
     model: nn.Module,
-    prompt: Int64[Tensor, "T"],
+    prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"],
     max_new_tokens: Length,
     *,
     temperature: Temperature = 1.0,
     top_k: Count | None = None,
-    top_p: Nucleus | None = None,
+    top_p: Portion | None = None,
+    keep: Portion = 0.5,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
-) -> Iterator[int]:
-    """Yield `max_new_tokens` tokens, drawn one by one after `prompt`; settings and errors as in `generate`."""
-    if len(prompt) == 0:
+) -> Iterator[Any]:
+    """Yield what `generate` writes as it is drawn: each time a token, or for a batch a list of B tokens."""
+    if prompt.numel() == 0:
         raise ConfigError("the prompt is empty: it needs at least one token to continue from")
     config = getattr(model, "config", None)
     if config is not None and not 0 <= int(prompt.min()) <= int(prompt.max()) < config.vocab_size:
         raise ConfigError(f"the prompt has a token outside the vocabulary of 0 .. {config.vocab_size - 1}")
-    context_length = config.context_length if config is not None else len(prompt) + max_new_tokens
-    cached = use_cache and hasattr(model, "new_cache")
+    T = config.context_length if config is not None else prompt.shape[-1] + max_new_tokens
+    new_cache = model.new_cache if use_cache and hasattr(model, "new_cache") else lambda: None
 
-    def draw() -> Iterator[int]:
-        cache, tokens = model.new_cache() if cached else None, prompt
+    def draw() -> Iterator[Any]:
+        window, cache = (prompt if prompt.dim() == 2 else prompt[None])[:, -T:], new_cache()
         with evaluating(model):
             for _ in range(max_new_tokens):
-                with torch.no_grad():
-                    if cache is not None and len(tokens) <= context_length:
-                        logits = model(tokens[None, len(cache[0]) :], cache=cache)  # only the tokens not seen yet
-                    else:
-                        logits = model(tokens[None, -context_length:])
+                if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change
+                    window, cache = window[:, -max(1, round(keep * T)) :], new_cache()
+                with torch.no_grad():  # with a cache, only the tokens not seen yet
+                    logits = model(window[:, len(cache[0]) :], cache=cache) if cache else model(window)
                 # Only the last position's logits say what comes next. Drawn on the CPU: one seed, one text.
-                probabilities = filter_logits(logits[0, -1], temperature, top_k, top_p).softmax(dim=-1).cpu()
+                probabilities = _filtered(logits[:, -1], temperature, top_k, top_p).softmax(dim=-1).cpu()
                 drawn = torch.multinomial(probabilities, 1, generator=generator)
-                # Nothing beyond the context is looked at again; the one token more says that the cache is full.
-                tokens = torch.cat([tokens, drawn.to(tokens.device)])[-context_length - 1 :]
-                yield int(drawn)
+                window = torch.cat([window, drawn.to(window.device)], dim=1)
+                yield drawn[:, 0].tolist() if prompt.dim() == 2 else int(drawn)
 
     return draw()
 
 
 def generate(
     model: nn.Module,
-    prompt: Int64[Tensor, "T"],
+    prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"],
     max_new_tokens: Length,
     *,
     temperature: Temperature = 1.0,
     top_k: Count | None = None,
-    top_p: Nucleus | None = None,
+    top_p: Portion | None = None,
+    keep: Portion = 0.5,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
-) -> Int64[Tensor, "T_all"]:
-    """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device.
+) -> Int64[Tensor, "*batch T_all"]:
+    """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device: (T_all,) or (B, T_all).
 
-    ConfigError for an empty prompt, a token outside the vocabulary, a negative length, or as in `filter_logits`. The
-    prompt is cropped to the model's context. With `use_cache` and a model that has `new_cache`, keys and values are
-    kept from step to step until the context is full: from there on the window slides, every learned position changes,
-    and each step computes the whole window again, as it always does without the cache. The tokens are the same.
+    The prompt is cropped to the model's context. When that is full, the last `keep` of it (a share, above 0 and at most
+    1) moves to its start and writing goes on from there. With keep=1 the window slides by one token at each step, which
+    is nanoGPT's rule: it sees more, but writes everything at the last position and computes the whole window each time.
+
+    With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step until the window
+    moves, because with learned positions it changes them all. The tokens are the same without.
+
+    The rows of a batch are drawn side by side from one generator: they are independent, and a row is not what the same
+    seed gives alone. ConfigError for an empty prompt, a token outside the vocabulary, a negative length, or as in
+    `filter_logits`.
     """
-    settings: dict[str, Any] = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
-    drawn = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, **settings))
-    return torch.cat([prompt, prompt.new_tensor(drawn)])
+    settings: dict[str, Any] = dict(temperature=temperature, top_k=top_k, top_p=top_p, keep=keep, generator=generator)
+    drawn = prompt.new_tensor(list(stream(model, prompt, max_new_tokens, use_cache=use_cache, **settings)))
+    return torch.cat([prompt, drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)], dim=-1)
 
 
 def main(arguments: list[str] | None = None) -> int:

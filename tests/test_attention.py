@@ -181,11 +181,23 @@ def test_a_saved_mask_is_passed_over_however_deep_it_lies(build, masks, x):
 
 def test_cache_gives_the_same_outputs_token_by_token():
     torch.manual_seed(0)
-    heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache()
+    heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)
     x = torch.randn(1, 6, 8, dtype=torch.float64)
     pieces = [heads(x[:, a:b], cache=cache) for a, b in ((0, 3), (3, 4), (4, 6))]
     checks.close(torch.cat(pieces, dim=1), heads(x), tolerance=1e-12)
     assert len(cache) == 6
+
+
+def test_a_cache_forgets_its_last_tokens_takes_no_more_than_fit_and_writes_in_place():
+    torch.manual_seed(0)
+    heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)
+    x = torch.randn(3, 6, 8, dtype=torch.float64)
+    heads(torch.cat([x[:, :2], x[:, 5:]], dim=1), cache=cache)
+    memory, cache.length = cache.key.data_ptr(), 2  # the third was a wrong guess
+    checks.close(heads(x[:, 2:], cache=cache), heads(x)[:, 2:], tolerance=1e-12)
+    with pytest.raises(ConfigError, match="7 tokens do not fit into a context of 6"):
+        heads(x[:, :1], cache=cache)
+    assert cache.key.data_ptr() == memory and len(cache) == 6 and not cache.key.requires_grad
 
 
 def test_bad_sizes_get_one_sentence():

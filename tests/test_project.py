@@ -128,6 +128,7 @@ def test_imports_go_one_way():
         "attention": {"guards"},
         "gpt": {"attention", "guards"},
         "data": {"files", "guards"},
+        "decoding": {"guards", "sampling"},
         "sampling": {"console", "guards"},
         "gpt2": {"console", "gpt", "guards", "sampling"},
         "state": {"gpt", "guards"},
@@ -161,7 +162,7 @@ def test_imports_go_one_way():
     lines = {name: len(text.splitlines()) for name, text in found.items()}
     assert max(lines.values()) <= 350 and lines.pop("exercises") <= 170
     judges = ("graders.", "checks.")
-    assert sum(count for name, count in lines.items() if not name.startswith(judges)) <= 3500
+    assert sum(count for name, count in lines.items() if not name.startswith(judges)) <= 3650
 
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():

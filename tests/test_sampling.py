@@ -7,7 +7,7 @@ from torch import nn
 from helpers import ledger
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
-from helpers.sampling import filter_logits, generate
+from helpers.sampling import filter_logits, generate, stream
 
 PROBABILITIES = ledger.inputs("next_token")
 
@@ -70,11 +70,13 @@ def sharp() -> GPT:
 
 
 @torch.no_grad()
-def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None):
+def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None, keep=0.5):
     """Generation from the definitions, without a cache: one distribution after the other, as Python numbers."""
-    generator, tokens = torch.Generator().manual_seed(seed), prompt.tolist()
+    generator, tokens, start = torch.Generator().manual_seed(seed), prompt.tolist(), 0
     for _ in range(n):
-        logits = model(torch.tensor([tokens[-10:]]))[0, -1] / temperature
+        if len(tokens) - start > 10:
+            start = len(tokens) - round(10 * keep)
+        logits = model(torch.tensor([tokens[start:]]))[0, -1] / temperature
         ranked = sorted(enumerate(logits.softmax(-1).tolist()), key=lambda pair: -pair[1])[: top_k or 13]
         if top_p:
             total, nucleus = sum(p for _, p in ranked), []
@@ -89,7 +91,11 @@ def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"temperature": 0.6}, {"temperature": 3.0, "top_k": 3}, {"temperature": 3.0, "top_p": 0.6}]
+    "options",
+    [
+        *({}, {"temperature": 0.6}, {"temperature": 3.0, "top_k": 3}, {"temperature": 3.0, "top_p": 0.6}),
+        *({"keep": 1.0}, {"keep": 0.1}, {"keep": 0.7}),
+    ],
 )
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_generates_what_the_definitions_say(sharp, options, use_cache):
@@ -102,7 +108,7 @@ def test_generates_what_the_definitions_say(sharp, options, use_cache):
     assert len(set(got.tolist())) > 3  # not the same token over and over
 
 
-@pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}])
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}, {"keep": 1.0}])
 @pytest.mark.parametrize("length", [1, 4, 10, 14])
 def test_cached_and_uncached_agree_token_for_token(sharp, options, length):
     prompt = torch.randint(13, (length,), generator=torch.Generator().manual_seed(3))
@@ -125,6 +131,60 @@ def test_the_cache_saves_work(sharp):
     assert fed == [3, 4, 5, 6, 7]
 
 
+@pytest.mark.parametrize(
+    ("keep", "wanted"),
+    [(0.5, [8, 1, 1, 5, 1, 1, 1, 1, 1, 5]), (0.9, [8, 1, 1, 9, 1, 9, 1, 9, 1, 9]), (1.0, [8, 1, 1] + 7 * [10])],
+)
+def test_a_full_context_makes_room_and_is_filled_again(sharp, keep, wanted):
+    fed = []
+    sharp.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
+    generate(sharp, torch.arange(8), 10, keep=keep)
+    assert fed == wanted
+
+
+def test_a_share_that_keeps_nothing_keeps_one_token(sharp):
+    assert len(generate(sharp, torch.arange(8), 10, keep=1e-9)) == 18
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use_cache):
+    def write(prompt):
+        return generate(sharp, prompt, 25, generator=torch.Generator().manual_seed(5), use_cache=use_cache)
+
+    prompt = torch.tensor([3, 1, 4])
+    assert torch.equal(write(prompt[None])[0], write(prompt))
+    prompts = torch.tensor([[3, 1, 4], [5, 9, 2]])
+    assert write(prompts).shape == (2, 28) and torch.equal(write(prompts)[:, :3], prompts)
+    cold = generate(sharp, prompts, 25, top_k=1, use_cache=use_cache)  # greedy rows need no dice: each is its own
+    assert all(torch.equal(row, generate(sharp, p, 25, top_k=1)) for row, p in zip(cold, prompts, strict=True))
+    assert generate(sharp, prompts, 0).shape == (2, 3)
+
+
+def test_rows_of_a_batch_are_independent_and_as_likely_as_alone():
+    """Pairs of rows against the products of their probabilities; a right program fails once in a million seeds."""
+
+    class Constant(nn.Module):
+        def forward(self, tokens):
+            return PROBABILITIES.log().expand(*tokens.shape, -1)
+
+    N = 10_000
+    rows = generate(Constant(), torch.zeros(2, 1, dtype=torch.long), N, generator=torch.Generator().manual_seed(0))
+    counts = (5 * rows[0, 1:] + rows[1, 1:]).bincount(minlength=25)
+    expected = N * torch.outer(PROBABILITIES, PROBABILITIES).flatten()
+    assert ((counts - expected) ** 2 / expected).sum() < 75.0  # P(chi-square of 24 degrees > 75) is 4e-7
+
+
+def test_who_stops_listening_gets_the_mode_back(sharp):
+    """A stop token is the reader's own `break`."""
+    sharp.train()
+    for token in stream(sharp, torch.tensor([3]), 1000, generator=torch.Generator().manual_seed(0)):
+        assert not sharp.training
+        if token == 7:
+            break
+    del token
+    assert sharp.training
+
+
 def test_same_seed_same_text_and_the_mode_is_kept(sharp):
     sharp.train()
     one, two, other = (
@@ -143,20 +203,26 @@ def test_same_seed_same_text_and_the_mode_is_kept(sharp):
         ({"top_p": 0.0}, "top_p must be a number above 0 and at most 1 or None"),
         ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1 or None"),
         ({"top_k": 0}, "top_k must be a whole number from 1 to 1,000,000,000 or None"),
+        ({"keep": 0.0}, "keep must be a number above 0 and at most 1"),
+        ({"keep": 32}, "keep must be a number above 0 and at most 1"),
         ({"temperature": 1e-40}, "temperature must be a number of at least 0.000001"),
     ],
 )
 def test_settings_out_of_range(sharp, options, message):
     with pytest.raises(ConfigError, match=message):
         generate(sharp, torch.tensor([0]), 1, **options)
-    with pytest.raises(ConfigError, match=message):
-        filter_logits(torch.zeros(3), **options)
+    if "keep" not in options:
+        with pytest.raises(ConfigError, match=message):
+            filter_logits(torch.zeros(3), **options)
 
 
 def test_bad_prompts(sharp):
     with pytest.raises(ConfigError, match="the prompt is empty"):
         generate(sharp, torch.tensor([], dtype=torch.long), 1)
-    with pytest.raises(ConfigError, match="outside the vocabulary"):
-        generate(sharp, torch.tensor([13]), 1)
+    for bad in (torch.tensor([13]), torch.tensor([[0], [-1]])):
+        with pytest.raises(ConfigError, match="outside the vocabulary"):
+            generate(sharp, bad, 1)
+    with pytest.raises(ConfigError, match="the prompt is empty"):
+        generate(sharp, torch.zeros(0, 3, dtype=torch.long), 1)
     with pytest.raises(ConfigError, match="max_new_tokens"):
         generate(sharp, torch.tensor([0]), -1)
