@@ -194,7 +194,7 @@ def run(name: str, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokeniz
     optimizer = variant.optimizer(model, config) if variant.optimizer else None
     train(model, train_tokens, val_tokens, config, optimizer=optimizer)
     prompt, generator = tokenizer.encode("\n"), torch.Generator().manual_seed(1)
-    text = generate(model, prompt, 200, temperature=0.8, generator=generator, use_cache=False)
+    text = generate(model, prompt, 200, temperature=0.8, generator=generator, use_cache=False, keep=1.0)
     return {
         "variant": name,
         "seed": seed,

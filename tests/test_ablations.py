@@ -202,7 +202,7 @@ def test_a_line_of_the_table_belongs_to_the_validation_split(trained):
     assert line["writing_loss"] == round(ablations.writing_loss(model, val_tokens), 4)
     assert line["parallel_loss"] == round(ablations.evaluate(model, val_tokens, 64), 4)
     drawn = torch.Generator().manual_seed(1)
-    text = generate(model, tokenizer.encode("\n"), 200, temperature=0.8, generator=drawn, use_cache=False)
+    text = generate(model, tokenizer.encode("\n"), 200, temperature=0.8, generator=drawn, use_cache=False, keep=1.0)
     assert json.loads(line["text"]) == tokenizer.decode(text)[1:]  # without the line break that it starts from
 
 

@@ -33,4 +33,4 @@ def greedy(answer: Answer) -> Pairs:
         nn.init.normal_(parameter, std=0.5)  # far from uniform: every token of the context matters
     prompt = torch.tensor([1, 2, 3])
     for n in (1, 12):
-        yield answer(model, prompt, n), generate(model, prompt, n, top_k=1)
+        yield answer(model, prompt, n), generate(model, prompt, n, top_k=1, keep=1.0)
