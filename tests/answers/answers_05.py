@@ -102,6 +102,7 @@ WRONG = {
         ("the weights that are lost", lambda T, p: sum(p * t for t in range(1, T + 1))),
         ("the share of the words", lambda T, p: np.mean([p**t for t in range(1, T + 1)])),
         ("without an end", lambda T, p: 1 / (1 - p) - 1),
+        ("multiply, don't add", lambda T, p: sum(min(1, t * p) for t in range(1, T + 1))),
         ("for T=6, p=0.5 it gives", lambda T, p: 0),
     ],
     "5c": [
@@ -121,6 +122,10 @@ WRONG = {
         ("comes before the softmax", lambda q, k, v, keep, p: causal(dropped(scored(q, k), keep, 0)) @ v),
         ("by minus infinity", lambda q, k, v, keep, p: causal(torch.where(keep, scored(q, k), -torch.inf)) @ v),
         ("nothing is dropped", lambda q, k, v, keep, p: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        ("does not see itself", lambda q, k, v, keep, p: dropped(
+            F.softmax(scored(q, k) + torch.full(keep.shape[1:], -torch.inf).triu(), 2), keep, p) @ v),
+        ("over the batch", lambda q, k, v, keep, p: causal(scored(q, k), dim=0) * keep / (1 - p) @ v),
+        ("is divided by p", lambda q, k, v, keep, p: causal(scored(q, k)) * keep / torch.tensor(p) @ v),
         ("not divided by 1 - p", lambda q, k, v, keep, p: causal(scored(q, k)) * keep @ v),
         ("True and False are exchanged", lambda q, k, v, keep, p: dropped(causal(scored(q, k)), ~keep, p) @ v),
         ("each row is divided", lambda q, k, v, keep, p: renewed(causal(scored(q, k)), keep).nan_to_num(0) @ v),

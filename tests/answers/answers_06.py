@@ -16,9 +16,9 @@ def join(x):
     return rearrange(x, "b h t d -> b t (h d)")
 
 
-def attend(query, key, value, divisor=None, fill=-torch.inf, dim=-1):
+def attend(query, key, value, divisor=None, fill=-torch.inf, dim=-1, diagonal=1):
     T = query.shape[-2]
-    future = torch.arange(T) > torch.arange(T)[:, None]
+    future = torch.arange(T) >= torch.arange(T)[:, None] + diagonal
     scores = torch.einsum("bhtd,bhsd->bhts", query, key) / (divisor or math.sqrt(query.shape[-1]))
     return F.softmax(torch.where(future, fill, scores), dim=dim) @ value
 
@@ -126,6 +126,7 @@ def on(scale, sign=1):
 OF_HEADS = [
     ("the future is not hidden", lambda q, k, v, H: join(F.scaled_dot_product_attention(
         split(q, H), split(k, H), split(v, H)))),
+    ("does not see itself", lambda q, k, v, H: heads(q, k, v, H, diagonal=0)),
     ("the past is hidden", lambda q, k, v, H: heads(q.flip(1), k.flip(1), v.flip(1), H).flip(1)),
     ("set to a number", lambda q, k, v, H: heads(q, k, v, H, fill=-1e9)),
     ("not divided by √D", lambda q, k, v, H: heads(q, k, v, H, divisor=1)),
@@ -184,6 +185,7 @@ WRONG = {
         ("W_out stands to the right", lambda x, q, k, v, o, H: layer(x, q, k, v, o.T, H)),
         ("all matrices stand", lambda x, q, k, v, o, H: layer(x, q.T, k.T, v.T, o.T, H)),
         ("W_query and W_key are exchanged", lambda x, q, k, v, o, H: layer(x, k, q, v, o, H)),
+        ("W_query is used where", lambda x, q, k, v, o, H: layer(x, q, q, v, o, H)),
         ("W_key is used where", lambda x, q, k, v, o, H: layer(x, q, k, k, o, H)),
     ],
     "6d": [
@@ -206,6 +208,7 @@ WRONG = {
         ("not the smaller", on(torch.minimum)),
         ("is not their sum", merged(None, m=torch.add)),
         ("takes everything", merged(lambda m1, l1, c1, m2, l2, c2: torch.where(m2 > m1, c2, c1))),
+        ("each row has its own", on(lambda m1, m2: torch.max(m1.max(), m2.max()))),
         ("only the context", lambda *x: by_logarithms(*x)[2]),
         ("m and the sum are exchanged", lambda *x: (by_moving(*x)[1], by_moving(*x)[0], by_moving(*x)[2])),
         ("3 things in a tuple", lambda *x: by_moving(*x)[:2]),
