@@ -114,6 +114,8 @@ def in_short(name: str, value: Any) -> str:
         return f"{name} of shape {tuple(value.shape)}" + (f" with numbers up to {size:.0f}" if size > 99 else "")
     if callable(value):
         return f"{name} ({value.__doc__})" if inspect.isfunction(value) and value.__doc__ else name
+    if isinstance(value, list) and value and all(map(callable, value)):
+        return f"{len(value)} {name}"
     return f"{name}={reprlib.repr(value)}"
 
 
