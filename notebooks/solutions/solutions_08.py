@@ -42,7 +42,9 @@ def my_diagnosis(training, validation, fresh):
 
 def my_ablation(layer, x, head):
     # Up to the contexts all heads are apart, (B, H, T, D); out_proj mixes them.
-    query, key, value = (layer.split_heads(W(x)) for W in (layer.W_query, layer.W_key, layer.W_value))
+    query, key, value = (
+        layer.split_heads(W(x)) for W in (layer.W_query, layer.W_key, layer.W_value)
+    )
     context, _ = attention(query, key, value, layer.mask_for(x.shape[1], x.shape[1]))
     context[:, head] = 0
     return layer.out_proj(layer.join_heads(context))

@@ -30,7 +30,7 @@ def my_slope(logits, temperature):
     return (shares * (logits - mean) ** 2).sum() / temperature**3
 
 
-# Keys and values, 36 layers, 1,024 tokens, 1,280 numbers of two bytes each; the heads only cut the 1,280 into pieces.
+# Keys and values, 36 layers, 1,024 tokens, 1,280 numbers of two bytes; heads only cut the 1,280 up.
 my_cache = (2 * 36 * 1024 * 1280 * 2, 1, 2)
 
 
