@@ -43,7 +43,7 @@ SIZES = (recipes(PLAY, records=10, steps=300), recipes(LETTERS, records=6, steps
 
 
 def recorded(recipe: Recipe, seed: int = 0, T: int = 16) -> list[list[float]]:
-    """Losses on three texts, before the first update and then `every` so many."""
+    """Losses on three texts, before the first update and then `every` so many; those that are stored have seed 0."""
     torch.manual_seed(seed)
     tokenizer = CharTokenizer.from_text(recipe.text)
     model = GPT(GPTConfig(tokenizer.vocab_size, T, n_layer=1, n_head=2, n_embd=32))
@@ -68,7 +68,7 @@ def recorded(recipe: Recipe, seed: int = 0, T: int = 16) -> list[list[float]]:
     return losses
 
 
-def test_every_fault_is_recorded_at_two_sizes_and_none_twice_alike():
+def test_every_fault_is_recorded_at_two_sizes():
     assert [name for name, *_ in curves.RUNS] == [name for size in SIZES for name in size]
     assert sorted(set(curves.NAMES)) == sorted(SIZES[0]) and len(curves.NAMES) == 6
     for (name, *lists), recipe in zip(curves.RUNS, [r for size in SIZES for r in size.values()], strict=True):
@@ -76,11 +76,10 @@ def test_every_fault_is_recorded_at_two_sizes_and_none_twice_alike():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("number", range(12))
-def test_a_run_that_is_made_again_tells_of_the_same_fault(number, seed):
+def test_a_run_that_is_made_again_with_another_seed_tells_of_the_same_fault(number):
     name, *stored = curves.RUNS[number]
-    again = recorded([recipe for size in SIZES for recipe in size.values()][number], seed)
+    again = recorded([recipe for size in SIZES for recipe in size.values()][number], seed=1)
     assert curves.doctor(*again) == curves.doctor(*stored) == name
     if name != curves.HIGH:  # which jumps about, wherever it likes
         assert torch.allclose(torch.tensor(again), torch.tensor(stored), atol=0.4)
