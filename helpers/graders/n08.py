@@ -176,7 +176,7 @@ def greedy(answer: Answer) -> Pairs:
         for parameter in model.parameters():
             nn.init.normal_(parameter, std=0.5)  # far from uniform: every token of the context matters
         prompt = randint(V, (T,))
-        yield answer(model, prompt, n), generate(model, prompt, n, top_k=1)
+        yield answer(model, prompt, n), generate(model, prompt, n, top_k=1, keep=1.0)
 
 
 @exercise(

@@ -45,7 +45,7 @@ def likeliest(logits):
 
 
 def with_cache(model, prompt, n):
-    return generate(model, prompt, n, temperature=1e-4, top_k=1, use_cache=True)
+    return generate(model, prompt, n, temperature=1e-4, top_k=1, keep=1.0, use_cache=True)
 
 
 def greedy_in_place(model, prompt, n):
@@ -344,7 +344,7 @@ RIGHT = {
         writes(the_last, likeliest),
         writes(the_last, lambda logits: logits.softmax(-1)[-1].topk(1).indices),
         with_cache,
-        lambda model, prompt, n: generate(model, prompt, n, top_k=1, use_cache=False).numpy(),
+        lambda model, prompt, n: generate(model, prompt, n, top_k=1, keep=1.0, use_cache=False).numpy(),
     ],
     "8d": [
         rules,
