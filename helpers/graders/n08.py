@@ -166,10 +166,10 @@ def _steps(extra: int) -> Answer:
 def greedy(answer: Answer) -> Pairs:
     """answer(model, prompt (T,), n) -> prompt and the n likeliest next tokens, one after the other."""
     for V, context_length, layers, T, n in (
-        (11, 8, 1, 3, 1),
-        (11, 8, 1, 3, 12),
-        (7, 5, 2, 9, 6),
-        (13, 4, 1, 1, 9),
+        (11, 5, 1, 3, 1),
+        (11, 5, 1, 3, 6),
+        (7, 4, 2, 6, 4),
+        (13, 3, 1, 1, 5),
         (5, 6, 1, 2, 0),
     ):
         model = GPT(GPTConfig(V, context_length, layers, n_head=1, n_embd=16)).eval().requires_grad_(False)

@@ -283,7 +283,7 @@ WRONG = {
         ("only the last row", lambda model, tokens: by_forward(model, tokens)[-1]),
         ("the last norm", without_last_norm),
         ("those are probabilities", lambda model, tokens: F.softmax(by_forward(model, tokens), 1)),
-        ("of shape (6,) it raises IndexError", one_by_one(lambda t, T: t + 50)),
+        ("it raises IndexError", one_by_one(lambda t, T: t + 50)),
         ("changes its input `model`", lambda model, tokens: (
             model.position_embedding.weight.zero_(), by_forward(model, tokens))[1]),
     ],
