@@ -160,16 +160,16 @@ def test_each_assertion_that_is_replaced_by_true_is_noticed(name):
 
 # How much is asserted, checked and reproduced in each notebook, the exercises left out. Fewer needs a reason.
 PROOFS = {
-    "00_why_attention": 11,
-    "01_dot_product_scores": 30,
-    "02_softmax_weights": 39,
-    "03_query_key_value": 33,
-    "04_causal_mask": 46,
-    "05_dropout": 43,
-    "06_multi_head": 38,
-    "07_transformer_block": 36,
-    "08_nanogpt_shakespeare": 31,
-    "09_sampling": 25,
+    "00_why_attention": 16,
+    "01_dot_product_scores": 37,
+    "02_softmax_weights": 42,
+    "03_query_key_value": 50,
+    "04_causal_mask": 63,
+    "05_dropout": 52,
+    "06_multi_head": 45,
+    "07_transformer_block": 44,
+    "08_nanogpt_shakespeare": 43,
+    "09_sampling": 36,
     "10_what_matters": 31,
 }
 
