@@ -121,16 +121,20 @@ class KVCache:
     """The keys and values that one attention layer has already computed, for up to `context_length` tokens.
 
     They are written into memory that is taken once, (B, H, context_length, D) each, at the first `append`. For
-    inference: no gradient flows through. `len` is the number of tokens; set `length` to forget the last ones.
+    inference: no gradient flows through. `len` is the number of tokens.
     """
 
     def __init__(self, context_length: Width):
-        self.context_length, self.length = context_length, 0
+        self.context_length, self._length = context_length, 0
         self.key: Tensor | None = None
         self.value: Tensor | None = None
 
     def __len__(self) -> int:
-        return self.length
+        return self._length
+
+    def keep_first(self, count: int) -> None:
+        """Forget all but the first `count` tokens; if there are fewer, nothing."""
+        self._length = min(self._length, max(0, count))
 
     @torch.no_grad()
     def append(
@@ -138,12 +142,14 @@ class KVCache:
     ) -> tuple[Float[Tensor, "B H T_all D"], Float[Tensor, "B H T_all D"]]:
         """Add the newest tokens' keys and values; return views of those of all tokens so far."""
         B, H, T, D = key.shape
-        start, end = self.length, self.length + T
+        start, end = self._length, self._length + T
         _refuse_more_than(self.context_length, end)
+        if self.key is not None and len(self.key) != B:
+            raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
         if self.key is None or self.value is None:
             self.key, self.value = (new.new_empty(B, H, self.context_length, D) for new in (key, value))
         self.key[:, :, start:end], self.value[:, :, start:end] = key, value
-        self.length = end
+        self._length = end
         return self.key[:, :, :end], self.value[:, :, :end]
 
 

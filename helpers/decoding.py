@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from helpers.errors import ConfigError
 from helpers.guards import Count, Length, checked, evaluating
-from helpers.sampling import Portion, Temperature
+from helpers.sampling import Portion, Temperature, filter_logits, known
 
 
 @checked
@@ -18,14 +18,13 @@ def beam_search(
 
     At every step each text is continued by each token, and the `beams` with the highest sum of log-probabilities stay
     (Graves 2012, section 2.5); with one beam this is greedy. K is less than `beams` where there are not as many texts.
-    ConfigError for an empty prompt, and from the model when prompt and new tokens outgrow its context.
+    ConfigError for a prompt or logits as in `generate`, and when prompt and new tokens outgrow the model's context.
     """
-    if len(prompt) == 0:
-        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
+    known(model, prompt)
     texts, scores = prompt[None], torch.zeros(1, device=prompt.device)
     with evaluating(model):
         for _ in range(max_new_tokens):
-            log_p = model(texts)[:, -1].log_softmax(dim=-1)  # (K, V)
+            log_p = filter_logits(model(texts)[:, -1]).log_softmax(dim=-1)  # (K, V)
             sums = (scores[:, None] + log_p).flatten()  # (K * V,): text k continued by token v stands at k * V + v
             scores, best = sums.topk(min(beams, len(sums)))
             texts = torch.cat([texts[best // log_p.shape[1]], best[:, None] % log_p.shape[1]], dim=1)
@@ -48,11 +47,10 @@ def speculate(
 
     The small `draft` guesses up to `ahead` tokens one by one; `model` judges them all in one call, and adds one token
     (Leviathan et al. 2023, algorithm 1). The window moves as in `generate`, and `draft` must take as many tokens as
-    `model`. A seed gives other tokens than there: only the distribution is the same. ConfigError as in `generate`.
+    `model`. A seed gives other tokens than there: only the distribution is the same. ConfigError as in `generate`, and
+    for a draft of another vocabulary.
     """
-    if len(prompt) == 0:
-        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
-    config = getattr(model, "config", None)
+    config = known(model, prompt)
     T = config.context_length if config is not None else len(prompt) + max_new_tokens + ahead
     new_cache = model.new_cache if hasattr(model, "new_cache") else list
     text, window, cache, judged, accepted = prompt, prompt[-T:], new_cache(), 0, 0
@@ -62,10 +60,13 @@ def speculate(
                 window, cache = window[-max(1, round(keep * T)) :], new_cache()
             start, q = len(window), []
             for _ in range(min(ahead, T - start)):
-                q.append((draft(window[None])[0, -1] / temperature).softmax(dim=-1).cpu())
+                q.append(filter_logits(draft(window[None])[0, -1], temperature).softmax(dim=-1).cpu())
                 window = torch.cat([window, _draw(q[-1], generator).to(window.device)])
             logits = model(window[None, len(cache[0]) :], cache=cache) if cache else model(window[None])
-            p = (logits[0, -len(q) - 1 :] / temperature).softmax(dim=-1).cpu()  # one row more than there are guesses
+            # one row more than there are guesses
+            p = filter_logits(logits[0, -len(q) - 1 :], temperature).softmax(dim=-1).cpu()
+            if q and q[0].shape != p[0].shape:
+                raise ConfigError(f"the draft knows {len(q[0])} tokens, and the model {p.shape[-1]}")
             new = []
             for p_i, q_i, guess in zip(p, q, window[start:].tolist(), strict=False):
                 new.append(_judge(p_i, q_i, guess, generator))
@@ -77,7 +78,7 @@ def speculate(
             new_tokens = window.new_tensor(new)
             text, window = torch.cat([text, new_tokens]), torch.cat([window[:start], new_tokens])
             for layer in cache:
-                layer.length = min(len(layer), len(window) - 1)  # forget the guesses that were refused
+                layer.keep_first(len(window) - 1)  # forget the guesses that were refused
     return text[: len(prompt) + max_new_tokens], accepted / judged if judged else float("nan")
 
 

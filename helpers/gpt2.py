@@ -98,7 +98,7 @@ def _sizes(config: dict[str, Any]) -> GPTConfig:
         sizes = GPTConfig(**said, bias=True)
     except ConfigError as error:
         raise CheckpointError(f"config.json: {error}".replace("context_length", "n_positions")) from None
-    plain = PLAIN | {"model_type": "gpt2", "n_inner": config.get("n_inner") and 4 * sizes.n_embd}
+    plain = PLAIN | {"model_type": "gpt2", "n_inner": None if config.get("n_inner") is None else 4 * sizes.n_embd}
     for name, allowed in plain.items():
         if (found := config.get(name, PLAIN.get(name))) != allowed:
             raise CheckpointError(f"config.json: {name} must be {allowed!r} as in GPT-2, not {reprlib.repr(found)}")
@@ -146,12 +146,21 @@ def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
         tokenizer = _read(folder, Tokenizer.from_file, "tokenizer.json")
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    if not _gives_back_every_byte(tokenizer):
+        raise CheckpointError(f"the tokenizer in {folder} is not GPT-2's: text must come back as it went in")
     model = from_hugging_face(_read(folder, safetensors.torch.load_file, "model.safetensors"), config)
     ids = tokenizer.get_vocab()
     if BytePairTokenizer.start_of_text not in ids or max(ids.values()) >= model.config.vocab_size:
         raise CheckpointError(f"the tokenizer in {folder} must know <|endoftext|>, and no id from vocab_size on")
     tokenizer.add_special_tokens([BytePairTokenizer.start_of_text])  # vocab.json doesn't say that it is one
     return model, BytePairTokenizer(tokenizer)
+
+
+def _gives_back_every_byte(tokenizer: Any) -> bool:
+    said, text = json.loads(tokenizer.to_str())["model"], "".join(map(chr, range(0x180))) + " A\u0e2a\U0001f642"
+    encoded = tokenizer.encode(text, add_special_tokens=False).ids
+    plain = said["type"] == "BPE" and not said.get("dropout")
+    return plain and tokenizer.decode(encoded, skip_special_tokens=False) == text
 
 
 def _read(folder: Path, how: Callable[..., Any], *files: str) -> Any:
@@ -162,9 +171,9 @@ def _read(folder: Path, how: Callable[..., Any], *files: str) -> Any:
             if path.stat().st_size > 20_000_000 and path.name != "model.safetensors":
                 raise CheckpointError(f"{path} has more than 20 MB: it is not GPT-2's")
         return how(*(str(folder / name) for name in files))
-    except HelpersError:
+    except (HelpersError, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:  # a hostile file raises nearly anything
+    except BaseException as error:  # a hostile file raises nearly anything, and a panic of Rust's is no Exception
         why = getattr(error, "strerror", None) or "it is cut off, damaged, or larger than the memory"
         raise CheckpointError(f"can't read {' and '.join(files)} in {folder}: {why}") from None
 

@@ -140,8 +140,8 @@ def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
 def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:
     """A run's model as it learned: pairs of a step and a GPT in evaluation mode, the untrained one first.
 
-    Then comes each record by which the steps had doubled, rounded to float16 like the first, and at the end the last
-    state, unrounded. CheckpointError as in `load`, and when the run began before snapshots were kept.
+    Then comes each record with at least twice the steps of the one kept before, rounded to float16 like the first, and
+    at the end the last state, unrounded. CheckpointError as in `load`, and for a run from before snapshots were kept.
     """
     state, models = load(folder), []
     if not state.snapshots:

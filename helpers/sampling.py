@@ -54,6 +54,16 @@ def _filtered(logits: Tensor, temperature: float, top_k: int | None, top_p: floa
     return logits
 
 
+def known(model: nn.Module, prompt: Tensor) -> Any:
+    """The model's `config`, None if it has none. ConfigError for an empty prompt and for a token that it can't know."""
+    config = getattr(model, "config", None)
+    if prompt.numel() == 0:
+        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
+    if config is not None and not 0 <= int(prompt.min()) <= int(prompt.max()) < config.vocab_size:
+        raise ConfigError(f"the prompt has a token outside the vocabulary of 0 .. {config.vocab_size - 1}")
+    return config
+
+
 @checked
 def stream(
     model: nn.Module,
@@ -68,11 +78,7 @@ def stream(
     use_cache: bool = True,
 ) -> Iterator[Any]:
     """Yield what `generate` writes as it is drawn: each time a token, or for a batch a list of B tokens."""
-    if prompt.numel() == 0:
-        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
-    config = getattr(model, "config", None)
-    if config is not None and not 0 <= int(prompt.min()) <= int(prompt.max()) < config.vocab_size:
-        raise ConfigError(f"the prompt has a token outside the vocabulary of 0 .. {config.vocab_size - 1}")
+    config = known(model, prompt)
     T = config.context_length if config is not None else prompt.shape[-1] + max_new_tokens
     new_cache = model.new_cache if use_cache and hasattr(model, "new_cache") else lambda: None
 
@@ -119,7 +125,8 @@ def generate(
     `filter_logits`.
     """
     settings: dict[str, Any] = dict(temperature=temperature, top_k=top_k, top_p=top_p, keep=keep, generator=generator)
-    drawn = prompt.new_tensor(list(stream(model, prompt, max_new_tokens, use_cache=use_cache, **settings)))
+    tokens = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, **settings))
+    drawn = prompt.new_tensor(tokens)
     return torch.cat([prompt, drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)], dim=-1)
 
 

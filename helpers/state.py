@@ -200,7 +200,10 @@ def check(state: State, model: nn.Module | None = None) -> None:
     parameters = {name: parameter.shape for name, parameter in model.named_parameters()}
     halves = {name: (shape, torch.float16) for name, shape in parameters.items()}
     snapshots = list(state.snapshots)  # none, if the run began before there were any
-    insist(not snapshots or snapshots == state.history.doublings, "its snapshots and its history differ")
+    insist(
+        all(type(step) is int for step in snapshots) and snapshots in ([], state.history.doublings),
+        "its snapshots and its history differ",
+    )
     kept = [(state.model, shapes), (state.best, shapes), *((weights, halves) for weights in state.snapshots.values())]
     for weights, fitting in kept:
         insist({n: (w.shape, w.dtype) for n, w in weights.items()} == fitting, "its weights are of another model")

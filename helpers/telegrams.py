@@ -101,6 +101,8 @@ def ask(
         raise ConfigError(f"question must be one of {', '.join(QUESTIONS)}, not {question!r}")
     if question == "both" and k > 1:
         raise ConfigError(f"a question with two answers is for one asker, not for {k}")
+    if not 1 <= k <= 3:
+        raise ConfigError(f"from 1 to 3 people can ask in a scene, not {k}")
     giver, thing, receiver = scene.unbind(dim=2)
     here = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
     heroes, makers = (torch.tensor([NAMES.index(x) for x in who]) for who in ([HERO[x] for x in NAMES], _MAKERS))
@@ -150,6 +152,8 @@ def paper(question: str, n: int, generator: torch.Generator) -> Examples:
 
     An answer is its question with the thing box filled in. The model answers at the questions, `tokens[:, 6::2]`.
     """
+    if question not in ("give", "hero", "maker"):
+        raise ConfigError(f"a paper asks for one thing on cards in any order, so it can't hold {question!r}")
     scene = scenes(n, generator)
     askers, answers = ask(question, scene, generator, k=ASKED)
     tokens = torch.zeros(n, CARDS + 2 * ASKED, 3, WIDTH)

@@ -193,7 +193,8 @@ def test_a_cache_forgets_its_last_tokens_takes_no_more_than_fit_and_writes_in_pl
     heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)
     x = torch.randn(3, 6, 8, dtype=torch.float64)
     heads(torch.cat([x[:, :2], x[:, 5:]], dim=1), cache=cache)
-    memory, cache.length = cache.key.data_ptr(), 2  # the third was a wrong guess
+    memory = cache.key.data_ptr()
+    cache.keep_first(2)  # the third was a wrong guess
     checks.close(heads(x[:, 2:], cache=cache), heads(x)[:, 2:], tolerance=1e-12)
     with pytest.raises(ConfigError, match="7 tokens do not fit into a context of 6"):
         heads(x[:, :1], cache=cache)
@@ -214,3 +215,10 @@ def test_annotations_are_checked_at_run_time():
     """The tests run with jaxtyping's import hook; without it, this faulty call would fail elsewhere or not at all."""
     with pytest.raises(TypeCheckError, match="parameter 'key'"):
         attention(torch.randn(2, 4), torch.randn(2, 3), torch.randn(2, 4))
+
+
+def test_a_cache_of_another_batch_is_refused():
+    cache = KVCache(4)
+    cache.append(*torch.zeros(2, 3, 1, 2, 5))
+    with pytest.raises(ConfigError, match="holds a batch of 3, not of 1"):
+        cache.append(*torch.zeros(2, 1, 1, 1, 5))

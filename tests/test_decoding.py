@@ -139,3 +139,30 @@ def test_bad_calls(sharp):
         beam_search(sharp, START, 1, beams=0)
     with pytest.raises(ConfigError, match="ahead must be a whole number from 1"):
         speculate(sharp, sharp, START, 1, ahead=0)
+
+
+def test_of_a_prompt_longer_than_the_context_the_end_is_read():
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(vocab_size=7, context_length=10, n_layer=1, n_head=1, n_embd=8)).eval()
+    draft = GPT(GPTConfig(vocab_size=7, context_length=10, n_layer=1, n_head=1, n_embd=8)).eval()
+    long, cold = torch.arange(25) % 7, 1e-4
+    text, _ = speculate(model, draft, long, 8, temperature=cold)
+    assert torch.equal(text, generate(model, long, 8, temperature=cold))
+
+
+@pytest.mark.parametrize("token", [-1, 7])
+def test_tokens_and_drafts_of_another_vocabulary_are_refused(token):
+    model = GPT(GPTConfig(vocab_size=7, context_length=10, n_layer=1, n_head=1, n_embd=8))
+    for call in (lambda p: beam_search(model, p, 3), lambda p: speculate(model, model, p, 3)):
+        with pytest.raises(ConfigError, match=r"outside the vocabulary of 0 \.\. 6"):
+            call(torch.tensor([token]))
+    with pytest.raises(ConfigError, match="the draft knows 3 tokens, and the model 7"):
+        speculate(model, DRAFT, START, 3)
+
+
+def test_a_diverged_model_is_refused():
+    broken = nn.Embedding(5, 5)
+    nn.init.constant_(broken.weight, math.nan)
+    for call in (lambda: beam_search(broken, START, 3), lambda: speculate(broken, broken, START, 3)):
+        with pytest.raises(ConfigError, match="has the training diverged"):
+            call()

@@ -268,6 +268,16 @@ def test_the_tokenizer_gives_bytes_and_merges_either_way(folder):
             tokenizer.encode("a\udcff")
 
 
+@pytest.mark.parametrize("change", [{"normalizer": {"type": "Lowercase"}}, {"dropout": 0.5}])
+def test_a_tokenizer_that_changes_the_text_is_refused(folder, change):
+    path = as_one_file(folder) / "tokenizer.json"
+    written = json.loads(path.read_text("utf-8"))
+    (written["model"] if "dropout" in change else written).update(change)
+    path.write_text(json.dumps(written), "utf-8")
+    with pytest.raises(CheckpointError, match="is not GPT-2's: text must come back as it went in"):
+        gpt2.load(folder)
+
+
 @torch.no_grad()
 def test_a_folder_gives_the_model(folder):
     model, _ = gpt2.load(str(folder))

@@ -142,6 +142,13 @@ def test_a_full_context_makes_room_and_is_filled_again(sharp, keep, wanted):
     assert fed == wanted
 
 
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_of_a_prompt_longer_than_the_context_the_end_is_read(sharp, use_cache):
+    T, V = sharp.config.context_length, sharp.config.vocab_size
+    long, greedy = torch.arange(2 * T + 5) % V, {"top_k": 1, "use_cache": use_cache}
+    assert torch.equal(generate(sharp, long, 8, **greedy)[2 * T + 5 :], generate(sharp, long[-T:], 8, **greedy)[T:])
+
+
 def test_a_share_that_keeps_nothing_keeps_one_token(sharp):
     assert len(generate(sharp, torch.arange(8), 10, keep=1e-9)) == 18
 

@@ -116,7 +116,7 @@ def test_questions_that_cannot_be_asked_are_refused(seeded):
     with pytest.raises(ConfigError, match="one of give, hero, maker, both, next, last, brew, not 'get'"):
         ask("get", scenes(1, seeded), seeded)
     with pytest.raises(ConfigError, match="two answers is for one asker, not for 3"):
-        paper("both", 1, seeded)
+        ask("both", scenes(1, seeded), seeded, k=3)
 
 
 @pytest.mark.parametrize("question", ["give", "last"])
@@ -185,3 +185,10 @@ def test_all_answers_must_be_right():
 def test_bad_settings_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         fit(ThingOfCard, "give", **wrong, examples=look_up)
+
+
+def test_what_a_scene_cannot_answer_is_refused(seeded):
+    with pytest.raises(ConfigError, match="from 1 to 3 people"):
+        ask("give", scenes(2, seeded), seeded, k=7)
+    with pytest.raises(ConfigError, match="can't hold 'last'"):
+        paper("last", 2, seeded)

@@ -16,7 +16,7 @@ def _dropped(x: Tensor, keep: Tensor, p: float) -> Tensor:
 
 
 def _shared_anew(x: Tensor, keep: Tensor, p: float) -> Tensor:
-    """Each row divided by what is left of it, which is right on average neither."""
+    """Each row divided by what is left of it, which is not right on average either."""
     left = x * keep
     return left / left.sum(dim=-1, keepdim=True)
 
@@ -46,7 +46,7 @@ def _shared_anew(x: Tensor, keep: Tensor, p: float) -> Tensor:
             lambda x, keep, p: x * keep / keep.float().mean(),
             lambda x, keep, p: x * keep / keep.float().mean(dim=-1, keepdim=True),
         ],
-        "it shares what is left anew: that is right on average no more": _shared_anew,
+        "it shares what is left anew: that is no longer right on average": _shared_anew,
     },
 )
 def dropout(answer: Answer) -> Pairs:
@@ -155,7 +155,7 @@ def _unchanged(x: Tensor, keep: Tensor, p: float) -> Tensor:
         "True and False are exchanged: keep is True where a weight stays": _attending(
             late=lambda weights, keep, p: weights * ~keep / (1 - p)
         ),
-        "each row is divided by what is left of it: that is right on average no more": [
+        "each row is divided by what is left of it: that is no longer right on average": [
             _attending(late=_shared_anew),
             _attending(late=lambda weights, keep, p: _shared_anew(weights, keep, p).nan_to_num()),
         ],
@@ -227,7 +227,7 @@ def _layer(train: Drop = _dropped, evaluate: Drop = _unchanged, early: Drop = _u
             _layer(early=_dropped),
             _layer(early=lambda scores, keep, p: scores * keep),
         ],
-        "the softmax, or a division, shares what is left anew: that is right on average no more": [
+        "the softmax, or a division, shares what is left anew: that is no longer right on average": [
             _layer(_shared_anew),
             _layer(lambda weights, keep, p: _shared_anew(weights, keep, p).nan_to_num()),
             _layer(_unchanged, early=lambda scores, keep, p: scores.masked_fill(~keep, -torch.inf) / (1 - p)),

@@ -132,7 +132,7 @@ _MISTAKES_OF_HEADS: dict[str, list[dict]] = {
     "the future is not hidden": [dict(diagonal=10_000)],
     "the past is hidden: row t may see the columns up to t": [dict(turned=True)],
     "a word does not see itself, so the first row is empty": [dict(diagonal=0)],
-    "forbidden scores are set to a number, above which an allowed score may not lie: they must be -inf": [
+    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
         dict(fill=0.0),
         *(dict(fill=-(10.0**size)) for size in range(11)),
     ],
