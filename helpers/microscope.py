@@ -4,9 +4,9 @@ They train nothing and leave a model as it was. Surprise, loss and divergence ar
 0. "Side by side" means windows of the whole context, cut out of a text one after the other; what is left is dropped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64, Integer
@@ -15,7 +15,8 @@ from torch import Tensor
 from helpers.attention import attention
 from helpers.errors import ConfigError, CorpusError
 from helpers.gpt import GPT
-from helpers.guards import Count, Positive, Steps, Width, checked, evaluating
+from helpers.guards import Count, Steps, Width, checked, evaluating
+from helpers.sampling import Temperature
 
 
 def _known(tokens: Integer[Tensor, "N"], vocab_size: int) -> Int64[Tensor, "N"]:
@@ -24,11 +25,21 @@ def _known(tokens: Integer[Tensor, "N"], vocab_size: int) -> Int64[Tensor, "N"]:
     return tokens.cpu().long()
 
 
-def _predict(model: GPT, windows: Int64[Tensor, "W T"]) -> Float[Tensor, "W T V"]:
-    """Log-probabilities of the token after each place; on the CPU, so that a long text fills no GPU."""
-    device, at_once = next(model.parameters()).device, max(1, 8192 // windows.shape[1])
+def _judge(model: GPT, x: Int64[Tensor, "W T"], y: Int64[Tensor, "W T"], how: Callable[[Tensor, Tensor], Any]) -> list:
+    """`how` of the log-probabilities after each place of x and of what came, y, some windows at a time: those of a long
+    text at once would fill the memory. ConfigError when the model has diverged."""
+    device, at_once, found = next(model.parameters()).device, max(1, 8192 // x.shape[1]), []
     with evaluating(model):
-        return torch.cat([model(part.to(device)).cpu() for part in windows.split(at_once)]).log_softmax(dim=-1)
+        for part, came in zip(x.split(at_once), y.split(at_once), strict=True):
+            logits = model(part.to(device)).cpu()
+            if not logits.isfinite().all():
+                raise ConfigError("the model's logits are not finite: has its training diverged?")
+            found.append(how(logits.log_softmax(dim=-1), came))
+    return found
+
+
+def _nats(log_p: Float[Tensor, "W T V"], came: Int64[Tensor, "W T"]) -> Float[Tensor, "W T"]:
+    return -log_p.gather(-1, came[..., None])[..., 0]
 
 
 def _side_by_side(model: GPT, tokens: Tensor, at_least: int = 1) -> tuple[Tensor, Tensor]:
@@ -54,7 +65,7 @@ def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
     last = len(tokens) - 1 - T
     starts = torch.tensor([*range(0, last, max(1, T // 2)), last])
     windows = _known(tokens, model.config.vocab_size)[starts[:, None] + torch.arange(T + 1)]  # (W, T + 1)
-    scores = -_predict(model, windows[:, :-1]).gather(-1, windows[:, 1:, None])[..., 0]  # (W, T)
+    scores = torch.cat(_judge(model, windows[:, :-1], windows[:, 1:], _nats))  # (W, T)
     nats = torch.empty(len(tokens) - 1)
     for start, row in zip(starts.flip(0).tolist(), scores.flip(0), strict=True):
         nats[start : start + T] = row  # backwards, so that the first window has the last word
@@ -67,7 +78,7 @@ def loss_by_place(model: GPT, tokens: Integer[Tensor, "N"]) -> tuple[Float[Tenso
     """The loss at each place t of the context, where t + 1 tokens are known, and its standard error, over windows side
     by side that are taken for independent. CorpusError unless there are two."""
     x, y = _side_by_side(model, tokens, at_least=2)
-    nats = -_predict(model, x).gather(-1, y[..., None])[..., 0]  # (W, T)
+    nats = torch.cat(_judge(model, x, y, _nats))  # (W, T)
     return nats.mean(dim=0), nats.std(dim=0) / len(nats) ** 0.5
 
 
@@ -91,8 +102,11 @@ def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor
     `references`) than the model itself? 0 if the two always agree. The other direction lets the reference write: then
     all depends on rare tokens, which a good model rightly excludes."""
     x, _ = _side_by_side(model, tokens)
-    ours = _predict(model, x)
-    return (ours.exp() * (ours - reference.cpu()[x])).sum(dim=-1).mean().item()
+    if reference.shape[0] != model.config.vocab_size or (reference.logsumexp(dim=-1).abs() > 1e-3).any():
+        raise ConfigError("the reference must hold log-probabilities, a row for each token of the model's vocabulary")
+    guessed = reference.cpu()
+    parts = _judge(model, x, x, lambda ours, seen: (ours.exp() * (ours - guessed[seen])).sum(dim=-1).flatten())
+    return torch.cat(parts).mean().item()
 
 
 class Calibration(NamedTuple):
@@ -104,12 +118,15 @@ class Calibration(NamedTuple):
 
 @torch.no_grad()
 @checked
-def calibration(model: GPT, tokens: Integer[Tensor, "N"], bins: Width = 10, temperature: Positive = 1.0) -> Calibration:
+def calibration(
+    model: GPT, tokens: Integer[Tensor, "N"], bins: Width = 10, temperature: Temperature = 1.0
+) -> Calibration:
     """Does what the model is 70% sure of come in 70% of all cases? The likeliest token at each place, side by side, in
     bins of equal width; logits are divided by `temperature` (Guo et al. 2017, On Calibration of Modern Neural Networks,
     section 2)."""
     x, y = _side_by_side(model, tokens)
-    sure, guess = (part.flatten() for part in (_predict(model, x) / temperature).softmax(dim=-1).double().max(dim=-1))
+    parts = _judge(model, x, y, lambda log_p, _: torch.stack([*(log_p / temperature).softmax(-1).double().max(-1)]))
+    sure, guess = (part.flatten() for part in torch.cat(parts, dim=1))
     place, right = (sure * bins).long().clamp(max=bins - 1), (guess == y.flatten()).double()
     count, claimed, came = (torch.bincount(place, w, minlength=bins) for w in (torch.ones_like(sure), sure, right))
     error = ((claimed - came).abs().sum() / len(sure)).item()
@@ -182,6 +199,8 @@ class Score(NamedTuple):
 def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) -> Score:
     """The share of its attention (`attention_maps`) that each head spends on those keys (last) that are the target of
     the query: the mean over all queries that have one, NaN if none has."""
+    if target.shape != (maps.shape[1], *maps.shape[-2:]):
+        raise ConfigError(f"maps of {(*maps.shape,)} take a target of {(maps.shape[1], *maps.shape[-2:])}")
     maps, target, seen = maps.cpu(), target.cpu(), torch.ones(maps.shape[-2:]).tril()
     even = torch.stack([m / m.sum(-1, keepdim=True) for m in (seen, seen.triu(-7))])[:, None, None]
     spent = ((m * target[:, None]).sum(-1).transpose(1, 2) for m in (maps, even))  # (L, H, B, T) and (2, 1, B, T)

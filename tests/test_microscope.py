@@ -249,7 +249,9 @@ def test_a_head_that_looks_at_the_letter_before_scores_1():
 INSTRUMENTS = {
     "surprise": lambda model, text: microscope.surprise(model, text),
     "loss by place": lambda model, text: microscope.loss_by_place(model, text)[0],
-    "divergence": lambda model, text: torch.tensor(microscope.divergence(model, text, torch.zeros(V, V))),
+    "divergence": lambda model, text: torch.tensor(
+        microscope.divergence(model, text, torch.zeros(V, V).log_softmax(-1))
+    ),
     "calibration": lambda model, text: torch.tensor(microscope.calibration(model, text).error),
     "every tensor": lambda model, text: microscope.every_tensor(model, text[:T]).stream,
     "logit lens": lambda model, text: microscope.logit_lens(model, text[:T]),
@@ -295,5 +297,14 @@ def test_texts_that_are_too_short(small, text):
             microscope.switch_off(small, layer, head),
         ):
             pass
-    with pytest.raises(ConfigError, match="temperature must be a number above 0"):
+    with pytest.raises(ConfigError, match="temperature must be a number of at least"):
         microscope.calibration(small, text, temperature=0.0)
+
+
+def test_what_does_not_fit_together_is_refused(model):
+    text = torch.arange(3 * model.config.context_length) % V
+    with pytest.raises(ConfigError, match="must hold log-probabilities"):
+        microscope.divergence(model, text, torch.full((V, V), 1 / V))
+    torch.nn.init.constant_(model.norm.weight, float("nan"))
+    with pytest.raises(ConfigError, match="has its training diverged"):
+        microscope.surprise(model, text)

@@ -131,7 +131,7 @@ def test_imports_go_one_way():
         "decoding": {"guards", "sampling"},
         "sampling": {"console", "guards"},
         "gpt2": {"console", "gpt", "guards", "sampling"},
-        "microscope": {"attention", "gpt", "guards"},
+        "microscope": {"attention", "gpt", "guards", "sampling"},
         "state": {"gpt", "guards"},
         "runs": {"data", "files", "gpt", "state"},
         "training": {"console", "data", "gpt", "guards", "runs", "sampling", "state"},
@@ -163,7 +163,7 @@ def test_imports_go_one_way():
     lines = {name: len(text.splitlines()) for name, text in found.items()}
     assert max(lines.values()) <= 350 and lines.pop("exercises") <= 170
     judges = ("graders.", "checks.")
-    assert sum(count for name, count in lines.items() if not name.startswith(judges)) <= 3920
+    assert sum(count for name, count in lines.items() if not name.startswith(judges)) <= 3950
 
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():
