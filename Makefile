@@ -13,7 +13,7 @@ export NB P WEIGHTS TORCH_INDEX
 PYTHON ?= python3
 BIN := .venv/bin
 LOCK := tools/requirements.lock
-# Workers for `make test` and `make check`: one notebook or test file each, with an equal share of the cores.
+# Workers for `make run`, `make test` and `make check`: one notebook or test file each, with an equal share of the cores.
 JOBS ?= 2
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 SHARE := $(shell n=$$(( $(CORES) / $(JOBS) )); echo $$(( n < 1 ? 1 : n )))
@@ -69,7 +69,7 @@ setup: .venv/ready ## create .venv with everything in it, once
 PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
-	@$(BIN)/python tools/notebooks.py run </dev/null
+	@$(BIN)/python tools/notebooks.py run --jobs $(JOBS) </dev/null
 
 test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook
 	@rm -rf build/test-runs

@@ -54,6 +54,7 @@ def in_process(monkeypatch):
                 cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
             if len(cell.outputs) and cell.outputs[-1].output_type == "error":
                 break
+        notebook.metadata["language_info"] = {"name": "python"}  # as kernels do
         nbformat.write(notebook, target)
         return 0, lines
 
@@ -73,7 +74,7 @@ def test_notebooks_that_fail_or_die_stop_nobody(project, capsys):
     assert notebooks.run(None, "") == 1
     out = capsys.readouterr().out
     assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 2 failed: 01_bad, 02_dead" in out
-    assert "      step     4  train 2.0\n      ok" in out and out.endswith("step by step\nall well\n")
+    assert "03_good: step     4  train 2.0\n03_good: ok, " in out and out.endswith("step by step\nall well\n")
     assert out.count("FAILED: ") == 2 and "cells were not run" in tables.why_incomplete(notebooks.read_run("02_dead"))
     index = (notebooks.BUILD / "html" / "index.html").read_text(encoding="utf-8")
     assert 'href="03_good.html"' in index and "ZeroDivisionError" in index

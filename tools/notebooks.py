@@ -13,15 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pages
 import parameters
 import tables
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 from helpers import ledger
@@ -33,13 +31,15 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
 # As JupyterLab writes it with the kernel that the Makefile installs: then opening a notebook changes nothing.
 KERNEL = {"display_name": "Python 3 (dot products to nanoGPT)", "language": "python", "name": "python3"}
+RUNNING: set[subprocess.Popen] = set()  # the papermills at work
 # Papermill in a process of its own. Values come as JSON on stdin: neither a shell nor papermill's YAML reads them.
 PAPERMILL = """
 import json, logging, sys, papermill
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 source, target = (path.replace("{", "{{").replace("}", "}}") for path in sys.argv[1:])  # papermill formats its paths
 values = json.load(sys.stdin)
-papermill.execute_notebook(source, target, values, kernel_name="python3", progress_bar=False, log_output=True)
+papermill.execute_notebook(source, target, values, kernel_name="python3", progress_bar=False, log_output=True,
+                           coalesce_streams=True)
 """
 
 
@@ -55,39 +55,56 @@ def find_notebooks(only: str | None = None) -> list[Path]:
     return chosen
 
 
-def read_run(name: str) -> NotebookNode | None:
-    """The last run of a notebook, from build/; None when there is none, or not a readable one."""
+def read_run(name: str | Path) -> NotebookNode | None:
+    """The last run of a notebook, from build/ or at a path; None when there is none, or not a readable one."""
     try:
-        return nbformat.read(BUILD / "notebooks" / f"{name}.ipynb", as_version=4)
+        return nbformat.read(BUILD / "notebooks" / f"{name}.ipynb" if isinstance(name, str) else name, as_version=4)
     except Exception:  # nbformat raises whatever JSON, its schema and the file system raise
         return None
 
 
 # ---------------------------------------------------------------- run
-def run(only: str | None, text: str) -> int:
-    """Papermill each notebook on a fresh kernel, render it, and say at the end which failed; 1 when one did."""
+def run(only: str | None, text: str, jobs: int = 1) -> int:
+    """Papermill each notebook on a fresh kernel, `jobs` at a time, render it, and say at the end which failed; 1 when
+    one did. The longest starts first, and 09 after it, whose model it writes with."""
     paths, values = find_notebooks(only), {}
     if text.strip():
         if not only:
             raise ConfigError('parameters need a notebook: make run NB=08_nanogpt_shakespeare P="-p preset smoke"')
         values = parameters.read(text, nbformat.read(paths[0], as_version=4), paths[0].stem)
-    errors, results = {}, []
-    for number, path in enumerate(paths, start=1):
-        say(f"[{number}/{len(paths)}] {path.stem}")
-        start = time.perf_counter()
-        error = execute(path, values)
-        say(f"      {'FAILED: ' + error if error else 'ok'}, {time.perf_counter() - start:.0f} s")
-        if error:
-            errors[path.stem] = error
-        else:
-            finished = read_run(path.stem)
-            results.append(tables.printed(finished, "result") if finished else "")
+    trained = [path for path in paths if path.stem[:2] in ("08", "09")]
+    queues = [trained, *([path] for path in paths if path not in trained)]
+    errors = {}
+
+    def run_in_turn(queue: list[Path]) -> None:
+        for path in queue:
+            start = time.perf_counter()
+            say(f"{path.stem}: started")
+            errors[path.stem] = execute(path, values)
+            if not queue:  # emptied below: there is nothing to say about it
+                return
+            how = f"FAILED: {errors[path.stem]}" if errors[path.stem] else "ok"
+            say(f"{path.stem}: {how}, {time.perf_counter() - start:.0f} s ({len(errors)} of {len(paths)})")
+
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for done in as_completed([pool.submit(run_in_turn, queue) for queue in queues]):
+                done.result()
+        except BaseException:  # somebody stops us: no kernel must go on alone
+            pool.shutdown(wait=False, cancel_futures=True)
+            for queue in queues:
+                queue.clear()
+            for process in list(RUNNING):
+                process.terminate()
+            raise
     write_index()
-    say(f"\n{len(paths) - len(errors)} passed, {len(errors)} failed" + (f": {', '.join(errors)}" if errors else ""))
+    failed = [path.stem for path in paths if errors[path.stem]]
+    say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
     say(f"to read them: {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
-    for result in filter(None, results):
-        say(f"\n{result.rstrip()}")
-    return 1 if errors else 0
+    for notebook in [read_run(path.stem) for path in paths if not errors[path.stem]]:
+        if notebook and (result := tables.printed(notebook, "result")):
+            say(f"\n{result.rstrip()}")
+    return 1 if failed else 0
 
 
 def execute(path: Path, values: dict[str, object]) -> str:
@@ -126,7 +143,7 @@ def execute(path: Path, values: dict[str, object]) -> str:
 def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int, str]:
     """Papermill's exit status and everything that it and the notebook printed."""
     lines = []
-    child = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-P", "-c", PAPERMILL, str(path), str(target)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -135,7 +152,8 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
         errors="replace",
         bufsize=1,
     )
-    with child as process:
+    RUNNING.add(process)
+    with process:
         assert process.stdin and process.stdout
         try:
             process.stdin.write(json.dumps(values))
@@ -143,10 +161,11 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
             for line in process.stdout:
                 lines.append(line)
                 if re.match(r"step +\d+  train |the run in |a new run, ", line):  # as training and runs write it
-                    say(f"      {line}", end="")
+                    say(f"{path.stem}: {line}", end="")
         except BaseException:  # somebody stops us: the kernel must not go on alone
             process.terminate()
             raise
+    RUNNING.discard(process)
     return process.returncode, "".join(lines)
 
 
@@ -188,18 +207,17 @@ def store(only: str | None) -> None:
     A notebook that fails stays as it was, and those after it too.
     """
     for path in find_notebooks(only):
-        notebook = nbformat.read(path, as_version=4)
-        start = time.perf_counter()
-        options: dict[str, Any] = {"kernel_name": "python3", "timeout": 600}
-        options["resources"] = {"metadata": {"path": str(path.parent)}}
-        try:
-            # One output a cell for what it prints, however the prints happen to arrive.
-            NotebookClient(notebook, record_timing=False, coalesce_streams=True, **options).execute()
-        except CellExecutionError as error:
-            raise HelpersError(f"{path.stem} is not stored: {error.ename}: {error.evalue}") from None
-        except (CellTimeoutError, DeadKernelError) as error:
-            raise HelpersError(f"{path.stem} is not stored: {error}") from None
-        notebook.metadata = {"kernelspec": KERNEL, "language_info": notebook.metadata.language_info}
+        notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
+        with tempfile.TemporaryDirectory() as scratch:
+            status, _ = papermill(path, Path(scratch) / path.name, {})
+            done = read_run(Path(scratch) / path.name)
+        problem = tables.why_incomplete(done) if done else f"papermill stopped with status {status}"
+        if problem or done is None:
+            raise HelpersError(f"{path.stem} is not stored: {problem}")
+        for cell, ran in zip(notebook.cells, done.cells, strict=True):
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
+        notebook.metadata = {"kernelspec": KERNEL, "language_info": done.metadata.language_info}
         nbformat.validate(notebook)
         write(path, nbformat.writes(notebook) + "\n")
         for picture in tagged_pictures(notebook, "readme-figure"):
@@ -301,9 +319,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("action", choices=["run", "store", "ledger", "fresh"])
     parser.add_argument("--only", default=os.environ.get("NB"), help="one notebook, by its name (default: $NB)")
     parser.add_argument("--parameters", default=os.environ.get("P", ""), help=f"{parameters.USAGE} (default: $P)")
+    parser.add_argument("--jobs", type=int, default=1, help="how many notebooks `run` runs at a time (default: 1)")
     options = parser.parse_args(arguments)
     if options.action == "run":
-        sys.exit(run(options.only, options.parameters))
+        sys.exit(run(options.only, options.parameters, max(1, options.jobs)))
     if options.action == "ledger":
         sys.exit(show_ledger())
     if options.action == "store":
