@@ -129,18 +129,14 @@ def bare(module: nn.Module) -> Any:
     class, with a hook, or with a `forward` of its own stays as it is. Hooks on every module of the process are not
     called, and what is changed afterwards is not seen, except for values of weights.
     """
-    kind = type(module)
-    if (
-        kind not in PLAIN
-        or "forward" in vars(module)
-        or any(v for k, v in vars(module).items() if k.endswith("_hooks"))
-    ):
+    kind, own = type(module), vars(module)
+    if kind not in PLAIN or "forward" in own or any(own[name] for name in own if name.endswith("_hooks")):
         return module
     if kind is nn.Dropout and not module.training:
         return lambda x: x
     children = {name: bare(child) for name, child in module._modules.items()}
     copy = object.__new__(_called_directly(kind, kind.forward))
-    vars(copy).update(vars(module) | module._parameters | module._buffers | children, _modules=children)
+    vars(copy).update(own | module._parameters | module._buffers | children, _modules=children)
     return copy
 
 

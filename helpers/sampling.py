@@ -87,10 +87,12 @@ def stream(
         window, cache = (prompt if prompt.dim() == 2 else prompt[None])[:, -T:], new_cache()
         with evaluating(model):
             step = bare(model)
+            # Inference mode is quicker, but what a foreign model keeps of it could never be trained with.
+            no_gradients = torch.no_grad if step is model else torch.inference_mode
             for _ in range(max_new_tokens):
                 if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change
                     window, cache = window[:, -max(1, round(keep * T)) :], new_cache()
-                with torch.inference_mode():  # with a cache, only the tokens not seen yet
+                with no_gradients():  # with a cache, only the tokens not seen yet
                     logits = step(window[:, len(cache[0]) :], cache=cache) if cache else step(window)
                 # Only the last position's logits say what comes next. Drawn on the CPU: one seed, one text.
                 probabilities = _filtered(logits[:, -1], temperature, top_k, top_p).softmax(dim=-1).cpu()

@@ -203,6 +203,11 @@ def test_a_bare_model_shares_its_weights_and_leaves_the_model_as_it_was(model):
     assert [*model.modules()] == parts and type(model.blocks[0].norm1) is nn.LayerNorm
 
 
+def test_a_layer_of_another_class_is_not_stripped(model):
+    model.norm = Negative()
+    assert bare(model).norm is model.norm and bare(model.norm) is model.norm
+
+
 def test_attention_maps(model):
     tokens = torch.randint(65, (2, 10))
     maps = attention_maps(model, tokens)

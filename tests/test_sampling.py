@@ -131,11 +131,33 @@ def test_the_cache_saves_work(sharp):
     assert fed == [3, 4, 5, 6, 7]
 
 
+def test_a_plain_model_is_called_bare(sharp, monkeypatch):
+    monkeypatch.delattr(nn.Module, "__call__")
+    assert len(generate(sharp, torch.tensor([1, 2, 3]), 5)) == 8
+
+
 def test_a_hook_deep_inside_hears_every_token(sharp):
     fed = []
     sharp.blocks[1].attention.W_key.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
     generate(sharp, torch.tensor([1, 2, 3]), 5)
     assert fed == [3, 1, 1, 1, 1]
+
+
+def test_what_a_model_keeps_while_it_writes_can_be_trained_with():
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.scale = None, nn.Parameter(torch.ones(5))
+
+        def forward(self, tokens):
+            if self.table is None:
+                self.table = PROBABILITIES.log() + 0
+            return (self.table * self.scale).expand(*tokens.shape, -1)
+
+    model = Keeps()
+    generate(model, torch.tensor([0]), 3)
+    model(torch.tensor([[0]])).sum().backward()
+    assert torch.equal(model.scale.grad, PROBABILITIES.log())
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (5,)])
