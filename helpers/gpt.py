@@ -110,6 +110,10 @@ class GPT(nn.Module):
         """An empty cache for `forward`: one entry a layer."""
         return [KVCache(self.config.context_length) for _ in self.blocks]
 
+    def bare(self) -> Any:
+        """This model as `bare` strips it, for one who calls it once a token."""
+        return bare(self)
+
 
 def _refuse_more_than_memory(config: GPTConfig) -> None:
     V, T, L, C = config.vocab_size, config.context_length, config.n_layer, config.n_embd

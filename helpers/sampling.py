@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from helpers import console
 from helpers.errors import ConfigError
-from helpers.gpt import bare
 from helpers.guards import Count, Length, Range, Seed, checked, evaluating
 
 Temperature = Annotated[float, Range(1e-6, math.inf, without=(math.inf,))]
@@ -86,7 +85,7 @@ def stream(
     def draw() -> Iterator[Any]:
         window, cache = (prompt if prompt.dim() == 2 else prompt[None])[:, -T:], new_cache()
         with evaluating(model):
-            step = bare(model)
+            step = model.bare() if hasattr(model, "bare") else model
             # Inference mode is quicker, but what a foreign model keeps of it could never be trained with.
             no_gradients = torch.no_grad if step is model else torch.inference_mode
             for _ in range(max_new_tokens):
