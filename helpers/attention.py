@@ -136,7 +136,6 @@ class KVCache:
         """Forget all but the first `count` tokens; if there are fewer, nothing."""
         self._length = min(self._length, max(0, count))
 
-    @torch.no_grad()
     def append(
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T D"]
     ) -> tuple[Float[Tensor, "B H T_all D"], Float[Tensor, "B H T_all D"]]:
@@ -148,7 +147,7 @@ class KVCache:
             raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
         if self.key is None or self.value is None:
             self.key, self.value = (new.new_empty(B, H, self.context_length, D) for new in (key, value))
-        self.key[:, :, start:end], self.value[:, :, start:end] = key, value
+        self.key[:, :, start:end], self.value[:, :, start:end] = key.detach(), value.detach()
         self._length = end
         return self.key[:, :, :end], self.value[:, :, :end]
 
@@ -182,17 +181,17 @@ class MultiHeadAttention(CausalAttention):
         query, key, value = (self.split_heads(W(x)) for W in (self.W_query, self.W_key, self.W_value))
         if cache is not None:
             key, value = cache.append(key, value)
-        mask = self.mask_for(query.shape[-2], key.shape[-2])
+        _refuse_more_than(self.mask.shape[0], key.shape[-2])
         dropout_p = self.dropout if self.training else 0.0
         if return_weights:
+            mask = self.mask_for(query.shape[-2], key.shape[-2])
             context, weights = attention(query, key, value, mask, dropout_p)
             return self.out_proj(self.join_heads(context)), weights
         # The same function, fused by PyTorch (a test holds the two together); its own flag for the square causal
         # mask is faster than handing it the matrix, and the newest token alone may look at everything.
         square, alone = query.shape == key.shape, query.shape[-2] == 1
-        context = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=None if square or alone else mask, dropout_p=dropout_p, is_causal=square
-        )
+        mask = None if square or alone else self.mask_for(query.shape[-2], key.shape[-2])
+        context = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal=square)
         return self.out_proj(self.join_heads(context))
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:

@@ -4,9 +4,11 @@ For a reader who comes from nanoGPT: wte, wpe, drop, h, ln_f, lm_head are called
 dropout, blocks, norm, head here; c_attn's rows are W_query, W_key, W_value, one below the other; c_proj is out_proj.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import psutil
 import torch
@@ -108,12 +110,43 @@ class GPT(nn.Module):
         """An empty cache for `forward`: one entry a layer."""
         return [KVCache(self.config.context_length) for _ in self.blocks]
 
+    def bare(self) -> Any:
+        """This model as `bare` strips it, for one who calls it once a token."""
+        return bare(self)
+
 
 def _refuse_more_than_memory(config: GPTConfig) -> None:
     V, T, L, C = config.vocab_size, config.context_length, config.n_layer, config.n_embd
     needed, there = 4 * (V + T + 12 * L * C) * C + L * T * T, psutil.virtual_memory().total
     if needed > there and torch.get_default_device().type != "meta":
         raise ConfigError(f"a model of this size takes {needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f}")
+
+
+PLAIN = {GPT, Block, MultiHeadAttention, nn.ModuleList, nn.Sequential}
+PLAIN |= {nn.Embedding, nn.LayerNorm, nn.Linear, nn.GELU, nn.Dropout}
+
+
+def bare(module: nn.Module) -> Any:
+    """The module without what nn.Module costs at each call: the same `forward` on the same tensors, in the same mode.
+
+    For writing token by token, where that cost counts. What is in `PLAIN` is stripped, part by part; a part of another
+    class, with a hook, or with a `forward` of its own stays as it is. Hooks on every module of the process are not
+    called, and what is changed afterwards is not seen, except for values of weights.
+    """
+    kind, own = type(module), vars(module)
+    if kind not in PLAIN or "forward" in own or any(own[name] for name in own if name.endswith("_hooks")):
+        return module
+    if kind is nn.Dropout and not module.training:
+        return lambda x: x
+    children = {name: bare(child) for name, child in module._modules.items()}
+    copy = object.__new__(_called_directly(kind, kind.forward))
+    vars(copy).update(own | module._parameters | module._buffers | children, _modules=children)
+    return copy
+
+
+@functools.cache
+def _called_directly(kind: type, forward: Callable) -> type:
+    return type(kind.__name__, (kind,), {"__call__": forward})
 
 
 @torch.no_grad()

@@ -38,7 +38,7 @@ def filter_logits(
 
 def _filtered(logits: Tensor, temperature: float, top_k: int | None, top_p: float | None) -> Tensor:
     """What `filter_logits` does, for settings that have been checked."""
-    if logits.shape[-1] == 0 or not logits.amax(dim=-1).isfinite().all():
+    if logits.shape[-1] == 0 or not all(map(math.isfinite, logits.amax(dim=-1).flatten().tolist())):
         raise ConfigError("the logits must be finite, or -inf but not all of them: has the training diverged?")
     logits = logits / temperature
     if top_k is not None and top_k < logits.shape[-1]:
@@ -85,14 +85,20 @@ def stream(
     def draw() -> Iterator[Any]:
         window, cache = (prompt if prompt.dim() == 2 else prompt[None])[:, -T:], new_cache()
         with evaluating(model):
+            step = model.bare() if hasattr(model, "bare") else model
+            # Inference mode is quicker, but what a foreign model keeps of it could never be trained with.
+            no_gradients = torch.no_grad if step is model else torch.inference_mode
             for _ in range(max_new_tokens):
                 if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change
                     window, cache = window[:, -max(1, round(keep * T)) :], new_cache()
-                with torch.no_grad():  # with a cache, only the tokens not seen yet
-                    logits = model(window[:, len(cache[0]) :], cache=cache) if cache else model(window)
+                with no_gradients():  # with a cache, only the tokens not seen yet
+                    logits = step(window[:, len(cache[0]) :], cache=cache) if cache else step(window)
                 # Only the last position's logits say what comes next. Drawn on the CPU: one seed, one text.
                 probabilities = _filtered(logits[:, -1], temperature, top_k, top_p).softmax(dim=-1).cpu()
-                drawn = torch.multinomial(probabilities, 1, generator=generator)
+                # The tokens race, each to a time that is exponential with its probability as the rate: what
+                # torch.multinomial does, with the same draws, but without looking once more for NaN.
+                race = torch.empty_like(probabilities).exponential_(generator=generator)
+                drawn = (probabilities / race).argmax(dim=-1, keepdim=True)
                 window = torch.cat([window, drawn.to(window.device)], dim=1)
                 yield drawn[:, 0].tolist() if prompt.dim() == 2 else int(drawn)
 

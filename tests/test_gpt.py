@@ -1,13 +1,15 @@
 import dataclasses
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
-from helpers import checks
+from helpers import ablations, checks
 from helpers.errors import ConfigError
-from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
+from helpers.gpt import GPT, GPTConfig, attention_maps, bare, count_parameters
 from helpers.training import cross_entropy, make_optimizer
 
 
@@ -140,6 +142,70 @@ def test_the_cache_takes_two_vectors_per_layer_and_place(model, half):
     taken = sum(tensor.nbytes for layer in cache for tensor in (layer.key, layer.value))
     L, T, C = model.config.n_layer, model.config.context_length, model.config.n_embd
     assert taken == 2 * L * T * C * (2 if half else 4) * B
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_bare_model_gives_the_same_bits_and_calls_no_module(small_config, monkeypatch, bias, training):
+    model = GPT(dataclasses.replace(small_config, bias=bias, dropout=0.5)).train(training)
+    model.blocks[0].mlp[1] = nn.GELU(approximate="tanh")
+    tokens, called = torch.randint(65, (2, 16)), []
+
+    def both(model):
+        torch.manual_seed(1)  # for the dropout
+        cache = model.new_cache()
+        return [model(tokens)] + [model(tokens[:, a:b], cache=cache) for a, b in ((0, 5), (5, 6), (6, 16))]
+
+    expected, call = both(model), nn.Module.__call__
+    monkeypatch.setattr(nn.Module, "__call__", lambda self, *x, **named: called.append(self) or call(self, *x, **named))
+    assert all(map(torch.equal, both(bare(model)), expected)) and not called
+    both(model)
+    assert called  # so the count above can fail
+
+
+def doubles(module: nn.Module) -> None:
+    module.register_forward_hook(lambda _, inputs, output: 2 * output)
+
+
+class Negative(nn.Module):
+    def forward(self, x):
+        return -x
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        doubles,
+        lambda model: doubles(model.blocks[1].attention.W_key),
+        lambda model: model.blocks[0].mlp[1].register_forward_pre_hook(lambda _, inputs: (-inputs[0],)),
+        lambda model: setattr(model.blocks[1], "norm2", nn.Identity()),
+        lambda model: setattr(model.blocks[0].attention, "join_heads", lambda x: x.flatten(1, 2).view(2, 16, -1)),
+        lambda model: setattr(model, "embed", lambda tokens, start=0: model.token_embedding(tokens)),
+        lambda model: parametrize.register_parametrization(model.head, "weight", Negative()),
+        partial(ablations.change_attention, scaled=False),
+        partial(ablations.change_blocks, forward=ablations.post_norm),
+        lambda model: nn.init.normal_(model.blocks[0].norm1.weight),
+    ],
+)
+def test_what_was_changed_in_a_model_stays_changed_in_the_bare_one(model, change):
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    tokens = torch.randint(65, (2, 16))
+    whole = model.eval()(tokens)
+    change(model)
+    assert torch.equal(bare(model)(tokens), model(tokens)) and not torch.equal(model(tokens), whole)
+
+
+def test_a_bare_model_shares_its_weights_and_leaves_the_model_as_it_was(model):
+    tokens, stripped, parts = torch.randint(65, (2, 16)), bare(model.eval()), [*model.modules()]
+    nn.init.normal_(model.head.weight)
+    assert torch.equal(stripped(tokens), model(tokens))
+    assert [*model.modules()] == parts and type(model.blocks[0].norm1) is nn.LayerNorm
+
+
+def test_a_layer_of_another_class_is_not_stripped(model):
+    model.norm = Negative()
+    assert bare(model).norm is model.norm and bare(model.norm) is model.norm
 
 
 def test_attention_maps(model):

@@ -131,6 +131,49 @@ def test_the_cache_saves_work(sharp):
     assert fed == [3, 4, 5, 6, 7]
 
 
+def test_a_plain_model_is_called_bare(sharp, monkeypatch):
+    monkeypatch.delattr(nn.Module, "__call__")
+    assert len(generate(sharp, torch.tensor([1, 2, 3]), 5)) == 8
+
+
+def test_a_hook_deep_inside_hears_every_token(sharp):
+    fed = []
+    sharp.blocks[1].attention.W_key.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
+    generate(sharp, torch.tensor([1, 2, 3]), 5)
+    assert fed == [3, 1, 1, 1, 1]
+
+
+def test_what_a_model_keeps_while_it_writes_can_be_trained_with():
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.scale = None, nn.Parameter(torch.ones(5))
+
+        def forward(self, tokens):
+            if self.table is None:
+                self.table = PROBABILITIES.log() + 0
+            return (self.table * self.scale).expand(*tokens.shape, -1)
+
+    model = Keeps()
+    generate(model, torch.tensor([0]), 3)
+    model(torch.tensor([[0]])).sum().backward()
+    assert torch.equal(model.scale.grad, PROBABILITIES.log())
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (5,)])
+def test_tokens_are_drawn_as_torch_draws_them(batch):
+    """Of one distribution for all rows and steps; what a seed wrote before, it writes today."""
+
+    class Constant(nn.Module):
+        def forward(self, tokens):
+            return PROBABILITIES.log().expand(*tokens.shape, -1)
+
+    dice, rows = torch.Generator().manual_seed(2), PROBABILITIES.expand(*batch or (1,), -1)
+    expected = torch.cat([torch.multinomial(rows, 1, generator=dice) for _ in range(50)], dim=1).view(*batch, 50)
+    prompt = torch.zeros(*batch, 1, dtype=torch.long)
+    assert torch.equal(generate(Constant(), prompt, 50, generator=dice.manual_seed(2))[..., 1:], expected)
+
+
 @pytest.mark.parametrize(
     ("keep", "wanted"),
     [(0.5, [8, 1, 1, 5, 1, 1, 1, 1, 1, 5]), (0.9, [8, 1, 1, 9, 1, 9, 1, 9, 1, 9]), (1.0, [8, 1, 1] + 7 * [10])],
