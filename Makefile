@@ -6,9 +6,10 @@
 override NB := $(value NB)
 override P := $(value P)
 override WEIGHTS := $(value WEIGHTS)
+override NAME := $(value NAME)
 # The address of PyTorch's CPU builds, for `make setup`.
 override TORCH_INDEX := $(value TORCH_INDEX)
-export NB P WEIGHTS TORCH_INDEX
+export NB P WEIGHTS NAME TORCH_INDEX
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -35,7 +36,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab write gpt2 ledger store fresh ablations torture lock clean
+.PHONY: help setup run test check format lab write gpt2 ledger store fresh study torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
@@ -106,8 +107,8 @@ store: .venv/ready ## run all notebooks in place and store their outputs for git
 fresh: .venv/ready ## bring back the notebooks as they were committed, keeping yours aside
 	@$(BIN)/python tools/notebooks.py fresh </dev/null
 
-ablations: .venv/ready ## train a small GPT without each of its parts, for notebook 10 (half an hour or more)
-	@OMP_NUM_THREADS=1 $(BIN)/python tools/ablations.py --jobs $(JOBS)
+study: .venv/ready ## train a small GPT without each of its parts, for notebook 10: NAME=parts (hours, in the background)
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py --jobs $(JOBS)
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null

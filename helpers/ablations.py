@@ -1,33 +1,28 @@
 """What matters: one small GPT, trained again and again, each time with one part taken out or exchanged.
 
-Notebook 10 builds single variants and reads the tables in MEASURED, which `make ablations` writes.
+The variants and studies of notebook 10. helpers.experiments trains and judges them (`make study NAME=parts`).
 """
 
-import csv
 import json
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from helpers import experiments
 from helpers.attention import MultiHeadAttention
 from helpers.data import CharTokenizer, split
-from helpers.errors import ConfigError
-from helpers.gpt import GPT, Block, GPTConfig, count_parameters
-from helpers.guards import evaluating
+from helpers.experiments import Study, Variant
+from helpers.gpt import GPT, Block, count_parameters
 from helpers.sampling import generate
-from helpers.training import TrainConfig, cross_entropy, evaluate, train
+from helpers.training import TrainConfig, evaluate, train
 
-SIZES: dict[str, Any] = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
-BUDGET = TrainConfig(batch_size=16, max_steps=1000, eval_interval=1000, learning_rate=3e-3, min_learning_rate=3e-4)
-MEASURED = Path(__file__).parents[1] / "notebooks" / "measured"
 WHOLE = "the whole model"
 
 
@@ -101,6 +96,22 @@ def sinusoids(T: int, C: int) -> Float[Tensor, "T C"]:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :C]
 
 
+class Sinusoids(nn.Module):
+    """(T,) -> (T, C): sines and cosines times one learned gain, which starts at the size of a learned table."""
+
+    def __init__(self, T: int, C: int):
+        super().__init__()
+        self.register_buffer("table", sinusoids(T, C) * math.sqrt(2), persistent=False)  # of standard deviation 1
+        self.gain = nn.Parameter(torch.tensor(0.02))
+
+    def forward(self, positions: Int64[Tensor, "T"]) -> Float[Tensor, "T C"]:
+        return self.gain * self.table[positions]
+
+
+def use_sinusoids(model: GPT) -> None:
+    model.position_embedding = Sinusoids(*model.position_embedding.weight.shape)
+
+
 def untie(model: GPT) -> None:
     model.head.weight = nn.Parameter(torch.randn_like(model.head.weight) * 0.02)
 
@@ -110,89 +121,164 @@ def use_post_norm(model: GPT) -> None:
     model.norm = nn.Identity()  # the last block has just normalised
 
 
-def sgd(model: GPT, config: TrainConfig) -> torch.optim.Optimizer:
+def remove_residual(model: GPT) -> None:
+    """With a start of its own: GPT-2's is small, so that branches may add up, and here nothing is added."""
+    change_blocks(model, without_residual)
+    for matrix in model.blocks.parameters():
+        if matrix.dim() == 2:
+            nn.init.xavier_normal_(matrix)  # keeps the size of what passes through (Glorot and Bengio 2010)
+
+
+def start_at_full_size(model: GPT) -> None:
+    """Without the 1/sqrt(2 L) of the projections that end a branch (GPT-2, section 2.3)."""
+    for block in model.blocks:
+        for projection in (block.attention.out_proj, block.mlp[-1]):
+            nn.init.normal_(projection.weight, std=0.02)
+
+
+def share_query_and_key(model: GPT) -> None:
+    for block in model.blocks:
+        block.attention.W_query = block.attention.W_key
+
+
+def remove_value_matrix(model: GPT) -> None:
+    for block in model.blocks:
+        block.attention.W_value = nn.Identity()
+
+
+def use_relu(model: GPT) -> None:
+    for block in model.blocks:
+        block.mlp[1] = nn.ReLU()
+
+
+def sgd(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), lr=config.learning_rate, momentum=0.9)
 
 
-@dataclass(frozen=True)
-class Variant:
-    """What differs from the whole model: its sizes, the training, or something that `change` does to the new GPT."""
-
-    sizes: dict[str, Any] = field(default_factory=dict)
-    budget: dict[str, object] = field(default_factory=dict)
-    change: Callable[[GPT], None] = lambda model: None
-    optimizer: Callable[[GPT, TrainConfig], torch.optim.Optimizer] | None = None
+def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Weights shrink in a step by lr x decay / (1 - momentum): at a rate of 0.3 as much as AdamW's at 3e-3."""
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": 1e-4}, {"params": others}]
+    return torch.optim.SGD(groups, lr=config.learning_rate, momentum=0.9)
 
 
-VARIANTS = {
+# ---------------------------------------------------------------- the variants and the study
+no_mlp = partial(replace_in_blocks, names=["mlp"], module=Nothing)
+no_warm_up, deep = {"warmup_steps": 0}, {"n_layer": 8}
+PARTS = {
     WHOLE: Variant(),
-    "no causal mask": Variant(change=partial(change_attention, causal=False)),
-    "softmax over queries": Variant(change=partial(change_attention, axis=-2)),
-    "no scaling": Variant(change=partial(change_attention, scaled=False)),
-    "one head": Variant(sizes={"n_head": 1}),
+    "no causal mask": Variant(change=partial(change_attention, causal=False), leaks=True),
+    "softmax over queries": Variant(change=partial(change_attention, axis=-2), leaks=True),
+    "no attention": Variant(change=partial(replace_in_blocks, names=["attention"], module=Nothing)),
+    "no MLP": Variant(change=no_mlp),
+    "no MLP, 8 layers": Variant(sizes={"n_layer": 8}, change=no_mlp),  # about the same time
+    "no MLP, 12 layers": Variant(sizes={"n_layer": 12}, change=no_mlp),  # the same number of parameters
+    "no residual": Variant(change=partial(change_blocks, forward=without_residual)),
+    "no residual, its own start": Variant(change=remove_residual),
+    "full-size start": Variant(change=start_at_full_size),
+    "no LayerNorm": Variant(change=remove_norms),
     "no positions": Variant(change=lambda model: set_positions(model, torch.tensor(0.0))),
+    "sinusoids with a gain": Variant(change=use_sinusoids),
+    "one head": Variant(sizes={"n_head": 1}),
+    "query = key": Variant(change=share_query_and_key),
+    "no value matrix": Variant(change=remove_value_matrix),
+    "untied head": Variant(change=untie),
+    "ReLU for GELU": Variant(change=use_relu),
+    "SGD for AdamW": Variant(optimizer=sgd_with_decay, rates=(0.1, 0.3, 1.0)),
+    "no weight decay": Variant(recipe={"weight_decay": 0.0}),
+    "no clipping": Variant(recipe={"grad_clip": 1e9}),
+    # Two parts at once, where the reason for one lies in another: scaling and the width of a head ...
+    "no scaling": Variant(change=partial(change_attention, scaled=False)),
+    "no scaling, one head": Variant(
+        sizes={"n_head": 1}, change=partial(change_attention, scaled=False), against="one head"
+    ),
+    # ... and the place of the norm, warm-up and depth.
+    "no warm-up": Variant(recipe=no_warm_up),
+    "post-norm": Variant(change=use_post_norm),
+    "post-norm, no warm-up": Variant(recipe=no_warm_up, change=use_post_norm, against="post-norm"),
+    "8 layers": Variant(sizes=deep),
+    "8 layers, no warm-up": Variant(sizes=deep, recipe=no_warm_up, against="8 layers"),
+    "8 layers, post-norm": Variant(sizes=deep, change=use_post_norm, against="8 layers"),
+    "8 layers, post-norm, no warm-up": Variant(
+        sizes=deep, recipe=no_warm_up, change=use_post_norm, against="8 layers, post-norm"
+    ),
+}
+
+
+def crossed(one: str, other: str, both: str, neither: str = WHOLE) -> dict[str, int]:
+    """What two changes do together beyond the sum of what each does."""
+    return {both: 1, neither: 1, one: -1, other: -1}
+
+
+shallow = crossed("no warm-up", "post-norm", "post-norm, no warm-up")
+INTERACTIONS = {
+    "scaling x head width": crossed("no scaling", "one head", "no scaling, one head"),
+    "post-norm x warm-up": shallow,
+    "post-norm x depth": crossed("post-norm", "8 layers", "8 layers, post-norm"),
+    "post-norm x warm-up x depth": crossed(
+        "8 layers, no warm-up", "8 layers, post-norm", "8 layers, post-norm, no warm-up", "8 layers"
+    )
+    | {name: -weight for name, weight in shallow.items()},
+}
+STUDIES = {
+    "parts": Study(
+        variants=PARTS,
+        sizes=dict(context_length=32, n_layer=4, n_head=3, n_embd=48),
+        steps=(200, 800),
+        whole_seeds=16,
+        interactions=INTERACTIONS,
+    ),
+    # Few characters, read 25 times over and 100 times over: what dropout is for.
+    "dropout": Study(
+        variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
+        sizes=dict(context_length=32, n_layer=4, n_head=4, n_embd=64),
+        steps=(1000, 4000),
+        characters=20_000,
+    ),
+}
+# Seconds for a variant, for a reader's own: two layers, few steps, and one rate that is good for the whole model.
+TASTE = Study(
+    variants={WHOLE: Variant()},
+    sizes=dict(context_length=32, n_layer=2, n_head=2, n_embd=32),
+    steps=(150,),
+    rates=(1e-2,),
+)
+
+
+# ---------------------------------------------------------------- until notebook 10 reads a study's table
+SIZES: dict[str, Any] = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
+BUDGET = TrainConfig(batch_size=16, max_steps=1000, eval_interval=1000, learning_rate=3e-3, min_learning_rate=3e-4)
+MEASURED, read_table = experiments.MEASURED, experiments.read_table
+OLD = [WHOLE, "no causal mask", "softmax over queries", "no scaling", "one head", "no positions", "no residual"]
+OLD += ["no LayerNorm", "post-norm", "no attention", "no MLP", "no MLP, 12 layers", "untied head", "no warm-up"]
+VARIANTS = {name: PARTS[name] for name in OLD} | {
     "sinusoids, not learned": Variant(
         change=lambda model: set_positions(
             model, 0.02 * math.sqrt(2) * sinusoids(*model.position_embedding.weight.shape)
         )
     ),
-    "no residual": Variant(change=partial(change_blocks, forward=without_residual)),
-    "no LayerNorm": Variant(change=remove_norms),
-    "post-norm": Variant(change=use_post_norm),
-    "no attention": Variant(change=partial(replace_in_blocks, names=["attention"], module=Nothing)),
-    "no MLP": Variant(change=partial(replace_in_blocks, names=["mlp"], module=Nothing)),
-    "no MLP, 12 layers": Variant(
-        sizes={"n_layer": 12}, change=partial(replace_in_blocks, names=["mlp"], module=Nothing)
-    ),
-    "untied head": Variant(change=untie),
-    "no warm-up": Variant(budget={"warmup_steps": 0}),
     **{
-        f"SGD, rate {rate}": Variant(budget={"learning_rate": rate, "min_learning_rate": rate / 10}, optimizer=sgd)
+        f"SGD, rate {rate}": Variant(recipe={"learning_rate": rate, "min_learning_rate": rate / 10}, optimizer=sgd)
         for rate in (0.1, 0.3, 1.0)
     },
 }
 
 
 def build(name: str, vocab_size: int, seed: int) -> GPT:
-    """A fresh GPT without what `name` says; ConfigError for a name that is not in VARIANTS."""
-    if name not in VARIANTS:
-        raise ConfigError(f"unknown variant {name!r}: choose one of {', '.join(VARIANTS)}")
-    torch.manual_seed(seed)
-    model = GPT(GPTConfig(vocab_size=vocab_size, **SIZES | VARIANTS[name].sizes))
-    with torch.no_grad():
-        VARIANTS[name].change(model)
-    return model
-
-
-# ---------------------------------------------------------------- how the damage is measured
-@torch.no_grad()
-def writing_loss(model: nn.Module, tokens: Int64[Tensor, "N"], stride: int = 32) -> float:
-    """Mean loss in nats at the LAST position of windows that start `stride` tokens apart: what a writer faces.
-
-    Nothing stands after the last position, so a model that cheats by looking ahead cannot here.
-    """
-    T = model.config.context_length
-    windows = tokens.unfold(0, T + 1, stride)
-    with evaluating(model):
-        losses = [cross_entropy(model(w[:, :-1])[:, -1:], w[:, -1:], reduction="sum") for w in windows.split(256)]
-    return (sum(losses) / len(windows)).item()
-
-
-def cut(config: TrainConfig, steps: int | None) -> TrainConfig:
-    """`config`, or a run of so many steps (with a tenth of them to warm up, and no record between first and last)."""
-    if steps is None:
-        return config
-    return replace(config, max_steps=steps, eval_interval=steps, warmup_steps=min(config.warmup_steps, steps // 10))
+    return experiments.build(Study(VARIANTS, SIZES, (BUDGET.max_steps,)), name, vocab_size, seed)
 
 
 def run(name: str, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokenizer, steps: int | None = None) -> dict:
     """Train one variant; a line of the table: its losses on the validation split, what it writes, what it took."""
     start = time.perf_counter()
     variant, train_tokens, val_tokens = VARIANTS[name], *split(tokens, SIZES["context_length"])
-    config = cut(replace(BUDGET, seed=seed, **variant.budget), steps)
+    config = replace(BUDGET, seed=seed, **variant.recipe)
+    if steps is not None:
+        warmup = min(config.warmup_steps, steps // 10)
+        config = replace(config, max_steps=steps, eval_interval=steps, warmup_steps=warmup)
     model = build(name, tokenizer.vocab_size, seed)
-    optimizer = variant.optimizer(model, config) if variant.optimizer else None
-    train(model, train_tokens, val_tokens, config, optimizer=optimizer)
+    train(model, train_tokens, val_tokens, config, optimizer=variant.optimizer(model, config))
     prompt, generator = tokenizer.encode("\n"), torch.Generator().manual_seed(1)
     text = generate(model, prompt, 200, temperature=0.8, generator=generator, use_cache=False, keep=1.0)
     return {
@@ -200,25 +286,8 @@ def run(name: str, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokeniz
         "seed": seed,
         "parameters": count_parameters(model),
         "steps": config.max_steps,
-        "writing_loss": round(writing_loss(model, val_tokens), 4),
+        "writing_loss": round(experiments.last_place_loss(model, val_tokens, [SIZES["context_length"]]), 4),
         "parallel_loss": round(evaluate(model, val_tokens, SIZES["context_length"]), 4),
         "seconds": round(time.perf_counter() - start, 1),
         "text": json.dumps(tokenizer.decode(text[1:]), ensure_ascii=False),
     }
-
-
-# ---------------------------------------------------------------- the tables
-def read_table(path: Path) -> tuple[list[str], list[dict]]:
-    """The comment lines of a table, and its lines with numbers as numbers."""
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = file.readlines()
-    comments = [line[2:].strip() for line in lines if line.startswith("# ")]
-
-    def value(text: str) -> object:
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
-
-    table = csv.DictReader(line for line in lines if not line.startswith("# "))
-    return comments, [{name: value(text) for name, text in line.items()} for line in table]
