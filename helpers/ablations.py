@@ -146,20 +146,15 @@ def remove_value_matrix(model: GPT) -> None:
         block.attention.W_value = nn.Identity()
 
 
-def use_relu(model: GPT) -> None:
-    for block in model.blocks:
-        block.mlp[1] = nn.ReLU()
-
-
 def sgd(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), lr=config.learning_rate, momentum=0.9)
 
 
 def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Weights shrink in a step by lr x decay / (1 - momentum): at a rate of 0.3 as much as AdamW's at 3e-3."""
+    """Weights shrink in a step by lr x decay / (1 - momentum): at a rate of 0.3 about as much as AdamW's at 0.01."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
-    groups = [{"params": matrices, "weight_decay": 1e-4}, {"params": others}]
+    groups = [{"params": matrices, "weight_decay": 3e-4}, {"params": others}]
     return torch.optim.SGD(groups, lr=config.learning_rate, momentum=0.9)
 
 
@@ -184,10 +179,8 @@ PARTS = {
     "query = key": Variant(change=share_query_and_key),
     "no value matrix": Variant(change=remove_value_matrix),
     "untied head": Variant(change=untie),
-    "ReLU for GELU": Variant(change=use_relu),
     "SGD for AdamW": Variant(optimizer=sgd_with_decay, rates=(0.1, 0.3, 1.0)),
     "no weight decay": Variant(recipe={"weight_decay": 0.0}),
-    "no clipping": Variant(recipe={"grad_clip": 1e9}),
     # Two parts at once, where the reason for one lies in another: scaling and the width of a head ...
     "no scaling": Variant(change=partial(change_attention, scaled=False)),
     "no scaling, one head": Variant(
@@ -225,11 +218,11 @@ STUDIES = {
     "parts": Study(
         variants=PARTS,
         sizes=dict(context_length=32, n_layer=4, n_head=3, n_embd=48),
-        steps=(200, 800),
+        steps=(300, 1200),
         whole_seeds=16,
         interactions=INTERACTIONS,
     ),
-    # Few characters, read 25 times over and 100 times over: what dropout is for.
+    # Few characters, read 13 times over and 51 times over: what dropout is for.
     "dropout": Study(
         variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
         sizes=dict(context_length=32, n_layer=4, n_head=4, n_embd=64),
@@ -237,12 +230,13 @@ STUDIES = {
         characters=20_000,
     ),
 }
-# Seconds for a variant, for a reader's own: two layers, few steps, and one rate that is good for the whole model.
+# Some seconds for a variant, for a reader's own: two layers, few steps, and one rate that is good for the whole model.
 TASTE = Study(
     variants={WHOLE: Variant()},
     sizes=dict(context_length=32, n_layer=2, n_head=2, n_embd=32),
-    steps=(150,),
+    steps=(400,),
     rates=(1e-2,),
+    seeds=6,
 )
 
 

@@ -67,18 +67,18 @@ class Study:
 
     The first of `variants` is the whole model. Each gets, for each budget of `steps`, the best of its rates by
     `choosing_seeds` runs on the held-out piece; where that is the lowest or the highest, the next one beyond is tried,
-    up to MOST_RATES. Then `seeds` runs at that rate are reported (of the whole model, `whole_seeds`). An interaction
-    is a weighted sum of variants. `margin`, in nats: what is less makes no difference to us.
+    up to MOST_RATES. Then `seeds` runs at that rate are reported (of the whole model `whole_seeds`, if that is more).
+    An interaction is a weighted sum of variants. `margin`, in nats: what is less makes no difference to us.
     """
 
     variants: dict[str, Variant]
     sizes: dict[str, Any]
     steps: tuple[int, ...]
-    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
-    batch_size: int = 16
+    rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
+    batch_size: int = 8
     choosing_seeds: int = 2
     seeds: int = 8
-    whole_seeds: int = 8
+    whole_seeds: int = 0
     interactions: dict[str, dict[str, int]] = field(default_factory=dict)
     margin: float = 0.05
     characters: int | None = None  # to train on; None: all
@@ -87,8 +87,8 @@ class Study:
         unknown = {name for row in self.rows().values() for name in row} - set(self.variants)
         if unknown:
             raise ConfigError(f"{', '.join(sorted(unknown))}: no variant of the study, which has {self.names()}")
-        if min(self.seeds, self.whole_seeds) < 2 or self.whole_seeds < self.seeds:
-            raise ConfigError("a study takes at least two seeds, and at least as many of the whole model")
+        if self.seeds < 2:
+            raise ConfigError(f"a study takes at least two seeds, not {self.seeds}: one shows no scatter")
 
     def names(self) -> str:
         return ", ".join(self.variants)
@@ -201,7 +201,7 @@ def plan(study: Study, lines: Iterable[dict]) -> list[Run]:
     for steps in study.steps:
         for name in study.variants:
             best, choosing = _choose(study, done, steps, name)
-            seeds = study.whole_seeds if name == study.whole else study.seeds
+            seeds = max(study.seeds, study.whole_seeds if name == study.whole else 0)
             runs += [*choosing, *(Run(steps, name, best, seed, REPORT) for seed in range(1, seeds + 1))]
     return runs
 
@@ -244,7 +244,7 @@ def conduct(study: Study, tokens: Integer[Tensor, "N"], vocab_size: int) -> list
 def judge(study: Study, lines: Iterable[dict]) -> dict[tuple[int, str], Verdict]:
     """The verdict on each row, by its budget and name: rows whose runs are there, corrected together.
 
-    Differences are paired: the same seed means the same batches, and the same first weights as far as sizes agree.
+    Differences are paired: the same seed means the same batches and, for models of the same sizes, first weights.
     """
     losses: dict[tuple[int, str], dict[int, dict]] = {}
     for line in lines:
