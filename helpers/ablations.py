@@ -167,8 +167,9 @@ PARTS = {
     "softmax over queries": Variant(change=partial(change_attention, axis=-2), leaks=True),
     "no attention": Variant(change=partial(replace_in_blocks, names=["attention"], module=Nothing)),
     "no MLP": Variant(change=no_mlp),
-    "no MLP, 8 layers": Variant(sizes={"n_layer": 8}, change=no_mlp),  # about the same time
-    "no MLP, 12 layers": Variant(sizes={"n_layer": 12}, change=no_mlp),  # the same number of parameters
+    "no MLP, 6 layers": Variant(sizes={"n_layer": 6}, change=no_mlp),  # about the same time, on one core
+    "no MLP, 10 layers": Variant(sizes={"n_layer": 10}, change=no_mlp),  # as many multiplications
+    "no MLP, 12 layers": Variant(sizes={"n_layer": 12}, change=no_mlp),  # as many parameters
     "no residual": Variant(change=partial(change_blocks, forward=without_residual)),
     "no residual, its own start": Variant(change=remove_residual),
     "full-size start": Variant(change=start_at_full_size),
@@ -218,7 +219,7 @@ STUDIES = {
     "parts": Study(
         variants=PARTS,
         sizes=dict(context_length=32, n_layer=4, n_head=3, n_embd=48),
-        steps=(300, 1200),
+        steps=(250, 1000),
         whole_seeds=16,
         interactions=INTERACTIONS,
     ),

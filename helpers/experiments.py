@@ -87,6 +87,8 @@ class Study:
         unknown = {name for row in self.rows().values() for name in row} - set(self.variants)
         if unknown:
             raise ConfigError(f"{', '.join(sorted(unknown))}: no variant of the study, which has {self.names()}")
+        if self.sizes["context_length"] < 4:
+            raise ConfigError("a study takes a context of at least 4: the last places of shorter windows are measured")
         if self.seeds < 2:
             raise ConfigError(f"a study takes at least two seeds, not {self.seeds}: one shows no scatter")
 

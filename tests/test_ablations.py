@@ -76,6 +76,14 @@ def test_parts_that_are_taken_out_are_gone():
     assert parameters["one head"] == parameters["no scaling"] == parameters["no residual"] == whole
 
 
+def test_ten_layers_without_mlp_multiply_as_often_as_four_with_one():
+    """For each token: 4 C C for the matrices of attention, 2 T C for scores and mixture, 8 C C for the MLP."""
+    T, L, _, C = STUDIES["parts"].sizes.values()
+    attention, mlp = 4 * C * C + 2 * T * C, 8 * C * C
+    layers = PARTS["no MLP, 10 layers"].sizes["n_layer"]
+    assert layers * attention == pytest.approx(L * (attention + mlp), rel=0.05)
+
+
 def test_no_positions_means_a_bag_of_the_past():
     shuffled = TOKENS.clone()
     shuffled[:, :19] = TOKENS[:, torch.randperm(19, generator=torch.Generator().manual_seed(1))]

@@ -70,12 +70,12 @@ def test_a_line_holds_the_losses_of_the_model_that_was_trained(monkeypatch):
 def test_the_weights_and_batches_are_those_of_the_seed():
     same = dataclasses.replace(SMALL, variants=PARTS)
     whole, deep, other = (
-        experiments.build(same, *which) for which in ((WHOLE, V, 1), ("no MLP, 8 layers", V, 1), (WHOLE, V, 2))
+        experiments.build(same, *which) for which in ((WHOLE, V, 1), ("no MLP, 10 layers", V, 1), (WHOLE, V, 2))
     )
     same_sizes = experiments.build(same, "no MLP", V, 1)
     assert torch.equal(whole.token_embedding.weight, same_sizes.token_embedding.weight)
     assert not torch.equal(whole.token_embedding.weight, other.token_embedding.weight)
-    assert len(deep.blocks) == 8
+    assert len(deep.blocks) == 10
     with pytest.raises(ConfigError, match="unknown variant 'no luck': choose one of the whole model, no causal mask"):
         experiments.build(same, "no luck", V, 1)
 
@@ -196,6 +196,8 @@ def test_a_study_that_makes_no_sense_is_refused():
         dataclasses.replace(SMALL, variants={WHOLE: Variant(), "other": Variant(against="nobody")})
     with pytest.raises(ConfigError, match="at least two seeds, not 1"):
         dataclasses.replace(SMALL, seeds=1)
+    with pytest.raises(ConfigError, match="a context of at least 4"):
+        dataclasses.replace(SMALL, sizes=SIZES | {"context_length": 3})
 
 
 # ---------------------------------------------------------------- verdicts
