@@ -80,6 +80,20 @@ def test_the_weights_and_batches_are_those_of_the_seed():
         experiments.build(same, "no luck", V, 1)
 
 
+def test_batches_and_dropout_are_drawn_by_the_seed(monkeypatch):
+    """Pairs of one seed see the same batches; and a variant that draws more at its start gets no other dropout."""
+    drawn = []
+
+    def note(model, tokens, config, optimizer, generator):
+        drawn.append((generator.initial_seed(), torch.rand(1).item()))
+        return iter([1.0])
+
+    monkeypatch.setattr(experiments, "updates", note)
+    for name, seed in ((WHOLE, 3), ("untied head", 3), (WHOLE, 4)):
+        experiments.measure(dataclasses.replace(SMALL, variants=PARTS), Run(5, name, 0.01, seed, REPORT), TOKENS, V)
+    assert [seed for seed, _ in drawn] == [3, 3, 4] and drawn[0] == drawn[1] and drawn[0][1] != drawn[2][1]
+
+
 def test_a_recipe_is_the_studys_but_for_what_the_variant_changes():
     study = dataclasses.replace(SMALL, variants=PARTS, steps=(400,), batch_size=3)
     config = experiments.recipe(study, Run(400, WHOLE, 0.02, 7, REPORT))
