@@ -31,10 +31,10 @@ STUDIES = ablations.STUDIES
 GROWING = ROOT / "build" / "studies"
 # What the numbers of a run depend on: a table holds runs of one state of these files.
 CODE = ["ablations", "attention", "data", "experiments", "gpt", "training"]
-# Importing torch takes seconds. Linux forks every run from one process that has done it and nothing else; elsewhere
-# torch does not survive a fork for certain.
+# Importing torch, and what its optimizers import at their first step, takes seconds. Linux forks every run from one
+# process that has done it and nothing else; elsewhere torch does not survive a fork for certain.
 PROCESSES = get_context("forkserver" if sys.platform == "linux" else "spawn")
-PROCESSES.set_forkserver_preload(["helpers.ablations"])
+PROCESSES.set_forkserver_preload(["helpers.ablations", "torch._dynamo"])
 
 
 # ---------------------------------------------------------------- the table, as far as it goes
