@@ -74,7 +74,7 @@ class Study:
     variants: dict[str, Variant]
     sizes: dict[str, Any]
     steps: tuple[int, ...]
-    rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
+    rates: tuple[float, ...] = (3e-3, 6e-3, 1.2e-2)
     batch_size: int = 8
     choosing_seeds: int = 2
     seeds: int = 8

@@ -76,11 +76,13 @@ def test_parts_that_are_taken_out_are_gone():
     assert parameters["one head"] == parameters["no scaling"] == parameters["no residual"] == whole
 
 
-def test_ten_layers_without_mlp_multiply_as_often_as_four_with_one():
+def test_five_layers_without_mlp_multiply_as_often_as_two_with_one():
     """For each token: 4 C C for the matrices of attention, 2 T C for scores and mixture, 8 C C for the MLP."""
     T, L, _, C = STUDIES["parts"].sizes.values()
     attention, mlp = 4 * C * C + 2 * T * C, 8 * C * C
-    layers = PARTS["no MLP, 10 layers"].sizes["n_layer"]
+    layers = PARTS["no MLP, 5 layers"].sizes["n_layer"]
+    whole, equal = (experiments.build(STUDIES["parts"], name, 65, 1) for name in (WHOLE, "no MLP, 6 layers"))
+    assert count_parameters(equal) == pytest.approx(count_parameters(whole), rel=0.01)
     assert layers * attention == pytest.approx(L * (attention + mlp), rel=0.05)
 
 
@@ -205,10 +207,10 @@ def test_the_study_of_the_parts_is_as_large_as_it_says():
     for name, weights in study.interactions.items():
         assert sum(weights.values()) == 0, name  # a shift of all losses is no interaction
     assert study.rows()["post-norm x warm-up x depth"] == {
-        "8 layers, post-norm, no warm-up": 1,
-        "8 layers, post-norm": -1,
-        "8 layers, no warm-up": -1,
-        "8 layers": 1,
+        "6 layers, post-norm, no warm-up": 1,
+        "6 layers, post-norm": -1,
+        "6 layers, no warm-up": -1,
+        "6 layers": 1,
         "post-norm, no warm-up": -1,
         "post-norm": 1,
         "no warm-up": 1,

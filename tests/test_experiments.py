@@ -70,12 +70,12 @@ def test_a_line_holds_the_losses_of_the_model_that_was_trained(monkeypatch):
 def test_the_weights_and_batches_are_those_of_the_seed():
     same = dataclasses.replace(SMALL, variants=PARTS)
     whole, deep, other = (
-        experiments.build(same, *which) for which in ((WHOLE, V, 1), ("no MLP, 10 layers", V, 1), (WHOLE, V, 2))
+        experiments.build(same, *which) for which in ((WHOLE, V, 1), ("no MLP, 5 layers", V, 1), (WHOLE, V, 2))
     )
     same_sizes = experiments.build(same, "no MLP", V, 1)
     assert torch.equal(whole.token_embedding.weight, same_sizes.token_embedding.weight)
     assert not torch.equal(whole.token_embedding.weight, other.token_embedding.weight)
-    assert len(deep.blocks) == 10
+    assert len(deep.blocks) == 5
     with pytest.raises(ConfigError, match="unknown variant 'no luck': choose one of the whole model, no causal mask"):
         experiments.build(same, "no luck", V, 1)
 
@@ -99,7 +99,7 @@ def test_a_recipe_is_the_studys_but_for_what_the_variant_changes():
     config = experiments.recipe(study, Run(400, WHOLE, 0.02, 7, REPORT))
     assert (config.learning_rate, config.min_learning_rate, config.warmup_steps) == (0.02, 0.002, 40)
     assert (config.max_steps, config.batch_size, config.seed, config.weight_decay) == (400, 3, 7, 0.1)
-    other = experiments.recipe(study, Run(400, "8 layers, no warm-up", 0.02, 7, REPORT))
+    other = experiments.recipe(study, Run(400, "6 layers, no warm-up", 0.02, 7, REPORT))
     assert other == dataclasses.replace(config, warmup_steps=0)
     with pytest.raises(ConfigError, match="no MLP, 400 steps, rate None, seed 7: the rate is not chosen yet"):
         experiments.recipe(study, Run(400, "no MLP", None, 7, REPORT))
