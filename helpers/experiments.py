@@ -234,9 +234,12 @@ def missing(study: Study, lines: Iterable[dict]) -> list[Run]:
     return [run for run in plan(study, lines) if run.rate is not None and run not in done]
 
 
-def conduct(study: Study, tokens: Integer[Tensor, "N"], vocab_size: int) -> list[dict]:
-    """The whole study, one run after the other: for one that takes seconds. Others take `make study`."""
-    lines: list[dict] = []
+def conduct(study: Study, tokens: Integer[Tensor, "N"], vocab_size: int, lines: Iterable[dict] = ()) -> list[dict]:
+    """The `lines` that are there and those that the study still needs, one run after the other.
+
+    For a study that takes seconds, in a notebook. Others take `make study`.
+    """
+    lines = list(lines)
     while runs := missing(study, lines):
         lines += [measure(study, run, tokens, vocab_size) for run in runs]
     return lines

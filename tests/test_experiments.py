@@ -279,7 +279,9 @@ def test_a_reader_adds_a_variant_and_gets_a_verdict():
     study = dataclasses.replace(
         TASTE, variants={WHOLE: Variant(), "mine": PARTS["no attention"], "nothing": Variant()}, steps=(60,), seeds=4
     )
-    lines = experiments.conduct(study, TOKENS, V)
+    first = dataclasses.replace(study, variants={WHOLE: Variant()})
+    lines = experiments.conduct(study, TOKENS, V, kept := experiments.conduct(first, TOKENS, V))
+    assert len(kept) == 4 and lines[:4] == kept  # not trained again
     found = experiments.judge(study, lines)
     assert len(lines) == 12 and found[60, "mine"].mean > 0.1 and found[60, "mine"].says == "worse"
     assert found[60, "nothing"].says == "no difference" and found[60, "nothing"].mean == 0
