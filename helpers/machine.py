@@ -19,7 +19,7 @@ from helpers.errors import ConfigError
 HEADED = ("query", "key", "scores", "weights", "value", "context")  # what each head has of its own
 SHAPES = dict.fromkeys(("x", "output"), "T × C") | dict.fromkeys(("query", "context"), "T × D")
 SHAPES |= dict.fromkeys(("key", "value"), "K × D") | dict.fromkeys(("scores", "mask", "weights"), "T × K")
-PARTS = (*SHAPES, "softmax", "mixture", "heads")
+PARTS = (*SHAPES, "softmax", "dropout", "mixture", "heads")
 WIDTH, SMALL, LARGE = 700, 8.75, 10.3  # the picture; its letters, in points: 700 of its pixels are 10 inches
 Tone = namedtuple("Tone", "ink line width strength weight")  # of writing, of lines, of cells (0 to 1), of letters
 LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold")
@@ -35,6 +35,7 @@ def draw(
     lit: Sequence[str] = ("scores",),
     follow: int | None = None,
     keys: Sequence[str] | None = None,
+    kept: Tensor | None = None,
     title: str = "",
     **tables: Tensor | None,
 ) -> None:
@@ -43,22 +44,85 @@ def draw(
     `tables` are those of one head: x, output (T, C); query (T, D), key, value (T', D); scores, mask, weights (T, T');
     context (T, D). T' counts `keys`, the words that are looked at: by default, the tokens. Where scores or contexts
     come without query, key or value, x is drawn in their place. Scores are what enters the softmax, so divided by √D.
-    Parts in `lit` (of `PARTS`) and the row of token `follow` stand out. ConfigError for a wrong shape, part or table.
+    With `kept` (T, T'), True for the weights that dropout keeps, it is drawn as a step of its own. Parts in `lit` (of
+    `PARTS`) and the row of token `follow` stand out. ConfigError for a wrong shape, part or table.
     """
     given = {name: table.detach().cpu() for name, table in tables.items() if table is not None}
-    sides = (plotting.labels(side) for side in (tokens, tokens if keys is None else keys))
-    rows, columns = ([word if len(word) <= 10 else word[:9] + "…" for word in side] for side in sides)
+    rows, columns = (short(side) for side in (tokens, tokens if keys is None else keys))
     alone = ["query", "key"] * ("scores" in given and given.keys().isdisjoint(("query", "key")))
     alone += ["value"] * ("context" in given and "value" not in given)
     alone = alone if "x" in given and rows == columns else []  # the parts that x itself plays
     shown = given | {name: given["x"] for name in alone}
     _check(shown, len(rows), len(columns), lit, follow)
-    sketch = _Sketch(rows, columns, shown, alone, lit)
+    if kept is not None:
+        check_kept(kept, given.get("weights"))
+    sketch = _Sketch(rows, columns, shown, alone, lit, kept)
     sketch.write(6, 9, title, LARGE + 1, ha="left", weight="bold")
     sketch.steps()
     for name in SHAPES:
-        sketch.table(name, follow)
-    plotting.show(_describe(rows, columns, given, alone, lit, follow), sketch.ax.figure)
+        sketch.part(name, follow)
+    dropped = f" Dropout: {lost(given['weights'], kept, given.get('mask'))}." if kept is not None else ""
+    plotting.show(_describe(rows, columns, given, alone, lit, follow) + dropped, sketch.ax.figure)
+
+
+def weight_tables(
+    tables: Mapping[str, Tensor],
+    tokens: Sequence[str],
+    *,
+    mask: Tensor | None = None,
+    kept: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Show up to four tables of weights (T, T) side by side under their titles, with an alternative text.
+
+    What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has, for some of the
+    titles, a boolean table that is True where a weight was kept. ConfigError for a wrong number, shape or title.
+    """
+    kept, words, T = kept or {}, short(tokens), len(tokens)
+    if not T or not 1 <= len(tables) <= 4 or not kept.keys() <= tables.keys():
+        raise ConfigError(f"{T} tokens, tables {[*tables]}, kept {[*kept]}: from 1 to 4 tables; `kept` by their titles")
+    _check({"mask": mask} if mask is not None else {}, T, T, (), None)
+    for title, table in tables.items():
+        _check({"weights": table}, T, T, (), None)
+        check_kept(kept.get(title, torch.ones(T, T, dtype=torch.bool)), table)
+    room, n = room_for(words), len(tables)
+    wide = min((WIDTH - room - 12 * n) / n, 260)
+    tall, texts = min(max(wide, 120), 28 * T), []
+    canvas = Canvas(tall + 54)
+    canvas.words(words, room - 6, 28, tall)
+    for k, (title, table) in enumerate(tables.items()):
+        allowed = torch.isfinite(table) if mask is None else mask
+        canvas.table(
+            title, table, (room + k * (wide + 12), 28, wide, tall), "T × T", mask=allowed, kept=kept.get(title)
+        )
+        texts.append(f"{title}: {lost(table, kept[title], allowed)}" if title in kept else f"{title}: nothing dropped")
+    hidden = f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched." if mask is not None else ""
+    text = f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
+    plotting.show(text + hidden, canvas.ax.figure)
+
+
+def short(tokens: Sequence[str]) -> list[str]:
+    """Tokens as labels of at most ten letters."""
+    return [word if len(word) <= 10 else word[:9] + "…" for word in plotting.labels(tokens)]
+
+
+def room_for(words: Sequence[str]) -> float:
+    """How many pixels the longest word takes beside a table."""
+    return 14 + 5.7 * max(map(len, words))
+
+
+def lost(weights: Tensor, kept: Tensor, mask: Tensor | None) -> str:
+    """What dropout has done, in words: how many cells it dropped, and what the rows add up to now."""
+    allowed = torch.ones_like(kept) if mask is None else mask
+    sums = weights.masked_fill(~allowed, 0).sum(-1)
+    dropped = f"{int((allowed & ~kept).sum())} of {int(allowed.sum())} weights are dropped (×)"
+    return f"{dropped}, and rows add up to between {sums.min():.2f} and {sums.max():.2f}"
+
+
+def check_kept(kept: Tensor, weights: Tensor | None) -> None:
+    """ConfigError unless `kept` is boolean and says of each weight whether it was kept."""
+    if kept.dtype != torch.bool or weights is None or kept.shape != weights.shape:
+        like = "missing" if weights is None else f"of shape {tuple(weights.shape)}"
+        raise ConfigError(f"kept is of {kept.dtype}, {tuple(kept.shape)}; it must be boolean, as weights, here {like}")
 
 
 def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], follow: int | None) -> None:
@@ -111,22 +175,14 @@ def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict
     return boxes
 
 
-class _Sketch:
-    """The drawing under way: its axes, the boxes of its tables, and in which tone each part is drawn."""
+class Canvas:
+    """An empty picture 700 pixels wide, y downwards, and what is drawn on it: words, frames, tables, arrows."""
 
-    def __init__(self, rows: list, columns: list, shown: Mapping[str, Tensor], alone: list, lit: Sequence[str]):
-        self.rows, self.columns, self.shown, self.alone, self.lit = rows, columns, shown, alone, lit
-        self.room = 14 + 5.7 * max(map(len, rows + columns))
-        self.boxes = layout(shown, len(rows), len(columns), self.room)
-        height = sum(self.boxes["x"][1::2]) + 32
+    def __init__(self, height: float):
         fig, self.ax = plotting.figure(10, 10 * height / WIDTH)
         fig.set_layout_engine("none")
         self.ax.set(position=(0, 0, 1, 1), xlim=(0, WIDTH), ylim=(height, 0), autoscale_on=False)
         self.ax.axis("off")
-
-    def tone(self, part: str, result: str = "") -> Tone:
-        """Lit if asked for, else known if it is there; a step (softmax) is there if its `result` is."""
-        return LIT if part in self.lit else KNOWN if (result or part) in self.shown else MISSING
 
     def write(self, x: float, y: float, text: str, size: float = SMALL, **style: Any) -> None:
         self.ax.text(x, y, text, **{"ha": "center", "va": "center", "zorder": 5, "fontsize": size} | style)
@@ -134,7 +190,56 @@ class _Sketch:
     def frame(self, box: Box, zorder: float, line: str = "none", fill: str = "none", width: float = 0) -> None:
         self.ax.add_patch(Rectangle(box[:2], *box[2:], zorder=zorder, edgecolor=line, facecolor=fill, linewidth=width))
 
-    def table(self, name: str, follow: int | None) -> None:
+    def arrow(self, *path: Point, line: str = KNOWN.line, width: float = KNOWN.width, zorder: float = 1) -> None:
+        """Along a path of straight lines, with the tip at its end."""
+        style: dict[str, Any] = {"color": line, "lw": width, "zorder": zorder}
+        self.ax.plot(*zip(*path[:-1], strict=True), solid_capstyle="butt", **style)
+        style |= {"arrowstyle": "-|>", "mutation_scale": 12, "shrinkA": 0, "shrinkB": 0}
+        self.ax.add_patch(FancyArrowPatch(*path[-2:], **style))
+
+    def words(self, words: Sequence[str], x: float, top: float, height: float) -> None:
+        """Words beside a table's rows, right-aligned at x: as many as there is room for."""
+        step = 1 + int(10 // (height / len(words)))
+        for k in range(0, len(words), step):
+            self.write(x, top + (k + 0.5) * height / len(words), words[k], color=KNOWN.ink, ha="right")
+
+    def table(
+        self,
+        name: str,
+        table: Tensor,
+        box: Box,
+        shape: str,
+        *,
+        line: str = KNOWN.line,
+        mask: Tensor | None = None,
+        **style: Any,
+    ) -> None:
+        """A table with its name above and its shape below; one of weights, which start at zero, if there is a mask."""
+        left, top, width, height = box
+        if mask is not None:  # weights of 0.6 and more are fully green
+            style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, 0.6)}
+        self.frame(box, 2, fill="white")
+        plotting.table(self.ax, table, box, fontsize=SMALL, **style)
+        self.frame(box, 6, line=line, width=1.2)
+        self.write(left + width / 2, top - 10, name, LARGE, color=KNOWN.ink)
+        text = f"{shape} = {' × '.join(map(str, table.shape))}" if shape else ""
+        self.write(left + width / 2, top + height + 11, text, color=KNOWN.ink)
+
+
+class _Sketch(Canvas):
+    """The drawing under way: its axes, the boxes of its tables, and in which tone each part is drawn."""
+
+    def __init__(self, rows: list, columns: list, shown: Mapping, alone: list, lit: Sequence, kept: Tensor | None):
+        self.rows, self.columns, self.shown, self.alone, self.lit, self.kept = rows, columns, shown, alone, lit, kept
+        self.room = room_for(rows + columns)
+        self.boxes = layout(shown, len(rows), len(columns), self.room)
+        super().__init__(sum(self.boxes["x"][1::2]) + 32)
+
+    def tone(self, part: str, result: str = "") -> Tone:
+        """Lit if asked for, else known if it is there; a step (softmax) is there if its `result` is."""
+        return LIT if part in self.lit else KNOWN if (result or part) in self.shown else MISSING
+
+    def part(self, name: str, follow: int | None) -> None:
         """One table in its box, with its name and shape; the key stands transposed, other heads stand behind."""
         tone, heads, table, box = self.tone(name), self.tone("heads"), self.shown.get(name), self.boxes[name]
         left, top, width, height = box
@@ -157,11 +262,12 @@ class _Sketch:
             share = {"weights": (0, 0.6), "mask": (0, 6)}.get(name)
             style: dict[str, Any] = {"color": tone.ink, "strength": tone.strength, "numbers": name != "mask"}
             style |= {"cmap": plotting.SHARE, "allowed": self.shown.get("mask"), "limits": share} if share else {}
+            style |= {"kept": self.kept} if name == "weights" else {}
             plotting.table(self.ax, table, box, fontsize=SMALL, **style)
         self.write(left + width / 2, y, label, LARGE, color=tone.ink, weight=tone.weight)
         self.write(*spot, shape.replace("K", "T" if self.rows == self.columns else "T′"), color=tone.ink, ha=side)
         if name in ("x", "value", "key"):
-            self.words(name, follow)
+            self.name(name, follow)
         if follow is not None and name not in ("key", "value", "mask"):
             row = (left, top + follow * height / len(self.rows), width, height / len(self.rows))
             if table is not None:
@@ -169,7 +275,7 @@ class _Sketch:
             if name == "x":  # the band runs from the left edge to the right
                 self.frame((2, row[1], WIDTH - 4, row[3]), 0, fill="#FBE9B7")
 
-    def words(self, name: str, follow: int | None) -> None:
+    def name(self, name: str, follow: int | None) -> None:
         """Words beside a table's rows, or upright above its columns: as many as there is room for."""
         left, top, width, height = self.boxes[name]
         words, upright = self.rows if name == "x" else self.columns, name == "key"
@@ -185,10 +291,7 @@ class _Sketch:
     def step(self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left") -> None:
         """An arrow along a path, with what happens on it written at a spot; what is lit lies above what isn't."""
         tone = self.tone(part, result)
-        style: dict[str, Any] = {"color": tone.line, "lw": tone.width, "zorder": 1 + tone.strength / 2}
-        self.ax.plot(*zip(*path[:-1], strict=True), solid_capstyle="butt", **style)
-        style |= {"arrowstyle": "-|>", "mutation_scale": 12, "shrinkA": 0, "shrinkB": 0}
-        self.ax.add_patch(FancyArrowPatch(*path[-2:], **style))
+        self.arrow(*path, line=tone.line, width=tone.width, zorder=1 + tone.strength / 2)
         self.write(*spot, text, color=tone.ink, weight=tone.weight, ha=ha)
 
     def steps(self) -> None:
@@ -211,6 +314,9 @@ class _Sketch:
         for before, name, part in links:
             a, b = edge[before], box[name][0] - 5
             self.step(part, texts.get(part, ""), ((a + b) / 2, row - 9), (a, row), (b, row), result=name, ha="center")
+        if self.kept is not None:
+            tone, spot = self.tone("dropout", "weights"), ((edge["scores"] + box["weights"][0] - 5) / 2, row + 10)
+            self.write(*spot, "then\ndropout\n(×)", color=tone.ink, weight=tone.weight, va="top", linespacing=1.3)
         product = "row · column" + " ÷ √D" * ("query" in self.shown and "query" not in self.alone)
         for name, part, text, below in ("scores", "scores", product, 12), ("context", "mixture", "mixture", 28):
             x = middle[name]

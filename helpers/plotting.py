@@ -119,6 +119,7 @@ def table(
     cmap: LinearSegmentedColormap = SIGNED,
     limits: tuple[float, float] | None = None,
     allowed: Tensor | None = None,
+    kept: Tensor | None = None,
     strength: float = 1.0,
     numbers: bool = True,
     color: str = "black",
@@ -146,10 +147,18 @@ def table(
         style = {"edgecolor": "#8C8C8C", "hatch": "////", "linewidth": 0, "zorder": 3}
         style["cmap"] = ListedColormap([NOTHING])
         ax.pcolor(x, y, np.ma.masked_where(free, np.zeros_like(values)), **style)
+    dropped = np.zeros_like(free) if kept is None else free & ~kept.cpu().numpy()
+    middle = (x[:-1] + x[1:]) / 2, (y[:-1] + y[1:]) / 2
+    if dropped.any():
+        style = {"edgecolor": NOTHING, "linewidth": 1, "zorder": 3, "cmap": ListedColormap(["white"])}
+        ax.pcolor(x, y, np.ma.masked_where(~dropped, np.zeros_like(values)), **style)
+        rows, columns = dropped.nonzero()
+        size = min(6, 0.3 * fontsize / em * min(x[1] - x[0], y[1] - y[0]))  # in points, within its cell
+        ax.plot(middle[0][columns], middle[1][rows], "x", markersize=size, color="#404040", zorder=5)
     for i, row in enumerate(texts):
-        for j in np.flatnonzero(free[i]):
+        for j in np.flatnonzero(free[i] & ~dropped[i]):
             style = {"ha": "center", "va": "center", "fontsize": fontsize, "color": color, "zorder": 5}
-            ax.text((x[j] + x[j + 1]) / 2, (y[i] + y[i + 1]) / 2, row[j], **style)
+            ax.text(middle[0][j], middle[1][i], row[j], **style)
 
 
 def written(values: np.ndarray, ems: float) -> list[list[str]]:
