@@ -212,18 +212,19 @@ class Canvas:
         *,
         line: str = KNOWN.line,
         mask: Tensor | None = None,
+        at: float = 0.5,
         **style: Any,
     ) -> None:
-        """A table with its name above and its shape below; one of weights, which start at zero, if there is a mask."""
+        """A table with its name above and its shape below, both `at` a share of its width; with a mask, of weights."""
         left, top, width, height = box
         if mask is not None:  # weights of 0.6 and more are fully green
             style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, 0.6)}
         self.frame(box, 2, fill="white")
         plotting.table(self.ax, table, box, fontsize=SMALL, **style)
         self.frame(box, 6, line=line, width=1.2)
-        self.write(left + width / 2, top - 10, name, LARGE, color=KNOWN.ink)
+        self.write(left + at * width, top - 10, name, LARGE, color=KNOWN.ink)
         text = f"{shape} = {' × '.join(map(str, table.shape))}" if shape else ""
-        self.write(left + width / 2, top + height + 11, text, color=KNOWN.ink)
+        self.write(left + at * width, top + height + 11, text, color=KNOWN.ink)
 
 
 class _Sketch(Canvas):
@@ -316,7 +317,7 @@ class _Sketch(Canvas):
             self.step(part, texts.get(part, ""), ((a + b) / 2, row - 9), (a, row), (b, row), result=name, ha="center")
         if self.kept is not None:
             tone, spot = self.tone("dropout", "weights"), ((edge["scores"] + box["weights"][0] - 5) / 2, row + 10)
-            self.write(*spot, "then\ndropout\n(×)", color=tone.ink, weight=tone.weight, va="top", linespacing=1.3)
+            self.write(*spot, "then\ndropout", color=tone.ink, weight=tone.weight, va="top", linespacing=1.3)
         product = "row · column" + " ÷ √D" * ("query" in self.shown and "query" not in self.alone)
         for name, part, text, below in ("scores", "scores", product, 12), ("context", "mixture", "mixture", 28):
             x = middle[name]
