@@ -54,50 +54,41 @@ def draw(
     alone = alone if "x" in given and rows == columns else []  # the parts that x itself plays
     shown = given | {name: given["x"] for name in alone}
     _check(shown, len(rows), len(columns), lit, follow)
-    if kept is not None:
-        check_kept(kept, given.get("weights"))
+    dropped = f" Dropout: {lost(given.get('weights'), kept, given.get('mask'))}." if kept is not None else ""
     sketch = _Sketch(rows, columns, shown, alone, lit, kept)
     sketch.write(6, 9, title, LARGE + 1, ha="left", weight="bold")
     sketch.steps()
     for name in SHAPES:
         sketch.part(name, follow)
-    dropped = f" Dropout: {lost(given['weights'], kept, given.get('mask'))}." if kept is not None else ""
     plotting.show(_describe(rows, columns, given, alone, lit, follow) + dropped, sketch.ax.figure)
 
 
 def weight_tables(
-    tables: Mapping[str, Tensor],
-    tokens: Sequence[str],
-    *,
-    mask: Tensor | None = None,
-    kept: Mapping[str, Tensor] | None = None,
+    tables: Mapping[str, Tensor], tokens: Sequence[str], *, mask: Tensor, kept: Mapping[str, Tensor] | None = None
 ) -> None:
     """Show up to four tables of weights (T, T) side by side under their titles, with an alternative text.
 
     What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has, for some of the
     titles, a boolean table that is True where a weight was kept. ConfigError for a wrong number, shape or title.
     """
-    kept, words, T = kept or {}, short(tokens), len(tokens)
-    if not T or not 1 <= len(tables) <= 4 or not kept.keys() <= tables.keys():
+    kept, words, T, n = kept or {}, short(tokens), len(tokens), len(tables)
+    if not T or not 1 <= n <= 4 or not kept.keys() <= tables.keys():
         raise ConfigError(f"{T} tokens, tables {[*tables]}, kept {[*kept]}: from 1 to 4 tables; `kept` by their titles")
-    _check({"mask": mask} if mask is not None else {}, T, T, (), None)
+    texts = []
     for title, table in tables.items():
-        _check({"weights": table}, T, T, (), None)
-        check_kept(kept.get(title, torch.ones(T, T, dtype=torch.bool)), table)
-    room, n = room_for(words), len(tables)
+        _check({"weights": table, "mask": mask}, T, T, (), None)
+        texts.append(f"{title}: {lost(table, kept[title], mask) if title in kept else 'nothing dropped'}")
+    room = room_for(words)
     wide = min((WIDTH - room - 12 * n) / n, 260)
-    tall, texts = min(max(wide, 120), 28 * T), []
+    tall = min(max(wide, 120), 28 * T)
     canvas = Canvas(tall + 54)
     canvas.words(words, room - 6, 28, tall)
     for k, (title, table) in enumerate(tables.items()):
-        allowed = torch.isfinite(table) if mask is None else mask
-        canvas.table(
-            title, table, (room + k * (wide + 12), 28, wide, tall), "T × T", mask=allowed, kept=kept.get(title)
-        )
-        texts.append(f"{title}: {lost(table, kept[title], allowed)}" if title in kept else f"{title}: nothing dropped")
-    hidden = f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched." if mask is not None else ""
+        box = (room + k * (wide + 12), 28, wide, tall)
+        canvas.table(title, table, box, "T × T", mask=mask, kept=kept.get(title))
     text = f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
-    plotting.show(text + hidden, canvas.ax.figure)
+    forbidden = f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched."
+    plotting.show(text + forbidden, canvas.ax.figure)
 
 
 def short(tokens: Sequence[str]) -> list[str]:
@@ -110,19 +101,15 @@ def room_for(words: Sequence[str]) -> float:
     return 14 + 5.7 * max(map(len, words))
 
 
-def lost(weights: Tensor, kept: Tensor, mask: Tensor | None) -> str:
-    """What dropout has done, in words: how many cells it dropped, and what the rows add up to now."""
-    allowed = torch.ones_like(kept) if mask is None else mask
-    sums = weights.masked_fill(~allowed, 0).sum(-1)
+def lost(weights: Tensor | None, kept: Tensor, mask: Tensor | None) -> str:
+    """What dropout has done, in words; ConfigError unless `kept` is boolean and speaks of all the weights."""
+    if weights is None or kept.dtype != torch.bool or kept.shape != weights.shape:
+        like = "no weights" if weights is None else f"weights of shape {tuple(weights.shape)}"
+        raise ConfigError(f"kept is {kept.dtype} of shape {tuple(kept.shape)} for {like}: it must be boolean, one each")
+    kept, allowed = kept.cpu(), torch.ones_like(kept).cpu() if mask is None else mask.cpu()
+    sums = weights.cpu().masked_fill(~allowed, 0).sum(-1)
     dropped = f"{int((allowed & ~kept).sum())} of {int(allowed.sum())} weights are dropped (×)"
     return f"{dropped}, and rows add up to between {sums.min():.2f} and {sums.max():.2f}"
-
-
-def check_kept(kept: Tensor, weights: Tensor | None) -> None:
-    """ConfigError unless `kept` is boolean and says of each weight whether it was kept."""
-    if kept.dtype != torch.bool or weights is None or kept.shape != weights.shape:
-        like = "missing" if weights is None else f"of shape {tuple(weights.shape)}"
-        raise ConfigError(f"kept is of {kept.dtype}, {tuple(kept.shape)}; it must be boolean, as weights, here {like}")
 
 
 def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], follow: int | None) -> None:
@@ -204,26 +191,17 @@ class Canvas:
             self.write(x, top + (k + 0.5) * height / len(words), words[k], color=KNOWN.ink, ha="right")
 
     def table(
-        self,
-        name: str,
-        table: Tensor,
-        box: Box,
-        shape: str,
-        *,
-        line: str = KNOWN.line,
-        mask: Tensor | None = None,
-        at: float = 0.5,
-        **style: Any,
+        self, name: str, table: Tensor, box: Box, shape: str, mask: Tensor | None = None, at: float = 0.5, **style: Any
     ) -> None:
-        """A table with its name above and its shape below, both `at` a share of its width; with a mask, of weights."""
+        """A table with its name above and its shape below, `at` a share of its width; with a mask, one of weights."""
         left, top, width, height = box
         if mask is not None:  # weights of 0.6 and more are fully green
             style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, 0.6)}
         self.frame(box, 2, fill="white")
         plotting.table(self.ax, table, box, fontsize=SMALL, **style)
-        self.frame(box, 6, line=line, width=1.2)
+        self.frame(box, 6, line=KNOWN.line, width=KNOWN.width)
         self.write(left + at * width, top - 10, name, LARGE, color=KNOWN.ink)
-        text = f"{shape} = {' × '.join(map(str, table.shape))}" if shape else ""
+        text = f"{shape} = {' × '.join(map(str, table.shape))}"
         self.write(left + at * width, top + height + 11, text, color=KNOWN.ink)
 
 

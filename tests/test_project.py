@@ -139,6 +139,7 @@ def test_imports_go_one_way():
         "ledger": set(),
         "plotting": set(),
         "machine": {"plotting"},
+        "block": {"guards", "machine", "plotting"},
         "scoreboard": {"plotting"},
         "telegrams": {"guards"},
         "verdicts": set(),
