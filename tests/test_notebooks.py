@@ -89,7 +89,9 @@ def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
     assert told.count("**Predict before you run.**") == told.count("<summary>") >= 3
     assert all(f"({kind};" in exercises for kind in ("predict", "derive", "repair", "build"))
     assert len(re.findall(r"^\*\*\d[a-z] · ", exercises, re.M)) >= 5
-    drawing = {"07": "draw_stream(", "09": "generate("}.get(name[:2], "machine.draw(")  # 07 zooms out, 09 only uses it
+    drawing = {"06": "draw_heads(", "07": "draw_block(", "09": "generate("}.get(
+        name[:2], "machine.draw("
+    )  # 07 zooms out, 09 only uses it
     assert drawing in code
 
 
