@@ -1,10 +1,8 @@
 """What stands around attention, drawn with real numbers: heads side by side, the block on its stream, the whole GPT.
 
-The stream runs down, a broad grey line; what is read from it leaves sideways and comes back to a ⊕. All lengths are
-pixels of a picture 700 wide, as in the machine.
+The stream runs down, a broad grey line; what is read from it leaves sideways and comes back to a ⊕.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,20 +69,13 @@ class _Stream(Canvas):
         self.ax.plot(x, y, "o", markersize=17, color="white", markeredgecolor=KNOWN.ink, zorder=4)
         self.ax.plot(x, y, "+", markersize=11, color="black", markeredgewidth=1.6, zorder=5)
 
-    def thumbnails(self, name: str, weights: Tensor, box: Box) -> None:
-        """A small table of weights for each head, up to four in a row, inside a box with a name."""
-        (left, top, width, height), mask = box, torch.ones_like(weights[0]).tril().bool()
-        wide, tall = width / min(len(weights), 4), height / math.ceil(len(weights) / 4)
-        size = min(wide, tall) - 6
-        style: dict[str, Any] = {"cmap": plotting.SHARE, "limits": (0, 0.6), "numbers": False, "allowed": mask}
-        for h, table in enumerate(weights):
-            x, y = left + (h % 4 + 0.5) * wide - size / 2, top + (h // 4 + 0.5) * tall - size / 2
-            plotting.table(self.ax, table, (x, y, size, size), **style)
-            self.frame((x, y, size, size), 6, KNOWN.line, width=0.8)
-        self.frame(box, 2, KNOWN.line, width=KNOWN.width)
-        self.write(left + width / 2, top - 10, name, LARGE, color=KNOWN.ink)
-        shape = " × ".join(map(str, weights.shape))
-        self.write(left + width / 2, top + height + 11, f"H × T × T = {shape}", color=KNOWN.ink)
+    def heads(self, name: str, weights: Tensor, box: Box) -> None:
+        """The weights of all heads (H, T, T) side by side in one box."""
+        (H, T, _), (left, top, width, height) = weights.shape, box
+        mask = torch.ones(T, T, dtype=torch.bool).tril().repeat(1, H)
+        self.table(name, torch.cat([*weights], dim=-1), box, f"H × T × T = {H} × {T} × {T}", mask, numbers=False)
+        for h in range(H):
+            self.frame((left + h * width / H, top, width / H, height), 6, KNOWN.line, width=KNOWN.width)
 
     def bars(self, chances: Tensor, names: Sequence[str], box: Box) -> int:
         """Below a framed row of logits, a bar for each of its columns with its name; return the highest one."""
@@ -137,7 +128,7 @@ def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor) -> None:
         side, back, box = top + tall / 2, top + tall + 44, (norm + 136, top, last - norm - 162, tall)
         canvas.table("norm", steps[read], (norm, top, 110, tall), "T × C", numbers=False)
         if write == "talk":
-            canvas.thumbnails("attention: words talk", steps["weights"], box)
+            canvas.heads("attention: words talk", steps["weights"], box)
         else:
             canvas.table("MLP: each word thinks", steps["hidden"], box, "T × 4C", numbers=False)
         canvas.table("to add", steps[write], (last, top, 110, tall), "T × C", **stream)
@@ -192,7 +183,7 @@ def draw_gpt(model: nn.Module, tokens: Tensor, vocabulary: Sequence[str]) -> Non
         canvas.table(name, shown_table, box, shape, at=at, numbers=False)
         if len(shown_table) == T and box[0] < middle:
             canvas.words(words, box[0] - 6, box[1], tall)
-    canvas.thumbnails("norm → attention", shown[0]["weights"], (150, one + 26, 130, 60))
+    canvas.heads("norm → attention", shown[0]["weights"], (150, one + 26, 130, 56))
     for side, edge, read, write in ((-1, 284, one + 36, one + 72), (1, 416, one + 90, one + 116)):
         canvas.arrow((middle + 6 * side, read), (edge, read))
         canvas.arrow((edge, write), (middle + 13 * side, write))

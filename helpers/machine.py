@@ -201,7 +201,7 @@ class Canvas:
         plotting.table(self.ax, table, box, fontsize=SMALL, **style)
         self.frame(box, 6, line=KNOWN.line, width=KNOWN.width)
         self.write(left + at * width, top - 10, name, LARGE, color=KNOWN.ink)
-        text = f"{shape} = {' × '.join(map(str, table.shape))}"
+        text = shape if "=" in shape else f"{shape} = {' × '.join(map(str, table.shape))}"
         self.write(left + at * width, top + height + 11, text, color=KNOWN.ink)
 
 

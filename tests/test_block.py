@@ -87,7 +87,7 @@ def test_the_block_is_drawn_with_what_it_computes_without_dropout(shown):
     talk, weights = BLOCK.attention(read, return_weights=True)
     again = BLOCK.norm2(X + talk)
     stream = X, (X + talk)[0], BLOCK(X[None])[0], talk[0], BLOCK.mlp(again)[0]
-    holds(tables(ax), *stream, read[0], again[0], BLOCK.mlp[1](BLOCK.mlp[0](again))[0], *weights[0])
+    holds(tables(ax), *stream, read[0], again[0], BLOCK.mlp[1](BLOCK.mlp[0](again))[0], torch.cat([*weights[0]], -1))
     limits = [mesh.get_clim() for mesh in ax.findobj(QuadMesh)]
     assert limits.count(max(limits, key=lambda pair: pair[1])) >= 5  # one scale for the stream and what is added to it
     wanted = ["x", "x + attention", "x + both", "attention: words talk", "MLP: each word thinks", "T × 4C = 6 × 48"]
@@ -106,7 +106,17 @@ def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(shown):
     for layer in MODEL.blocks:
         stream.append(layer(stream[-1][None])[0])
     maps = attention_maps(MODEL, TOKENS[None])
-    holds(tables(ax), table, places, table[TOKENS], places[:4], stream[0], stream[-1], logits, *maps[0, 0])
+    holds(
+        tables(ax),
+        table,
+        places,
+        table[TOKENS],
+        places[:4],
+        stream[0],
+        stream[-1],
+        logits,
+        torch.cat([*maps[0, 0]], -1),
+    )
     wanted = {
         "V × C = 26 × 16",
         "max T × C = 8 × 16",
