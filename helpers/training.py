@@ -85,6 +85,9 @@ def learning_rate(step: int, config: TrainConfig) -> float:
     return config.min_learning_rate + span * (1 + math.cos(math.pi * progress)) / 2
 
 
+Schedule = Callable[[int, TrainConfig], float]  # step, settings -> learning rate
+
+
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW that decays matrices (embeddings too) and leaves biases and norms alone."""
     parameters = list(model.parameters())
@@ -109,18 +112,21 @@ def updates(
     optimizer: torch.optim.Optimizer,
     generator: torch.Generator,
     first_step: int = 0,
+    schedule: Schedule = learning_rate,
 ) -> Iterator[float]:
     """The loop: one update after the other, from `first_step` to `max_steps`; each yields the loss of its batch.
 
     `generator` draws the batches, PyTorch's global one the dropout: whoever seeds both gets the same weights again.
+    `schedule` says the learning rate of a step; a group of the optimizer that has a "scale" takes that many times it.
     """
     T, on_cuda = model.config.context_length, torch.device(config.device).type == "cuda"
     # Compiling for CUDA takes Triton, which PyTorch brings along on Linux only.
     forward = torch.compile(model) if config.compile and on_cuda and importlib.util.find_spec("triton") else model
     for step in range(first_step, config.max_steps):
         model.train()
+        rate = schedule(step, config)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, config)
+            group["lr"] = rate * group.get("scale", 1.0)
         x, y = get_batch(tokens, config.batch_size, T, generator)
         with torch.autocast("cuda", torch.bfloat16, enabled=config.bfloat16 and on_cuda):
             loss = cross_entropy(forward(x), y)
@@ -182,6 +188,7 @@ def train(
     preset: str = "",
     corpus: Corpus | None = None,
     optimizer: torch.optim.Optimizer | None = None,
+    schedule: Schedule = learning_rate,
 ) -> History:
     """Train `model`, a GPT or one that has a GPTConfig as `config`, in place; return the history.
 
