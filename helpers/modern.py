@@ -228,14 +228,14 @@ class ModernGPT(GPT):
 
         Unlike the plain one's, `tokens` are ALL from the first on: an n-gram begins before `start`.
         """
-        V, T = self.config.vocab_size, tokens.shape[1]
-        if T > self.config.context_length:
-            raise ConfigError(f"{T} tokens do not fit into a context of {self.config.context_length}: crop them")
+        V, end = self.config.vocab_size, tokens.shape[1]
+        if end > self.config.context_length:
+            raise ConfigError(f"{end} tokens do not fit into a context of {self.config.context_length}: crop them")
         x = self.token_embedding(tokens[:, start:])
         for n, table in self.tables.items():
             x = x + table(ngram_rows(tokens, int(n), V, table.num_embeddings)[:, start:])
         if not self.config.rotary:
-            x = x + self.position_embedding.weight[start:T]
+            x = x + self.position_embedding.weight[start:end]
         return self.dropout(x)
 
     def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
