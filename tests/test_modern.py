@@ -226,13 +226,14 @@ def test_the_schedule_by_hand():
 
 def test_muon_takes_the_matrices_of_the_blocks_and_adamw_the_rest(quick):
     model = ModernGPT(replace(PLAIN, **EVERYTHING))
-    optimizer = muon_and_adamw(model, quick, scale=3.0)
+    optimizer = muon_and_adamw(model, quick, scale=3.0, momentum=0.8)
     muon, adamw = optimizer.optimizers
     names = {parameter: name for name, parameter in model.named_parameters()}
     taken = [[names[p] for group in part.param_groups for p in group["params"]] for part in (muon, adamw)]
     assert sorted(taken[0] + taken[1]) == sorted(names.values())
     assert all(name.startswith("blocks.") and "norm" not in name for name in taken[0]) and len(taken[0]) == 2 * 6
-    assert {group["weight_decay"] for group in adamw.param_groups} == {quick.weight_decay, 0.0}
+    assert [group["weight_decay"] for group in adamw.param_groups] == [quick.weight_decay, 0.0]
+    assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [(quick.weight_decay, 0.8)]
 
 
 def test_muon_moves_a_matrix_equally_far_in_all_directions(tokens, quick):
@@ -259,8 +260,9 @@ def test_updates_follow_the_schedule_and_each_groups_scale(tokens, quick):
 
 def test_train_takes_schedule_and_optimizer_and_refuses_them_in_a_folder(tokens, quick, tmp_path):
     model = ModernGPT(replace(PLAIN, **EVERYTHING))
-    schedule = partial(warmup_stable_decay, decay=0.5)
-    history = train(model, *tokens, quick, optimizer=muon_and_adamw(model, quick), schedule=schedule)
+    optimizer, schedule = muon_and_adamw(model, quick), partial(warmup_stable_decay, decay=0.5)
+    history = train(model, *tokens, quick, optimizer=optimizer, schedule=schedule)
+    assert optimizer.param_groups[0]["lr"] == schedule(quick.max_steps - 1, quick)
     assert history[-1].learning_rate == schedule(quick.max_steps, quick) == quick.min_learning_rate
     assert history.column("learning_rate") == [schedule(step, quick) for step in history.column("step")]
     for changed in ({"model": ModernGPT(PLAIN)}, {"model": GPT(PLAIN)}, {"schedule": schedule}):
