@@ -77,9 +77,9 @@ def rotate(
 class ModernAttention(MultiHeadAttention):
     """Causal multi-head attention with the changes that `config` asks for: (B, T, C) -> (B, T, C).
 
-    Rotary positions; queries and keys divided by their root mean square (Henry et al. 2020, Query-Key Normalization for
-    Transformers, section 2; without a gain, as is common now); fewer heads of keys and values than of queries (Ainslie
-    et al. 2023, GQA, section 2.2); a sliding window (Beltagy et al. 2020, Longformer, section 3.1).
+    Rotary positions; queries and keys divided by their root mean square (after Henry et al. 2020, Query-Key Norm, who
+    also learn the scale); fewer heads of keys and values than of queries (Ainslie et al. 2023, GQA, section 2.2); a
+    sliding window (Beltagy et al. 2020, Longformer, section 3.1).
     """
 
     def __init__(self, config: ModernConfig):
@@ -127,7 +127,7 @@ class ModernAttention(MultiHeadAttention):
 
 # ---------------------------------------------------------------- the block
 class SquaredReLU(nn.Module):
-    """max(0, x)^2, found by a search over programs (So et al. 2021, Primer, section 4)."""
+    """max(0, x)^2, found by a search over programs (So et al. 2021, Primer)."""
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
         return F.relu(x).square()
@@ -152,7 +152,7 @@ MLPS = {
 
 
 def modern_norm(config: ModernConfig) -> nn.Module:
-    """LayerNorm, or RMSNorm: x / root mean square(x), times a gain (Zhang and Sennrich 2019, section 3)."""
+    """LayerNorm, or RMSNorm: x / root mean square(x), times a gain (Zhang and Sennrich 2019)."""
     return nn.RMSNorm(config.n_embd, eps=1e-5) if config.rms_norm else nn.LayerNorm(config.n_embd, bias=config.bias)
 
 
@@ -283,7 +283,7 @@ def muon_and_adamw(model: GPT, config: TrainConfig, scale: Positive = 1.0, momen
 def warmup_stable_decay(step: Steps, config: TrainConfig, decay: Part = 0.2) -> float:
     """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the minimum.
 
-    Unlike a cosine, it needs no end until the decay begins (Hu et al. 2024, MiniCPM, section 4.2). For `updates` and
+    Unlike a cosine, it needs no end until the decay begins (Hu et al. 2024, MiniCPM). For `updates` and
     `train`: schedule=warmup_stable_decay, or partial(warmup_stable_decay, decay=0.5).
     """
     warm = (step + 1) / (config.warmup_steps + 1)
