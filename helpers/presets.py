@@ -1,14 +1,19 @@
 """Sizes and recipes that are known to work, with the loss to expect from each."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from helpers import data, runs
 from helpers.data import Corpus
 from helpers.errors import ConfigError
-from helpers.gpt import GPTConfig
+from helpers.gpt import GPT, GPTConfig
+from helpers.modern import ModernConfig, muon_and_adamw, warmup_stable_decay
 from helpers.training import TrainConfig
 
 
@@ -47,6 +52,42 @@ PRESETS = {
         training=TrainConfig(batch_size=64, max_steps=5000, eval_interval=250, bfloat16=True, compile=True),
         # Published by nanoGPT, not measured by this project: 1.4697, the best of its estimates on 200 random batches.
         expected_loss={data.TINY: (1.44, 1.52)},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class FastPreset(Preset):
+    """A preset for a ModernGPT, with its optimizer and its schedule: arguments of `updates` and `train`."""
+
+    optimizer: Callable[[GPT, TrainConfig], torch.optim.Optimizer]
+    schedule: Callable[[int, TrainConfig], float]
+
+    def model_config(self, vocab_size: int) -> ModernConfig:
+        return ModernConfig(vocab_size=vocab_size, **self.model)
+
+
+CHANGES: dict[str, Any] = dict(rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False)
+TABLES = dict(bigrams=4356, trigrams=8192, fourgrams=16384)  # 4,356 = (65 + 1)^2: each pair of letters has its row
+
+# Apart from PRESETS: what a run in a folder keeps, and what the commands train, is a plain GPT.
+FAST = {
+    "speedrun": FastPreset(
+        about="1 layer, 2 heads, width 64, context 64, n-gram tables: the loss of laptop in a second or two",
+        model=dict(context_length=64, n_layer=1, n_head=2, n_embd=64, mlp_width=128, **CHANGES, **TABLES),
+        training=TrainConfig(
+            batch_size=64,
+            max_steps=24,
+            eval_interval=24,
+            learning_rate=0.03,
+            min_learning_rate=0.0,
+            warmup_steps=0,
+            betas=(0.6, 0.95),
+            weight_decay=0.0,
+        ),
+        optimizer=partial(muon_and_adamw, scale=2.0, momentum=0.85),
+        schedule=partial(warmup_stable_decay, decay=0.8),
+        expected_loss={data.TINY: (1.79, 1.90), data.BUNDLED: (1.64, 1.72)},
     ),
 }
 

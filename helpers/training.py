@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from helpers import console, runs
 from helpers.data import CharTokenizer, Corpus, get_batch, load_corpus, split
 from helpers.errors import ConfigError, CorpusError, TrainingError
-from helpers.gpt import GPT, count_parameters
+from helpers.gpt import GPT, GPTConfig, count_parameters
 from helpers.guards import Count, NotNegative, Positive, Seed, Share, Steps, checked, evaluating
 from helpers.sampling import generate, stream
 from helpers.state import History, Identity, Record, State
@@ -109,10 +109,12 @@ def updates(
     optimizer: torch.optim.Optimizer,
     generator: torch.Generator,
     first_step: int = 0,
+    schedule: Callable[[int, TrainConfig], float] = learning_rate,
 ) -> Iterator[float]:
     """The loop: one update after the other, from `first_step` to `max_steps`; each yields the loss of its batch.
 
     `generator` draws the batches, PyTorch's global one the dropout: whoever seeds both gets the same weights again.
+    A step's learning rate is the `schedule`'s; a group of the optimizer that has a "scale" takes so many times that.
     """
     T, on_cuda = model.config.context_length, torch.device(config.device).type == "cuda"
     # Compiling for CUDA takes Triton, which PyTorch brings along on Linux only.
@@ -120,7 +122,7 @@ def updates(
     for step in range(first_step, config.max_steps):
         model.train()
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, config)
+            group["lr"] = schedule(step, config) * group.get("scale", 1.0)
         x, y = get_batch(tokens, config.batch_size, T, generator)
         with torch.autocast("cuda", torch.bfloat16, enabled=config.bfloat16 and on_cuda):
             loss = cross_entropy(forward(x), y)
@@ -182,12 +184,13 @@ def train(
     preset: str = "",
     corpus: Corpus | None = None,
     optimizer: torch.optim.Optimizer | None = None,
+    schedule: Callable[[int, TrainConfig], float] = learning_rate,
 ) -> History:
     """Train `model`, a GPT or one that has a GPTConfig as `config`, in place; return the history.
 
-    It is left with the weights of its best record. The `optimizer` is `make_optimizer`'s unless another is given (a run
-    in a folder takes no other); its learning rate follows the schedule in any case. At each of `record_steps`: a
-    record, and `on_record(model, record)`.
+    It is left with the weights of its best record. The `optimizer` is `make_optimizer`'s unless another is given; its
+    learning rate is the `schedule`'s in any case. A run in a folder takes no other of either, and plain GPTs only. At
+    each of `record_steps`: a record, and `on_record(model, record)`.
 
     With `out_dir`, that folder holds the run (see helpers.runs), saved at every record and when Ctrl-C or a signal asks
     to stop, with snapshots of what it was like before. `resume` goes on from there to the same end, to the last bit on
@@ -202,8 +205,9 @@ def train(
     _refuse_misfits(model, {"training": train_tokens, "validation": val_tokens}, tokenizer)
     if out_dir == "" or (out_dir is None and (resume or overwrite)):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
-    if out_dir is not None and (optimizer or any(p.dtype != torch.float32 for p in model.parameters())):
-        raise ConfigError("a run in a folder keeps AdamW's state and float32 weights: leave out optimizer, or out_dir")
+    changed = optimizer or schedule is not learning_rate or type(model.config) is not GPTConfig
+    if out_dir is not None and (changed or any(p.dtype != torch.float32 for p in model.parameters())):
+        raise ConfigError("a run in a folder keeps AdamW's state and float32 weights of a plain GPT: leave out out_dir")
     folder = None if out_dir is None else Path(out_dir)
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
@@ -227,7 +231,7 @@ def train(
         def record() -> None:
             state.losses = state.losses or [_first_loss(model, train_tokens, config)]
             val_loss = _number(evaluate(model, val_tokens, T), state.step)
-            state.add_record(model, val_loss, config.batch_size * T, learning_rate(state.step, config))
+            state.add_record(model, val_loss, config.batch_size * T, schedule(state.step, config))
             save()
             if on_record:
                 on_record(model, state.history[-1])
@@ -236,7 +240,7 @@ def train(
             if not state.history or (state.finished and state.losses):  # stopped where it is now to end
                 record()
             started = time.perf_counter()
-            for loss in updates(model, train_tokens, config, optimizer, generator, state.step):
+            for loss in updates(model, train_tokens, config, optimizer, generator, state.step, schedule):
                 state.add_update(_number(loss, state.step), time.perf_counter() - started)
                 if state.step in record_at:
                     record()
@@ -261,8 +265,7 @@ def _refuse_misfits(model: nn.Module, splits: dict[str, Tensor], tokenizer: Char
 
 def _first_loss(model: nn.Module, tokens: Integer[Tensor, "N"], config: TrainConfig) -> float:
     """The loss of the first batch before anything is trained, with nothing drawn that the training would miss."""
-    generator = torch.Generator().manual_seed(config.seed)
-    x, y = get_batch(tokens, config.batch_size, model.config.context_length, generator)
+    x, y = get_batch(tokens, config.batch_size, model.config.context_length, torch.Generator().manual_seed(config.seed))
     with torch.no_grad(), evaluating(model):
         return cross_entropy(model(x), y).item()
 

@@ -1,0 +1,292 @@
+"""Today's GPT, as a list of changes to the plain one of helpers/gpt.py.
+
+Each change is a field of ModernConfig and a few lines below; with all of them off, ModernGPT is GPT: same weights, same
+logits. At the end stand two changes to the training: Muon, and a rate that warms up, stays and decays.
+"""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from helpers.attention import KVCache, MultiHeadAttention, attention
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, Block, GPTConfig
+from helpers.guards import NotNegative, Positive, Range, Share, Steps, Width, checked
+from helpers.training import TrainConfig, make_optimizer
+
+Rows = Annotated[int, Range(0, 1_000_000)]  # of a table; 0: there is none
+Part = Annotated[float, Range(0, 1, without=(0,))]
+
+
+@checked
+@dataclass(frozen=True)
+class ModernConfig(GPTConfig):
+    """Sizes of a GPT, and which of today's changes it has: none unless asked for. ConfigError when they don't fit."""
+
+    rotary: bool = False  # positions turn query and key; no table of them is added to the embedding
+    rms_norm: bool = False  # a norm that subtracts no mean
+    mlp: str = "gelu"  # or "relu2", or "swiglu"
+    mlp_width: Width | None = None  # inside the MLP (default: 4 n_embd)
+    qk_norm: bool = False  # all queries and keys have one length
+    n_kv_head: Width | None = None  # heads of keys and values, shared by groups of queries (default: n_head)
+    window: Width | None = None  # how many tokens one sees, itself included (default: all before it)
+    tied: bool = True  # the head's matrix is that of the token embedding
+    softcap: NotNegative = 0.0  # logits stay between -softcap and softcap (0: they are free)
+    zero_start: bool = False  # the projections that end each residual branch start at 0
+    bigrams: Rows = 0  # rows of a table that is looked up by the last two tokens and added to the embedding
+    trigrams: Rows = 0  # ... by the last three
+    fourgrams: Rows = 0  # ... by the last four
+
+    def __post_init__(self):
+        super().__post_init__()
+        D = self.n_embd // self.n_head
+        if self.mlp not in MLPS:
+            raise ConfigError(f"unknown mlp={self.mlp!r}: choose one of {', '.join(MLPS)}")
+        if self.n_head % (self.n_kv_head or 1):
+            raise ConfigError(f"n_kv_head={self.n_kv_head} does not divide n_head={self.n_head}: choose a divisor")
+        if self.rotary and D % 2:
+            raise ConfigError(f"rotary turns pairs of channels, and a head has {D}: choose an even width for it")
+
+
+# ---------------------------------------------------------------- rotary positions
+def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"]]:
+    """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by t / 10,000^(2i/D).
+
+    Channel i and channel i + D/2 are a pair.
+    """
+    frequency = 10_000 ** (-torch.arange(0, D, 2) / D)  # (D/2,), in radians per position
+    angle = torch.arange(T)[:, None] * frequency.repeat(2)  # (T, D)
+    return angle.cos(), angle.sin()
+
+
+def rotate(
+    x: Float[Tensor, "*batch T D"], cos: Float[Tensor, "T D"], sin: Float[Tensor, "T D"]
+) -> Float[Tensor, "*batch T D"]:
+    """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a turned query and a
+    turned key depends on the distance of their positions only (Su et al. 2021, RoFormer, section 3.2)."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-second, first], dim=-1) * sin
+
+
+# ---------------------------------------------------------------- attention
+class ModernAttention(MultiHeadAttention):
+    """Causal multi-head attention with the changes that `config` asks for: (B, T, C) -> (B, T, C).
+
+    Rotary positions; queries and keys divided by their root mean square (after Henry et al. 2020, Query-Key Norm, who
+    also learn the scale); fewer heads of keys and values than of queries (Ainslie et al. 2023, GQA, section 2.2); a
+    sliding window (Beltagy et al. 2020, Longformer, section 3.1).
+    """
+
+    def __init__(self, config: ModernConfig):
+        C, T, bias = config.n_embd, config.context_length, config.bias
+        super().__init__(C, C, T, config.dropout, config.n_head, qkv_bias=bias, out_bias=bias)
+        self.config, self.head_width = config, C // config.n_head
+        if config.n_kv_head:
+            self.W_key, self.W_value = (nn.Linear(C, config.n_kv_head * self.head_width, bias=bias) for _ in range(2))
+        if config.window:
+            self.mask = self.mask.triu(1 - config.window)
+        if config.rotary:
+            for name, table in zip(("cos", "sin"), rotations(T, self.head_width), strict=True):
+                self.register_buffer(name, table, persistent=False)
+
+    def forward(self, x: Float[Tensor, "B T C"], return_weights: bool = False, cache: KVCache | None = None):
+        start = len(cache) if cache is not None else 0
+        query, key, value = (self.split_heads(W(x)) for W in (self.W_query, self.W_key, self.W_value))
+        query, key = (self.place(part, start) for part in (query, key))
+        if cache is not None:
+            key, value = cache.append(key, value)
+        mask = self.mask_for(query.shape[-2], key.shape[-2])
+        dropout_p, shared = self.dropout if self.training else 0.0, self.num_heads // key.shape[1]
+        if return_weights:
+            key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
+            context, weights = attention(query, key, value, mask, dropout_p)
+            return self.out_proj(self.join_heads(context)), weights
+        plain = query.shape[-2] == key.shape[-2] and not self.config.window  # PyTorch's own flag is faster than a mask
+        context = F.scaled_dot_product_attention(
+            query, key, value, None if plain else mask, dropout_p, is_causal=plain, enable_gqa=shared > 1
+        )
+        return self.out_proj(self.join_heads(context))
+
+    def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
+        """Queries or keys, made equally long and turned to their positions from `start` on, where that is asked for."""
+        if self.config.qk_norm:
+            x = F.rms_norm(x, x.shape[-1:])
+        if self.config.rotary:
+            here = slice(start, start + x.shape[-2])
+            x = rotate(x, self.cos[here], self.sin[here])
+        return x
+
+    def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
+        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # of keys there may be fewer heads
+
+
+# ---------------------------------------------------------------- the block
+class SquaredReLU(nn.Module):
+    """max(0, x)^2, found by a search over programs (So et al. 2021, Primer)."""
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return F.relu(x).square()
+
+
+class SwiGLU(nn.Linear):
+    """silu(W x) * (V x): the first half opens and closes the second (Shazeer 2020, GLU Variants, section 2)."""
+
+    def __init__(self, C: int, width: int, bias: bool):
+        super().__init__(C, 2 * width, bias=bias)
+
+    def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch width"]:
+        gate, content = super().forward(x).chunk(2, dim=-1)
+        return F.silu(gate) * content
+
+
+MLPS = {
+    "gelu": lambda C, width, bias: (nn.Linear(C, width, bias=bias), nn.GELU()),
+    "relu2": lambda C, width, bias: (nn.Linear(C, width, bias=bias), SquaredReLU()),
+    "swiglu": lambda C, width, bias: (SwiGLU(C, width, bias),),
+}
+
+
+def modern_norm(config: ModernConfig) -> nn.Module:
+    """LayerNorm, or RMSNorm: x / root mean square(x), times a gain (Zhang and Sennrich 2019)."""
+    return nn.RMSNorm(config.n_embd, eps=1e-5) if config.rms_norm else nn.LayerNorm(config.n_embd, bias=config.bias)
+
+
+class ModernBlock(Block):
+    """The plain block with its parts exchanged; what it does with them stays: (B, T, C) -> (B, T, C)."""
+
+    def __init__(self, config: ModernConfig):
+        super().__init__(config)
+        C, width = config.n_embd, config.mlp_width or 4 * config.n_embd
+        self.norm1, self.attention, self.norm2 = modern_norm(config), ModernAttention(config), modern_norm(config)
+        self.mlp = nn.Sequential(*MLPS[config.mlp](C, width, config.bias), nn.Linear(width, C, bias=config.bias))
+
+
+# ---------------------------------------------------------------- n-gram tables
+def ngram_rows(tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int) -> Int64[Tensor, "B T"]:
+    """At each place, the row of a table that belongs to the last `n` tokens: their number in base V + 1, modulo `rows`.
+
+    Before the first token stands V, again and again. With (V + 1)^n rows each n-gram has its own, with fewer some share
+    one (the hashing trick: Weinberger et al. 2009, section 2; Svenstrup et al. 2017, Hash Embeddings).
+    """
+    number = tokens
+    for back in range(1, n):
+        before = F.pad(tokens, (back, 0), value=vocab_size)[:, : tokens.shape[1]]
+        number = number + before * pow(vocab_size + 1, back, rows)  # modulo, so that nothing overflows
+    return number % rows
+
+
+class TokenCache(KVCache):
+    """A KVCache that keeps the tokens too, because the n-gram tables look back at them."""
+
+    tokens: Tensor | None = None
+
+    def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_all"]:
+        """All tokens so far with `tokens` at the end; the keys of these are appended later."""
+        if self.tokens is not None and len(self.tokens) != len(tokens):
+            raise ConfigError(f"the cache holds a batch of {len(self.tokens)}, not of {len(tokens)}: take a new one")
+        self.tokens = tokens if self.tokens is None else torch.cat([self.tokens[:, : len(self)], tokens], dim=1)
+        return self.tokens
+
+
+# ---------------------------------------------------------------- the model
+@checked
+class ModernGPT(GPT):
+    """A GPT with the changes that its config asks for: (B, T) -> logits (B, T, V), with or without a cache.
+
+    Besides those above: a head of its own (Press and Wolf 2017 recommend the shared one); residual branches that start
+    at 0, so that each block starts as the identity (Zhang et al. 2019, Fixup, section 3); logits softly capped, softcap
+    * tanh(logits / softcap) (Gemma 2, 2024, section 2). ConfigError as for GPT.
+    """
+
+    config: ModernConfig
+
+    def __init__(self, config: ModernConfig):
+        super().__init__(config)
+        self.blocks = nn.ModuleList(ModernBlock(config) for _ in range(config.n_layer))
+        self.norm = modern_norm(config)
+        if config.rotary:
+            del self.position_embedding
+        if not config.tied:
+            self.head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
+        rows = {"2": config.bigrams, "3": config.trigrams, "4": config.fourgrams}
+        self.tables = nn.ModuleDict({n: nn.Embedding(count, config.n_embd) for n, count in rows.items() if count})
+        self.apply(self._initialise)
+
+    def _initialise(self, module: nn.Module) -> None:
+        super()._initialise(module)
+        if isinstance(module, ModernBlock) and self.config.zero_start:
+            for projection in (module.attention.out_proj, module.mlp[-1]):
+                nn.init.zeros_(projection.weight)
+
+    def embed(self, tokens: Int64[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T_new C"]:
+        """Token embeddings, plus those of n-grams and positions where there are any, of the tokens from `start` on.
+
+        Unlike the plain one's, `tokens` are ALL from the first on: an n-gram begins before `start`.
+        """
+        V, end = self.config.vocab_size, tokens.shape[1]
+        if end > self.config.context_length:
+            raise ConfigError(f"{end} tokens do not fit into a context of {self.config.context_length}: crop them")
+        x = self.token_embedding(tokens[:, start:])
+        for n, table in self.tables.items():
+            x = x + table(ngram_rows(tokens, int(n), V, table.num_embeddings)[:, start:])
+        if not self.config.rotary:
+            x = x + self.position_embedding.weight[start:end]
+        return self.dropout(x)
+
+    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
+        if cache and isinstance(cache[0], TokenCache):
+            tokens = cache[0].extend(tokens)
+        x = self.embed(tokens, start=len(cache[0]) if cache else 0)
+        for i, block in enumerate(self.blocks):
+            x = block(x, cache[i] if cache else None)
+        logits, cap = self.head(self.norm(x)), self.config.softcap
+        return cap * torch.tanh(logits / cap) if cap else logits
+
+    def new_cache(self) -> list[KVCache]:
+        return [TokenCache(self.config.context_length) for _ in self.blocks]
+
+
+# ---------------------------------------------------------------- training
+class Together(torch.optim.Optimizer):
+    """Several optimizers as one. The groups are theirs, so whoever sets a rate in one of these sets it there."""
+
+    def __init__(self, *optimizers: torch.optim.Optimizer):
+        self.optimizers = optimizers
+        super().__init__(list(chain(*(optimizer.param_groups for optimizer in optimizers))), {})
+
+    def step(self, closure: None = None) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+
+@checked
+def muon_and_adamw(model: GPT, config: TrainConfig, scale: Positive = 1.0, momentum: Share = 0.95) -> Together:
+    """Muon for the matrices inside the blocks, AdamW for all else: embeddings, tables, head, norms, biases.
+
+    Muon (Jordan et al. 2024) replaces a matrix of momentum by the orthogonal one that is nearest to it, so that a step
+    is equally long in all directions. Its rate is `scale` times the schedule's.
+    """
+    matrices = [p for p in model.blocks.parameters() if p.dim() == 2]
+    taken, adamw = set(matrices), make_optimizer(model, config)
+    for group in adamw.param_groups:
+        group["params"] = [p for p in group["params"] if p not in taken]
+    muon = torch.optim.Muon([{"params": matrices, "scale": scale}], weight_decay=config.weight_decay, momentum=momentum)
+    return Together(muon, adamw)
+
+
+@checked
+def warmup_stable_decay(step: Steps, config: TrainConfig, decay: Part = 0.2) -> float:
+    """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the minimum.
+
+    Unlike a cosine, it needs no end until the decay begins (Hu et al. 2024, MiniCPM). For `updates` and
+    `train`: schedule=warmup_stable_decay, or partial(warmup_stable_decay, decay=0.5).
+    """
+    warm = (step + 1) / (config.warmup_steps + 1)
+    left = (config.max_steps - step) / (decay * config.max_steps)  # of the decay; above 1 before it
+    low, high = config.min_learning_rate, config.learning_rate
+    return min(high * min(warm, 1.0), low + (high - low) * max(0.0, min(left, 1.0)))
