@@ -15,8 +15,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOCK := tools/requirements.lock
 # Workers for `make run`, `make test` and `make check`: one notebook or test file each, with an equal share of the cores.
-JOBS ?= 2
+# Two with a core each get more done than one with two: the tensors here are small.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
+JOBS ?= $(shell echo $$(( $(CORES) < 4 ? $(CORES) : 4 )))
 SHARE := $(shell n=$$(( $(CORES) / $(JOBS) )); echo $$(( n < 1 ? 1 : n )))
 # All else takes half the cores, at most 4, and threads that wait do so asleep: small tensors gain nothing from more,
 # and on a busy machine they lose. Your own settings win.

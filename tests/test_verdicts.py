@@ -108,7 +108,7 @@ def test_the_intervals_hold_the_truth_in_95_percent_of_cases():
 @pytest.mark.slow
 def test_a_false_claim_anywhere_in_a_table_is_as_rare_as_the_level():
     """Where nothing differs, 5 % of tables say that something does. Without Holm's correction about half would."""
-    cases = drawn(tables=600, rows=12, seeds=8)
+    cases = drawn(tables=300, rows=12, seeds=8)
     found = [list(verdicts(dict(enumerate(rows)), 1e-6).values()) for rows in cases]
     wrong, luck = share(sum(any(v.says in ("worse", "better") for v in table) for table in found), len(found))
     assert 0.02 < wrong < 0.05 + luck
@@ -118,7 +118,7 @@ def test_a_false_claim_anywhere_in_a_table_is_as_rare_as_the_level():
 
 @pytest.mark.slow
 def test_no_difference_is_rarely_claimed_of_rows_that_differ_by_the_margin():
-    cases = drawn(tables=600, rows=6, seeds=8, mean=0.8)
+    cases = drawn(tables=300, rows=6, seeds=8, mean=0.8)
     found = [list(verdicts(dict(enumerate(rows)), 0.8).values()) for rows in cases]
     wrong, luck = share(sum(any(v.p_same <= 0.05 for v in table) for table in found), len(found))
     assert 0.01 < wrong < 0.05 + luck
