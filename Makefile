@@ -18,9 +18,10 @@ LOCK := tools/requirements.lock
 # Two with a core each get more done than one with two: the tensors here are small.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 JOBS ?= $(shell echo $$(( $(CORES) < 4 ? $(CORES) : 4 )))
-SHARE := $(shell n=$$(( $(CORES) / $(JOBS) )); echo $$(( n < 1 ? 1 : n )))
+SHARE := $(shell n=$$(( $(CORES) / $(JOBS) )); echo $$(( n < 1 ? 1 : n > 4 ? 4 : n )))
 # All else takes half the cores, at most 4, and threads that wait do so asleep: small tensors gain nothing from more,
 # and on a busy machine they lose. Your own settings win.
+YOURS := $(OMP_NUM_THREADS)
 OMP_NUM_THREADS ?= $(shell n=$$(( $(CORES) / 2 )); echo $$(( n < 1 ? 1 : n > 4 ? 4 : n )))
 OMP_WAIT_POLICY ?= passive
 export OMP_NUM_THREADS OMP_WAIT_POLICY
@@ -37,7 +38,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab write gpt2 ledger store fresh study torture lock clean
+.PHONY: help setup run test check format lab write gpt2 ledger store fresh study ladder torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +71,7 @@ setup: .venv/ready ## create .venv with everything in it, once
 
 PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
+run: export OMP_NUM_THREADS := $(or $(YOURS),$(if $(NB),$(OMP_NUM_THREADS),$(SHARE)))
 run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
 	@$(BIN)/python tools/notebooks.py run --jobs $(JOBS) </dev/null
 
@@ -108,8 +110,11 @@ store: .venv/ready ## run all notebooks in place and store their outputs for git
 fresh: .venv/ready ## bring back the notebooks as they were committed, keeping yours aside
 	@$(BIN)/python tools/notebooks.py fresh </dev/null
 
-study: .venv/ready ## train a small GPT without each of its parts, for notebook 10: NAME=parts (hours, in the background)
+study: .venv/ready ## train a small GPT with each of its parts left out in turn: NAME=parts (hours, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py --jobs $(JOBS)
+
+ladder: .venv/ready ## climb from nanoGPT's recipe to the speedrun, for notebook 12 (an hour, in the background)
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py ladder --jobs $(JOBS)
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null

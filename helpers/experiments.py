@@ -34,7 +34,7 @@ MOST_RATES = 5
 
 @dataclass(frozen=True)
 class Variant:
-    """A change to the whole model, or to its recipe, in ten lines or less.
+    """A change to the whole model, or to its recipe, in ten lines or fewer.
 
     `sizes` replaces some of GPTConfig's, `recipe` some of TrainConfig's; `change` works on the new GPT, in place.
     """

@@ -114,6 +114,10 @@ class GPT(nn.Module):
         """This model as `bare` strips it, for one who calls it once a token."""
         return bare(self)
 
+    def is_plain(self) -> bool:
+        """Whether all its parts are this project's and PyTorch's, none of the reader's own."""
+        return all(type(part) in PLAIN for part in self.modules())
+
 
 def _refuse_more_than_memory(config: GPTConfig) -> None:
     V, T, L, C = config.vocab_size, config.context_length, config.n_layer, config.n_embd

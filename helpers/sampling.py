@@ -86,8 +86,9 @@ def stream(
         window, cache = (prompt if prompt.dim() == 2 else prompt[None])[:, -T:], new_cache()
         with evaluating(model):
             step = model.bare() if hasattr(model, "bare") else model
-            # Inference mode is quicker, but what a foreign model keeps of it could never be trained with.
-            no_gradients = torch.no_grad if step is model else torch.inference_mode
+            # Inference mode is quicker, but what a part of the reader's own keeps of it could never be trained with.
+            plain = hasattr(model, "is_plain") and model.is_plain()
+            no_gradients = torch.inference_mode if plain else torch.no_grad
             for _ in range(max_new_tokens):
                 if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change
                     window, cache = window[:, -max(1, round(keep * T)) :], new_cache()

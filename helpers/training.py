@@ -114,7 +114,7 @@ def updates(
     """The loop: one update after the other, from `first_step` to `max_steps`; each yields the loss of its batch.
 
     `generator` draws the batches, PyTorch's global one the dropout: whoever seeds both gets the same weights again.
-    A step's learning rate is the `schedule`'s; a group of the optimizer that has a "scale" takes so many times that.
+    A step's learning rate is the `schedule`'s; a group of the optimizer that has a "scale" multiplies it by that.
     """
     T, on_cuda = model.config.context_length, torch.device(config.device).type == "cuda"
     # Compiling for CUDA takes Triton, which PyTorch brings along on Linux only.

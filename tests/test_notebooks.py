@@ -22,6 +22,7 @@ SPEC = importlib.util.spec_from_file_location("tools_notebooks", ROOT / "tools" 
 tools = sys.modules["tools_notebooks"] = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tools)
 each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
+DRAWING = {"06": "draw_heads(", "07": "draw_block(", "09": "generate("}  # all others draw the machine
 FOLDED = "jp-MarkdownHeadingCollapsed"
 IN_TWO_LAYERS = {name: notebook for name, notebook in BY_NAME.items() if name < "10"}  # the lesson, and its proofs
 
@@ -89,10 +90,7 @@ def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
     assert told.count("**Predict before you run.**") == told.count("<summary>") >= 3
     assert all(f"({kind};" in exercises for kind in ("predict", "derive", "repair", "build"))
     assert len(re.findall(r"^\*\*\d[a-z] · ", exercises, re.M)) >= 5
-    drawing = {"06": "draw_heads(", "07": "draw_block(", "09": "generate("}.get(
-        name[:2], "machine.draw("
-    )  # 07 zooms out, 09 only uses it
-    assert drawing in code
+    assert DRAWING.get(name[:2], "machine.draw(") in code
 
 
 @each

@@ -146,6 +146,7 @@ def test_imports_go_one_way():
         "verdicts": set(),
         "experiments": {"console", "data", "gpt", "guards", "training", "verdicts"},
         "ablations": {"attention", "data", "experiments", "gpt", "guards", "sampling", "training"},
+        "ladder": {"console", "data", "gpt", "modern", "presets", "training"},
         "exercises": {"graders"},  # only what compares and what stops, at the top; the rest when it is needed
         "__init__": set(),
     }
@@ -240,8 +241,10 @@ def test_no_shell_sees_what_make_is_given(make, tmp_path):
 
 def test_make_takes_few_threads_unless_told_otherwise(make):
     for target in ("run", "lab"):
-        ((_, environment),) = make(target)
-        assert 1 <= int(environment["OMP_NUM_THREADS"]) <= min(4, max(1, os.cpu_count() // 2))
+        ((arguments, environment),) = make(target)
+        threads, cores = int(environment["OMP_NUM_THREADS"]), os.cpu_count()
+        jobs = int(arguments[arguments.index("--jobs") + 1]) if "--jobs" in arguments else 1
+        assert 1 <= threads <= 4 and threads * jobs <= cores
         assert environment["OMP_WAIT_POLICY"] == "passive"
         ((_, environment),) = make(target, OMP_NUM_THREADS="7", OMP_WAIT_POLICY="active")
         assert (environment["OMP_NUM_THREADS"], environment["OMP_WAIT_POLICY"]) == ("7", "active")

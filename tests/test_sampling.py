@@ -160,6 +160,20 @@ def test_what_a_model_keeps_while_it_writes_can_be_trained_with():
     assert torch.equal(model.scale.grad, PROBABILITIES.log())
 
 
+def test_so_can_a_gpt_with_a_part_of_the_readers_own(small_config):
+    class Keeps(nn.Linear):
+        def forward(self, x):
+            if not hasattr(self, "table"):
+                self.table = torch.ones(32) + 0
+            return super().forward(x) * self.table
+
+    model = GPT(small_config)
+    model.blocks[1].mlp = Keeps(32, 32)
+    generate(model, torch.tensor([0]), 3)
+    model(torch.tensor([[0]])).sum().backward()
+    assert model.blocks[1].mlp.weight.grad.any()
+
+
 @pytest.mark.parametrize("batch", [(), (1,), (5,)])
 def test_tokens_are_drawn_as_torch_draws_them(batch):
     """Of one distribution for all rows and steps; what a seed wrote before, it writes today."""

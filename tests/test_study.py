@@ -16,6 +16,7 @@ from helpers.ablations import WHOLE
 from helpers.data import CharTokenizer
 from helpers.errors import ConfigError, RunError
 from helpers.experiments import REPORT, Run, Study, Variant
+from helpers.ladder import Ladder
 
 COMMAND = Path(__file__).parents[1] / "tools" / "study.py"
 TEXT = "to be, or not to be: that is the question\n" * 60
@@ -188,10 +189,13 @@ def test_the_identity_is_that_of_everything_a_number_depends_on(tool, small, mon
     before = tool.identity("small", corpus, "cpu")
     assert torch.__version__ in before[0] and corpus.sha256 in before[1] and "seeds" in before[2]
     assert tool.identity("small", corpus, "cuda")[0] != before[0]
-    for module in tool.CODE:
+    assert {"attention", "data", "experiments", "gpt", "guards", "training"} < set(tool.code_of("small"))
+    monkeypatch.setitem(tool.STUDIES, "ladder", Ladder())
+    assert {"gpt", "guards", "ladder", "modern", "presets", "training"} < set(tool.code_of("ladder"))
+    for module in tool.code_of("small"):
         root = tmp_path / module / "helpers"
         root.mkdir(parents=True)
-        for other in tool.CODE:
+        for other in tool.code_of("small"):
             code = (COMMAND.parents[1] / "helpers" / f"{other}.py").read_bytes()
             (root / f"{other}.py").write_bytes(code + b"#" * (other == module))
         monkeypatch.setattr(tool, "ROOT", root.parent)

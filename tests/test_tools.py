@@ -83,6 +83,45 @@ def test_notebooks_that_fail_or_die_stop_nobody(project, capsys):
 
 
 @pytest.mark.slow
+def test_notebooks_run_side_by_side_and_a_stop_keeps_what_was_there(project, monkeypatch):
+    """08 and 01 wait for each other, which only ends well when they run at the same time; 09 takes what 08 leaves."""
+    wait = f"""
+import pathlib, time
+here = pathlib.Path({str(project)!r})
+def wait_for(name):
+    for _ in range(1200):
+        if (here / name).exists():
+            return
+        time.sleep(0.05)
+    raise TimeoutError(name)
+"""
+    eight = "(here / 'eight').touch()\nwait_for('one')\ntime.sleep(1)\n(here / 'model').touch()"
+    one = "(here / 'one').touch()\nwait_for('eight')\nprint('step     0  train 2.0', flush=True)\nwait_for('go on')"
+    write_notebook(notebooks.NOTEBOOKS / "08_x.ipynb", wait + eight)
+    write_notebook(notebooks.NOTEBOOKS / "09_y.ipynb", wait + "assert (here / 'model').exists()")
+    write_notebook(notebooks.NOTEBOOKS / "01_z.ipynb", wait + one)
+    (project / "go on").touch()
+    assert notebooks.run(None, "", jobs=2) == 0
+
+    def results():
+        return {path.name: path.read_bytes() for path in (notebooks.BUILD / "notebooks").iterdir()}
+
+    before, say = results(), notebooks.say
+    assert len(before) == 6  # a notebook and a log of each
+
+    def stop(line, **how):
+        if "train 2.0" in line:
+            raise KeyboardInterrupt
+        say(line, **how)
+
+    monkeypatch.setattr(notebooks, "say", stop)
+    (project / "go on").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        notebooks.run(None, "", jobs=2)
+    assert results() == before and all(process.poll() is not None for process in notebooks.RUNNING)
+
+
+@pytest.mark.slow
 def test_values_reach_the_notebook_whatever_is_in_them(project, monkeypatch, capsys):
     monkeypatch.setattr(notebooks, "NOTEBOOKS", project / "{seed}")  # papermill takes braces in a path for a template
     notebooks.NOTEBOOKS.mkdir()

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -32,6 +33,7 @@ NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
 # As JupyterLab writes it with the kernel that the Makefile installs: then opening a notebook changes nothing.
 KERNEL = {"display_name": "Python 3 (dot products to nanoGPT)", "language": "python", "name": "python3"}
 RUNNING: set[subprocess.Popen] = set()  # the papermills at work
+STOPPING = threading.Event()  # somebody has stopped the run: nothing is started any more, and nothing written
 # Papermill in a process of its own. Values come as JSON on stdin: neither a shell nor papermill's YAML reads them.
 PAPERMILL = """
 import json, logging, sys, papermill
@@ -66,7 +68,7 @@ def read_run(name: str | Path) -> NotebookNode | None:
 # ---------------------------------------------------------------- run
 def run(only: str | None, text: str, jobs: int = 1) -> int:
     """Papermill each notebook on a fresh kernel, `jobs` at a time, render it, and say at the end which failed; 1 when
-    one did. The longest starts first, and 09 after it, whose model it writes with."""
+    one did. 08 starts first, and 09 after it, whose model it writes with."""
     paths, values = find_notebooks(only), {}
     if text.strip():
         if not only:
@@ -75,13 +77,16 @@ def run(only: str | None, text: str, jobs: int = 1) -> int:
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
     queues = [trained, *([path] for path in paths if path not in trained)]
     errors = {}
+    STOPPING.clear()
 
     def run_in_turn(queue: list[Path]) -> None:
         for path in queue:
+            if STOPPING.is_set():
+                return
             start = time.perf_counter()
             say(f"{path.stem}: started")
             errors[path.stem] = execute(path, values)
-            if not queue:  # emptied below: there is nothing to say about it
+            if STOPPING.is_set():  # there is nothing to say about it
                 return
             how = f"FAILED: {errors[path.stem]}" if errors[path.stem] else "ok"
             say(f"{path.stem}: {how}, {time.perf_counter() - start:.0f} s ({len(errors)} of {len(paths)})")
@@ -91,9 +96,7 @@ def run(only: str | None, text: str, jobs: int = 1) -> int:
             for done in as_completed([pool.submit(run_in_turn, queue) for queue in queues]):
                 done.result()
         except BaseException:  # somebody stops us: no kernel must go on alone
-            pool.shutdown(wait=False, cancel_futures=True)
-            for queue in queues:
-                queue.clear()
+            STOPPING.set()
             for process in list(RUNNING):
                 process.terminate()
             raise
@@ -118,6 +121,8 @@ def execute(path: Path, values: dict[str, object]) -> str:
         draft = Path(scratch) / path.name
         status, lines = papermill(path, draft, values)
         content = draft.read_bytes() if draft.exists() else None
+    if STOPPING.is_set():
+        return "stopped"
     try:
         write(log, lines)
         if content is None:
@@ -153,6 +158,8 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
         bufsize=1,
     )
     RUNNING.add(process)
+    if STOPPING.is_set():
+        process.terminate()
     with process:
         assert process.stdin and process.stdout
         try:

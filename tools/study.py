@@ -1,4 +1,4 @@
-"""Run a study in parallel and write its table (`make study NAME=parts`).
+"""Run a study in parallel and write its table (`make study NAME=parts`, `make ladder`).
 
 The table grows in build/studies/, a line for every run that ends. After a Ctrl-C, a kill or a power cut the same
 command makes only the runs that are missing; when all are there, the table moves to notebooks/measured/.
@@ -16,25 +16,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process, resource_tracker
 from pathlib import Path
+from types import ModuleType
 
+import filelock
 import torch
 from tqdm import tqdm
 
-from helpers import ablations, data, experiments, files
+from helpers import ablations, data, experiments, files, ladder
 from helpers.console import Stopped, command
 from helpers.data import CharTokenizer
 from helpers.errors import ConfigError, HelpersError, RunError, StorageError, TrainingError
 from helpers.experiments import Run, Study
+from helpers.ladder import Climb, Ladder
 
 ROOT = Path(__file__).resolve().parents[1]
-STUDIES = ablations.STUDIES
+STUDIES: dict[str, Study | Ladder] = {**ablations.STUDIES, "ladder": Ladder()}
 GROWING = ROOT / "build" / "studies"
 # What the numbers of a run depend on: a table holds runs of one state of these files.
-CODE = ["ablations", "attention", "data", "experiments", "gpt", "training"]
+CODE = ["attention", "data", "gpt", "guards", "training"]
 # Importing torch, and what its optimizers import at their first step, takes seconds. Linux forks every run from one
 # process that has done it and nothing else; elsewhere torch does not survive a fork for certain.
 PROCESSES = get_context("forkserver" if sys.platform == "linux" else "spawn")
 PROCESSES.set_forkserver_preload(["helpers.ablations", "torch._dynamo"])
+
+
+def maker(name: str) -> ModuleType:
+    """The module that plans, measures and reports: its `plan`, `missing`, `measure` and `report` take the study."""
+    return ladder if isinstance(STUDIES[name], Ladder) else experiments
+
+
+def code_of(name: str) -> list[str]:
+    more = ["ladder", "modern", "presets"] if isinstance(STUDIES[name], Ladder) else ["ablations", "experiments"]
+    return sorted(CODE + more)
 
 
 # ---------------------------------------------------------------- the table, as far as it goes
@@ -53,7 +66,7 @@ def made_by(name: str) -> str:
 
 def identity(name: str, corpus: data.Corpus, device: str) -> list[str]:
     """The lines below it: all that decides what a run gives."""
-    code = b"".join((ROOT / "helpers" / f"{module}.py").read_bytes() for module in CODE)
+    code = b"".join((ROOT / "helpers" / f"{module}.py").read_bytes() for module in code_of(name))
     versions = f"Python {platform.python_version()}, torch {torch.__version__}"
     return [
         f"{versions}, {platform.system()} {platform.machine()}, 1 thread a run, {device}",
@@ -74,7 +87,9 @@ def read(path: Path, ours: list[str]) -> list[dict]:
 
 
 # ---------------------------------------------------------------- one run, in a process of its own
-def work(name: str, run: Run, options: argparse.Namespace, ours: list[str], result: connection.Connection) -> None:
+def work(
+    name: str, run: Run | Climb, options: argparse.Namespace, ours: list[str], result: connection.Connection
+) -> None:
     """Train on one thread and send the line. What goes wrong is said in a sentence, and the other runs go on."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     torch.set_num_threads(1)
@@ -84,7 +99,7 @@ def work(name: str, run: Run, options: argparse.Namespace, ours: list[str], resu
             raise ConfigError("the text or the code has changed since the command was started: start it again")
         tokenizer = CharTokenizer(corpus.alphabet)
         tokens = tokenizer.encode(corpus.text)
-        result.send(experiments.measure(STUDIES[name], run, tokens, tokenizer.vocab_size, options.device))
+        result.send(maker(name).measure(STUDIES[name], run, tokens, tokenizer.vocab_size, options.device))
     except Exception as error:
         kind = "" if isinstance(error, HelpersError) else f"{type(error).__name__}: "
         sys.exit(f"error: {run}: {kind}{' '.join(str(error).split())}")
@@ -118,15 +133,15 @@ def train_all(name: str, lines: list[dict], path: Path, comments: list[str], opt
     After each, the table at `path` is written anew. TrainingError at the end when runs failed. Stopped says how much is
     kept; the runs in progress are lost.
     """
-    study, running, failed = STUDIES[name], {}, []
-    total = len(experiments.plan(study, lines))
+    study, made, running, failed = STUDIES[name], maker(name), {}, []
+    total = len(made.plan(study, lines))
     print(f"{len(lines)} of {total} runs are done already, {total - len(lines)} to go", flush=True)
     # A terminal gets a bar with the time left, a file gets a line for each run.
     bar = tqdm(total=total, initial=len(lines), unit="run", disable=None, smoothing=0.02, leave=False)
     try:
         while True:
             busy = [run for _, run, _ in running.values()]
-            waiting = [run for run in experiments.missing(study, lines) if run not in busy and run not in failed]
+            waiting = [run for run in made.missing(study, lines) if run not in busy and run not in failed]
             for run in waiting[: options.jobs - len(running)]:
                 _start(running, name, run, options, comments[1:])
             if not running:
@@ -137,7 +152,7 @@ def train_all(name: str, lines: list[dict], path: Path, comments: list[str], opt
                 if process.exitcode == 0 and result.poll():
                     lines.append(result.recv())
                     files.write(path, experiments.table(lines, comments))
-                    _show(bar, study, lines, run)
+                    _show(bar, len(made.plan(study, lines)), lines, run)
                     continue
                 failed.append(run)
                 if process.exitcode < 0:
@@ -158,7 +173,7 @@ def train_all(name: str, lines: list[dict], path: Path, comments: list[str], opt
         )
 
 
-def _start(running: dict, name: str, run: Run, options: argparse.Namespace, ours: list[str]) -> None:
+def _start(running: dict, name: str, run: Run | Climb, options: argparse.Namespace, ours: list[str]) -> None:
     receiver, sender = PROCESSES.Pipe(duplex=False)
     process = PROCESSES.Process(target=work, args=(name, run, options, ours, sender), daemon=True)
     with _signals_held():
@@ -166,13 +181,12 @@ def _start(running: dict, name: str, run: Run, options: argparse.Namespace, ours
         running[process.sentinel] = (process, run, receiver)
 
 
-def _show(bar: tqdm, study: Study, lines: list[dict], run: Run) -> None:
-    total, loss = len(experiments.plan(study, lines)), lines[-1][study.metric(run.variant)]
+def _show(bar: tqdm, total: int, lines: list[dict], run: Run | Climb) -> None:
     bar.total = total  # it grows where the best rate lies at an end
     bar.set_postfix_str(run.variant, refresh=False)
     bar.update()
     if bar.disable:
-        print(f"{len(lines):4} of {total}  {run}: {loss:.3f} ({run.part})", flush=True)
+        print(f"{len(lines):4} of {total}  {run}: {lines[-1]['loss']:.3f}", flush=True)
 
 
 def count(text: str) -> int:
@@ -202,7 +216,7 @@ def main(arguments: list[str]) -> None:
         lines = experiments.read_table(tables[0])[1]
     else:
         raise RunError(f"there are no runs of this study yet, neither in {path} nor in {options.out}")
-    print(experiments.report(study, lines))
+    print(maker(options.name).report(study, lines))
 
 
 def make(name: str, path: Path, options: argparse.Namespace) -> list[dict]:
@@ -216,11 +230,16 @@ def make(name: str, path: Path, options: argparse.Namespace) -> list[dict]:
     except OSError as error:
         raise StorageError(f"can't make the folder {error.filename}: {error.strerror}") from None
     comments = [made_by(name), *identity(name, corpus, options.device)]
-    lines = read(path, comments)
-    print(corpus, *comments, sep="\n", flush=True)
-    train_all(name, lines, path, comments, options)
-    files.write(options.out / path.name, experiments.table(lines, comments))
-    path.unlink()
+    try:
+        lock = filelock.FileLock(path.with_suffix(".lock"), blocking=False).acquire()
+    except filelock.Timeout:
+        raise RunError(f"another `make study` is writing {path}: wait for it, or stop it") from None
+    with lock:
+        lines = read(path, comments)
+        print(corpus, *comments, sep="\n", flush=True)
+        train_all(name, lines, path, comments, options)
+        files.write(options.out / path.name, experiments.table(lines, comments))
+        path.unlink()
     return lines
 
 

@@ -1,0 +1,158 @@
+"""From nanoGPT's recipe to the speedrun, one change after the other, and the steps that each takes to a loss of 1.90.
+
+For notebook 12 (`make ladder`). A rung keeps all changes of those below it.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from helpers import console
+from helpers.data import split
+from helpers.gpt import GPT, count_parameters
+from helpers.modern import ModernConfig, ModernGPT, muon_and_adamw, warmup_stable_decay
+from helpers.presets import FAST, PRESETS, TABLES
+from helpers.training import TrainConfig, evaluate, learning_rate, make_optimizer, updates
+
+Optimizer = Callable[[GPT, TrainConfig], torch.optim.Optimizer]
+Schedule = Callable[[int, TrainConfig], float]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What one rung changes. `steps`: about how many take it to the target, found with another seed than the table's.
+
+    `model` replaces some of ModernConfig's settings, `training` some of TrainConfig's; an `optimizer` or `schedule`
+    of None is the one of the rung below.
+    """
+
+    steps: int
+    model: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    optimizer: Optimizer | None = None
+    schedule: Schedule | None = None
+
+
+laptop, speedrun = PRESETS["laptop"], FAST["speedrun"]
+plain = dict(batch_size=12, learning_rate=1e-3, min_learning_rate=1e-4, warmup_steps=100, betas=(0.9, 0.99))
+steeper = dict(learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=30)
+bolder = dict(batch_size=64, learning_rate=0.03, betas=(0.6, 0.95))
+SHAPE = ("rotary", "qk_norm", "mlp", "zero_start", "softcap")
+RUNGS = {
+    "nanoGPT's recipe": Rung(1800, laptop.model, plain, make_optimizer, learning_rate),
+    "higher rate, straight decay": Rung(1107, {}, steeper, schedule=partial(warmup_stable_decay, decay=0.8)),
+    "Muon": Rung(
+        414, {}, dict(learning_rate=0.01, warmup_steps=0, weight_decay=0.0), partial(muon_and_adamw, scale=3.0)
+    ),
+    "rotary to softcap": Rung(309, {name: speedrun.model[name] for name in SHAPE}),
+    "pairs in a table": Rung(215, {"bigrams": TABLES["bigrams"]}),
+    "and triples": Rung(147, {"trigrams": TABLES["trigrams"]}),
+    "and fours": Rung(101, {"fourgrams": TABLES["fourgrams"]}),
+    "a head of its own": Rung(81, {"tied": False}),
+    "one layer of width 64": Rung(83, speedrun.model),
+    "bigger batches, bolder steps": Rung(17, {}, bolder, speedrun.optimizer),
+}
+
+
+class Climb(NamedTuple):
+    """One training: a rung, how many steps, and the seed."""
+
+    variant: str
+    steps: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.variant}, {self.steps} steps, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Each rung is trained for a bit less and a bit more than it needs; between the two, the target is interpolated."""
+
+    target: float = 1.90
+    around: tuple[float, float] = (0.85, 1.2)  # times a rung's steps
+    seeds: int = 3
+
+    def budget(self) -> str:
+        less, more = self.around
+        return f"to a loss of {self.target}; {self.seeds} seeds, each with {less} and {more} times a rung's steps"
+
+
+def build(name: str, vocab_size: int, steps: int, seed: int) -> tuple[ModernGPT, TrainConfig, Any, Schedule]:
+    """A fresh model of the rung, and how it trains: arguments for `updates`."""
+    sizes, settings, optimizer, schedule = {}, {}, make_optimizer, learning_rate
+    for rung in list(RUNGS.values())[: list(RUNGS).index(name) + 1]:
+        sizes, settings = sizes | rung.model, settings | rung.training
+        optimizer, schedule = rung.optimizer or optimizer, rung.schedule or schedule
+    config = TrainConfig(max_steps=steps, eval_interval=steps, seed=seed, **settings)
+    torch.manual_seed(seed)
+    model = ModernGPT(ModernConfig(vocab_size=vocab_size, **sizes))
+    return model, config, optimizer(model, config), schedule
+
+
+# ---------------------------------------------------------------- the four verbs that `make study` calls
+def plan(ladder: Ladder, lines: Iterable[dict]) -> list[Climb]:
+    """Every run, seed by seed, so that a table that is cut off has all rungs."""
+    seeds = range(1, ladder.seeds + 1)
+    return [
+        Climb(name, round(rung.steps * part), seed)
+        for seed in seeds
+        for name, rung in RUNGS.items()
+        for part in ladder.around
+    ]
+
+
+def missing(ladder: Ladder, lines: Iterable[dict]) -> list[Climb]:
+    done = {Climb(*(line[part] for part in Climb._fields)) for line in lines}
+    return [run for run in plan(ladder, lines) if run not in done]
+
+
+def measure(
+    ladder: Ladder, run: Climb, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+) -> dict[str, Any]:
+    """Train once; a line of the table. The processor's seconds are those of the updates, the evaluation's apart."""
+    model, config, optimizer, schedule = build(run.variant, vocab_size, run.steps, run.seed)
+    T, generator = model.config.context_length, torch.Generator().manual_seed(run.seed)
+    train_tokens, val_tokens = split(tokens, T)
+    start = time.process_time()
+    for _ in updates(model, train_tokens, config, optimizer, generator, schedule=schedule):
+        pass
+    seconds = time.process_time() - start
+    loss = round(evaluate(model, val_tokens, T), 5)
+    return {**run._asdict(), "parameters": count_parameters(model), "loss": loss, "seconds": round(seconds, 2)}
+
+
+def to_target(ladder: Ladder, lines: Iterable[dict]) -> dict[str, list[tuple[float, float]]]:
+    """By rung, for each seed the steps and the seconds to the target: on the line through two runs, in log steps."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    lines = list(lines)
+    for name in RUNGS:
+        for seed in range(1, ladder.seeds + 1):
+            runs = [line for line in lines if (line["variant"], line["seed"]) == (name, seed)]
+            if len(runs) < 2:
+                continue
+            less, more = sorted(runs, key=lambda line: line["steps"])
+            share = (less["loss"] - ladder.target) / (less["loss"] - more["loss"])
+            steps = less["steps"] * math.exp(share * math.log(more["steps"] / less["steps"]))
+            per_step = (less["seconds"] + more["seconds"]) / (less["steps"] + more["steps"])
+            found.setdefault(name, []).append((steps, steps * per_step))
+    return found
+
+
+def report(ladder: Ladder, lines: list[dict]) -> str:
+    """The ladder as a table of text: steps and seconds to the target (mean over seeds), and how many times sooner."""
+    rows, first = [], 0.0
+    for name, seeds in to_target(ladder, lines).items():
+        steps, seconds = (fmean(column) for column in zip(*seeds, strict=True))
+        first = first or seconds
+        low, high = (bound(steps for steps, _ in seeds) for bound in (min, max))
+        rows.append([name, f"{steps:,.0f}", f"{low:,.0f} to {high:,.0f}", f"{seconds:.1f}", f"{first / seconds:.0f}"])
+    return console.table(["rung", "steps", "over seeds", "seconds", "times sooner"], rows)
