@@ -7,9 +7,10 @@ override NB := $(value NB)
 override P := $(value P)
 override WEIGHTS := $(value WEIGHTS)
 override NAME := $(value NAME)
+override QUICK := $(value QUICK)
 # The address of PyTorch's CPU builds, for `make setup`.
 override TORCH_INDEX := $(value TORCH_INDEX)
-export NB P WEIGHTS NAME TORCH_INDEX
+export NB P WEIGHTS NAME QUICK TORCH_INDEX
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -37,7 +38,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab write gpt2 ledger store fresh study torture lock clean
+.PHONY: help setup run test check format lab write gpt2 ledger store fresh study bench torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
@@ -110,6 +111,9 @@ fresh: .venv/ready ## bring back the notebooks as they were committed, keeping y
 
 study: .venv/ready ## train a small GPT without each of its parts, for notebook 10: NAME=parts (hours, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py --jobs $(JOBS)
+
+bench: .venv/ready ## measure speed against rivals, side by side: QUICK=1 for a minute, NAME=training for one group
+	@$(BIN)/python tools/bench.py </dev/null
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null
