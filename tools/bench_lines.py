@@ -243,7 +243,8 @@ def time_to(goal: float, preset: Preset, seed: int, every: int, text: Path, firs
     """
     started, T = clocks(), preset.model["context_length"]
     tokenizer, train_tokens, val_tokens = encoded(load_corpus(text), T)
-    config, sizes = replace(preset.training, seed=seed), preset.model_config(tokenizer.vocab_size)
+    config = replace(preset.training, seed=seed)
+    sizes: Any = preset.model_config(tokenizer.vocab_size)
     torch.manual_seed(seed)
     recipe: Any = (GPT, make_optimizer, learning_rate)
     if isinstance(preset, FastPreset):
