@@ -189,21 +189,31 @@ def encoded(corpus: Corpus, T: int) -> tuple[CharTokenizer, Tensor, Tensor]:
 
 def training_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
     preset, steps = PRESETS["laptop"], 4 if quick else 20
+    config = replace(preset.training, max_steps=100_000)
 
-    def against_nanogpt() -> dict:
+    def against(rival: Callable[[rivals.NanoGPT, Path], Iterator]) -> dict:
         tokenizer, tokens, _ = encoded(corpus, preset.model["context_length"])
-        config = replace(preset.training, max_steps=100_000)
         torch.manual_seed(1)
         model = GPT(preset.model_config(tokenizer.vocab_size))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "train.bin"
             path.write_bytes(tokens.numpy().astype("uint16").tobytes())
-            theirs = rivals.nano_updates(rivals.NanoGPT(model), path, config)
+            theirs = rival(rivals.NanoGPT(model), path)
             ours = updates(model, tokens, config, make_optimizer(model, config), torch.Generator().manual_seed(1))
-            loops = [lambda loop=loop: [next(loop) for _ in range(steps)] for loop in (ours, theirs)]
-            return race(*loops, rounds=5 if quick else 15)
+            several = [lambda loop=loop: [next(loop) for _ in range(steps)] for loop in (ours, theirs)]
+            return race(*several, rounds=5 if quick else 15)
 
-    yield Line("training", f"laptop, {steps} steps", "nanoGPT's loop", against_nanogpt, aim=0.9)
+    def whole_step(model: rivals.NanoGPT, path: Path) -> Iterator[float]:
+        return rivals.nano_updates(model, path, config)
+
+    def no_more_than_gradients(model: rivals.NanoGPT, path: Path) -> Iterator[Any]:
+        x, y = rivals.windows(path, model.config, config.batch_size)
+        while True:
+            yield torch.autograd.grad(model(x, y)[1], list(model.parameters()))
+
+    ours = f"laptop, {steps} steps of training"
+    yield Line("training", ours, "nanoGPT's loop", partial(against, whole_step), aim=0.9)
+    yield Line("training", ours, "nanoGPT's forward and backward alone", partial(against, no_more_than_gradients))
 
 
 # ---------------------------------------------------------------- (d) writing
