@@ -18,6 +18,7 @@ from bench_lines import Line
 
 from helpers import checks, experiments
 from helpers.attention import MultiHeadAttention
+from helpers.console import Stopped
 from helpers.data import BUNDLED_PLAY, CharTokenizer, get_batch, load_corpus
 from helpers.errors import ConfigError, RunError
 from helpers.gpt import GPT
@@ -197,7 +198,7 @@ def breaks(*_):
 def test_a_kill_loses_the_line_in_work_and_no_more(tmp_path):
     path, comments = tmp_path / "bench.csv", ["made by: us", "this machine"]
     lines = [line("a", 0.123456, aim=0.9), dataclasses.replace(line("b"), measure=breaks), line("c")]
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Stopped, match=r"stopped by Ctrl-C: what is measured is kept in .*bench.csv; the same"):
         bench.measure(lines, path, comments, anew=False)
     kept, rows = experiments.read_table(path)
     assert kept == comments and [(row["ours"], row["ratio"], row["aim"]) for row in rows] == [("a", 0.1235, 0.9)]
@@ -247,7 +248,7 @@ def test_the_table_moves_when_it_is_whole(command, tmp_path, monkeypatch, capsys
     run()
     assert measured == ["b", "a", "b", "a"] and not (tmp_path / "growing" / "bench.csv").exists()
     comments, rows = experiments.read_table(tmp_path / "out" / "bench.csv")
-    assert [row["ours"] for row in rows] == ["b", "a"] and "QUICK" not in comments[0]
+    assert [row["ours"] for row in rows] == ["a", "b"] and "QUICK" not in comments[0]
     starts = [comment.split(":")[0].split()[-1] for comment in comments]
     assert starts[0] == "by" and starts[1] == "machine" and starts[3:] == ["corpus", "code"]
     assert f"torch {torch.__version__}" in comments[2] and f"{torch.get_num_threads()} thread" in comments[2]

@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -54,13 +55,18 @@ def provenance(corpus: data.Corpus, quick: bool) -> list[str]:
 
 
 def report(rows: Sequence[dict]) -> str:
-    """The table as text: below 1, ours takes less. An exponent is no ratio."""
+    """The table as text: below 1, ours takes less. An exponent is no ratio. "CPU": the ratio of processor times."""
 
     def spread(row: dict) -> str:
         return "" if row["ratio"] == "" else f"{row['low']:.3g} to {row['high']:.3g}"
 
-    shown = [[row["ours"], row["theirs"], row["unit"], str(row["ratio"]), spread(row), remark(row)] for row in rows]
-    return console.table(["ours", "against", "of", "ratio", "range", ""], shown)
+    names = ("ours", "theirs", "unit", "ratio")
+    shown = [[*(str(row[n]) for n in names), spread(row), str(row["cpu_ratio"]), remark(row)] for row in rows]
+    return console.table(["ours", "against", "of", "ratio", "range", "CPU", ""], shown)
+
+
+def named(row: dict) -> tuple[str, str, str]:
+    return row["group"], row["ours"], row["theirs"]
 
 
 def remark(row: dict) -> str:
@@ -90,14 +96,14 @@ def main(arguments: list[str]) -> None:
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"can't make the folder {error.filename}: {error.strerror}") from None
-    path, comments = (
-        options.growing / ("quick.csv" if options.quick else "bench.csv"),
-        provenance(corpus, options.quick),
-    )
+    path = options.growing / ("quick.csv" if options.quick else "bench.csv")
+    comments = provenance(corpus, options.quick)
     print(*comments, sep="\n", flush=True)
     rows = measure([line for line in lines if options.name in ("", line.group)], path, comments, anew=options.quick)
     print(report([row for row in rows if options.name in ("", row["group"])]))
     if len(rows) == len(lines) and not options.quick:
+        places = [line.name for line in lines]  # groups may have been measured in another order
+        rows.sort(key=lambda row: places.index(named(row)))
         files.write(options.out / path.name, experiments.table(rows, comments))
         path.unlink()
 
@@ -108,11 +114,15 @@ def measure(lines: Sequence[Line], path: Path, comments: list[str], anew: bool) 
     RunError when the table there is of another state of the code or the machine; `anew` begins without it.
     """
     rows = [] if anew else study.read(path, comments)
-    done = {(row["group"], row["ours"], row["theirs"]) for row in rows}
+    done = set(map(named, rows))
     for line in lines:
-        if (line.group, line.ours, line.theirs) in done:
+        if line.name in done:
             continue
-        rows.append(line.row())
+        try:
+            rows.append(line.row())
+        except KeyboardInterrupt as stopped:
+            kept = "" if anew else f"what is measured is kept in {path}; the same command goes on from there"
+            raise console.Stopped(getattr(stopped, "number", signal.SIGINT), kept) from None
         files.write(path, experiments.table(rows, comments))
         print(f"{line.group}: {line.ours} / {line.theirs}: {rows[-1]['ratio']} {remark(rows[-1])}", flush=True)
     return rows
