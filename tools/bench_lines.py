@@ -285,16 +285,16 @@ def loss_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
     goal, slow, seeds, evaluated = (2.45, "smoke", [1, 2], 10_000) if quick else (1.9, "laptop", [1, 2, 3], None)
 
     def against() -> dict:
-        contest: list[tuple[Preset, int]] = [(FAST["speedrun"], 1), (PRESETS[slow], 50)]
+        contest: dict[str, tuple[Preset, int]] = {"speedrun": (FAST["speedrun"], 1), slow: (PRESETS[slow], 50)}
         found: tuple[list[Seconds], list[Seconds]] = ([], [])
         notes = []
-        for preset, _ in contest:  # what an optimizer imports at its first step doesn't count
+        for preset, _ in contest.values():  # what an optimizer imports at its first step doesn't count
             time_to(math.inf, replace(preset, training=replace(preset.training, max_steps=1)), 1, 1, corpus.path, 100)
         for seed in seeds:
-            for (preset, every), times in zip(contest, found, strict=True):
+            for (name, (preset, every)), times in zip(contest.items(), found, strict=True):
                 seconds, note = time_to(goal, preset, seed, every, corpus.path, evaluated)
                 times.append(seconds)
-                notes.append(f"{preset.about.split(':')[0]}: {note}" if note else "")
+                notes.append(f"{name}, {note}" if note else "")
         return compare(*found, note="; ".join(filter(None, notes)))
 
     yield Line("loss", f"speedrun, from the text to a loss of {goal}", slow, against)
