@@ -7,9 +7,10 @@ override NB := $(value NB)
 override P := $(value P)
 override WEIGHTS := $(value WEIGHTS)
 override NAME := $(value NAME)
+override QUICK := $(value QUICK)
 # The address of PyTorch's CPU builds, for `make setup`.
 override TORCH_INDEX := $(value TORCH_INDEX)
-export NB P WEIGHTS NAME TORCH_INDEX
+export NB P WEIGHTS NAME QUICK TORCH_INDEX
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -38,7 +39,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab write gpt2 ledger store fresh study ladder torture lock clean
+.PHONY: help setup run test check format lab write gpt2 ledger store fresh study ladder bench torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
@@ -115,6 +116,9 @@ study: .venv/ready ## train a small GPT with each of its parts left out in turn:
 
 ladder: .venv/ready ## climb from nanoGPT's recipe to the speedrun, for notebook 12 (an hour, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py ladder --jobs $(JOBS)
+
+bench: .venv/ready ## measure speed against rivals, side by side: QUICK=1 for a minute, NAME=training for one group
+	@$(BIN)/python tools/bench.py </dev/null
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null

@@ -124,9 +124,9 @@ def updates(
         for group in optimizer.param_groups:
             group["lr"] = schedule(step, config) * group.get("scale", 1.0)
         x, y = get_batch(tokens, config.batch_size, T, generator)
+        optimizer.zero_grad()  # before forward, which can then use the gradients' memory
         with torch.autocast("cuda", torch.bfloat16, enabled=config.bfloat16 and on_cuda):
             loss = cross_entropy(forward(x), y)
-        optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
         optimizer.step()

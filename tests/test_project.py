@@ -210,6 +210,7 @@ def make(tmp_path):
             "P",
             "WEIGHTS",
             "NAME",
+            "QUICK",
         )
         clean = {name: value for name, value in os.environ.items() if name not in ours}
         command = ["make", "-o", ".venv/ready", f"BIN={tmp_path}", *arguments]
@@ -231,10 +232,12 @@ HOSTILE = [
 def test_no_shell_sees_what_make_is_given(make, tmp_path):
     for value in HOSTILE:
         value = value.replace("PWNED", str(tmp_path / "pwned"))
-        given_all = {"NB": value, "P": value, "WEIGHTS": value, "NAME": value}
+        given_all = {"NB": value, "P": value, "WEIGHTS": value, "NAME": value, "QUICK": value}
         for given in ({"arguments": [f"{n}={value}" for n in given_all]}, {"environment": given_all}):
-            seen = make("run", "write", "gpt2", "study", *given.get("arguments", []), **given.get("environment", {}))
-            assert len(seen) == 4 and {e[name] for _, e in seen for name in given_all} == {value}
+            seen = make(
+                "run", "write", "gpt2", "study", "bench", *given.get("arguments", []), **given.get("environment", {})
+            )
+            assert len(seen) == 5 and {e[name] for _, e in seen for name in given_all} == {value}
             assert not any(len(value) > 2 and value in argument for arguments, _ in seen for argument in arguments)
     assert not (tmp_path / "pwned").exists()
 
