@@ -4,6 +4,7 @@ Each change is a field of ModernConfig and a few lines below; with all of them o
 logits. At the end stand two changes to the training: Muon, and a rate that warms up, stays and decays.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
@@ -41,6 +42,7 @@ class ModernConfig(GPTConfig):
     bigrams: Rows = 0  # rows of a table that is looked up by the last two tokens and added to the embedding
     trigrams: Rows = 0  # ... by the last three
     fourgrams: Rows = 0  # ... by the last four
+    before: Annotated[int, Range(0, 16)] = 0  # how many tokens before each one add to its embedding, by a table apiece
 
     def __post_init__(self):
         super().__post_init__()
@@ -102,10 +104,12 @@ class ModernAttention(MultiHeadAttention):
             key, value = cache.append(key, value)
         mask = self.mask_for(query.shape[-2], key.shape[-2])
         dropout_p, shared = self.dropout if self.training else 0.0, self.num_heads // key.shape[1]
-        if return_weights:
+        # On a CPU, PyTorch's fused attention is slow to go back through in bfloat16: half as fast as the formula.
+        if return_weights or (query.dtype == torch.bfloat16 and query.device.type == "cpu"):
             key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
             context, weights = attention(query, key, value, mask, dropout_p)
-            return self.out_proj(self.join_heads(context)), weights
+            output = self.out_proj(self.join_heads(context))
+            return (output, weights) if return_weights else output
         plain = query.shape[-2] == key.shape[-2] and not self.config.window  # PyTorch's own flag is faster than a mask
         context = F.scaled_dot_product_attention(
             query, key, value, None if plain else mask, dropout_p, is_causal=plain, enable_gqa=shared > 1
@@ -115,7 +119,7 @@ class ModernAttention(MultiHeadAttention):
     def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
         """Queries or keys, made equally long and turned to their positions from `start` on, where that is asked for."""
         if self.config.qk_norm:
-            x = F.rms_norm(x, x.shape[-1:])
+            x = F.normalize(x, dim=-1) * math.sqrt(x.shape[-1])  # F.rms_norm, in fewer passes
         if self.config.rotary:
             here = slice(start, start + x.shape[-2])
             x = rotate(x, self.cos[here], self.sin[here])
@@ -200,7 +204,8 @@ class ModernGPT(GPT):
 
     Besides those above: a head of its own (Press and Wolf 2017 recommend the shared one); residual branches that start
     at 0, so that each block starts as the identity (Zhang et al. 2019, Fixup, section 3); logits softly capped, softcap
-    * tanh(logits / softcap) (Gemma 2, 2024, section 2). ConfigError as for GPT.
+    * tanh(logits / softcap) (Gemma 2, 2024, section 2); in each embedding also the tokens before, by place (Bengio et
+    al. 2003, A Neural Probabilistic Language Model, section 2, put such vectors side by side). ConfigError as for GPT.
     """
 
     config: ModernConfig
@@ -215,6 +220,7 @@ class ModernGPT(GPT):
             self.head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         rows = {"2": config.bigrams, "3": config.trigrams, "4": config.fourgrams}
         self.tables = nn.ModuleDict({n: nn.Embedding(count, config.n_embd) for n, count in rows.items() if count})
+        self.before = nn.ModuleList(nn.Embedding(config.vocab_size + 1, config.n_embd) for _ in range(config.before))
         self.apply(self._initialise)
 
     def _initialise(self, module: nn.Module) -> None:
@@ -234,6 +240,8 @@ class ModernGPT(GPT):
         x = self.token_embedding(tokens[:, start:])
         for n, table in self.tables.items():
             x = x + table(ngram_rows(tokens, int(n), V, table.num_embeddings)[:, start:])
+        for back, table in enumerate(self.before, start=1):  # before the first token stands V
+            x = x + table(F.pad(tokens, (back, 0), value=V)[:, start:end])
         if not self.config.rotary:
             x = x + self.position_embedding.weight[start:end]
         return self.dropout(x)

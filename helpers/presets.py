@@ -62,6 +62,8 @@ class FastPreset(Preset):
 
     optimizer: Callable[[GPT, TrainConfig], torch.optim.Optimizer]
     schedule: Callable[[int, TrainConfig], float]
+    windows: tuple[tuple[float, int], ...] = ()  # until this share of the steps, windows of this length
+    members: int = 1  # of an ensemble
 
     def model_config(self, vocab_size: int) -> ModernConfig:
         return ModernConfig(vocab_size=vocab_size, **self.model)
@@ -88,6 +90,40 @@ FAST = {
         optimizer=partial(muon_and_adamw, scale=2.0, momentum=0.85),
         schedule=partial(warmup_stable_decay, decay=0.8),
         expected_loss={data.TINY: (1.79, 1.90), data.BUNDLED: (1.64, 1.72)},
+    ),
+    "three-minutes": FastPreset(
+        about="4 layers, 3 heads, width 192, context 256: three minutes on two cores that compute in bfloat16",
+        model=dict(context_length=256, n_layer=4, n_head=3, n_embd=192, before=3, **CHANGES),
+        training=TrainConfig(
+            batch_size=8,
+            max_steps=2400,
+            eval_interval=2400,
+            learning_rate=0.01,
+            min_learning_rate=0.0,
+            warmup_steps=0,
+            bfloat16=True,
+        ),
+        optimizer=partial(muon_and_adamw, scale=2.0),
+        schedule=partial(warmup_stable_decay, decay=0.6),
+        windows=((0.7, 64),),
+        expected_loss={},
+    ),
+    "gpu-best": FastPreset(
+        about="6 layers, 6 heads, width 384, context 256: for a GPU, written down from what is known, NOT measured",
+        model=dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.3, before=3, **CHANGES),
+        training=TrainConfig(
+            batch_size=64,
+            max_steps=2000,
+            eval_interval=100,
+            learning_rate=0.01,
+            min_learning_rate=0.0,
+            warmup_steps=0,
+            bfloat16=True,
+            compile=True,
+        ),
+        optimizer=partial(muon_and_adamw, scale=2.0),
+        schedule=partial(warmup_stable_decay, decay=0.6),
+        expected_loss={},
     ),
 }
 
