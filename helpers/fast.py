@@ -4,7 +4,7 @@ model = fast.train(FAST["three-minutes"], train_tokens, tokenizer.vocab_size)
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
@@ -67,30 +67,32 @@ def train(
     The seed in the preset's `training` draws weights, batches and dropout. An Ensemble where the preset has several
     members, trained one after the other. ConfigError and CorpusError as for ModernGPT and `updates`.
     """
-    config = preset.training
+    config, models = preset.training, []
     torch.manual_seed(config.seed)
     generator, on_cpu = torch.Generator().manual_seed(config.seed), torch.device(config.device).type == "cpu"
     bfloat16 = config.bfloat16 and on_cpu and has_bfloat16()  # on CUDA, `updates` sees to it
     if config.bfloat16 and on_cpu and not bfloat16:
-        console.say("this processor has no bfloat16: the same steps in float32 take about three times as long")
-    models = []
+        console.say("this processor has no bfloat16: the same steps in float32 take about twice as long")
     for member in range(preset.members):
         models.append(ModernGPT(preset.model_config(vocab_size)).to(config.device))
-        optimizer, before = preset.optimizer(models[-1], config), member * config.max_steps
-        for step, loss in enumerate(_steps(models[-1], tokens, preset, optimizer, generator, bfloat16), before + 1):
+        losses = parts(preset, models[-1], tokens.to(config.device), generator, bfloat16)
+        for step, loss in enumerate(losses, start=member * config.max_steps + 1):
             on_step(step, loss)
     return models[0].eval() if len(models) == 1 else Ensemble(models).eval()
 
 
-def _steps(model, tokens, preset, optimizer, generator, bfloat16):
-    """`updates`, with each part's length of windows; a step sees equally many tokens in all of them."""
+def parts(
+    preset: FastPreset, model: ModernGPT, tokens: Integer[Tensor, "N"], generator: torch.Generator, bfloat16: bool
+) -> Iterator[float]:
+    """`updates`, one part for each length of windows; a step sees equally many tokens in all of them."""
+    config, first, T = preset.training, 0, model.config.context_length
+    optimizer = preset.optimizer(model, config)
 
     def schedule(step: int, part: TrainConfig) -> float:
-        return preset.schedule(step, whole)
+        return preset.schedule(step, config)  # of the whole, not of the part
 
-    whole, first, T = preset.training, 0, model.config.context_length
     for share, length in (*preset.windows, (1.0, T)):
-        end, batch_size = math.ceil(share * whole.max_steps), whole.batch_size * T // length
-        part, view = replace(whole, max_steps=end, batch_size=batch_size), View(model, length, bfloat16)
+        end, batch_size = math.ceil(share * config.max_steps), config.batch_size * T // length
+        part, view = replace(config, max_steps=end, batch_size=batch_size), View(model, length, bfloat16)
         yield from updates(view, tokens, part, optimizer, generator, first, schedule)
         first = end

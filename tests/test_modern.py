@@ -40,6 +40,7 @@ CHANGES = {
     "softcap": dict(softcap=2.0),
     "zero start": dict(zero_start=True),
     "n-grams": dict(bigrams=66**2, trigrams=50, fourgrams=70),
+    "tokens before": dict(before=3),
 }
 EVERYTHING = {k: v for change in CHANGES.values() for k, v in change.items()}
 
@@ -211,6 +212,23 @@ def test_the_tables_look_at_so_many_tokens_and_no_more():
     one, other = torch.tensor([[1, 2, 3, 4, 5, 6]]), torch.tensor([[9, 2, 3, 4, 5, 6]])
     differs = (model.embed(one) != model.embed(other)).any(dim=-1)[0]
     assert differs.tolist() == [True, True, True, False, False, False]
+
+
+def test_the_tokens_before_add_to_an_embedding_by_their_place():
+    model = build(before=2)
+    first, second = (table.weight for table in model.before)
+    token, place = model.token_embedding.weight, model.position_embedding.weight
+    embedded = model.embed(torch.tensor([[3, 1, 2]]))[0]
+    checks.close(embedded[0], token[3] + first[65] + second[65] + place[0])  # 65: nothing is there
+    checks.close(embedded[1], token[1] + first[3] + second[65] + place[1])
+    checks.close(embedded[2], token[2] + first[1] + second[3] + place[2])
+
+
+def test_in_bfloat16_attention_is_the_formula():
+    layer = ModernAttention(replace(PLAIN, n_kv_head=2, window=3, dropout=0.5)).bfloat16().eval()
+    x = torch.randn(2, 9, 32, dtype=torch.bfloat16)
+    checks.close(layer(x), layer(x, return_weights=True)[0], tolerance=0)
+    checks.close(layer(x).float(), layer.float()(x.float()), tolerance=0.02)
 
 
 # ---------------------------------------------------------------- training

@@ -137,6 +137,7 @@ def test_imports_go_one_way():
         "runs": {"data", "files", "gpt", "state"},
         "training": {"console", "data", "gpt", "guards", "runs", "sampling", "state"},
         "presets": {"data", "gpt", "modern", "runs", "training"},
+        "fast": {"console", "guards", "modern", "presets", "training"},
         "ledger": set(),
         "plotting": set(),
         "machine": {"plotting"},
