@@ -59,11 +59,11 @@ class ModernConfig(GPTConfig):
 def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"]]:
     """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by t / 10,000^(2i/D).
 
-    Channel i and channel i + D/2 are a pair.
+    Channel i and channel i + D/2 are a pair; the sines of its first channel are negative, as its partner enters there.
     """
     frequency = 10_000 ** (-torch.arange(0, D, 2) / D)  # (D/2,), in radians per position
-    angle = torch.arange(T)[:, None] * frequency.repeat(2)  # (T, D)
-    return angle.cos(), angle.sin()
+    angle = torch.arange(T)[:, None] * frequency  # (T, D/2)
+    return angle.cos().repeat(1, 2), torch.cat([-angle.sin(), angle.sin()], dim=1)
 
 
 def rotate(
@@ -71,8 +71,7 @@ def rotate(
 ) -> Float[Tensor, "*batch T D"]:
     """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a turned query and a
     turned key depends on the distance of their positions only (Su et al. 2021, RoFormer, section 3.2)."""
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-second, first], dim=-1) * sin
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)  # rolled by a half: the partners
 
 
 # ---------------------------------------------------------------- attention

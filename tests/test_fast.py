@@ -11,14 +11,16 @@ from helpers.sampling import generate
 from helpers.training import evaluate
 
 SMALL = dict(context_length=32, n_layer=1, n_head=2, n_embd=32)
+TABLES = ("bigrams", "trigrams", "fourgrams")
 
 
 def small(name: str, **changes) -> FastPreset:
     """The preset, with the same changes to the model and the same way to train, in sizes for a test, and alone."""
     preset = FAST[name]
     training = replace(preset.training, batch_size=4, max_steps=12, eval_interval=12, device="cpu", **changes)
+    model = {**preset.model, **SMALL, **{table: 500 for table in TABLES if table in preset.model}}
     windows = tuple((share, 8) for share, _ in preset.windows)
-    return replace(preset, model={**preset.model, **SMALL}, training=training, windows=windows, members=1)
+    return replace(preset, model=model, training=training, windows=windows, members=1)
 
 
 @pytest.mark.parametrize("name", FAST)
