@@ -32,7 +32,6 @@ class Exercise:
     grader: Grader
     mistakes: dict[str, Any] = field(default_factory=dict)
     broken: tuple[str, Answer] | None = None  # for a repair: the symptom, and the function that the notebook shows
-    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ _EXERCISES: dict[str, Exercise] = {}
 
 
 def exercise(label: str, mistakes: dict[str, Any] | None = None, **more: Any) -> Callable[[Grader], Grader]:
-    """Register a grader under its label, with mistakes by name, and `broken=` or `hint=` if wanted (see Exercise)."""
+    """Register a grader under its label, with mistakes by name, and `broken=` for a repair (see Exercise)."""
 
     def register(grader: Grader) -> Grader:
         _EXERCISES[label] = Exercise(grader, mistakes or {}, **more)
@@ -86,7 +85,7 @@ def check(label: str, answer: Any) -> None:
             verdict = _verdict(asked, results)
         except TooLongError:
             verdict = f"not yet, it is still at work after {SECONDS:g} seconds: is there a loop without an end?"
-    print(f"{label}: {verdict}" + (f". Hint: {asked.hint}" if asked.hint and verdict.startswith("not yet") else ""))
+    print(f"{label}: {verdict}")
 
 
 def _results(grader: Grader, answer: Any) -> Iterator[Result]:
