@@ -193,6 +193,7 @@ WRONG = {
         ("that is the loss", lambda losses: min(map(mean, losses.values()))),
         ("place in the dictionary", lambda losses: list(losses).index(rate_by_loop(losses))),
         ("changes its input", lambda losses: losses.popitem()[0]),
+        ("changes its input", lambda losses: min(losses, key=lambda rate: losses[rate].nan_to_num_(1e9).mean())),
     ],
 }  # fmt: skip
 RIGHT = {

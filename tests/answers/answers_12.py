@@ -6,14 +6,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from helpers.modern import SwiGLU, ngram_rows, rotate
+from helpers.modern import SwiGLU, ngram_rows, rotate, rotations
 
 
 def by_rotate(q, k, i, j):
-    """Both turned by our own `rotate`, each a text of one place."""
-    places = torch.tensor([[i], [j]], dtype=torch.float64).expand(2, 2)  # both channels of a pair share an angle
-    q, k = rotate(torch.stack([q, k]).double(), places.cos(), places.sin())
-    return q @ k
+    """Turned by our own `rotate`, the one further right by what it is ahead."""
+    ahead, tables = i - j, rotations(10, 2)
+    return rotate(q.expand(10, 2), *tables)[max(ahead, 0)] @ rotate(k.expand(10, 2), *tables)[max(-ahead, 0)]
 
 
 def by_complex(q, k, i, j):
