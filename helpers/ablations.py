@@ -3,25 +3,18 @@
 The variants and studies of notebook 10. helpers.experiments trains and judges them (`make study NAME=parts`).
 """
 
-import json
 import math
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from helpers import experiments
 from helpers.attention import MultiHeadAttention
-from helpers.data import CharTokenizer, split
 from helpers.experiments import Study, Variant
-from helpers.gpt import GPT, Block, count_parameters
-from helpers.sampling import generate
-from helpers.training import TrainConfig, evaluate, train
+from helpers.gpt import GPT, Block
+from helpers.training import TrainConfig
 
 WHOLE = "the whole model"
 
@@ -146,10 +139,6 @@ def remove_value_matrix(model: GPT) -> None:
         block.attention.W_value = nn.Identity()
 
 
-def sgd(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=config.learning_rate, momentum=0.9)
-
-
 def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Weights shrink in a step by lr x decay / (1 - momentum): at a rate of 0.3 about as much as AdamW's at 0.01."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
@@ -239,51 +228,3 @@ TASTE = Study(
     rates=(6e-3,),
     seeds=5,
 )
-
-
-# ---------------------------------------------------------------- until notebook 10 reads a study's table
-SIZES: dict[str, Any] = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
-BUDGET = TrainConfig(batch_size=16, max_steps=1000, eval_interval=1000, learning_rate=3e-3, min_learning_rate=3e-4)
-MEASURED, read_table = experiments.MEASURED, experiments.read_table
-OLD = [WHOLE, "no causal mask", "softmax over queries", "no scaling", "one head", "no positions", "no residual"]
-OLD += ["no LayerNorm", "post-norm", "no attention", "no MLP", "untied head", "no warm-up"]
-VARIANTS = {name: PARTS[name] for name in OLD} | {
-    "no MLP, 12 layers": Variant(sizes={"n_layer": 12}, change=no_mlp),
-    "sinusoids, not learned": Variant(
-        change=lambda model: set_positions(
-            model, 0.02 * math.sqrt(2) * sinusoids(*model.position_embedding.weight.shape)
-        )
-    ),
-    **{
-        f"SGD, rate {rate}": Variant(recipe={"learning_rate": rate, "min_learning_rate": rate / 10}, optimizer=sgd)
-        for rate in (0.1, 0.3, 1.0)
-    },
-}
-
-
-def build(name: str, vocab_size: int, seed: int) -> GPT:
-    return experiments.build(Study(VARIANTS, SIZES, (BUDGET.max_steps,)), name, vocab_size, seed)
-
-
-def run(name: str, seed: int, tokens: Int64[Tensor, "N"], tokenizer: CharTokenizer, steps: int | None = None) -> dict:
-    """Train one variant; a line of the table: its losses on the validation split, what it writes, what it took."""
-    start = time.perf_counter()
-    variant, train_tokens, val_tokens = VARIANTS[name], *split(tokens, SIZES["context_length"])
-    config = replace(BUDGET, seed=seed, **variant.recipe)
-    if steps is not None:
-        warmup = min(config.warmup_steps, steps // 10)
-        config = replace(config, max_steps=steps, eval_interval=steps, warmup_steps=warmup)
-    model = build(name, tokenizer.vocab_size, seed)
-    train(model, train_tokens, val_tokens, config, optimizer=variant.optimizer(model, config))
-    prompt, generator = tokenizer.encode("\n"), torch.Generator().manual_seed(1)
-    text = generate(model, prompt, 200, temperature=0.8, generator=generator, use_cache=False, keep=1.0)
-    return {
-        "variant": name,
-        "seed": seed,
-        "parameters": count_parameters(model),
-        "steps": config.max_steps,
-        "writing_loss": round(experiments.last_place_loss(model, val_tokens, [SIZES["context_length"]]), 4),
-        "parallel_loss": round(evaluate(model, val_tokens, SIZES["context_length"]), 4),
-        "seconds": round(time.perf_counter() - start, 1),
-        "text": json.dumps(tokenizer.decode(text[1:]), ensure_ascii=False),
-    }

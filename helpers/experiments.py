@@ -273,7 +273,8 @@ def report(study: Study, lines: list[dict]) -> str:
     rows = []
     for (steps, row), v in judged:
         rate, interval = rates.get((steps, row), ""), f"{v.low:+.3f} to {v.high:+.3f}"
-        rows.append([steps, row, str(rate), f"{v.mean:+.3f}", interval, f"{v.p:.4f}", v.says])
+        p = f"{v.p:.4f}" if v.p >= 1e-4 else "< 0.0001"
+        rows.append([steps, row, str(rate), f"{v.mean:+.3f}", interval, p, v.says])
     return console.table(["steps", "changed", "rate", "damage", "95 % interval", "p (Holm)", "verdict"], rows)
 
 

@@ -178,7 +178,8 @@ def variations(value: object) -> Iterator[object]:
                 yield from (value[::-1], value[1:], value[:1] * len(value))
             for place in {0, len(value) - 1} if value else ():
                 for part in variations(value[place]):
-                    yield type(value)([*value[:place], part, *value[place + 1 :]])
+                    make = getattr(value, "_make", type(value))  # a named tuple's
+                    yield make([*value[:place], part, *value[place + 1 :]])
         case dict():
             for key in islice(value, 4):
                 yield from ({**value, key: part} for part in islice(variations(value[key]), 16))

@@ -1,23 +1,21 @@
 import dataclasses
 import inspect
-import json
 import math
 from functools import partial
-from itertools import pairwise
 
 import pytest
 import torch
 
-from helpers import ablations, checks, data, experiments
-from helpers.ablations import PARTS, STUDIES, VARIANTS, WHOLE
-from helpers.data import CharTokenizer
+from helpers import ablations, checks, experiments
+from helpers.ablations import PARTS, STUDIES, WHOLE
 from helpers.errors import CheckError, ConfigError
+from helpers.experiments import Run
 from helpers.gpt import GPT, GPTConfig, count_parameters
-from helpers.sampling import generate
-from helpers.training import make_optimizer
+from helpers.training import TrainConfig, make_optimizer
 
-ALL = experiments.Study(PARTS | VARIANTS, ablations.SIZES, (1000,))
-TEXT = "to be, or not to be: that is the question\n" * 40
+SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
+BUDGET = TrainConfig(batch_size=16, max_steps=1000, eval_interval=1000, min_learning_rate=0.0)
+ALL = experiments.Study(PARTS, SIZES, (1000,))
 TOKENS = torch.randint(11, (2, 20), generator=torch.Generator().manual_seed(0))
 
 
@@ -27,7 +25,7 @@ def build(name, seed=1):
 
 def test_the_whole_model_is_the_gpt():
     torch.manual_seed(1)
-    theirs = GPT(GPTConfig(vocab_size=11, **ablations.SIZES)).eval()
+    theirs = GPT(GPTConfig(vocab_size=11, **SIZES)).eval()
     checks.close(build(WHOLE)(TOKENS), theirs(TOKENS))
 
 
@@ -63,14 +61,13 @@ def test_no_scaling_is_the_root_of_the_head_width():
 
 
 def test_parts_that_are_taken_out_are_gone():
-    C, L = ablations.SIZES["n_embd"], ablations.SIZES["n_layer"]
+    C, L = SIZES["n_embd"], SIZES["n_layer"]
     parameters = {name: count_parameters(build(name)) for name in ALL.variants}
     whole = parameters[WHOLE]
     assert whole - parameters["no MLP"] == 8 * C * C * L
     assert whole - parameters["no attention"] == 4 * C * C * L
     assert whole - parameters["no LayerNorm"] == (2 * L + 1) * C
     assert parameters["untied head"] - whole == 11 * C
-    assert abs(parameters["no MLP, 12 layers"] / whole - 1) < 0.01  # as many as the whole model
     assert whole - parameters["query = key"] == whole - parameters["no value matrix"] == C * C * L
     assert whole - parameters["sinusoids with a gain"] == 64 * C - 1  # the gain
     assert parameters["one head"] == parameters["no scaling"] == parameters["no residual"] == whole
@@ -96,8 +93,8 @@ def test_no_positions_means_a_bag_of_the_past():
 
 
 def test_positions_that_are_fixed_are_not_learned():
-    for name in ("no positions", "sinusoids, not learned"):
-        assert not build(name).position_embedding.weight.requires_grad
+    table = build("no positions").position_embedding.weight
+    assert not table.requires_grad and not table.any()
 
 
 def test_sinusoids_have_length_and_products_that_depend_on_distance():
@@ -119,14 +116,12 @@ def test_sinusoids_have_the_wavelengths_of_the_paper():
 
 def test_every_start_has_the_size_of_a_learned_one():
     """A variant differs in what its name says and in nothing else, so not in how large its weights are."""
-    waves, whole, untied = build("sinusoids, not learned"), build(WHOLE), build("untied head")
-    gained = build("sinusoids with a gain").position_embedding
-    checks.close(gained(torch.arange(5, 20)), waves.position_embedding.weight[5:20])
-    assert [name for name, _ in gained.named_parameters()] == ["gain"]
-    table = ablations.sinusoids(*waves.position_embedding.weight.shape)
-    checks.close(waves.position_embedding.weight, table * 0.02 * math.sqrt(2))
-    for start in (whole.position_embedding, waves.position_embedding, untied.head):
-        assert start.weight.square().mean().sqrt().item() == pytest.approx(0.02, rel=0.1)
+    whole, untied = build(WHOLE), build("untied head")
+    waves = build("sinusoids with a gain").position_embedding
+    checks.close(waves(torch.arange(5, 20)), ablations.sinusoids(64, 64)[5:20] * 0.02 * math.sqrt(2))
+    assert [name for name, _ in waves.named_parameters()] == ["gain"]
+    for start in (whole.position_embedding.weight, waves(torch.arange(64)), untied.head.weight):
+        assert start.square().mean().sqrt().item() == pytest.approx(0.02, rel=0.1)
     head, embedding = untied.head.weight.flatten(), untied.token_embedding.weight.flatten()
     assert abs(torch.corrcoef(torch.stack([head, embedding]))[0, 1]) < 0.15  # drawn anew, not copied
 
@@ -148,24 +143,12 @@ def test_without_residual_each_branch_keeps_its_own_norm():
     checks.close(block(x), block.mlp(block.norm2(block.attention(block.norm1(x)))))
 
 
-def test_sgd_has_its_rate_and_a_momentum_of_nine_tenths():
-    model = build(WHOLE)
-    optimizer = VARIANTS["SGD, rate 0.3"].optimizer(model, dataclasses.replace(ablations.BUDGET, learning_rate=0.3))
-    places = [model.head.weight[0, 0].item()]
-    for _ in range(3):
-        model.head.weight.grad = torch.ones_like(model.head.weight)
-        optimizer.step()
-        places.append(model.head.weight[0, 0].item())
-    steps = [before - after for before, after in pairwise(places)]
-    assert steps == pytest.approx([0.3, 0.3 * 1.9, 0.3 * 2.71], rel=1e-4)
-
-
 def test_sgd_decays_matrices_as_adamw_does_and_nothing_else():
     """At their middle rates a weight without a gradient shrinks in a long run by about the same share per step."""
     shares = []
     for name, rate in (("SGD for AdamW", 0.3), (WHOLE, 0.01)):
         model = build(name)
-        config = dataclasses.replace(ablations.BUDGET, learning_rate=rate, min_learning_rate=0.0)
+        config = dataclasses.replace(BUDGET, learning_rate=rate)
         optimizer = PARTS[name].optimizer(model, config)
         for _ in range(200):
             before = model.head.weight[0, 0].item()
@@ -218,36 +201,15 @@ def test_the_study_of_the_parts_is_as_large_as_it_says():
     }
 
 
-# ---------------------------------------------------------------- until notebook 10 reads a study's table
-def test_a_line_of_the_old_table_belongs_to_the_validation_split_and_its_recipe(monkeypatch):
-    calls = []
-    monkeypatch.setattr(ablations, "train", lambda *arguments, optimizer: calls.append((*arguments, optimizer)))
-    tokenizer = CharTokenizer.from_text(TEXT)
-    tokens = tokenizer.encode(TEXT)
-    line = ablations.run("SGD, rate 0.3", 3, tokens, tokenizer, steps=40)
-    ((model, train_tokens, val_tokens, config, optimizer),) = calls
-    assert all(map(torch.equal, (train_tokens, val_tokens), data.split(tokens, 64)))
-    assert (config.learning_rate, config.max_steps, config.warmup_steps, config.seed) == (0.3, 40, 4, 3)
-    assert isinstance(optimizer, torch.optim.SGD) and line["steps"] == 40
-    assert line["writing_loss"] == round(experiments.last_place_loss(model, val_tokens, [64]), 4)
-    assert line["parallel_loss"] == round(ablations.evaluate(model, val_tokens, 64), 4)
-    drawn = torch.Generator().manual_seed(1)
-    text = generate(model, tokenizer.encode("\n"), 200, temperature=0.8, generator=drawn, use_cache=False, keep=1.0)
-    assert json.loads(line["text"]) == tokenizer.decode(text)[1:]  # without the line break that it starts from
-
-
 def test_an_unknown_variant_is_named():
     with pytest.raises(ConfigError, match="unknown variant 'no luck': choose one of the whole model, no causal mask"):
-        ablations.build("no luck", 11, 1)
+        build("no luck")
 
 
-def test_the_stored_tables_are_whole():
-    comments, lines = ablations.read_table(ablations.MEASURED / "ablations.csv")
-    assert any(line.startswith("made by: make ablations, at commit ") for line in comments) and len(comments) == 3
-    runs = {(name, seed) for name in VARIANTS for seed in (1, 2, 3)}
-    assert {(line["variant"], line["seed"]) for line in lines} == runs and len(lines) == len(runs)
-    assert {line["steps"] for line in lines} == {ablations.BUDGET.max_steps}
-    for line in lines:
-        assert line["parameters"] == count_parameters(ablations.build(line["variant"], 65, 1))
-    _, long = ablations.read_table(ablations.MEASURED / "overfitting.csv")
-    assert {(line["dropout"], line["seed"]) for line in long} == {(p, s) for p in (0.0, 0.2) for s in (1, 2, 3)}
+def test_the_stored_table_is_that_of_the_whole_study():
+    comments, lines = experiments.read_table(experiments.MEASURED / "parts.csv")
+    assert comments[0].startswith("made by: make study NAME=parts, at commit ") and "uncommitted" not in comments[0]
+    assert f"budget: {STUDIES['parts'].budget()}" in comments and not experiments.missing(STUDIES["parts"], lines)
+    assert len(lines) == len({tuple(line[part] for part in Run._fields) for line in lines})
+    sizes = {name: count_parameters(experiments.build(STUDIES["parts"], name, 65, 1)) for name in PARTS}
+    assert all(line["parameters"] == sizes[line["variant"]] for line in lines)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from helpers import checks, ladder
+from helpers import checks, experiments, ladder
 from helpers.gpt import GPT, count_parameters
 from helpers.ladder import RUNGS, Climb, Ladder
 from helpers.modern import ModernGPT, warmup_stable_decay
@@ -103,3 +103,11 @@ def test_a_run_gives_a_line_and_its_seed_decides():
 @pytest.mark.parametrize("name", RUNGS)
 def test_a_name_says_who_it_is(name):
     assert str(Climb(name, 5, 1)) == f"{name}, 5 steps, seed 1"
+
+
+def test_the_stored_table_is_whole():
+    comments, found = experiments.read_table(experiments.MEASURED / "ladder.csv")
+    assert comments[0].startswith("made by: make study NAME=ladder, at commit ") and "uncommitted" not in comments[0]
+    assert not ladder.missing(Ladder(), found) and len(found) == len(ladder.plan(Ladder(), []))
+    for line in found[: 2 * len(RUNGS)]:
+        assert line["parameters"] == count_parameters(ladder.build(line["variant"], 65, 10, 1)[0])

@@ -166,11 +166,12 @@ PROOFS = {
     "03_query_key_value": 50,
     "04_causal_mask": 63,
     "05_dropout": 52,
-    "06_multi_head": 45,
+    "06_multi_head": 44,
     "07_transformer_block": 44,
     "08_nanogpt_shakespeare": 43,
     "09_sampling": 36,
-    "10_what_matters": 31,
+    "10_what_matters": 13,
+    "12_todays_models": 20,
 }
 
 

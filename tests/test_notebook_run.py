@@ -8,7 +8,10 @@ from notebook_run import run
 from helpers import ledger
 from helpers.errors import LedgerError
 
-RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | {"10_what_matters": {"steps": 8}}
+RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | {
+    "10_what_matters": {"steps": 8},
+    "12_todays_models": {},
+}
 PLATFORM = {"raschka-3.5.2-dropout-ones"}  # another platform may draw other random numbers, and the notebook says so
 SPARED = {"05_dropout": "raschka-3.5.2-dropout-weights"}  # it looks into the printed table for where that comes from
 

@@ -22,9 +22,9 @@ SPEC = importlib.util.spec_from_file_location("tools_notebooks", ROOT / "tools" 
 tools = sys.modules["tools_notebooks"] = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tools)
 each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
-DRAWING = {"06": "draw_heads(", "07": "draw_block(", "09": "generate("}  # all others draw the machine
+# All others draw the machine.
+DRAWING = {"06": "draw_heads(", "07": "draw_block(", "09": "generate(", "10": "draw_block("}
 FOLDED = "jp-MarkdownHeadingCollapsed"
-IN_TWO_LAYERS = {name: notebook for name, notebook in BY_NAME.items() if name < "10"}  # the lesson, and its proofs
 
 
 def tags(cell):
@@ -75,9 +75,9 @@ def test_cells_are_short_and_the_prose_is_not(notebook):
     assert max(lengths) <= 25 and len(prose(notebook).split()) >= 800
 
 
-@pytest.mark.parametrize("name", IN_TWO_LAYERS)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
-    notebook = IN_TWO_LAYERS[name]
+    notebook = BY_NAME[name]
     (start,) = [i for i, cell in enumerate(notebook.cells) if cell.source.startswith("## The proofs")]
     assert notebook.cells[start].metadata[FOLDED] is True
     lesson = nbformat.v4.new_notebook(cells=notebook.cells[:start])

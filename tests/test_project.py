@@ -146,7 +146,7 @@ def test_imports_go_one_way():
         "telegrams": {"guards"},
         "verdicts": set(),
         "experiments": {"console", "data", "gpt", "guards", "training", "verdicts"},
-        "ablations": {"attention", "data", "experiments", "gpt", "guards", "sampling", "training"},
+        "ablations": {"attention", "experiments", "gpt", "training"},
         "ladder": {"console", "data", "gpt", "modern", "presets", "training"},
         "exercises": {"graders"},  # only what compares and what stops, at the top; the rest when it is needed
         "__init__": set(),
