@@ -39,7 +39,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONDONTWRITEBYTECODE := 1
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab write gpt2 ledger store fresh study ladder bench torture lock clean
+.PHONY: help setup run test check format lab write gpt2 ledger store fresh study ladder picture bench torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
@@ -116,6 +116,9 @@ study: .venv/ready ## train a small GPT with each of its parts left out in turn:
 
 ladder: .venv/ready ## climb from nanoGPT's recipe to the speedrun, for notebook 12 (an hour, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py ladder --jobs $(JOBS)
+
+picture: .venv/ready ## draw the README's moving picture from the run in build/runs/laptop
+	@$(BIN)/python tools/picture.py
 
 bench: .venv/ready ## measure speed against rivals, side by side: QUICK=1 for a minute, NAME=training for one group
 	@$(BIN)/python tools/bench.py </dev/null

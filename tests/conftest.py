@@ -79,8 +79,9 @@ def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
         patch.setattr(notebooks, "NOTEBOOKS", folder / "notebooks")
         patch.setattr(notebooks, "BUILD", folder / "build")
         (folder / "notebooks").mkdir()
-        readme = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"
-        (folder / "README.md").write_text(readme, "utf-8")
+        (folder / "docs").mkdir()
+        page = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"
+        (folder / "docs" / "claims.md").write_text(page, "utf-8")
         return folder
 
     return make

@@ -1,6 +1,5 @@
 """The notebooks as a set: what nbval does not look at."""
 
-import base64
 import importlib.util
 import re
 import sys
@@ -206,29 +205,25 @@ def test_the_page_of_errata_has_them_all_and_is_what_the_notebooks_printed():
     assert "not reproduced" not in page
 
 
-def test_the_readme_shows_a_picture_that_a_notebook_drew():
-    drawn = [
-        base64.b64decode(out.data["image/png"])
-        for notebook in BY_NAME.values()
-        for cell in cells(notebook)
-        if "readme-figure" in tags(cell)
-        for out in cell.outputs
-        if "image/png" in out.get("data", {})
-    ]
+def test_the_readme_shows_pictures_that_notebooks_drew():
+    drawn = {}
+    for notebook in BY_NAME.values():
+        drawn |= tools.readme_pictures(notebook)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (picture,) = re.findall(r"!\[[^\]]{20,}\]\(([^)]+)\)", readme)
-    assert [(ROOT / picture).read_bytes()] == drawn
+    pictures = re.findall(r"!\[[^\]]{20,}\]\(docs/([^)]+)\.png\)", readme)
+    assert len(pictures) == 3
+    assert {name: (ROOT / "docs" / f"{name}.png").read_bytes() for name in pictures} == drawn
 
 
-def test_every_claim_is_measured_by_a_cell_that_can_fail_and_the_readme_lists_it():
+def test_every_claim_is_measured_by_a_cell_that_can_fail_and_listed():
     claims = tomllib.loads(tools.tables.CLAIMS.read_text(encoding="utf-8"))["claim"]
     measured = tools.tables.claim_cells(ROOT / "notebooks")
     assert [claim["number"] for claim in claims] == sorted(measured) == list(range(1, 31))
     for number, found in measured.items():
         checked = [cell for _, cell in found if re.search(r"\bassert |checks\.|ledger\.", cell.source)]
         assert checked == [cell for _, cell in found], number
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert tools.tables.with_claims(readme, ROOT / "notebooks") == readme
+    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert tools.tables.with_claims(page, ROOT / "notebooks") == page
 
 
 def test_the_readme_lists_every_notebook():

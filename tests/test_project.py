@@ -277,3 +277,16 @@ def test_make_write_and_make_gpt2_hand_over_their_options(tmp_path):
     ):
         done = run(*target, **environment)
         assert (done.returncode, done.stderr) == (1, said)
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.md")]))
+def test_links_of_the_pages_lead_to_files(page):
+    addresses = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert all("://" in address or (page.parent / address).exists() for address in addresses)
+
+
+def test_the_moving_picture_is_small_and_described_by_its_tool():
+    assert (ROOT / "docs" / "learning.gif").stat().st_size < 2e6
+    assert re.search(
+        r"!\[A curve falls from 4\.2.{80,}\]\(docs/learning\.gif\)", (ROOT / "README.md").read_text("utf-8")
+    )

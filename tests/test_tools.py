@@ -180,7 +180,7 @@ def test_a_notebook_that_fails_is_not_stored(project):
 
 @pytest.fixture(scope="module")
 def stored(empty_project, tmp_path_factory):
-    """A notebook that was stored, its bytes then and after it was stored again, and the README that came of it."""
+    """A notebook that was stored, its bytes then and when stored again, and the page of claims that came of it."""
     with pytest.MonkeyPatch.context() as patch:
         empty_project(tmp_path_factory.mktemp("project"), patch)
         path, texts = notebooks.NOTEBOOKS / "04_n.ipynb", []
@@ -190,9 +190,9 @@ def stored(empty_project, tmp_path_factory):
         for _ in range(2):
             notebooks.store(None)
             texts.append(path.read_bytes())
-        readme = (notebooks.ROOT / "README.md").read_text("utf-8")
-        assert tables.with_claims(readme, notebooks.NOTEBOOKS) == readme
-        return nbformat.read(path, as_version=4), texts, readme
+        page = (notebooks.ROOT / "docs" / "claims.md").read_text("utf-8")
+        assert tables.with_claims(page, notebooks.NOTEBOOKS) == page
+        return nbformat.read(path, as_version=4), texts, page
 
 
 @pytest.mark.slow
@@ -216,10 +216,10 @@ def test_prints_that_arrive_apart_are_stored_together(stored):
 
 @pytest.mark.slow
 def test_the_table_of_claims_links_the_tagged_cells(stored):
-    readme = stored[2]
-    (line,) = [line for line in readme.splitlines() if line.startswith("| 16 |")]
+    page = stored[2]
+    (line,) = [line for line in page.splitlines() if line.startswith("| 16 |")]
     assert "[04/c0](notebooks/04_n.ipynb#cell-id=c0), [04/c2](notebooks/04_n.ipynb#cell-id=c2)" in line
-    assert "**true**: " in line and readme.count("\n| ") == 31
+    assert "**true**: " in line and page.count("\n| ") == 31
 
 
 @pytest.mark.slow

@@ -227,21 +227,26 @@ def store(only: str | None) -> None:
         notebook.metadata = {"kernelspec": KERNEL, "language_info": done.metadata.language_info}
         nbformat.validate(notebook)
         write(path, nbformat.writes(notebook) + "\n")
-        for picture in tagged_pictures(notebook, "readme-figure"):
-            write(ROOT / "docs" / "heads.png", picture)
+        for name, picture in readme_pictures(notebook).items():
+            write(ROOT / "docs" / f"{name}.png", picture)
         say(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
         (NOTEBOOKS / "measured").mkdir(exist_ok=True)
         write(NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS))  # the next one shows it
     write(NOTEBOOKS / "ledger.md", tables.ledger_page(NOTEBOOKS))
     write(NOTEBOOKS / "errata.md", tables.errata_page(NOTEBOOKS))
-    readme = ROOT / "README.md"
-    write(readme, tables.with_claims(readme.read_text(encoding="utf-8"), NOTEBOOKS))
+    claims = ROOT / "docs" / "claims.md"
+    write(claims, tables.with_claims(claims.read_text(encoding="utf-8"), NOTEBOOKS))
 
 
-def tagged_pictures(notebook: NotebookNode, tag: str) -> list[bytes]:
-    cells = [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
-    bundles = [out.data for cell in cells for out in cell.get("outputs", []) if "data" in out]
-    return [base64.b64decode(bundle["image/png"]) for bundle in bundles if "image/png" in bundle]
+def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:
+    """What the README shows: pictures of the cells tagged readme-NAME, by name."""
+    return {
+        tag.removeprefix("readme-"): base64.b64decode(out.data["image/png"])
+        for cell in notebook.cells
+        for tag in cell.metadata.get("tags", [])
+        for out in cell.get("outputs", [])
+        if tag.startswith("readme-") and "image/png" in out.get("data", {})
+    }
 
 
 # ---------------------------------------------------------------- ledger

@@ -201,20 +201,20 @@ def claim_cells(folder: Path) -> dict[int, list[tuple[str, NotebookNode]]]:
     return found
 
 
-def with_claims(readme: str, folder: Path) -> str:
-    """The README with a new table of claims between its two marks."""
+def with_claims(page: str, folder: Path) -> str:
+    """The page of claims with a new table of claims between its two marks."""
     claims = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]
     cells = claim_cells(folder)
     rows = [
         "| {number} | {text} | {by} | {cells} | **{verdict}**: {finding} |".format(
             **claim,
             cells=", ".join(
-                f"[{name[:2]}/{cell.id.removeprefix('cell-')}](notebooks/{name}.ipynb#cell-id={cell.id})"
+                f"[{name[:2]}/{cell.id.removeprefix('cell-')}](../notebooks/{name}.ipynb#cell-id={cell.id})"
                 for name, cell in cells.get(claim["number"], [])
             ),
         )
         for claim in claims
     ]
     table = "\n".join(["| | claim | by | cells | what came out |", "|---|---|---|---|---|", *rows])
-    before, rest = readme.split(BEGIN)
+    before, rest = page.split(BEGIN)
     return f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}"
