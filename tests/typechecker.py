@@ -2,15 +2,22 @@
 
 jaxtyping asks for the check of a stub: a function's name and annotations, without its body. One that is defined inside
 another comes again at every call, so equal stubs share one check; that of a stub with other annotations is its own.
+
+What jaxtyping adds, that T is one number in all annotations of a call, costs far more than the check itself: binding
+every argument to its name. Functions without a shape are beartype's alone, and those without any annotation nobody's.
 """
 
+import functools
+import inspect
 from collections.abc import Callable
 from types import FunctionType
 
+import jaxtyping
 from beartype import BeartypeConf, beartype
 
 _beartyped = beartype(conf=BeartypeConf(is_pep484_tower=True))
 _checked: dict[tuple, Callable] = {}
+_with_shapes = jaxtyping.jaxtyped
 
 
 def check(stub: FunctionType) -> Callable:
@@ -20,3 +27,32 @@ def check(stub: FunctionType) -> Callable:
     if key not in _checked:
         _checked[key] = _beartyped(stub)
     return _checked[key]
+
+
+def jaxtyped(*, typechecker: Callable) -> Callable:
+    """What jaxtyping's import hook decorates everything with."""
+
+    def decorate(target):
+        if inspect.isclass(target) and hasattr(target.__init__, "__wrapped__"):  # guards.checked looks at its arguments
+            return target
+        if not inspect.isfunction(target):  # a dataclass, a property, ...
+            return _with_shapes(target, typechecker=typechecker)
+        shapes = any("jaxtyping" in repr(annotation) for annotation in target.__annotations__.values())
+        asks = target.__module__ == "helpers.guards"  # it asks for shapes by isinstance, each call for itself
+        later = "<locals>" in target.__qualname__ or inspect.isgeneratorfunction(target)
+        if target.__annotations__ and (shapes or asks or later):
+            return _with_shapes(target, typechecker=typechecker)
+        if not target.__annotations__:
+            return target
+        checked = _beartyped(target)
+
+        @functools.wraps(target)
+        def call(*arguments, **named):
+            return (target if jaxtyping.config.jaxtyping_disable else checked)(*arguments, **named)
+
+        return call
+
+    return decorate
+
+
+jaxtyping.jaxtyped = jaxtyped
