@@ -4,9 +4,11 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 import typechecker
+from beartype.roar import BeartypeCallHintViolation
 from jaxtyping import Float, Integer, TypeCheckError, jaxtyped
 from torch import Tensor, nn
 
+from helpers import console
 from helpers.errors import ConfigError
 from helpers.guards import Count, NotNegative, Positive, Seed, Share, checked, evaluating
 
@@ -112,3 +114,16 @@ def test_functions_of_one_name_and_other_annotations_are_checked_by_their_own():
     for shape, other in (("3", 4), ("4", 3), ("3", 4)):
         with pytest.raises(TypeCheckError):
             keeps(shape)(torch.zeros(other))
+
+
+def half_of(x: int) -> str:
+    return "half" if x < 3 else x
+
+
+def test_annotations_without_a_shape_are_checked_too():
+    """tests/typechecker.py leaves them to beartype alone; a wrong argument of a helper, or a wrong result."""
+    checked_half = typechecker.jaxtyped(typechecker=typechecker.check)(half_of)
+    assert checked_half(1) == "half"
+    for call in (lambda: checked_half("1"), lambda: checked_half(4), lambda: console.table(["a"], 3)):
+        with pytest.raises(BeartypeCallHintViolation):
+            call()

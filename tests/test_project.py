@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import conftest
 import nbformat
 import pytest
 from packaging.requirements import Requirement
@@ -183,6 +184,13 @@ def test_make_help_names_every_target():
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).split():
         assert re.search(rf"^{target}\s", done.stdout, re.M), target
+
+
+def test_a_notebook_stays_on_one_worker_and_09_goes_with_08():
+    """nbval needs a kernel's cells in their order, and 09 the run that 08 leaves."""
+    cells = [f"notebooks/{name}.ipynb::Cell {i}" for i in (0, 1) for name in ("07_x", "08_nanogpt_shakespeare")]
+    units = [conftest.unit_of(cell) for cell in [*cells, "notebooks/09_sampling.ipynb::Cell 3"]]
+    assert units[0] == units[2] != units[1] == units[3] == units[4]
 
 
 # ---------------------------------------------------------------- the Makefile

@@ -29,21 +29,23 @@ def check(stub: FunctionType) -> Callable:
     return _checked[key]
 
 
+def _needs_jaxtyping(function: FunctionType) -> bool:
+    shapes = any("jaxtyping" in repr(annotation) for annotation in function.__annotations__.values())
+    asks = function.__module__ == "helpers.guards"  # by isinstance, for the shapes of another call
+    made_often = "<locals>" in function.__qualname__  # `check` knows it already
+    return shapes or asks or made_often or inspect.isgeneratorfunction(function)  # whose call is not its run
+
+
 def jaxtyped(*, typechecker: Callable) -> Callable:
     """What jaxtyping's import hook decorates everything with."""
 
     def decorate(target):
-        if inspect.isclass(target) and hasattr(target.__init__, "__wrapped__"):  # guards.checked looks at its arguments
+        if inspect.isclass(target) and hasattr(target.__init__, "__wrapped__"):
+            return target  # guards.checked looks at its arguments
+        if inspect.isfunction(target) and not target.__annotations__:
             return target
-        if not inspect.isfunction(target):  # a dataclass, a property, ...
+        if not inspect.isfunction(target) or _needs_jaxtyping(target):  # a dataclass, a property, ...
             return _with_shapes(target, typechecker=typechecker)
-        shapes = any("jaxtyping" in repr(annotation) for annotation in target.__annotations__.values())
-        asks = target.__module__ == "helpers.guards"  # it asks for shapes by isinstance, each call for itself
-        later = "<locals>" in target.__qualname__ or inspect.isgeneratorfunction(target)
-        if target.__annotations__ and (shapes or asks or later):
-            return _with_shapes(target, typechecker=typechecker)
-        if not target.__annotations__:
-            return target
         checked = _beartyped(target)
 
         @functools.wraps(target)
