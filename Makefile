@@ -36,7 +36,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export IPYTHONDIR := $(HERE)/ipython
 export MPLCONFIGDIR := $(HERE)/matplotlib
 export npm_config_cache := $(HERE)/npm
-export PYTHONDONTWRITEBYTECODE := 1
+export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport MPLBACKEND
 
 .PHONY: help setup run test check format lab write gpt2 ledger store fresh study ladder picture bench torture lock clean

@@ -90,30 +90,31 @@ def check(label: str, answer: Any) -> None:
 
 def _results(grader: Grader, answer: Any) -> Iterator[Result]:
     """What the answer gives, case by case, for the same inputs whatever the answer."""
-
-    def ask(*inputs: Any) -> Given:
-        if not callable(answer):
-            return Given(answer, problem=f"it should be a function, and is {compare.kind(answer)}")
-        names, copies = compare.names(answer, len(inputs)), copy.deepcopy(inputs)
-        case = ", ".join(map(compare.in_short, names, inputs))
-        try:
-            with torch.random.fork_rng(devices=[]):  # it may draw numbers: those of the cases stay the same
-                value = answer(*copies)
-                value = list(value) if isinstance(value, Iterator) else value
-        except (Exception, SystemExit) as error:  # a learner's code may raise anything, and "run all" must go on
-            message = (str(error).strip() or "without a message").splitlines()[0]
-            return Given(None, case, f"it raises {type(error).__name__}: {message}")
-        changed = [name for name, *pair in zip(names, inputs, copies, strict=True) if not compare.same(*pair)]
-        if changed:
-            return Given(value, case, f"it changes its input `{changed[0]}`: work on a copy", changed_input=True)
-        if value is None and compare.does_nothing(answer):
-            value = ...
-        return Given(value, case, "it returns nothing: is a `return` missing?" if value is None else "")
-
     value = Given(answer, problem="it should be a value, and is a function" if callable(answer) else "")
-    torch.manual_seed(0)
-    for given, right, *tolerance in grader(ask):
+    torch.default_generator.manual_seed(0)  # and no GPU's: only this generator is put back
+    for given, right, *tolerance in grader(functools.partial(_ask, answer)):
         yield given if isinstance(given, Given) else value, right, tolerance[0] if tolerance else None
+
+
+def _ask(answer: Any, *inputs: Any) -> Given:
+    """What the answer gives for copies of these inputs."""
+    if not callable(answer):
+        return Given(answer, problem=f"it should be a function, and is {compare.kind(answer)}")
+    names, copies = compare.names(answer, len(inputs)), copy.deepcopy(inputs)
+    case = ", ".join(map(compare.in_short, names, inputs))
+    try:
+        with torch.random.fork_rng(devices=[]):  # it may draw numbers: those of the cases stay the same
+            value = answer(*copies)
+            value = list(value) if isinstance(value, Iterator) else value
+    except (Exception, SystemExit) as error:  # a learner's code may raise anything, and "run all" must go on
+        message = (str(error).strip() or "without a message").splitlines()[0]
+        return Given(None, case, f"it raises {type(error).__name__}: {message}")
+    changed = [name for name, *pair in zip(names, inputs, copies, strict=True) if not compare.same(*pair)]
+    if changed:
+        return Given(value, case, f"it changes its input `{changed[0]}`: work on a copy", changed_input=True)
+    if value is None and compare.does_nothing(answer):
+        value = ...
+    return Given(value, case, "it returns nothing: is a `return` missing?" if value is None else "")
 
 
 def _verdict(asked: Exercise, results: list[Result]) -> str:

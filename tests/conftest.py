@@ -1,5 +1,7 @@
 """What several test files share: small models and texts. No test needs the network or a corpus on this machine."""
 
+import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -7,27 +9,62 @@ from pathlib import Path
 import jaxtyping
 import pytest
 import torch
+from xdist.scheduler import LoadFileScheduling
 
 from helpers.data import BUNDLED_PLAY, CharTokenizer, split
 from helpers.gpt import GPT, GPTConfig
 from helpers.training import TrainConfig
 
-FIRST, LATE = ("08_nanogpt_shakespeare.ipynb", "00_why_attention.ipynb"), "09_sampling.ipynb"
+IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")  # 09 takes the run that 08 leaves in $NANOGPT_RUNS
+LONG = (*IN_TURN, "00_why_attention.ipynb", "test_tools.py", "test_torture.py")
+WHOLE = ("test_tools.py", "test_torture.py", "test_gpt2.py")  # their tests share what takes seconds to set up
+ALONE = ("test_notebook_run.py", "test_curves.py")  # each test takes seconds, and they share nothing
+
+
+def unit_of(nodeid: str) -> str:
+    """What one worker runs in one go: a notebook (08 and then 09), all tests about one notebook's exercises, or a test
+    with all its parameters."""
+    path, _, test = nodeid.partition("::")
+    name = Path(path).name
+    if name in IN_TURN:
+        return "in turn"
+    if name in WHOLE or path.endswith(".ipynb"):
+        return path
+    if name in ALONE:
+        return nodeid
+    exercise = re.match(r".*\[(\d+)[a-z]", test) if name == "test_exercises.py" else None
+    return f"{path}::{exercise[1]}" if exercise else f"{path}::{test.split('[')[0]}"
+
+
+class Scheduling(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest starts first, so that the workers end together; what is quick fills the gaps at the end.
-
-    09 takes the run that 08 leaves in $NANOGPT_RUNS, and without it trains one of its own: it waits as long as it can.
-    """
-    slow = {item.path for item in items if item.get_closest_marker("slow") or item.path.suffix == ".ipynb"}
+    """What takes longest starts first, so that the workers end together; what is quick fills the gaps at the end."""
 
     def place(item: pytest.Item) -> int:
-        if item.path.name in FIRST:
-            return FIRST.index(item.path.name)
-        return len(FIRST) + (1 if item.path.name == LATE else 0 if item.path in slow else 2)
+        if item.path.name in LONG:
+            return LONG.index(item.path.name)
+        return len(LONG) + (not (item.get_closest_marker("slow") or item.path.suffix == ".ipynb"))
 
-    items.sort(key=place)  # files stay whole and keep their order
+    items.sort(key=place)  # what is equally long keeps its order
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """08 and 09 take longer than all else, side by side: they get a second thread, and the other workers give way."""
+    if not hasattr(item.config, "workerinput") or item.session.items[0].path.name not in IN_TURN:
+        return
+    if item.path.name in IN_TURN:
+        os.environ["OMP_NUM_THREADS"] = str(max(2, int(os.environ.get("OMP_NUM_THREADS", 1))))
+    elif os.nice(0) < 5:
+        os.nice(5)
 
 
 @pytest.fixture(autouse=True)
