@@ -630,6 +630,7 @@ WRONG_DROPOUTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", WRONG_DROPOUTS)
 def test_every_wrong_dropout_is_named(fault):
     words, options = WRONG_DROPOUTS[fault]
@@ -668,6 +669,7 @@ RIGHT_DROPOUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT_DROPOUTS)
 def test_every_right_dropout_passes(name):
     for seed in (1, 2):

@@ -341,6 +341,7 @@ def table(name: str) -> dict[str, list]:
     return {label: answers for module in ANSWERS for label, answers in getattr(module, name).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("label", "number"), [(k, i) for k, rows in table("WRONG").items() for i in range(len(rows))])
 def test_a_wrong_answer_is_refused_by_a_sentence_that_names_the_mistake(label, number, verdict):
     words, answer = table("WRONG")[label][number]
@@ -359,6 +360,7 @@ def test_six_wrong_answers_and_four_right_ones_are_tried(label):
     assert list(table("WRONG")) == list(table("RIGHT")) == LABELS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", LABELS)
 def test_every_mistake_is_refused_by_its_own_sentence(label, verdict):
     for sentence, wrong in exercises.exercises()[label].mistakes.items():
