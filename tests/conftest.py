@@ -17,7 +17,7 @@ from helpers.training import TrainConfig
 
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")  # 09 takes the run that 08 leaves in $NANOGPT_RUNS
 LONG = (*IN_TURN, "00_why_attention.ipynb", "test_tools.py", "test_torture.py")
-WHOLE = ("test_tools.py", "test_torture.py", "test_gpt2.py")  # their tests share what takes seconds to set up
+WHOLE = ("test_tools.py", "test_torture.py", "test_gpt2.py", "test_site.py")  # they share a set-up of seconds
 ALONE = ("test_notebook_run.py", "test_curves.py")  # each test takes seconds, and they share nothing
 
 
