@@ -39,10 +39,10 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab write gpt2 ledger store fresh study ladder picture bench torture lock clean
+.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder picture bench torture lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "one notebook, other settings:  make run NB=08_nanogpt_shakespeare P=\"-p preset smoke\""
 	@echo "text from the trained model:   make write P='--prompt \"ROMEO:\" --temperature 0.8'"
@@ -95,6 +95,12 @@ format: .venv/ready ## mend what ruff can mend: layout, order of imports
 lab: .venv/ready ## open the notebooks in JupyterLab on this machine
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --LabApp.default_url=/lab/tree/notebooks \
 	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)
+
+site: .venv/ready ## build the site in build/site from the stored notebooks, without running them
+	@$(BIN)/python tools/website.py </dev/null
+
+browser-test: .venv/ready ## try the site in Chromium: links, search, accessibility, phone and paper (CHROMIUM=path)
+	@OMP_NUM_THREADS=$(SHARE) $(BIN)/pytest -q -rs -n $(JOBS) tests/browser
 
 write: .venv/ready ## let the trained model write: P='--prompt "ROMEO:"'
 	@$(BIN)/python tools/write.py

@@ -17,7 +17,7 @@ from helpers.training import TrainConfig
 
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")  # 09 takes the run that 08 leaves in $NANOGPT_RUNS
 LONG = (*IN_TURN, "00_why_attention.ipynb", "test_tools.py", "test_torture.py")
-WHOLE = ("test_tools.py", "test_torture.py", "test_gpt2.py")  # their tests share what takes seconds to set up
+WHOLE = ("test_tools.py", "test_torture.py", "test_gpt2.py", "test_site.py")  # they share a set-up of seconds
 ALONE = ("test_notebook_run.py", "test_curves.py")  # each test takes seconds, and they share nothing
 
 
@@ -108,13 +108,14 @@ def quick() -> TrainConfig:
 
 @pytest.fixture(scope="session")
 def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
-    """Puts an empty project around the tools."""
+    """Puts an empty project around the tools, which build no pages: that takes seconds, and test_site.py does it."""
     import notebooks  # slow, and only the tests of the tools need it
 
     def make(folder: Path, patch: pytest.MonkeyPatch) -> Path:
         patch.setattr(notebooks, "ROOT", folder)
         patch.setattr(notebooks, "NOTEBOOKS", folder / "notebooks")
         patch.setattr(notebooks, "BUILD", folder / "build")
+        patch.setattr(notebooks.website, "build", lambda *_: "")
         (folder / "notebooks").mkdir()
         (folder / "docs").mkdir()
         page = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"

@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 LOCK = "tools/requirements.lock"
+WORKFLOWS = (".github/workflows/ci.yml", ".github/workflows/site.yml")
 
 
 def lines_of(name: str) -> list[str]:
@@ -107,15 +108,16 @@ def test_conda_defers_to_the_one_list():
 
 
 @pytest.mark.slow
-def test_the_workflow_fits_its_schema():
+def test_the_workflows_fit_their_schema():
     from check_jsonschema import main  # slow, and only this test needs it
 
     with pytest.raises(SystemExit, match=r"^0$"):
-        main(["--builtin-schema", "vendor.github-workflows", str(ROOT / ".github/workflows/ci.yml")])
+        main(["--builtin-schema", "vendor.github-workflows", *(str(ROOT / name) for name in WORKFLOWS)])
 
 
-def test_the_workflow_names_its_actions_by_commit():
-    used = [line for line in lines_of(".github/workflows/ci.yml") if "uses:" in line]
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_a_workflow_names_its_actions_by_commit(name):
+    used = [line for line in lines_of(name) if "uses:" in line]
     assert used and all(re.fullmatch(r"- uses: actions/[a-z-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line) for line in used)
 
 

@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import nbformat
-import pages
 import pytest
 import tables
-from bs4 import BeautifulSoup
+import website
 from ipykernel.ipkernel import IPythonKernel
 
 import notebooks
@@ -22,6 +21,7 @@ from helpers.errors import HelpersError
 
 ROOT = Path(__file__).parents[1]
 PARAMETRIZED = {0: "parameters", 1: "result"}
+BUILD_PAGES = website.build  # the project of a test has a stub in its place
 
 
 def write_notebook(path: Path, *sources: str, tags: dict[int, str] | None = None) -> None:
@@ -63,7 +63,8 @@ def in_process(monkeypatch):
 
 # ---------------------------------------------------------------- papermill, in processes of its own
 @pytest.mark.slow
-def test_notebooks_that_fail_or_die_stop_nobody(project, capsys):
+def test_notebooks_that_fail_or_die_stop_nobody(project, monkeypatch, capsys):
+    monkeypatch.setattr(website, "build", BUILD_PAGES)
     write_notebook(notebooks.NOTEBOOKS / "01_bad.ipynb", "1 / 0")
     write_notebook(notebooks.NOTEBOOKS / "02_dead.ipynb", "import os", "os._exit(0)", "print('never')")
     write_notebook(
@@ -77,7 +78,7 @@ def test_notebooks_that_fail_or_die_stop_nobody(project, capsys):
     assert "03_good: step     4  train 2.0\n03_good: ok, " in out and out.endswith("step by step\nall well\n")
     assert out.count("FAILED: ") == 2 and "cells were not run" in tables.why_incomplete(notebooks.read_run("02_dead"))
     index = (notebooks.BUILD / "html" / "index.html").read_text(encoding="utf-8")
-    assert 'href="03_good.html"' in index and "ZeroDivisionError" in index
+    assert 'href="03_good.html"' in index and "ZeroDivisionError" in index and "step by step" in index
     assert (notebooks.BUILD / "html" / "01_bad.html").exists()
     assert (notebooks.BUILD / "notebooks" / "03_good.ipynb").exists()
 
@@ -267,56 +268,29 @@ def test_fresh_outside_a_clone_changes_nothing(project, tmp_path_factory, monkey
 
 
 # ---------------------------------------------------------------- pages
-def test_the_index_lists_all_notebooks_and_says_which_were_not_run(project, in_process):
-    for number in (1, 2, 3):
-        cells = [nbformat.v4.new_markdown_cell(f"# 0{number} · <N{number}>"), nbformat.v4.new_code_cell("1")]
-        notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": notebooks.KERNEL})
-        nbformat.write(notebook, notebooks.NOTEBOOKS / f"0{number}_n.ipynb")
-    assert notebooks.run("02_n", "") == 0
-    html = {path.stem: path.read_text(encoding="utf-8") for path in (notebooks.BUILD / "html").glob("*.html")}
-    assert re.findall(r'href="(\w+).html">(.*?)</a></td><td>(.*?)</td>', html["index"]) == [
-        ("01_n", "01 · &lt;N1&gt;", "not run yet"),
-        ("02_n", "02 · &lt;N2&gt;", "ok"),
-        ("03_n", "03 · &lt;N3&gt;", "not run yet"),
-    ]
-    assert "make run NB=03_n" in html["03_n"]
-    page = BeautifulSoup(html["02_n"], "html.parser")
-    assert page.title.text == "02 · <N2>"
-    children = list(page.main.children)
-    for nav in (children[0], children[-1]):
-        assert [link["href"] for link in nav.select("a")] == ["01_n.html", "index.html", "03_n.html"]
-    for name, text in html.items():
-        for target in re.findall(r'href="(\w+).html"', text):
-            assert target in html, name
+def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(project, in_process, monkeypatch, capsys):
+    built = []
+    monkeypatch.setattr(website, "build", lambda root, out, runs: built.append((root, out, runs)) or "")
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "1")
+    write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "print('so it is')", "1 / 0", tags={0: "result"})
+    assert notebooks.run("02_b", "") == 1
+    ((root, out, runs),) = built  # once, after all
+    assert (root, out) == (project, project / "build" / "html")
+    assert runs["01_a"].notebook is None and runs["01_a"].status == "not run yet"
+    assert runs["02_b"].status == "ZeroDivisionError: division by zero" and runs["02_b"].result == "so it is\n"
+    assert "to read them: build/html/index.html" in capsys.readouterr().out
 
 
-def test_rendered_pictures_carry_their_text():
-    bundle, alt = {"image/png": "aWNvbg==", "text/plain": "a"}, {"image/png": {"alt": 'one "lonely" bar'}}
-    cell = nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("display_data", bundle, metadata=alt)])
-    page = pages.render(nbformat.v4.new_notebook(cells=[cell]), "n")
-    (picture,) = BeautifulSoup(page, "html.parser").main.find_all("img")
-    assert picture["alt"] == 'one "lonely" bar' and picture["src"].split() == ["data:image/png;base64,aWNvbg=="]
+def test_pages_that_cannot_be_built_are_told_in_one_sentence(project, in_process, monkeypatch, capsys):
+    def fails(*_):
+        raise HelpersError("the pages could not be built: no reason given")
 
-
-def test_pages_need_no_network_and_their_links_lead_somewhere(project):
-    source = (
-        "$$a^2$$ and $b$, `$c$`\n\n[n](02_n.ipynb#x) [all](../README.md) [s](solutions/s.py) [w](https://example.org)"
-    )
-    page = pages.render(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(source)]), "n")
-    assert page.count("<math") == 2 and "$c$" in page and "$$a" not in page
-    assert not re.search(r"<(script|img|link)[^>]*(src|href)=.https?:", page)
-    assert re.findall(r'<a href="([^"#]+[^"]*)"', page) == [
-        "02_n.html#x",
-        "index.html",
-        "../../notebooks/solutions/s.py",
-        "https://example.org",
-    ]
-
-
-def test_long_lines_scroll_on_a_phone_and_wrap_on_paper(project):
-    page = pages.render(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]), "n")
-    screen, _, paper = page.rpartition("<style>")[2].partition("</style>")[0].partition("@media print")  # the last wins
-    assert "overflow-x: auto" in screen and "white-space: pre;" in screen and "white-space: pre-wrap" in paper
+    monkeypatch.setattr(website, "build", fails)
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "print('well')", tags={0: "result"})
+    assert notebooks.run(None, "") == 1
+    out = capsys.readouterr().out
+    assert "1 passed, 0 failed\nthe pages could not be built: no reason given\n" in out and out.endswith("\nwell\n")
+    assert "to read them" not in out
 
 
 # ---------------------------------------------------------------- ledger
@@ -388,22 +362,6 @@ def test_a_run_with_other_settings_does_not_count(project, in_process, monkeypat
     assert "running 01_a" in capsys.readouterr().out
 
 
-def test_what_jupyterlab_folds_the_page_folds_too():
-    new, texts = nbformat.v4, ["# N", "## Lesson", "## The proofs\n\nAll.", "### One", "code", "## After"]
-    cells = [new.new_code_cell("1") if text == "code" else new.new_markdown_cell(text) for text in texts]
-    cells[2].metadata["jp-MarkdownHeadingCollapsed"] = True
-    printed = new.new_output("stream", text="42")
-    cells.append(new.new_code_cell("draw()", metadata={"jupyter": {"source_hidden": True}}))
-    cells.append(new.new_code_cell("decide()", outputs=[printed], metadata={"jupyter": {"outputs_hidden": True}}))
-    soup = pages.BeautifulSoup(pages.render(new.new_notebook(cells=cells), "n"), "html.parser")
-    details, code, output = soup.select("details")
-    assert "draw" in code.text and code.summary.text == "the code"
-    assert "42" in output.text and "decide" not in output.text and output.summary.text == "run it"
-    assert details.summary.h2["id"] == "The-proofs" and not details.has_attr("open")
-    assert details.find(id="One") and details.select(".jp-CodeCell") and "All." in details.text
-    assert not details.find(id="Lesson") and not details.find(id="After") and soup.find(id="After")
-
-
 def test_the_page_shows_what_is_stored(project, monkeypatch):
     rows = [{**ledger.row("raschka-3.3.1-softmax"), "notebook": "02_b"}]
     monkeypatch.setattr(ledger, "rows", lambda: rows)
@@ -443,19 +401,3 @@ def test_the_page_of_errata_shows_wrong_and_right_numbers_and_the_cell(project, 
     assert "not reproduced yet in notebook [04](04_c.ipynb)" in lower
     assert "```" not in heads and "8 dimensions can be 2 heads" in heads  # no numbers are printed there
     assert r"0 \* -inf is NaN" in nan_mask  # or Markdown would take the stars of a product for italics
-
-
-def test_the_ledger_and_its_errata_are_pages_too(project, in_process):
-    text = "# The ledger\n\n| a | b |\n|---|---|\n| `1` | [c](01_a.ipynb#cell-id=x) [e](errata.md) [t](../h.toml) |\n"
-    (notebooks.NOTEBOOKS / "ledger.md").write_text(text, encoding="utf-8")
-    (notebooks.NOTEBOOKS / "errata.md").write_text("# Wrong\n", encoding="utf-8")
-    notebooks.write_index()
-    html = {path.stem: path.read_text(encoding="utf-8") for path in (notebooks.BUILD / "html").glob("*.html")}
-    index = BeautifulSoup(html["index"], "html.parser")
-    assert {"ledger.html": "The ledger", "errata.html": "Wrong"}.items() <= {
-        link["href"]: link.text for link in index.select("a")
-    }.items()
-    page = BeautifulSoup(html["ledger"], "html.parser")
-    assert page.title.text == page.h1.text.rstrip("¶") == "The ledger" and page.select("td code")
-    links = [link["href"] for link in page.select("a")]
-    assert links == ["index.html", "01_a.html#cell-id=x", "errata.html", "../../notebooks/../h.toml", "index.html"]

@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import nbformat
-import pages
 import parameters
+import staging
 import tables
+import website
 from nbformat import NotebookNode
 
 from helpers import ledger
@@ -67,8 +68,8 @@ def read_run(name: str | Path) -> NotebookNode | None:
 
 # ---------------------------------------------------------------- run
 def run(only: str | None, text: str, jobs: int = 1) -> int:
-    """Papermill each notebook on a fresh kernel, `jobs` at a time, render it, and say at the end which failed; 1 when
-    one did. 08 starts first, and 09 after it, whose model it writes with."""
+    """Papermill each notebook on a fresh kernel, `jobs` at a time, build their pages, and say at the end which failed;
+    1 when one did. 08 starts first, and 09 after it, whose model it writes with."""
     paths, values = find_notebooks(only), {}
     if text.strip():
         if not only:
@@ -100,18 +101,18 @@ def run(only: str | None, text: str, jobs: int = 1) -> int:
             for process in list(RUNNING):
                 process.terminate()
             raise
-    write_index()
     failed = [path.stem for path in paths if errors[path.stem]]
     say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
-    say(f"to read them: {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
+    no_pages = write_pages()
+    say(no_pages or f"to read them: {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
     for notebook in [read_run(path.stem) for path in paths if not errors[path.stem]]:
         if notebook and (result := tables.printed(notebook, "result")):
             say(f"\n{result.rstrip()}")
-    return 1 if failed else 0
+    return 1 if failed or no_pages else 0
 
 
 def execute(path: Path, values: dict[str, object]) -> str:
-    """One notebook through papermill into build/notebooks and build/html; its training steps show as they come.
+    """One notebook through papermill into build/notebooks; its training steps show as they come.
 
     Returns why the run failed, or an empty text. The last run's files stay until this one is over.
     """
@@ -134,15 +135,8 @@ def execute(path: Path, values: dict[str, object]) -> str:
     notebook = read_run(path.stem)
     if notebook is None:
         return f"papermill stopped with status {status}, see {log.relative_to(ROOT)}"
-    try:
-        titles = {other.stem: title_of(other) for other in find_notebooks()}
-        page = pages.render(notebook, titles[path.stem], pages.navigation(path.stem, titles))
-        write(make_folder("html") / f"{path.stem}.html", page)
-        no_page = ""
-    except Exception as problem:  # a page that can't be made must not stop the notebooks that follow
-        no_page = f"it ran, but no page could be made of it: {problem}"
     stopped = f"papermill stopped with status {status}, see {log.relative_to(ROOT)}" if status else ""
-    return tables.why_incomplete(notebook) or stopped or no_page
+    return tables.why_incomplete(notebook) or stopped
 
 
 def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int, str]:
@@ -182,29 +176,23 @@ def make_folder(name: str) -> Path:
     return folder
 
 
-def title_of(path: Path) -> str:
-    return pages.title_of(nbformat.read(path, as_version=4)) or path.stem
+def last_run(name: str) -> staging.Run:
+    """What build/ knows of a notebook."""
+    notebook = read_run(name)
+    if notebook is None:
+        return staging.Run(None, "not run yet")
+    facts, status = notebook.metadata.get("papermill", {}), tables.why_incomplete(notebook) or "ok"
+    when = (facts.get("start_time") or "")[:16].replace("T", " ")
+    return staging.Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
 
 
-def write_index() -> None:
-    """The list of all notebooks, with what build/ knows of each; those that never ran get a page that says so."""
-    titles, folder = {path.stem: title_of(path) for path in find_notebooks()}, make_folder("html")
-    entries = []
-    for name, title in titles.items():
-        notebook = read_run(name)
-        if notebook is None:
-            write(folder / f"{name}.html", pages.not_run(name, title, pages.navigation(name, titles)))
-            entries.append(pages.Entry(name, title, "not run yet"))
-        else:
-            facts = notebook.metadata.get("papermill", {})
-            status, result = tables.why_incomplete(notebook) or "ok", tables.printed(notebook, "result")
-            when = (facts.get("start_time") or "")[:16].replace("T", " ")
-            entries.append(pages.Entry(name, title, status, when, facts.get("duration"), result))
-    for path in sorted(NOTEBOOKS.glob("*.md")):  # the ledger and its errata, as `store` wrote them
-        text = path.read_text(encoding="utf-8")
-        write(folder / f"{path.stem}.html", pages.article(text, '<nav><a href="index.html">all notebooks</a></nav>'))
-        entries.append(pages.Entry(path.stem, text.partition("\n")[0].removeprefix("# "), "generated"))
-    write(folder / "index.html", pages.index(entries))
+def write_pages() -> str:
+    """All pages anew in build/html, each notebook's from its last run; why that failed, or an empty text."""
+    try:
+        website.build(ROOT, BUILD / "html", {path.stem: last_run(path.stem) for path in find_notebooks()})
+    except HelpersError as problem:
+        return str(problem)
+    return ""
 
 
 # ---------------------------------------------------------------- store
@@ -253,15 +241,17 @@ def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:
 def show_ledger() -> int:
     """Run the notebooks that have changed since their last run, print where each row stands; 1 when one is missing."""
     stages = {row["notebook"] for row in ledger.rows()}
-    found, failed = {}, []
+    found, failed, ran = {}, [], False
     for path in [path for path in find_notebooks() if path.stem in stages]:
         if is_outdated(path):
             say(f"running {path.stem}")
             error = execute(path, {})
             failed += [f"{path.stem}: {error}"] if error else []
-            write_index()
+            ran = True
         if notebook := read_run(path.stem):
             found[path.stem] = notebook
+    if ran:
+        write_pages()  # what can't be shown can still be listed
     lines = tables.ledger_lines(found)
     say(table(("source", "row", "notebook", "status"), lines))
     done, skipped, bad = (sum(line[3].startswith(words) for line in lines)

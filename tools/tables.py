@@ -190,31 +190,35 @@ def scoreboard_table(folder: Path) -> str:
 
 
 # ---------------------------------------------------------------- claims
-def claim_cells(folder: Path) -> dict[int, list[tuple[str, NotebookNode]]]:
+def claim_cells(notebooks: dict[str, NotebookNode]) -> dict[int, list[tuple[str, NotebookNode]]]:
     """For each claim the cells that measure it, with the names of their notebooks: those tagged claim-<number>."""
     found = {}
-    for path in sorted(folder.glob("[0-9]*.ipynb")):
-        for cell in nbformat.read(path, as_version=4).cells:
+    for name, notebook in sorted(notebooks.items()):
+        for cell in notebook.cells:
             for tag in cell.metadata.get("tags", []):
                 if number := re.fullmatch(r"claim-(\d+)", tag):
-                    found.setdefault(int(number[1]), []).append((path.stem, cell))
+                    found.setdefault(int(number[1]), []).append((name, cell))
     return found
 
 
-def with_claims(page: str, folder: Path) -> str:
-    """The page of claims with a new table of claims between its two marks."""
+def claims_table(notebooks: dict[str, NotebookNode], prefix: str) -> str:
+    """The claims with what came of them, and links to the cells; `prefix` leads from the table's page to notebooks/."""
     claims = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]
-    cells = claim_cells(folder)
+    cells = claim_cells(notebooks)
     rows = [
         "| {number} | {text} | {by} | {cells} | **{verdict}**: {finding} |".format(
             **claim,
             cells=", ".join(
-                f"[{name[:2]}/{cell.id.removeprefix('cell-')}](../notebooks/{name}.ipynb#cell-id={cell.id})"
+                f"[{name[:2]}/{cell.id.removeprefix('cell-')}]({prefix}{name}.ipynb#cell-id={cell.id})"
                 for name, cell in cells.get(claim["number"], [])
             ),
         )
         for claim in claims
     ]
-    table = "\n".join(["| | claim | by | cells | what came out |", "|---|---|---|---|---|", *rows])
+    return "\n".join(["| | claim | by | cells | what came out |", "|---|---|---|---|---|", *rows])
+
+
+def with_claims(page: str, folder: Path) -> str:
+    """The page of claims with a new table of claims between its two marks."""
     before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}"
+    return f"{before}{BEGIN}\n\n{claims_table(stored(folder), '../notebooks/')}\n\n{END}{rest.split(END)[1]}"

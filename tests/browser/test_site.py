@@ -1,0 +1,138 @@
+"""The site in a real browser, opened as files: with no network, by keyboard, on a phone, on paper, light and dark."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import website
+from axe_playwright_python.sync_playwright import Axe
+
+ROOT = Path(__file__).parents[2]
+WIDTHS, SCHEMES = (375, 768, 1400), ("light", "dark")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("site") / "site"
+    website.build(ROOT, out)
+    return out
+
+
+@pytest.fixture
+def tab(browser) -> Iterator:
+    """A page that has no network, and that must end without an error in its console."""
+    context = browser.new_context(offline=True, viewport={"width": 1400, "height": 900})
+    page, errors = context.new_page(), []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    # A picture that is on its way when a reader leaves is no fault.
+    page.on(
+        "requestfailed", lambda r: None if "ABORTED" in (r.failure or "") else errors.append(f"{r.url}: {r.failure}")
+    )
+    yield page
+    context.close()
+    assert not errors
+
+
+def opened(tab, site: Path, address: str):
+    tab.goto(f"{site.as_uri()}/{address}")
+    return tab
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_everybody_can_read_it(browser, site, screens, width, scheme):
+    """axe-core finds no serious or critical fault on any page, nothing sticks out at the side; all folds are open."""
+    context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
+    page, faults = context.new_page(), []
+    for path in sorted(site.rglob("*.html")):
+        name = path.relative_to(site).with_suffix("").as_posix()
+        opened(page, site, f"{name}.html")
+        page.screenshot(path=screens / f"{name.replace('/', '-')}-{width}-{scheme}.png")
+        page.evaluate("for (const details of document.querySelectorAll('article details')) details.open = true")
+        page.wait_for_timeout(50)  # folds tell that they were opened
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            faults.append(f"{name} is wider than the window")
+        # Colours are the same at every width, and measuring their contrast takes five times as long as all the rest.
+        rules = {"color-contrast": {"enabled": width == max(WIDTHS)}}
+        for fault in Axe().run(page, options={"resultTypes": ["violations"], "rules": rules}).response["violations"]:
+            if fault["impact"] in ("serious", "critical"):
+                where = fault["nodes"][0]
+                faults.append(
+                    f"{name}: {fault['id']} ({len(fault['nodes'])}x): {where['html'][:150]} {where['target']}"
+                )
+    context.close()
+    assert not faults, "\n".join(faults)
+
+
+def test_search_finds_what_a_fold_hides(tab, site):
+    opened(tab, site, "index.html")
+    tab.fill("input.sidebar-search", "overflows")
+    tab.press("input.sidebar-search", "Enter")
+    tab.wait_for_selector("#search-results li a")
+    found = [link.get_attribute("href") for link in tab.query_selector_all("#search-results li a")]
+    assert any("02_softmax_weights.html" in link for link in found)
+
+
+def test_a_link_into_a_fold_opens_it(tab, site):
+    opened(tab, site, "claims.html")
+    tab.click("a[href='02_softmax_weights.html#cell-39']")
+    tab.wait_for_load_state("load")
+    assert tab.evaluate("document.getElementById('cell-39').closest('details').open")
+    tab.wait_for_function("Math.abs(document.getElementById('cell-39').getBoundingClientRect().top) < 200")
+
+
+def test_readers_walk_from_lesson_to_lesson_and_back_home(tab, site):
+    lessons = [path.name for path in sorted(site.glob("[0-9]*.html"))]
+    opened(tab, site, lessons[0])
+    for name in lessons[1:]:
+        tab.click(".related-pages .next-page")
+        tab.wait_for_url(f"**/{name}")
+    tab.click(".sidebar-brand")
+    tab.wait_for_url("**/index.html")
+
+
+def test_predictions_proofs_and_code_of_pictures_are_folded_and_open_by_keyboard(tab, site):
+    opened(tab, site, "03_query_key_value.html")
+    folds = tab.query_selector_all("article details")
+    assert len(folds) > 10 and not any(fold.get_attribute("open") for fold in folds)
+    summary = tab.query_selector("article details.folded > summary")
+    summary.focus()
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.querySelector('article details.folded').open")
+
+
+def test_formulas_and_pictures_are_painted(tab, site):
+    opened(tab, site, "03_query_key_value.html")
+    formulas = "[...document.querySelectorAll('article > section > section > :not(details) math')]"
+    sizes = tab.evaluate(f"{formulas}.map(formula => formula.getBoundingClientRect().height)")
+    assert sizes and min(sizes) > 5
+    for picture in tab.query_selector_all("article img"):
+        if picture.is_visible():
+            picture.scroll_into_view_if_needed()
+            tab.wait_for_function("image => image.complete && image.naturalWidth > 100", arg=picture)
+            assert len(picture.get_attribute("alt").split()) >= 8
+
+
+def test_pictures_lie_on_white_in_the_dark(browser, site):
+    context = browser.new_context(offline=True, color_scheme="dark")
+    page = opened(context.new_page(), site, "03_query_key_value.html")
+    colours = page.evaluate("[document.body, document.querySelector('article img')].map("
+                            "e => getComputedStyle(e).backgroundColor)")  # fmt: skip
+    page_is, card_is = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
+    context.close()
+    assert page_is < 150 and card_is == 3 * 255
+
+
+def test_on_paper_everything_is_unfolded_but_the_code_of_pictures(tab, site):
+    opened(tab, site, "03_query_key_value.html")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    closed = tab.query_selector_all("article details:not([open])")
+    assert closed and all("source_hidden" in fold.get_attribute("class") for fold in closed)
+    tab.emulate_media(media="print")
+    assert not any(fold.is_visible() for fold in closed)
+    widest = "Math.max(...[...document.querySelectorAll('article pre')].map(pre => pre.scrollWidth - pre.clientWidth))"
+    assert tab.evaluate(widest) <= 0
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert len(tab.query_selector_all("article details[open]")) == 0

@@ -1,0 +1,104 @@
+"""How Sphinx builds the site from what tools/staging.py has written; tools/website.py calls it."""
+
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from latex2mathml.converter import convert as latex_to_mathml
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+HERE = Path(__file__).parent
+
+project = html_title = "From dot products to nanoGPT"
+language = "en"
+extensions = ["myst_nb"]
+exclude_patterns = ["_extra"]
+smartquotes = False  # a notebook's text stays as it was written
+
+nb_execution_mode = "off"
+nb_merge_streams = True
+nb_mime_priority_overrides = [("html", "text/html", 0)]
+nb_ipywidgets_js = {}  # myst-nb's own come from the network
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_dmath_double_inline = True  # as in JupyterLab
+myst_all_links_external = True  # staging.py has made them addresses of pages; website.py follows each
+suppress_warnings = ["myst.header"]  # a reader's notebook may skip a level
+
+html_theme = "furo"
+html_favicon = html_logo = str(HERE / "favicon.svg")
+html_static_path = [str(HERE / "static")]
+html_css_files, html_js_files = ["look.css"], ["folds.js"]
+templates_path = [str(HERE / "templates")]
+html_sidebars = {
+    "**": [
+        *(f"sidebar/{name}.html" for name in ("brand", "search", "scroll-start")),
+        "play-link.html",
+        *(f"sidebar/{name}.html" for name in ("navigation", "scroll-end")),
+    ]
+}
+html_use_index = html_copy_source = html_show_sourcelink = html_show_copyright = False
+html_show_search_summary = False  # fetched, which a page opened as a file may not
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-dark"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1d4e89", "color-brand-content": "#1d5fa8"},
+    "dark_css_variables": {"color-brand-primary": "#8ec1f5", "color-brand-content": "#8ec1f5"},
+    "top_of_page_buttons": [],
+}
+
+
+def visit_math(self, node) -> None:
+    """A formula as MathML, which browsers show by themselves; as its source when it can't be read."""
+    display = "block" if isinstance(node, nodes.math_block) else "inline"
+    try:
+        formula = latex_to_mathml(node.astext(), display=display)
+    except Exception:
+        formula = f"<code>{escape(node.astext())}</code>"
+    self.body.append(f'<div class="math">{formula}</div>\n' if display == "block" else formula)
+    raise nodes.SkipNode
+
+
+FOLDS = {"cell_code_source": ("source_hidden", "the code"), "cell_code_output": ("outputs_hidden", "run it")}
+
+
+class Fold(SphinxPostTransform):
+    """What JupyterLab folds goes into <details>, and every cell of code gets its name as an anchor."""
+
+    default_priority = 250
+    formats = ("html",)
+
+    def run(self, **_) -> None:
+        for cell in list(self.document.findall(nodes.container)):
+            if cell.get("nb_element") != "cell_code":
+                continue
+            hidden = cell["cell_metadata"].get("jupyter", {})
+            cell["ids"] += cell["cell_metadata"].get("anchor", [])
+            for part in list(cell.children):
+                flag, summary = FOLDS[part["nb_element"]]
+                if hidden.get(flag):
+                    start = f'<details class="part {flag}"><summary>{summary}</summary>'
+                    place = cell.index(part)
+                    cell[place : place + 1] = [raw(start), part, raw("</details>")]
+        for mark in list(self.document.findall(nodes.raw)):
+            if mark.astext().strip() == '<div class="fold-here"></div>':
+                section = mark.parent
+                section.remove(mark)
+                opened, closed = raw('<details class="folded"><summary>'), raw("</summary>")
+                section[:1] = [opened, section[0], closed]
+                section += raw("</details>")
+
+
+def raw(html: str) -> nodes.raw:
+    return nodes.raw("", html, format="html")
+
+
+def level_captions(app, pagename, templatename, context, doctree) -> None:
+    """Sphinx calls the sidebar's captions headings and gives them no level, which screen readers ask for."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
+def setup(app) -> None:
+    app.connect("html-page-context", level_captions, priority=900)  # after furo has made the tree
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
+    app.config.html_math_renderer = "mathml"
+    app.add_post_transform(Fold)
