@@ -37,13 +37,15 @@ def pack(
         raise ConfigError("the model has parts that the page doesn't know: it takes the GPT of helpers/gpt.py as it is")
     if tokenizer.vocab_size != model.config.vocab_size:
         raise ConfigError(
-            f"the tokenizer knows {tokenizer.vocab_size} characters, the model {model.config.vocab_size}: both must agree"
+            f"the tokenizer has {tokenizer.vocab_size} characters, the model {model.config.vocab_size}: they must agree"
         )
     body, tensors = bytearray(), {}
     for name, weight in model.named_parameters():  # shared ones once
         weight = weight.detach().cpu().float()
         if not (weight.abs() <= LARGEST).all():  # NaN is not
-            raise ConfigError(f"{name} has weights that are not finite, or above {LARGEST:,.0f}: float16 can't hold them")
+            raise ConfigError(
+                f"{name} has weights that are not finite, or above {LARGEST:,.0f}: float16 can't hold them"
+            )
         entry: dict[str, Any] = {"shape": list(weight.shape), "offset": len(body)}
         if levels is None or weight.dim() == 1:
             tensors[name] = entry | {"dtype": "float16"}
@@ -60,7 +62,7 @@ def pack(
 
 
 def unpack(packed: bytes) -> tuple[GPT, CharTokenizer, dict[str, Any]]:
-    """The model as the page computes it, its weights rounded, in evaluation mode; its tokenizer; what was said about it.
+    """The model as the page computes it, with rounded weights, in evaluation mode; its tokenizer; what `about` said.
 
     ConfigError when `packed` is not what `pack` writes.
     """

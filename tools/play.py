@@ -1,4 +1,4 @@
-"""`make play`: the page in which the model of notebook 08 writes, from the run in build/runs/laptop or one that P names.
+"""`make play`: the page in which the model of notebook 08 writes, from the run in build/runs/laptop, or in folder P.
 
 The packed model lies in docs/play, so that a clone that has trained nothing can build the page: `write` needs neither
 PyTorch nor a run. `main` packs it anew.
@@ -54,9 +54,7 @@ def header(packed: bytes) -> dict:
 
 def summary(facts: dict) -> str:
     """The sentence for those who find the page by a search."""
-    return (
-        f"A language model of {facts['about']['parameters']:,} numbers, trained on a laptop, writes in your browser."
-    )
+    return f"A language model of {facts['about']['parameters']:,} numbers, trained on a laptop, writes in your browser."
 
 
 def main() -> None:

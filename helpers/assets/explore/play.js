@@ -3,9 +3,13 @@
 import { GPT, Reader, draw, probabilities, softmax } from "./gpt.js";
 
 const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]; // Okabe and Ito, as in helpers/plotting.py
-const CIVIDIS = [[0, 34, 78], [32, 56, 109], [61, 78, 108], [87, 99, 110], [112, 120, 115], [138, 143, 117], [168, 165, 108],
-  [201, 188, 91], [235, 213, 62], [254, 232, 56]]; // matplotlib's, at ten places
+const CIVIDIS = Uint32Array.from({ length: 256 }, (_, i) => { // matplotlib's, from ten of its colours
+  const anchors = [[0, 34, 78], [32, 56, 109], [61, 78, 108], [87, 99, 110], [112, 120, 115], [138, 143, 117], [168, 165, 108], [201, 188, 91], [235, 213, 62], [254, 232, 56]];
+  const x = (i / 255) * 9, low = Math.min(Math.floor(x), 8);
+  return anchors[low].reduce((all, c, j) => all + Math.round(c + (x - low) * (anchors[low + 1][j] - c)) * 256 ** j, 255 * 256 ** 3);
+});
 const SPECIAL = { "\n": "↵", " ": "·" };
+const LETTER = /\p{L}/u;
 const NAMES = { "\n": "a new line", " ": "a space" };
 const START = "O Romeo, Romeo! wherefore";
 
@@ -19,8 +23,8 @@ export function mount(element, data) {
   const shown = model.alphabet.map((letter) => SPECIAL[letter] ?? letter);
   const named = (token) => NAMES[model.alphabet[token]] ?? `“${model.alphabet[token]}”`;
   let tokens = [], typed = 0, nats = []; // the whole text, how much of it was typed, how surprising each letter was
-  let at = 0, chosen = [Math.min(1, L - 1), 0], fresh = 0, computed = 0, uncached = 0, wrapped = false;
-  let timer = 0, said = 0, frame = 0, follower = 0, playing = 0, gone = false;
+  let at = 0, chosen = [0, 0], fresh = 0, computed = 0, uncached = 0, wrapped = false;
+  let timer = 0, said = 0, frame = 0, idle = 0, follower = 0, playing = 0, gone = false, stale = new Set();
 
   const root = h("div", { class: "explore-play" }, h("style", {}, CSS));
   const section = (title, ...children) => h("section", {}, h("h2", {}, title), ...children);
@@ -36,7 +40,7 @@ export function mount(element, data) {
   const stage = h("section", { class: "explore-stage" },
     data.page && [
       h("h1", {}, "A small GPT with its lid off"),
-      h("p", { class: "explore-lead" }, `A laptop turned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until they could guess how Shakespeare goes on. `,
+      h("p", { class: "explore-lead" }, `A laptop tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until they could guess how Shakespeare goes on. `,
         "They are all in this page. Give them a line, and look inside while they continue it."),
     ],
     h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line), note,
@@ -73,7 +77,7 @@ export function mount(element, data) {
       h("div", { class: "explore-sliders" },
         range("temperature", "temperature", 0.1, 2, 0.05, (v) => v.toFixed(2)),
         range("topK", "top-k: only the k likeliest", 1, V, 1, (v) => (v >= V ? "all" : v)),
-        range("topP", "top-p: only the likeliest, up to this share", 0.05, 1, 0.01, (v) => (v >= 1 ? "all" : `${Math.round(100 * v)} %`)),
+        range("topP", "top-p: only the likeliest, up to this share", 0.05, 1, 0.01, (v) => (v >= 1 ? "all" : `${Math.round(100 * v)}%`)),
         say("The pale bars are the model's own chances, the dark ones what the dice get."))));
 
   // ---------------------------------------------------------------- 4. attention
@@ -82,11 +86,11 @@ export function mount(element, data) {
   const left = h("div", { class: "explore-axis explore-left", "aria-hidden": "true" }), top = h("div", { class: "explore-axis explore-top", "aria-hidden": "true" });
   const looks = h("p", { class: "explore-looks" });
   const heads = Array.from({ length: L }, (_, l) => Array.from({ length: H }, (_, k) =>
-    h("button", { class: "explore-head", onclick: () => ((chosen = [l, k]), render()) },
+    h("button", { class: "explore-head", "aria-label": `Layer ${l + 1}, head ${k + 1}`, onclick: () => choose(l, k) },
       h("span", { class: "explore-map" }, h("canvas", {}), h("i", { class: "explore-row" })), h("span", { class: "explore-habit" }))));
   const largeTitle = h("h3", {});
   const attention = section("Where does it look?",
-    say("Each row of a map is one letter asking the letters before it: which of you helps me to guess what follows? Bright cells are where it looks; the empty corner is the future, which nobody may see. That is attention."),
+    say("Attention is looking back. Each row of a map is one letter that asks all letters before it: which of you helps me to guess what comes next? It takes in what the bright ones have to tell. The empty corner is the future, which nobody may see."),
     h("div", { class: "explore-two explore-maps" },
       h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks),
       h("div", {}, h("h3", {}, `All ${L * H} heads`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.flat()),
@@ -94,7 +98,7 @@ export function mount(element, data) {
 
   // ---------------------------------------------------------------- 5. the machine
   const parts = []; // { element, canvases, draw(place), tell(place) }
-  const told = h("p", { class: "explore-told", role: "status" });
+  const told = h("p", { class: "explore-told" });
   function part(label, kind, canvases, draw, tell) {
     const element = h("button", { class: `explore-part explore-${kind}`, onpointerenter: () => light(index), onfocus: () => light(index), onclick: () => light(index) },
       h("span", { class: "explore-label" }, label), h("span", { class: "explore-numbers" }, canvases));
@@ -109,8 +113,8 @@ export function mount(element, data) {
   const machine = section("How does it get there?",
     say(`A letter becomes ${C} numbers, its stream. ${L} times, attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. These are the real numbers: `,
       h("span", { class: "explore-blue" }, "blue"), " above zero, ", h("span", { class: "explore-orange" }, "orange"), " below."),
-    h("div", { class: "explore-buttons" }, follow), told,
-    h("div", { class: "explore-machine" },
+    h("div", { class: "explore-buttons" }, follow),
+    h("div", {}, h("div", { class: "explore-machine" },
       part("the letter", "ends", [big], (p) => (big.textContent = shown[p.token]),
         (p) => `The letter is ${named(p.token)}, number ${p.token} of the ${V} that the model knows. A computer can't calculate with a letter, so …`),
       part(h("span", {}, "its numbers", h("small", {}, "what it is + where it stands")), "stream", vectors, (p) => {
@@ -133,13 +137,13 @@ export function mount(element, data) {
       }),
       part(h("span", {}, "the scores", h("small", {}, `one for each of ${V} letters`)), "ends", [scoreBars, end], (p) => {
         columns(scoreBars, p.logits);
-        end.textContent = shown[best(p.logits)];
-      }, (p) => `The stream is compared with the numbers of every letter: the better they match, the higher the score. ${capital(named(best(p.logits)))} wins, and the softmax turns the scores into chances: ${percent(Math.max(...softmax(p.logits)))} for it.`)));
+        end.textContent = NAMES[model.alphabet[best(p.logits)]] ?? shown[best(p.logits)];
+      }, (p) => `The stream is compared with the numbers of every letter: the better they match, the higher the score. ${capital(named(best(p.logits)))} wins, and the softmax turns the scores into chances: ${percent(Math.max(...softmax(p.logits)))} for it.`)), told));
 
   // ---------------------------------------------------------------- 6. the logit lens
   const lens = h("div", { class: "explore-lens" });
   const lensSection = section("When does it know?",
-    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form: at first it knows little more than the letter itself, then come its neighbours, the word, the line."), lens);
+    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form: before the first layer it can only repeat the letter, then it hears of the neighbours, the word, the line."), lens);
 
   // ---------------------------------------------------------------- 7. surprise
   const surprise = h("p", { class: "explore-surprise" }), sum = h("p", { class: "explore-note" });
@@ -149,7 +153,7 @@ export function mount(element, data) {
   // ---------------------------------------------------------------- 8. how it learned
   const stations = [...(data.snapshots ?? []).map((s) => ({ ...s })), { step: about.step, loss: about.loss, model }];
   const when = h("input", { type: "range", min: 0, max: stations.length - 1, step: 1, value: stations.length - 1, "aria-label": "Step of the training", oninput: () => (stopFilm(), learn()) });
-  const whenTitle = h("h3", { role: "status" }), verse = h("p", { class: "explore-paper explore-verse" }), early = h("div", { class: "explore-bars" });
+  const whenTitle = h("h3", { "aria-live": "polite" }), verse = h("p", { class: "explore-paper explore-verse" }), early = h("div", { class: "explore-bars" });
   const earlyMap = h("div", { class: "explore-map" }, h("canvas", { role: "img" }), h("i", { class: "explore-row" })), earlyNote = h("p", { class: "explore-note" });
   const film = h("button", { onclick: () => (playing ? stopFilm() : startFilm()) }, "Watch it learn");
   const learning = stations.length > 1 && section("How did it learn?",
@@ -158,29 +162,43 @@ export function mount(element, data) {
     h("div", { class: "explore-two explore-learned" }, verse, h("div", {}, h("p", { class: "explore-note" }, "What it expects after your text"), early), h("div", {}, earlyMap, earlyNote)));
 
   // ---------------------------------------------------------------- 9. the cache
-  const cells = h("canvas", { class: "explore-cells", role: "img" }), cacheNote = h("p", { class: "explore-note", role: "status" });
+  const cells = h("canvas", { class: "explore-cells", role: "img" }), cacheNote = h("p", { class: "explore-note" });
   const cacheSection = section("What need it not compute again?",
     say("Each letter leaves a key (what I can be found by) and a value (what I have to tell) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
-      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front and is computed anew.`),
+      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is computed anew.`),
     h("div", { class: "explore-scroll" }, cells), cacheNote);
 
-  root.append(...[stage, strip, next, attention, machine, lensSection, surpriseSection, learning, cacheSection,
-    h("footer", {}, origin(about, config))].filter(Boolean));
+  const views = new Map([[stage, renderText], [strip, renderRuler], [next, renderNext], [attention, renderMaps], [machine, renderMachine],
+    [lensSection, renderLens], [surpriseSection, renderSurprise], [learning, () => timer || learn()], [cacheSection, renderCache]]);
+  views.delete(false); // no snapshots
+  const inSight = new Set();
+  const observer = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
+    inSight[isIntersecting ? "add" : "delete"](target);
+    if (isIntersecting) drawn(target);
+  }), { rootMargin: "300px" });
+  root.append(...views.keys(), h("footer", {}, origin(about, config)));
   element.append(root);
   line.value = data.text ?? START;
   type(line.value);
-  return () => { gone = true; pause(); unfollow(); stopFilm(); cancelAnimationFrame(frame); root.remove(); };
+  chosen = firmest();
+  views.forEach((_, section) => observer.observe(section));
+  return () => {
+    gone = true;
+    pause(), unfollow(), stopFilm(), observer.disconnect(), cancelAnimationFrame(frame), clearTimeout(idle);
+    root.remove();
+  };
 
   // ---------------------------------------------------------------- what happens
   function type(text) {
     pause();
     const unknown = [...new Set([...text].filter((letter) => !model.ids.has(letter)))];
-    note.textContent = unknown.length ? `The model has never seen ${unknown.map((c) => `“${c}”`).join(", ")}: left out.` : "";
     tokens = model.encode(text);
+    note.textContent = [unknown.length && `The model has never seen ${unknown.map((c) => `“${c}”`).join(", ")}: left out.`,
+      tokens.length > CONTEXT && `Of ${tokens.length} letters it sees the last ${CONTEXT}.`].filter(Boolean).join(" ");
     if (!tokens.length) tokens = [model.ids.get("\n") ?? 0];
     typed = tokens.length;
     fresh = reader.reread(tokens);
-    count(tokens.length > CONTEXT);
+    count(false);
     nats = tokens.map(() => null);
     reader.places.slice(0, -1).forEach((place, i) => (nats[tokens.length - reader.places.length + i + 1] = surpriseOf(place, reader.window[i + 1])));
     said = typed;
@@ -205,22 +223,23 @@ export function mount(element, data) {
   }
 
   function write() {
-    let left = 600;
-    go.textContent = "Pause";
+    let left = 600; // it would go on for ever
     timer = setInterval(() => (left-- ? step() : pause()), 1000 / pace.value);
+    go.textContent = "Pause";
+    step();
   }
 
   function pause() {
     clearInterval(timer);
     timer = 0;
     go.textContent = tokens.length > typed ? "Continue" : "Let it write";
+    if (reader.places.length && !gone) render();
   }
 
   function changed() {
     at = reader.places.length - 1;
     if (!timer) go.textContent = tokens.length > typed ? "Continue" : "Let it write";
     render();
-    if (learning && !timer) learn();
   }
 
   function point(place) {
@@ -231,12 +250,14 @@ export function mount(element, data) {
   function light(index) {
     parts.forEach(({ element }, i) => element.classList.toggle("explore-lit", i === index));
     parts.lit = index;
+    if (follower) parts[index].element.scrollIntoView({ block: "nearest" });
     told.textContent = parts[index].tell(reader.places[at]);
   }
 
   function walk() {
     let index = 0;
     follow.textContent = "Stop";
+    follower = 1;
     light(0);
     follower = setInterval(() => (++index < parts.length ? light(index) : unfollow()), 2200);
   }
@@ -262,7 +283,9 @@ export function mount(element, data) {
 
   // The line as a snapshot sees it, and how it goes on; loaded when it is first asked for.
   async function learn() {
-    const station = stations[when.value], asked = (learn.asked = {});
+    const station = stations[when.value], asked = [when.value, chosen, ...tokens.slice(-2 * CONTEXT)].join();
+    if (asked === learn.asked) return; // it stands there already
+    learn.asked = asked;
     const title = `After ${number(station.step)} of ${number(about.step)} steps`;
     when.setAttribute("aria-valuetext", title);
     try {
@@ -275,8 +298,9 @@ export function mount(element, data) {
     whenTitle.textContent = `${title} · loss ${station.loss.toFixed(2)}`;
     const other = new Reader(station.model), dice = random(7), seen = tokens.slice(-CONTEXT);
     other.reread(seen);
-    map(earlyMap, other.places, ...chosen);
-    earlyNote.textContent = `Layer ${chosen[0] + 1}, head ${chosen[1] + 1} at that time: ${habit(other.places, ...chosen)}.`;
+    const { does } = habit(targetsIn(lettersOf(other.places)), other.places, ...chosen);
+    map(earlyMap, other.places, ...chosen, does);
+    earlyNote.textContent = `Layer ${chosen[0] + 1}, head ${chosen[1] + 1} at that time: ${does}.`;
     fillBars(early, other.places.at(-1).logits, {}, 6);
     const text = tokens.slice(Math.max(0, typed - 120), typed);
     other.reread(text);
@@ -292,44 +316,65 @@ export function mount(element, data) {
   }
 
   // ---------------------------------------------------------------- what is seen
+  // What is in sight is drawn with the next frame, all else once nothing has happened for a while.
   function render() {
+    stale = new Set(views.keys());
+    root.dataset.drawn = "partly";
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => {
-      const places = reader.places, place = places[at], [l, k] = chosen, T = places.length;
       root.style.setProperty("--at", at);
-      root.style.setProperty("--t", T);
-      renderText(places);
-      renderNext(place);
-      map(large, places, l, k);
-      largeTitle.textContent = `Layer ${l + 1}, head ${k + 1}`;
-      heads.forEach((row, i) => row.forEach((button, j) => {
-        map(button, places, i, j);
-        const does = habit(places, i, j);
-        button.lastChild.textContent = does;
-        button.setAttribute("aria-label", `Layer ${i + 1}, head ${j + 1} looks at ${does}`);
-        button.setAttribute("aria-pressed", i === l && j === k);
-      }));
-      for (const axis of [left, top]) axis.replaceChildren(...reader.window.map((token) => h("span", {}, shown[token])));
-      [left, top].forEach((axis) => axis.children[at].classList.add("explore-here"));
-      looks.textContent = `From ${named(place.token)} at place ${at + 1}, this head looks at ${list(place.layers[l].weights)}.`;
-      for (const { draw } of parts) draw(place);
-      if (parts.lit !== undefined) told.textContent = parts[parts.lit].tell(place);
-      else told.textContent = "Point at a part below, or press the button and watch.";
-      renderLens(place);
-      renderCache(T);
+      root.style.setProperty("--t", reader.places.length);
+      root.classList.toggle("explore-pointing", at < reader.places.length - 1);
+      views.forEach((_, section) => inSight.has(section) && drawn(section));
     });
+    clearTimeout(idle);
+    idle = setTimeout(function rest() {
+      const [section] = stale;
+      if (section) drawn(section), (idle = setTimeout(rest));
+      else root.dataset.drawn = "wholly";
+    }, 300);
   }
 
-  function renderText(places) {
+  function drawn(section) {
+    if (stale.delete(section)) views.get(section)(reader.places[at], reader.places);
+  }
+
+  function renderMaps(place, places) {
+    const [l, k] = chosen, targets = targetsIn(lettersOf(places));
+    heads.forEach((row, i) => row.forEach((button, j) => {
+      const { does } = habit(targets, places, i, j);
+      map(button, places, i, j, does);
+      if (i === l && j === k) (largeTitle.textContent = `Layer ${l + 1}, head ${k + 1}: looks at ${does}`), map(large, places, l, k, does);
+      button.lastChild.textContent = does;
+      button.setAttribute("aria-label", `Layer ${i + 1}, head ${j + 1} looks at ${does}`);
+      button.setAttribute("aria-pressed", i === l && j === k);
+    }));
+    for (const axis of [left, top]) axis.replaceChildren(...places.map(({ token }, i) => h("span", { class: i === at ? "explore-here" : "" }, shown[token])));
+    looks.textContent = `From ${named(place.token)} at place ${at + 1}, this head looks at ${list(place.layers[l].weights[k])}.`;
+  }
+
+  function renderMachine(place) {
+    for (const { draw } of parts) draw(place);
+    told.setAttribute("aria-live", timer ? "off" : "polite");
+    told.textContent = parts[parts.lit]?.tell(place) ?? "Point at a part of the machine, or press “Follow the letter” and watch.";
+  }
+
+  function renderText() {
     const atEnd = paper.scrollHeight - paper.scrollTop - paper.clientHeight < 60;
     paper.replaceChildren(model.decode(tokens.slice(0, typed)), h("span", { class: "explore-written" }, model.decode(tokens.slice(typed))), h("i", { class: "explore-caret" }));
     if (atEnd) paper.scrollTop = paper.scrollHeight;
-    const seen = places[at].layers[chosen[0]].weights[chosen[1]];
-    ruler.replaceChildren(...reader.window.map((token, i) => h("span", {
+  }
+
+  function renderRuler(place, places) {
+    const seen = place.layers[chosen[0]].weights[chosen[1]];
+    ruler.replaceChildren(...places.map(({ token }, i) => h("span", {
       "data-at": i, class: i === at ? "explore-here" : i > at ? "explore-later" : "", style: i <= at ? `--w: ${seen[i].toFixed(3)}` : "" }, shown[token])));
     ruler.setAttribute("aria-valuemax", places.length);
     ruler.setAttribute("aria-valuenow", at + 1);
-    ruler.setAttribute("aria-valuetext", `${named(places[at].token)}, place ${at + 1} of ${places.length}; the chosen head looks at ${most(seen)}`);
+    ruler.setAttribute("aria-valuetext", `${named(place.token)}, place ${at + 1} of ${places.length}; the chosen head looks at ${most(seen)}`);
+  }
+
+  function renderSurprise() {
     surprise.replaceChildren(...tokens.map((token, i) => h("span", { style: `--s: ${nats[i] ?? 0}`, title: nats[i] == null ? "not judged" : `${nats[i].toFixed(2)} nats` }, model.alphabet[token])));
     const judged = nats.map((n, i) => [n, i]).filter(([n]) => n != null), mean = judged.reduce((a, [n]) => a + n, 0) / judged.length;
     const worst = judged.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([n, i]) => `${named(tokens[i])} after “${model.decode(tokens.slice(Math.max(0, i - 8), i)).trim()}” (${percent(Math.exp(-n))})`);
@@ -365,7 +410,7 @@ export function mount(element, data) {
     }));
   }
 
-  function renderCache(T) {
+  function renderCache(_, { length: T }) {
     const size = 9, context = cells.getContext("2d");
     cells.width = CONTEXT * size;
     cells.height = L * (2 * size + 4);
@@ -379,32 +424,30 @@ export function mount(element, data) {
   }
 
   // One head's map: a pixel for each cell, which the style sheet enlarges. Row = query, column = key; the future stays empty.
-  function map(holder, places, l, k) {
+  function map(holder, places, l, k, does) {
     const canvas = holder.querySelector("canvas"), T = places.length;
     canvas.width = canvas.height = T;
-    const image = new ImageData(T, T);
-    places.forEach(({ layers }, i) => layers[l].weights[k].forEach((w, j) => image.data.set([...cividis(w), 255], 4 * (i * T + j))));
+    const image = new ImageData(T, T), cells = new Uint32Array(image.data.buffer);
+    places.forEach(({ layers }, i) => layers[l].weights[k].forEach((w, j) => (cells[i * T + j] = CIVIDIS[Math.round(255 * w)])));
     canvas.getContext("2d").putImageData(image, 0, 0);
-    if (canvas.getAttribute("role")) canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: it looks at ${habit(places, l, k)}`);
+    if (canvas.getAttribute("role")) canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: it looks at ${does}`);
   }
 
-  // What a head looks at most, over the whole text: a habit that takes at least two fifths of its attention.
-  function habit(places, l, k) {
-    const shares = { "the letter before": 0, itself: 0, "the first letter": 0, "the start of the word": 0, "the same letter, earlier": 0 };
-    let word = 0, n = 0;
-    places.forEach(({ layers, token }, t) => {
-      if (t && !/\p{L}/u.test(model.alphabet[places[t - 1].token])) word = t;
-      if (t < 3) return;
-      const w = layers[l].weights[k];
-      n += 1;
-      shares["the letter before"] += w[t - 1];
-      shares.itself += w[t];
-      shares["the first letter"] += w[0];
-      if (word < t - 1) shares["the start of the word"] += w[word] * 1.5; // at some places it can't be told from the others
-      for (let s = 0; s < t; s++) if (places[s].token === token) shares["the same letter, earlier"] += w[s];
-    });
-    const [does, sum] = Object.entries(shares).sort((a, b) => b[1] - a[1])[0];
-    return n && sum / n > 0.4 ? does : "many at once";
+  // The head to begin with: one that looks at the starts of words, if there is one, or else the one with the firmest habit.
+  function firmest() {
+    const targets = targetsIn(lettersOf(reader.places));
+    const habits = heads.flatMap((row, l) => row.map((_, k) => ({ place: [l, k], ...habit(targets, reader.places, l, k) })));
+    const rank = ({ does, more }) => more + (does === "the start of the word");
+    return habits.sort((a, b) => rank(b) - rank(a))[0].place;
+  }
+
+  function lettersOf(places) {
+    return places.map(({ token }) => model.alphabet[token]);
+  }
+
+  function choose(l, k) {
+    chosen = [l, k];
+    render();
   }
 
   function most(weights) {
@@ -416,6 +459,42 @@ export function mount(element, data) {
     const order = [...weights.keys()].sort((i, j) => weights[j] - weights[i]).slice(0, 3);
     return order.map((i) => `${i === at ? "itself" : `${named(reader.window[i])} ${at - i} back`} (${percent(weights[i])})`).join(", ");
   }
+}
+
+// ---------------------------------------------------------------- the habits of heads
+// For each habit, and for each letter from the fourth on: the places at which a head with this habit looks.
+function targetsIn(letters) {
+  const begins = [], is = letters.map((c) => LETTER.test(c)), vowel = letters.map((c) => /[aeiou]/i.test(c));
+  letters.forEach((_, t) => begins.push(t && is[t - 1] ? begins[t - 1] : t));
+  const habits = {
+    itself: (t, s) => s === t,
+    "the letter before": (t, s) => s === t - 1,
+    "the first letter": (t, s) => s === 0,
+    "the start of the word": (t, s) => s === begins[t] && s < t - 1,
+    "the same letter, earlier": (t, s) => s < t && letters[s] === letters[t],
+    vowels: (t, s) => vowel[s],
+    "spaces and marks": (t, s) => !is[s],
+  };
+  const upTo = (t) => Array.from({ length: t + 1 }, (_, s) => s);
+  return Object.entries(habits).map(([does, looks]) => ({ does, at: letters.map((_, t) => (t < 3 ? [] : upTo(t).filter((s) => looks(t, s)))) }));
+}
+
+// What a head looks at, in words: the habit on which it spends most more of its attention than a head that looks evenly at
+// the last eight letters, if that is a sixth at least; and how much more.
+function habit(targets, places, l, k) {
+  const rows = places.map(({ layers }) => layers[l].weights[k]);
+  let best = { does: "", more: 0 };
+  for (const { does, at } of targets) {
+    let sum = 0, n = 0;
+    at.forEach((seen, t) => {
+      for (const s of seen) sum += rows[t][s] - (s > t - 8 ? 1 / Math.min(8, t + 1) : 0);
+      n += seen.length > 0;
+    });
+    if (n > 2 && sum / n > best.more) best = { does, more: sum / n };
+  }
+  if (best.more > 1 / 6) return best;
+  const near = rows.slice(3).reduce((sum, row) => sum + row.slice(-4).reduce((a, b) => a + b), 0);
+  return { does: near > 0.6 * (rows.length - 3) ? "the last few letters" : "letters here and there", more: best.more };
 }
 
 // ---------------------------------------------------------------- small things
@@ -432,7 +511,7 @@ function h(tag, attributes, ...children) {
 const surpriseOf = (place, token) => -Math.log(softmax(place.logits)[token]);
 const best = (values) => values.indexOf(Math.max(...values));
 const number = (n) => n.toLocaleString("en");
-const percent = (p) => (p > 0 && p < 0.01 ? "under 1 %" : `${Math.round(100 * p)} %`);
+const percent = (p) => (p > 0 && p < 0.005 ? "<1%" : `${Math.round(100 * p)}%`);
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const duration = (seconds) => (seconds < 90 ? `${seconds} seconds` : `${Math.round(seconds / 60)} minutes`);
 
@@ -451,11 +530,6 @@ function random(seed) {
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   };
-}
-
-function cividis(w) {
-  const x = Math.min(w, 1) * (CIVIDIS.length - 1), i = Math.min(Math.floor(x), CIVIDIS.length - 2);
-  return CIVIDIS[i].map((c, j) => c + (x - i) * (CIVIDIS[i + 1][j] - c));
 }
 
 // Numbers as cells, `wide` in a row: blue above zero, orange below, transparent at zero, so that it suits any page.
@@ -490,7 +564,7 @@ const CSS = `
 .explore-play { color-scheme: light dark; --ink: light-dark(#1d2127, #e8e6e1); --soft: light-dark(#565d66, #a9adb3); --card: light-dark(#fff, #1e2126);
   --edge: light-dark(#e3dfd8, #33373d); --quiet: light-dark(#d9d9d9, #4a4e55); --blue: light-dark(#0072B2, #6cbcec); --orange: light-dark(#b34d00, #ff9a52);
   --green: light-dark(#00785a, #3fcfa3); --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
-  color: var(--ink); font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; overflow-wrap: anywhere; }
+  color: var(--ink); font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; overflow-wrap: break-word; }
 [data-jp-theme-light="false"] .explore-play { color-scheme: dark; }
 [data-jp-theme-light="true"] .explore-play { color-scheme: light; }
 .explore-play *, .explore-play *::before { box-sizing: border-box; }
@@ -532,8 +606,9 @@ const CSS = `
 .explore-play .explore-two { display: grid; gap: 1.5rem 2.5rem; grid-template-columns: minmax(0, 1fr); }
 @media (min-width: 760px) { .explore-play .explore-two { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
   .explore-play .explore-maps { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } .explore-play .explore-learned { grid-template-columns: minmax(0, 2fr) minmax(0, 1.3fr) minmax(0, 1fr); } }
-.explore-play .explore-bar { display: grid; grid-template-columns: 1.6rem 1fr 5.2rem; gap: 0.6rem; align-items: center; width: 100%; min-height: 1.75rem; padding: 0 0.4rem; border: 0; border-radius: 5px;
+.explore-play .explore-bar { display: grid; grid-template-columns: 1.6rem 1fr 3rem; gap: 0.6rem; align-items: center; width: 100%; min-height: 1.75rem; padding: 0 0.4rem; border: 0; border-radius: 5px;
   background: none; text-align: left; font-variant-numeric: tabular-nums; }
+.explore-play .explore-bar > :last-child { text-align: right; }
 .explore-play button.explore-bar:hover { background: light-dark(#0072B218, #6cbcec22); }
 .explore-play .explore-bar b { font: 600 1.05rem/1 var(--mono); text-align: center; }
 .explore-play .explore-track { position: relative; height: 1.1rem; }
@@ -545,7 +620,9 @@ const CSS = `
 .explore-play output { font-weight: 600; font-variant-numeric: tabular-nums; }
 .explore-play .explore-map { display: block; position: relative; aspect-ratio: 1; background: light-dark(#e9e7e3, #2b2e34); overflow: hidden; }
 .explore-play .explore-map canvas { width: 100%; height: 100%; display: block; image-rendering: pixelated; }
-.explore-play .explore-row { position: absolute; left: 0; right: 0; top: calc(100% * var(--at) / var(--t)); height: calc(100% / var(--t)); outline: 2px solid #ff7a1a; pointer-events: none; }
+.explore-play .explore-row { position: absolute; left: 0; right: 0; top: calc(100% * var(--at) / var(--t)); height: calc(100% / var(--t)); box-shadow: inset 0 0 0 2px #ff7a1a; pointer-events: none; }
+.explore-play .explore-head .explore-row { box-shadow: none; outline: 1px solid #ff7a1a; }
+.explore-play.explore-pointing .explore-head .explore-row { box-shadow: 0 0 0 20rem light-dark(#ffffff8c, #1e21268c); }
 .explore-play .explore-framed { display: grid; grid-template: auto auto / 1rem 1fr; container-type: inline-size; }
 .explore-play .explore-framed .explore-map { grid-area: 2 / 2; cursor: crosshair; touch-action: pan-y; }
 .explore-play .explore-axis { display: flex; font: 600 min(0.85rem, calc(100cqw / var(--t)))/1 var(--mono); color: var(--soft); }
@@ -554,14 +631,14 @@ const CSS = `
 .explore-play .explore-axis .explore-here { color: var(--orange); }
 .explore-play .explore-looks { margin: 0.7rem 0 0; min-height: 3.1em; }
 .explore-play .explore-heads { display: grid; grid-template-columns: repeat(var(--h), minmax(0, 1fr)); gap: 0.5rem; margin-bottom: 0.8rem; }
-.explore-play .explore-head { padding: 3px 3px 0; border-radius: 6px; border: 2px solid transparent; background: none; line-height: 1.15; vertical-align: top; display: block; }
+.explore-play .explore-head { padding: 3px 3px 0; border-radius: 6px; border: 2px solid transparent; background: none; line-height: 1.15; display: flex; flex-direction: column; text-align: center; }
 .explore-play .explore-head[aria-pressed="true"] { border-color: var(--orange); background: var(--card); }
 .explore-play .explore-habit { display: block; font-size: 0.75rem; color: var(--soft); padding: 0.25rem 0; min-height: 2.6em; }
-.explore-play .explore-told { min-height: 4.7em; max-width: 44rem; margin: 0 0 0.8rem; padding-left: 0.9rem; border-left: 3px solid var(--orange); }
+.explore-play .explore-told { position: sticky; bottom: 0.5rem; min-height: 4.4rem; margin: 0.8rem 0 0; padding: 0.6rem 0.9rem; border: 1px solid var(--edge); border-left: 4px solid var(--orange); border-radius: 6px; background: var(--card); }
 .explore-play .explore-machine { position: relative; padding-left: 1.6rem; }
 .explore-play .explore-machine::before { content: ""; position: absolute; left: 0.55rem; top: 1.4rem; bottom: 1.4rem; width: 4px; border-radius: 2px; background: light-dark(#0072B255, #6cbcec66); }
 .explore-play .explore-part { position: relative; display: grid; grid-template-columns: 9.5rem minmax(0, 1fr); gap: 0.4rem 1rem; align-items: center; width: 100%; text-align: left; border: 1px solid transparent;
-  border-radius: 8px; background: none; padding: 0.35rem 0.6rem; min-height: 2.4rem; }
+  border-radius: 8px; background: none; padding: 0.35rem 0.6rem; min-height: 2.4rem; scroll-margin: 7rem 0 8rem; }
 .explore-play .explore-part::before { content: "+"; position: absolute; left: -1.55rem; top: calc(50% - 0.6rem); width: 1.2rem; height: 1.2rem; border-radius: 50%; font: 700 0.9rem/1.1rem system-ui; text-align: center;
   background: var(--card); border: 1px solid var(--soft); color: var(--ink); }
 .explore-play .explore-stream::before, .explore-play .explore-ends::before { content: ""; width: 0.8rem; height: 0.8rem; left: -1.35rem; top: calc(50% - 0.4rem); background: var(--blue); border-color: var(--blue); }
