@@ -593,7 +593,7 @@ const CSS = `
 .explore-play .explore-written { color: var(--blue); }
 .explore-play .explore-caret { display: inline-block; width: 2px; height: 1.1em; vertical-align: text-bottom; background: var(--orange); margin-left: 2px; }
 .explore-play .explore-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); margin: 0; }
-.explore-play .explore-strip { position: sticky; top: 0; z-index: 2; margin: 1.5rem -0.5rem 0; padding: 0.5rem; background: light-dark(#fdfcfaf2, #15171bf2); border-bottom: 1px solid var(--edge); }
+.explore-play .explore-strip { position: sticky; top: 0; z-index: 2; margin: 1.5rem -0.5rem 0; padding: 0.5rem; background: var(--jp-layout-color0, light-dark(#fdfcfa, #15171b)); border-bottom: 1px solid var(--edge); }
 .explore-play .explore-hint { margin: 0.2rem 0 0; font-size: 0.8rem; }
 .explore-play .explore-ruler { display: flex; flex-wrap: wrap; font: 600 0.95rem/1 var(--mono); cursor: crosshair; touch-action: manipulation; border-radius: 6px; }
 .explore-play .explore-ruler span { flex: 0 0 auto; min-width: 0.92rem; text-align: center; padding: 0.35rem 0.08rem 0.3rem; border-radius: 3px; border: 2px solid transparent;
@@ -622,7 +622,7 @@ const CSS = `
 .explore-play .explore-map canvas { width: 100%; height: 100%; display: block; image-rendering: pixelated; }
 .explore-play .explore-row { position: absolute; left: 0; right: 0; top: calc(100% * var(--at) / var(--t)); height: calc(100% / var(--t)); box-shadow: inset 0 0 0 2px #ff7a1a; pointer-events: none; }
 .explore-play .explore-head .explore-row { box-shadow: none; outline: 1px solid #ff7a1a; }
-.explore-play.explore-pointing .explore-head .explore-row { box-shadow: 0 0 0 20rem light-dark(#ffffff8c, #1e21268c); }
+.explore-play.explore-pointing .explore-head .explore-row { box-shadow: 0 0 0 20rem light-dark(#ffffff66, #1e212666); }
 .explore-play .explore-framed { display: grid; grid-template: auto auto / 1rem 1fr; container-type: inline-size; }
 .explore-play .explore-framed .explore-map { grid-area: 2 / 2; cursor: crosshair; touch-action: pan-y; }
 .explore-play .explore-axis { display: flex; font: 600 min(0.85rem, calc(100cqw / var(--t)))/1 var(--mono); color: var(--soft); }
