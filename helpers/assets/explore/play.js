@@ -211,9 +211,14 @@ export function mount(element, data) {
     const full = reader.window.length === CONTEXT;
     fresh = reader.write(token);
     count(full);
-    const tail = model.decode(tokens.slice(said));
-    if (/\s$/.test(tail) && tail.trim()) (spoken.textContent = tail), (said = tokens.length);
+    if (!timer || model.alphabet[token] === "\n") speak();
     changed();
+  }
+
+  // For those who listen: line by line while it writes, and what is left when it stops.
+  function speak() {
+    const tail = model.decode(tokens.slice(said));
+    if (tail.trim()) (spoken.textContent = tail), (said = tokens.length);
   }
 
   function count(full) {
@@ -233,7 +238,9 @@ export function mount(element, data) {
     clearInterval(timer);
     timer = 0;
     go.textContent = tokens.length > typed ? "Continue" : "Let it write";
-    if (reader.places.length && !gone) render();
+    if (gone || !reader.places.length) return;
+    speak();
+    render();
   }
 
   function changed() {
@@ -283,7 +290,7 @@ export function mount(element, data) {
 
   // The line as a snapshot sees it, and how it goes on; loaded when it is first asked for.
   async function learn() {
-    const station = stations[when.value], asked = [when.value, chosen, ...tokens.slice(-2 * CONTEXT)].join();
+    const station = stations[when.value], asked = [when.value, chosen, typed, tokens].join();
     if (asked === learn.asked) return; // it stands there already
     learn.asked = asked;
     const title = `After ${number(station.step)} of ${number(about.step)} steps`;
@@ -296,8 +303,8 @@ export function mount(element, data) {
     }
     if (gone || asked !== learn.asked) return;
     whenTitle.textContent = `${title} · loss ${station.loss.toFixed(2)}`;
-    const other = new Reader(station.model), dice = random(7), seen = tokens.slice(-CONTEXT);
-    other.reread(seen);
+    const other = new Reader(station.model), dice = random(7);
+    other.reread(reader.window);
     const { does } = habit(targetsIn(lettersOf(other.places)), other.places, ...chosen);
     map(earlyMap, other.places, ...chosen, does);
     earlyNote.textContent = `Layer ${chosen[0] + 1}, head ${chosen[1] + 1} at that time: ${does}.`;
@@ -450,14 +457,17 @@ export function mount(element, data) {
     render();
   }
 
-  function most(weights) {
-    const i = best(weights);
+  function where(i) {
     return i === at ? "itself" : `${named(reader.window[i])} ${at - i === 1 ? "just before" : `${at - i} back`}`;
+  }
+
+  function most(weights) {
+    return where(best(weights));
   }
 
   function list(weights) {
     const order = [...weights.keys()].sort((i, j) => weights[j] - weights[i]).slice(0, 3);
-    return order.map((i) => `${i === at ? "itself" : `${named(reader.window[i])} ${at - i} back`} (${percent(weights[i])})`).join(", ");
+    return order.map((i) => `${where(i)} (${percent(weights[i])})`).join(", ");
   }
 }
 
@@ -652,10 +662,10 @@ const CSS = `
 .explore-play .explore-opinion { display: grid; grid-template-columns: 7.5rem minmax(0, 1fr); gap: 0.8rem; align-items: center; margin: 0.4rem 0; }
 .explore-play .explore-stack { display: flex; height: 2.3rem; border-radius: 6px; overflow: hidden; background: light-dark(#efedea, #2b2e34); }
 .explore-play .explore-stack span { background: var(--c); color: var(--i); font: 600 1rem/2.3rem var(--mono); text-align: center; overflow: hidden; border-right: 1px solid var(--card); transition: width 0.25s; }
-.explore-play .explore-surprise { font: 1.35rem/2 Georgia, "Times New Roman", serif; white-space: pre-wrap; margin: 0; max-height: 20rem; overflow-y: auto; }
+.explore-play .explore-surprise { font: 1.35rem/2 Georgia, "Times New Roman", serif; white-space: pre-wrap; margin: 0; }
 .explore-play .explore-surprise span { background: color-mix(in srgb, #E69F00 calc(min(var(--s), 6) * 11%), transparent); border-bottom: calc(min(var(--s), 6) * 1.1px) solid var(--orange); }
 .explore-play .explore-scroll { overflow-x: auto; } .explore-play .explore-cells { display: block; width: 100%; min-width: 18rem; image-rendering: pixelated; }
-.explore-play .explore-verse { height: 15rem; margin: 0; font-size: 1.1rem; }
+.explore-play .explore-verse { height: auto; min-height: 15rem; margin: 0; font-size: 1.1rem; }
 @media (max-width: 600px) { .explore-play .explore-part { grid-template-columns: minmax(0, 1fr); } .explore-play .explore-opinion { grid-template-columns: minmax(0, 1fr); gap: 0.1rem; } .explore-play .explore-heads { gap: 0.2rem; }
   .explore-play .explore-hint { display: none; } .explore-play .explore-habit { font-size: 0.7rem; } .explore-play .explore-ruler { font-size: 0.82rem; } .explore-play .explore-ruler span { min-width: 0.72rem; padding-inline: 0; border-width: 1px; } }
 @media (prefers-reduced-motion: reduce) { .explore-play * { transition: none !important; } }
