@@ -39,7 +39,8 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder picture bench torture lock clean
+.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder picture play bench \
+  torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -128,6 +129,9 @@ picture: .venv/ready ## draw the README's moving picture from the run in build/r
 
 bench: .venv/ready ## measure speed against rivals, side by side: QUICK=1 for a minute, NAME=training for one group
 	@$(BIN)/python tools/bench.py </dev/null
+
+play: .venv/ready ## pack the trained model anew for the page that lets you play with it, docs/play
+	@$(BIN)/python tools/play.py
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null

@@ -138,6 +138,7 @@ def test_imports_go_one_way():
         "state": {"gpt", "guards"},
         "runs": {"data", "files", "gpt", "state"},
         "training": {"console", "data", "gpt", "guards", "runs", "sampling", "state"},
+        "packing": {"data", "gpt", "guards"},
         "presets": {"data", "gpt", "modern", "runs", "training"},
         "fast": {"console", "guards", "modern", "presets", "training"},
         "ledger": set(),

@@ -1,0 +1,672 @@
+// A GPT with its lid off: write with it, and see all that it computes. Everything on the page follows from `reader`, which
+// has read the window, and from `at`, the letter that the reader points at.
+import { GPT, Reader, draw, probabilities, softmax } from "./gpt.js";
+
+const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]; // Okabe and Ito, as in helpers/plotting.py
+const CIVIDIS = Uint32Array.from({ length: 256 }, (_, i) => { // matplotlib's, from ten of its colours
+  const anchors = [[0, 34, 78], [32, 56, 109], [61, 78, 108], [87, 99, 110], [112, 120, 115], [138, 143, 117], [168, 165, 108], [201, 188, 91], [235, 213, 62], [254, 232, 56]];
+  const x = (i / 255) * 9, low = Math.min(Math.floor(x), 8);
+  return anchors[low].reduce((all, c, j) => all + Math.round(c + (x - low) * (anchors[low + 1][j] - c)) * 256 ** j, 255 * 256 ** 3);
+});
+const SPECIAL = { "\n": "↵", " ": "·" };
+const LETTER = /\p{L}/u;
+const NAMES = { "\n": "a new line", " ": "a space" };
+const START = "O Romeo, Romeo! wherefore";
+
+// `data.model`: what helpers/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() -> promise of such
+// bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title.
+// Returns a function that removes it all.
+export function mount(element, data) {
+  const model = new GPT(data.model), reader = new Reader(model), { config, about } = model;
+  const { n_layer: L, n_head: H, n_embd: C, context_length: CONTEXT, vocab_size: V } = config;
+  const settings = { temperature: 0.8, topK: V, topP: 1 };
+  const shown = model.alphabet.map((letter) => SPECIAL[letter] ?? letter);
+  const named = (token) => NAMES[model.alphabet[token]] ?? `“${model.alphabet[token]}”`;
+  let tokens = [], typed = 0, nats = []; // the whole text, how much of it was typed, how surprising each letter was
+  let at = 0, chosen = [0, 0], fresh = 0, computed = 0, uncached = 0, wrapped = false;
+  let timer = 0, said = 0, frame = 0, idle = 0, follower = 0, playing = 0, gone = false, stale = new Set();
+
+  const root = h("div", { class: "explore-play" }, h("style", {}, CSS));
+  const section = (title, ...children) => h("section", {}, h("h2", {}, title), ...children);
+  const say = (...children) => h("p", { class: "explore-say" }, ...children);
+
+  // ---------------------------------------------------------------- 1. the stage
+  const line = h("textarea", { rows: 2, spellcheck: "false", autocomplete: "off", oninput: () => type(line.value) });
+  const go = h("button", { class: "explore-main", onclick: () => (timer ? pause() : write()) }, "Let it write");
+  const pace = h("input", { type: "range", min: 2, max: 60, value: 14, oninput: () => timer && (pause(), write()) });
+  const note = h("p", { class: "explore-note", role: "status" });
+  const spoken = h("p", { class: "explore-unseen", role: "status" });
+  const paper = h("p", { class: "explore-paper", tabindex: 0, role: "region", "aria-label": "The text" });
+  const stage = h("section", { class: "explore-stage" },
+    data.page && [
+      h("h1", {}, "A small GPT with its lid off"),
+      h("p", { class: "explore-lead" }, `A laptop tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until they could guess how Shakespeare goes on. `,
+        "They are all in this page. Give them a line, and look inside while they continue it."),
+    ],
+    h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line), note,
+    h("div", { class: "explore-buttons" }, go,
+      h("button", { onclick: () => (pause(), step()) }, "One letter"),
+      h("button", { onclick: () => type(line.value) }, "Back to your line"),
+      h("label", { class: "explore-pace" }, "pace", pace)),
+    paper, spoken);
+
+  // ---------------------------------------------------------------- 2. the ruler: the letters that the model sees
+  const ruler = h("div", { class: "explore-ruler", role: "slider", tabindex: 0, "aria-label": "The letter to look at", "aria-valuemin": 1,
+    onkeydown: (event) => {
+      const moved = { ArrowLeft: at - 1, ArrowDown: at - 1, ArrowRight: at + 1, ArrowUp: at + 1, Home: 0, End: reader.places.length - 1 }[event.key];
+      if (moved !== undefined) event.preventDefault(), point(moved);
+    },
+    onpointermove: (event) => event.target.dataset.at && point(+event.target.dataset.at),
+    onpointerdown: (event) => event.target.dataset.at && point(+event.target.dataset.at) });
+  const strip = h("div", { class: "explore-strip" }, ruler, h("p", { class: "explore-hint" },
+    "Point at a letter, or use the arrow keys: all that follows is about it. ", h("span", { class: "explore-key" }, "Green"), " is where the chosen head looks."));
+
+  // ---------------------------------------------------------------- 3. what comes next
+  const bars = h("div", { class: "explore-bars" });
+  const range = (name, label, low, high, by, read) => {
+    const value = h("output", {});
+    const input = h("input", { type: "range", min: low, max: high, step: by, value: settings[name], "data-setting": name,
+      oninput: () => ((settings[name] = +input.value), (value.textContent = read(settings[name])), render()) });
+    value.textContent = read(settings[name]);
+    return h("label", {}, h("span", {}, label), value, input);
+  };
+  const nextTitle = h("span", {});
+  const next = section("What comes next?",
+    say("The model never picks a letter. It gives each of the ", `${V} letters it knows a chance, and dice do the rest. `, "Lower the temperature and it plays safe; raise it and it gets bold. Click a letter to choose it yourself."),
+    h("div", { class: "explore-two" }, h("div", {}, h("p", { class: "explore-note" }, nextTitle), bars),
+      h("div", { class: "explore-sliders" },
+        range("temperature", "temperature", 0.1, 2, 0.05, (v) => v.toFixed(2)),
+        range("topK", "top-k: only the k likeliest", 1, V, 1, (v) => (v >= V ? "all" : v)),
+        range("topP", "top-p: only the likeliest, up to this share", 0.05, 1, 0.01, (v) => (v >= 1 ? "all" : `${Math.round(100 * v)}%`)),
+        say("The pale bars are the model's own chances, the dark ones what the dice get."))));
+
+  // ---------------------------------------------------------------- 4. attention
+  const large = h("div", { class: "explore-map", onpointermove: (event) => point(Math.floor((event.offsetY / large.clientHeight) * reader.places.length)) },
+    h("canvas", { role: "img" }), h("i", { class: "explore-row" }));
+  const left = h("div", { class: "explore-axis explore-left", "aria-hidden": "true" }), top = h("div", { class: "explore-axis explore-top", "aria-hidden": "true" });
+  const looks = h("p", { class: "explore-looks" });
+  const heads = Array.from({ length: L }, (_, l) => Array.from({ length: H }, (_, k) =>
+    h("button", { class: "explore-head", "aria-label": `Layer ${l + 1}, head ${k + 1}`, onclick: () => choose(l, k) },
+      h("span", { class: "explore-map" }, h("canvas", {}), h("i", { class: "explore-row" })), h("span", { class: "explore-habit" }))));
+  const largeTitle = h("h3", {});
+  const attention = section("Where does it look?",
+    say("Attention is looking back. Each row of a map is one letter that asks all letters before it: which of you helps me to guess what comes next? It takes in what the bright ones have to tell. The empty corner is the future, which nobody may see."),
+    h("div", { class: "explore-two explore-maps" },
+      h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks),
+      h("div", {}, h("h3", {}, `All ${L * H} heads`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.flat()),
+        say("Nobody told a head what to look for. Read how each one ended up, and choose one to see it large."))));
+
+  // ---------------------------------------------------------------- 5. the machine
+  const parts = []; // { element, canvases, draw(place), tell(place) }
+  const told = h("p", { class: "explore-told" });
+  function part(label, kind, canvases, draw, tell) {
+    const element = h("button", { class: `explore-part explore-${kind}`, onpointerenter: () => light(index), onfocus: () => light(index), onclick: () => light(index) },
+      h("span", { class: "explore-label" }, label), h("span", { class: "explore-numbers" }, canvases));
+    const index = parts.push({ element, draw, tell }) - 1;
+    return element;
+  }
+  const canvas = (height) => h("canvas", { style: `height: ${height}px`, "aria-hidden": "true" });
+  const big = h("b", { class: "explore-big" }), end = h("b", { class: "explore-big" });
+  const vectors = [canvas(12), canvas(12)];
+  const follow = h("button", { onclick: () => (follower ? unfollow() : walk()) }, "Follow the letter");
+  const scoreBars = canvas(26);
+  const machine = section("How does it get there?",
+    say(`A letter becomes ${C} numbers, its stream. ${L} times, attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. These are the real numbers: `,
+      h("span", { class: "explore-blue" }, "blue"), " above zero, ", h("span", { class: "explore-orange" }, "orange"), " below."),
+    h("div", { class: "explore-buttons" }, follow),
+    h("div", {}, h("div", { class: "explore-machine" },
+      part("the letter", "ends", [big], (p) => (big.textContent = shown[p.token]),
+        (p) => `The letter is ${named(p.token)}, number ${p.token} of the ${V} that the model knows. A computer can't calculate with a letter, so …`),
+      part(h("span", {}, "its numbers", h("small", {}, "what it is + where it stands")), "stream", vectors, (p) => {
+        signed(vectors[0], model.tokenEmbedding.subarray(p.token * C, (p.token + 1) * C), C);
+        signed(vectors[1], model.positionEmbedding.subarray(at * C, (at + 1) * C), C);
+      }, (p) => `… ${named(p.token)} gets ${C} numbers that say what it is (above), and place ${at + 1} gets ${C} that say where it stands (below). Their sum is the stream.`),
+      Array.from({ length: L }, (_, l) => {
+        const weights = canvas(8 * H), read = canvas(10), hidden = canvas(20), thought = canvas(10), stream = canvas(14);
+        return h("div", { class: "explore-layer" }, h("h3", {}, `layer ${l + 1}`),
+          part(h("span", {}, "attention reads", h("small", {}, `${H} heads, each a row over the text`)), "reads", [weights, read], (p) => {
+            share(weights, p.layers[l].weights, reader.places.length);
+            signed(read, p.layers[l].read, C);
+          }, (p) => `Attention in layer ${l + 1}: ${p.layers[l].weights.map((w, k) => `head ${k + 1} looks most at ${most(w)}`).join("; ")}. What they find (the strip below) is added to the stream.`),
+          part(h("span", {}, "the MLP thinks", h("small", {}, `${4 * C} neurons`)), "thinks", [hidden, thought], (p) => {
+            signed(hidden, p.layers[l].hidden, C);
+            signed(thought, p.layers[l].thought, C);
+          }, (p) => `The MLP of layer ${l + 1} works on this letter alone: ${p.layers[l].hidden.filter((v) => v > 0.1).length} of its ${4 * C} neurons fire (above 0.1). What follows from them is added too.`),
+          part("the stream now", "stream", [stream], (p) => signed(stream, p.layers[l].stream, C),
+            (p) => `The stream after layer ${l + 1} still holds all that was added on the way: nothing is overwritten, every part only adds.`));
+      }),
+      part(h("span", {}, "the scores", h("small", {}, `one for each of ${V} letters`)), "ends", [scoreBars, end], (p) => {
+        columns(scoreBars, p.logits);
+        end.textContent = NAMES[model.alphabet[best(p.logits)]] ?? shown[best(p.logits)];
+      }, (p) => `The stream is compared with the numbers of every letter: the better they match, the higher the score. ${capital(named(best(p.logits)))} wins, and the softmax turns the scores into chances: ${percent(Math.max(...softmax(p.logits)))} for it.`)), told));
+
+  // ---------------------------------------------------------------- 6. the logit lens
+  const lens = h("div", { class: "explore-lens" });
+  const lensSection = section("When does it know?",
+    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form: before the first layer it can only repeat the letter, then it hears of the neighbours, the word, the line."), lens);
+
+  // ---------------------------------------------------------------- 7. surprise
+  const surprise = h("p", { class: "explore-surprise" }), sum = h("p", { class: "explore-note" });
+  const surpriseSection = section("What surprised it?",
+    say("The thicker the line under a letter, the less the model expected it. Beginnings of words are hard; their ends are easy. Type nonsense, or a rare name, and see."), surprise, sum);
+
+  // ---------------------------------------------------------------- 8. how it learned
+  const stations = [...(data.snapshots ?? []).map((s) => ({ ...s })), { step: about.step, loss: about.loss, model }];
+  const when = h("input", { type: "range", min: 0, max: stations.length - 1, step: 1, value: stations.length - 1, "aria-label": "Step of the training", oninput: () => (stopFilm(), learn()) });
+  const whenTitle = h("h3", { "aria-live": "polite" }), verse = h("p", { class: "explore-paper explore-verse" }), early = h("div", { class: "explore-bars" });
+  const earlyMap = h("div", { class: "explore-map" }, h("canvas", { role: "img" }), h("i", { class: "explore-row" })), earlyNote = h("p", { class: "explore-note" });
+  const film = h("button", { onclick: () => (playing ? stopFilm() : startFilm()) }, "Watch it learn");
+  const learning = stations.length > 1 && section("How did it learn?",
+    say("Training began with noise. Move the slider through the training: the same line, the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks."),
+    h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, h("span", {}, "start"), when, h("span", {}, "end"))), whenTitle,
+    h("div", { class: "explore-two explore-learned" }, verse, h("div", {}, h("p", { class: "explore-note" }, "What it expects after your text"), early), h("div", {}, earlyMap, earlyNote)));
+
+  // ---------------------------------------------------------------- 9. the cache
+  const cells = h("canvas", { class: "explore-cells", role: "img" }), cacheNote = h("p", { class: "explore-note" });
+  const cacheSection = section("What need it not compute again?",
+    say("Each letter leaves a key (what I can be found by) and a value (what I have to tell) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
+      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is computed anew.`),
+    h("div", { class: "explore-scroll" }, cells), cacheNote);
+
+  const views = new Map([[stage, renderText], [strip, renderRuler], [next, renderNext], [attention, renderMaps], [machine, renderMachine],
+    [lensSection, renderLens], [surpriseSection, renderSurprise], [learning, () => timer || learn()], [cacheSection, renderCache]]);
+  views.delete(false); // no snapshots
+  const inSight = new Set();
+  const observer = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
+    inSight[isIntersecting ? "add" : "delete"](target);
+    if (isIntersecting) drawn(target);
+  }), { rootMargin: "300px" });
+  root.append(...views.keys(), h("footer", {}, origin(about, config)));
+  element.append(root);
+  line.value = data.text ?? START;
+  type(line.value);
+  chosen = firmest();
+  views.forEach((_, section) => observer.observe(section));
+  return () => {
+    gone = true;
+    pause(), unfollow(), stopFilm(), observer.disconnect(), cancelAnimationFrame(frame), clearTimeout(idle);
+    root.remove();
+  };
+
+  // ---------------------------------------------------------------- what happens
+  function type(text) {
+    pause();
+    const unknown = [...new Set([...text].filter((letter) => !model.ids.has(letter)))];
+    tokens = model.encode(text);
+    note.textContent = [unknown.length && `The model has never seen ${unknown.map((c) => `“${c}”`).join(", ")}: left out.`,
+      tokens.length > CONTEXT && `Of ${tokens.length} letters it sees the last ${CONTEXT}.`].filter(Boolean).join(" ");
+    if (!tokens.length) tokens = [model.ids.get("\n") ?? 0];
+    typed = tokens.length;
+    fresh = reader.reread(tokens);
+    count(false);
+    nats = tokens.map(() => null);
+    reader.places.slice(0, -1).forEach((place, i) => (nats[tokens.length - reader.places.length + i + 1] = surpriseOf(place, reader.window[i + 1])));
+    said = typed;
+    changed();
+  }
+
+  function step(token = draw(probabilities(reader.places.at(-1).logits, settings))) {
+    nats.push(surpriseOf(reader.places.at(-1), token));
+    tokens.push(token);
+    const full = reader.window.length === CONTEXT;
+    fresh = reader.write(token);
+    count(full);
+    if (!timer || model.alphabet[token] === "\n") speak();
+    changed();
+  }
+
+  // For those who listen: line by line while it writes, and what is left when it stops.
+  function speak() {
+    const tail = model.decode(tokens.slice(said));
+    if (tail.trim()) (spoken.textContent = tail), (said = tokens.length);
+  }
+
+  function count(full) {
+    computed += fresh;
+    uncached += reader.window.length;
+    wrapped = full;
+  }
+
+  function write() {
+    let left = 600; // it would go on for ever
+    timer = setInterval(() => (left-- ? step() : pause()), 1000 / pace.value);
+    go.textContent = "Pause";
+    step();
+  }
+
+  function pause() {
+    clearInterval(timer);
+    timer = 0;
+    go.textContent = tokens.length > typed ? "Continue" : "Let it write";
+    if (gone || !reader.places.length) return;
+    speak();
+    render();
+  }
+
+  function changed() {
+    at = reader.places.length - 1;
+    if (!timer) go.textContent = tokens.length > typed ? "Continue" : "Let it write";
+    render();
+  }
+
+  function point(place) {
+    place = Math.max(0, Math.min(place, reader.places.length - 1));
+    if (place !== at) (at = place), render();
+  }
+
+  function light(index) {
+    parts.forEach(({ element }, i) => element.classList.toggle("explore-lit", i === index));
+    parts.lit = index;
+    if (follower) parts[index].element.scrollIntoView({ block: "nearest" });
+    told.textContent = parts[index].tell(reader.places[at]);
+  }
+
+  function walk() {
+    let index = 0;
+    follow.textContent = "Stop";
+    follower = 1;
+    light(0);
+    follower = setInterval(() => (++index < parts.length ? light(index) : unfollow()), 2200);
+  }
+
+  function unfollow() {
+    clearInterval(follower);
+    follower = 0;
+    follow.textContent = "Follow the letter";
+  }
+
+  function startFilm() {
+    when.value = 0;
+    film.textContent = "Stop";
+    learn();
+    playing = setInterval(() => (+when.value < stations.length - 1 ? (when.value++, learn()) : stopFilm()), 2500);
+  }
+
+  function stopFilm() {
+    clearInterval(playing);
+    playing = 0;
+    film.textContent = "Watch it learn";
+  }
+
+  // The line as a snapshot sees it, and how it goes on; loaded when it is first asked for.
+  async function learn() {
+    const station = stations[when.value], asked = [when.value, chosen, typed, tokens].join();
+    if (asked === learn.asked) return; // it stands there already
+    learn.asked = asked;
+    const title = `After ${number(station.step)} of ${number(about.step)} steps`;
+    when.setAttribute("aria-valuetext", title);
+    try {
+      station.model ??= new GPT(await station.load());
+    } catch (problem) {
+      whenTitle.textContent = `${title}: ${problem.message}`;
+      return;
+    }
+    if (gone || asked !== learn.asked) return;
+    whenTitle.textContent = `${title} · loss ${station.loss.toFixed(2)}`;
+    const other = new Reader(station.model), dice = random(7);
+    other.reread(reader.window);
+    const { does } = habit(targetsIn(lettersOf(other.places)), other.places, ...chosen);
+    map(earlyMap, other.places, ...chosen, does);
+    earlyNote.textContent = `Layer ${chosen[0] + 1}, head ${chosen[1] + 1} at that time: ${does}.`;
+    fillBars(early, other.places.at(-1).logits, {}, 6);
+    const text = tokens.slice(Math.max(0, typed - 120), typed);
+    other.reread(text);
+    const more = h("span", { class: "explore-written" });
+    verse.replaceChildren(model.decode(text), more);
+    for (let i = 0; i < 150; i++) {
+      const token = draw(probabilities(other.places.at(-1).logits, { temperature: 0.8 }), dice);
+      more.textContent += model.alphabet[token];
+      other.write(token);
+      if (i % 10 === 9) await new Promise((done) => setTimeout(done));
+      if (gone || asked !== learn.asked) return;
+    }
+  }
+
+  // ---------------------------------------------------------------- what is seen
+  // What is in sight is drawn with the next frame, all else once nothing has happened for a while.
+  function render() {
+    stale = new Set(views.keys());
+    root.dataset.drawn = "partly";
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => {
+      root.style.setProperty("--at", at);
+      root.style.setProperty("--t", reader.places.length);
+      root.classList.toggle("explore-pointing", at < reader.places.length - 1);
+      views.forEach((_, section) => inSight.has(section) && drawn(section));
+    });
+    clearTimeout(idle);
+    idle = setTimeout(function rest() {
+      const [section] = stale;
+      if (section) drawn(section), (idle = setTimeout(rest));
+      else root.dataset.drawn = "wholly";
+    }, 300);
+  }
+
+  function drawn(section) {
+    if (stale.delete(section)) views.get(section)(reader.places[at], reader.places);
+  }
+
+  function renderMaps(place, places) {
+    const [l, k] = chosen, targets = targetsIn(lettersOf(places));
+    heads.forEach((row, i) => row.forEach((button, j) => {
+      const { does } = habit(targets, places, i, j);
+      map(button, places, i, j, does);
+      if (i === l && j === k) (largeTitle.textContent = `Layer ${l + 1}, head ${k + 1}: looks at ${does}`), map(large, places, l, k, does);
+      button.lastChild.textContent = does;
+      button.setAttribute("aria-label", `Layer ${i + 1}, head ${j + 1} looks at ${does}`);
+      button.setAttribute("aria-pressed", i === l && j === k);
+    }));
+    for (const axis of [left, top]) axis.replaceChildren(...places.map(({ token }, i) => h("span", { class: i === at ? "explore-here" : "" }, shown[token])));
+    looks.textContent = `From ${named(place.token)} at place ${at + 1}, this head looks at ${list(place.layers[l].weights[k])}.`;
+  }
+
+  function renderMachine(place) {
+    for (const { draw } of parts) draw(place);
+    told.setAttribute("aria-live", timer ? "off" : "polite");
+    told.textContent = parts[parts.lit]?.tell(place) ?? "Point at a part of the machine, or press “Follow the letter” and watch.";
+  }
+
+  function renderText() {
+    const atEnd = paper.scrollHeight - paper.scrollTop - paper.clientHeight < 60;
+    paper.replaceChildren(model.decode(tokens.slice(0, typed)), h("span", { class: "explore-written" }, model.decode(tokens.slice(typed))), h("i", { class: "explore-caret" }));
+    if (atEnd) paper.scrollTop = paper.scrollHeight;
+  }
+
+  function renderRuler(place, places) {
+    const seen = place.layers[chosen[0]].weights[chosen[1]];
+    ruler.replaceChildren(...places.map(({ token }, i) => h("span", {
+      "data-at": i, class: i === at ? "explore-here" : i > at ? "explore-later" : "", style: i <= at ? `--w: ${seen[i].toFixed(3)}` : "" }, shown[token])));
+    ruler.setAttribute("aria-valuemax", places.length);
+    ruler.setAttribute("aria-valuenow", at + 1);
+    ruler.setAttribute("aria-valuetext", `${named(place.token)}, place ${at + 1} of ${places.length}; the chosen head looks at ${most(seen)}`);
+  }
+
+  function renderSurprise() {
+    surprise.replaceChildren(...tokens.map((token, i) => h("span", { style: `--s: ${nats[i] ?? 0}`, title: nats[i] == null ? "not judged" : `${nats[i].toFixed(2)} nats` }, model.alphabet[token])));
+    const judged = nats.map((n, i) => [n, i]).filter(([n]) => n != null), mean = judged.reduce((a, [n]) => a + n, 0) / judged.length;
+    const worst = judged.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([n, i]) => `${named(tokens[i])} after “${model.decode(tokens.slice(Math.max(0, i - 8), i)).trim()}” (${percent(Math.exp(-n))})`);
+    sum.textContent = judged.length ? `On average ${mean.toFixed(2)} nats a letter: as unsure as before a die with ${Math.exp(mean).toFixed(1)} sides. It least expected ${worst.join("; ")}.` : "";
+  }
+
+  function renderNext(place) {
+    nextTitle.textContent = at === reader.places.length - 1 ? `After your text, after ${named(place.token)}` : `After ${named(place.token)} at place ${at + 1}, where ${named(reader.window[at + 1])} came`;
+    fillBars(bars, place.logits, settings, 12, at === reader.places.length - 1 ? (token) => (pause(), step(token)) : null);
+  }
+
+  function fillBars(into, logits, how, rows, choose = null) {
+    const own = softmax(logits), cut = probabilities(logits, how);
+    const order = [...own.keys()].sort((i, j) => own[j] - own[i]), rest = order.slice(rows).reduce((a, i) => a + cut[i], 0);
+    const focused = [...into.children].indexOf(document.activeElement);
+    into.replaceChildren(...order.slice(0, rows).map((i) => h(choose ? "button" : "div", { class: `explore-bar ${cut[i] ? "" : "explore-cut"}`, onclick: choose && (() => choose(i)),
+      "aria-label": choose && `choose ${named(i)}, ${percent(cut[i])}` },
+      h("b", {}, shown[i]), h("span", { class: "explore-track" }, h("i", { style: `width: ${100 * own[i]}%` }), h("i", { style: `width: ${100 * cut[i]}%` })), h("span", {}, cut[i] ? percent(cut[i]) : "cut"))),
+      h("p", { class: "explore-note" }, `the other ${V - Math.min(V, rows)} letters together: ${percent(rest)}`));
+    if (focused >= 0) into.children[focused]?.focus();
+  }
+
+  function renderLens(place) {
+    const final = softmax(place.logits), favourites = [...final.keys()].sort((i, j) => final[j] - final[i]).slice(0, COLORS.length);
+    lens.replaceChildren(...place.stream.map((stream, l) => {
+      const chances = softmax(model.head(stream)), order = [...chances.keys()].sort((i, j) => chances[j] - chances[i]);
+      const parts = [...favourites, ...order.filter((i) => !favourites.includes(i)).slice(0, 6)].filter((i) => chances[i] > 0.004);
+      const label = l ? `after layer ${l}` : "before layer 1";
+      return h("div", { class: "explore-opinion" }, h("span", {}, label),
+        h("div", { class: "explore-stack", role: "img", "aria-label": `${label}: ${order.slice(0, 3).map((i) => `${named(i)} ${percent(chances[i])}`).join(", ")}` },
+          parts.map((i) => h("span", { style: `width: ${100 * chances[i]}%; --c: ${COLORS[favourites.indexOf(i)] ?? "var(--quiet)"}; --i: ${favourites.includes(i) ? (favourites.indexOf(i) ? "#000" : "#fff") : "inherit"}` },
+            chances[i] > 0.035 ? shown[i] : ""))));
+    }));
+  }
+
+  function renderCache(_, { length: T }) {
+    const size = 9, context = cells.getContext("2d");
+    cells.width = CONTEXT * size;
+    cells.height = L * (2 * size + 4);
+    for (let l = 0; l < L; l++) for (let t = 0; t < CONTEXT; t++) for (let kind = 0; kind < 2; kind++) {
+      context.fillStyle = t >= T ? "#80808030" : t >= T - fresh ? COLORS[5] : kind ? "#0072B2aa" : COLORS[0];
+      context.fillRect(t * size, l * (2 * size + 4) + kind * size, size - 1, size - 1);
+    }
+    cacheNote.textContent = (wrapped ? `The window was full, and its last letters moved to the front: ${fresh} places computed anew. ` : `Just now: ${fresh} ${fresh === 1 ? "place" : "places"} computed, ${T - fresh} taken from the cache. `)
+      + `Since you came: ${number(computed)} in all; without a cache it would have been ${number(uncached)}.`;
+    cells.setAttribute("aria-label", `The cache: ${L} layers, each with keys above and values below, for ${CONTEXT} places, of which ${T} are filled and ${fresh} new`);
+  }
+
+  // One head's map: a pixel for each cell, which the style sheet enlarges. Row = query, column = key; the future stays empty.
+  function map(holder, places, l, k, does) {
+    const canvas = holder.querySelector("canvas"), T = places.length;
+    canvas.width = canvas.height = T;
+    const image = new ImageData(T, T), cells = new Uint32Array(image.data.buffer);
+    places.forEach(({ layers }, i) => layers[l].weights[k].forEach((w, j) => (cells[i * T + j] = CIVIDIS[Math.round(255 * w)])));
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    if (canvas.getAttribute("role")) canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: it looks at ${does}`);
+  }
+
+  // The head to begin with: one that looks at the starts of words, if there is one, or else the one with the firmest habit.
+  function firmest() {
+    const targets = targetsIn(lettersOf(reader.places));
+    const habits = heads.flatMap((row, l) => row.map((_, k) => ({ place: [l, k], ...habit(targets, reader.places, l, k) })));
+    const rank = ({ does, more }) => more + (does === "the start of the word");
+    return habits.sort((a, b) => rank(b) - rank(a))[0].place;
+  }
+
+  function lettersOf(places) {
+    return places.map(({ token }) => model.alphabet[token]);
+  }
+
+  function choose(l, k) {
+    chosen = [l, k];
+    render();
+  }
+
+  function where(i) {
+    return i === at ? "itself" : `${named(reader.window[i])} ${at - i === 1 ? "just before" : `${at - i} back`}`;
+  }
+
+  function most(weights) {
+    return where(best(weights));
+  }
+
+  function list(weights) {
+    const order = [...weights.keys()].sort((i, j) => weights[j] - weights[i]).slice(0, 3);
+    return order.map((i) => `${where(i)} (${percent(weights[i])})`).join(", ");
+  }
+}
+
+// ---------------------------------------------------------------- the habits of heads
+// For each habit, and for each letter from the fourth on: the places at which a head with this habit looks.
+function targetsIn(letters) {
+  const begins = [], is = letters.map((c) => LETTER.test(c)), vowel = letters.map((c) => /[aeiou]/i.test(c));
+  letters.forEach((_, t) => begins.push(t && is[t - 1] ? begins[t - 1] : t));
+  const habits = {
+    itself: (t, s) => s === t,
+    "the letter before": (t, s) => s === t - 1,
+    "the first letter": (t, s) => s === 0,
+    "the start of the word": (t, s) => s === begins[t] && s < t - 1,
+    "the same letter, earlier": (t, s) => s < t && letters[s] === letters[t],
+    vowels: (t, s) => vowel[s],
+    "spaces and marks": (t, s) => !is[s],
+  };
+  const upTo = (t) => Array.from({ length: t + 1 }, (_, s) => s);
+  return Object.entries(habits).map(([does, looks]) => ({ does, at: letters.map((_, t) => (t < 3 ? [] : upTo(t).filter((s) => looks(t, s)))) }));
+}
+
+// What a head looks at, in words: the habit on which it spends most more of its attention than a head that looks evenly at
+// the last eight letters, if that is a sixth at least; and how much more.
+function habit(targets, places, l, k) {
+  const rows = places.map(({ layers }) => layers[l].weights[k]);
+  let best = { does: "", more: 0 };
+  for (const { does, at } of targets) {
+    let sum = 0, n = 0;
+    at.forEach((seen, t) => {
+      for (const s of seen) sum += rows[t][s] - (s > t - 8 ? 1 / Math.min(8, t + 1) : 0);
+      n += seen.length > 0;
+    });
+    if (n > 2 && sum / n > best.more) best = { does, more: sum / n };
+  }
+  if (best.more > 1 / 6) return best;
+  const near = rows.slice(3).reduce((sum, row) => sum + row.slice(-4).reduce((a, b) => a + b), 0);
+  return { does: near > 0.6 * (rows.length - 3) ? "the last few letters" : "letters here and there", more: best.more };
+}
+
+// ---------------------------------------------------------------- small things
+function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element[name] = value;
+    else if (value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child || child === 0));
+  return element;
+}
+
+const surpriseOf = (place, token) => -Math.log(softmax(place.logits)[token]);
+const best = (values) => values.indexOf(Math.max(...values));
+const number = (n) => n.toLocaleString("en");
+const percent = (p) => (p > 0 && p < 0.005 ? "<1%" : `${Math.round(100 * p)}%`);
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+const duration = (seconds) => (seconds < 90 ? `${seconds} seconds` : `${Math.round(seconds / 60)} minutes`);
+
+function origin(about, { n_layer, n_head, n_embd, context_length }) {
+  const facts = [`${n_layer} layers, ${n_head} heads, ${n_embd} channels, a window of ${context_length} letters`];
+  if (about.preset) facts.push(`trained by notebook 08 (preset ${about.preset}, seed ${about.seed}) on ${about.corpus}, ${number(about.step)} steps, validation loss ${about.loss}`);
+  if (about.commit) facts.push(`PyTorch ${about.torch}, commit ${about.commit}`);
+  return facts.join(" · ");
+}
+
+// Numbers from 0 to 1, the same for the same seed (mulberry32).
+function random(seed) {
+  return () => {
+    let t = (seed += 0x6d2b79f5);
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+// Numbers as cells, `wide` in a row: blue above zero, orange below, transparent at zero, so that it suits any page.
+function signed(canvas, values, wide) {
+  const largest = values.reduce((a, v) => Math.max(a, Math.abs(v)), 1e-9);
+  paint(canvas, wide, Math.ceil(values.length / wide), (i) => [...(values[i] < 0 ? [213, 94, 0] : [0, 114, 178]), 255 * Math.min(1, Math.abs(values[i]) / largest) ** 0.7]);
+}
+
+// Weights, a row for each head, over T columns.
+function share(canvas, rows, T) {
+  paint(canvas, T, rows.length, (i) => [0, 158, 115, 255 * (rows[Math.floor(i / T)][i % T] ?? 0) ** 0.6]);
+}
+
+function paint(canvas, width, height, color) {
+  Object.assign(canvas, { width, height });
+  const image = new ImageData(width, height);
+  for (let i = 0; i < width * height; i++) image.data.set(color(i), 4 * i);
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+function columns(canvas, values) {
+  const low = Math.min(...values), high = Math.max(...values), context = canvas.getContext("2d");
+  Object.assign(canvas, { width: 4 * values.length, height: 60 });
+  values.forEach((v, i) => {
+    context.fillStyle = v === high ? COLORS[5] : COLORS[0];
+    const tall = 4 + (56 * (v - low)) / (high - low || 1);
+    context.fillRect(4 * i, 60 - tall, 3, tall);
+  });
+}
+
+const CSS = `
+.explore-play { color-scheme: light dark; --ink: light-dark(#1d2127, #e8e6e1); --soft: light-dark(#565d66, #a9adb3); --card: light-dark(#fff, #1e2126);
+  --edge: light-dark(#e3dfd8, #33373d); --quiet: light-dark(#d9d9d9, #4a4e55); --blue: light-dark(#0072B2, #6cbcec); --orange: light-dark(#b34d00, #ff9a52);
+  --green: light-dark(#00785a, #3fcfa3); --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  color: var(--ink); font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; overflow-wrap: break-word; }
+[data-jp-theme-light="false"] .explore-play { color-scheme: dark; }
+[data-jp-theme-light="true"] .explore-play { color-scheme: light; }
+.explore-play *, .explore-play *::before { box-sizing: border-box; }
+.explore-play section { margin: 4.5rem 0 0; }
+.explore-play .explore-stage { margin-top: 1rem; }
+.explore-play h1 { font: 600 clamp(2rem, 6vw, 3.2rem)/1.1 Georgia, "Times New Roman", serif; margin: 2.2rem 0 0.8rem; letter-spacing: -0.02em; }
+.explore-play h2 { font: 600 clamp(1.5rem, 4vw, 2rem)/1.2 Georgia, "Times New Roman", serif; margin: 0 0 0.6rem; letter-spacing: -0.01em; }
+.explore-play h3 { font-size: 0.95rem; font-weight: 600; margin: 0 0 0.5rem; }
+.explore-play .explore-lead { font-size: 1.2rem; color: var(--soft); max-width: 42rem; margin: 0 0 1.8rem; }
+.explore-play .explore-say { max-width: 44rem; margin: 0 0 1.2rem; }
+.explore-play .explore-note, .explore-play footer, .explore-play .explore-hint { color: var(--soft); font-size: 0.875rem; margin: 0.4rem 0; }
+.explore-play footer { border-top: 1px solid var(--edge); margin-top: 4.5rem; padding-top: 1rem; }
+.explore-play .explore-line span { display: block; font-weight: 600; margin-bottom: 0.35rem; }
+.explore-play textarea { width: 100%; font: 1.35rem/1.5 Georgia, "Times New Roman", serif; padding: 0.7rem 0.9rem; color: var(--ink); background: var(--card); border: 2px solid var(--blue);
+  border-radius: 10px; resize: vertical; }
+.explore-play button { font: inherit; color: var(--ink); background: var(--card); border: 1px solid var(--edge); border-radius: 999px; padding: 0.5rem 1.1rem; cursor: pointer; min-height: 2.75rem; }
+.explore-play button:hover { border-color: var(--blue); }
+.explore-play :focus-visible { outline: 3px solid var(--orange); outline-offset: 2px; }
+.explore-play .explore-main { background: #0072B2; border-color: #0072B2; color: #fff; font-weight: 600; min-width: 9rem; }
+.explore-play .explore-buttons { display: flex; flex-wrap: wrap; gap: 0.6rem; align-items: center; margin: 0.8rem 0; }
+.explore-play input[type="range"] { accent-color: light-dark(#0072B2, #6cbcec); width: 100%; min-height: 1.6rem; margin: 0; }
+.explore-play .explore-pace { display: flex; gap: 0.5rem; align-items: center; color: var(--soft); width: 10rem; }
+.explore-play .explore-when { display: flex; gap: 0.6rem; align-items: center; color: var(--soft); flex: 1 1 16rem; max-width: 32rem; }
+.explore-play .explore-paper { font: 1.25rem/1.6 Georgia, "Times New Roman", serif; white-space: pre-wrap; background: var(--card); border: 1px solid var(--edge); border-radius: 10px;
+  padding: 1rem 1.2rem; margin: 0.8rem 0 0; height: 13.5rem; overflow-y: auto; box-shadow: 0 1px 8px light-dark(#0000000d, #0000); }
+.explore-play .explore-written { color: var(--blue); }
+.explore-play .explore-caret { display: inline-block; width: 2px; height: 1.1em; vertical-align: text-bottom; background: var(--orange); margin-left: 2px; }
+.explore-play .explore-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); margin: 0; }
+.explore-play .explore-strip { position: sticky; top: 0; z-index: 2; margin: 1.5rem -0.5rem 0; padding: 0.5rem; background: var(--jp-layout-color0, light-dark(#fdfcfa, #15171b)); border-bottom: 1px solid var(--edge); }
+.explore-play .explore-hint { margin: 0.2rem 0 0; font-size: 0.8rem; }
+.explore-play .explore-ruler { display: flex; flex-wrap: wrap; font: 600 0.95rem/1 var(--mono); cursor: crosshair; touch-action: manipulation; border-radius: 6px; }
+.explore-play .explore-ruler span { flex: 0 0 auto; min-width: 0.92rem; text-align: center; padding: 0.35rem 0.08rem 0.3rem; border-radius: 3px; border: 2px solid transparent;
+  background: color-mix(in srgb, #009E73 calc(var(--w, 0) * 70%), transparent); border-bottom: calc(1px + var(--w, 0) * 4px) solid color-mix(in srgb, var(--green) calc(var(--w, 0) * 100%), transparent); }
+.explore-play .explore-ruler .explore-later { color: var(--soft); font-weight: 400; }
+.explore-play .explore-ruler .explore-here { border-color: var(--orange); }
+.explore-play .explore-key { color: var(--green); font-weight: 600; }
+.explore-play .explore-blue { color: var(--blue); font-weight: 600; }
+.explore-play .explore-orange { color: var(--orange); font-weight: 600; }
+.explore-play .explore-two { display: grid; gap: 1.5rem 2.5rem; grid-template-columns: minmax(0, 1fr); }
+@media (min-width: 760px) { .explore-play .explore-two { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
+  .explore-play .explore-maps { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } .explore-play .explore-learned { grid-template-columns: minmax(0, 2fr) minmax(0, 1.3fr) minmax(0, 1fr); } }
+.explore-play .explore-bar { display: grid; grid-template-columns: 1.6rem 1fr 3rem; gap: 0.6rem; align-items: center; width: 100%; min-height: 1.75rem; padding: 0 0.4rem; border: 0; border-radius: 5px;
+  background: none; text-align: left; font-variant-numeric: tabular-nums; }
+.explore-play .explore-bar > :last-child { text-align: right; }
+.explore-play button.explore-bar:hover { background: light-dark(#0072B218, #6cbcec22); }
+.explore-play .explore-bar b { font: 600 1.05rem/1 var(--mono); text-align: center; }
+.explore-play .explore-track { position: relative; height: 1.1rem; }
+.explore-play .explore-track i { position: absolute; left: 0; top: 0; bottom: 0; min-width: 1px; border-radius: 0 3px 3px 0; background: light-dark(#0072B233, #6cbcec44); }
+.explore-play .explore-track i + i { top: 0.28rem; bottom: 0.28rem; background: light-dark(#0072B2, #6cbcec); }
+.explore-play .explore-cut > b, .explore-play .explore-cut > span:last-child { color: var(--soft); text-decoration: line-through; }
+.explore-play .explore-sliders label { display: grid; grid-template-columns: 1fr auto; margin-bottom: 1.1rem; }
+.explore-play .explore-sliders input { grid-column: 1 / 3; }
+.explore-play output { font-weight: 600; font-variant-numeric: tabular-nums; }
+.explore-play .explore-map { display: block; position: relative; aspect-ratio: 1; background: light-dark(#e9e7e3, #2b2e34); overflow: hidden; }
+.explore-play .explore-map canvas { width: 100%; height: 100%; display: block; image-rendering: pixelated; }
+.explore-play .explore-row { position: absolute; left: 0; right: 0; top: calc(100% * var(--at) / var(--t)); height: calc(100% / var(--t)); box-shadow: inset 0 0 0 2px #ff7a1a; pointer-events: none; }
+.explore-play .explore-head .explore-row { box-shadow: none; outline: 1px solid #ff7a1a; }
+.explore-play.explore-pointing .explore-head .explore-row { box-shadow: 0 0 0 20rem light-dark(#ffffff66, #1e212666); }
+.explore-play .explore-framed { display: grid; grid-template: auto auto / 1rem 1fr; container-type: inline-size; }
+.explore-play .explore-framed .explore-map { grid-area: 2 / 2; cursor: crosshair; touch-action: pan-y; }
+.explore-play .explore-axis { display: flex; font: 600 min(0.85rem, calc(100cqw / var(--t)))/1 var(--mono); color: var(--soft); }
+.explore-play .explore-axis span { flex: 1 1 0; min-width: 0; min-height: 0; display: grid; place-items: center; overflow: visible; }
+.explore-play .explore-top { grid-area: 1 / 2; padding-bottom: 3px; } .explore-play .explore-left { grid-area: 2 / 1; flex-direction: column; }
+.explore-play .explore-axis .explore-here { color: var(--orange); }
+.explore-play .explore-looks { margin: 0.7rem 0 0; min-height: 3.1em; }
+.explore-play .explore-heads { display: grid; grid-template-columns: repeat(var(--h), minmax(0, 1fr)); gap: 0.5rem; margin-bottom: 0.8rem; }
+.explore-play .explore-head { padding: 3px 3px 0; border-radius: 6px; border: 2px solid transparent; background: none; line-height: 1.15; display: flex; flex-direction: column; text-align: center; }
+.explore-play .explore-head[aria-pressed="true"] { border-color: var(--orange); background: var(--card); }
+.explore-play .explore-habit { display: block; font-size: 0.75rem; color: var(--soft); padding: 0.25rem 0; min-height: 2.6em; }
+.explore-play .explore-told { position: sticky; bottom: 0.5rem; min-height: 4.4rem; margin: 0.8rem 0 0; padding: 0.6rem 0.9rem; border: 1px solid var(--edge); border-left: 4px solid var(--orange); border-radius: 6px; background: var(--card); }
+.explore-play .explore-machine { position: relative; padding-left: 1.6rem; }
+.explore-play .explore-machine::before { content: ""; position: absolute; left: 0.55rem; top: 1.4rem; bottom: 1.4rem; width: 4px; border-radius: 2px; background: light-dark(#0072B255, #6cbcec66); }
+.explore-play .explore-part { position: relative; display: grid; grid-template-columns: 9.5rem minmax(0, 1fr); gap: 0.4rem 1rem; align-items: center; width: 100%; text-align: left; border: 1px solid transparent;
+  border-radius: 8px; background: none; padding: 0.35rem 0.6rem; min-height: 2.4rem; scroll-margin: 7rem 0 8rem; }
+.explore-play .explore-part::before { content: "+"; position: absolute; left: -1.55rem; top: calc(50% - 0.6rem); width: 1.2rem; height: 1.2rem; border-radius: 50%; font: 700 0.9rem/1.1rem system-ui; text-align: center;
+  background: var(--card); border: 1px solid var(--soft); color: var(--ink); }
+.explore-play .explore-stream::before, .explore-play .explore-ends::before { content: ""; width: 0.8rem; height: 0.8rem; left: -1.35rem; top: calc(50% - 0.4rem); background: var(--blue); border-color: var(--blue); }
+.explore-play .explore-lit { background: var(--card); border-color: var(--orange); box-shadow: 0 0 0 2px var(--orange); }
+.explore-play .explore-lit::before { background: var(--orange); border-color: var(--orange); color: var(--card); }
+.explore-play .explore-label small { display: block; color: var(--soft); font-size: 0.75rem; line-height: 1.2; }
+.explore-play .explore-numbers { display: grid; gap: 3px; align-items: center; }
+.explore-play .explore-numbers canvas { width: 100%; display: block; image-rendering: pixelated; background: light-dark(#f1efeb, #262a30); border-radius: 2px; }
+.explore-play .explore-big { font: 700 1.5rem/1.2 var(--mono); color: var(--orange); }
+.explore-play .explore-layer { border-top: 1px dashed var(--edge); padding: 0.5rem 0; } .explore-play .explore-layer h3 { margin: 0.2rem 0 0.2rem 0.6rem; color: var(--soft); }
+.explore-play .explore-opinion { display: grid; grid-template-columns: 7.5rem minmax(0, 1fr); gap: 0.8rem; align-items: center; margin: 0.4rem 0; }
+.explore-play .explore-stack { display: flex; height: 2.3rem; border-radius: 6px; overflow: hidden; background: light-dark(#efedea, #2b2e34); }
+.explore-play .explore-stack span { background: var(--c); color: var(--i); font: 600 1rem/2.3rem var(--mono); text-align: center; overflow: hidden; border-right: 1px solid var(--card); transition: width 0.25s; }
+.explore-play .explore-surprise { font: 1.35rem/2 Georgia, "Times New Roman", serif; white-space: pre-wrap; margin: 0; }
+.explore-play .explore-surprise span { background: color-mix(in srgb, #E69F00 calc(min(var(--s), 6) * 11%), transparent); border-bottom: calc(min(var(--s), 6) * 1.1px) solid var(--orange); }
+.explore-play .explore-scroll { overflow-x: auto; } .explore-play .explore-cells { display: block; width: 100%; min-width: 18rem; image-rendering: pixelated; }
+.explore-play .explore-verse { height: auto; min-height: 15rem; margin: 0; font-size: 1.1rem; }
+@media (max-width: 600px) { .explore-play .explore-part { grid-template-columns: minmax(0, 1fr); } .explore-play .explore-opinion { grid-template-columns: minmax(0, 1fr); gap: 0.1rem; } .explore-play .explore-heads { gap: 0.2rem; }
+  .explore-play .explore-hint { display: none; } .explore-play .explore-habit { font-size: 0.7rem; } .explore-play .explore-ruler { font-size: 0.82rem; } .explore-play .explore-ruler span { min-width: 0.72rem; padding-inline: 0; border-width: 1px; } }
+@media (prefers-reduced-motion: reduce) { .explore-play * { transition: none !important; } }
+`;
