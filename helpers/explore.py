@@ -62,15 +62,23 @@ def attend(
     query = next(iter(asks.values()))
     weights = (keys @ query / 2**0.5).softmax(dim=0)
 
-    _, (left, right) = plotting.figure(9, 4, columns=2)
-    plotting.arrows({"query": query, **dict(zip(names, keys, strict=True))}, ax=left)
+    _, (left, right) = plotting.figure(9, 3.6, columns=2)
+    for name, key in zip(names, keys.tolist(), strict=True):
+        left.annotate("", key, (0, 0), arrowprops={"arrowstyle": "-|>", "color": plotting.COLORS[0]})
+        left.annotate(name, (1.2 * key[0], 1.2 * key[1]), ha="center", va="center")
+    left.annotate("", (0.8 * query).tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "black"})
+    far = 1.4 * keys.abs().max().item()
+    left.set(xlim=(-far, far), ylim=(-far, far), aspect="equal", title="the query (thick) among the keys")
     left.axis("off")
     right.barh(range(len(names)), weights.tolist(), color=plotting.COLORS[2])
     right.set_yticks(range(len(names)), names)
     right.invert_yaxis()
     right.set(xlabel="weight")
     best = names[int(weights.argmax())]
-    alt = f"A query among {len(names)} keys as arrows, and the weights as bars: {best} has the largest, {max(weights):.2f}."
+    alt = (
+        f"A query among {len(names)} keys as arrows, and the weights as bars: {best} has the largest, "
+        f"{weights.max().item():.2f}."
+    )
     points = {"keys": _numbers(keys), "values": _numbers(values), "query": _numbers(query)}
     buttons = {name: _numbers(query) for name, query in asks.items()}
     _show("attend", points | {"names": list(names), "says": list(says), "asks": buttons}, alt)
@@ -95,8 +103,8 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
         plotting.heatmap(table, words, title=f"{title} under the causal mask", ax=ax)
         ax.tick_params(axis="x", rotation=30)
     alt = (
-        f"Scores and weights of {len(words)} words under the causal mask. The future, above the diagonal, is grey; each "
-        f"row of weights adds up to 1, and {words[0]} sees only itself."
+        f"Scores and weights of {len(words)} words under the causal mask. The future, above the diagonal, is "
+        f"grey; each row of weights adds up to 1, and {words[0]} sees only itself."
     )
     _show("mask", {"words": list(words), "scores": _numbers(scores)}, alt)
 
@@ -120,12 +128,13 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
     order = logits[place].argsort(descending=True)[:24]
     letters = plotting.labels([characters[i] for i in order])
 
+    top = 1.05 * (logits[place] / 0.5).softmax(dim=0).max().item()
     _, axes = plotting.figure(9, 2.6, columns=3)
     for ax, temperature in zip(axes, (0.5, 1.0, 2.0), strict=True):
         shares = (logits[place] / temperature).softmax(dim=0)[order]
         ax.bar(range(len(order)), shares.tolist(), color=plotting.COLORS[0])
         ax.set_xticks(range(len(order)), letters, fontsize=8)
-        ax.set(title=f"temperature {temperature:g}", ylim=(0, 1))
+        ax.set(title=f"temperature {temperature:g}", ylim=(0, top))
     after = repr(line[: place + 1][-9:])[1:-1]
     axes[0].set(ylabel=f"probability after “{after}”")
     alt = (
@@ -137,11 +146,10 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
 
 
 @checked
-def model(model: nn.Module, tokenizer: Any, text: str, snapshots: Sequence[tuple[int, nn.Module]] = ()) -> None:
+def model(model: nn.Module, tokenizer: Any, text: str) -> None:
     """The page's explorer on your own model: type on after `text`, see its heads, its stream and the next letter.
 
-    `snapshots` are earlier states (step, model) for its slider. The picture shows how much each letter of `text`
-    surprises the model. ConfigError for a text of fewer than two letters, or longer than the model's context.
+    The picture shows how much each letter of `text` surprises the model. ConfigError for a text of fewer than two letters, or longer than the model's context.
     """
     from helpers import packing  # only this explorer needs it
 
@@ -160,12 +168,12 @@ def model(model: nn.Module, tokenizer: Any, text: str, snapshots: Sequence[tuple
         f"How much each letter of “{text}” surprises the model: most of all {text[most]!r} after “{text[:most][-9:]}”."
     )
     # In JSON nothing of it would have room: without a kernel there is only the picture.
-    _show("play", {"text": text}, alt, weights=packing.pack(model, tokenizer, snapshots) if is_live() else b"")
+    _show("play", {"text": text}, alt, weights=packing.pack(model, tokenizer) if is_live() else b"")
 
 
 # ---------------------------------------------------------------- the hosts
 def is_live() -> bool:
-    """Does JupyterLab, or another Jupyter server, show this kernel's notebook? (nbval and papermill start their own.)"""
+    """Is this the kernel of a notebook that a Jupyter server has open? (nbval and papermill start their own.)"""
     return "JPY_SESSION_NAME" in os.environ
 
 

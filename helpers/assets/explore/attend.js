@@ -2,6 +2,7 @@
 import { frame, html, percent, softmax, svg } from "./kit.js";
 
 const SIZE = 300; // of a plane, in its own units
+const VIEW = `-40 10 ${SIZE + 80} ${SIZE - 20}`; // and what is seen of it: names need room at both sides
 
 // query (D), keys (N, D), values (N, E) -> scores and weights (N), mixture (E)
 export function attend(query, keys, values, divided) {
@@ -17,19 +18,22 @@ export function attend(query, keys, values, divided) {
 export function mount(element, data) {
   const { names, keys, values, says } = data;
   const length = ([x, y]) => Math.hypot(x, y);
-  const reach = 1.5 * Math.max(...keys.map(length)), spread = 1.3 * Math.max(...values.map(length));
+  const reach = 1.4 * Math.max(...keys.map(length)), spread = 1.35 * Math.max(...values.map(length));
   const place = ([x, y], far) => [(1 + x / far) * SIZE / 2, (1 - y / far) * SIZE / 2]; // a point, on its plane
-  const label = (text, [x, y], more = {}) =>
-    svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle", ...more }, text);
+  const label = (text, [x, y], more = {}) => svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle", ...more }, text);
+  const beside = (text, [x, y], far) => { // a name outside of its point, growing outwards
+    const away = x / Math.hypot(x, y), [left, top] = place([x, y], far);
+    return label(text, [left + 20 * away, top - 18 * (y / Math.hypot(x, y))], { "text-anchor": away > 0.5 ? "start" : away < -0.5 ? "end" : "middle" });
+  };
   const line = (name, [x, y]) => svg("line", { class: name, x1: SIZE / 2, y1: SIZE / 2, x2: x, y2: y });
   let query = data.query, divided = true;
 
   const arrows = keys.map((key) => line("explore-key", place(key, reach)));
-  const tags = keys.map((key, i) => label(names[i], place(key.map((x) => 1.22 * x), reach)));
+  const tags = keys.map((key, i) => beside(names[i], key, reach));
   const shaft = line("explore-shaft", [0, 0]);
   const handle = svg("circle", { r: 13, class: "explore-handle", tabindex: 0, role: "slider", onkeydown: turn,
     "aria-label": "query: left and right turn it, up and down change its length", "aria-valuemin": -180, "aria-valuemax": 180 });
-  const plane = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "explore-plane", onpointerdown: take,
+  const plane = svg("svg", { viewBox: VIEW, class: "explore-plane", onpointerdown: take,
     onpointermove: drag }, ...arrows, ...tags, shaft, handle, label("query", [0, 0], { class: "explore-tip" }));
   const tip = plane.querySelector(".explore-tip");
 
@@ -45,10 +49,10 @@ export function mount(element, data) {
     const [cx, cy] = place(value, spread);
     return svg("circle", { class: "explore-value", cx, cy });
   });
-  const words = values.map((value, i) => label(says[i], place(value.map((x) => 1.17 * x), spread)));
+  const words = values.map((value, i) => beside(says[i], value, spread));
   const mixed = svg("rect", { class: "explore-mixed", width: 16, height: 16, x: -8, y: -8 });
   const where = label("mixture", [0, 0], { class: "explore-tip" });
-  const answer = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": "the values, and their mixture" },
+  const answer = svg("svg", { viewBox: VIEW, role: "img", "aria-label": "the values, and their mixture" },
     ...threads, ...dots, ...words, mixed, where);
 
   const root = html("input", { type: "checkbox", checked: "", onchange: () => ((divided = root.checked), show()) });
@@ -70,8 +74,8 @@ export function mount(element, data) {
   }
   function drag(event) {
     if (!plane.hasPointerCapture(event.pointerId)) return;
-    const box = plane.getBoundingClientRect();
-    move([(2 * (event.clientX - box.left) / box.width - 1) * reach, (1 - 2 * (event.clientY - box.top) / box.height) * reach]);
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(plane.getScreenCTM().inverse());
+    move([((2 * at.x) / SIZE - 1) * reach, (1 - (2 * at.y) / SIZE) * reach]);
   }
   function turn(event) {
     const [by, times] = { ArrowLeft: [5, 1], ArrowRight: [-5, 1], ArrowUp: [0, 1.1], ArrowDown: [0, 1 / 1.1] }[event.key] ?? [];
@@ -120,7 +124,7 @@ export function mount(element, data) {
 }
 
 const CSS = `
-.explore-attend .explore-side { flex: 1 1 220px; max-width: 300px; }
+.explore-attend .explore-side { flex: 1 1 220px; max-width: 320px; }
 .explore-attend .explore-side .explore-caption { text-align: center; }
 .explore-attend .explore-rows { flex: 1 1 230px; align-self: center; }
 .explore-attend .explore-row { display: grid; grid-template-columns: 5em 2.6em 1fr 2.8em; gap: 8px; align-items: center; line-height: 24px; }

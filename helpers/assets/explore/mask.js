@@ -19,7 +19,7 @@ export function verdict(words, allowed) {
   }
   if (peeks.length) {
     const { t, s } = peeks[0], more = peeks.length - 1;
-    said.push(`${who(t)} sees ${who(s)}, which comes later: it cheats.` + (more ? ` So it is in ${more} more ${more > 1 ? "cells" : "cell"}.` : ""));
+    said.push(`${who(t)} sees ${who(s)}, which comes later: it cheats.` + (more ? ` And so in ${more} more ${more > 1 ? "cells" : "cell"} with a thick border.` : ""));
   } else if (!broken.length && blind.length) {
     const { t, s } = blind[0];
     said.push(`Nobody cheats. But ${who(t)} doesn't see ${t === s ? "itself" : who(s)}, though it might.`);
@@ -37,7 +37,7 @@ export function mount(element, data) {
   const cell = (t, s) => html("button", { type: "button", role: "gridcell", tabindex: t + s ? -1 : 0, "data-t": t, "data-s": s });
   const buttons = all.map((t) => all.map((s) => cell(t, s)));
   const shares = all.map(() => all.map(() => html("span", { role: "gridcell", class: "explore-share" })));
-  const style = `grid-template-columns: minmax(3.5em, auto) repeat(${T}, minmax(0, 1fr))`;
+  const style = `grid-template-columns: max-content repeat(${T}, minmax(0, 1fr))`;
   const table = (label, cells, more = {}) => {
     const head = ["", ...words].map((word) => html("span", { role: "columnheader", class: "explore-head" }, word));
     const rows = cells.map((row, t) => html("div", { role: "row", class: "explore-row" }, html("span", { role: "rowheader" }, words[t]), ...row));
