@@ -149,7 +149,8 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
 def model(model: nn.Module, tokenizer: Any, text: str) -> None:
     """The page's explorer on your own model: type on after `text`, see its heads, its stream and the next letter.
 
-    The picture shows how much each letter of `text` surprises the model. ConfigError for a text of fewer than two letters, or longer than the model's context.
+    The picture shows how much each letter of `text` surprises the model. ConfigError for a text of fewer than two
+    letters, or longer than the model's context, and for a model that `packing` can't pack.
     """
     from helpers import packing  # only this explorer needs it
 
@@ -213,7 +214,7 @@ def _show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> No
     if is_live():
         place = os.urandom(8).hex()
         Explorer(
-            _esm=front_end(name) + "export default { initialize: lab };\n", place=place, data=data, weights=weights
+            _esm=front_end(name) + "export default { initialize: inLab };\n", place=place, data=data, weights=weights
         )
         picture = _picture(base64.b64encode(png.getvalue()).decode(), alt)
         bundle["text/html"] = f'<div data-explore="{place}">{picture}</div>'

@@ -1,4 +1,4 @@
-"""A JupyterLab of its own on loopback, and Chromium to look at it. Nothing is written outside the folder it is given."""
+"""A JupyterLab of its own on loopback, and Chromium to look at it. It writes only into the folder it is given."""
 
 import os
 import secrets
@@ -77,7 +77,14 @@ def jupyterlab(folder: Path) -> Iterator[Lab]:
     folders |= {"JUPYTER_RUNTIME_DIR": str(folder / "runtime"), "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings")}
     folders |= {"JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"), "MPLCONFIGDIR": str(folder / "matplotlib")}
     ours = {"JUPYTER_TOKEN": lab.token, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser", "--ServerApp.ip=127.0.0.1"]
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--expose-app-in-browser",
+        "--ServerApp.ip=127.0.0.1",
+    ]
     command += [f"--ServerApp.port={lab.address.rpartition(':')[2]}", "--ServerApp.port_retries=0"]
     command += [f"--ServerApp.root_dir={lab.notebooks}", "--LabApp.news_url=None"]
     command += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]

@@ -17,12 +17,12 @@ function takePlace(place, data) {
 
 // JupyterLab. The model lives as long as the kernel knows it, and has no view of its own: what is stored in the notebook
 // is the picture. Wherever and whenever JupyterLab renders that, the explorer takes its place.
-function lab({ model }) {
-  const weights = model.get("weights"), taken = new Map();
-  const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength).slice(); // aligned, and ours
-  const data = { ...model.get("data"), bytes };
+function inLab({ model: shared }) {
+  const weights = shared.get("weights"), taken = new Map();
+  const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
+  const data = { ...shared.get("data"), model: bytes };
   const look = () => {
-    for (const place of document.querySelectorAll(`[data-explore="${model.get("place")}"]`)) {
+    for (const place of document.querySelectorAll(`[data-explore="${shared.get("place")}"]`)) {
       if (!taken.has(place)) taken.set(place, takePlace(place, data));
     }
   };
