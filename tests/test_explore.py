@@ -162,6 +162,16 @@ def test_a_stored_notebook_holds_the_picture_and_passes_nbval(tmp_path):
     (output,) = stored.cells[0].outputs
     assert set(output.data) == {"image/png", "text/plain"} and "widgets" not in stored.metadata
     assert "explore-mask" in explore.page(output)
-    command = [sys.executable, "-m", "pytest", "-q", "--disable-plugin-autoload", "-p", "nbval.plugin", "--nbval", "--nbval-current-env"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--disable-plugin-autoload",
+        "-p",
+        "nbval.plugin",
+        "--nbval",
+        "--nbval-current-env",
+    ]
     done = subprocess.run([*command, "stored.ipynb"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout

@@ -34,7 +34,7 @@ export function mount(element, data) {
   const handle = svg("circle", { r: 13, class: "explore-handle", tabindex: 0, role: "slider", onkeydown: turn,
     "aria-label": "query: left and right turn it, up and down change its length", "aria-valuemin": -180, "aria-valuemax": 180 });
   const plane = svg("svg", { viewBox: VIEW, class: "explore-plane", onpointerdown: take,
-    onpointermove: drag }, ...arrows, ...tags, shaft, handle, label("query", [0, 0], { class: "explore-tip" }));
+    onpointermove: drag, onmousedown: (event) => event.preventDefault() /* or the handle would lose the focus */ }, ...arrows, ...tags, shaft, handle, label("query", [0, 0], { class: "explore-tip" }));
   const tip = plane.querySelector(".explore-tip");
 
   const rows = names.map((name) => {

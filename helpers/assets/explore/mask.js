@@ -39,7 +39,8 @@ export function mount(element, data) {
   const shares = all.map(() => all.map(() => html("span", { role: "gridcell", class: "explore-share" })));
   const style = `grid-template-columns: max-content repeat(${T}, minmax(0, 1fr))`;
   const table = (label, cells, more = {}) => {
-    const head = ["", ...words].map((word) => html("span", { role: "columnheader", class: "explore-head" }, word));
+    const heading = (word) => html("span", { role: "columnheader", class: "explore-head" }, word);
+    const head = [html("span", { role: "columnheader", "aria-label": "who looks" }), ...words.map(heading)];
     const rows = cells.map((row, t) => html("div", { role: "row", class: "explore-row" }, html("span", { role: "rowheader" }, words[t]), ...row));
     return html("div", { class: "explore-side" }, html("div", { class: "explore-caption" }, label),
       html("div", { role: "grid", "aria-label": label, class: "explore-table", style, ...more },
@@ -95,7 +96,7 @@ export function mount(element, data) {
       buttons[t][s].setAttribute("aria-label", `${words[t]} ${sees ? "sees" : "does not see"} ${words[s]}${cheats ? ", which comes later" : ""}`);
       shares[t][s].className = `explore-share ${broken ? "explore-broken" : cheats && weight >= 0.005 ? "explore-cheat" : ""}`;
       shares[t][s].textContent = broken ? "NaN" : weight === 0 ? "0" : percent(weight);
-      shares[t][s].style.setProperty("--explore-weight", broken ? "0%" : `${Math.round(70 * weight)}%`);
+      shares[t][s].style.setProperty("--explore-weight", broken ? "0%" : `${Math.round(45 * weight)}%`);
     }
     say(verdict(words, allowed));
   }
