@@ -22,10 +22,12 @@ import matplotlib.pyplot as plt
 import torch
 import traitlets
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from helpers import plotting
+from helpers.data import CharTokenizer
 from helpers.errors import ConfigError
+from helpers.gpt import GPT
 from helpers.guards import checked, evaluating
 
 SOURCES = Path(__file__).parent / "assets" / "explore"
@@ -146,7 +148,7 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
 
 
 @checked
-def model(model: nn.Module, tokenizer: Any, text: str) -> None:
+def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     """The page's explorer on your own model: type on after `text`, see its heads, its stream and the next letter.
 
     The picture shows how much each letter of `text` surprises the model. ConfigError for a text of fewer than two

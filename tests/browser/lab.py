@@ -1,8 +1,8 @@
-"""A JupyterLab of its own on loopback, and Chromium to look at it. It writes only into the folder it is given."""
+"""A JupyterLab of its own on loopback, for the tests of this folder. It writes only into the folder it is given."""
 
+import json
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -12,25 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page
 
 ROOT = Path(__file__).parents[2]
-# A value of the notebook that is shown, by its model; JupyterLab tells it to the page under --expose-app-in-browser.
+# The notebook that is shown. --expose-app-in-browser tells the page of it.
 SHOWN = "jupyterapp.shell.currentWidget"
-
-
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """The system's Chromium; the test is skipped where there is none."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no Chromium: install it ('apt install chromium' on Debian) to run the tests in a browser")
-    root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=root)
-        yield browser
-        browser.close()
 
 
 class Lab:
@@ -55,15 +41,15 @@ class Lab:
 
     def run_all(self, page: Page) -> None:
         page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
-        assert page.locator('[data-mime-type="application/vnd.jupyter.error"]').count() == 0
+        outputs = f"{SHOWN}.content.model.sharedModel.cells.flatMap((cell) => cell.toJSON().outputs ?? [])"
+        errors = page.evaluate(f"{outputs}.filter((output) => output.output_type === 'error').map((e) => e.evalue)")
+        assert not errors, errors
 
     def save(self, page: Page) -> None:
         page.evaluate("jupyterapp.commands.execute('docmanager:save')")
         page.wait_for_function(f"!{SHOWN}.context.model.dirty")
 
     def stop_kernels(self) -> None:
-        import json
-
         for session in json.loads(self.asks("/api/sessions")):
             self.asks(f"/api/sessions/{session['id']}", "DELETE")
 

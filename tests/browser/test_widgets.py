@@ -2,13 +2,12 @@
 
 import base64
 import json
-import os
 
 import nbformat
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from lab import SHOWN, chromium, jupyterlab
+from lab import SHOWN, jupyterlab
 
 from helpers import explore, plotting
 from helpers.attention import attention
@@ -23,12 +22,6 @@ explore.attend(keys, keys[[2, 0, 3, 1]], ["east", "north", "west", "south"], ["r
     "[chr(97 + i) for i in range(30)])",
 }
 LINE = ".explore-{} .explore-line"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture
@@ -193,8 +186,7 @@ def test_sliders_strike_letters_out(page, pages):
 
 
 # ---------------------------------------------------------------- inside JupyterLab
-def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(page, screens, tmp_path):
     page.set_default_timeout(60_000)
     sources = ["import torch\nfrom helpers import explore", *CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
@@ -212,14 +204,12 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert "south has the highest score" in page.locator(LINE.format("attend")).inner_text()
         page.get_by_label("top-k").fill("5")
         assert "5 of 30 letters" in page.locator(LINE.format("filters")).inner_text()
-        shots = os.environ.get("SCREENS")
         for theme in ("Light", "Dark"):
             page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})")
             page.wait_for_function(f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()")
             ink = page.locator(".explore").first.evaluate("(x) => getComputedStyle(x).color")
             assert ink == {"Light": "rgb(27, 27, 27)", "Dark": "rgb(236, 236, 236)"}[theme]
-            if shots:
-                page.screenshot(path=f"{shots}/widgets-{theme.lower()}.png")
+            page.screenshot(path=screens / f"widgets-{theme.lower()}.png")
         lab.save(page)
         stored = nbformat.read(path, as_version=4)
         assert "widgets" not in stored.metadata and "widget-view" not in path.read_text("utf-8")
@@ -235,5 +225,4 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert all(picture.evaluate("(x) => x.naturalWidth") > 300 for picture in pictures.all())
         assert page.get_by_text("Error").count() == 0 and page.get_by_text("Loading widget").count() == 0
         assert not page.evaluate(f"{SHOWN}.context.model.dirty")
-        if shots:
-            page.screenshot(path=f"{shots}/widgets-reopened.png")
+        page.screenshot(path=screens / "widgets-reopened.png")

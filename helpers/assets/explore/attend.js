@@ -126,7 +126,7 @@ export function mount(element, data) {
 const CSS = `
 .explore-attend .explore-side { flex: 1 1 220px; max-width: 320px; }
 .explore-attend .explore-side .explore-caption { text-align: center; }
-@container (min-width: 480px) and (max-width: 820px) { .explore-attend svg { font-size: 18px; } }
+@container (min-width: 480px) and (max-width: 820px) { .explore-attend svg { font-size: 20px; } }
 .explore-attend .explore-rows { flex: 1 1 230px; align-self: center; }
 .explore-attend .explore-row { display: grid; grid-template-columns: 5em 2.6em 1fr 2.8em; gap: 8px; align-items: center; line-height: 24px; }
 .explore-attend .explore-score, .explore-attend .explore-row > :last-child { text-align: right; font-variant-numeric: tabular-nums; }

@@ -1,0 +1,33 @@
+"""A browser for the tests of this folder: Debian's Chromium, or the one that CHROMIUM names. Nothing is downloaded."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator:
+    """Chromium without a window; the tests are skipped where there is none."""
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed, and CHROMIUM names no other")
+    from playwright.sync_api import sync_playwright  # slow, and of no use without a browser
+
+    with sync_playwright() as playwright:
+        root = hasattr(os, "geteuid") and os.geteuid() == 0  # whom Chromium's sandbox refuses
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def screens() -> Path:
+    """Where screenshots go, to be looked at."""
+    folder = Path(__file__).parents[2] / "build" / "screens"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
