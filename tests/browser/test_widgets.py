@@ -200,6 +200,12 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert page.locator(".jp-OutputArea img").count() == 0
         page.get_by_role("button", name="causal mask", exact=True).click()
         assert "this is the causal mask" in page.locator(LINE.format("mask")).inner_text()
+        page.locator(".explore-cell").first.focus()
+        active = page.evaluate(f"{SHOWN}.content.activeCellIndex")
+        for key in ("ArrowDown", "ArrowRight", "Enter"):
+            page.keyboard.press(key)
+        assert "be (word 2) doesn't see itself" in page.locator(LINE.format("mask")).inner_text()
+        assert page.evaluate(f"{SHOWN}.content.activeCellIndex") == active  # the keys are not the notebook's
         page.get_by_role("button", name="south asks").click()
         assert "south has the highest score" in page.locator(LINE.format("attend")).inner_text()
         page.get_by_label("top-k").fill("5")

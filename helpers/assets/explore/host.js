@@ -23,7 +23,9 @@ function inLab({ model: shared }) {
   const data = { ...shared.get("data"), model: bytes };
   const look = () => {
     for (const place of document.querySelectorAll(`[data-explore="${shared.get("place")}"]`)) {
-      if (!taken.has(place)) taken.set(place, takePlace(place, data));
+      if (taken.has(place)) continue;
+      place.dataset.lmSuppressShortcuts = "true"; // an arrow key moves what has the focus, and not to the next cell
+      taken.set(place, takePlace(place, data));
     }
   };
   const observer = new MutationObserver(look);
