@@ -200,12 +200,13 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert page.locator(".jp-OutputArea img").count() == 0
         page.get_by_role("button", name="causal mask", exact=True).click()
         assert "this is the causal mask" in page.locator(LINE.format("mask")).inner_text()
-        page.locator(".explore-cell").first.focus()
-        active = page.evaluate(f"{SHOWN}.content.activeCellIndex")
-        for key in ("ArrowDown", "ArrowRight", "Enter"):
+        page.locator(".explore-cell").nth(1).click()  # now it has the focus, and the notebook is in command mode
+        page.keyboard.press("b")  # which would add a cell
+        for key in ("ArrowDown", "Enter"):
             page.keyboard.press(key)
-        assert "be (word 2) doesn't see itself" in page.locator(LINE.format("mask")).inner_text()
-        assert page.evaluate(f"{SHOWN}.content.activeCellIndex") == active  # the keys are not the notebook's
+        assert "to (word 1) sees be (word 2)" in page.locator(LINE.format("mask")).inner_text()
+        assert "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
+        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 4  # the keys are not the notebook's
         page.get_by_role("button", name="south asks").click()
         assert "south has the highest score" in page.locator(LINE.format("attend")).inner_text()
         page.get_by_label("top-k").fill("5")

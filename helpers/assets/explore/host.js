@@ -24,7 +24,8 @@ function inLab({ model: shared }) {
   const look = () => {
     for (const place of document.querySelectorAll(`[data-explore="${shared.get("place")}"]`)) {
       if (taken.has(place)) continue;
-      place.dataset.lmSuppressShortcuts = "true"; // an arrow key moves what has the focus, and not to the next cell
+      // Keys and presses here are not the notebook's: "b" would add a cell to it, and a press move the focus.
+      for (const type of ["keydown", "mousedown"]) place.addEventListener(type, (event) => event.stopPropagation());
       taken.set(place, takePlace(place, data));
     }
   };
