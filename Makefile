@@ -100,7 +100,7 @@ lab: .venv/ready ## open the notebooks in JupyterLab on this machine
 site: .venv/ready ## build the site in build/site from the stored notebooks, without running them
 	@$(BIN)/python tools/website.py </dev/null
 
-browser-test: .venv/ready ## try the site in Chromium: links, search, accessibility, phone and paper (CHROMIUM=path)
+browser-test: .venv/ready ## try site, play page and JupyterLab in Chromium: links, keys, accessibility, phone, paper (CHROMIUM=path)
 	@OMP_NUM_THREADS=$(SHARE) $(BIN)/pytest -q -rs -n $(JOBS) tests/browser
 
 write: .venv/ready ## let the trained model write: P='--prompt "ROMEO:"'

@@ -1,0 +1,123 @@
+// Notebook 09: the next letter's probabilities under temperature, top-k and top-p.
+import { frame, html, percent, slider, softmax } from "./kit.js";
+
+// As helpers.sampling.filter_logits, in the same order: divide by the temperature; all below the k-th largest become
+// -Infinity (ties with it stay); then all before which the likelier ones have a share of topP or more together.
+export function filterLogits(logits, temperature = 1, topK = logits.length, topP = 1) {
+  let kept = logits.map((logit) => logit / temperature);
+  if (topK < kept.length) {
+    const kth = kept.toSorted((a, b) => b - a)[topK - 1];
+    kept = kept.map((logit) => (logit < kth ? -Infinity : logit));
+  }
+  if (topP < 1) {
+    const shares = softmax(kept), order = [...kept.keys()].sort((a, b) => kept[b] - kept[a]);
+    let before = 0;
+    for (const i of order) {
+      if (before >= topP) kept[i] = -Infinity;
+      before += shares[i];
+    }
+  }
+  return kept;
+}
+
+export const entropy = (shares) => -shares.reduce((sum, p) => sum + (p > 0 ? p * Math.log(p) : 0), 0); // in nats
+
+const shown = (letter) => ({ "\n": "↵", " ": "␣" })[letter] ?? letter;
+const BARS = 24;
+
+// data: characters (V), line: a text, logits (letters of the line, V): what the model says after each of them,
+// place: after which letter it starts
+export function mount(element, data) {
+  const { characters, logits } = data, letters = [...data.line], V = characters.length;
+  const state = { place: data.place, temperature: 1, k: V, p: 1 };
+  const draw = random(1);
+
+  const doubts = logits.map((row) => entropy(softmax(row))), most = Math.max(...doubts);
+  const text = letters.map((letter, i) => html("span", { "data-place": i, style: `--explore-doubt: ${Math.round((60 * doubts[i]) / most)}%` }, shown(letter)));
+  const click = (event) => event.target.dataset.place && (putPlace(+event.target.dataset.place), (state.place = +event.target.dataset.place), show());
+  const line = html("div", { class: "explore-text", "aria-hidden": "true", onclick: click }, ...text);
+  const bars = Array.from({ length: Math.min(BARS, V) }, () => {
+    const parts = ["explore-ghost", "explore-bar"].map((name) => html("span", { class: name }));
+    return html("div", { class: "explore-column" }, html("div", { class: "explore-stack" }, ...parts), html("span", { class: "explore-letter" }));
+  });
+  const chart = html("div", { class: "explore-chart", role: "img" }, ...bars);
+  const drawn = html("output", { class: "explore-drawn" });
+
+  const after = (i) => `after “${letters.slice(Math.max(0, i - 9), i + 1).map(shown).join("")}”`;
+  const change = (name) => (value) => ((state[name] = value), show());
+  const [place, putPlace] = slider("place", { min: 0, max: letters.length - 1, step: 1, value: state.place, write: after, set: change("place") });
+  const [heat, putHeat] = slider("temperature", { min: 0.1, max: 2, step: 0.05, value: 1, write: (x) => x.toFixed(2), set: change("temperature") });
+  const [top, putTop] = slider("top-k", { min: 1, max: V, step: 1, value: V, write: (k) => (k === V ? "off" : `${k}`), set: change("k") });
+  const [nucleus, putNucleus] = slider("top-p", { min: 0.05, max: 1, step: 0.01, value: 1, write: (p) => (p === 1 ? "off" : p.toFixed(2)), set: change("p") });
+  const reset = () => (putHeat((state.temperature = 1)), putTop((state.k = V)), putNucleus((state.p = 1)), show());
+  const throwDice = () => (drawn.textContent = Array.from({ length: 20 }, () => shown(characters[pick(shares(), draw())])).join(" "));
+  const { say, remove } = frame(element, { name: "filters", css: CSS, invitation: "Move a slider: which letters may come next?" },
+    html("div", { class: "explore-caption" }, "click a letter, and see what may follow it · the darker a letter, the less sure the model was of what follows"),
+    line, html("div", { class: "explore-tools" }, place), chart,
+    html("div", { class: "explore-tools" }, heat, top, nucleus),
+    html("div", { class: "explore-tools" }, html("button", { type: "button", onclick: throwDice }, "draw 20 letters"),
+      html("button", { type: "button", onclick: reset }, "start again"), drawn));
+
+  const shares = () => softmax(filterLogits(logits[state.place], state.temperature, state.k, state.p));
+
+  function show() {
+    const row = logits[state.place], plain = softmax(row), warm = softmax(filterLogits(row, state.temperature)), final = shares();
+    const order = [...row.keys()].sort((a, b) => row[b] - row[a]);
+    const high = Math.max(...final, plain[order[0]]);
+    bars.forEach((bar, i) => {
+      const letter = order[i], out = final[letter] === 0, [ghost, solid] = bar.firstChild.children;
+      bar.className = `explore-column ${out ? "explore-out" : ""}`;
+      ghost.style.height = `${(100 * plain[letter]) / high}%`;
+      solid.style.height = `${(100 * (out ? warm[letter] : final[letter])) / high}%`;
+      bar.lastChild.textContent = shown(characters[letter]);
+      bar.title = `${shown(characters[letter])}: ${out ? "cut off" : percent(final[letter])}`;
+    });
+    text.forEach((span, i) => (span.className = i === state.place ? "explore-here" : ""));
+    drawn.textContent = "";
+    const left = final.filter((p) => p > 0).length, doubt = entropy(final), best = percent(final[order[0]]);
+    const sentence = `${left === V ? `All ${V} letters` : left === 1 ? `Only one of ${V} letters` : `${left} of ${V} letters`} may come; ` +
+      `*${shown(characters[order[0]])}* is the likeliest (${best}). Entropy: *${doubt.toFixed(2)} nats*, as unsure as a fair die with ${Math.exp(doubt).toFixed(1)} sides` +
+      ` (${entropy(plain).toFixed(2)} before).`;
+    chart.setAttribute("aria-label", `Bars: ${order.slice(0, 5).map((i) => `${shown(characters[i])} ${percent(final[i])}`).join(", ")}; ${V - left} letters are cut off`);
+    say(sentence);
+  }
+  show();
+  return remove;
+}
+
+function pick(shares, number) { // the letter at which the shares, added up, pass the number
+  let sum = 0;
+  const found = shares.findIndex((share) => (sum += share) > number);
+  return found < 0 ? shares.findLastIndex((share) => share > 0) : found;
+}
+
+function random(seed) { // mulberry32: the same letters for every reader
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+const CSS = `
+.explore-filters .explore-text { font: 16px/1.6 ui-monospace, monospace; overflow-wrap: anywhere; margin: 4px 0; }
+.explore-filters .explore-text span {
+  cursor: pointer; padding: 2px 0; border-radius: 2px;
+  background: color-mix(in srgb, var(--explore-red) var(--explore-doubt), transparent);
+}
+.explore-filters .explore-text .explore-here { outline: 2px solid var(--explore-ink); font-weight: 700; }
+.explore-filters .explore-chart { display: flex; gap: 2px; margin-top: 10px; }
+.explore-filters .explore-column { flex: 1 1 0; min-width: 0; text-align: center; }
+.explore-filters .explore-stack { position: relative; height: 150px; border-bottom: 1px solid var(--explore-ink); }
+.explore-filters .explore-stack > * { position: absolute; bottom: 0; border-radius: 2px 2px 0 0; }
+.explore-filters .explore-bar { left: 12%; right: 12%; background: var(--explore-blue); }
+.explore-filters .explore-ghost { left: 0; right: 0; border: 1px dashed var(--explore-soft); border-bottom: 0; }
+.explore-filters .explore-out .explore-bar {
+  background: repeating-linear-gradient(45deg, var(--explore-red) 0 2px, transparent 2px 6px); border: 1px solid var(--explore-red);
+}
+.explore-filters .explore-letter { font: 14px/1.5 ui-monospace, monospace; }
+.explore-filters .explore-out .explore-letter { color: var(--explore-red); text-decoration: line-through 2px; }
+.explore-filters .explore-drawn { font: 15px ui-monospace, monospace; overflow-wrap: anywhere; }
+@container (max-width: 420px) { .explore-filters .explore-column:nth-child(n + 17) { display: none; } }
+`;

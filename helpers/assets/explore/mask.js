@@ -1,0 +1,130 @@
+// Notebook 04: paint a mask on a table of scores, and see the weights, who cheats and which rows break.
+import { frame, html, percent, softmax } from "./kit.js";
+
+// scores (T, S), allowed (T, S) of booleans -> weights (T, S); a row in which nothing is allowed is NaN, as in PyTorch
+export const masked = (scores, allowed) =>
+  scores.map((row, t) => {
+    if (!allowed[t].includes(true)) return row.map(() => NaN);
+    return softmax(row.map((score, s) => (allowed[t][s] ? score : -Infinity)));
+  });
+
+// What is wrong with a mask, in words; *emphasis* between stars.
+export function verdict(words, allowed) {
+  const pairs = allowed.flatMap((row, t) => row.map((sees, s) => ({ t, s, sees })));
+  const peeks = pairs.filter(({ t, s, sees }) => s > t && sees), blind = pairs.filter(({ t, s, sees }) => s <= t && !sees);
+  const broken = allowed.flatMap((row, t) => (row.includes(true) ? [] : [t]));
+  const who = (t) => `*${words[t]}* (word ${t + 1})`, said = [];
+  if (broken.length) {
+    said.push(`${broken.map(who).join(" and ")} may look at nobody: every score is −∞, softmax divides 0 by 0, and the row is NaN, not a number. It spoils all that is made from it.`);
+  }
+  if (peeks.length) {
+    const { t, s } = peeks[0], more = peeks.length - 1;
+    said.push(`${who(t)} sees ${who(s)}, which comes later: it cheats.` + (more ? ` And so in ${more} more ${more > 1 ? "cells" : "cell"} with a thick border.` : ""));
+  } else if (!broken.length && blind.length) {
+    const { t, s } = blind[0];
+    said.push(`Nobody cheats. But ${who(t)} doesn't see ${t === s ? "itself" : who(s)}, though it might.`);
+  } else if (!broken.length) {
+    said.push("Everybody sees the past and itself, and nobody the future: this is the *causal mask*.");
+  }
+  return said.join(" ");
+}
+
+// data: words (T), scores (T, T)
+export function mount(element, data) {
+  const { words, scores } = data, T = words.length, all = [...words.keys()];
+  let allowed = all.map(() => all.map(() => true)), paint = null;
+
+  const cell = (t, s) => html("button", { type: "button", role: "gridcell", tabindex: t + s ? -1 : 0, "data-t": t, "data-s": s });
+  const buttons = all.map((t) => all.map((s) => cell(t, s)));
+  const shares = all.map(() => all.map(() => html("span", { role: "gridcell", class: "explore-share" })));
+  const style = `grid-template-columns: max-content repeat(${T}, minmax(0, 1fr))`;
+  const table = (label, cells, more = {}) => {
+    const heading = (word) => html("span", { role: "columnheader", class: "explore-head" }, word);
+    const head = [html("span", { role: "columnheader", "aria-label": "who looks" }), ...words.map(heading)];
+    const rows = cells.map((row, t) => html("div", { role: "row", class: "explore-row" }, html("span", { role: "rowheader" }, words[t]), ...row));
+    return html("div", { class: "explore-side" }, html("div", { class: "explore-caption" }, label),
+      html("div", { role: "grid", "aria-label": label, class: "explore-table", style, ...more },
+        html("div", { role: "row", class: "explore-row" }, ...head), ...rows));
+  };
+  const mask = table("scores, as you allow them · row: who looks", buttons,
+    { onpointerdown: press, onpointermove: drag, onkeydown: walk, onclick: key });
+  const set = (rule) => () => ((allowed = all.map((t) => all.map((s) => rule(t, s)))), show());
+  const button = (text, rule) => html("button", { type: "button", onclick: set(rule) }, text);
+  const { root, say, remove } = frame(element, { name: "mask", css: CSS, invitation: "Click a cell, or drag across several, to hide words from each other." },
+    html("div", { class: "explore-parts" }, mask, table("weights after softmax", shares)),
+    html("div", { class: "explore-tools" }, button("causal mask", (t, s) => s <= t), button("everybody sees everybody", () => true),
+      button("the mask the wrong way round", (t, s) => s > t)));
+  const release = () => (paint = null);
+  root.addEventListener("pointerup", release), root.addEventListener("pointercancel", release), root.addEventListener("pointerleave", release);
+
+  function at(event) { // the cell under the pointer, wherever the pointer was pressed
+    const found = root.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest("[data-t]");
+    return found && root.contains(found) ? [+found.dataset.t, +found.dataset.s] : null;
+  }
+  function press(event) {
+    const found = at(event);
+    if (!found || event.button) return;
+    event.target.releasePointerCapture(event.pointerId); // a finger would keep the first cell
+    paint = !allowed[found[0]][found[1]];
+    drag(event);
+  }
+  function drag(event) {
+    const found = paint === null ? null : at(event);
+    if (found && allowed[found[0]][found[1]] !== paint) put(...found, paint);
+  }
+  function key(event) { // by keyboard: a click of which no pointer knows
+    const { t, s } = event.target.dataset;
+    if (event.detail === 0 && t !== undefined) put(+t, +s, !allowed[t][s]);
+  }
+  function walk(event) {
+    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
+    const { t, s } = event.target.dataset, to = buttons[+t + down]?.[+s + right];
+    if (down === undefined) return;
+    event.preventDefault();
+    if (to) event.target.tabIndex = -1, (to.tabIndex = 0), to.focus();
+  }
+  function put(t, s, sees) {
+    allowed[t][s] = sees;
+    show();
+  }
+  function show() {
+    const weights = masked(scores, allowed), number = (x) => x.toFixed(1).replace("-", "−");
+    for (const t of all) for (const s of all) {
+      const sees = allowed[t][s], weight = weights[t][s], cheats = sees && s > t, broken = Number.isNaN(weight);
+      buttons[t][s].className = `explore-cell ${sees ? (cheats ? "explore-cheat" : "") : "explore-hidden"}`;
+      buttons[t][s].textContent = sees ? number(scores[t][s]) : "−∞";
+      buttons[t][s].setAttribute("aria-label", `${words[t]} ${sees ? "sees" : "does not see"} ${words[s]}${cheats ? ", which comes later" : ""}`);
+      shares[t][s].className = `explore-share ${broken ? "explore-broken" : cheats && weight >= 0.005 ? "explore-cheat" : ""}`;
+      shares[t][s].textContent = broken ? "NaN" : weight === 0 ? "0" : percent(weight);
+      shares[t][s].style.setProperty("--explore-weight", broken ? "0%" : `${Math.round(45 * weight)}%`);
+    }
+    say(verdict(words, allowed));
+  }
+  show();
+  return remove;
+}
+
+const CSS = `
+.explore-mask .explore-side { flex: 1 1 300px; min-width: 0; }
+.explore-mask .explore-table { display: grid; gap: 2px; font-size: 13px; font-variant-numeric: tabular-nums; user-select: none; }
+.explore-mask .explore-row { display: contents; }
+.explore-mask .explore-row > * { display: grid; place-items: center; min-height: 32px; min-width: 0; overflow: hidden; }
+.explore-mask [role="rowheader"] { place-items: center end; padding-right: 6px; }
+.explore-mask .explore-head { font-size: 12px; }
+.explore-mask button.explore-cell {
+  padding: 0; border-radius: 3px; border: 1px solid var(--explore-line); background: var(--explore-paper);
+  touch-action: none; cursor: crosshair; font-size: 13px;
+}
+.explore-mask button.explore-hidden {
+  color: var(--explore-soft); background: repeating-linear-gradient(45deg, var(--explore-faint) 0 4px, var(--explore-paper) 4px 8px);
+}
+.explore-mask .explore-cell.explore-cheat, .explore-mask .explore-share.explore-cheat {
+  border: 2px solid var(--explore-red);
+}
+.explore-mask .explore-share {
+  border: 1px solid transparent; border-radius: 3px;
+  background: color-mix(in srgb, var(--explore-green) var(--explore-weight), var(--explore-faint));
+}
+.explore-mask .explore-broken { background: var(--explore-red); color: var(--explore-paper); font-weight: 700; }
+@container (max-width: 420px) { .explore-mask .explore-head { writing-mode: vertical-rl; min-height: 4.5em; } }
+`;
