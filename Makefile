@@ -39,8 +39,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder picture play bench \
-  torture lock clean
+.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder picture play bench torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
