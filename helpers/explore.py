@@ -68,7 +68,7 @@ def attend(
     for name, key in zip(names, keys.tolist(), strict=True):
         left.annotate("", key, (0, 0), arrowprops={"arrowstyle": "-|>", "color": plotting.COLORS[0]})
         left.annotate(name, (1.2 * key[0], 1.2 * key[1]), ha="center", va="center")
-    left.annotate("", (0.8 * query).tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "black"})
+    left.annotate("", query.tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 6, "color": "black", "alpha": 0.4})
     far = 1.4 * keys.abs().max().item()
     left.set(xlim=(-far, far), ylim=(-far, far), aspect="equal", title="the query (thick) among the keys")
     left.axis("off")
@@ -166,10 +166,7 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     ax.bar(range(1, len(tokens)), nats.tolist(), color=plotting.COLORS[1])
     ax.set_xticks(range(len(tokens)), plotting.labels(text))
     ax.set(ylabel="surprise (nats)")
-    most = int(nats.argmax()) + 1
-    alt = (
-        f"How much each letter of “{text}” surprises the model: most of all {text[most]!r} after “{text[:most][-9:]}”."
-    )
+    alt = f"How much each letter of “{text}” but the first surprises the model, as bars."
     # In JSON nothing of it would have room: without a kernel there is only the picture.
     _show("play", {"text": text}, alt, weights=packing.pack(model, tokenizer) if is_live() else b"")
 

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from xdist.scheduler import LoadFileScheduling
 from helpers.data import BUNDLED_PLAY, CharTokenizer, split
 from helpers.gpt import GPT, GPTConfig
 from helpers.training import TrainConfig
+
+# Seconds of every process that imports nbformat (no helper does), to check addresses that we lack.
+sys.modules["rfc3987_syntax"] = None
 
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")  # 09 takes the run that 08 leaves in $NANOGPT_RUNS
 LONG = (*IN_TURN, "00_why_attention.ipynb", "test_tools.py", "test_torture.py")

@@ -39,7 +39,7 @@ def test_with_own_text_it_runs_and_every_proof_in_it_can_fail(
 def test_the_rows_of_09_notice_another_ledger(monkeypatch):
     """The cells that need no trained model."""
     rows = rows_of("09_sampling")
-    seen = run(BY_NAME["09_sampling"], {}, monkeypatch, only=("cell-02", "cell-03", "cell-08", "cell-45", "cell-52"))
+    seen = run(BY_NAME["09_sampling"], {}, monkeypatch, only=("cell-02", "cell-03", "cell-08", "cell-47", "cell-54"))
     assert seen.reproduced == rows and not seen.deaf
 
 

@@ -37,7 +37,9 @@ RUNNING: set[subprocess.Popen] = set()  # the papermills at work
 STOPPING = threading.Event()  # somebody has stopped the run: nothing is started any more, and nothing written
 # Papermill in a process of its own. Values come as JSON on stdin: neither a shell nor papermill's YAML reads them.
 PAPERMILL = """
-import json, logging, sys, papermill
+import json, logging, sys
+sys.modules["rfc3987_syntax"] = None  # a second or two of nbformat's import, to check addresses that we lack
+import papermill
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 source, target = (path.replace("{", "{{").replace("}", "}}") for path in sys.argv[1:])  # papermill formats its paths
 values = json.load(sys.stdin)

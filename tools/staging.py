@@ -191,13 +191,17 @@ class Stage:
         return [markdown(f"{first}\n\n{folded}{anchor}\n\n{rest}")]
 
     def output(self, output: NotebookNode, path: Path) -> dict | None:
-        """An output that needs no kernel: of several forms the picture, with its text, and then no widget."""
+        """An output that needs no kernel: of several forms the picture, with its text; explorers play on the page."""
         if "data" not in output:
             return dict(output)
         data = {kind: value for kind, value in output.data.items() if not kind.startswith("application/")}
         if picture := output.data.get("image/png"):
             facts = output.get("metadata", {}).get("image/png", {})
             data = {"text/html": self.picture(base64.b64decode(picture), path, **facts)}
+        if "explore" in output.get("metadata", {}):
+            from helpers import explore  # slow, as it brings PyTorch; and few notebooks need it
+
+            data = {"text/html": explore.page(output)}
         return {"output_type": "display_data", "metadata": {}, "data": data} if data else None
 
     def picture(self, png: bytes, page: Path, alt: str = "", width: object = None, **_) -> str:

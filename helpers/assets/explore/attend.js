@@ -2,7 +2,7 @@
 import { frame, html, percent, softmax, svg } from "./kit.js";
 
 const SIZE = 300; // of a plane, in its own units
-const VIEW = `-40 10 ${SIZE + 80} ${SIZE - 20}`; // and what is seen of it: names need room at both sides
+const VIEW = `-60 10 ${SIZE + 120} ${SIZE - 20}`; // and what is seen of it: names need room at both sides
 
 // query (D), keys (N, D), values (N, E) -> scores and weights (N), mixture (E)
 export function attend(query, keys, values, divided) {
