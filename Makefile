@@ -9,8 +9,9 @@ override WEIGHTS := $(value WEIGHTS)
 override NAME := $(value NAME)
 override QUICK := $(value QUICK)
 # The address of PyTorch's CPU builds, for `make setup`.
+override REPO := $(value REPO)
 override TORCH_INDEX := $(value TORCH_INDEX)
-export NB P WEIGHTS NAME QUICK TORCH_INDEX
+export NB P WEIGHTS NAME QUICK REPO TORCH_INDEX
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -39,7 +40,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder picture play bench torture lock clean
+.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder picture play bench publish torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -131,6 +132,9 @@ bench: .venv/ready ## measure speed against rivals, side by side: QUICK=1 for a 
 
 play: .venv/ready ## pack the trained model anew for the page that lets you play with it, docs/play
 	@$(BIN)/python tools/play.py
+
+publish: .venv/ready ## write the address of your repository into README, pyproject.toml and notebooks: REPO=owner/name
+	@$(BIN)/python tools/publish.py
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null

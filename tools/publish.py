@@ -1,0 +1,87 @@
+"""Write the project's address on GitHub wherever it belongs: REPO=owner/name make publish.
+
+It stands once, in pyproject.toml; from it come the README's badges and clone command, the links at the head of each
+notebook, and the cell with which one that was opened alone fetches `helpers`. Another address replaces the first.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from staging import repository
+
+from helpers.console import command, say
+from helpers.errors import ConfigError
+from helpers.files import write
+
+ROOT = Path(__file__).resolve().parents[1]
+GUARD = """import importlib.util
+
+if not importlib.util.find_spec("helpers"):  # this notebook was opened without its project
+"""
+ALONE = '    raise SystemExit("helpers is missing: clone the project, and open this notebook with `make lab`")'
+FETCH = '    get_ipython().run_line_magic("pip", "install --quiet git+https://github.com/{}")'
+MARK = "<!-- badges, written by make publish -->"
+
+
+def guard(repo: str) -> str:
+    """The cell that sees to it that `helpers` is there, or says in a sentence how to get it."""
+    return GUARD + (FETCH.format(repo) if repo else ALONE)
+
+
+def doors(repo: str, name: str) -> dict[str, str]:
+    """Where a notebook of the project can be opened without installing anything."""
+    return {
+        "Colab": f"https://colab.research.google.com/github/{repo}/blob/main/{name}",
+        "Binder": f"https://mybinder.org/v2/gh/{repo}/HEAD?labpath={name}",
+    }
+
+
+def notebook(text: str, name: str, repo: str) -> str:
+    """A notebook's file with the address in its guard and, in a lesson, at its head."""
+    content = nbformat.reads(text, as_version=4)
+    for cell in content.cells:
+        if cell.id == "helpers":
+            cell.source = guard(repo)
+    first = content.cells[0]
+    links = "".join(f" · [{label}]({address})" for label, address in doors(repo, name).items())
+    way = re.compile(r"^(\[All notebooks\].*?)(?: · \[Colab\]\(.*)?$", re.M)
+    first.source = way.sub(lambda found: found[1] + links, first.source)
+    return nbformat.writes(content) + "\n"
+
+
+def pyproject(text: str, repo: str) -> str:
+    text = re.sub(r"^\[project\.urls\]\n(?:.+\n)*\n", "", text, flags=re.M)
+    lines = f'[project.urls]\nRepository = "https://github.com/{repo}"\n\n'
+    return text.replace("[project.optional-dependencies]", lines + "[project.optional-dependencies]", 1)
+
+
+def readme(text: str, repo: str) -> str:
+    home = f"https://github.com/{repo}"
+    badges = [f"[![tests]({home}/actions/workflows/ci.yml/badge.svg)]({home}/actions)"]
+    for label, address in doors(repo, "notebooks/00_why_attention.ipynb").items():
+        badges.append(f"[![open in {label}](https://img.shields.io/badge/open%20in-{label}-blue)]({address})")
+    text = re.sub(rf"{re.escape(MARK)}\n.*\n\n", "", text)
+    head, _, rest = text.partition("\n\n")
+    text = f"{head}\n\n{MARK}\n{' '.join(badges)}\n\n{rest}"
+    return re.sub(r"^git clone .*$", f"git clone {home} && cd {repo.split('/')[1]}", text, count=1, flags=re.M)
+
+
+def main(_: list[str]) -> None:
+    repo = os.environ.get("REPO", "")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+", repo):
+        raise ConfigError("REPO must be owner/name, as GitHub has it: make publish REPO=owner/name")
+    texts = {}
+    for name, change in (("pyproject.toml", pyproject), ("README.md", readme)):
+        texts[ROOT / name] = change((ROOT / name).read_text(encoding="utf-8"), repo)
+    for path in [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")]:
+        texts[path] = notebook(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix(), repo)
+    for path, text in texts.items():  # all are ready, now they are written
+        write(path, text)
+    say(f"{len(texts)} files name {repository(ROOT)}: look at them with git diff, then commit")
+
+
+if __name__ == "__main__":
+    sys.exit(command(main))
