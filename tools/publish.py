@@ -21,7 +21,9 @@ GUARD = """import importlib.util
 
 if not importlib.util.find_spec("helpers"):  # this notebook was opened without its project
 """
-ALONE = '    raise SystemExit("helpers is missing: clone the project, and open this notebook with `make lab`")'
+ALONE = """    raise SystemExit(
+        "helpers is missing: clone the project, and open this notebook with `make lab`"
+    )"""
 FETCH = '    get_ipython().run_line_magic("pip", "install --quiet git+https://github.com/{}")'
 MARK = "<!-- badges, written by make publish -->"
 
