@@ -17,7 +17,7 @@ from typing import Self
 import nbformat
 from nbformat import NotebookNode
 
-PATHS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+PATHS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9]*.ipynb"))
 BY_NAME = {path.stem: nbformat.read(path, as_version=4) for path in PATHS}
 
 MAY_BE_USED = {"check", "erratum", "inputs", "row", "rows", "story", "source_of"}
@@ -118,6 +118,8 @@ class Reader:
         self.active: list[ast.AST] = []  # functions that are being read
         self.returned: list[Value] = []
         for cell in cells(notebook):
+            if cell.id == "helpers":  # looks for the package; test_publish holds it to its text
+                continue
             self.cell = cell.id
             try:
                 tree = ast.parse(cell.source)
