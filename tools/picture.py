@@ -72,7 +72,7 @@ def draw(folder: str, path: Path) -> str:
     first, end = (on_lines(text.replace(PROMPT, "").strip())[0][:24] for _, text in (drawn[0], drawn[-1]))
     return (
         f"A curve falls from {losses[0]:.2f} to {losses[-1]:.2f} in {drawn[-1][0]:,} updates; beside it the text that "
-        f'the model writes turns from noise ("{first}") to verse ("{end}")'
+        f'the model writes turns from noise ("{first}") to something that sounds like Shakespeare ("{end}")'
     )
 
 

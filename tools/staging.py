@@ -25,8 +25,8 @@ from nbformat import NotebookNode
 FOLDED = "jp-MarkdownHeadingCollapsed"
 FOLD_HERE = '<div class="fold-here"></div>'  # site/conf.py folds the section in which it stands
 LEAD = (
-    "Executable notebooks that lead from one dot product to a GPT that you train on Shakespeare yourself, and that "
-    "writes back."
+    "Start from a single dot product and end with a small GPT that you have trained on Shakespeare yourself, in "
+    "executable notebooks."
 )
 MEASURED = {  # title, and what a row is
     "parts": (

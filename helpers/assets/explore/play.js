@@ -41,7 +41,7 @@ export function mount(element, data) {
     data.page && [
       h("h1", {}, "A small GPT with its lid off"),
       h("p", { class: "explore-lead" }, `A laptop tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until they could guess how Shakespeare goes on. `,
-        "They are all in this page. Give them a line, and look inside while they continue it."),
+        "The whole model is in this page. Give it a line, and look inside while it goes on."),
     ],
     h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line), note,
     h("div", { class: "explore-buttons" }, go,
@@ -72,13 +72,13 @@ export function mount(element, data) {
   };
   const nextTitle = h("span", {});
   const next = section("What comes next?",
-    say("The model never picks a letter. It gives each of the ", `${V} letters it knows a chance, and dice do the rest. `, "Lower the temperature and it plays safe; raise it and it gets bold. Click a letter to choose it yourself."),
+    say("The model doesn't choose the next letter. It gives each of the ", `${V} characters it knows (· is a space, ↵ a new line) a probability, and dice do the rest. `, "Lower the temperature and it plays safe; raise it and it gets bold. Click a letter to choose it yourself."),
     h("div", { class: "explore-two" }, h("div", {}, h("p", { class: "explore-note" }, nextTitle), bars),
       h("div", { class: "explore-sliders" },
         range("temperature", "temperature", 0.1, 2, 0.05, (v) => v.toFixed(2)),
         range("topK", "top-k: only the k likeliest", 1, V, 1, (v) => (v >= V ? "all" : v)),
-        range("topP", "top-p: only the likeliest, up to this share", 0.05, 1, 0.01, (v) => (v >= 1 ? "all" : `${Math.round(100 * v)}%`)),
-        say("The pale bars are the model's own chances, the dark ones what the dice get."))));
+        range("topP", "top-p: only the likeliest, until together they reach this share", 0.05, 1, 0.01, (v) => (v >= 1 ? "all" : `${Math.round(100 * v)}%`)),
+        say("Pale bars: the model's own probabilities. Dark bars: after temperature and cuts, as the dice see them."))));
 
   // ---------------------------------------------------------------- 4. attention
   const large = h("div", { class: "explore-map", onpointermove: (event) => point(Math.floor((event.offsetY / large.clientHeight) * reader.places.length)) },
@@ -94,13 +94,13 @@ export function mount(element, data) {
     h("div", { class: "explore-two explore-maps" },
       h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks),
       h("div", {}, h("h3", {}, `All ${L * H} heads`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.flat()),
-        say("Nobody told a head what to look for. Read how each one ended up, and choose one to see it large."))));
+        say("Nobody told a head what to look for. Read what each one looks at in this text, and choose one to see it large."))));
 
   // ---------------------------------------------------------------- 5. the machine
   const parts = []; // { element, canvases, draw(place), tell(place) }
   const told = h("p", { class: "explore-told" });
   function part(label, kind, canvases, draw, tell) {
-    const element = h("button", { class: `explore-part explore-${kind}`, onpointerenter: () => light(index), onfocus: () => light(index), onclick: () => light(index) },
+    const element = h("button", { class: `explore-part explore-${kind}`, onpointermove: (event) => (event.movementX || event.movementY) && light(index) /* and not when the page moves below a pointer that rests */, onfocus: () => light(index), onclick: () => light(index) },
       h("span", { class: "explore-label" }, label), h("span", { class: "explore-numbers" }, canvases));
     const index = parts.push({ element, draw, tell }) - 1;
     return element;
@@ -143,7 +143,7 @@ export function mount(element, data) {
   // ---------------------------------------------------------------- 6. the logit lens
   const lens = h("div", { class: "explore-lens" });
   const lensSection = section("When does it know?",
-    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form: before the first layer it can only repeat the letter, then it hears of the neighbours, the word, the line."), lens);
+    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form: before the first layer it can only repeat the letter, then it learns about its neighbours, the word, the line."), lens);
 
   // ---------------------------------------------------------------- 7. surprise
   const surprise = h("p", { class: "explore-surprise" }), sum = h("p", { class: "explore-note" });
@@ -157,15 +157,15 @@ export function mount(element, data) {
   const earlyMap = h("div", { class: "explore-map" }, h("canvas", { role: "img" }), h("i", { class: "explore-row" })), earlyNote = h("p", { class: "explore-note" });
   const film = h("button", { onclick: () => (playing ? stopFilm() : startFilm()) }, "Watch it learn");
   const learning = stations.length > 1 && section("How did it learn?",
-    say("Training began with noise. Move the slider through the training: the same line, the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks."),
+    say("At the start all its numbers were random. Move the slider through the training: the same line, the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks."),
     h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, h("span", {}, "start"), when, h("span", {}, "end"))), whenTitle,
-    h("div", { class: "explore-two explore-learned" }, verse, h("div", {}, h("p", { class: "explore-note" }, "What it expects after your text"), early), h("div", {}, earlyMap, earlyNote)));
+    h("div", { class: "explore-two explore-learned" }, verse, h("div", {}, h("p", { class: "explore-note" }, "What it expects after your text (its own probabilities, before temperature)"), early), h("div", {}, earlyMap, earlyNote)));
 
   // ---------------------------------------------------------------- 9. the cache
   const cells = h("canvas", { class: "explore-cells", role: "img" }), cacheNote = h("p", { class: "explore-note" });
-  const cacheSection = section("What need it not compute again?",
+  const cacheSection = section("What doesn't it need to compute again?",
     say("Each letter leaves a key (what I can be found by) and a value (what I have to tell) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
-      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is computed anew.`),
+      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is computed anew. Press “One letter” and watch.`),
     h("div", { class: "explore-scroll" }, cells), cacheNote);
 
   const views = new Map([[stage, renderText], [strip, renderRuler], [next, renderNext], [attention, renderMaps], [machine, renderMachine],
@@ -351,7 +351,7 @@ export function mount(element, data) {
     heads.forEach((row, i) => row.forEach((button, j) => {
       const { does } = habit(targets, places, i, j);
       map(button, places, i, j, does);
-      if (i === l && j === k) (largeTitle.textContent = `Layer ${l + 1}, head ${k + 1}: looks at ${does}`), map(large, places, l, k, does);
+      if (i === l && j === k) (largeTitle.textContent = `Layer ${l + 1}, head ${k + 1}: in this text it looks mostly at ${does}`), map(large, places, l, k, does);
       button.lastChild.textContent = does;
       button.setAttribute("aria-label", `Layer ${i + 1}, head ${j + 1} looks at ${does}`);
       button.setAttribute("aria-pressed", i === l && j === k);
@@ -385,11 +385,11 @@ export function mount(element, data) {
     surprise.replaceChildren(...tokens.map((token, i) => h("span", { style: `--s: ${nats[i] ?? 0}`, title: nats[i] == null ? "not judged" : `${nats[i].toFixed(2)} nats` }, model.alphabet[token])));
     const judged = nats.map((n, i) => [n, i]).filter(([n]) => n != null), mean = judged.reduce((a, [n]) => a + n, 0) / judged.length;
     const worst = judged.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([n, i]) => `${named(tokens[i])} after “${model.decode(tokens.slice(Math.max(0, i - 8), i)).trim()}” (${percent(Math.exp(-n))})`);
-    sum.textContent = judged.length ? `On average ${mean.toFixed(2)} nats a letter: as unsure as before a die with ${Math.exp(mean).toFixed(1)} sides. It least expected ${worst.join("; ")}.` : "";
+    sum.textContent = judged.length ? `On average ${mean.toFixed(2)} nats a letter, as if each were one throw of a die with ${Math.exp(mean).toFixed(1)} sides (blind guessing: ${V}). It least expected ${worst.join("; ")}.` : "";
   }
 
   function renderNext(place) {
-    nextTitle.textContent = at === reader.places.length - 1 ? `After your text, after ${named(place.token)}` : `After ${named(place.token)} at place ${at + 1}, where ${named(reader.window[at + 1])} came`;
+    nextTitle.textContent = at === reader.places.length - 1 ? `After your text, after ${named(place.token)}` : `After ${named(place.token)} at place ${at + 1}, where ${named(reader.window[at + 1])} came (to choose the next letter, point at the last one)`;
     fillBars(bars, place.logits, settings, 12, at === reader.places.length - 1 ? (token) => (pause(), step(token)) : null);
   }
 
