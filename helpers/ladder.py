@@ -148,11 +148,14 @@ def to_target(ladder: Ladder, lines: Iterable[dict]) -> dict[str, list[tuple[flo
 
 
 def report(ladder: Ladder, lines: list[dict]) -> str:
-    """The ladder as a table of text: steps and seconds to the target (mean over seeds), and how many times sooner."""
-    rows, first = [], 0.0
+    """The ladder as a table of text: steps and seconds to the target (mean over seeds), and what each rung gains."""
+    rows, first, before = [], 0.0, 0.0
+    sizes = {line["variant"]: line["parameters"] for line in lines}
     for name, seeds in to_target(ladder, lines).items():
         steps, seconds = (fmean(column) for column in zip(*seeds, strict=True))
-        first = first or seconds
+        first, before = first or seconds, before or seconds
         low, high = (bound(steps for steps, _ in seeds) for bound in (min, max))
-        rows.append([name, f"{steps:,.0f}", f"{low:,.0f} to {high:,.0f}", f"{seconds:.1f}", f"{first / seconds:.0f}"])
-    return console.table(["rung", "steps", "over seeds", "seconds", "times sooner"], rows)
+        gains = (f"{since / seconds:.1f}" for since in (before, first))
+        rows.append([name, sizes[name], f"{steps:,.0f}", f"{low:,.0f} to {high:,.0f}", f"{seconds:.1f}", *gains])
+        before = seconds
+    return console.table(["rung", "parameters", "steps", "over seeds", "seconds", "factor", "speed-up"], rows)

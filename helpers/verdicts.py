@@ -15,7 +15,7 @@ Row = TypeVar("Row", bound=Hashable)
 
 
 class Verdict(NamedTuple):
-    """One row's answer. `says` is one of: worse, better, slightly worse, slightly better, no difference, not shown."""
+    """One row's answer. `says` is one of: worse, better, slightly worse, slightly better, no difference, undecided."""
 
     mean: float  # of the differences; above 0 is worse
     low: float  # the 95 % interval of this row alone
@@ -30,7 +30,7 @@ def verdicts(differences: Mapping[Row, Sequence[float]], margin: float, level: f
 
     Student's t for paired differences. A row is "worse" or "better" where no difference at all is refuted, and "no
     difference" where one of `margin` or more is refuted, in either direction (two one-sided tests, Schuirmann 1987);
-    "slightly" so where both are, and "not shown" where neither is. Each kind of claim is corrected over all rows (Holm
+    "slightly" so where both are, and "undecided" where neither is. Each kind of claim is corrected over all rows (Holm
     1979): as long as the differences are roughly normal, the chance of one or more false claims of a kind in the whole
     table is at most `level`. The margin must be fixed before the differences are seen. ConfigError for a margin that is
     not above 0, and for a row with fewer than two differences or with one that is no number.
@@ -45,7 +45,7 @@ def verdicts(differences: Mapping[Row, Sequence[float]], margin: float, level: f
         half = t_quantile(1 - level / 2, df) * error
         differs, same = p_differs[row] <= level, p_same[row] <= level
         says = "worse" if mean > 0 else "better"
-        says = ("slightly " * same + says) if differs else "no difference" if same else "not shown"
+        says = ("slightly " * same + says) if differs else "no difference" if same else "undecided"
         judged[row] = Verdict(mean, mean - half, mean + half, p_differs[row], p_same[row], says)
     return judged
 

@@ -83,7 +83,7 @@ def test_the_target_is_met_between_the_two_runs():
     nearly = ladder.to_target(Ladder(), lines(less=1.90))[FIRST]
     assert math.isclose(nearly[0][0], 0.85 * 1800)
     table = ladder.report(Ladder(), [*lines(1), *lines(2, less=1.92)])
-    assert "nanoGPT's recipe" in table and table.splitlines()[1].split()[-1] == "1"
+    assert "nanoGPT's recipe" in table and table.splitlines()[1].split()[-1] == "1.0"
 
 
 def test_what_is_missing_is_what_is_not_there():

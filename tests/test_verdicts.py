@@ -29,7 +29,7 @@ def test_one_row_by_hand():
     found = verdicts({"row": [1.0, 2.0, 3.0]}, margin=0.5)["row"]
     assert found.mean == 2 and found.p == pytest.approx(1 - math.sqrt(12 / 14), rel=1e-9)
     assert (found.high - 2) == pytest.approx(2 - found.low) == pytest.approx(4.30265 / math.sqrt(3), rel=1e-5)
-    assert found.says == "not shown"
+    assert found.says == "undecided"
     # Against a margin of 5, the chance of a mean this low is that of t = (5 - 2) sqrt(3) = 5.196.
     assert verdicts({"row": [1.0, 2.0, 3.0]}, margin=5)["row"].p_same == pytest.approx(
         (1 - math.sqrt(27 / 29)) / 2, rel=1e-9
@@ -46,7 +46,7 @@ def test_what_is_said():
         "a little above": "slightly worse",
         "a little below": "slightly better",
         "none": "no difference",
-        "wide": "not shown",
+        "wide": "undecided",
     }
 
 
@@ -63,7 +63,7 @@ def test_more_rows_make_a_claim_harder():
     alone = verdicts({"row": row}, 0.01)["row"]
     among = verdicts({"row": row} | {i: [1.0, -1.0, 2.0, -2.1] for i in range(9)}, 0.01)["row"]
     assert among.p == pytest.approx(10 * alone.p) and (among.low, among.high) == (alone.low, alone.high)
-    assert (alone.says, among.says) == ("worse", "not shown")
+    assert (alone.says, among.says) == ("worse", "undecided")
 
 
 def test_equal_differences_are_certain_and_none_at_all_are_none():

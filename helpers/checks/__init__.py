@@ -105,8 +105,8 @@ def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
             after = called(torch.cat([past * x[:, : t + 1], size * future[:, t + 1 :]], dim=1))
             if not torch.equal(befores[past][:, : t + 1], after[:, : t + 1]):
                 when = f", for inputs {size:,.0f} times as large" if size > 1 else ""
-                raise CheckError(f"not causal: the output at position {t} or before changes with what comes after it"
-                                 f"{when}")  # fmt: skip
+                where = f"position {t} or before" if t else "position 0"
+                raise CheckError(f"not causal: the output at {where} changes with what comes after it{when}")
 
 
 # ---------------------------------------------------------------- the formula
