@@ -9,7 +9,6 @@ a kernel see it. The front ends in assets/explore/ export `mount(element, data)`
 import base64
 import hashlib
 import html
-import io
 import json
 import os
 import re
@@ -193,7 +192,7 @@ def page(output: Mapping[str, Any]) -> str:
     """A stored output of an explorer as HTML for a page: its picture, and a script that puts the explorer there."""
     found = output["metadata"]["explore"]
     data = json.dumps(found["data"], ensure_ascii=False).replace("</", "<\\/")
-    picture = _picture(output["data"]["image/png"].strip(), output["metadata"]["image/png"]["alt"])
+    picture = _picture(output["data"]["image/png"].strip(), **output["metadata"]["image/png"])
     place = "explore-" + hashlib.sha256(data.encode()).hexdigest()[:12]
     start = f"takePlace(document.getElementById({json.dumps(place)}), {data});"
     return (
@@ -203,11 +202,9 @@ def page(output: Mapping[str, Any]) -> str:
 
 def _show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:
     """Display the current figure, and in JupyterLab put the front end `name` with `data` in its place."""
-    png = io.BytesIO()
-    plt.savefig(png, format="png", metadata={"Software": None})
-    plt.close()
-    bundle: dict[str, Any] = {"image/png": png.getvalue(), "text/plain": alt}
-    metadata: dict[str, Any] = {"image/png": {"alt": alt}}
+    png, width = plotting.picture(plt.gcf())
+    bundle: dict[str, Any] = {"image/png": png, "text/plain": alt}
+    metadata: dict[str, Any] = {"image/png": {"alt": alt, "width": width}}
     if name != "play":
         metadata["explore"] = {"front_end": name, "data": data}  # for pages; all else passes it over
     if is_live():
@@ -215,13 +212,13 @@ def _show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> No
         Explorer(
             _esm=front_end(name) + "export default { initialize: inLab };\n", place=place, data=data, weights=weights
         )
-        picture = _picture(base64.b64encode(png.getvalue()).decode(), alt)
+        picture = _picture(base64.b64encode(png).decode(), alt, width)
         bundle["text/html"] = f'<div data-explore="{place}">{picture}</div>'
     plotting.display(bundle, metadata=metadata, raw=True)
 
 
-def _picture(png: str, alt: str) -> str:
-    return f'<img style="max-width: 100%" alt="{html.escape(alt)}" src="data:image/png;base64,{png}">'
+def _picture(png: str, alt: str, width: int) -> str:
+    return f'<img style="max-width: 100%" width="{width}" alt="{html.escape(alt)}" src="data:image/png;base64,{png}">'
 
 
 def _read(file: str) -> str:

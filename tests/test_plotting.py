@@ -1,8 +1,11 @@
+import io
+
 import matplotlib.pyplot as plt
 import pytest
 import torch
 from IPython.display import DisplayHandle
 from matplotlib.text import Text
+from PIL import Image
 
 from helpers import plotting
 
@@ -22,7 +25,9 @@ def test_show_gives_the_picture_its_text(displayed):
     plotting.show("four bars")
     data, options = displayed[0]
     assert data["text/plain"] == "four bars" and data["image/png"].startswith(b"\x89PNG")
-    assert options["metadata"] == {"image/png": {"alt": "four bars"}}
+    shown = options["metadata"]["image/png"]
+    assert shown == {"alt": "four bars", "width": 400}
+    assert Image.open(io.BytesIO(data["image/png"])).width == 2 * shown["width"]
 
 
 def test_a_figure_without_a_text_is_refused():
@@ -170,7 +175,7 @@ def test_live_replaces_its_figure(monkeypatch):
     class Handle(DisplayHandle):
         def update(self, data, **options):
             updates.append(data)
-            assert options["raw"] and options["metadata"] == {"image/png": {"alt": "a curve"}}
+            assert options["raw"] and options["metadata"] == {"image/png": {"alt": "a curve", "width": 700}}
 
     monkeypatch.setattr(plotting, "display", lambda *a, **k: Handle())
     live = plotting.Live(lambda y: plotting.curves([0, 1], {"loss": y}, xlabel="step", ylabel="loss"), "a curve")

@@ -77,12 +77,13 @@ def made(make: Callable[[], object], name: str) -> Make:
 MODEL = ([made(_model, "a GPT")], [None, 3, "model", print, [], made(lambda: nn.Linear, "the class Linear"), {}])
 KINDS = (torch.uint8, torch.int16, torch.int32, torch.int64)
 GOOD_TOKENS = [made(lambda kind=kind: _tokens(dtype=kind), f"tokens {kind}") for kind in KINDS]
+TABLE = made(lambda: _tokens().view(10, 10), "tokens in two dimensions")  # a batch, where one is asked for
 BAD_TOKENS = [
     *NO_TENSOR,
     made(lambda: _tokens().float(), "float tokens"),
     made(lambda: _tokens().bool(), "bool tokens"),
     made(lambda: _tokens().to(torch.complex64), "complex tokens"),
-    made(lambda: _tokens().view(10, 10), "tokens in two dimensions"),
+    TABLE,
     made(lambda: torch.tensor(3), "a tensor without dimension"),
     made(lambda: _tokens(0), "no tokens"),
     made(lambda: _tokens(1), "one token"),
@@ -96,8 +97,8 @@ TOKENS = (GOOD_TOKENS, BAD_TOKENS)
 MODEL_TOKENS = (GOOD_TOKENS, [*BAD_TOKENS, *OUTSIDE])
 GENERATOR = ([None, made(lambda: torch.Generator().manual_seed(1), "a generator")], [3, "x", True, torch.Generator, []])
 PROMPT = (
-    [made(lambda: _tokens(3), "a prompt of 3"), made(lambda: _tokens(20), "a prompt of 20")],
-    [*BAD_TOKENS[:-1], *OUTSIDE],
+    [made(lambda: _tokens(3), "a prompt of 3"), made(lambda: _tokens(20), "a prompt of 20"), TABLE],
+    [*(bad for bad in BAD_TOKENS[:-1] if bad is not TABLE), *OUTSIDE],
 )
 LOGITS = (
     [made(lambda: torch.randn(V), "logits (V)"), made(lambda: torch.randn(2, 3, V), "logits (2, 3, V)"),
