@@ -5,6 +5,7 @@ logits. At the end stand two changes to the training: Muon, and a rate that warm
 """
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
@@ -75,6 +76,14 @@ def rotate(
 
 
 # ---------------------------------------------------------------- attention
+def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> tuple[Tensor, Tensor]:
+    """`attention` in fewer passes over the scores: not they but the queries are scaled, and the mask is one sum."""
+    forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
+    scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
+    weights = F.dropout(scores.softmax(dim=-1), dropout_p)
+    return weights @ value, weights
+
+
 class ModernAttention(MultiHeadAttention):
     """Causal multi-head attention with the changes that `config` asks for: (B, T, C) -> (B, T, C).
 
@@ -96,17 +105,21 @@ class ModernAttention(MultiHeadAttention):
                 self.register_buffer(name, table, persistent=False)
 
     def forward(self, x: Float[Tensor, "B T C"], return_weights: bool = False, cache: KVCache | None = None):
-        start = len(cache) if cache is not None else 0
-        query, key, value = (self.split_heads(W(x)) for W in (self.W_query, self.W_key, self.W_value))
-        query, key = (self.place(part, start) for part in (query, key))
+        start, few = len(cache) if cache is not None else 0, self.config.n_kv_head or self.num_heads
+        layers = (self.W_query, self.W_key, self.W_value)  # in one product: fewer passes over memory
+        bias = torch.cat([W.bias for W in layers]) if self.config.bias else None
+        heads = self.split_heads(F.linear(x, torch.cat([W.weight for W in layers]), bias))
+        placed, value = heads.split((self.num_heads + few, few), dim=1)
+        query, key = self.place(placed, start).split((self.num_heads, few), dim=1)
         if cache is not None:
             key, value = cache.append(key, value)
         mask = self.mask_for(query.shape[-2], key.shape[-2])
-        dropout_p, shared = self.dropout if self.training else 0.0, self.num_heads // key.shape[1]
+        dropout_p, shared = self.dropout if self.training else 0.0, self.num_heads // few
         # On a CPU, PyTorch's fused attention is slow to go back through in bfloat16: half as fast as the formula.
-        if return_weights or (query.dtype == torch.bfloat16 and query.device.type == "cpu"):
-            key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
-            context, weights = attention(query, key, value, mask, dropout_p)
+        lean = query.dtype == torch.bfloat16 and query.device.type == "cpu"
+        if return_weights or lean:
+            key, value = (part.repeat_interleave(shared, dim=1) if shared > 1 else part for part in (key, value))
+            context, weights = (lean_attention if lean else attention)(query, key, value, mask, dropout_p)
             output = self.out_proj(self.join_heads(context))
             return (output, weights) if return_weights else output
         plain = query.shape[-2] == key.shape[-2] and not self.config.window  # PyTorch's own flag is faster than a mask
@@ -118,7 +131,8 @@ class ModernAttention(MultiHeadAttention):
     def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
         """Queries or keys, made equally long and turned to their positions from `start` on, where that is asked for."""
         if self.config.qk_norm:
-            x = F.normalize(x, dim=-1) * math.sqrt(x.shape[-1])  # F.rms_norm, in fewer passes
+            length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(1e-12)
+            x = x * (math.sqrt(x.shape[-1]) / length)  # F.rms_norm, in fewer passes
         if self.config.rotary:
             here = slice(start, start + x.shape[-2])
             x = rotate(x, self.cos[here], self.sin[here])
@@ -271,18 +285,52 @@ class Together(torch.optim.Optimizer):
             optimizer.step()
 
 
+def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N rows columns"]:
+    """The nearest orthogonal matrices, roughly: five steps of Newton-Schulz, with Jordan's coefficients."""
+    if matrices.shape[1] > matrices.shape[2]:
+        return orthogonal(matrices.mT).mT  # whose gram is smaller
+    x = F.normalize(matrices.bfloat16(), dim=(1, 2))
+    for _ in range(5):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    return x
+
+
+class Muon(torch.optim.Optimizer):
+    """A matrix moves by the orthogonal one nearest to its momentum: equally far in all directions (Jordan et al. 2024).
+
+    The steps of torch.optim.Muon, with the matrices of one shape in one stack; each of them needs a gradient.
+    """
+
+    def __init__(self, params: list, weight_decay: float, momentum: float):
+        super().__init__(params, {"lr": 1e-3, "weight_decay": weight_decay, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for group in self.param_groups:
+            rate, beta, alike = group["lr"], group["momentum"], defaultdict(list)
+            for matrix in group["params"]:
+                alike[matrix.shape].append(matrix)
+            for (rows, columns), matrices in alike.items():
+                gradient, state = torch.stack([matrix.grad for matrix in matrices]), self.state[matrices[0]]
+                momentum = state.setdefault("momentum", torch.zeros_like(gradient)).lerp_(gradient, 1 - beta)
+                moves = orthogonal(gradient.lerp(momentum, beta))  # Nesterov's momentum: a step ahead
+                length = rate * math.sqrt(max(1, rows / columns))
+                for matrix, move in zip(matrices, moves, strict=True):
+                    matrix.mul_(1 - rate * group["weight_decay"]).sub_(move, alpha=length)
+
+
 @checked
 def muon_and_adamw(model: GPT, config: TrainConfig, scale: Positive = 1.0, momentum: Share = 0.95) -> Together:
     """Muon for the matrices inside the blocks, AdamW for all else: embeddings, tables, head, norms, biases.
 
-    Muon (Jordan et al. 2024) replaces a matrix of momentum by the orthogonal one that is nearest to it, so that a step
-    is equally long in all directions. Its rate is `scale` times the schedule's.
+    Muon's rate is `scale` times the schedule's.
     """
     matrices = [p for p in model.blocks.parameters() if p.dim() == 2]
     taken, adamw = set(matrices), make_optimizer(model, config)
     for group in adamw.param_groups:
         group["params"] = [p for p in group["params"] if p not in taken]
-    muon = torch.optim.Muon([{"params": matrices, "scale": scale}], weight_decay=config.weight_decay, momentum=momentum)
+    muon = Muon([{"params": matrices, "scale": scale}], config.weight_decay, momentum)
     return Together(muon, adamw)
 
 

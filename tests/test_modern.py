@@ -13,6 +13,7 @@ from helpers.modern import (
     ModernAttention,
     ModernConfig,
     ModernGPT,
+    Muon,
     SquaredReLU,
     SwiGLU,
     muon_and_adamw,
@@ -250,6 +251,24 @@ def test_muon_takes_the_matrices_of_the_blocks_and_adamw_the_rest(quick):
     assert all(name.startswith("blocks.") and "norm" not in name for name in taken[0]) and len(taken[0]) == 2 * 6
     assert [group["weight_decay"] for group in adamw.param_groups] == [quick.weight_decay, 0.0]
     assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [(quick.weight_decay, 0.8)]
+
+
+def test_muon_takes_the_steps_of_pytorchs():
+    """Within bfloat16's rounding, over several steps: wide, square and tall matrices, several of a shape."""
+    torch.manual_seed(0)
+    shapes = [(24, 24), (24, 24), (48, 24), (24, 48), (24, 48)]
+    ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
+    theirs, start = ([nn.Parameter(p.detach().clone()) for p in ours] for _ in range(2))
+    settings = dict(weight_decay=0.3, momentum=0.8)
+    pair = Muon(ours, **settings), torch.optim.Muon(theirs, **settings)
+    for rate in (0.1, 0.2, 0.05, 0.1):
+        for optimizer, matrices in zip(pair, (ours, theirs), strict=True):
+            optimizer.param_groups[0]["lr"] = rate
+            for matrix in matrices:
+                matrix.grad = torch.randn(matrix.shape, generator=torch.Generator().manual_seed(int(100 * rate)))
+            optimizer.step()
+    for mine, other, old in zip(ours, theirs, start, strict=True):
+        assert (mine - other).norm() < 0.01 * (other - old).norm()
 
 
 def test_muon_moves_a_matrix_equally_far_in_all_directions(tokens, quick):
