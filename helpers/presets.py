@@ -96,8 +96,8 @@ FAST = {
         model=dict(context_length=256, n_layer=4, n_head=2, n_embd=128, before=3, **CHANGES),
         training=TrainConfig(
             batch_size=8,
-            max_steps=1400,
-            eval_interval=1400,
+            max_steps=1800,
+            eval_interval=1800,
             learning_rate=0.01,
             min_learning_rate=0.0,
             warmup_steps=0,
