@@ -315,17 +315,13 @@ class Muon(torch.optim.Optimizer):
                 gradient, state = torch.stack([matrix.grad for matrix in matrices]), self.state[matrices[0]]
                 momentum = state.setdefault("momentum", torch.zeros_like(gradient)).lerp_(gradient, 1 - beta)
                 moves = orthogonal(gradient.lerp(momentum, beta))  # Nesterov's momentum: a step ahead
-                length = rate * math.sqrt(max(1, rows / columns))
                 for matrix, move in zip(matrices, moves, strict=True):
-                    matrix.mul_(1 - rate * group["weight_decay"]).sub_(move, alpha=length)
+                    matrix.mul_(1 - rate * group["weight_decay"]).sub_(move, alpha=rate * max(1, rows / columns) ** 0.5)
 
 
 @checked
 def muon_and_adamw(model: GPT, config: TrainConfig, scale: Positive = 1.0, momentum: Share = 0.95) -> Together:
-    """Muon for the matrices inside the blocks, AdamW for all else: embeddings, tables, head, norms, biases.
-
-    Muon's rate is `scale` times the schedule's.
-    """
+    """Muon, at `scale` times the rate, for the matrices in the blocks; AdamW for embeddings, head, norms, biases."""
     matrices = [p for p in model.blocks.parameters() if p.dim() == 2]
     taken, adamw = set(matrices), make_optimizer(model, config)
     for group in adamw.param_groups:
