@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from helpers.attention import MultiHeadAttention
 from helpers.experiments import Study, Variant
 from helpers.gpt import GPT, Block
+from helpers.modern import muon_and_adamw, warmup_stable_decay
 from helpers.training import TrainConfig
 
 WHOLE = "the whole model"
@@ -204,7 +205,29 @@ INTERACTIONS = {
     )
     | {name: -weight for name, weight in shallow.items()},
 }
+# What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as many weights as two.
+MODERN = {
+    WHOLE: Variant(),
+    "rotary": Variant(modern={"rotary": True}),
+    "RMSNorm": Variant(modern={"rms_norm": True}),
+    "squared ReLU": Variant(modern={"mlp": "relu2"}),
+    "SwiGLU": Variant(modern={"mlp": "swiglu", "mlp_width": 170}),
+    "QK-norm": Variant(modern={"qk_norm": True}),
+    "softcap": Variant(modern={"softcap": 15.0}),
+    "zero start": Variant(modern={"zero_start": True}),
+    "one head of keys": Variant(modern={"n_kv_head": 1}),
+    "a window of 8": Variant(modern={"window": 8}),
+    "pairs in a table": Variant(modern={"bigrams": 4356}),
+    "Muon": Variant(optimizer=partial(muon_and_adamw, scale=2.0)),
+    "warm-up, stable, decay": Variant(schedule=partial(warmup_stable_decay, decay=0.5)),
+}
 STUDIES = {
+    "modern": Study(
+        variants=MODERN,
+        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        steps=(1200,),
+        whole_seeds=16,
+    ),
     "parts": Study(
         variants=PARTS,
         sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),

@@ -24,7 +24,8 @@ from helpers.data import split
 from helpers.errors import ConfigError, CorpusError
 from helpers.gpt import GPT, GPTConfig, count_parameters
 from helpers.guards import evaluating
-from helpers.training import TrainConfig, cross_entropy, evaluate, make_optimizer, updates
+from helpers.modern import ModernConfig, ModernGPT
+from helpers.training import TrainConfig, cross_entropy, evaluate, learning_rate, make_optimizer, updates
 from helpers.verdicts import Verdict, verdicts
 
 MEASURED = Path(__file__).parents[1] / "notebooks" / "measured"
@@ -36,12 +37,15 @@ MOST_RATES = 5
 class Variant:
     """A change to the whole model, or to its recipe, in ten lines or fewer.
 
-    `sizes` replaces some of GPTConfig's, `recipe` some of TrainConfig's; `change` works on the new GPT, in place.
+    `sizes` replaces some of GPTConfig's, `recipe` some of TrainConfig's; `change` works on the new GPT, in place. With
+    `modern`, fields of ModernConfig, the model is a ModernGPT.
     """
 
     sizes: dict[str, Any] = field(default_factory=dict)
     recipe: dict[str, Any] = field(default_factory=dict)
+    modern: dict[str, Any] = field(default_factory=dict)
     change: Callable[[GPT], None] = lambda model: None
+    schedule: Callable[[int, TrainConfig], float] = learning_rate
     optimizer: Callable[[nn.Module, TrainConfig], torch.optim.Optimizer] = make_optimizer
     rates: tuple[float, ...] = ()  # to choose from; empty: the study's
     against: str = ""  # the variant that it is held against; empty: the whole model
@@ -124,9 +128,11 @@ def build(study: Study, name: str, vocab_size: int, seed: int) -> GPT:
     if name not in study.variants:
         raise ConfigError(f"unknown variant {name!r}: choose one of {study.names()}")
     torch.manual_seed(seed)
-    model = GPT(GPTConfig(vocab_size=vocab_size, **study.sizes | study.variants[name].sizes))
+    variant = study.variants[name]
+    sizes: dict[str, Any] = {"vocab_size": vocab_size} | study.sizes | variant.sizes
+    model = ModernGPT(ModernConfig(**sizes | variant.modern)) if variant.modern else GPT(GPTConfig(**sizes))
     with torch.no_grad():
-        study.variants[name].change(model)
+        variant.change(model)
     return model
 
 
@@ -177,9 +183,10 @@ def measure(study: Study, run: Run, tokens: Integer[Tensor, "N"], vocab_size: in
     train_tokens, held_out = split(learnt, T)
     train_tokens = train_tokens[: study.characters]
     model = build(study, run.variant, vocab_size, run.seed).to(config.device)
-    optimizer, generator = study.variants[run.variant].optimizer(model, config), torch.Generator().manual_seed(run.seed)
+    variant, generator = study.variants[run.variant], torch.Generator().manual_seed(run.seed)
+    optimizer = variant.optimizer(model, config)
     torch.manual_seed(run.seed)  # draws the dropout
-    for loss in updates(model, train_tokens, config, optimizer, generator):
+    for loss in updates(model, train_tokens, config, optimizer, generator, schedule=variant.schedule):
         if not math.isfinite(loss):
             break
     measured_on, guessing = held_out if run.part == CHOOSE else val_tokens, math.log(vocab_size)

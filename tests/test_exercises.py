@@ -195,6 +195,7 @@ def test_what_an_answer_does_to_its_input_does_not_reach_the_cases_that_follow(v
     assert seen == clean and len(seen) > 5
 
 
+@pytest.mark.slow
 def test_no_answer_can_touch_the_global_generator(verdict):
     torch.manual_seed(7)
     state = torch.get_rng_state()

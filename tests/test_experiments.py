@@ -35,7 +35,7 @@ def carry_out(study, loss):
 def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     """A training sees the first piece only; what chooses is measured on the second, what is told on the third."""
     seen, measured = [], []
-    monkeypatch.setattr(experiments, "updates", lambda model, tokens, *_: iter(seen.append(tokens) or [1.0]))
+    monkeypatch.setattr(experiments, "updates", lambda model, tokens, *_, **__: iter(seen.append(tokens) or [1.0]))
     monkeypatch.setattr(experiments, "evaluate", lambda model, tokens, T: measured.append(tokens) or 1.0)
     for part in (CHOOSE, REPORT):
         experiments.measure(SMALL, Run(5, WHOLE, 0.01, 1, part), TOKENS, V)
@@ -50,9 +50,9 @@ def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
 def test_a_line_holds_the_losses_of_the_model_that_was_trained(monkeypatch):
     trained = []
 
-    def train(model, *arguments):
+    def train(model, *arguments, **schedule):
         trained.append(model)
-        yield from updates(model, *arguments)
+        yield from updates(model, *arguments, **schedule)
 
     updates = experiments.updates
     monkeypatch.setattr(experiments, "updates", train)
@@ -84,7 +84,7 @@ def test_batches_and_dropout_are_drawn_by_the_seed(monkeypatch):
     """Pairs of one seed see the same batches; and a variant that draws more at its start gets no other dropout."""
     drawn = []
 
-    def note(model, tokens, config, optimizer, generator):
+    def note(model, tokens, config, optimizer, generator, schedule):
         drawn.append((generator.initial_seed(), torch.rand(1).item()))
         return iter([1.0])
 

@@ -15,6 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from helpers.errors import HelpersError
 
+pytestmark = pytest.mark.slow  # Sphinx builds a whole site
 ROOT = Path(__file__).parents[1]
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">2I", 600, 300)).decode()
 

@@ -46,8 +46,8 @@ def maker(name: str) -> ModuleType:
 
 
 def code_of(name: str) -> list[str]:
-    more = ["ladder", "modern", "presets"] if isinstance(STUDIES[name], Ladder) else ["ablations", "experiments"]
-    return sorted(CODE + more)
+    more = ["ladder", "presets"] if isinstance(STUDIES[name], Ladder) else ["ablations", "experiments"]
+    return sorted([*CODE, "modern", *more])
 
 
 # ---------------------------------------------------------------- the table, as far as it goes
