@@ -40,7 +40,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder picture play bench publish torture lock clean
+.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better picture play bench publish torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -123,6 +123,9 @@ study: .venv/ready ## train a small GPT with each of its parts left out in turn:
 
 ladder: .venv/ready ## climb from nanoGPT's recipe to the speedrun, for notebook 12 (an hour, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py ladder --jobs $(JOBS)
+
+better: .venv/ready ## train the preset three-minutes and store what it writes, for notebook 08 (six minutes)
+	@$(BIN)/python tools/better.py </dev/null
 
 picture: .venv/ready ## draw the README's moving picture from the run in build/runs/laptop
 	@$(BIN)/python tools/picture.py

@@ -72,7 +72,7 @@ def attend(
     left.set(xlim=(-far, far), ylim=(-far, far), aspect="equal", title="the query (thick) among the keys")
     left.axis("off")
     right.barh(range(len(names)), weights.tolist(), color=plotting.COLORS[2])
-    right.set_yticks(range(len(names)), names)
+    right.set_yticks(range(len(names)), [f"{name}: {gift}" for name, gift in zip(names, says, strict=True)])
     right.invert_yaxis()
     right.set(xlabel="weight")
     best = names[int(weights.argmax())]
