@@ -206,10 +206,11 @@ def test_an_unknown_variant_is_named():
         build("no luck")
 
 
-def test_the_stored_table_is_that_of_the_whole_study():
-    comments, lines = experiments.read_table(experiments.MEASURED / "parts.csv")
-    assert comments[0].startswith("made by: make study NAME=parts, at commit ") and "uncommitted" not in comments[0]
-    assert f"budget: {STUDIES['parts'].budget()}" in comments and not experiments.missing(STUDIES["parts"], lines)
+@pytest.mark.parametrize("name", ["parts", "modern"])
+def test_the_stored_table_is_that_of_the_whole_study(name):
+    study, (comments, lines) = STUDIES[name], experiments.read_table(experiments.MEASURED / f"{name}.csv")
+    assert comments[0].startswith(f"made by: make study NAME={name}, at commit ") and "uncommitted" not in comments[0]
+    assert f"budget: {study.budget()}" in comments and not experiments.missing(study, lines)
     assert len(lines) == len({tuple(line[part] for part in Run._fields) for line in lines})
-    sizes = {name: count_parameters(experiments.build(STUDIES["parts"], name, 65, 1)) for name in PARTS}
+    sizes = {name: count_parameters(experiments.build(study, name, 65, 1)) for name in study.variants}
     assert all(line["parameters"] == sizes[line["variant"]] for line in lines)

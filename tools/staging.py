@@ -36,6 +36,11 @@ MEASURED = {  # title, and what a row is
         "sees; those with `report` are the results. `loss` is in nats per letter on that text, and `last_loss` its "
         "mean over the last places of a window. [Notebook 10](../10_what_matters.ipynb) reads this table.",
     ),
+    "modern": (
+        "What each of today's changes is worth",
+        "Each row is one training of a small GPT with one change, as in the table of the parts. "
+        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
+    ),
     "ladder": (
         "The ladder from nanoGPT's recipe to the speedrun",
         "Each row is one training on a rung of the ladder: the `variant` keeps all changes of the rungs above it in "
