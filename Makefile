@@ -101,7 +101,7 @@ site: .venv/ready ## build the site in build/site from the stored notebooks, wit
 	@$(BIN)/python tools/website.py </dev/null
 
 browser-test: .venv/ready ## try site, play page and JupyterLab in Chromium: links, keys, accessibility, phone, paper (CHROMIUM=path)
-	@OMP_NUM_THREADS=$(SHARE) $(BIN)/pytest -q -rs -n $(JOBS) tests/browser
+	@OMP_NUM_THREADS=$(SHARE) $(BIN)/pytest -q -rs -n $(JOBS) --maxschedchunk 1 tests/browser
 
 write: .venv/ready ## let the trained model write: P='--prompt "ROMEO:"'
 	@$(BIN)/python tools/write.py

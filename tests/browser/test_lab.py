@@ -1,6 +1,7 @@
 """The notebooks in JupyterLab, as a reader has them: opened from the start page, run whole, an exercise solved."""
 
 import http.client
+import re
 import shutil
 
 import pytest
@@ -10,9 +11,12 @@ pytestmark = pytest.mark.slow
 LESSONS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 CELLS = f"{SHOWN}.content.widgets"
 OUTPUTS = f"{CELLS}.flatMap((cell) => cell.model.sharedModel.toJSON().outputs ?? [])"
-# Every output that is a picture, unless something to play stands in its place.
-FIGURES = f"{OUTPUTS}.filter(({{ data }}) => data?.['image/png'] && !data['application/vnd.jupyter.widget-view+json'])"
-PAINTED = "[...document.querySelectorAll('.jp-Notebook .jp-OutputArea img')].filter((i) => i.naturalWidth > 0)"
+# Every output that is a picture; where a live kernel made it an explorer's, it says so, and the explorer stands there.
+PICTURES = f"{OUTPUTS}.filter(({{ data }}) => data?.['image/png'])"
+PLACES = f"{PICTURES}.filter(({{ data }}) => `${{data['text/html'] ?? ''}}`.includes('data-explore'))"
+IMAGES = f"[...{SHOWN}.node.querySelectorAll('img')]"
+PAINTED = f"{IMAGES}.filter((image) => image.naturalWidth > 0 && image.closest('.jp-OutputArea'))"
+EXPLORERS = ":is(.explore, .explore-play)"
 
 
 @pytest.fixture(scope="module")
@@ -104,15 +108,16 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     assert contents.filter(has_text="Exercises").count() >= 1
     page.screenshot(path=screens / f"lab-{name[:2]}.png")
     page.evaluate("jupyterapp.commands.execute('notebook:expand-all-headings')")
-    figures = page.evaluate(f"{FIGURES}.length")
-    assert figures >= 2 or "explore" in page.evaluate(f"{CELLS}.map((c) => c.model.sharedModel.getSource()).join()")
-    page.wait_for_function(f"{PAINTED}.length >= {figures}")
-    broken = "[...document.querySelectorAll('.jp-Notebook img')].filter((i) => !i.naturalWidth).length"
-    assert page.evaluate(broken) == 0
+    pictures, places = (page.evaluate(f"{which}.length") for which in (PICTURES, PLACES))
+    sources = page.evaluate(f"{CELLS}.map((c) => c.model.sharedModel.getSource())")
+    assert pictures >= 2 and places == len(re.findall(r"^explore\.\w+\(", "\n".join(sources), re.M))
+    page.wait_for_function(f"{PAINTED}.length === {pictures - places}")
+    page.wait_for_function(f"{SHOWN}.node.querySelectorAll('[data-explore] > {EXPLORERS}').length === {places}")
+    assert page.evaluate(f"{IMAGES}.filter((image) => !image.naturalWidth).length") == 0
     if name.startswith(("03", "08")):
         for theme in ("Light", "Dark"):
             change_theme(page, theme)
-            for i, place in enumerate(page.locator(".jp-OutputArea-output:has(img), .explore").all()[:3]):
+            for i, place in enumerate(page.locator(f".jp-OutputArea-output:has(img), {EXPLORERS}").all()[:3]):
                 place.scroll_into_view_if_needed()
                 page.screenshot(path=screens / f"lab-{name[:2]}-{theme.lower()}-{i}.png")
 
@@ -128,22 +133,23 @@ def assert_proofs_are_folded(page) -> None:
 
 
 def test_an_exercise_is_solved_by_typing(lab, page):
-    open_from_start(lab, page, "03_query_key_value.ipynb")
+    open_from_start(lab, page, "01_dot_product_scores.ipynb")  # it runs soon
     sources = page.evaluate(f"{CELLS}.map((c) => c.model.sharedModel.getSource())")
-    cell = next(i for i, source in enumerate(sources) if 'check("3f"' in source)
+    cell = next(i for i, source in enumerate(sources) if 'check("1a"' in source)
     page.evaluate(f"{SHOWN}.content.activeCellIndex = {cell}")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-above')")
-    shown = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
-    for wrong_or_right, verdict in (("W_query @ W_key", "3f: not yet, "), ("W_query @ W_key.T", "3f: right")):
+    notebook = page.locator(".jp-NotebookPanel").filter(visible=True)  # the start page is open behind it
+    shown = notebook.locator(".jp-Cell.jp-mod-active")
+    for wrong_or_right, verdict in (("keys @ queries.T", "1a: not yet, "), ("queries @ keys.T", "1a: right")):
         page.evaluate(f"{SHOWN}.content.activeCellIndex = {cell}")
         shown.locator(".cm-content").click()
         page.keyboard.press("Control+a")
-        page.keyboard.type(f"def my_table(W_query, W_key):\nreturn {wrong_or_right}\n")  # the editor indents
+        page.keyboard.type(f"def my_scores(queries, keys):\nreturn {wrong_or_right}\n")  # the editor indents
         page.keyboard.press("Backspace")
-        page.keyboard.type('\nexercises.check("3f", my_table)')
+        page.keyboard.type('\nexercises.check("1a", my_scores)')
         page.keyboard.press("Control+Enter")
         shown.locator(".jp-OutputArea-output").filter(has_text=verdict).wait_for()
     lab.save(page)
     lab.open(page, "index.ipynb")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
-    page.locator(".jp-RenderedMarkdown tr", has_text="Query, key, value").filter(has_text="1 of 6: 3f").wait_for()
+    page.locator(".jp-RenderedMarkdown tr", has_text="Dot-product scores").filter(has_text="1 of 5: 1a").wait_for()

@@ -20,7 +20,8 @@ DRAWN = ".explore-play[data-drawn=wholly]"
 START = "O Romeo, Romeo! wherefore"
 IMPORT = """async ({ source, packed }) => {
   const module = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
-  window.ours = { ...module, model: new module.GPT(Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0))) };
+  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  window.ours = { ...module, packed: bytes, model: new module.GPT(bytes) };
 }"""
 LOGITS = """(texts) => texts.map((tokens) => {
   const cache = ours.model.newCache();
@@ -336,13 +337,43 @@ def test_nobody_is_shut_out(visit, width, scheme):
     assert serious == []
 
 
+def test_every_picture_has_a_name_before_it_is_drawn(engine):
+    """A screen reader may come before the first frame, and what is out of sight is drawn late."""
+    page = engine(gzip.decompress(PACKED[-1].read_bytes()))
+    page.add_script_tag(content=f"{{ {code()}\nwindow.mount = mount; }}")
+    pictures = page.evaluate(
+        """() => {
+          const never = { step: 0, loss: 4, load: () => new Promise(() => {}) };
+          mount(document.body, { model: ours.packed, snapshots: [never] });
+          return [...document.querySelectorAll("canvas[role=img]")].map((canvas) => canvas.getAttribute("aria-label"));
+        }"""
+    )
+    assert len(pictures) == 3 and all(pictures)
+
+
+def test_the_slider_of_the_training_names_its_stops(visit):
+    """Its step under each stop, where the middle of the thumb comes to rest, in a phone's width, too."""
+    page = visit(375)
+    stops, slider = page.locator(".explore-stops > span"), page.get_by_label("Step of the training")
+    assert stops.all_inner_texts() == ["0", "50", "250", "1,000", "2,000"] and slider.get_attribute("max") == "4"
+    middles = stops.evaluate_all(
+        "(all) => all.map((e) => e.getBoundingClientRect()).map((box) => box.x + box.width / 2)"
+    )
+    track = slider.bounding_box()
+    assert all(abs((x - track["x"]) / track["width"] - i / 4) < 0.04 for i, x in enumerate(middles)), middles
+
+
+def code() -> str:
+    """The page's JavaScript as a script, without imports and exports."""
+    return "".join(
+        play.BEFORE.sub("", (play.FRONT / name).read_text(encoding="utf-8")) for name in ("gpt.js", "play.js")
+    )
+
+
 def test_it_is_mounted_twice_and_removed(engine):
     """As in JupyterLab, where a cell may be run again: bytes that begin inside a buffer, and nothing else."""
     page = engine(gzip.decompress(PACKED[-1].read_bytes()))
-    code = "".join(
-        play.BEFORE.sub("", (play.FRONT / name).read_text(encoding="utf-8")) for name in ("gpt.js", "play.js")
-    )
-    page.add_script_tag(content=f"{{ {code}\nwindow.mount = mount; }}")
+    page.add_script_tag(content=f"{{ {code()}\nwindow.mount = mount; }}")
     counts = page.evaluate(
         """(packed) => {
           const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));

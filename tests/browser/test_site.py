@@ -9,7 +9,9 @@ import website
 from axe_playwright_python.sync_playwright import Axe
 
 ROOT = Path(__file__).parents[2]
-WIDTHS, SCHEMES = (375, 768, 1400), ("light", "dark")
+# A tablet in the dark would add nothing: it has the layout of the one in the light, and the colours of the phone.
+SCREENS = ((375, "light"), (375, "dark"), (768, "light"), (1400, "light"), (1400, "dark"))
+COLOUR_RULES = ["color-contrast", "link-in-text-block"]  # the rules of axe that see colours
 
 
 @pytest.fixture(scope="session")
@@ -40,13 +42,15 @@ def opened(tab, site: Path, address: str):
     return tab
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_everybody_can_read_it(browser, site, screens, width, scheme):
+@pytest.mark.parametrize("pages", ("lessons", "others"))  # tests of a length that four workers share well
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
     """axe-core finds no serious or critical fault on any page, nothing sticks out at the side; all folds are open."""
     context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
     page, faults = context.new_page(), []
     for path in sorted(site.rglob("*.html")):
+        if (pages == "lessons") != path.name[:1].isdigit():
+            continue
         name = path.relative_to(site).with_suffix("").as_posix()
         opened(page, site, f"{name}.html")
         page.screenshot(path=screens / f"{name.replace('/', '-')}-{width}-{scheme}.png")
@@ -54,16 +58,46 @@ def test_everybody_can_read_it(browser, site, screens, width, scheme):
         page.wait_for_timeout(50)  # folds tell that they were opened
         if page.evaluate("document.documentElement.scrollWidth") > width:
             faults.append(f"{name} is wider than the window")
-        # Colours are the same at every width, and measuring their contrast takes five times as long as all the rest.
-        rules = {"color-contrast": {"enabled": width == max(WIDTHS)}}
-        for fault in Axe().run(page, options={"resultTypes": ["violations"], "rules": rules}).response["violations"]:
-            if fault["impact"] in ("serious", "critical"):
-                where = fault["nodes"][0]
-                faults.append(
-                    f"{name}: {fault['id']} ({len(fault['nodes'])}x): {where['html'][:150]} {where['target']}"
-                )
+        # A scheme is nothing but other colours: what the other rules say in the light they would say again in the dark.
+        if scheme == "light":
+            faults += serious(page, name, {"rules": {rule: {"enabled": False} for rule in COLOUR_RULES}})
+        page.evaluate(THIN_OUT)
+        faults += serious(page, name, {"runOnly": COLOUR_RULES})
     context.close()
     assert not faults, "\n".join(faults)
+
+
+# Formulas and code are thousands of letters in a handful of looks, and axe takes a quarter of a minute for a page of
+# them. Its verdict on a letter follows from how the letter is painted, what lies behind it, and the text it stands in:
+# where all that is equal, so is the verdict. Three of a look are left, in case something lies over one of them.
+THIN_OUT = """() => {
+  const known = new Map(), seen = {};
+  const behind = (element) => {
+    if (!element) return "";
+    if (!known.has(element)) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element);
+      known.set(element, [behind(element.parentElement), backgroundColor, backgroundImage, opacity].join());
+    }
+    return known.get(element);
+  };
+  const painted = (element) => {
+    const { color, fontSize, fontWeight, textDecoration, textShadow } = getComputedStyle(element);
+    return [color, fontSize, fontWeight, textDecoration, textShadow].join();
+  };
+  for (const element of document.body.querySelectorAll("*")) {
+    if (element.childElementCount || !element.textContent.trim() || !element.checkVisibility()) continue;
+    const look = [element.tagName === "A", painted(element), painted(element.parentElement), behind(element)].join();
+    seen[look] = (seen[look] ?? 0) + 1;
+    if (seen[look] > 3) element.remove();
+  }
+}"""
+
+
+def serious(page, name: str, options: dict) -> list[str]:
+    """What axe-core calls a serious or critical fault of the page `name`, each with the first place where it is."""
+    found = Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
+    found = [(fault, fault["nodes"][0]) for fault in found if fault["impact"] in ("serious", "critical")]
+    return [f"{name}: {f['id']} ({len(f['nodes'])}x): {at['html'][:150]} {at['target']}" for f, at in found]
 
 
 def test_search_finds_what_a_fold_hides(tab, site):

@@ -82,7 +82,7 @@ export function mount(element, data) {
 
   // ---------------------------------------------------------------- 4. attention
   const large = h("div", { class: "explore-map", onpointermove: (event) => point(Math.floor((event.offsetY / large.clientHeight) * reader.places.length)) },
-    h("canvas", { role: "img" }), h("i", { class: "explore-row" }));
+    picture("The map of the chosen head"), h("i", { class: "explore-row" }));
   const left = h("div", { class: "explore-axis explore-left", "aria-hidden": "true" }), top = h("div", { class: "explore-axis explore-top", "aria-hidden": "true" });
   const looks = h("p", { class: "explore-looks" });
   const heads = Array.from({ length: L }, (_, l) => Array.from({ length: H }, (_, k) =>
@@ -154,15 +154,17 @@ export function mount(element, data) {
   const stations = [...(data.snapshots ?? []).map((s) => ({ ...s })), { step: about.step, loss: about.loss, model }];
   const when = h("input", { type: "range", min: 0, max: stations.length - 1, step: 1, value: stations.length - 1, "aria-label": "Step of the training", oninput: () => (stopFilm(), learn()) });
   const whenTitle = h("h3", { "aria-live": "polite" }), verse = h("p", { class: "explore-paper explore-verse" }), early = h("div", { class: "explore-bars" });
-  const earlyMap = h("div", { class: "explore-map" }, h("canvas", { role: "img" }), h("i", { class: "explore-row" })), earlyNote = h("p", { class: "explore-note" });
+  const earlyMap = h("div", { class: "explore-map" }, picture("The map of the chosen head at that time"), h("i", { class: "explore-row" })), earlyNote = h("p", { class: "explore-note" });
   const film = h("button", { onclick: () => (playing ? stopFilm() : startFilm()) }, "Watch it learn");
   const learning = stations.length > 1 && section("How did it learn?",
-    say("At the start all its numbers were random. Move the slider through the training: the same line, the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks."),
-    h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, h("span", {}, "start"), when, h("span", {}, "end"))), whenTitle,
+    say("At the start all its numbers were random. Move the slider through the training: the same line, the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks. ",
+      `The slider has ${stations.length} stops, because the model was saved ${stations.length} times; there is nothing in between.`),
+    h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, when,
+      h("span", { class: "explore-stops", "aria-hidden": "true" }, stations.map(({ step }) => h("span", {}, number(step)))))), whenTitle,
     h("div", { class: "explore-two explore-learned" }, verse, h("div", {}, h("p", { class: "explore-note" }, "What it expects after your text (its own probabilities, before temperature)"), early), h("div", {}, earlyMap, earlyNote)));
 
   // ---------------------------------------------------------------- 9. the cache
-  const cells = h("canvas", { class: "explore-cells", role: "img" }), cacheNote = h("p", { class: "explore-note" });
+  const cells = picture("The cache", { class: "explore-cells" }), cacheNote = h("p", { class: "explore-note" });
   const cacheSection = section("What doesn't it need to compute again?",
     say("Each letter leaves a key (what I can be found by) and a value (what I have to tell) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
       ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is computed anew. Press “One letter” and watch.`),
@@ -518,6 +520,8 @@ function h(tag, attributes, ...children) {
   return element;
 }
 
+// A canvas with a name from the start: sections out of sight are drawn later, and a screen reader may come before.
+const picture = (label, attributes = {}) => h("canvas", { role: "img", "aria-label": label, ...attributes });
 const surpriseOf = (place, token) => -Math.log(softmax(place.logits)[token]);
 const best = (values) => values.indexOf(Math.max(...values));
 const number = (n) => n.toLocaleString("en");
@@ -597,7 +601,10 @@ const CSS = `
 .explore-play .explore-buttons { display: flex; flex-wrap: wrap; gap: 0.6rem; align-items: center; margin: 0.8rem 0; }
 .explore-play input[type="range"] { accent-color: light-dark(#0072B2, #6cbcec); width: 100%; min-height: 1.6rem; margin: 0; }
 .explore-play .explore-pace { display: flex; gap: 0.5rem; align-items: center; color: var(--soft); width: 10rem; }
-.explore-play .explore-when { display: flex; gap: 0.6rem; align-items: center; color: var(--soft); flex: 1 1 16rem; max-width: 32rem; }
+.explore-play .explore-when { color: var(--soft); flex: 1 1 16rem; max-width: 32rem; padding-right: 1rem; }
+.explore-play .explore-stops { display: flex; justify-content: space-between; padding: 0 0.5rem; font-size: 0.8rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
+.explore-play .explore-stops span { display: flex; flex-direction: column; align-items: center; width: 0; white-space: nowrap; }
+.explore-play .explore-stops span::before { content: ""; height: 6px; border-left: 2px solid; margin-bottom: 2px; }
 .explore-play .explore-paper { font: 1.25rem/1.6 Georgia, "Times New Roman", serif; white-space: pre-wrap; background: var(--card); border: 1px solid var(--edge); border-radius: 10px;
   padding: 1rem 1.2rem; margin: 0.8rem 0 0; height: 13.5rem; overflow-y: auto; box-shadow: 0 1px 8px light-dark(#0000000d, #0000); }
 .explore-play .explore-written { color: var(--blue); }
