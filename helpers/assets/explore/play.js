@@ -90,7 +90,7 @@ export function mount(element, data) {
       h("span", { class: "explore-map" }, h("canvas", {}), h("i", { class: "explore-row" })), h("span", { class: "explore-habit" }))));
   const largeTitle = h("h3", {});
   const attention = section("Where does it look?",
-    say("Attention is looking back. Each row of a map is one letter that asks all letters before it: which of you helps me to guess what comes next? It takes in what the bright ones have to tell. The empty corner is the future, which nobody may see."),
+    say("Attention is looking back. Each row of a map is one letter that asks all letters before it: which of you helps me to guess what comes next? It takes in what they have to tell, each in proportion to its brightness: not the letter itself, but what the layer has made of it, its value. The empty corner is the future, which nobody may see."),
     h("div", { class: "explore-two explore-maps" },
       h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks),
       h("div", {}, h("h3", {}, `All ${L * H} heads`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.flat()),
