@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import data
@@ -250,6 +250,7 @@ def test_the_bundled_play_has_the_form_of_the_corpus(play):
     assert lines.most_common(1)[0][1] <= 3
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_decode_undoes_encode(text):
     tokenizer = CharTokenizer.from_text(text)
