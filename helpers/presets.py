@@ -92,7 +92,7 @@ FAST = {
         expected_loss={data.TINY: (1.79, 1.90), data.BUNDLED: (1.64, 1.72)},
     ),
     "three-minutes": FastPreset(
-        about="4 layers, 2 heads, width 128, context 256: three minutes on two fast cores that compute in bfloat16, five on slow ones",
+        about="4 layers, 2 heads, width 128, context 256: three minutes on two fast bfloat16 cores, five on slow ones",
         model=dict(context_length=256, n_layer=4, n_head=2, n_embd=128, before=3, **CHANGES),
         training=TrainConfig(
             batch_size=8,
