@@ -100,6 +100,15 @@ def test_a_front_end_is_one_module_without_imports(name):
     assert len(names) == len(set(names))
 
 
+def test_the_bytes_of_the_kernel_are_what_its_text_becomes(tmp_path):
+    if (assembler := shutil.which("wat2wasm")) is None:
+        pytest.skip("wat2wasm is not installed (package wabt): nobody knows if matvec.js holds what matvec.wat says")
+    made = tmp_path / "matvec.wasm"
+    subprocess.run([assembler, explore.SOURCES / "matvec.wat", "-o", made], check=True)
+    held = re.search(r'^const MATVEC = "(.+)";$', explore.front_end("matvec"), re.M)[1]
+    assert base64.b64decode(held) == made.read_bytes()
+
+
 def test_a_page_gets_the_picture_and_the_explorer_and_no_text_ends_its_script(shown):
     explore.mask(SCORES, ["</script>", '"', "é"])
     ((bundle, metadata),) = shown

@@ -19,6 +19,7 @@ from helpers import files
 ROOT = Path(__file__).parents[1]
 PACKED, FRONT = ROOT / "docs" / "play", ROOT / "helpers" / "assets" / "explore"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
+CODE = ("matvec.js", "gpt.js", "sampling.js", "play.js")  # each imports from those before it
 BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
 
 
@@ -35,16 +36,20 @@ def write(folder: str | Path) -> list[Path]:
         listed.append({"step": about["step"], "loss": about["loss"], "file": path.name})
         files.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(packed).decode()}');\n")
         written.append(path)
-    code = "\n".join(BEFORE.sub("", (FRONT / name).read_text(encoding="utf-8")) for name in ("gpt.js", "play.js"))
     filled = {
         "LINES": html.escape(summary(header(model))),
-        "CODE": code,
+        "CODE": code(),
         "SNAPSHOTS": json.dumps(listed),
         "MODEL": base64.b64encode(model).decode(),
     }
     page = (FRONT / "play.html").read_text(encoding="utf-8")
     files.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
     return [folder / "play.html", *written]
+
+
+def code() -> str:
+    """The page's JavaScript as one script, without imports and exports."""
+    return "\n".join(BEFORE.sub("", (FRONT / name).read_text(encoding="utf-8")) for name in CODE)
 
 
 def header(packed: bytes) -> dict:

@@ -10,11 +10,10 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 
-from helpers import runs
+from helpers import explore, runs
 from helpers.packing import pack, unpack
 
 pytestmark = pytest.mark.slow
-GPT_JS = play.FRONT / "gpt.js"
 PACKED = sorted(play.PACKED.glob("step-*.gz"))
 DRAWN = ".explore-play[data-drawn=wholly]"
 START = "O Romeo, Romeo! wherefore"
@@ -60,12 +59,15 @@ def visit(browser, site):
 
 @pytest.fixture
 def engine(browser):
-    """gpt.js as it is in the repository, in a page of the browser, with the bytes of a model."""
+    """The model's JavaScript as JupyterLab gets it, in a page of the browser, with the bytes of a model."""
     page = browser.new_page()
 
-    def start(packed: bytes):
-        given = {"source": GPT_JS.read_text(encoding="utf-8"), "packed": base64.b64encode(packed).decode()}
+    def start(packed: bytes, simd: bool = True):
+        if not simd:
+            page.evaluate("delete window.WebAssembly")
+        given = {"source": explore.front_end("sampling"), "packed": base64.b64encode(packed).decode()}
         page.evaluate(IMPORT, given)
+        assert page.evaluate("ours.compiled !== null") == simd  # bytes that are damaged would only make it slow
         return page
 
     yield start
@@ -108,10 +110,11 @@ def clocked(page):
 
 
 # ---------------------------------------------------------------- what it computes
-def test_the_browser_computes_what_pytorch_computes(engine):
+@pytest.mark.parametrize("simd", [True, False], ids=["webassembly", "javascript"])
+def test_the_browser_computes_what_pytorch_computes(engine, simd):
     packed = gzip.decompress(PACKED[-1].read_bytes())
     model, tokenizer, about = unpack(packed)
-    page = engine(packed)
+    page = engine(packed, simd)
     tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, model.config.context_length)]
     difference = farthest(page, model, tokens)
     print(f"\n{len(tokens)} texts, {sum(map(len, tokens)):,} places: from the same weights {difference:.1e} at most")
@@ -124,8 +127,9 @@ def test_the_browser_computes_what_pytorch_computes(engine):
     assert difference < 0.02
 
 
+@pytest.mark.parametrize("simd", [True, False], ids=["webassembly", "javascript"])
 @pytest.mark.parametrize("bias", [False, True])
-def test_models_of_other_shapes_are_computed_too(engine, bias):
+def test_models_of_other_shapes_are_computed_too(engine, bias, simd):
     from helpers.data import CharTokenizer
     from helpers.gpt import GPT, GPTConfig
 
@@ -136,7 +140,7 @@ def test_models_of_other_shapes_are_computed_too(engine, bias):
         torch.nn.init.normal_(weight, std=0.3)
     packed = pack(model, tokenizer)
     tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, 13, 20) if text]
-    assert farthest(engine(packed), unpack(packed)[0], tokens) < 1e-4
+    assert farthest(engine(packed, simd), unpack(packed)[0], tokens) < 1e-4
 
 
 def test_snapshots_are_near_the_models_that_they_stand_for(engine):
@@ -208,7 +212,8 @@ def test_the_page_is_light_and_holds_the_tested_code(site):
     size = (site / "play.html").stat().st_size
     print(f"\nplay.html: {size / 1e6:.2f} MB")
     assert size < 2.5e6 and sum(path.stat().st_size for path in PACKED) <= 4e6
-    assert play.BEFORE.sub("", GPT_JS.read_text(encoding="utf-8")) in page and "://" not in page
+    tested = [(play.FRONT / name).read_text(encoding="utf-8") for name in ("matvec.js", "gpt.js", "sampling.js")]
+    assert all(play.BEFORE.sub("", text) in page for text in tested) and "://" not in page
 
 
 def test_the_first_letter_comes_soon_and_writing_pauses_and_goes_on(visit):
@@ -340,7 +345,7 @@ def test_nobody_is_shut_out(visit, width, scheme):
 def test_every_picture_has_a_name_before_it_is_drawn(engine):
     """A screen reader may come before the first frame, and what is out of sight is drawn late."""
     page = engine(gzip.decompress(PACKED[-1].read_bytes()))
-    page.add_script_tag(content=f"{{ {code()}\nwindow.mount = mount; }}")
+    page.add_script_tag(content=f"{{ {play.code()}\nwindow.mount = mount; }}")
     pictures = page.evaluate(
         """() => {
           const never = { step: 0, loss: 4, load: () => new Promise(() => {}) };
@@ -363,17 +368,10 @@ def test_the_slider_of_the_training_names_its_stops(visit):
     assert all(abs((x - track["x"]) / track["width"] - i / 4) < 0.04 for i, x in enumerate(middles)), middles
 
 
-def code() -> str:
-    """The page's JavaScript as a script, without imports and exports."""
-    return "".join(
-        play.BEFORE.sub("", (play.FRONT / name).read_text(encoding="utf-8")) for name in ("gpt.js", "play.js")
-    )
-
-
 def test_it_is_mounted_twice_and_removed(engine):
     """As in JupyterLab, where a cell may be run again: bytes that begin inside a buffer, and nothing else."""
     page = engine(gzip.decompress(PACKED[-1].read_bytes()))
-    page.add_script_tag(content=f"{{ {code()}\nwindow.mount = mount; }}")
+    page.add_script_tag(content=f"{{ {play.code()}\nwindow.mount = mount; }}")
     counts = page.evaluate(
         """(packed) => {
           const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));

@@ -1,6 +1,7 @@
 // A GPT with its lid off: write with it, and see all that it computes. Everything on the page follows from `reader`, which
 // has read the window, and from `at`, the letter that the reader points at.
-import { GPT, Reader, draw, probabilities, softmax } from "./gpt.js";
+import { GPT, softmax } from "./gpt.js";
+import { Reader, draw, probabilities } from "./sampling.js";
 
 const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]; // Okabe and Ito, as in helpers/plotting.py
 const CIVIDIS = Uint32Array.from({ length: 256 }, (_, i) => { // matplotlib's, from ten of its colours
