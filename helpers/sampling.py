@@ -6,6 +6,7 @@ python -m helpers.sampling --run build/runs/laptop --prompt "ROMEO:"    writes w
 import argparse
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from helpers import console
 from helpers.errors import ConfigError
-from helpers.guards import Count, Length, Range, Seed, checked, evaluating
+from helpers.guards import Count, Length, Range, Seed, checked, evaluating, one_thread
 
 Temperature = Annotated[float, Range(1e-6, math.inf, without=(math.inf,))]
 Portion = Annotated[float, Range(0, 1, without=(0,))]  # of the probability, or of the context
@@ -92,8 +93,9 @@ def stream(
             for _ in range(max_new_tokens):
                 if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change
                     window, cache = window[:, -max(1, round(keep * T)) :], new_cache()
-                with no_gradients():  # with a cache, only the tokens not seen yet
-                    logits = step(window[:, len(cache[0]) :], cache=cache) if cache else step(window)
+                new = window[:, len(cache[0]) :] if cache else window  # with a cache, only the tokens not seen yet
+                with no_gradients(), one_thread() if new.numel() == 1 else nullcontext():
+                    logits = step(new, cache=cache) if cache else step(new)
                 # Only the last position's logits say what comes next. Drawn on the CPU: one seed, one text.
                 probabilities = _filtered(logits[:, -1], temperature, top_k, top_p).softmax(dim=-1).cpu()
                 # The tokens race, each to a time that is exponential with its probability as the rate: what

@@ -7,9 +7,7 @@ without it: the scoreboard shows that, a row for each part.
 Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are places in WORDS.
 """
 
-import functools
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.errors import ConfigError
-from helpers.guards import Count, Positive, Seed, Steps, checked
+from helpers.guards import Count, Positive, Seed, Steps, checked, one_thread
 
 NAMES = ["romeo", "juliet", "rosaline", "tybalt", "mercutio", "benvolio", "paris", "laurence"]
 THINGS = ["ring", "rose", "letter", "dagger", "potion", "lute", "mask", "torch"]
@@ -170,22 +168,7 @@ def exam(question: str, n: int, generator: torch.Generator) -> Examples:
 
 
 # ---------------------------------------------------------------- learning and scoring
-def _on_one_thread(call: Callable) -> Callable:
-    """Matrices this small take twice as long on two threads, which wait for each other."""
-
-    @functools.wraps(call)
-    def alone(*arguments: Any, **options: Any) -> Any:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return call(*arguments, **options)
-        finally:
-            torch.set_num_threads(threads)
-
-    return alone
-
-
-@_on_one_thread
+@one_thread()
 @checked
 def fit(
     make: Callable[[], nn.Module],
