@@ -21,12 +21,16 @@ LOCK := tools/requirements.lock
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 JOBS ?= $(shell echo $$(( $(CORES) < 4 ? $(CORES) : 4 )))
 SHARE := $(shell n=$$(( $(CORES) / $(JOBS) )); echo $$(( n < 1 ? 1 : n > 4 ? 4 : n )))
-# All else takes half the cores, at most 4, and threads that wait do so asleep: small tensors gain nothing from more,
-# and on a busy machine they lose. Your own settings win.
+# All else takes half the cores, at most 4: small tensors gain nothing from more, and on a busy machine they lose.
+# Threads that wait watch for a moment and then sleep: asleep at once, they cost training a third of its speed; always
+# awake, they cost a busy machine everything. Your own settings win.
 YOURS := $(OMP_NUM_THREADS)
 OMP_NUM_THREADS ?= $(shell n=$$(( $(CORES) / 2 )); echo $$(( n < 1 ? 1 : n > 4 ? 4 : n )))
-OMP_WAIT_POLICY ?= passive
-export OMP_NUM_THREADS OMP_WAIT_POLICY
+ifndef OMP_WAIT_POLICY
+export OMP_WAIT_POLICY := passive
+export GOMP_SPINCOUNT ?= 1000
+endif
+export OMP_NUM_THREADS
 
 # Jupyter, IPython and matplotlib would otherwise write into the home directory, or find another kernel there.
 HERE := $(CURDIR)/.venv/var

@@ -216,6 +216,7 @@ def make(tmp_path):
         ours = (
             "OMP_NUM_THREADS",
             "OMP_WAIT_POLICY",
+            "GOMP_SPINCOUNT",
             "MAKEFLAGS",
             "MAKEOVERRIDES",
             "MFLAGS",
@@ -263,9 +264,10 @@ def test_make_takes_few_threads_unless_told_otherwise(make):
         threads, cores = int(environment["OMP_NUM_THREADS"]), os.cpu_count()
         jobs = int(arguments[arguments.index("--jobs") + 1]) if "--jobs" in arguments else 1
         assert 1 <= threads <= 4 and threads * jobs <= cores
-        assert environment["OMP_WAIT_POLICY"] == "passive"
+        assert (environment["OMP_WAIT_POLICY"], environment["GOMP_SPINCOUNT"]) == ("passive", "1000")
         ((_, environment),) = make(target, OMP_NUM_THREADS="7", OMP_WAIT_POLICY="active")
         assert (environment["OMP_NUM_THREADS"], environment["OMP_WAIT_POLICY"]) == ("7", "active")
+        assert "GOMP_SPINCOUNT" not in environment
 
 
 def test_make_write_and_make_gpt2_hand_over_their_options(tmp_path):

@@ -249,6 +249,28 @@ def test_who_stops_listening_gets_the_mode_back(sharp):
     assert sharp.training
 
 
+def test_few_tokens_take_one_thread_and_who_listens_has_his_own(sharp):
+    seen, before = [], torch.get_num_threads()
+
+    def listen(_, inputs):
+        seen.append((inputs[0].numel(), torch.get_num_threads()))
+        assert len(seen) < 5, "enough"
+
+    hook = sharp.token_embedding.register_forward_pre_hook(listen)
+    torch.set_num_threads(3)
+    try:
+        for rows in (1, 40):
+            for _ in stream(sharp, torch.zeros(rows, 1, dtype=torch.long), 2, use_cache=False):
+                assert torch.get_num_threads() == 3
+        assert seen == [(1, 1), (2, 1), (40, 3), (80, 3)]
+        with pytest.raises(AssertionError, match="enough"):
+            generate(sharp, torch.zeros(1, dtype=torch.long), 1)
+        assert torch.get_num_threads() == 3
+    finally:
+        hook.remove()
+        torch.set_num_threads(before)
+
+
 def test_same_seed_same_text_and_the_mode_is_kept(sharp):
     sharp.train()
     one, two, other = (
