@@ -21,7 +21,6 @@ from torch import Tensor
 
 # Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its colours.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-COLORMAP = "cividis"
 SIGNED = LinearSegmentedColormap.from_list("signed", [COLORS[1], "white", COLORS[0]])  # around zero
 SHARE = LinearSegmentedColormap.from_list("share", ["white", COLORS[2]])  # from zero up
 NOTHING = "#E4E4E4"  # an exact zero
@@ -105,8 +104,7 @@ def heatmap(
         _, ax = figure(1.5 + 0.75 * len(columns), 1.2 + 0.5 * len(rows))
     values = matrix.detach().cpu().float().numpy()
     low, high = limits or (np.nanmin(values), np.nanmax(values))
-    colors = plt.get_cmap(COLORMAP).with_extremes(bad="#BBBBBB")
-    ax.imshow(values, cmap=colors, vmin=low, vmax=high, aspect="auto")
+    ax.imshow(values, cmap=SHARE.with_extremes(bad="#BBBBBB"), vmin=low, vmax=high, aspect="auto")
     ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0)
     ax.set_yticks(range(len(rows)), labels(rows))
     ax.set(xlabel=column_name, ylabel=row_name, title=title)
@@ -114,8 +112,7 @@ def heatmap(
     ax.spines[:].set_visible(False)
     for i in range(len(rows) if decimals is not None else 0):
         for j in np.flatnonzero(~np.isnan(values[i])):
-            dark = (values[i, j] - low) < 0.55 * (high - low)
-            ax.text(j, i, f"{values[i, j]:z.{decimals}f}", ha="center", va="center", color="white" if dark else "black")
+            ax.text(j, i, f"{values[i, j]:z.{decimals}f}", ha="center", va="center")
     return ax
 
 

@@ -46,8 +46,13 @@ def test_labels_are_the_tokens():
 
 
 def test_written_numbers_stand_out_from_their_cells():
-    ax = plotting.heatmap(torch.tensor([[0.0, 1.0]]), ["q"], ["dark", "bright"])
-    assert [text.get_color() for text in ax.texts] == ["white", "black"]
+    """Black, on white for the smallest number and on a green for the largest that is light enough (WCAG 2.2: 4.5)."""
+    ax = plotting.heatmap(torch.tensor([[0.0, 1.0]]), ["q"], ["white", "green"])
+    pixels = ax.images[0].to_rgba(ax.images[0].get_array())[0, :, :3]
+    assert pixels[0].tolist() == [1, 1, 1] and pixels[1].argmax() == 1
+    linear = ((pixels + 0.055) / 1.055) ** 2.4
+    assert ((linear @ [0.2126, 0.7152, 0.0722] + 0.05) / 0.05).min() > 4.5
+    assert {text.get_color() for text in ax.texts} == {"black"}
 
 
 def test_rows_go_down_and_columns_to_the_right():
@@ -75,10 +80,8 @@ def test_limits_make_two_figures_comparable():
     matrix = torch.tensor([[0.2, float("nan"), 0.4]])
     ax = plotting.heatmap(matrix, ["q"], ["a", "b", "c"], limits=(0, 1))
     assert ax.images[0].get_clim() == (0, 1)
-    assert [text.get_color() for text in ax.texts] == ["white", "white"]  # dark within the limits, both
     ax = plotting.heatmap(matrix, ["q"], ["a", "b", "c"])
     assert ax.images[0].get_clim() == pytest.approx((0.2, 0.4))  # else the smallest and the largest number
-    assert [text.get_color() for text in ax.texts] == ["white", "black"]
 
 
 def test_the_numbers_stand_in_their_cells_and_what_is_missing_stays_grey():
