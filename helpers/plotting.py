@@ -310,7 +310,7 @@ def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> 
 def head_grid(maps: Tensor, tokens: Sequence[str]) -> Figure:
     """Causal attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens along both axes.
 
-    The future is grey; a weight of 0 is dark, of 0.6 and more bright.
+    The future is grey; a weight of 0 is white, of 0.6 and more green.
     """
     n_layer, n_head, T = maps.shape[:3]
     fig, axes = figure(3.1 * n_head, 3.1 * n_layer, n_head, n_layer)
