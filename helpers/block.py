@@ -3,7 +3,7 @@
 The stream runs down, a broad grey line; what is read from it leaves sideways and comes back to a ⊕.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -103,11 +103,12 @@ def _through(block: nn.Module, x: Tensor) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor) -> None:
+def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mapping[str, str] | None = None) -> None:
     """Show what a pre-norm block (like `gpt.Block`) does to a stream x (T, C), with an alternative text.
 
-    It runs the block without dropout. The tables of the stream, and what is added to it, share one scale of colours.
-    ConfigError unless x has a row of C numbers for each token. Source: Radford et al. 2019, section 2.3.
+    It runs the block without dropout. The stream, and what is added to it, share one scale of colours; `called` has
+    other names for parts, as in {"norm": "LayerNorm"}. ConfigError unless x has a row of C numbers for each token.
+    Source: Radford et al. 2019, section 2.3.
     """
     if not len(tokens) or x.shape != (len(tokens), *block.norm1.normalized_shape):
         wanted = f"it takes a token or more, and for each a row of {block.norm1.normalized_shape[0]} numbers"
@@ -115,7 +116,7 @@ def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor) -> None:
     with evaluating(block):
         steps = _through(block, x)
     words, T, tall = short(tokens), len(tokens), max(60, min(16 * len(tokens), 110))
-    room, unit = room_for(words), tall + 92
+    room, unit, name_of = room_for(words), tall + 92, lambda part: (called or {}).get(part, part)
     reach = max(float(steps[name].abs().max()) for name in ("x", "middle", "after"))
     stream: dict[str, Any] = {"limits": (-reach, reach), "numbers": False, "at": 0.62}
     canvas, line, norm, last = _Stream(2 * unit + tall + 52), room + 26, room + 186, WIDTH - 118
@@ -123,20 +124,20 @@ def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor) -> None:
     for k, (name, part) in enumerate({"x": "x", "x + attention": "middle", "x + both": "after"}.items()):
         top = 28 + k * unit
         canvas.words(words, room - 6, top, tall)
-        canvas.table(name, steps[part], (room, top, 140, tall), "T × C", **stream)
+        canvas.table(name_of(name), steps[part], (room, top, 140, tall), "T × C", **stream)
     for top, read, write in ((28, "read", "talk"), (28 + unit, "again", "think")):
         side, back, box = top + tall / 2, top + tall + 44, (norm + 136, top, last - norm - 162, tall)
-        canvas.table("norm", steps[read], (norm, top, 110, tall), "T × C", numbers=False)
+        canvas.table(name_of("norm"), steps[read], (norm, top, 110, tall), "T × C", numbers=False)
         if write == "talk":
-            canvas.heads("attention: words talk", steps["weights"], box)
+            canvas.heads(name_of("attention: words talk"), steps["weights"], box)
         else:
-            canvas.table("MLP: each word thinks", steps["hidden"], box, "T × 4C", numbers=False)
+            canvas.table(name_of("MLP: each word thinks"), steps["hidden"], box, "T × 4C", numbers=False)
         canvas.table("to add", steps[write], (last, top, 110, tall), "T × C", **stream)
         for start, end in ((room + 140, norm), (norm + 110, box[0]), (box[0] + box[2], last)):
             canvas.arrow((start + 4, side), (end - 4, side))
         canvas.write(room + 163, side - 9, "reads", color=KNOWN.ink)
         canvas.arrow((last + 14, top + tall + 2), (last + 14, back), (line + 13, back))
-        canvas.write(line + 20, back - 9, "writes", ha="left", color=KNOWN.ink)
+        canvas.write(line + 20, back - 9, name_of("writes"), ha="left", color=KNOWN.ink)
         canvas.plus(line, back)
     added = (float(steps[name].norm() / x.norm()) for name in ("talk", "think"))
     text = "The residual stream runs down, {} words of {} numbers. Twice it is read, through a norm, and written to: "

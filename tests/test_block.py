@@ -97,6 +97,13 @@ def test_the_block_is_drawn_with_what_it_computes_without_dropout(shown):
     assert f"adds a table {talk.norm() / X.norm():.2f} times as long as x" in alt and "6 words of 12 numbers" in alt
 
 
+def test_parts_of_the_block_can_be_called_otherwise(shown):
+    block.draw_block(WORDS, BLOCK, X, {"norm": "LayerNorm?", "writes": "the residual path?"})
+    found = texts(shown.pop()[0])
+    assert found.count("LayerNorm?") == found.count("the residual path?") == 2 and not {"norm", "writes"} & set(found)
+    assert "MLP: each word thinks" in found
+
+
 def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(shown):
     block.draw_gpt(MODEL.train(), TOKENS, LETTERS)
     assert MODEL.training
