@@ -75,8 +75,8 @@ def _one_thing_wrong(random: Random) -> tuple[str, bytes]:
 
 
 def _same(old: object, new: object) -> bool:
-    if isinstance(new, torch.Tensor) and (new.is_sparse or new.is_meta):
-        return False
+    if isinstance(new, torch.Tensor) and (new.is_sparse or new.is_meta or new.shape != getattr(old, "shape", None)):
+        return False  # without writing out a view of 10**9 numbers
     return type(old) is type(new) and plain(old) == plain(new)
 
 
