@@ -98,9 +98,9 @@ format: .venv/ready ## mend what ruff can mend: layout, order of imports
 	@$(BIN)/ruff check --fix --quiet .; fixed=$$?; $(BIN)/ruff format . && exit $$fixed
 
 lab: .venv/ready ## open the notebooks in JupyterLab on this machine
-	@mkdir -p $(JUPYTER_CONFIG_DIR)/custom && cp tools/lab.css $(JUPYTER_CONFIG_DIR)/custom/custom.css
+	@mkdir -p $(JUPYTER_CONFIG_DIR)/custom && cp tools/lab/look.css $(JUPYTER_CONFIG_DIR)/custom/custom.css
 	$(BIN)/jupyter lab --custom-css --ServerApp.ip=127.0.0.1 --LabApp.default_url=/lab/tree/notebooks/index.ipynb \
-	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)
+	  --LabApp.extra_labextensions_path="$(CURDIR)/tools/lab" --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)
 
 site: .venv/ready ## build the site in build/site from the stored notebooks, without running them
 	@$(BIN)/python tools/website.py </dev/null

@@ -75,9 +75,10 @@ def jupyterlab(folder: Path) -> Iterator[Lab]:
     command += [f"--ServerApp.port={lab.address.rpartition(':')[2]}", "--ServerApp.port_retries=0"]
     command += [f"--ServerApp.root_dir={lab.notebooks}", "--LabApp.news_url=None"]
     command += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--custom-css"]
+    command += [f"--LabApp.extra_labextensions_path={ROOT / 'tools' / 'lab'}"]
     look = Path(folders["JUPYTER_CONFIG_DIR"], "custom", "custom.css")
     look.parent.mkdir(parents=True)
-    shutil.copy(ROOT / "tools" / "lab.css", look)
+    shutil.copy(ROOT / "tools" / "lab" / "look.css", look)
     command += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     with (folder / "lab.log").open("w") as log:
         server = subprocess.Popen(command, env=os.environ | folders | ours, stdout=log, stderr=log, cwd=folder)

@@ -114,6 +114,8 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     page.wait_for_function(f"{PAINTED}.length === {pictures - places}")
     page.wait_for_function(f"{SHOWN}.node.querySelectorAll('[data-explore] > {EXPLORERS}').length === {places}")
     assert page.evaluate(f"{IMAGES}.filter((image) => !image.naturalWidth).length") == 0
+    told = page.evaluate(f"{PICTURES}.map(({{ metadata }}) => metadata['image/png'].alt)")
+    assert all(text in told for text in page.evaluate(f"{PAINTED}.map((image) => image.alt || '(no text)')"))
     if name.startswith(("03", "08")):
         for theme in ("Light", "Dark"):
             change_theme(page, theme)
