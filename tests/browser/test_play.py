@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import math
 import random
 import re
 
@@ -218,18 +219,18 @@ def test_the_page_is_light_and_holds_the_tested_code(site):
 
 def test_the_first_letter_comes_soon_and_writing_pauses_and_goes_on(visit):
     page = visit()
-    page.get_by_role("button", name="Let it write").click()
+    page.get_by_role("button", name="Let it write").first.click()
     page.wait_for_function("document.querySelector('.explore-written').textContent.length > 0")
     print(f"\nfirst letter after {cpu(page):.2f} s of processor time, the whole page drawn")
     page.wait_for_function("document.querySelector('.explore-written').textContent.length > 12")
-    page.get_by_role("button", name="Pause").click()
-    page.get_by_role("button", name="Continue").wait_for()
+    page.get_by_role("button", name="Pause").first.click()
+    page.get_by_role("button", name="Continue").first.wait_for()
     paused = page.inner_text(".explore-paper")
     page.wait_for_timeout(300)
     assert page.inner_text(".explore-paper") == paused and paused.startswith(START)
     heard = page.text_content(".explore-unseen").strip()
     assert heard and paused.rstrip().endswith(heard)  # what a screen reader says
-    page.get_by_role("button", name="One letter").click()
+    page.get_by_role("button", name="One letter").first.click()
     page.wait_for_function(
         f"document.querySelector('.explore-written').textContent.length === {len(paused) - len(START) + 1}"
     )
@@ -291,6 +292,19 @@ def test_a_letter_is_pointed_at_by_mouse_and_by_keyboard(visit):
     page.wait_for_function("document.querySelector('.explore-maps h3').textContent.startsWith('Layer 4, head 1')")
 
 
+def test_the_scores_of_query_and_key_explain_the_shares(visit):
+    page = visit()
+    cells = page.locator(".explore-why > *").all_inner_texts()[4:-1]
+    rows = [
+        (float(score), float(share.strip("%")) / 100) for score, share in zip(cells[2::4], cells[3::4], strict=True)
+    ]
+    assert len(rows) == 3 and all(name.startswith("key of ") for name in cells[::4])
+    assert page.locator(".explore-why canvas").count() == 4
+    (high, most), *others = rows
+    for score, share in others:  # softmax: a difference of scores is a ratio of shares (both are rounded)
+        assert abs(math.log(most / share) - (high - score)) < 0.1 + 0.006 / share
+
+
 def test_the_machine_says_what_each_part_does(visit):
     page = visit()
     parts = page.locator(".explore-part")
@@ -323,18 +337,18 @@ def test_snapshots_are_loaded_when_asked_for_and_differ(visit):
 
 def test_the_cache_says_what_was_not_computed(visit):
     page = visit()
-    page.get_by_role("button", name="One letter").click()
+    page.get_by_role("button", name="One letter").first.click()
     page.wait_for_function("document.body.textContent.includes('1 place computed, 25 taken from the cache')")
     page.get_by_label("Begin a line").fill("x" * 64)
-    page.get_by_role("button", name="One letter").click()
-    page.wait_for_function("document.body.textContent.includes('32 places computed anew')")
+    page.get_by_role("button", name="One letter").first.click()
+    page.wait_for_function("document.body.textContent.includes('32 places recomputed')")
 
 
 @pytest.mark.parametrize("width", [375, 768, 1400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nobody_is_shut_out(visit, width, scheme):
     page = visit(width, scheme)
-    page.get_by_role("button", name="One letter").click()
+    page.get_by_role("button", name="One letter").first.click()
     page.wait_for_selector(DRAWN)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     found = Axe().run(page).response["violations"]

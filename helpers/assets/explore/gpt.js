@@ -69,7 +69,7 @@ export class GPT {
       const hidden = gelu(block.expand(block.norm2(attended)));
       const thought = block.shrink(hidden);
       x = add(attended, thought);
-      return trace && { entered, query, weights, context, read, attended, hidden, thought, stream: x };
+      return trace && { entered, query, key: key.slice(t * C, t * C + C), weights, context, read, attended, hidden, thought, stream: x };
     });
     const logits = this.head(x);
     if (trace) Object.assign(trace, { token, layers, stream: [layers[0].entered, ...layers.map((l) => l.stream)], logits });

@@ -4,11 +4,7 @@ import { GPT, softmax } from "./gpt.js";
 import { Reader, draw, probabilities } from "./sampling.js";
 
 const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]; // Okabe and Ito, as in helpers/plotting.py
-const CIVIDIS = Uint32Array.from({ length: 256 }, (_, i) => { // matplotlib's, from ten of its colours
-  const anchors = [[0, 34, 78], [32, 56, 109], [61, 78, 108], [87, 99, 110], [112, 120, 115], [138, 143, 117], [168, 165, 108], [201, 188, 91], [235, 213, 62], [254, 232, 56]];
-  const x = (i / 255) * 9, low = Math.min(Math.floor(x), 8);
-  return anchors[low].reduce((all, c, j) => all + Math.round(c + (x - low) * (anchors[low + 1][j] - c)) * 256 ** j, 255 * 256 ** 3);
-});
+const GREENS = Uint32Array.from({ length: 256 }, (_, i) => Math.round(255 * (i / 255) ** 0.6) * 256 ** 3 + 0x739e00); // the same green, ever less transparent
 const SPECIAL = { "\n": "↵", " ": "·" };
 const LETTER = /\p{L}/u;
 const NAMES = { "\n": "a new line", " ": "a space" };
@@ -33,22 +29,22 @@ export function mount(element, data) {
 
   // ---------------------------------------------------------------- 1. the stage
   const line = h("textarea", { rows: 2, spellcheck: "false", autocomplete: "off", oninput: () => type(line.value) });
-  const go = h("button", { class: "explore-main", onclick: () => (timer ? pause() : write()) }, "Let it write");
-  const pace = h("input", { type: "range", min: 2, max: 60, value: 14, oninput: () => timer && (pause(), write()) });
+  const go = h("button", { class: "explore-main", onclick: () => (timer ? pause() : write()) }, "Let it write"), again = h("button", { onclick: go.onclick }, "Let it write");
+  const pace = h("input", { type: "range", "aria-label": "pace", min: 2, max: 60, value: 14, oninput: () => timer && (pause(), write()) });
   const note = h("p", { class: "explore-note", role: "status" });
   const spoken = h("p", { class: "explore-unseen", role: "status" });
   const paper = h("p", { class: "explore-paper", tabindex: 0, role: "region", "aria-label": "The text" });
   const stage = h("section", { class: "explore-stage" },
     data.page && [
       h("h1", {}, "A small GPT with its lid off"),
-      h("p", { class: "explore-lead" }, `A laptop tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until they could guess how Shakespeare goes on. `,
-        "The whole model is in this page. Give it a line, and look inside while it goes on."),
+      h("p", { class: "explore-lead" }, `A laptop tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it could guess the next letter of Shakespeare. `,
+        "The whole model is in this page. Give it a line, and watch inside as it continues."),
     ],
     h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line), note,
     h("div", { class: "explore-buttons" }, go,
       h("button", { onclick: () => (pause(), step()) }, "One letter"),
       h("button", { onclick: () => type(line.value) }, "Back to your line"),
-      h("label", { class: "explore-pace" }, "pace", pace)),
+      h("label", { class: "explore-pace" }, "slow", pace, "fast")),
     paper, spoken);
 
   // ---------------------------------------------------------------- 2. the ruler: the letters that the model sees
@@ -59,8 +55,9 @@ export function mount(element, data) {
     },
     onpointermove: (event) => event.target.dataset.at && point(+event.target.dataset.at),
     onpointerdown: (event) => event.target.dataset.at && point(+event.target.dataset.at) });
-  const strip = h("div", { class: "explore-strip" }, ruler, h("p", { class: "explore-hint" },
-    "Point at a letter, or use the arrow keys: all that follows is about it. ", h("span", { class: "explore-key" }, "Green"), " is where the chosen head looks."));
+  const strip = h("div", { class: "explore-strip" }, ruler, h("div", { class: "explore-hint" }, h("p", {},
+    "Pick a letter (point, tap, or use the arrow keys): everything below describes it. ", h("span", { class: "explore-key" }, "Green"), " is where the chosen head looks."),
+    again, h("button", { onclick: () => (pause(), step()) }, "One letter")));
 
   // ---------------------------------------------------------------- 3. what comes next
   const bars = h("div", { class: "explore-bars" });
@@ -79,21 +76,21 @@ export function mount(element, data) {
         range("temperature", "temperature", 0.1, 2, 0.05, (v) => v.toFixed(2)),
         range("topK", "top-k: only the k likeliest", 1, V, 1, (v) => (v >= V ? "all" : v)),
         range("topP", "top-p: only the likeliest, until together they reach this share", 0.05, 1, 0.01, (v) => (v >= 1 ? "all" : `${Math.round(100 * v)}%`)),
-        say("Pale bars: the model's own probabilities. Dark bars: after temperature and cuts, as the dice see them."))));
+        say("Wide, pale bars: the model's own probabilities. Narrow bars: after temperature and cuts, as the dice see them."))));
 
   // ---------------------------------------------------------------- 4. attention
   const large = h("div", { class: "explore-map", onpointermove: (event) => point(Math.floor((event.offsetY / large.clientHeight) * reader.places.length)) },
     picture("The map of the chosen head"), h("i", { class: "explore-row" }));
   const left = h("div", { class: "explore-axis explore-left", "aria-hidden": "true" }), top = h("div", { class: "explore-axis explore-top", "aria-hidden": "true" });
-  const looks = h("p", { class: "explore-looks" });
+  const looks = h("p", { class: "explore-looks" }), why = h("div", { class: "explore-why" });
   const heads = Array.from({ length: L }, (_, l) => Array.from({ length: H }, (_, k) =>
     h("button", { class: "explore-head", "aria-label": `Layer ${l + 1}, head ${k + 1}`, onclick: () => choose(l, k) },
       h("span", { class: "explore-map" }, h("canvas", {}), h("i", { class: "explore-row" })), h("span", { class: "explore-habit" }))));
   const largeTitle = h("h3", {});
   const attention = section("Where does it look?",
-    say("Attention is looking back. Each row of a map is one letter that asks all letters before it: which of you helps me to guess what comes next? It takes in what they have to tell, each in proportion to its brightness: not the letter itself, but what the layer has made of it, its value. The empty corner is the future, which nobody may see."),
+    say("Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter before it, and it too, has a label, its key. Where the two match, it looks: the greener, the more. In that proportion it takes in what each of them has to offer, its value. The grey corner is the future, which nobody may see. (Point at a row to pick its letter.)"),
     h("div", { class: "explore-two explore-maps" },
-      h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks),
+      h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks, why),
       h("div", {}, h("h3", {}, `All ${L * H} heads`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.flat()),
         say("Nobody told a head what to look for. Read what each one looks at in this text, and choose one to see it large."))));
 
@@ -112,7 +109,7 @@ export function mount(element, data) {
   const follow = h("button", { onclick: () => (follower ? unfollow() : walk()) }, "Follow the letter");
   const scoreBars = canvas(26);
   const machine = section("How does it get there?",
-    say(`A letter becomes ${C} numbers, its stream. ${L} times, attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. These are the real numbers: `,
+    say(`A letter becomes ${C} numbers, its stream. Then, in each of ${L} layers, attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. These are the real numbers: `,
       h("span", { class: "explore-blue" }, "blue"), " above zero, ", h("span", { class: "explore-orange" }, "orange"), " below."),
     h("div", { class: "explore-buttons" }, follow),
     h("div", {}, h("div", { class: "explore-machine" },
@@ -129,22 +126,22 @@ export function mount(element, data) {
             share(weights, p.layers[l].weights, reader.places.length);
             signed(read, p.layers[l].read, C);
           }, (p) => `Attention in layer ${l + 1}: ${p.layers[l].weights.map((w, k) => `head ${k + 1} looks most at ${most(w)}`).join("; ")}. What they find (the strip below) is added to the stream.`),
-          part(h("span", {}, "the MLP thinks", h("small", {}, `${4 * C} neurons`)), "thinks", [hidden, thought], (p) => {
+          part(h("span", {}, "the MLP works on it", h("small", {}, `${4 * C} neurons`)), "thinks", [hidden, thought], (p) => {
             signed(hidden, p.layers[l].hidden, C);
             signed(thought, p.layers[l].thought, C);
           }, (p) => `The MLP of layer ${l + 1} works on this letter alone: ${p.layers[l].hidden.filter((v) => v > 0.1).length} of its ${4 * C} neurons fire (above 0.1). What follows from them is added too.`),
           part("the stream now", "stream", [stream], (p) => signed(stream, p.layers[l].stream, C),
-            (p) => `The stream after layer ${l + 1} still holds all that was added on the way: nothing is overwritten, every part only adds.`));
+            (p) => `${l ? "" : "Nothing in the stream is overwritten, every part only adds. "}If it ended here, after layer ${l + 1}, the model would say ${answer(p.stream[l + 1])}.`));
       }),
       part(h("span", {}, "the scores", h("small", {}, `one for each of ${V} letters`)), "ends", [scoreBars, end], (p) => {
         columns(scoreBars, p.logits);
         end.textContent = NAMES[model.alphabet[best(p.logits)]] ?? shown[best(p.logits)];
-      }, (p) => `The stream is compared with the numbers of every letter: the better they match, the higher the score. ${capital(named(best(p.logits)))} wins, and the softmax turns the scores into chances: ${percent(Math.max(...softmax(p.logits)))} for it.`)), told));
+      }, (p) => `The stream is compared with the numbers of every letter: the better they match, the higher the score. ${capital(named(best(p.logits)))} wins, and the softmax turns the scores into chances: ${percent(Math.max(...softmax(p.logits)))} for it, before the temperature.`)), told));
 
   // ---------------------------------------------------------------- 6. the logit lens
   const lens = h("div", { class: "explore-lens" });
   const lensSection = section("When does it know?",
-    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form: before the first layer it can only repeat the letter, then it learns about its neighbours, the word, the line."), lens);
+    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form: before the first layer it mostly repeats the letter, then it takes in its neighbours, the word, the line."), lens);
 
   // ---------------------------------------------------------------- 7. surprise
   const surprise = h("p", { class: "explore-surprise" }), sum = h("p", { class: "explore-note" });
@@ -158,7 +155,7 @@ export function mount(element, data) {
   const earlyMap = h("div", { class: "explore-map" }, picture("The map of the chosen head at that time"), h("i", { class: "explore-row" })), earlyNote = h("p", { class: "explore-note" });
   const film = h("button", { onclick: () => (playing ? stopFilm() : startFilm()) }, "Watch it learn");
   const learning = stations.length > 1 && section("How did it learn?",
-    say("At the start all its numbers were random. Move the slider through the training: the same line, the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks. ",
+    say("At the start all its numbers were random. Move the slider through the training: at each stop the same line and the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks. ",
       `The slider has ${stations.length} stops, because the model was saved ${stations.length} times; there is nothing in between.`),
     h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, when,
       h("span", { class: "explore-stops", "aria-hidden": "true" }, stations.map(({ step }) => h("span", {}, number(step)))))), whenTitle,
@@ -167,8 +164,8 @@ export function mount(element, data) {
   // ---------------------------------------------------------------- 9. the cache
   const cells = picture("The cache", { class: "explore-cells" }), cacheNote = h("p", { class: "explore-note" });
   const cacheSection = section("What doesn't it need to compute again?",
-    say("Each letter leaves a key (what I can be found by) and a value (what I have to tell) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
-      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is computed anew. Press “One letter” and watch.`),
+    say("Each letter leaves a key (what others find me by) and a value (what I have to offer) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
+      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is recomputed. Press “One letter” (at the top of the window) and watch.`),
     h("div", { class: "explore-scroll" }, cells), cacheNote);
 
   const views = new Map([[stage, renderText], [strip, renderRuler], [next, renderNext], [attention, renderMaps], [machine, renderMachine],
@@ -196,8 +193,8 @@ export function mount(element, data) {
     pause();
     const unknown = [...new Set([...text].filter((letter) => !model.ids.has(letter)))];
     tokens = model.encode(text);
-    note.textContent = [unknown.length && `The model has never seen ${unknown.map((c) => `“${c}”`).join(", ")}: left out.`,
-      tokens.length > CONTEXT && `Of ${tokens.length} letters it sees the last ${CONTEXT}.`].filter(Boolean).join(" ");
+    note.textContent = [!tokens.length && "Nothing to go on: it begins after a new line (↵).", unknown.length && `The model has never seen ${unknown.map((c) => `“${c}”`).join(", ")}: left out.`,
+      tokens.length > CONTEXT && `Of ${tokens.length} characters it sees the last ${CONTEXT}.`].filter(Boolean).join(" ");
     if (!tokens.length) tokens = [model.ids.get("\n") ?? 0];
     typed = tokens.length;
     fresh = reader.reread(tokens);
@@ -232,23 +229,27 @@ export function mount(element, data) {
 
   function write() {
     let left = 600; // it would go on for ever
-    timer = setInterval(() => (left-- ? step() : pause()), 1000 / pace.value);
-    go.textContent = "Pause";
+    timer = setInterval(() => (left-- ? step() : (pause(), (note.textContent = "600 letters: “Continue” writes more."))), 1000 / pace.value);
+    offer("Pause");
     step();
   }
 
   function pause() {
     clearInterval(timer);
     timer = 0;
-    go.textContent = tokens.length > typed ? "Continue" : "Let it write";
+    offer();
     if (gone || !reader.places.length) return;
     speak();
     render();
   }
 
+  function offer(what = tokens.length > typed ? "Continue" : "Let it write") {
+    go.textContent = again.textContent = what;
+  }
+
   function changed() {
     at = reader.places.length - 1;
-    if (!timer) go.textContent = tokens.length > typed ? "Continue" : "Let it write";
+    if (!timer) offer();
     render();
   }
 
@@ -361,6 +362,24 @@ export function mount(element, data) {
     }));
     for (const axis of [left, top]) axis.replaceChildren(...places.map(({ token }, i) => h("span", { class: i === at ? "explore-here" : "" }, shown[token])));
     looks.textContent = `From ${named(place.token)} at place ${at + 1}, this head looks at ${list(place.layers[l].weights[k])}.`;
+    renderWhy(place, places);
+  }
+
+  // Why a head looks where it looks: the query, and the keys of the three letters that get most, with their scores.
+  function renderWhy(place, places) {
+    const [l, k] = chosen, D = C / H, part = (vector) => vector.subarray(k * D, (k + 1) * D), query = part(place.layers[l].query), weights = place.layers[l].weights[k];
+    const order = [...weights.keys()].sort((i, j) => weights[j] - weights[i]), shownKeys = order.slice(0, 3);
+    const row = (label, values, score = "", share = "") => {
+      const cells = h("canvas", { "aria-hidden": "true" });
+      signed(cells, values, D);
+      return [h("span", {}, label), cells, h("span", {}, score), h("b", {}, share)];
+    };
+    why.replaceChildren(...row(`query of ${named(place.token)}`, query, "score", "share"),
+      ...shownKeys.flatMap((i) => {
+        const key = part(places[i].layers[l].key), score = key.reduce((sum, v, d) => sum + v * query[d], 0) / Math.sqrt(D);
+        return row(`key of ${i === at ? "itself" : where(i)}`, key, score.toFixed(1), percent(weights[i]));
+      }), h("p", { class: "explore-note" }, `Multiply the query and a key number by number, add up, divide by √${D}: that is the score. Softmax turns the scores of all ${weights.length} letters into shares`,
+        weights.length > 3 && `; the other ${weights.length - 3} get ${percent(order.slice(3).reduce((sum, i) => sum + weights[i], 0))} together`, "."));
   }
 
   function renderMachine(place) {
@@ -387,8 +406,9 @@ export function mount(element, data) {
   function renderSurprise() {
     surprise.replaceChildren(...tokens.map((token, i) => h("span", { style: `--s: ${nats[i] ?? 0}`, title: nats[i] == null ? "not judged" : `${nats[i].toFixed(2)} nats` }, model.alphabet[token])));
     const judged = nats.map((n, i) => [n, i]).filter(([n]) => n != null), mean = judged.reduce((a, [n]) => a + n, 0) / judged.length;
-    const worst = judged.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([n, i]) => `${named(tokens[i])} after “${model.decode(tokens.slice(Math.max(0, i - 8), i)).trim()}” (${percent(Math.exp(-n))})`);
-    sum.textContent = judged.length ? `On average ${mean.toFixed(2)} nats a letter, as if each were one throw of a die with ${Math.exp(mean).toFixed(1)} sides (blind guessing: ${V}). It least expected ${worst.join("; ")}.` : "";
+    const worst = judged.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([n, i]) => `${named(tokens[i])} after “${model.decode(tokens.slice(Math.max(0, i - 8), i)).replaceAll("\n", "↵")}” (${percent(Math.exp(-n))})`);
+    const die = mean < Math.log(V) ? `as if each were one throw of a die with ${Math.exp(mean).toFixed(1)} sides (blind guessing: ${V})` : `worse than guessing blindly (${Math.log(V).toFixed(2)}): it was sure of other letters`;
+    sum.textContent = judged.length ? `On average ${mean.toFixed(2)} nats a letter (−ln of its probability), ${die}. It least expected ${worst.join("; ")}.` : "";
   }
 
   function renderNext(place) {
@@ -428,26 +448,27 @@ export function mount(element, data) {
       context.fillStyle = t >= T ? "#80808030" : t >= T - fresh ? COLORS[5] : kind ? "#0072B2aa" : COLORS[0];
       context.fillRect(t * size, l * (2 * size + 4) + kind * size, size - 1, size - 1);
     }
-    cacheNote.textContent = (wrapped ? `The window was full, and its last letters moved to the front: ${fresh} places computed anew. ` : `Just now: ${fresh} ${fresh === 1 ? "place" : "places"} computed, ${T - fresh} taken from the cache. `)
+    cacheNote.textContent = (wrapped ? `The window was full, and its last letters moved to the front: ${fresh} places recomputed. ` : `Just now: ${fresh} ${fresh === 1 ? "place" : "places"} computed, ${T - fresh} taken from the cache. `)
       + `Since you came: ${number(computed)} in all; without a cache it would have been ${number(uncached)}.`;
     cells.setAttribute("aria-label", `The cache: ${L} layers, each with keys above and values below, for ${CONTEXT} places, of which ${T} are filled and ${fresh} new`);
   }
 
-  // One head's map: a pixel for each cell, which the style sheet enlarges. Row = query, column = key; the future stays empty.
+  // One head's map: a pixel for each cell, which the style sheet enlarges. Row = query, column = key; the future is grey.
   function map(holder, places, l, k, does) {
     const canvas = holder.querySelector("canvas"), T = places.length;
     canvas.width = canvas.height = T;
-    const image = new ImageData(T, T), cells = new Uint32Array(image.data.buffer);
-    places.forEach(({ layers }, i) => layers[l].weights[k].forEach((w, j) => (cells[i * T + j] = CIVIDIS[Math.round(255 * w)])));
+    const image = new ImageData(T, T), cells = new Uint32Array(image.data.buffer).fill(0x40808080);
+    places.forEach(({ layers }, i) => layers[l].weights[k].forEach((w, j) => (cells[i * T + j] = GREENS[Math.round(255 * w)])));
     canvas.getContext("2d").putImageData(image, 0, 0);
     if (canvas.getAttribute("role")) canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: it looks at ${does}`);
   }
 
-  // The head to begin with: one that looks at the starts of words, if there is one, or else the one with the firmest habit.
+  // The head to begin with: one with a firm habit, which the last letter shows, too; best one that looks at the starts of words.
   function firmest() {
     const targets = targetsIn(lettersOf(reader.places));
     const habits = heads.flatMap((row, l) => row.map((_, k) => ({ place: [l, k], ...habit(targets, reader.places, l, k) })));
-    const rank = ({ does, more }) => more + (does === "the start of the word");
+    const shows = ({ does, place: [l, k] }) => (targets.find((target) => target.does === does)?.at.at(-1) ?? []).reduce((sum, i) => sum + reader.places.at(-1).layers[l].weights[k][i], 0);
+    const rank = (head) => head.more + shows(head) + 0.3 * (head.does === "the start of the word");
     return habits.sort((a, b) => rank(b) - rank(a))[0].place;
   }
 
@@ -462,6 +483,11 @@ export function mount(element, data) {
 
   function where(i) {
     return i === at ? "itself" : `${named(reader.window[i])} ${at - i === 1 ? "just before" : `${at - i} back`}`;
+  }
+
+  function answer(stream) {
+    const chances = softmax(model.head(stream));
+    return `${named(best(chances))} (${percent(Math.max(...chances))})`;
   }
 
   function most(weights) {
@@ -506,6 +532,7 @@ function habit(targets, places, l, k) {
     if (n > 2 && sum / n > best.more) best = { does, more: sum / n };
   }
   if (best.more > 1 / 6) return best;
+  if (rows.slice(3).every((row) => Math.max(...row) * row.length < 1.5)) return { does: "all letters alike", more: 0 };
   const near = rows.slice(3).reduce((sum, row) => sum + row.slice(-4).reduce((a, b) => a + b), 0);
   return { does: near > 0.6 * (rows.length - 3) ? "the last few letters" : "letters here and there", more: best.more };
 }
@@ -612,7 +639,8 @@ const CSS = `
 .explore-play .explore-caret { display: inline-block; width: 2px; height: 1.1em; vertical-align: text-bottom; background: var(--orange); margin-left: 2px; }
 .explore-play .explore-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); margin: 0; }
 .explore-play .explore-strip { position: sticky; top: 0; z-index: 2; margin: 1.5rem -0.5rem 0; padding: 0.5rem; background: var(--jp-layout-color0, light-dark(#fdfcfa, #15171b)); border-bottom: 1px solid var(--edge); }
-.explore-play .explore-hint { margin: 0.2rem 0 0; font-size: 0.8rem; }
+.explore-play .explore-hint { display: flex; flex-wrap: wrap; gap: 0.3rem 0.6rem; align-items: center; margin: 0.2rem 0 0; font-size: 0.8rem; } .explore-play .explore-hint p { flex: 1 1 16rem; margin: 0; }
+.explore-play .explore-hint button { padding: 0.1rem 0.8rem; min-height: 1.75rem; }
 .explore-play .explore-ruler { display: flex; flex-wrap: wrap; font: 600 0.95rem/1 var(--mono); cursor: crosshair; touch-action: manipulation; border-radius: 6px; }
 .explore-play .explore-ruler span { flex: 0 0 auto; min-width: 0.92rem; text-align: center; padding: 0.35rem 0.08rem 0.3rem; border-radius: 3px; border: 2px solid transparent;
   background: color-mix(in srgb, #009E73 calc(var(--w, 0) * 70%), transparent); border-bottom: calc(1px + var(--w, 0) * 4px) solid color-mix(in srgb, var(--green) calc(var(--w, 0) * 100%), transparent); }
@@ -636,7 +664,7 @@ const CSS = `
 .explore-play .explore-sliders label { display: grid; grid-template-columns: 1fr auto; margin-bottom: 1.1rem; }
 .explore-play .explore-sliders input { grid-column: 1 / 3; }
 .explore-play output { font-weight: 600; font-variant-numeric: tabular-nums; }
-.explore-play .explore-map { display: block; position: relative; aspect-ratio: 1; background: light-dark(#e9e7e3, #2b2e34); overflow: hidden; }
+.explore-play .explore-map { display: block; position: relative; aspect-ratio: 1; background: var(--card); overflow: hidden; }
 .explore-play .explore-map canvas { width: 100%; height: 100%; display: block; image-rendering: pixelated; }
 .explore-play .explore-row { position: absolute; left: 0; right: 0; top: calc(100% * var(--at) / var(--t)); height: calc(100% / var(--t)); box-shadow: inset 0 0 0 2px #ff7a1a; pointer-events: none; }
 .explore-play .explore-head .explore-row { box-shadow: none; outline: 1px solid #ff7a1a; }
@@ -648,6 +676,9 @@ const CSS = `
 .explore-play .explore-top { grid-area: 1 / 2; padding-bottom: 3px; } .explore-play .explore-left { grid-area: 2 / 1; flex-direction: column; }
 .explore-play .explore-axis .explore-here { color: var(--orange); }
 .explore-play .explore-looks { margin: 0.7rem 0 0; min-height: 3.1em; }
+.explore-play .explore-why { display: grid; grid-template-columns: auto minmax(4rem, 1fr) auto auto; gap: 0.25rem 0.7rem; align-items: center; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
+.explore-play .explore-why canvas { width: 100%; height: 14px; image-rendering: pixelated; background: light-dark(#f1efeb, #262a30); } .explore-play .explore-why p { grid-column: 1 / -1; }
+.explore-play .explore-why > :nth-child(4n + 3), .explore-play .explore-why > :nth-child(4n) { text-align: right; }
 .explore-play .explore-heads { display: grid; grid-template-columns: repeat(var(--h), minmax(0, 1fr)); gap: 0.5rem; margin-bottom: 0.8rem; }
 .explore-play .explore-head { padding: 3px 3px 0; border-radius: 6px; border: 2px solid transparent; background: none; line-height: 1.15; display: flex; flex-direction: column; text-align: center; }
 .explore-play .explore-head[aria-pressed="true"] { border-color: var(--orange); background: var(--card); }
@@ -675,6 +706,6 @@ const CSS = `
 .explore-play .explore-scroll { overflow-x: auto; } .explore-play .explore-cells { display: block; width: 100%; min-width: 18rem; image-rendering: pixelated; }
 .explore-play .explore-verse { height: auto; min-height: 15rem; margin: 0; font-size: 1.1rem; }
 @media (max-width: 600px) { .explore-play .explore-part { grid-template-columns: minmax(0, 1fr); } .explore-play .explore-opinion { grid-template-columns: minmax(0, 1fr); gap: 0.1rem; } .explore-play .explore-heads { gap: 0.2rem; }
-  .explore-play .explore-hint { display: none; } .explore-play .explore-habit { font-size: 0.7rem; } .explore-play .explore-ruler { font-size: 0.82rem; } .explore-play .explore-ruler span { min-width: 0.72rem; padding-inline: 0; border-width: 1px; } }
+  .explore-play .explore-habit { font-size: 0.7rem; } .explore-play .explore-ruler span { min-width: 1.08rem; padding-inline: 0; border-width: 1px; } }
 @media (prefers-reduced-motion: reduce) { .explore-play * { transition: none !important; } }
 `;
