@@ -292,12 +292,12 @@ def test_a_letter_is_pointed_at_by_mouse_and_by_keyboard(visit):
     page.wait_for_function("document.querySelector('.explore-maps h3').textContent.startsWith('Layer 4, head 1')")
 
 
-def test_the_scores_of_query_and_key_explain_the_shares(visit):
-    page = visit()
+def test_the_scores_of_query_and_key_explain_the_shares(visit, screens):
+    page = visit(1000)
+    page.locator(".explore-maps").screenshot(path=screens / "play-maps.png")  # docs/play.png, in the README
     cells = page.locator(".explore-why > *").all_inner_texts()[4:-1]
-    rows = [
-        (float(score), float(share.strip("%")) / 100) for score, share in zip(cells[2::4], cells[3::4], strict=True)
-    ]
+    shown = zip(cells[2::4], cells[3::4], strict=True)
+    rows = [(float(score), float(share.strip("%")) / 100) for score, share in shown]
     assert len(rows) == 3 and all(name.startswith("key of ") for name in cells[::4])
     assert page.locator(".explore-why canvas").count() == 4
     (high, most), *others = rows
