@@ -44,6 +44,33 @@ class Explorer(anywidget.AnyWidget):
 
 # ---------------------------------------------------------------- the explorers
 @checked
+def shadows(alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
+    """Drag a query and its `keys` with `names`; see each key's shadow on the query's line, and the score it makes.
+
+    The picture is the figure that you have drawn, and `alt` its text. ConfigError for names that are not as many as the
+    keys, for more than 12, for arrows without a length, and for numbers that are not finite.
+    """
+    _same_number(names=names, keys=keys)
+    _finite(query=query, keys=keys)
+    if not query.any() or not keys.any(dim=1).all():
+        raise ConfigError("query and keys must have a length: an arrow of (0, 0) points nowhere")
+    _show("shadows", {"names": list(names), "keys": _numbers(keys), "query": _numbers(query)}, alt)
+
+
+@checked
+def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
+    """A slider from hot to cold, and a query to drag: see how the mixture of `values`, which are keys as well, moves.
+
+    The picture is the figure that you have drawn, and `alt` its text. ConfigError for names that are not as many as the
+    values, for more than 12, and for numbers that are not finite.
+    """
+    _same_number(names=names, values=values)
+    _finite(query=query, values=values)
+    points = {"keys": _numbers(values), "values": _numbers(values), "query": _numbers(query)}
+    _show("attend", points | {"names": list(names), "says": list(names), "asks": {}, "temperature": 1}, alt)
+
+
+@checked
 def attend(
     keys: Float[Tensor, "N 2"],
     values: Float[Tensor, "N 2"],
@@ -202,6 +229,8 @@ def page(output: Mapping[str, Any]) -> str:
 
 def _show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:
     """Display the current figure, and in JupyterLab put the front end `name` with `data` in its place."""
+    if not alt.strip():
+        raise ConfigError("a picture needs an alternative text: say in a sentence what one sees")
     png, width = plotting.picture(plt.gcf())
     bundle: dict[str, Any] = {"image/png": png, "text/plain": alt}
     metadata: dict[str, Any] = {"image/png": {"alt": alt, "width": width}}

@@ -1,4 +1,4 @@
-"""The explorers of notebooks 03, 04 and 09 in Chromium: on a page, and inside JupyterLab."""
+"""The explorers of notebooks 01 to 04 and 09 in Chromium: on a page, and inside JupyterLab."""
 
 import base64
 import json
@@ -14,6 +14,8 @@ from helpers.attention import attention
 from helpers.sampling import filter_logits
 
 CELLS = {
+    "shadows": 'explore.shadows("arrows", torch.tensor([0.8, 0.6]), '
+    'torch.tensor([[1.2, 0.9], [1.0, 3.0], [-1.2, -0.9]]), ["a", "b", "c"])',
     "mask": 'explore.mask(torch.arange(16.0).view(4, 4) % 5, ["to", "be", "or", "not"])',
     "attend": """keys = 2 * torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 explore.attend(keys, keys[[2, 0, 3, 1]], ["east", "north", "west", "south"], ["ring", "rose", "lute", "mask"],
@@ -21,6 +23,8 @@ explore.attend(keys, keys[[2, 0, 3, 1]], ["east", "north", "west", "south"], ["r
     "filters": 'explore.filters(torch.randn(3, 30, generator=torch.Generator().manual_seed(0)), "abc", '
     "[chr(97 + i) for i in range(30)])",
 }
+WARM = """explore.temperature("values", torch.tensor([0.8, 0.6]),
+                    torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])"""
 LINE = ".explore-{} .explore-line"
 
 
@@ -40,7 +44,7 @@ def pages(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr(plotting, "display", lambda bundle, metadata, raw: shown.append((bundle, metadata)))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
-    for name, cell in CELLS.items():
+    for name, cell in (CELLS | {"temperature": WARM}).items():
         exec(cell, {"explore": explore, "torch": torch})
         bundle, metadata = shown[-1]
         output = {"data": {"image/png": base64.b64encode(bundle["image/png"]).decode()}, "metadata": metadata}
@@ -48,7 +52,7 @@ def pages(tmp_path, monkeypatch):
         head += '<meta name="viewport" content="width=device-width"><style>body { margin: 8px }</style>'
         text = f"{head}<main><h1>{name}</h1>{explore.page(output)}</main>"
         (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
-    return {name: (tmp_path / f"{name}.html").as_uri() for name in CELLS}
+    return {path.stem: path.as_uri() for path in tmp_path.glob("*.html")}
 
 
 def module(page, name: str, expression: str, data) -> list:
@@ -82,6 +86,16 @@ def test_weights_and_mixture_equal_those_of_attention(page):
     context, weights = attention(query[None], keys, values)
     assert torch.allclose(torch.tensor(ours["weights"]), weights[0], atol=1e-6)
     assert torch.allclose(torch.tensor(ours["mixture"]), context[0], atol=1e-6)
+    ours = module(page, "attend", "it.attend(...data, false, 3)", [query.tolist(), keys.tolist(), values.tolist()])
+    assert torch.allclose(torch.tensor(ours["weights"]), (keys @ query / 3).softmax(dim=0), atol=1e-6)
+    ours = {
+        name: torch.tensor(x)
+        for name, x in module(page, "shadows", "it.shadows(...data)", [query.tolist(), keys.tolist()]).items()
+    }
+    assert torch.allclose(ours["scores"], keys @ query, atol=1e-6)
+    assert torch.allclose(ours["cosines"], torch.cosine_similarity(query, keys, dim=1), atol=1e-6)
+    assert torch.allclose(ours["feet"] @ query, keys @ query, atol=1e-5)  # the foot has the key's score, ...
+    assert torch.allclose(ours["feet"][:, 0] * query[1], ours["feet"][:, 1] * query[0], atol=1e-6)  # ... on the line
     scores, allowed = torch.randn(5, 5), torch.rand(5, 5) > 0.4
     allowed[2] = False
     ours = module(page, "mask", "it.masked(...data)", [scores.tolist(), allowed.tolist()])
@@ -113,7 +127,7 @@ def test_an_explorer_is_mounted_twice_and_removed_without_a_trace(page, pages, n
     assert page.evaluate("document.body.outerHTML.length") == before
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", [*CELLS, "temperature"])
 def test_it_is_for_everybody(browser, pages, name):
     """No fault that axe calls serious, in light and in dark; no sideways scroll on a phone."""
     for scheme in ("light", "dark"):
@@ -145,6 +159,43 @@ def test_a_query_is_dragged_and_turned_by_keys(page, pages):
     assert int(page.locator(".explore-best").last.inner_text()[:-1]) > int(share[:-1])
     page.get_by_role("button", name="south asks").click()
     assert "south has the highest score" in line.inner_text()
+
+
+def test_a_key_is_dragged_and_its_shadow_follows(page, pages):
+    page.goto(pages["shadows"])
+    line, handles = page.locator(LINE.format("shadows")), page.locator(".explore-handle")
+    assert "b wins with 2.6, though a points more nearly" in line.inner_text()
+    page.get_by_role("button", name="make all keys equally long").click()
+    assert "a wins: it points the query's way more" in line.inner_text()
+    page.get_by_role("button", name="start again").click()
+    box, plane = handles.nth(2).bounding_box(), page.locator(".explore-plane").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5)  # the tip of b, ...
+    page.mouse.down()
+    page.mouse.move(plane["x"] + 30, plane["y"] + plane["height"] - 30, steps=4)  # ... to where c points
+    page.mouse.up()
+    assert "a wins" in line.inner_text() and "b" not in line.inner_text()
+    handles.nth(0).focus()
+    for _ in range(36):  # half a turn: now a points the other way, b and c the query's
+        page.keyboard.press("ArrowLeft")
+    assert "b wins" in line.inner_text()
+    handles.nth(1).focus()
+    for _ in range(18):
+        page.keyboard.press("ArrowLeft")
+    assert "a stands at a right angle to the query: no shadow, a score of 0" in line.inner_text()
+
+
+def test_the_mixture_follows_the_temperature(page, pages):
+    page.goto(pages["temperature"])
+    line, slider = page.locator(LINE.format("attend")), page.get_by_role("slider", name="temperature")
+    assert "apple has the highest score" in line.inner_text()
+    where = page.locator(".explore-mixed")
+    warm = where.get_attribute("transform")
+    slider.fill("-2.995732")
+    assert "So cold that apple takes" in line.inner_text() and where.get_attribute("transform") != warm
+    slider.focus()
+    page.keyboard.press("End")
+    assert "So hot that all have nearly equal weights" in line.inner_text()
+    assert page.locator(".explore-path").get_attribute("points").count(" ") == 80
 
 
 def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
@@ -196,7 +247,7 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         nbformat.write(notebook, path)
         lab.open(page, path.name)
         lab.run_all(page)
-        page.wait_for_function("document.querySelectorAll('.explore').length === 3")
+        page.wait_for_function("document.querySelectorAll('.explore').length === 4")
         assert page.locator(".jp-OutputArea img").count() == 0
         page.get_by_role("button", name="causal mask", exact=True).click()
         assert "this is the causal mask" in page.locator(LINE.format("mask")).inner_text()
@@ -206,7 +257,7 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
             page.keyboard.press(key)
         assert "to (word 1) sees be (word 2)" in page.locator(LINE.format("mask")).inner_text()
         assert "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
-        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 4  # the keys are not the notebook's
+        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 5  # the keys are not the notebook's
         page.get_by_role("button", name="south asks").click()
         assert "south has the highest score" in page.locator(LINE.format("attend")).inner_text()
         page.get_by_label("top-k").fill("5")
@@ -222,13 +273,13 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert "widgets" not in stored.metadata and "widget-view" not in path.read_text("utf-8")
 
         lab.open(page, path.name)  # the kernel lives: so do they
-        page.wait_for_function("document.querySelectorAll('.explore').length === 3")
+        page.wait_for_function("document.querySelectorAll('.explore').length === 4")
         page.goto("about:blank")
         lab.stop_kernels()
         lab.open(page, path.name)  # another kernel, which knows nothing of them
         page.wait_for_timeout(1000)
         pictures = page.locator(".jp-OutputArea img[alt]")
-        assert pictures.count() == 3 and page.locator(".explore").count() == 0
+        assert pictures.count() == 4 and page.locator(".explore").count() == 0
         assert all(picture.evaluate("(x) => x.naturalWidth") > 300 for picture in pictures.all())
         assert page.get_by_text("Error").count() == 0 and page.get_by_text("Loading widget").count() == 0
         assert not page.evaluate(f"{SHOWN}.context.model.dirty")

@@ -45,6 +45,52 @@ export function slider(label, { min, max, step, value, write, set }) {
   return [html("label", { class: "explore-slider" }, html("span", {}, label), input, output), put];
 }
 
+// A square plane, `size` units wide, for points up to `reach` from its middle. Its `tips`, { label, get() -> point,
+// set(point) }, are taken hold of by pointer, where the nearest one comes along, and by keys. `show` puts them in place.
+export function plane({ size, reach, view, tips }, ...children) {
+  const place = ([x, y]) => [((1 + x / reach) * size) / 2, ((1 - y / reach) * size) / 2];
+  const handles = tips.map((tip) => svg("circle", { r: tip.r ?? 13, class: "explore-handle", tabindex: 0, role: "slider",
+    "aria-label": `${tip.label}: left and right turn it, up and down change its length`, "aria-valuemin": -180,
+    "aria-valuemax": 180, onkeydown: (event) => turn(event, tip) }));
+  const root = svg("svg", { viewBox: view, class: "explore-plane", onpointerdown: take, onpointermove: drag,
+    onmousedown: (event) => event.preventDefault() /* or the handle would lose the focus */ }, ...children, ...handles);
+  let held = 0;
+
+  function point(event) {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
+    return [((2 * at.x) / size - 1) * reach, (1 - (2 * at.y) / size) * reach];
+  }
+  function take(event) {
+    const [x, y] = point(event), far = tips.map((tip) => Math.hypot(tip.get()[0] - x, tip.get()[1] - y));
+    held = far.indexOf(Math.min(...far));
+    root.setPointerCapture(event.pointerId);
+    handles[held].focus({ preventScroll: true });
+    drag(event);
+  }
+  function drag(event) {
+    if (root.hasPointerCapture(event.pointerId)) move(tips[held], point(event));
+  }
+  function turn(event, tip) {
+    const [by, times] = { ArrowLeft: [5, 1], ArrowRight: [-5, 1], ArrowUp: [0, 1.1], ArrowDown: [0, 1 / 1.1] }[event.key] ?? [];
+    if (times === undefined) return;
+    event.preventDefault();
+    const [x, y] = tip.get(), angle = Math.atan2(y, x) + (by * Math.PI) / 180, far = Math.max(0.05 * reach, Math.hypot(x, y) * times);
+    move(tip, [far * Math.cos(angle), far * Math.sin(angle)]);
+  }
+  function move(tip, to) {
+    const tooFar = Math.max(1, Math.hypot(...to) / (0.95 * reach)); // it must stay where it can be taken hold of
+    tip.set(to.map((x) => x / tooFar));
+  }
+  function show() {
+    tips.forEach((tip, i) => {
+      const [x, y] = tip.get(), [cx, cy] = place([x, y]), angle = Math.round((Math.atan2(y, x) * 180) / Math.PI);
+      const told = { cx, cy, "aria-valuenow": angle, "aria-valuetext": `${angle} degrees, length ${Math.hypot(x, y).toFixed(1)}` };
+      for (const [name, value] of Object.entries(told)) handles[i].setAttribute(name, value);
+    });
+  }
+  return { root, place, show };
+}
+
 export const softmax = (scores) => {
   const top = Math.max(...scores), powers = scores.map((score) => Math.exp(score - top));
   const sum = powers.reduce((a, b) => a + b, 0);
@@ -86,4 +132,12 @@ const LOOK = `
 .explore .explore-slider output { min-width: 4.6em; font-variant-numeric: tabular-nums; }
 .explore svg { display: block; width: 100%; height: auto; font: 13px system-ui, sans-serif; }
 .explore svg text { fill: var(--explore-ink); }
+.explore .explore-plane { touch-action: none; cursor: grab; user-select: none; }
+.explore .explore-plane:active { cursor: grabbing; }
+.explore .explore-handle { fill: var(--explore-ink); stroke: var(--explore-paper); stroke-width: 3; }
+.explore .explore-shaft { stroke: var(--explore-ink); stroke-width: 5; stroke-linecap: round; }
+.explore .explore-tip { font-weight: 700; paint-order: stroke; stroke: var(--explore-paper); stroke-width: 4px; }
+.explore .explore-row { display: grid; gap: 8px; align-items: center; line-height: 24px; font-variant-numeric: tabular-nums; }
+.explore .explore-track { position: relative; height: 12px; background: var(--explore-faint); border-radius: 3px; overflow: hidden; }
+.explore .explore-best { font-weight: 700; }
 `;
