@@ -11,7 +11,7 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 
-from helpers import explore, runs
+from helpers import explore, microscope, runs
 from helpers.packing import pack, unpack
 
 pytestmark = pytest.mark.slow
@@ -142,6 +142,17 @@ def test_models_of_other_shapes_are_computed_too(engine, bias, simd):
     packed = pack(model, tokenizer)
     tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, 13, 20) if text]
     assert farthest(engine(packed, simd), unpack(packed)[0], tokens) < 1e-4
+
+
+def test_a_head_switched_off_is_what_the_microscope_switches_off(engine):
+    packed = gzip.decompress(PACKED[-1].read_bytes())
+    model, tokenizer, _ = unpack(packed)
+    page = engine(packed)
+    tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, 64, 20)]
+    with microscope.switch_off(model, 2, 1):
+        assert farthest(page, model, tokens) > 0.1
+        page.evaluate("ours.model.off.add(2 * 4 + 1)")
+        assert farthest(page, model, tokens) < 1e-4
 
 
 def test_snapshots_are_near_the_models_that_they_stand_for(engine):
@@ -294,15 +305,61 @@ def test_a_letter_is_pointed_at_by_mouse_and_by_keyboard(visit):
 
 def test_the_scores_of_query_and_key_explain_the_shares(visit, screens):
     page = visit(1000)
+    page.set_viewport_size({"width": 1000, "height": 1400})  # all of it, below the strip that stays
     page.locator(".explore-maps").screenshot(path=screens / "play-maps.png")  # docs/play.png, in the README
     cells = page.locator(".explore-why > *").all_inner_texts()[4:-1]
     shown = zip(cells[2::4], cells[3::4], strict=True)
-    rows = [(float(score), float(share.strip("%")) / 100) for score, share in shown]
-    assert len(rows) == 3 and all(name.startswith("key of ") for name in cells[::4])
+    rows = [(float(score.replace("−", "-")), float(share.strip("<%")) / 100) for score, share in shown]
+    assert len(rows) == 3 and all("key of " in name for name in cells[::4])
     assert page.locator(".explore-why canvas").count() == 4
-    (high, most), *others = rows
-    for score, share in others:  # softmax: a difference of scores is a ratio of shares (both are rounded)
-        assert abs(math.log(most / share) - (high - score)) < 0.1 + 0.006 / share
+    (high, most), (second, some), (low, _) = rows  # softmax: a difference of scores is a ratio of shares (both rounded)
+    assert abs(math.log(most / some) - (high - second)) < 0.1 + 0.006 / some and high >= second > low
+
+
+def test_a_letter_is_held_until_it_is_let_go(visit):
+    page = visit(1200)
+    letters, place = page.locator(".explore-ruler span"), lambda: page.get_attribute(".explore-ruler", "aria-valuenow")
+
+    def now(expected):
+        page.wait_for_function(
+            f"document.querySelector('.explore-ruler').getAttribute('aria-valuenow') === '{expected}'"
+        )
+
+    letters.nth(4).hover()
+    now(5)
+    letters.nth(7).click()
+    letters.nth(12).hover()
+    page.wait_for_selector(DRAWN)
+    assert place() == "8"  # the pointer passes on, and the letter stays
+    page.keyboard.press("Escape")
+    letters.nth(12).hover()
+    letters.nth(13).hover()
+    now(14)
+    box = page.locator(".explore-framed .explore-map").bounding_box()
+    page.locator(".explore-framed .explore-map").click(position={"x": 20, "y": box["height"] * 9.5 / 25})
+    now(10)
+    letters.nth(3).hover()
+    page.wait_for_selector(DRAWN)
+    assert place() == "10"
+    letters.nth(9).click()  # once more: let go
+    letters.nth(3).hover()
+    now(4)
+
+
+def test_a_head_is_switched_off_and_missed(visit):
+    page = visit()
+    said = page.locator(".explore-maps [role=status]")
+    assert "Guess" in said.inner_text()
+    first = page.locator(".explore-bars").first.inner_text()
+    page.get_by_role("button", name="Switch this head off").click()
+    page.wait_for_selector(DRAWN)
+    assert re.match(r"Without head \d of layer \d: after “e”, .+ gets \d+% instead of \d+%", said.inner_text())
+    without, whole = map(float, re.findall(r"(\d\.\d\d)", said.inner_text()))
+    assert without != whole and page.locator(".explore-bars").first.inner_text() != first
+    assert page.locator(".explore-off").count() == 1
+    page.get_by_role("button", name="Switch this head on again").click()
+    page.wait_for_selector(DRAWN)
+    assert "Guess" in said.inner_text() and page.locator(".explore-bars").first.inner_text() == first
 
 
 def test_the_machine_says_what_each_part_does(visit):

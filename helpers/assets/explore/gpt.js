@@ -22,6 +22,7 @@ export class GPT {
     this.tokenEmbedding = read("token_embedding.weight"); // V × C, and the head's matrix too
     this.positionEmbedding = read("position_embedding.weight");
     this.norm = norm("norm");
+    this.off = new Set(); // heads that are switched off, as layer · H + head: what they read is thrown away
     this.unembed = matrix(this.tokenEmbedding, config.n_embd);
     this.blocks = Array.from({ length: config.n_layer }, (_, i) => ({
       norm1: norm(`blocks.${i}.norm1`),
@@ -64,6 +65,7 @@ export class GPT {
       key.set(block.key(normed), t * C);
       value.set(block.value(normed), t * C);
       const { context, weights } = attention(query, key, value, t + 1, H);
+      for (const head of this.off) if (head >= i * H && head < (i + 1) * H) context.fill(0, ((head - i * H) * C) / H, ((head - i * H + 1) * C) / H);
       const read = block.project(context);
       const attended = add(x, read);
       const hidden = gelu(block.expand(block.norm2(attended)));

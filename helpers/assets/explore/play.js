@@ -9,6 +9,7 @@ const SPECIAL = { "\n": "↵", " ": "·" };
 const LETTER = /\p{L}/u;
 const NAMES = { "\n": "a new line", " ": "a space" };
 const START = "O Romeo, Romeo! wherefore";
+const SAMPLE = "But, soft! what light through yonder window breaks? It is the east, and Juliet is the sun."; // heads are named by it
 
 // `data.model`: what helpers/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() -> promise of such
 // bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title.
@@ -21,6 +22,8 @@ export function mount(element, data) {
   const named = (token) => NAMES[model.alphabet[token]] ?? `“${model.alphabet[token]}”`;
   let tokens = [], typed = 0, nats = []; // the whole text, how much of it was typed, how surprising each letter was
   let at = 0, chosen = [0, 0], fresh = 0, computed = 0, uncached = 0, wrapped = false;
+  let held = null, whole = null; // a letter that was clicked; a second model, when the first has heads switched off
+  const sample = model.encode(SAMPLE + (data.text ?? START)).slice(0, CONTEXT);
   let timer = 0, said = 0, frame = 0, idle = 0, follower = 0, playing = 0, gone = false, stale = new Set();
 
   const root = h("div", { class: "explore-play" }, h("style", {}, CSS));
@@ -37,7 +40,7 @@ export function mount(element, data) {
   const stage = h("section", { class: "explore-stage" },
     data.page && [
       h("h1", {}, "A small GPT with its lid off"),
-      h("p", { class: "explore-lead" }, `A laptop tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it could guess the next letter of Shakespeare. `,
+      h("p", { class: "explore-lead" }, `A laptop tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it was good at guessing the next letter of Shakespeare. `,
         "The whole model is in this page. Give it a line, and watch inside as it continues."),
     ],
     h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line), note,
@@ -51,12 +54,12 @@ export function mount(element, data) {
   const ruler = h("div", { class: "explore-ruler", role: "slider", tabindex: 0, "aria-label": "The letter to look at", "aria-valuemin": 1,
     onkeydown: (event) => {
       const moved = { ArrowLeft: at - 1, ArrowDown: at - 1, ArrowRight: at + 1, ArrowUp: at + 1, Home: 0, End: reader.places.length - 1 }[event.key];
-      if (moved !== undefined) event.preventDefault(), point(moved);
+      if (moved !== undefined) event.preventDefault(), hold(null), point(moved);
     },
     onpointermove: (event) => event.target.dataset.at && point(+event.target.dataset.at),
-    onpointerdown: (event) => event.target.dataset.at && point(+event.target.dataset.at) });
+    onclick: (event) => event.target.dataset.at && hold(+event.target.dataset.at) });
   const strip = h("div", { class: "explore-strip" }, ruler, h("div", { class: "explore-hint" }, h("p", {},
-    "Pick a letter (point, tap, or use the arrow keys): everything below describes it. ", h("span", { class: "explore-key" }, "Green"), " is where the chosen head looks."),
+    "Point at a letter, and click to hold it (or use the arrow keys): everything below describes it. ", h("span", { class: "explore-key" }, "Green"), ` is what it looks back at, through one of its ${L * H} heads.`),
     again, h("button", { onclick: () => (pause(), step()) }, "One letter")));
 
   // ---------------------------------------------------------------- 3. what comes next
@@ -79,20 +82,23 @@ export function mount(element, data) {
         say("Wide, pale bars: the model's own probabilities. Narrow bars: after temperature and cuts, as the dice see them."))));
 
   // ---------------------------------------------------------------- 4. attention
-  const large = h("div", { class: "explore-map", onpointermove: (event) => point(Math.floor((event.offsetY / large.clientHeight) * reader.places.length)) },
+  const rowAt = (event) => Math.floor((event.offsetY / large.clientHeight) * reader.places.length);
+  const large = h("div", { class: "explore-map", onpointermove: (event) => point(rowAt(event)), onclick: (event) => hold(rowAt(event)) },
     picture("The map of the chosen head"), h("i", { class: "explore-row" }));
   const left = h("div", { class: "explore-axis explore-left", "aria-hidden": "true" }), top = h("div", { class: "explore-axis explore-top", "aria-hidden": "true" });
   const looks = h("p", { class: "explore-looks" }), why = h("div", { class: "explore-why" });
   const heads = Array.from({ length: L }, (_, l) => Array.from({ length: H }, (_, k) =>
     h("button", { class: "explore-head", "aria-label": `Layer ${l + 1}, head ${k + 1}`, onclick: () => choose(l, k) },
       h("span", { class: "explore-map" }, h("canvas", {}), h("i", { class: "explore-row" })), h("span", { class: "explore-habit" }))));
-  const largeTitle = h("h3", {});
+  const largeTitle = h("h3", {}), effect = h("p", { class: "explore-note", role: "status" });
+  const turn = h("button", { onclick: switchHead });
   const attention = section("Where does it look?",
-    say("Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter before it, and it too, has a label, its key. Where the two match, it looks: the greener, the more. In that proportion it takes in what each of them has to offer, its value. The grey corner is the future, which nobody may see. (Point at a row to pick its letter.)"),
+    say("Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. In that proportion it takes in what each of them has to offer, its value. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
+      `A head is one such way of looking, with queries and keys of its own: ${H} in each of ${L} layers.`),
     h("div", { class: "explore-two explore-maps" },
-      h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks, why),
-      h("div", {}, h("h3", {}, `All ${L * H} heads`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.flat()),
-        say("Nobody told a head what to look for. Read what each one looks at in this text, and choose one to see it large."))));
+      h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks, why, h("div", { class: "explore-buttons" }, turn), effect),
+      h("div", {}, h("h3", {}, `All ${L * H} heads`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.map((row, l) => [h("span", { class: "explore-floor" }, `layer ${l + 1}`), row])),
+        say("Nobody told a head what to look for. Under each stands its habit (on a line of Shakespeare), and how much of its attention goes there in your text. Choose one to see it large, or to switch it off."))));
 
   // ---------------------------------------------------------------- 5. the machine
   const parts = []; // { element, canvases, draw(place), tell(place) }
@@ -106,10 +112,10 @@ export function mount(element, data) {
   const canvas = (height) => h("canvas", { style: `height: ${height}px`, "aria-hidden": "true" });
   const big = h("b", { class: "explore-big" }), end = h("b", { class: "explore-big" });
   const vectors = [canvas(12), canvas(12)];
-  const follow = h("button", { onclick: () => (follower ? unfollow() : walk()) }, "Follow the letter");
+  const follow = h("button", { style: "min-width: 10rem", onclick: () => (follower ? unfollow() : walk()) }, "Follow the letter");
   const scoreBars = canvas(26);
   const machine = section("How does it get there?",
-    say(`A letter becomes ${C} numbers, its stream. Then, in each of ${L} layers, attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. These are the real numbers: `,
+    say(`A letter becomes ${C} numbers, its stream. Then, in each of ${L} layers, attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. No single number means much; see how the strip changes from part to part. These are the real ones: `,
       h("span", { class: "explore-blue" }, "blue"), " above zero, ", h("span", { class: "explore-orange" }, "orange"), " below."),
     h("div", { class: "explore-buttons" }, follow),
     h("div", {}, h("div", { class: "explore-machine" },
@@ -125,11 +131,11 @@ export function mount(element, data) {
           part(h("span", {}, "attention reads", h("small", {}, `${H} heads, each a row over the text`)), "reads", [weights, read], (p) => {
             share(weights, p.layers[l].weights, reader.places.length);
             signed(read, p.layers[l].read, C);
-          }, (p) => `Attention in layer ${l + 1}: ${p.layers[l].weights.map((w, k) => `head ${k + 1} looks most at ${most(w)}`).join("; ")}. What they find (the strip below) is added to the stream.`),
+          }, (p) => `Attention in layer ${l + 1}: ${p.layers[l].weights.map((w, k) => `head ${k + 1} looks most at ${most(w)}`).join("; ")}. What they find (the strip below) is added to the stream, and is ${percent(norm(p.layers[l].read) / norm(p.stream[l]))} as large.`),
           part(h("span", {}, "the MLP works on it", h("small", {}, `${4 * C} neurons`)), "thinks", [hidden, thought], (p) => {
             signed(hidden, p.layers[l].hidden, C);
             signed(thought, p.layers[l].thought, C);
-          }, (p) => `The MLP of layer ${l + 1} works on this letter alone: ${p.layers[l].hidden.filter((v) => v > 0.1).length} of its ${4 * C} neurons fire (above 0.1). What follows from them is added too.`),
+          }, (p) => `The MLP of layer ${l + 1} works on this letter alone: ${p.layers[l].hidden.filter((v) => v > 0.1).length} of its ${4 * C} neurons fire (above 0.1). Their output is added to the stream as well.`),
           part("the stream now", "stream", [stream], (p) => signed(stream, p.layers[l].stream, C),
             (p) => `${l ? "" : "Nothing in the stream is overwritten, every part only adds. "}If it ended here, after layer ${l + 1}, the model would say ${answer(p.stream[l + 1])}.`));
       }),
@@ -153,19 +159,19 @@ export function mount(element, data) {
   const when = h("input", { type: "range", min: 0, max: stations.length - 1, step: 1, value: stations.length - 1, "aria-label": "Step of the training", oninput: () => (stopFilm(), learn()) });
   const whenTitle = h("h3", { "aria-live": "polite" }), verse = h("p", { class: "explore-paper explore-verse" }), early = h("div", { class: "explore-bars" });
   const earlyMap = h("div", { class: "explore-map" }, picture("The map of the chosen head at that time"), h("i", { class: "explore-row" })), earlyNote = h("p", { class: "explore-note" });
-  const film = h("button", { onclick: () => (playing ? stopFilm() : startFilm()) }, "Watch it learn");
+  const film = h("button", { style: "min-width: 9.5rem", onclick: () => (playing ? stopFilm() : startFilm()) }, "Watch it learn");
   const learning = stations.length > 1 && section("How did it learn?",
     say("At the start all its numbers were random. Move the slider through the training: at each stop the same line and the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks. ",
-      `The slider has ${stations.length} stops, because the model was saved ${stations.length} times; there is nothing in between.`),
+      `The slider has ${stations.length} stops, because the model was saved ${stations.length} times.`),
     h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, when,
       h("span", { class: "explore-stops", "aria-hidden": "true" }, stations.map(({ step }) => h("span", {}, number(step)))))), whenTitle,
-    h("div", { class: "explore-two explore-learned" }, verse, h("div", {}, h("p", { class: "explore-note" }, "What it expects after your text (its own probabilities, before temperature)"), early), h("div", {}, earlyMap, earlyNote)));
+    h("div", { class: "explore-two explore-learned" }, verse, h("div", {}, h("p", { class: "explore-note" }, "What it expects after the line that you typed (its own probabilities, before temperature)"), early), h("div", {}, earlyMap, earlyNote)));
 
   // ---------------------------------------------------------------- 9. the cache
   const cells = picture("The cache", { class: "explore-cells" }), cacheNote = h("p", { class: "explore-note" });
   const cacheSection = section("What doesn't it need to compute again?",
-    say("Each letter leaves a key (what others find me by) and a value (what I have to offer) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
-      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones wait. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is recomputed. Press “One letter” (at the top of the window) and watch.`),
+    say("Each letter leaves a key (what others find it by) and a value (what it has to offer) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
+      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones are reused. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is recomputed. Press “One letter” (at the top of the window) and watch.`),
     h("div", { class: "explore-scroll" }, cells), cacheNote);
 
   const views = new Map([[stage, renderText], [strip, renderRuler], [next, renderNext], [attention, renderMaps], [machine, renderMachine],
@@ -177,7 +183,9 @@ export function mount(element, data) {
     if (isIntersecting) drawn(target);
   }), { rootMargin: "300px" });
   root.append(...views.keys(), h("footer", {}, origin(about, config)));
+  root.addEventListener("keydown", (event) => event.key === "Escape" && held !== null && hold(null));
   element.append(root);
+  const habits = habitsOf(model);
   line.value = data.text ?? START;
   type(line.value);
   chosen = firmest();
@@ -249,13 +257,34 @@ export function mount(element, data) {
 
   function changed() {
     at = reader.places.length - 1;
+    held = null;
     if (!timer) offer();
     render();
   }
 
+  // Pointing at a letter shows it, unless one is held; a click holds it, and a second one, or Escape, lets it go.
   function point(place) {
-    place = Math.max(0, Math.min(place, reader.places.length - 1));
-    if (place !== at) (at = place), render();
+    if (held === null && inText(place) !== at) (at = inText(place)), render();
+  }
+
+  function hold(place) {
+    held = place === null || place === held ? null : inText(place);
+    at = held ?? at;
+    render();
+  }
+
+  function inText(place) {
+    return Math.max(0, Math.min(place, reader.places.length - 1));
+  }
+
+  // Without the chosen head: what it reads is thrown away, and all is computed anew.
+  function switchHead() {
+    const head = chosen[0] * H + chosen[1];
+    pause();
+    model.off.delete(head) || model.off.add(head);
+    reader.compute(0);
+    reader.places.slice(0, -1).forEach((place, i) => (nats[tokens.length - reader.places.length + i + 1] = surpriseOf(place, reader.window[i + 1])));
+    render();
   }
 
   function light(index) {
@@ -309,12 +338,12 @@ export function mount(element, data) {
     whenTitle.textContent = `${title} · loss ${station.loss.toFixed(2)}`;
     const other = new Reader(station.model), dice = random(7);
     other.reread(reader.window);
-    const { does } = habit(targetsIn(lettersOf(other.places)), other.places, ...chosen);
+    const { does } = (station.habits ??= habitsOf(station.model))[chosen[0]][chosen[1]];
     map(earlyMap, other.places, ...chosen, does);
     earlyNote.textContent = `Layer ${chosen[0] + 1}, head ${chosen[1] + 1} at that time: ${does}.`;
-    fillBars(early, other.places.at(-1).logits, {}, 6);
     const text = tokens.slice(Math.max(0, typed - 120), typed);
     other.reread(text);
+    fillBars(early, other.places.at(-1).logits, {}, 6);
     const more = h("span", { class: "explore-written" });
     verse.replaceChildren(model.decode(text), more);
     for (let i = 0; i < 150; i++) {
@@ -336,6 +365,7 @@ export function mount(element, data) {
       root.style.setProperty("--at", at);
       root.style.setProperty("--t", reader.places.length);
       root.classList.toggle("explore-pointing", at < reader.places.length - 1);
+      root.classList.toggle("explore-holding", held !== null);
       views.forEach((_, section) => inSight.has(section) && drawn(section));
     });
     clearTimeout(idle);
@@ -353,33 +383,50 @@ export function mount(element, data) {
   function renderMaps(place, places) {
     const [l, k] = chosen, targets = targetsIn(lettersOf(places));
     heads.forEach((row, i) => row.forEach((button, j) => {
-      const { does } = habit(targets, places, i, j);
+      const { does } = habits[i][j], off = model.off.has(i * H + j), spent = attentionTo(targets, does, places, i, j);
       map(button, places, i, j, does);
-      if (i === l && j === k) (largeTitle.textContent = `Layer ${l + 1}, head ${k + 1}: in this text it looks mostly at ${does}`), map(large, places, l, k, does);
-      button.lastChild.textContent = does;
-      button.setAttribute("aria-label", `Layer ${i + 1}, head ${j + 1} looks at ${does}`);
+      if (i === l && j === k) (largeTitle.textContent = `Layer ${l + 1}, head ${k + 1} looks mostly at ${does}`), map(large, places, l, k, does);
+      button.lastChild.textContent = off ? "switched off" : does + (spent === null ? "" : ` ${percent(spent)}`);
+      button.classList.toggle("explore-off", off);
+      button.setAttribute("aria-label", `Layer ${i + 1}, head ${j + 1} looks at ${does}${off ? ", and is switched off" : ""}`);
       button.setAttribute("aria-pressed", i === l && j === k);
     }));
     for (const axis of [left, top]) axis.replaceChildren(...places.map(({ token }, i) => h("span", { class: i === at ? "explore-here" : "" }, shown[token])));
     looks.textContent = `From ${named(place.token)} at place ${at + 1}, this head looks at ${list(place.layers[l].weights[k])}.`;
     renderWhy(place, places);
+    turn.textContent = model.off.has(l * H + k) ? "Switch this head on again" : "Switch this head off";
+    effect.textContent = model.off.size ? sayEffect(place, places) : "Would the model miss it? Guess, then switch it off.";
   }
 
-  // Why a head looks where it looks: the query, and the keys of the three letters that get most, with their scores.
+  // What a model with heads switched off has lost, beside the whole one on the same letters.
+  function sayEffect(place, places) {
+    whole ??= new Reader(new GPT(data.model));
+    whole.reread(reader.window);
+    const now = softmax(place.logits), then = softmax(whole.places[at].logits), moved = then.map((p, i) => Math.abs(now[i] - p));
+    const letter = best(moved), mean = (read) => read.slice(0, -1).reduce((sum, each, i) => sum + surpriseOf(each, reader.window[i + 1]), 0) / (read.length - 1);
+    const names = [...model.off].map((head) => `head ${(head % H) + 1} of layer ${Math.floor(head / H) + 1}`).join(" and ");
+    return `Without ${names}: after ${named(place.token)}, ${named(letter)} gets ${percent(now[letter])} instead of ${percent(then[letter])}.`
+      + (places.length > 1 ? ` Average surprise over these letters: ${mean(places).toFixed(2)} nats, ${mean(whole.places).toFixed(2)} with ${model.off.size > 1 ? "them" : "it"}.` : "");
+  }
+
+  // Why a head looks where it looks: the query, the keys of the two letters that get most and of the one that gets least,
+  // each above its products with the query, and the scores.
   function renderWhy(place, places) {
     const [l, k] = chosen, D = C / H, part = (vector) => vector.subarray(k * D, (k + 1) * D), query = part(place.layers[l].query), weights = place.layers[l].weights[k];
-    const order = [...weights.keys()].sort((i, j) => weights[j] - weights[i]), shownKeys = order.slice(0, 3);
+    const order = [...weights.keys()].sort((i, j) => weights[j] - weights[i]), shownKeys = order.length > 3 ? [...order.slice(0, 2), order.at(-1)] : order;
+    const products = shownKeys.map((i) => part(places[i].layers[l].key).map((v, d) => v * query[d])), largest = Math.max(...products.map(size));
     const row = (label, values, score = "", share = "") => {
-      const cells = h("canvas", { "aria-hidden": "true" });
+      const cells = h("canvas", { "aria-hidden": "true", style: `height: ${values.length > D ? 28 : 14}px` });
       signed(cells, values, D);
       return [h("span", {}, label), cells, h("span", {}, score), h("b", {}, share)];
     };
     why.replaceChildren(...row(`query of ${named(place.token)}`, query, "score", "share"),
-      ...shownKeys.flatMap((i) => {
-        const key = part(places[i].layers[l].key), score = key.reduce((sum, v, d) => sum + v * query[d], 0) / Math.sqrt(D);
-        return row(`key of ${i === at ? "itself" : where(i)}`, key, score.toFixed(1), percent(weights[i]));
-      }), h("p", { class: "explore-note" }, `Multiply the query and a key number by number, add up, divide by √${D}: that is the score. Softmax turns the scores of all ${weights.length} letters into shares`,
-        weights.length > 3 && `; the other ${weights.length - 3} get ${percent(order.slice(3).reduce((sum, i) => sum + weights[i], 0))} together`, "."));
+      ...shownKeys.flatMap((i, n) => {
+        const key = part(places[i].layers[l].key), score = products[n].reduce((sum, v) => sum + v, 0) / Math.sqrt(D);
+        const strips = [...key.map((v) => v / size(key)), ...products[n].map((v) => v / largest)];
+        return row(`${order.length > 3 && n === 2 ? "least: " : ""}key of ${i === at ? "itself" : where(i)}`, strips, score.toFixed(1).replace("-", "−"), percent(weights[i]));
+      }), h("p", { class: "explore-note" }, `Under each key: the query times that key, number by number. Blue, they agree; orange, they don't. Add up and divide by √${D}: that is the score. `,
+        `Softmax turns the scores of all ${weights.length} letters into shares. Only differences count, so even a score below zero can win.`));
   }
 
   function renderMachine(place) {
@@ -465,11 +512,25 @@ export function mount(element, data) {
 
   // The head to begin with: one with a firm habit, which the last letter shows, too; best one that looks at the starts of words.
   function firmest() {
-    const targets = targetsIn(lettersOf(reader.places));
-    const habits = heads.flatMap((row, l) => row.map((_, k) => ({ place: [l, k], ...habit(targets, reader.places, l, k) })));
+    const targets = targetsIn(lettersOf(reader.places)), all = habits.flatMap((row, l) => row.map((found, k) => ({ place: [l, k], ...found })));
     const shows = ({ does, place: [l, k] }) => (targets.find((target) => target.does === does)?.at.at(-1) ?? []).reduce((sum, i) => sum + reader.places.at(-1).layers[l].weights[k][i], 0);
     const rank = (head) => head.more + shows(head) + 0.3 * (head.does === "the start of the word");
-    return habits.sort((a, b) => rank(b) - rank(a))[0].place;
+    return all.sort((a, b) => rank(b) - rank(a))[0].place;
+  }
+
+  // What each head of a model does, in one text for all: a head keeps its name, whatever is typed.
+  function habitsOf(gpt) {
+    const other = new Reader(gpt);
+    other.reread(sample);
+    const targets = targetsIn(lettersOf(other.places));
+    return heads.map((row, l) => row.map((_, k) => habit(targets, other.places, l, k)));
+  }
+
+  // How much of its attention a head spends on its habit in these places, on average; null where that can't be said.
+  function attentionTo(targets, does, places, l, k) {
+    const at = targets.find((target) => target.does === does)?.at.slice(3) ?? [];
+    if (!at.length) return null;
+    return at.reduce((sum, seen, t) => sum + seen.reduce((part, s) => part + places[t + 3].layers[l].weights[k][s], 0), 0) / at.length;
   }
 
   function lettersOf(places) {
@@ -509,6 +570,7 @@ function targetsIn(letters) {
     itself: (t, s) => s === t,
     "the letter before": (t, s) => s === t - 1,
     "the first letter": (t, s) => s === 0,
+    "starts of words": (t, s) => is[s] && begins[s] === s,
     "the start of the word": (t, s) => s === begins[t] && s < t - 1,
     "the same letter, earlier": (t, s) => s < t && letters[s] === letters[t],
     vowels: (t, s) => vowel[s],
@@ -532,7 +594,7 @@ function habit(targets, places, l, k) {
     if (n > 2 && sum / n > best.more) best = { does, more: sum / n };
   }
   if (best.more > 1 / 6) return best;
-  if (rows.slice(3).every((row) => Math.max(...row) * row.length < 1.5)) return { does: "all letters alike", more: 0 };
+  if (rows.slice(3).every((row) => Math.max(...row) * row.length < 1.5)) return { does: "all letters equally", more: 0 };
   const near = rows.slice(3).reduce((sum, row) => sum + row.slice(-4).reduce((a, b) => a + b), 0);
   return { does: near > 0.6 * (rows.length - 3) ? "the last few letters" : "letters here and there", more: best.more };
 }
@@ -551,6 +613,8 @@ function h(tag, attributes, ...children) {
 // A canvas with a name from the start: sections out of sight are drawn later, and a screen reader may come before.
 const picture = (label, attributes = {}) => h("canvas", { role: "img", "aria-label": label, ...attributes });
 const surpriseOf = (place, token) => -Math.log(softmax(place.logits)[token]);
+const size = (values) => values.reduce((a, v) => Math.max(a, Math.abs(v)), 1e-9); // of the largest
+const norm = (values) => Math.hypot(...values);
 const best = (values) => values.indexOf(Math.max(...values));
 const number = (n) => n.toLocaleString("en");
 const percent = (p) => (p > 0 && p < 0.005 ? "<1%" : `${Math.round(100 * p)}%`);
@@ -576,7 +640,7 @@ function random(seed) {
 
 // Numbers as cells, `wide` in a row: blue above zero, orange below, transparent at zero, so that it suits any page.
 function signed(canvas, values, wide) {
-  const largest = values.reduce((a, v) => Math.max(a, Math.abs(v)), 1e-9);
+  const largest = size(values);
   paint(canvas, wide, Math.ceil(values.length / wide), (i) => [...(values[i] < 0 ? [213, 94, 0] : [0, 114, 178]), 255 * Math.min(1, Math.abs(values[i]) / largest) ** 0.7]);
 }
 
@@ -646,6 +710,7 @@ const CSS = `
   background: color-mix(in srgb, #009E73 calc(var(--w, 0) * 70%), transparent); border-bottom: calc(1px + var(--w, 0) * 4px) solid color-mix(in srgb, var(--green) calc(var(--w, 0) * 100%), transparent); }
 .explore-play .explore-ruler .explore-later { color: var(--soft); font-weight: 400; }
 .explore-play .explore-ruler .explore-here { border-color: var(--orange); }
+.explore-play.explore-holding .explore-ruler .explore-here { background: var(--orange); color: var(--card); }
 .explore-play .explore-key { color: var(--green); font-weight: 600; }
 .explore-play .explore-blue { color: var(--blue); font-weight: 600; }
 .explore-play .explore-orange { color: var(--orange); font-weight: 600; }
@@ -682,6 +747,8 @@ const CSS = `
 .explore-play .explore-heads { display: grid; grid-template-columns: repeat(var(--h), minmax(0, 1fr)); gap: 0.5rem; margin-bottom: 0.8rem; }
 .explore-play .explore-head { padding: 3px 3px 0; border-radius: 6px; border: 2px solid transparent; background: none; line-height: 1.15; display: flex; flex-direction: column; text-align: center; }
 .explore-play .explore-head[aria-pressed="true"] { border-color: var(--orange); background: var(--card); }
+.explore-play .explore-floor { grid-column: 1 / -1; font-size: 0.75rem; color: var(--soft); }
+.explore-play .explore-off .explore-map { opacity: 0.25; }
 .explore-play .explore-habit { display: block; font-size: 0.75rem; color: var(--soft); padding: 0.25rem 0; min-height: 2.6em; }
 .explore-play .explore-told { position: sticky; bottom: 0.5rem; min-height: 4.4rem; margin: 0.8rem 0 0; padding: 0.6rem 0.9rem; border: 1px solid var(--edge); border-left: 4px solid var(--orange); border-radius: 6px; background: var(--card); }
 .explore-play .explore-machine { position: relative; padding-left: 1.6rem; }
