@@ -111,8 +111,9 @@ class GPT(nn.Module):
         return [KVCache(self.config.context_length) for _ in self.blocks]
 
     def bare(self) -> Any:
-        """This model as `bare` strips it, for one who calls it once a token."""
-        return bare(self)
+        """This model as `bare` strips it, for one who calls it once a token: on a CPU with its matrices by column."""
+        room = psutil.virtual_memory().available / 2
+        return bare(self, by_column=self.head.weight.device.type == "cpu" and 4 * count_parameters(self) < room)
 
     def is_plain(self) -> bool:
         """Whether all its parts are this project's and PyTorch's, none of the reader's own."""
@@ -130,21 +131,27 @@ PLAIN = {GPT, Block, MultiHeadAttention, nn.ModuleList, nn.Sequential}
 PLAIN |= {nn.Embedding, nn.LayerNorm, nn.Linear, nn.GELU, nn.Dropout}
 
 
-def bare(module: nn.Module) -> Any:
+def bare(module: nn.Module, by_column: bool = False) -> Any:
     """The module without what nn.Module costs at each call: the same `forward` on the same tensors, in the same mode.
 
     For writing token by token, where that cost counts. What is in `PLAIN` is stripped, part by part; a part of another
     class, with a hook, or with a `forward` of its own stays as it is. Hooks on every module of the process are not
     called, and what is changed afterwards is not seen, except for values of weights.
+
+    `by_column` copies the matrices of linear layers, and puts the columns, not the rows, one after the other: the same
+    numbers, and a product with one vector takes a third less time (width 384, one core). Then the weights' values are
+    those of now as well.
     """
     kind, own = type(module), vars(module)
     if kind not in PLAIN or "forward" in own or any(own[name] for name in own if name.endswith("_hooks")):
         return module
     if kind is nn.Dropout and not module.training:
         return lambda x: x
-    children = {name: bare(child) for name, child in module._modules.items()}
+    children = {name: bare(child, by_column) for name, child in module._modules.items()}
     copy = object.__new__(_called_directly(kind, kind.forward))
     vars(copy).update(own | module._parameters | module._buffers | children, _modules=children)
+    if by_column and kind is nn.Linear:
+        vars(copy)["weight"] = module.weight.detach().t().contiguous().t()
     return copy
 
 

@@ -203,6 +203,18 @@ def test_a_bare_model_shares_its_weights_and_leaves_the_model_as_it_was(model):
     assert [*model.modules()] == parts and type(model.blocks[0].norm1) is nn.LayerNorm
 
 
+def test_matrices_by_column_hold_the_same_numbers_and_the_model_keeps_its_rows(model):
+    tokens, stripped = torch.randint(65, (2, 16)), bare(model.eval(), by_column=True)
+    layers = [part for part in model.modules() if type(part) is nn.Linear]
+    assert all(layer.weight.is_contiguous() for layer in layers)
+    copies = [stripped.head] + [block.attention.W_query for block in stripped.blocks]
+    assert all(copy.weight.stride() == (1, len(copy.weight)) for copy in copies)
+    assert torch.equal(stripped.head.weight, model.head.weight)
+    checks.close(stripped(tokens), model(tokens), tolerance=1e-5)
+    nn.init.normal_(model.head.weight)
+    assert not torch.equal(stripped.head.weight, model.head.weight)  # a copy: as it was
+
+
 def test_a_layer_of_another_class_is_not_stripped(model):
     model.norm = Negative()
     assert bare(model).norm is model.norm and bare(model.norm) is model.norm
