@@ -79,6 +79,17 @@ def test_the_start_page_lists_the_lessons_in_light_and_dark(lab, page, screens):
         page.screenshot(path=screens / f"lab-index-{theme.lower()}.png")
 
 
+def test_the_list_of_files_holds_the_lessons_first(lab, page):
+    lab.open(page, "index.ipynb")
+    rows = page.locator(".jp-DirListing-item").evaluate_all(
+        "(rows) => rows.map((row) => [row.getBoundingClientRect().top, row.innerText.split('\\n')[0].trim()])"
+    )
+    names = [name for _, name in sorted(rows)]
+    assert names[: len(LESSONS)] == sorted(LESSONS) and set(names[-2:]) == {"measured", "solutions"}
+    page.locator(".jp-DirListing-item", has_text="solutions").dblclick()  # where one sees it, there it is
+    page.locator(".jp-DirListing-item", has_text="solutions_03.ipynb").wait_for()
+
+
 def change_theme(page, theme: str) -> None:
     page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})")
     page.wait_for_function(f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()")
