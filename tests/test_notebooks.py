@@ -211,8 +211,9 @@ def test_the_readme_shows_pictures_that_notebooks_drew():
         drawn |= tools.readme_pictures(notebook)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     pictures = re.findall(r"!\[[^\]]{20,}\]\(docs/([^)]+)\.png\)", readme)
-    assert len(pictures) == 4
-    pictures.remove("play")  # of the page to play with: `make browser-test` takes it
+    assert len(pictures) == 5
+    for page in ("play", "lesson"):  # as a browser shows them: `make browser-test` takes them
+        pictures.remove(page)
     assert {name: (ROOT / "docs" / f"{name}.png").read_bytes() for name in pictures} == drawn
 
 

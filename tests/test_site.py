@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import staging
+import tables
 import website
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
@@ -174,6 +175,22 @@ def test_a_broken_link_is_named(tmp_path):
     assert website.broken_links(tmp_path) == ["a.html: b.html#y", "a.html: no.png", "a.html: d/", "b.html: c.html"]
 
 
+def test_folded_code_that_shows_nothing_joins_the_folded_code_below():
+    def code(source, hidden=True, outputs=()):
+        metadata = {"anchor": [source], "jupyter": {"source_hidden": hidden}}
+        return {"cell_type": "code", "metadata": metadata, "source": source, "outputs": list(outputs)}
+
+    shown = {"output_type": "stream", "text": "1"}
+    cells = [code("a"), code("b"), code("c", outputs=[shown]), code("d", outputs=[shown]), code("e", hidden=False),
+             code("f"), staging.markdown("text"), code("g")]  # fmt: skip
+    found = staging.joined(cells)
+    assert [cell["source"] for cell in found] == ["a\n\n\nb\n\n\nc", "d", "e", "f", "text", "g"]
+    assert found[0]["metadata"]["anchor"] == ["a", "b", "c"] and found[0]["outputs"] == [
+        shown
+    ]  # links still lead there
+    assert cells[1]["source"] == "b"
+
+
 def test_what_jupyterlab_folds_the_page_folds_too(site):
     article = page(site, "01_a").article
     code, output = article.select("details.part")
@@ -203,7 +220,7 @@ def test_a_table_says_what_a_row_is_and_how_it_was_made(site):
 
 
 def test_every_table_of_the_project_is_explained():
-    assert {path.stem for path in (ROOT / "notebooks" / "measured").glob("*.csv")} <= set(staging.MEASURED)
+    assert {path.stem for path in (ROOT / "notebooks" / "measured").glob("*.csv")} <= set(tables.MEASURED)
 
 
 def test_long_lines_scroll_on_a_phone_and_wrap_on_paper():

@@ -28,37 +28,6 @@ LEAD = (
     "Start from a single dot product and end with a small GPT that you have trained on Shakespeare yourself, in "
     "executable notebooks."
 )
-MEASURED = {  # title, and what a row is
-    "parts": (
-        "What each part of a GPT is worth",
-        "Each row is one training of a small GPT: for how many `steps`, which `variant` of it, at which learning "
-        "`rate`, with which `seed`. Runs whose `part` is `choose` only choose the rate, on text that nothing else "
-        "sees; those with `report` are the results. `loss` is in nats per letter on that text, and `last_loss` its "
-        "mean over the last places of a window. [Notebook 10](../10_what_matters.ipynb) reads this table.",
-    ),
-    "modern": (
-        "What each of today's changes is worth",
-        "Each row is one training of a small GPT with one change, as in the table of the parts. "
-        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
-    ),
-    "ladder": (
-        "The ladder from nanoGPT's recipe to the speedrun",
-        "Each row is one training on a rung of the ladder: the `variant` keeps all changes of the rungs above it in "
-        "the table. `loss` is in nats per letter after so many `steps`, which took so many `seconds`. "
-        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
-    ),
-    "bench": (
-        "How fast, beside whom",
-        "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` is the median of ours "
-        "divided by theirs, so that below 1 ours takes less; `low` and `high` are the smallest and the largest ratio "
-        "of a round. `make bench` measures it anew.",
-    ),
-    "scoreboard": (
-        "The scoreboard of the thread",
-        "Each row is one network, trained on telegrams with one seed: the share of questions that it answers right "
-        "`without` the part and `with` it. Notebooks 01 to 07 print these rows, and each draws those of all before it.",
-    ),
-}
 
 
 @dataclass
@@ -171,7 +140,7 @@ class Stage:
         except Exception:  # nbformat raises whatever JSON, its schema and the file system raise
             text = f"# {path.stem}\n\nThis notebook can't be read. `make fresh` brings back the one that was committed."
             notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
-        cells = [part for cell in notebook.cells for part in self.cell(cell, path)]
+        cells = joined([part for cell in notebook.cells for part in self.cell(cell, path)])
         cells.insert(1 if cells else 0, markdown(self.run_box(path, run)))
         page = {"nbformat": 4, "nbformat_minor": 4, "cells": cells, "metadata": {
             "language_info": {"name": "python", "pygments_lexer": "ipython3"}}}  # fmt: skip
@@ -246,7 +215,7 @@ class Stage:
         lines = path.read_text(encoding="utf-8").splitlines()
         made = [line.lstrip("# ") for line in lines if line.startswith("#")]
         head, *rows = csv.reader(line for line in lines if not line.startswith("#")) or [[]]
-        title, says = MEASURED.get(path.stem, (path.stem, ""))
+        title, says = tables.MEASURED.get(path.stem, (path.stem, ""))
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(value)}</td>' for value in row)}</tr>\n" for row in rows)
         names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
         self.write(f"measured/{path.stem}.md", (
@@ -294,6 +263,24 @@ class Stage:
 
 def markdown(text: str) -> dict:
     return {"cell_type": "markdown", "metadata": {}, "source": text}
+
+
+def joined(cells: list[dict]) -> list[dict]:
+    """Folded code that shows nothing goes into one fold with the folded code below it."""
+    kept: list[dict] = []
+    for cell in cells:
+        above = kept[-1] if kept else None
+        if above and folded(above) and folded(cell) and not above["outputs"]:
+            anchors = above["metadata"]["anchor"] + cell["metadata"]["anchor"]
+            source = f"{above['source']}\n\n\n{cell['source']}"
+            cell = cell | {"source": source, "metadata": cell["metadata"] | {"anchor": anchors}}
+            kept.pop()
+        kept.append(cell)
+    return kept
+
+
+def folded(cell: dict) -> bool:
+    return cell["cell_type"] == "code" and bool(cell["metadata"]["jupyter"].get("source_hidden"))
 
 
 def toctree(pages: list[str], caption: str = "", hidden: bool = False) -> str:

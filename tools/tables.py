@@ -11,6 +11,37 @@ from helpers import ledger
 
 CLAIMS = Path(__file__).parent / "claims.toml"
 BEGIN, END = "<!-- claims, written by make store -->", "<!-- end of claims -->"
+MEASURED = {  # title, and what a row is
+    "parts": (
+        "What each part of a GPT is worth",
+        "Each row is one training of a small GPT: for how many `steps`, which `variant` of it, at which learning "
+        "`rate`, with which `seed`. Runs whose `part` is `choose` only choose the rate, on text that nothing else "
+        "sees; those with `report` are the results. `loss` is in nats per letter on that text, and `last_loss` its "
+        "mean over the last places of a window. [Notebook 10](../10_what_matters.ipynb) reads this table.",
+    ),
+    "modern": (
+        "What each of today's changes is worth",
+        "Each row is one training of a small GPT with one change, as in the table of the parts. "
+        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
+    ),
+    "ladder": (
+        "The ladder from nanoGPT's recipe to the speedrun",
+        "Each row is one training on a rung of the ladder: the `variant` keeps all changes of the rungs above it in "
+        "the table. `loss` is in nats per letter after so many `steps`, which took so many `seconds`. "
+        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
+    ),
+    "bench": (
+        "How fast, beside whom",
+        "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` is the median of ours "
+        "divided by theirs, so that below 1 ours takes less; `low` and `high` are the smallest and the largest ratio "
+        "of a round. `make bench` measures it anew.",
+    ),
+    "scoreboard": (
+        "The scoreboard of the thread",
+        "Each row is one network, trained on telegrams with one seed: the share of questions that it answers right "
+        "`without` the part and `with` it. Notebooks 01 to 07 print these rows, and each draws those of all before it.",
+    ),
+}
 
 
 # ---------------------------------------------------------------- what a notebook has printed

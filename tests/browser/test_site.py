@@ -68,6 +68,20 @@ def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
     assert not faults, "\n".join(faults)
 
 
+def test_an_answer_is_folded_until_one_looks_and_can_then_be_played_with(tab, site, screens):
+    page = opened(tab, site, "01_dot_product_scores.html")
+    explorer = page.locator(".explore-shadows")
+    assert not explorer.is_visible()
+    page.locator("details.part", has=explorer).locator("summary").click()
+    page.set_viewport_size({"width": 1180, "height": 900})
+    page.get_by_role("button", name="make all keys equally long").click()
+    assert "a wins" in explorer.inner_text()
+    page.get_by_role("button", name="start again").click()
+    explorer.evaluate("(it) => it.scrollIntoView({ block: 'center' })")
+    page.wait_for_timeout(300)
+    page.screenshot(path=screens / "lesson.png")  # docs/lesson.png, in the README
+
+
 # Formulas and code are thousands of letters in a handful of looks, and axe takes a quarter of a minute for a page of
 # them. Its verdict on a letter follows from how the letter is painted, what lies behind it, and the text it stands in:
 # where all that is equal, so is the verdict. Three of a look are left, in case something lies over one of them.
