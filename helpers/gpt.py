@@ -112,8 +112,8 @@ class GPT(nn.Module):
 
     def bare(self) -> Any:
         """This model as `bare` strips it, for one who calls it once a token: on a CPU with its matrices by column."""
-        room = psutil.virtual_memory().available / 2
-        return bare(self, by_column=self.head.weight.device.type == "cpu" and 4 * count_parameters(self) < room)
+        here = {weight.device.type for weight in self.parameters()} == {"cpu"}
+        return bare(self, by_column=here and 4 * count_parameters(self) < psutil.virtual_memory().available / 2)
 
     def is_plain(self) -> bool:
         """Whether all its parts are this project's and PyTorch's, none of the reader's own."""

@@ -1,6 +1,7 @@
 import dataclasses
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -213,6 +214,12 @@ def test_matrices_by_column_hold_the_same_numbers_and_the_model_keeps_its_rows(m
     checks.close(stripped(tokens), model(tokens), tolerance=1e-5)
     nn.init.normal_(model.head.weight)
     assert not torch.equal(stripped.head.weight, model.head.weight)  # a copy: as it was
+
+
+def test_matrices_are_copied_by_column_where_there_is_room(model, monkeypatch):
+    assert model.bare().blocks[0].mlp[0].weight.stride()[0] == 1
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=4 * count_parameters(model)))
+    assert model.bare().blocks[0].mlp[0].weight is model.blocks[0].mlp[0].weight
 
 
 def test_a_layer_of_another_class_is_not_stripped(model):
