@@ -1,1 +1,19 @@
 """The parts that more than one notebook uses: attention, GPT, data, training, sampling, ledger, plots, checks."""
+
+import os
+import signal
+import sys
+
+
+def _stop(number: int, frame: object) -> None:
+    os.write(2, f"stopped by {signal.Signals(number).name}: nothing has begun\n".encode())
+    os._exit(128 + number)
+
+
+# `python -m helpers.training` and its like: PyTorch takes seconds to arrive, and until the command can speak for itself
+# (helpers/console.py), whoever stops it should read a sentence, too, and no traceback.
+if sys.argv[:1] == ["-m"]:
+    for _name in ("SIGINT", "SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+        _number = getattr(signal, _name, None)
+        if _number is not None and signal.getsignal(_number) != signal.SIG_IGN:
+            signal.signal(_number, _stop)

@@ -46,6 +46,14 @@ def _refuse_more_than(context_length: int, tokens: int) -> None:
         raise ConfigError(f"{tokens} tokens do not fit into a context of {context_length}: crop them to the last ones")
 
 
+def _refuse_misfit(layer: nn.Module, x: Tensor, batched: bool = False) -> None:
+    """ConfigError unless the layer can read `x`: (..., T, d_in), or (B, T, d_in) if `batched`."""
+    d_in = getattr(layer.W_query, "in_features", x.shape[-1] if x.dim() else 0)
+    if x.dim() < 2 or (batched and x.dim() != 3) or x.shape[-1] != d_in or not x.is_floating_point():
+        wanted = f"({'B' if batched else '...'}, T, {d_in})"
+        raise ConfigError(f"x must be floating-point numbers of shape {wanted}, not {x.dtype} of {tuple(x.shape)}")
+
+
 @checked
 class SelfAttention(nn.Module):
     """Every token attends to every token: x (*batch, T, d_in) -> (*batch, T, d_out).
@@ -61,6 +69,7 @@ class SelfAttention(nn.Module):
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
 
     def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
+        _refuse_misfit(self, x)
         context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x))
         return (context, weights) if return_weights else context
 
@@ -81,6 +90,7 @@ class CausalAttention(SelfAttention):
         self.register_buffer("mask", causal_mask(context_length), persistent=False)
 
     def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
+        _refuse_misfit(self, x)
         mask = self.mask_for(x.shape[-2], x.shape[-2])
         dropout_p = self.dropout if self.training else 0.0
         context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x), mask, dropout_p)
@@ -178,6 +188,7 @@ class MultiHeadAttention(CausalAttention):
         self.out_proj = nn.Linear(d_out, d_out, bias=out_bias)
 
     def forward(self, x: Float[Tensor, "B T d_in"], return_weights: bool = False, cache: KVCache | None = None):
+        _refuse_misfit(self, x, batched=True)
         query, key, value = (self.split_heads(W(x)) for W in (self.W_query, self.W_key, self.W_value))
         if cache is not None:
             key, value = cache.append(key, value)
@@ -191,7 +202,9 @@ class MultiHeadAttention(CausalAttention):
         # mask is faster than handing it the matrix, and the newest token alone may look at everything.
         square, alone = query.shape == key.shape, query.shape[-2] == 1
         mask = None if square or alone else self.mask_for(query.shape[-2], key.shape[-2])
-        context = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal=square)
+        context = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout_p, is_causal=square
+        )
         return self.out_proj(self.join_heads(context))
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:

@@ -74,6 +74,9 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     def stop(number: int, frame: object) -> None:
         raise Stopped(number)
 
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it, as by `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (it stays open)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack characters of the corpus
     try:

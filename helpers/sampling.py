@@ -42,7 +42,7 @@ def _filtered(logits: Tensor, temperature: float, top_k: int | None, top_p: floa
     """What `filter_logits` does, for settings that have been checked."""
     if logits.shape[-1] == 0 or not all(map(math.isfinite, logits.amax(dim=-1).flatten().tolist())):
         raise ConfigError("the logits must be finite, or -inf but not all of them: has the training diverged?")
-    logits = logits / temperature
+    logits = logits / float(temperature)  # torch takes no whole number above 2^63
     if top_k is not None and top_k < logits.shape[-1]:
         kth = logits.topk(top_k, dim=-1).values[..., -1:]
         logits = logits.masked_fill(logits < kth, float("-inf"))

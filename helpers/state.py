@@ -199,6 +199,12 @@ def check(state: State, model: nn.Module | None = None) -> None:
     shapes = {name: (weight.shape, weight.dtype) for name, weight in model.state_dict().items()}
     parameters = {name: parameter.shape for name, parameter in model.named_parameters()}
     halves = {name: (shape, torch.float16) for name, shape in parameters.items()}
+
+    def whole(tensor: Tensor) -> bool:
+        # All of its numbers are there, one after the other. A view may claim far more than the file holds, and an
+        # optimizer that writes into one writes into foreign memory.
+        return tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+
     snapshots = list(state.snapshots)  # none, if the run began before there were any
     insist(
         all(type(step) is int for step in snapshots) and snapshots in ([], state.history.doublings),
@@ -207,6 +213,7 @@ def check(state: State, model: nn.Module | None = None) -> None:
     kept = [(state.model, shapes), (state.best, shapes), *((weights, halves) for weights in state.snapshots.values())]
     for weights, fitting in kept:
         insist({n: (w.shape, w.dtype) for n, w in weights.items()} == fitting, "its weights are of another model")
+        insist(all(map(whole, weights.values())), "its weights are not stored whole")
         insist(all(w.isfinite().all() for w in weights.values()), "its weights are not all finite")
     insist(set(state.optimizer) <= set(parameters), "its optimizer is of another model")
     insist(bool(state.optimizer) == bool(state.step), "its optimizer is incomplete")
@@ -216,8 +223,11 @@ def check(state: State, model: nn.Module | None = None) -> None:
             shape = torch.Size() if kind == "step" else parameters[name]
             insist(isinstance(value, Tensor) and value.dtype == torch.float32, "its optimizer holds no numbers")
             insist(value.shape == shape, "its optimizer is of another model")
+            insist(whole(value), "its optimizer's numbers are not stored whole")
             insist(value.isfinite().all(), "its optimizer's numbers are not all finite")
             insist(kind != "step" or value == state.step, "its optimizer is at another step")
             insist(kind != "exp_avg_sq" or (value >= 0).all(), "its optimizer has a negative square")
+    places = [value.data_ptr() for moments in state.optimizer.values() for value in moments.values() if value.numel()]
+    insist(len(set(places)) == len(places), "its optimizer keeps two things in one place")
     torch.Generator().set_state(state.generators["batches"])
     torch.Generator().set_state(state.generators["dropout"])

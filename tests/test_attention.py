@@ -209,6 +209,10 @@ def test_bad_sizes_get_one_sentence():
     for module in (MultiHeadAttention(3, 4, 5, 0.0, 2), CausalAttention(3, 4, 5, 0.0)):
         with pytest.raises(ConfigError, match="6 tokens do not fit into a context of 5"):
             module(BATCH)
+        with pytest.raises(
+            ConfigError, match=r"numbers of shape \((B|\.\.\.), T, 3\), not torch.float32 of \(2, 5, 4\)"
+        ):
+            module(torch.zeros(2, 5, 4))
 
 
 def test_annotations_are_checked_at_run_time():

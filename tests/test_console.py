@@ -1,11 +1,15 @@
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from helpers import console
 from helpers.errors import ConfigError, CorpusError
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_table():
@@ -100,3 +104,23 @@ def test_what_a_terminal_would_obey_is_escaped(capsys, monkeypatch):
     monkeypatch.setattr(console.sys.stdout, "isatty", lambda: True)
     console.say(text)
     assert capsys.readouterr().out == shown + "\n"
+
+
+@pytest.mark.parametrize("wait", [0.2, 0.6, 1.2])
+def test_who_stops_a_command_before_it_has_begun_reads_a_sentence(tmp_path, wait):
+    command = [sys.executable, "-m", "helpers.training", "--preset", "smoke", "--max-steps", "1000000"]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = subprocess.Popen([*command, "--out", tmp_path / "run"], cwd=ROOT, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)  # fmt: skip
+        time.sleep(wait)  # while PyTorch arrives, or soon after: in each case one line and the right status
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 128 + number and len(said.splitlines()) == 1 and said.startswith("stopped by")
+
+
+def test_a_closed_stdout_is_no_reason_to_fail(tmp_path):
+    options = f"--preset smoke --max-steps 1 --sample-length 5 --out {tmp_path / 'run'}"
+    done = subprocess.run(
+        f"{sys.executable} -m helpers.training {options} >&-", shell=True, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stderr == "" and (tmp_path / "run" / "sample.txt").exists()

@@ -107,6 +107,8 @@ def test_clear_errors():
         ledger.check("raschka-9", 1.0)
     with pytest.raises(LedgerError, match=r"the shape is \(5,\), the source prints \(6,\)"):
         ledger.check("raschka-3.3.1-scores", torch.zeros(5))
+    with pytest.raises(LedgerError, match=r"the shape is \(2, 3\), the source prints \(6,\)"):  # as many, but a table
+        ledger.check("raschka-3.3.1-scores", (ledger.inputs("journey") @ ledger.inputs("journey")[1]).view(2, 3))
     with pytest.raises(LedgerError, match="1 of 1 numbers differ"):
         ledger.check("raschka-3.4.1-score-22", float("nan"))
     with pytest.raises(LedgerError, match="karpathy-top-p is an erratum: use erratum"):

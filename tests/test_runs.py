@@ -515,8 +515,22 @@ HOSTILE = {
     "losses in words": lambda s: s.update(losses=["low"]),
     "a generator that is none": lambda s: s["generators"].update(batches=torch.zeros(10, dtype=torch.uint8)),
     "a generator of floats": lambda s: s["generators"].update(dropout=torch.zeros(5056)),
+    "a weight of which one number is there": lambda s: s["model"].update({"norm.weight": torch.ones(1).expand(32)}),
+    "moments of which one number is there": lambda s: view_of_one(first(s, "optimizer"), "exp_avg"),
+    "squares of which one number is there": lambda s: view_of_one(first(s, "optimizer"), "exp_avg_sq"),
+    "moments with rows and columns exchanged": lambda s: exchanged(s["optimizer"]["token_embedding.weight"]),
+    "two moments in one place": lambda s: first(s, "optimizer").update(exp_avg=first(s, "optimizer")["exp_avg_sq"]),
     "a huge view of one number": lambda s: s["model"].update({"norm.weight": torch.ones(1).expand(10**12)}),
 }
+
+
+def view_of_one(moments, kind):
+    """A fused optimizer would write as many numbers as the shape says: past the end of the one that there is."""
+    moments[kind] = torch.full((1,), 1e-4).expand(moments[kind].shape)
+
+
+def exchanged(moments):
+    moments["exp_avg"] = moments["exp_avg"].mT.contiguous().mT
 
 
 @pytest.mark.parametrize("name", HOSTILE)

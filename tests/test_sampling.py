@@ -280,6 +280,11 @@ def test_same_seed_same_text_and_the_mode_is_kept(sharp):
     assert torch.equal(one, two) and not torch.equal(one, other) and sharp.training
 
 
+def test_at_an_endless_temperature_all_are_alike():
+    shares = filter_logits(torch.tensor([5.0, 0.0]), temperature=10**30).softmax(-1)
+    assert shares.tolist() == [0.5, 0.5]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -94,6 +94,8 @@ def test_weights_and_mixture_equal_those_of_attention(page):
     }
     assert torch.allclose(ours["scores"], keys @ query, atol=1e-6)
     assert torch.allclose(ours["cosines"], torch.cosine_similarity(query, keys, dim=1), atol=1e-6)
+    square = [[0, 0], [4, 0], [1, 1], [4, 4], [0, 4], [2, 0]]
+    assert module(page, "attend", "it.band(data)", square) == [[0, 0], [4, 0], [4, 4], [0, 4]]
     assert torch.allclose(ours["feet"] @ query, keys @ query, atol=1e-5)  # the foot has the key's score, ...
     assert torch.allclose(ours["feet"][:, 0] * query[1], ours["feet"][:, 1] * query[0], atol=1e-6)  # ... on the line
     scores, allowed = torch.randn(5, 5), torch.rand(5, 5) > 0.4
@@ -177,7 +179,9 @@ def test_a_key_is_dragged_and_its_shadow_follows(page, pages):
     handles.nth(0).focus()
     for _ in range(36):  # half a turn: now a points the other way, b and c the query's
         page.keyboard.press("ArrowLeft")
-    assert "b wins" in line.inner_text()
+    assert "b wins" in line.inner_text() and "The query is" not in line.inner_text()
+    page.keyboard.press("ArrowUp")
+    assert "The query is 1.1 long, so each score is 1.1 times" in line.inner_text()
     handles.nth(1).focus()
     for _ in range(18):
         page.keyboard.press("ArrowLeft")
@@ -194,8 +198,10 @@ def test_the_mixture_follows_the_temperature(page, pages):
     assert "So cold that apple takes" in line.inner_text() and where.get_attribute("transform") != warm
     slider.focus()
     page.keyboard.press("End")
-    assert "So hot that all have nearly equal weights" in line.inner_text()
+    assert "all have nearly equal weights" in line.inner_text()
     assert page.locator(".explore-path").get_attribute("points").count(" ") == 80
+    page.get_by_role("button", name="start again").click()
+    assert where.get_attribute("transform") == warm and "apple has the highest score" in line.inner_text()
 
 
 def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):

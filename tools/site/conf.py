@@ -72,12 +72,16 @@ class Fold(SphinxPostTransform):
                 continue
             hidden = cell["cell_metadata"].get("jupyter", {})
             cell["ids"] += cell["cell_metadata"].get("anchor", [])
+            if len(cell) == 2 and all(hidden.get(flag) for flag, _ in FOLDS.values()):
+                cell[:] = [cell[1], cell[0]]  # one fold to open: the answer, and below it its code
             for part in list(cell.children):
                 flag, summary = FOLDS[part["nb_element"]]
                 if hidden.get(flag):
                     start = f'<details class="part {flag}"><summary>{summary}</summary>'
                     place = cell.index(part)
                     cell[place : place + 1] = [raw(start), part, raw("</details>")]
+            if len(cell) == 6:  # both are folded: the code's fold goes into the answer's
+                cell[:] = [*cell[:2], *cell[3:], cell[2]]
         for mark in list(self.document.findall(nodes.raw)):
             if mark.astext().strip() == '<div class="fold-here"></div>':
                 section = mark.parent

@@ -44,6 +44,11 @@ def _wrong(value: object, random: Random) -> object:
         choices += [value.to(torch.complex64), numbers.to(torch.int64)]
         choices += [value.bool(), torch.zeros(1).expand(10**9), torch.zeros(0), torch.empty(3, device="meta")]
         choices += [value.double(), torch.eye(3).to_sparse()]
+        if (
+            value.numel() > 1
+        ):  # a view that claims more numbers than there are, and rows and columns exchanged in memory
+            choices += [value.flatten()[:1].expand(value.numel()).view(value.shape)]
+            choices += [value.mT.contiguous().mT] if value.dim() > 1 and min(value.shape) > 1 else []
         if value.is_floating_point():
             choices += [value.half(), torch.full_like(value, math.nan), torch.full_like(value, math.inf)]
     elif isinstance(value, bool):

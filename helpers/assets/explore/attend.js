@@ -14,6 +14,17 @@ export function attend(query, keys, values, divided, temperature = 1) {
   return { scores, weights, mixture };
 }
 
+// The points of a plane that a rubber band around all of them touches, in order (gift wrapping, Jarvis 1973).
+export function band(points) {
+  const around = [points.reduce((a, b) => (b[0] < a[0] || (b[0] === a[0] && b[1] < a[1]) ? b : a))];
+  for (;;) {
+    const [x, y] = around.at(-1), left = ([a, b], [c, d]) => (a - x) * (d - y) - (b - y) * (c - x);
+    const next = points.filter((point) => point !== around.at(-1)).reduce((a, b) => (left(a, b) < 0 ? b : a));
+    if (next === around[0] || around.length > points.length) return around;
+    around.push(next);
+  }
+}
+
 // data: names of the keys, keys and values as points of a plane, says: what each value stands for, query: where it
 // starts, asks: {label: query} for the buttons; with a `temperature` its slider, and the path of the mixture under it
 export function mount(element, data) {
@@ -24,7 +35,8 @@ export function mount(element, data) {
   const label = (text, [x, y], more = {}) => svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle", ...more }, text);
   const beside = (text, [x, y], far) => { // a name outside of its point, growing outwards
     const away = x / Math.hypot(x, y), [left, top] = onPlane([x, y], far);
-    return label(text, [left + 20 * away, top - 18 * (y / Math.hypot(x, y))], { "text-anchor": away > 0.5 ? "start" : away < -0.5 ? "end" : "middle" });
+    const room = warm ? 26 : 19; // a value's dot may be large
+    return label(text, [left + room * away, top - room * (y / Math.hypot(x, y))], { "text-anchor": away > 0.5 ? "start" : away < -0.5 ? "end" : "middle" });
   };
   const line = (name, [x, y]) => svg("line", { class: name, x1: SIZE / 2, y1: SIZE / 2, x2: x, y2: y });
   let query = data.query, divided = !warm, temperature = data.temperature ?? 1;
@@ -49,7 +61,9 @@ export function mount(element, data) {
   const path = svg("polyline", { class: "explore-path" });
   const mixed = svg("rect", { class: "explore-mixed", width: 16, height: 16, x: -8, y: -8 });
   const where = label("mixture", [0, 0], { class: "explore-tip" });
-  const mixing = [...threads, path, ...dots, ...words, mixed, where];
+  // Wherever the mixture goes, it stays among its values: in the area that a rubber band around them would enclose.
+  const area = svg("polygon", { class: "explore-area", points: band(values).map((value) => onPlane(value, spread)).join(" ") });
+  const mixing = [...(warm ? [area] : []), ...threads, path, ...dots, ...words, mixed, where];
   const asking = { label: "query", get: () => query, set: (to) => ((query = to), show()) };
   // Where the values are the keys, one plane shows all.
   const asked = plane({ size: SIZE, reach, view: VIEW, tips: [asking] }, ...(warm ? mixing : [...arrows, ...tags]), shaft, tip);
@@ -57,10 +71,11 @@ export function mount(element, data) {
 
   const root = html("input", { type: "checkbox", checked: "", onchange: () => ((divided = root.checked), show()) });
   // Evenly along the slider, temperatures grow by the same factor; cold is at the left.
-  const [dial] = slider("temperature", { min: Math.log(COLDEST), max: Math.log(HOTTEST), step: 0.05, value: Math.log(temperature),
+  const [dial, putDial] = slider("temperature", { min: Math.log(COLDEST), max: Math.log(HOTTEST), step: 0.05, value: Math.log(temperature),
     write: (x) => Math.exp(x).toFixed(x < 2.3 ? 2 : 0), set: (x) => ((temperature = Math.exp(x)), show()) });
   const part = (name, text, ...inside) =>
     html("div", { class: name }, ...inside, html("div", { class: "explore-caption" }, text));
+  const again = () => ((query = data.query), putDial(Math.log((temperature = data.temperature))), show());
   const asks = Object.entries(data.asks).map(([text, at]) =>
     html("button", { type: "button", onclick: () => ((query = at), show()) }, text));
   const invitation = warm ? "Turn the temperature, or drag the query: where does the mixture go?" : "Drag the thick arrow, the query: who answers?";
@@ -70,7 +85,7 @@ export function mount(element, data) {
         : part("explore-side", "the query among the keys", asked.root),
       html("div", { class: "explore-rows" }, html("div", { class: "explore-row" }, ...head), ...rows),
       warm ? "" : part("explore-side", "the values, and their mixture", answer)),
-    html("div", { class: "explore-tools" }, ...asks, warm ? dial : html("label", {}, root, `divide scores by √${query.length}`)));
+    html("div", { class: "explore-tools" }, ...asks, ...(warm ? [dial, html("button", { type: "button", onclick: again }, "start again")] : [html("label", {}, root, `divide scores by √${query.length}`)])));
 
   function show() {
     const { scores, weights, mixture } = attend(query, keys, values, divided, temperature);
@@ -102,9 +117,9 @@ export function mount(element, data) {
     const who = `*${names[best]}*`, what = `*${says[best]}*`;
     const nobody = share < 1.6 / names.length, alone = share > 0.9;
     if (warm) {
-      if (nobody) return "So hot that all have nearly equal weights: the mixture is close to the plain average, whatever the query asks.";
+      if (nobody) return "For this temperature the scores hardly differ: all have nearly equal weights, and the mixture is close to the plain average.";
       if (alone) return `So cold that ${who} takes ${percent(share)} of the weight: the mixture lies on ${who}, and the others hardly count.`;
-      return `${who} has the highest score and gets ${percent(share)} of the weight. The mixture is drawn to it, and the others still pull.`;
+      return `${who} has the highest score and gets ${percent(share)} of the weight. It pulls the mixture its way, and the others pull back.`;
     }
     if (nobody) return "Nobody fits much better than the others: all have nearly equal weights, and the mixture lies in the middle and says little.";
     if (alone) return `${who} has the highest score and takes ${percent(share)} of the weight: what comes out is ${what}, and hardly anything else. A longer query is a surer one.`;
@@ -123,6 +138,8 @@ const CSS = `
 .explore-attend .explore-row { grid-template-columns: 5.2em 2.6em 1fr 2.8em; }
 .explore-attend .explore-score, .explore-attend .explore-row > :last-child { text-align: right; }
 .explore-attend .explore-bar { display: block; height: 100%; background: var(--explore-green); }
+.explore-attend .explore-area { fill: var(--explore-blue); opacity: 0.1; }
+.explore-attend .explore-row > * { white-space: nowrap; }
 .explore-attend .explore-key { stroke: var(--explore-blue); stroke-linecap: round; }
 .explore-attend .explore-thread { stroke: var(--explore-green); }
 .explore-attend .explore-path { fill: none; stroke: var(--explore-red); stroke-width: 2; stroke-dasharray: 5 3; }

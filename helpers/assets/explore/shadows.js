@@ -18,7 +18,7 @@ export function shadows(query, keys) {
 // data: names and keys (N, 2), query (2): where they start
 export function mount(element, data) {
   const { names } = data, reach = 1.2 * Math.max(...[data.query, ...data.keys].map(length));
-  const most = 1.3 * Math.max(...shadows(data.query, data.keys).scores.map(Math.abs)); // that a bar has room for
+  const largest = (scores) => Math.max(...scores.map(Math.abs)), usual = 1.3 * largest(shadows(data.query, data.keys).scores);
   let query = data.query, keys = data.keys;
 
   const made = (name, more = {}) => svg("line", { class: `explore-${name}`, ...more });
@@ -34,7 +34,7 @@ export function mount(element, data) {
     html("span", { class: "explore-track" }, html("span", { class: "explore-bar", style: `background: var(--explore-${COLORS[i % 3]})` })), html("span", {})));
   const head = ["key", "lengths × cosine", "", "score"].map((text) => html("span", { class: "explore-caption" }, text));
   const button = (text, click) => html("button", { type: "button", onclick: () => (click(), show()) }, text);
-  const { say, remove } = frame(element, { name: "shadows", css: CSS, invitation: "Drag the query or a key: whose shadow on the query's line is the longest?" },
+  const { say, remove } = frame(element, { name: "shadows", css: CSS, invitation: "Drag the query or a key: whose shadow reaches furthest along the query's line?" },
     html("div", { class: "explore-parts" }, html("div", { class: "explore-side" }, root),
       html("div", { class: "explore-rows" }, html("div", { class: "explore-row" }, ...head), ...rows)),
     html("div", { class: "explore-tools" }, button("make all keys equally long", () => (keys = keys.map((key) => key.map((x) => (reach * x) / (2 * length(key)))))),
@@ -49,6 +49,7 @@ export function mount(element, data) {
 
   function show() {
     const { scores, cosines, feet } = shadows(query, keys), best = scores.indexOf(Math.max(...scores));
+    const most = Math.max(usual, largest(scores)); // that a bar has room for
     const along = query.map((x) => (2 * reach * x) / length(query)), side = query[0] < 0 ? -1 : 1;
     const below = (far) => [(side * far * query[1]) / length(query), (side * far * query[0]) / length(query)]; // in units of the drawing
     showTips();
@@ -71,9 +72,11 @@ export function mount(element, data) {
   function sentence(scores, cosines, best) {
     const closest = cosines.indexOf(Math.max(...cosines)), square = cosines.findIndex((cosine) => Math.abs(cosine) < 0.02);
     const who = `*${names[best]}*`, more = square < 0 ? "" : ` *${names[square]}* stands at a right angle to the query: no shadow, a score of 0.`;
-    if (scores[best] <= 0) return `No key points the query's way: all shadows fall on the other side, and every score is negative or 0.`;
-    if (best === closest) return `${who} wins: it points the query's way more than the others, and its shadow is the longest.${more}`;
-    return `${who} wins with ${signed(scores[best], 1)}, though *${names[closest]}* points more nearly the query's way: ${who} is longer, and so is its shadow.${more}`;
+    const far = length(query), times = Math.abs(far - 1) < 0.05 ? "" : ` The query is ${far.toFixed(1)} long, so each score is ${far.toFixed(1)} times as far as its shadow reaches.`;
+    if (largest(scores) < 0.05) return "Every score is nearly 0: the query has hardly any length, or all keys stand at a right angle to it.";
+    if (scores[best] <= 0) return "No key points the query's way: all shadows fall on the other side, and no score is above 0.";
+    if (best === closest) return `${who} wins: it points the query's way more than the others, and its shadow reaches furthest.${more}${times}`;
+    return `${who} wins with ${signed(scores[best], 1)}, though *${names[closest]}* points more nearly the query's way: ${who} is longer, and its shadow reaches further.${more}${times}`;
   }
   show();
   return remove;
