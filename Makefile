@@ -44,7 +44,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport MPLBACKEND
 
-.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better picture play bench publish torture lock clean
+.PHONY: ablations help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better picture play bench publish torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -143,6 +143,9 @@ play: .venv/ready ## pack the trained model anew for the page that lets you play
 
 publish: .venv/ready ## write the address of your repository into README, pyproject.toml and notebooks: REPO=owner/name
 	@$(BIN)/python tools/publish.py
+
+ablations: ## the study of notebook 10, by its old name
+	@$(MAKE) --no-print-directory study NAME=parts
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null

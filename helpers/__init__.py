@@ -6,7 +6,8 @@ import sys
 
 
 def _stop(number: int, frame: object) -> None:
-    os.write(2, f"stopped by {signal.Signals(number).name}: nothing has begun\n".encode())
+    name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+    os.write(2, f"stopped by {name}: nothing has begun\n".encode())
     os._exit(128 + number)
 
 

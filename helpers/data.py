@@ -24,7 +24,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from helpers import files
-from helpers.errors import CorpusError, StorageError, VocabularyError
+from helpers.errors import ConfigError, CorpusError, StorageError, VocabularyError
 from helpers.guards import Count, checked
 
 URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
@@ -281,8 +281,10 @@ def get_batch(
 ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]:
     """`batch_size` random windows of `tokens`, and the same windows one token later: the answers.
 
-    CorpusError when `tokens` is shorter than context_length + 1.
+    CorpusError when `tokens` is shorter than context_length + 1, ConfigError when the batch is larger than the memory.
     """
+    if (size := 16 * batch_size * context_length) > 1e9 and size > psutil.virtual_memory().total:
+        raise ConfigError(f"a batch of {batch_size:,} windows takes {size / 1e9:,.0f} GB, more than the memory")
     if len(tokens) <= context_length:
         raise CorpusError(f"{len(tokens)} tokens are too few: a context of {context_length} needs {context_length + 1}")
     starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)  # (B, 1)

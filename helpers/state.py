@@ -3,7 +3,7 @@
 import hashlib
 import json
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import torch
@@ -178,6 +178,7 @@ def _sha256_of(*parts: Tensor) -> str:
 
 def check(state: State, model: nn.Module | None = None) -> None:
     """CheckpointError unless all parts fit together and belong to `model` (default: the GPT that they describe)."""
+    from helpers.training import TrainConfig  # which imports this module
 
     def insist(fits: object, what: str) -> None:
         if not fits:
@@ -185,8 +186,9 @@ def check(state: State, model: nn.Module | None = None) -> None:
 
     identity, steps = state.identity, state.history.column("step")
     config = GPTConfig(**identity.model)
-    max_steps = identity.train.get("max_steps")
-    insist(isinstance(max_steps, int) and max_steps > 0, "its settings are incomplete")
+    insist(set(identity.train) == {field.name for field in fields(TrainConfig)}, "its settings are incomplete")
+    settings: dict[str, Any] = identity.train | {"device": "cpu"}  # which this machine has
+    TrainConfig(**settings)  # each of the right type, and in its range
     insist(len(identity.alphabet) in (0, config.vocab_size), "its alphabet and its vocabulary differ in size")
     insist(len(set(identity.alphabet)) == len(identity.alphabet), "its alphabet has a character twice")
     insist(steps and steps == sorted(set(steps)) and steps[-1] <= state.step, "its history is out of order")
@@ -215,6 +217,10 @@ def check(state: State, model: nn.Module | None = None) -> None:
         insist({n: (w.shape, w.dtype) for n, w in weights.items()} == fitting, "its weights are of another model")
         insist(all(map(whole, weights.values())), "its weights are not stored whole")
         insist(all(w.isfinite().all() for w in weights.values()), "its weights are not all finite")
+    if isinstance(model, GPT) and model.head.weight is model.token_embedding.weight:
+        for weights in (state.model, state.best):
+            same = torch.equal(weights["head.weight"], weights["token_embedding.weight"])
+            insist(same, "its head and its token table differ")
     insist(set(state.optimizer) <= set(parameters), "its optimizer is of another model")
     insist(bool(state.optimizer) == bool(state.step), "its optimizer is incomplete")
     for name, moments in state.optimizer.items():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from helpers import data
 from helpers.data import CharTokenizer, get_batch, load_corpus, split
-from helpers.errors import CorpusError, VocabularyError
+from helpers.errors import ConfigError, CorpusError, VocabularyError
 
 
 @pytest.fixture
@@ -347,3 +347,8 @@ def test_rare_words_are_left_out_and_too_few_refused():
     assert vocabulary == ["a", "b", "c", "d", "e", "f"] and vectors.shape == (6, 6)
     with pytest.raises(CorpusError, match="a text with 6 different words, not 2"):
         data.word_vectors("ay, ay, no")
+
+
+def test_a_batch_that_no_memory_holds_is_refused_before_it_is_made():
+    with pytest.raises(ConfigError, match="a batch of 1,000,000,000 windows takes 128 GB, more than the memory"):
+        data.get_batch(torch.zeros(100, dtype=torch.long), 10**9, 8)
