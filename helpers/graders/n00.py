@@ -72,6 +72,7 @@ def word_for_word(answer: Answer) -> Pairs:
         (["wir", "die", "Dienstag"], {"ir": "?", "die": "the", "d": "?"}),  # parts of words
         (["a", "b", "c"], {"a": "b", "b": "c", "c": "a"}),
         (["zum", "Du", "ja"], {"zum": "to the", "du": "you", "ja": ""}),
+        (["ich", "kann", "dir", "heute", "nicht", "helfen"], {"ich": "I", "nicht": "not", "helfen": "help"}),
         (["nein"], {}),
         ([], {"du": "you"}),
     ]

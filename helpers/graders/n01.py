@@ -83,6 +83,9 @@ def _without_itself(scores: Tensor, i: int, own: float = float("-inf")) -> Tenso
         "its own score is set to 0, and 0 wins where all others are negative: set it to -inf": (
             lambda i, vectors: _without_itself(vectors @ vectors[i], i, 0.0).argmax()
         ),
+        "its own score is set to a low number, and others may be lower still: set it to -inf": (
+            lambda i, vectors: _without_itself(vectors @ vectors[i], i, -1000.0).argmax()
+        ),
         "it takes the second best, but a vector need not be its own best: leave out place i, wherever it stands": (
             lambda i, vectors: (vectors @ vectors[i]).argsort(descending=True)[1]
         ),
@@ -113,7 +116,7 @@ def nearest(answer: Answer) -> Pairs:
     """answer(i, vectors (T, D)) -> index of the OTHER vector that has the best dot product with vector i."""
     opposed = torch.tensor([[1.0, 0.0], [-1.0, 2.0], [-2.0, -3.0]])  # all of 0's scores with others are negative
     lengths = torch.tensor([[0.1, 0.1], [4.0, 5.0], [0.2, 0.0], [6.0, -1.0]])  # the short ones are not their own best
-    for vectors in (randn(6, 3), opposed, lengths, randn(2, 4), 1000 * randn(5, 2), -randn(4, 5).abs()):
+    for vectors in (randn(6, 3), opposed, 1000 * opposed, lengths, randn(2, 4), 1000 * randn(5, 2), -randn(4, 5).abs()):
         for i in range(len(vectors)):
             yield answer(i, vectors), _without_itself(vectors @ vectors[i], i).argmax()
 
