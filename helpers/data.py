@@ -72,8 +72,9 @@ def load_corpus(path: object = None) -> Corpus:
     file is missing, no regular file, too large, empty, not UTF-8, has a single symbol, or has the wrong checksum.
     """
     if path is not None:
-        if not isinstance(path, (str, os.PathLike)):
-            raise CorpusError(f"corpus_path must be the path of a text file, not {path!r}")
+        if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
+            hint = "; download it first" * isinstance(path, str)
+            raise CorpusError(f"corpus_path must be the path of a text file, not {path!r}{hint}")
         return _read(Path(path), OWN)
     if named := os.environ.get("TINY_SHAKESPEARE"):
         return _read(Path(named), TINY)
@@ -99,7 +100,7 @@ def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
         raise CorpusError(
             f"{path} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}; delete or replace it"
         )
-    if raw[:2] == b"\x1f\x8b" or raw[:4] in (b"PK\x03\x04", b"BZh9", b"\xfd7zX"):
+    if raw[:2] == b"\x1f\x8b" or raw[:4] in (b"PK\x03\x04", b"BZh9", b"\xfd7zX", b"\x28\xb5\x2f\xfd"):
         raise CorpusError(f"{path} is compressed: unpack it first, and give the path of the text file")
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
@@ -130,8 +131,7 @@ def _bytes_of(path: Path) -> bytes:
         if isinstance(error, CorpusError):
             raise
         why = getattr(error, "strerror", None) or error
-        hint = "download it first, and " if "://" in str(path) or ":/" in str(path) else ""
-        raise CorpusError(f"can't read the corpus {path}: {why}; {hint}give the path of a text file") from None
+        raise CorpusError(f"can't read the corpus {path}: {why}; give the path of a text file") from None
 
 
 def _download() -> bytes | None:

@@ -94,6 +94,8 @@ class GPT(nn.Module):
 
     def embed(self, tokens: Int64[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T C"]:
         """Token plus position embeddings; the first token stands at position `start`."""
+        if tokens.ndim != 2 or tokens.dtype not in (torch.int32, torch.int64):
+            raise ConfigError(f"tokens must be whole numbers (B, T), not {tokens.dtype} {tuple(tokens.shape)}")
         end = start + tokens.shape[1]
         if end > self.config.context_length:
             raise ConfigError(f"{end} tokens do not fit into a context of {self.config.context_length}: crop them")

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.text import Annotation
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 from PIL import Image
 from torch import Tensor
@@ -54,6 +55,7 @@ def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
         raise ValueError("a figure needs an alternative text: say in a sentence what one sees")
     target = target or plt.gcf()
     for ax in target.axes:
+        _keep_apart(ax)
         for axis in (ax.xaxis, ax.yaxis):
             if axis.get_scale() == "log":  # matplotlib's own labels are formulas there, which are switched off
                 axis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -65,6 +67,16 @@ def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
         display(bundle, **options)
     else:
         handle.update(bundle, **options)
+
+
+def _keep_apart(ax: Axes) -> None:
+    """Move the names at the ends of lines up until each has a line of its own."""
+    ends = [text for text in ax.texts if isinstance(text, Annotation) and text.get_gid() == "end"]
+    heights = [ax.transData.transform(end.xy)[1] * 72 / ax.figure.dpi for end in ends]  # in points
+    floor = -np.inf
+    for height, end in sorted(zip(heights, ends, strict=True), key=lambda pair: pair[0]):
+        floor = max(height, floor + 14)
+        end.set_position((7, floor - height))
 
 
 def picture(target: Figure) -> tuple[bytes, int]:
@@ -95,7 +107,8 @@ def heatmap(
 ) -> Axes:
     """A matrix as coloured cells: `rows` from top to bottom, `columns` (default: the same) from left to right.
 
-    Numbers are written into the cells to `decimals` places (None: not at all). NaN cells stay grey.
+    Colours lie evenly around zero where there are negative numbers. Numbers are written into the cells to `decimals`
+    places (None: not at all). NaN cells stay grey.
     """
     columns = rows if columns is None else columns
     if matrix.shape != (len(rows), len(columns)):
@@ -103,8 +116,10 @@ def heatmap(
     if ax is None:
         _, ax = figure(1.5 + 0.75 * len(columns), 1.2 + 0.5 * len(rows))
     values = matrix.detach().cpu().float().numpy()
-    low, high = limits or (np.nanmin(values), np.nanmax(values))
-    ax.imshow(values, cmap=SHARE.with_extremes(bad="#BBBBBB"), vmin=low, vmax=high, aspect="auto")
+    reach = 1.5 * np.nanmax(np.abs(values))  # pale enough to read black on
+    low, high = limits or ((-reach, reach) if np.nanmin(values) < 0 else (np.nanmin(values), np.nanmax(values)))
+    cmap = (SIGNED if low < 0 else SHARE).with_extremes(bad="#BBBBBB")
+    ax.imshow(values, cmap=cmap, vmin=low, vmax=high, aspect="auto")
     ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0)
     ax.set_yticks(range(len(rows)), labels(rows))
     ax.set(xlabel=column_name, ylabel=row_name, title=title)
@@ -186,27 +201,19 @@ def curves(
     milestones: Mapping[str, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """One line a name, each with its own marker and colour; `milestones` are dashed levels with names."""
+    """One line a name, which stands at its end, each with its own marker and colour; `milestones` are dashed levels."""
     if ax is None:
         _, ax = figure(7, 4)
     for (name, y), marker in zip(lines.items(), "os^Dv<>" * len(lines), strict=False):
-        ax.plot(x, y, marker=marker, markersize=5, label=name)
+        (line,) = ax.plot(x, y, marker=marker, markersize=5, label=name)
+        if len(lines) > 1:
+            style: dict[str, Any] = {"color": line.get_color(), "va": "center", "gid": "end", "annotation_clip": False}
+            last = max(i for i, value in enumerate(y) if value == value)  # which NaN doesn't
+            ax.annotate(name, (float(x[last]), float(y[last])), (7, 0), textcoords="offset points", **style)
     for name, level in (milestones or {}).items():
         ax.axhline(level, color="#555555", linewidth=1, linestyle="--")
         ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#333333")
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
-    if len(lines) > 1:
-        ax.legend(frameon=False)
-    return ax
-
-
-def bars(names: Sequence[str], heights: Sequence, *, ylabel: str, title: str = "") -> Axes:
-    """One bar a name."""
-    _, ax = figure(max(4.0, 0.22 * len(names) + 1), 3)
-    ax.bar(range(len(names)), heights, color=COLORS[0])
-    ax.set_xticks(range(len(names)), labels(names))
-    ax.set(ylabel=ylabel, title=title)
-    ax.margins(x=0.01)
     return ax
 
 
@@ -330,8 +337,7 @@ class Live:
     """A figure that is drawn again, in place, whenever `update` is called with new data."""
 
     def __init__(self, draw: Callable[..., object], alt: str):
-        self.draw, self.alt = draw, alt
-        self.handle = None
+        self.draw, self.alt, self.handle = draw, alt, None
 
     def update(self, *data: object) -> None:
         if self.handle is None:

@@ -31,12 +31,14 @@ class Run:
 
 
 def run(notebook: NotebookNode, parameters: dict, monkeypatch, *, only: tuple[str, ...] = (), spared: str = "") -> Run:
-    """Run all cells in order, or `only` those with these ids, with other `parameters`.
+    """Run all cells in order, or `only` those with these ids (which know the parameters from the start), with other
+    `parameters`.
 
     The notebook sees a ledger in which every number is another one, but for the row that is `spared`: who hands the
     ledger its own values hands over wrong ones.
     """
-    seen, scope, true = Run(), {"__name__": "notebook"}, ledger._ledger()
+    seen, true = Run(), ledger._ledger()
+    scope = {"__name__": "notebook"} | (parameters if only else {})
     others = tampered(true, {row["id"] for row in true["row"]} - {spared}, ("printed", "correct"))
     monkeypatch.setattr(ledger, "check", watched(ledger.check, true, seen))
     monkeypatch.setattr(ledger, "erratum", watched(ledger.erratum, true, seen))

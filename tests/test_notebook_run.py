@@ -1,11 +1,15 @@
 """The notebooks, run in this process with a text of the reader's own, before another ledger and with other values."""
 
+from pathlib import Path
+
 import pytest
+import torch
 from nbformat.v4 import new_code_cell, new_notebook
 from notebook_code import BY_NAME
 from notebook_run import run
 
-from helpers import ledger
+from helpers import data, ledger
+from helpers.data import Corpus
 from helpers.errors import LedgerError
 
 RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | {
@@ -41,6 +45,21 @@ def test_the_rows_of_09_notice_another_ledger(monkeypatch):
     rows = rows_of("09_sampling")
     seen = run(BY_NAME["09_sampling"], {}, monkeypatch, only=("cell-02", "cell-03", "cell-08", "cell-47", "cell-54"))
     assert seen.reproduced == rows and not seen.deaf
+
+
+@pytest.mark.slow
+def test_the_rows_of_08_notice_another_ledger(monkeypatch):
+    """Its two cells, with a text of tiny Shakespeare's size and the losses of a run that went as published."""
+    letters = "".join(map(chr, range(33, 98)))
+    given = {
+        "corpus": Corpus((letters * 20_000)[: data.SIZE], data.TINY, Path(), ""),
+        "estimates": torch.tensor([1.89, 1.90, 1.90, 1.91]),
+        "whole": 1.9,
+        "as_published": True,
+        "preset": "laptop",
+    }
+    seen = run(BY_NAME["08_nanogpt_shakespeare"], given, monkeypatch, only=("cell-04", "cell-52", "cell-85"))
+    assert seen.reproduced == rows_of("08_nanogpt_shakespeare") and not seen.deaf
 
 
 # ---------------------------------------------------------------- the run itself

@@ -1,4 +1,6 @@
 import io
+import itertools
+import math
 
 import matplotlib.pyplot as plt
 import pytest
@@ -21,7 +23,7 @@ def displayed(monkeypatch):
 
 
 def test_show_gives_the_picture_its_text(displayed):
-    plotting.bars(["a", " ", "\n", "$"], [1, 2, 3, 4], ylabel="count")
+    plotting.figure(4, 3)[1].bar(range(4), range(4))
     plotting.show("four bars")
     data, options = displayed[0]
     assert data["text/plain"] == "four bars" and data["image/png"].startswith(b"\x89PNG")
@@ -97,7 +99,6 @@ def test_a_dollar_is_a_dollar_and_not_mathematics():
     """Matplotlib would draw "$x$" as an italic x without its dollars, and stop at "$\\$"."""
     for ax in (
         plotting.heatmap(torch.eye(2), ["$a$", "b"], title="$"),
-        plotting.bars(["$a$", "b"], [1, 2], ylabel="$count$"),
         plotting.letters({"$a line$": "$a$"}),
         plotting.cells([["$a$"]], torch.zeros(1, 1, dtype=torch.int64), ["$a$"]),
         plotting.arrows({"$a$": torch.tensor([1.0, 2.0])}),
@@ -139,26 +140,39 @@ def test_curves_show_their_numbers_by_name():
         ("two", [10, 20], [2, 1]),
     ]
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("step", "loss", "a title")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one", "two"]
+    assert [(text.get_text(), text.xy) for text in ax.texts] == [("one", (20, 2)), ("two", (20, 1))]
+    assert [text.get_color() for text in ax.texts] == [line.get_color() for line in ax.lines]
     first, second = ax.lines  # for those who see no colours, too
     assert first.get_marker() != second.get_marker() and first.get_color() != second.get_color()
+
+
+def test_names_at_the_ends_of_lines_stay_apart(displayed):
+    lines = {"c": [0, 3.0], "b": [0, 1.01], "d": [0, 3.0], "a": [1.0, math.nan]}
+    ax = plotting.curves([0, 1], lines, xlabel="x", ylabel="y")
+    plotting.show("four lines that end in two places")
+    where = {text.get_text(): sum(text.get_window_extent().intervaly) / 2 for text in ax.texts}
+    assert sorted(where, key=where.get) == ["a", "b", "c", "d"]
+    assert (
+        min(b - a for a, b in itertools.pairwise(sorted(where.values()))) > 10 * ax.figure.dpi / 72
+    )  # a line's height
+    assert max(abs(text.get_position()[1]) for text in ax.texts) < 15  # and near their ends
+
+
+def test_where_numbers_are_negative_colours_lie_evenly_around_zero():
+    signed = plotting.heatmap(torch.tensor([[-1.0, 0.0], [2.0, 0.5]]), list("ab"))
+    red, green, blue, _ = signed.images[0].to_rgba(signed.images[0].get_array(), bytes=True)[0, 1].tolist()
+    low, high = signed.images[0].get_clim()
+    assert low == -high == -3 and min(red, green, blue) > 250
+    shares = plotting.heatmap(torch.tensor([[1.0, 0.0], [2.0, 0.5]]), list("ab"))
+    assert shares.images[0].get_clim() == (0, 2) and shares.images[0].cmap != signed.images[0].cmap
 
 
 def test_milestones_lie_at_their_levels():
     levels = {"uniform": 4.17, "bigram": 2.45}
     ax = plotting.curves([0, 9], {"loss": [4, 2]}, xlabel="step", ylabel="loss", milestones=levels)
-    assert ax.get_legend() is None  # one line needs none
     for (name, level), line, text in zip(levels.items(), ax.lines[1:], ax.texts, strict=True):
         assert list(line.get_ydata()) == [level, level] and line.get_linestyle() == "--"
         assert text.get_text() == name and text.xy[1] == level
-
-
-def test_bars_have_their_heights_and_names():
-    ax = plotting.bars(["a", " ", "c"], [3, 1, 2], ylabel="count", title="a title")
-    assert [bar.get_height() for bar in ax.patches] == [3, 1, 2]
-    assert [round(bar.get_x() + bar.get_width() / 2) for bar in ax.patches] == ax.get_xticks().tolist() == [0, 1, 2]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "\u00b7", "c"]
-    assert (ax.get_ylabel(), ax.get_title()) == ("count", "a title")
 
 
 def test_letters_are_read_from_left_to_right_and_pairs_of_lines_share_a_colour():

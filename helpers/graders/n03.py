@@ -37,6 +37,12 @@ def _without_shift(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, T
         "the scores are not divided by √D": _with(lambda D: 1),
         "the scores are divided by D: its square root is meant": _with(lambda D: D),
         "the scores are multiplied by √D: divide": _with(lambda D: D**-0.5),
+        "the scores are divided by another number than √D": [
+            _with(lambda D: 2),
+            _with(lambda D: D / 2),
+            _with(lambda D: math.log2(D) or 1),
+            _with(lambda D: math.sqrt(D) + 1e-3),
+        ],
         "the scores are divided by the root of a number of words: D is the width of a key, its LAST dimension": [
             _by_number_of(lambda query, key, value: key.shape[-2]),
             _by_number_of(lambda query, key, value: query.shape[-2]),

@@ -38,12 +38,14 @@ def _halved_again(x: Tensor) -> Tensor:
         ],
         "every row is divided by T: row t adds up only t + 1 rows": lambda x: x.cumsum(0) / len(x),
         "that is the average of all rows: the later ones are the future": lambda x: x.mean(0).expand_as(x),
+        "that is the sum of all rows: the later ones are the future": lambda x: x.sum(0).expand_as(x),
         "that is the average of the future": lambda x: _averages(x, lambda t: t, lambda t: len(x)),
         "it looks one row ahead": lambda x: _averages(x, lambda t: 0, lambda t: t + 2),
         "only the last two rows count: all from 0 on should": lambda x: _averages(x, lambda t: t - 1, lambda t: t + 1),
-        "it averages along the channels: rows are tokens, columns are channels": (
-            lambda x: x.cumsum(1) / torch.arange(1, x.shape[1] + 1)
-        ),
+        "it averages along the channels: rows are tokens, columns are channels": [
+            lambda x: x.cumsum(1) / torch.arange(1, x.shape[1] + 1),
+            lambda x: x.mean(1, keepdim=True).expand_as(x),
+        ],
         "an average of averages gives the latest rows too much: each row counts the same": _halved_again,
         "it leaves x as it is": lambda x: x,
     },
@@ -196,7 +198,7 @@ def _filled(fill: float, diagonal: int = 1, dim: int = -1, turned: bool = False)
             lambda scores: scores.tril().softmax(dim=-1),
         ],
         "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
-            _filled(-(10.0**size)) for size in range(6)
+            _filled(-(10.0**size)) for size in (0, 1, 2, 3, 4, 5, 9)
         ],
         "the past is hidden: row t may see the columns up to t": [
             _filled(-torch.inf, turned=True),
@@ -213,6 +215,9 @@ def _filled(fill: float, diagonal: int = 1, dim: int = -1, turned: bool = False)
         ),
         "it divides by the sum of the whole table: each row has its own": (
             lambda scores: scores.softmax(-1).tril() / scores.softmax(-1).tril().sum()
+        ),
+        "row t is divided by the sum of another row: keep the sums as a column (keepdim=True)": (
+            lambda scores: scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(-1)
         ),
         "a second softmax gives the zeros weight again: divide each row by its sum": [
             lambda scores: scores.softmax(-1).tril().softmax(-1),
@@ -237,6 +242,7 @@ def causal_weights(answer: Answer) -> Pairs:
         (5, 8, 30.0),
         (3, 2, -1e3),
         (4, 2, -1e6),
+        (3, 0, -1e10),
     ):
         scores = (size * randn(T, T)).round() + level if level else size * randn(T, T)
         yield answer(scores), scores.double().masked_fill(~causal_mask(T), -torch.inf).softmax(dim=-1)
