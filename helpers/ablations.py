@@ -235,6 +235,15 @@ STUDIES = {
         whole_seeds=16,
         interactions=INTERACTIONS,
     ),
+    # Is nanoGPT's rate the right one for the model of notebook 08, and does its warm-up help?
+    "laptop": Study(
+        variants={WHOLE: Variant(), "no warm-up": Variant(recipe=no_warm_up)},
+        sizes=dict(context_length=64, n_layer=4, n_head=4, n_embd=128),
+        steps=(2000,),
+        rates=(5e-4, 1e-3, 2e-3, 4e-3),
+        batch_size=12,
+        choosing_seeds=3,
+    ),
     # Few characters, read 13 times over and 51 times over: what dropout is for.
     "dropout": Study(
         variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
