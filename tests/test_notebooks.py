@@ -74,6 +74,13 @@ def test_cells_are_short_and_the_prose_is_not(notebook):
     assert max(lengths) <= 25 and len(prose(notebook).split()) >= 800
 
 
+@each
+def test_no_comment_is_torn_from_its_line(notebook):
+    """The formatter breaks a long line before its comment, which then stands behind a lonely bracket."""
+    lines = [line for cell in cells(notebook) for line in cell.source.splitlines()]
+    assert not [line for line in lines if re.match(r"\s*[)\]}]+:?,?\s+# (?!fmt)", line)]
+
+
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
     notebook = BY_NAME[name]
