@@ -1,5 +1,8 @@
 """What several test files share: small models and texts. No test needs the network or a corpus on this machine."""
 
+import contextlib
+import dataclasses
+import io
 import os
 import re
 import signal
@@ -10,18 +13,20 @@ from pathlib import Path
 import jaxtyping
 import pytest
 import torch
+from run_folder import ALPHABET
 from xdist.scheduler import LoadFileScheduling
 
+from helpers import console, training
 from helpers.data import BUNDLED_PLAY, CharTokenizer, split
 from helpers.gpt import GPT, GPTConfig
-from helpers.training import TrainConfig
+from helpers.training import TrainConfig, train
 
 # Seconds of every process that imports nbformat (no helper does), to check addresses that we lack.
 sys.modules["rfc3987_syntax"] = None
 
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")  # 09 takes the run that 08 leaves in $NANOGPT_RUNS
 LONG = (*IN_TURN, "00_why_attention.ipynb", "test_tools.py", "test_torture.py")
-WHOLE = ("test_tools.py", "test_torture.py", "test_gpt2.py", "test_site.py")  # they share a set-up of seconds
+WHOLE = ("test_tools.py", "test_torture.py", "test_gpt2_folder.py", "test_site.py")  # they share a set-up of seconds
 ALONE = ("test_notebook_run.py", "test_curves.py")  # each test takes seconds, and they share nothing
 
 
@@ -149,3 +154,122 @@ def own_text(tmp_path, monkeypatch):
     text = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
     (tmp_path / "own.txt").write_text(50 * text, encoding="utf-8")
     return {"corpus_path": "own.txt"}
+
+
+@pytest.fixture
+def fresh(small_config):
+    """Makes equal models, with dropout, so that every generator counts."""
+
+    def build(**changes) -> GPT:
+        torch.manual_seed(0)
+        return GPT(dataclasses.replace(small_config, dropout=0.1, **changes))
+
+    return build
+
+
+@pytest.fixture
+def go(fresh, tokens, quick, tmp_path):
+    """Train in tmp_path/run; every argument of `train` and every setting can be changed."""
+
+    def run(*, model=None, on=tokens, settings=None, **options):
+        options = {"out_dir": tmp_path / "run", "tokenizer": CharTokenizer(ALPHABET)} | options
+        return train(model or fresh(), *on, dataclasses.replace(quick, **(settings or {})), **options)
+
+    return run
+
+
+@pytest.fixture
+def stopped(go, monkeypatch):
+    """Train until a signal comes in the middle of update 5, between two records; what `go` takes can be given."""
+
+    def run(number=signal.SIGTERM, **options):
+        real, calls = training.get_batch, iter(range(100))
+
+        def get_batch(*arguments):
+            if next(calls) == 5:  # the first call looks at the first batch
+                signal.raise_signal(number)
+            return real(*arguments)
+
+        with monkeypatch.context() as patch, pytest.raises(console.Stopped) as stop:
+            patch.setattr(training, "get_batch", get_batch)
+            go(**options)
+        return stop.value
+
+    return run
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes seconds."""
+    import nbformat
+
+    import notebooks
+
+    def run(path, target, values):
+        notebook, scope, lines = nbformat.read(path, as_version=4), {}, ""
+        if values:
+            settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
+            notebook.cells.insert(1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]}))
+        for number, cell in enumerate([cell for cell in notebook.cells if cell.cell_type == "code"], start=1):
+            cell.execution_count, printed = number, io.StringIO()
+            try:
+                with contextlib.redirect_stdout(printed):
+                    exec(cell.source, scope)
+            except Exception as error:
+                name, text = type(error).__name__, str(error)
+                cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
+            lines += printed.getvalue()
+            if printed.getvalue():
+                cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
+            if len(cell.outputs) and cell.outputs[-1].output_type == "error":
+                break
+        notebook.metadata["language_info"] = {"name": "python"}  # as kernels do
+        nbformat.write(notebook, target)
+        return 0, lines
+
+    monkeypatch.setattr(notebooks, "papermill", run)
+
+
+@pytest.fixture
+def draw(monkeypatch):
+    """Draws, and returns the axes and the alternative text instead of displaying them."""
+    import matplotlib.pyplot as plt  # slow, and only the tests of the drawing need it
+
+    from helpers import machine, plotting
+
+    shown = []
+    plt.switch_backend("agg")
+    monkeypatch.setattr(plotting, "show", lambda alt, figure: shown.append((figure.axes[0], alt)))
+
+    def drawn(*args, **options):
+        machine.draw(*args, **options)
+        return shown.pop()
+
+    yield drawn
+    plt.close("all")
+
+
+@pytest.fixture
+def verdict(capsys, monkeypatch):
+    """What `check` prints, after the label."""
+    from exercise_answers import GIVEN, MISTAKES  # slow, and only the tests of the exercises need it
+
+    from helpers import exercises
+
+    results = exercises._results
+
+    def checked(label, answer) -> str:
+        def given(grader, other):
+            if other is answer or id(other) not in MISTAKES:
+                return results(grader, other)
+            if (label, id(other)) not in GIVEN:
+                GIVEN[label, id(other)] = list(results(grader, other))
+            return GIVEN[label, id(other)]
+
+        monkeypatch.setattr(exercises, "_results", given)
+        assert exercises.check(label, answer) is None
+        line = capsys.readouterr().out
+        assert line.startswith(f"{label}: ") and line.count("\n") == 1
+        return line.removeprefix(f"{label}: ").rstrip()
+
+    return checked

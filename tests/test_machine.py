@@ -1,75 +1,16 @@
-"""The drawing of the machine, on matplotlib's own objects: what is written, coloured, hatched, framed, and said."""
+"""The drawing of the machine, on matplotlib's own objects: what is written, coloured, framed, and said."""
 
 import itertools
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
+from machine_tables import ALONE, CASES, CAUSAL, PROJECTED, SCORES, WORDS, X, box_of, numbers, texts
 from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers import machine, plotting
-from helpers.attention import attention, causal_mask
 from helpers.errors import ConfigError
-
-WORDS = ["Your", "journey", "starts", "with", "one", "step"]
-torch.manual_seed(5)
-X = torch.rand(6, 3)
-SCORES = X @ X.T
-ALONE = {"x": X, "scores": SCORES, "weights": SCORES.softmax(-1), "context": SCORES.softmax(-1) @ X}
-PROJECTED = dict(zip(("query", "key", "value"), (X @ torch.randn(3, 3, 2)).unbind(), strict=True)) | {"x": X}
-PROJECTED["scores"] = PROJECTED["query"] @ PROJECTED["key"].T / 2**0.5
-PROJECTED["context"], PROJECTED["weights"] = attention(PROJECTED["query"], PROJECTED["key"], PROJECTED["value"])
-CAUSAL = PROJECTED | {"mask": causal_mask(6)}
-CAUSAL["context"], CAUSAL["weights"] = attention(
-    PROJECTED["query"], PROJECTED["key"], PROJECTED["value"], CAUSAL["mask"]
-)
-
-
-@pytest.fixture
-def draw(monkeypatch):
-    """Draws, and returns the axes and the alternative text instead of displaying them."""
-    shown = []
-    plt.switch_backend("agg")
-    monkeypatch.setattr(plotting, "show", lambda alt, figure: shown.append((figure.axes[0], alt)))
-
-    def drawn(*args, **options):
-        machine.draw(*args, **options)
-        return shown.pop()
-
-    yield drawn
-    plt.close("all")
-
-
-def texts(ax):
-    return [text.get_text() for text in ax.texts]
-
-
-def box_of(tables, name, words=WORDS, keys=None):
-    """Left, top, right and bottom of a table."""
-    room = 14 + 5.7 * max(map(len, [*words, *(keys or [])]))
-    left, top, width, height = machine.layout(tables, len(words), len(keys or words), room)[name]
-    return left, top, left + width, top + height
-
-
-def inside(ax, box, kind):
-    """What of a kind of artist lies within a box, a pixel more or less."""
-    found = []
-    for artist in ax.findobj(kind):
-        extent = artist.get_window_extent(ax.figure.canvas.get_renderer()).transformed(ax.transData.inverted())
-        x, y = sorted((extent.x0, extent.x1)), sorted((extent.y0, extent.y1))
-        if box[0] - 1 < x[0] and x[1] < box[2] + 1 and box[1] - 1 < y[0] and y[1] < box[3] + 1:
-            found.append(artist)
-    return found
-
-
-def numbers(ax, box):
-    """The numbers in a box by their rows."""
-    cells = [text for text in ax.texts if box[0] < text.get_position()[0] < box[2]]
-    cells = [text for text in cells if box[1] < text.get_position()[1] < box[3]]
-    rows = itertools.groupby(sorted(cells, key=lambda t: t.get_position()[::-1]), key=lambda t: t.get_position()[1])
-    return [[text.get_text() for text in row] for _, row in rows]
 
 
 def test_the_text_arrives_where_the_picture_does(monkeypatch):
@@ -154,85 +95,6 @@ def test_long_words_are_cut(draw):
     assert texts(ax).count("tokenizat…") == texts(ax).count("attention") == 3
 
 
-def test_what_the_mask_forbids_is_hatched_and_no_small_weight_is(draw):
-    tables = CAUSAL | {"weights": CAUSAL["weights"].clone()}
-    tables["weights"][3, 1], tables["weights"][5, 0] = 1e-6, 0.0  # small; dropped
-    ax, alt = draw(WORDS, **tables)
-    hatched = [cells for cells in ax.findobj(PolyCollection) if cells.get_hatch()]
-    assert len(hatched) == 2  # in the mask and in the weights: scores come before the mask
-    forbidden = {(i, j) for i, j in torch.argwhere(~tables["mask"]).tolist()}
-    for name, cells in zip(("mask", "weights"), hatched, strict=True):
-        left, top, right, bottom = box_of(tables, name)
-        middles = [path.vertices[:4].mean(0) for path in cells.get_paths()]
-        places = {(int((y - top) / (bottom - top) * 6), int((x - left) / (right - left) * 6)) for x, y in middles}
-        assert places == forbidden
-    weights = ax.findobj(QuadMesh)[-1].get_array()
-    assert weights.mask[5, 0] and not weights.mask[3, 1]  # an exact zero is grey, a small weight has its colour
-    assert numbers(ax, box_of(tables, "weights"))[3] == [
-        "0.00" if j == 1 else f"{tables['weights'][3, j]:.2f}" for j in range(4)
-    ]
-    assert "The mask forbids 15 of 36 cells" in alt
-
-
-def test_dropout_is_a_step_whose_cells_are_white_crosses_and_no_zeros(draw):
-    kept = torch.ones(6, 6, dtype=torch.bool)
-    kept[3, 1], kept[5, 0], kept[0, 4] = False, False, False  # the last one is forbidden anyway
-    ax, alt = draw(WORDS, **CAUSAL | {"weights": CAUSAL["weights"] * kept}, kept=kept, lit=("dropout",))
-    left, top, right, bottom = box_of(CAUSAL, "weights")
-    (crosses,) = [line for line in ax.lines if line.get_marker() == "x"]
-    spots = {
-        (int((y - top) / (bottom - top) * 6), int((x - left) / (right - left) * 6)) for x, y in crosses.get_xydata()
-    }
-    assert spots == {(3, 1), (5, 0)}
-    (white,) = [cells for cells in ax.findobj(PolyCollection) if not cells.get_hatch()]
-    assert len(white.get_paths()) == 2 and same_color(white.cmap(0.5), "white")
-    assert [len(row) for row in numbers(ax, box_of(CAUSAL, "weights"))] == [1, 2, 3, 3, 5, 5]
-    (step,) = [text for text in ax.texts if text.get_text() == "then\ndropout"]
-    assert step.get_weight() == "bold" and right < 700 and step.get_position()[0] < left
-    sums = (CAUSAL["weights"] * kept).sum(-1)
-    assert f"2 of 21 weights are dropped (×), and rows add up to between {sums.min():.2f} and {sums.max():.2f}." in alt
-    ax, alt = draw(WORDS, **CAUSAL)
-    assert (
-        "then\ndropout" not in texts(ax)
-        and "dropped" not in alt
-        and not any(len(line.get_marker()) == 1 for line in ax.lines)
-    )
-
-
-def test_tables_of_weights_stand_side_by_side_and_say_what_was_dropped(monkeypatch):
-    shown = []
-    monkeypatch.setattr(plotting, "show", lambda alt, figure: shown.append((figure.axes[0], alt)))
-    weights, kept = CAUSAL["weights"], torch.rand(6, 6) > 0.5
-    tables = {"weights": weights, "one draw": weights * kept * 2}
-    machine.weight_tables(tables, WORDS, mask=causal_mask(6), kept={"one draw": kept})
-    (ax, alt), lost = shown.pop(), int((causal_mask(6) & ~kept).sum())
-    assert 0 < lost < 21 and sum(len(line.get_xydata()) for line in ax.lines if line.get_marker() == "x") == lost
-    assert f"weights: nothing dropped; one draw: {lost} of 21 weights are dropped (×)" in alt
-    assert "The mask forbids 15 of 36 cells" in alt
-    written = [text.get_text() for text in ax.texts if "." in text.get_text()]
-    assert written[:21] == [f"{w:.2f}" for w in weights[causal_mask(6)].tolist()] and len(written) == 42 - lost
-    assert {"weights", "one draw", *WORDS} <= {*texts(ax)} and texts(ax).count("T × T = 6 × 6") == 2
-    assert len([cells for cells in ax.findobj(PolyCollection) if cells.get_hatch()]) == 2
-    plt.close("all")
-
-
-@pytest.mark.parametrize(
-    "tables, options, message",
-    [
-        ({}, {}, r"6 tokens, tables \[\]"),
-        (dict.fromkeys("abcde", SCORES), {}, "from 1 to 4 tables"),
-        ({"a": SCORES[:5]}, {}, r"weights is of shape \(5, 6\)"),
-        ({"a": SCORES}, {"mask": causal_mask(5)}, r"mask is of shape \(5, 5\)"),
-        ({"a": SCORES}, {"kept": {"b": SCORES > 0}}, r"kept \['b'\]"),
-        ({"a": SCORES}, {"kept": {"a": SCORES}}, r"kept is torch.float32 of shape \(6, 6\)"),
-        ({"a": SCORES}, {"kept": {"a": SCORES[:2] > 0}}, r"of shape \(2, 6\) for weights of shape \(6, 6\)"),
-    ],
-)
-def test_wrong_tables_of_weights_are_named(tables, options, message):
-    with pytest.raises(ConfigError, match=message):
-        machine.weight_tables(tables, WORDS, **{"mask": causal_mask(6)} | options)
-
-
 def test_signs_diverge_around_zero_and_shares_start_there(draw):
     ax, _ = draw(WORDS, **PROJECTED)
     limits = [mesh.get_clim() for mesh in ax.findobj(QuadMesh)]
@@ -288,23 +150,6 @@ def test_other_words_can_be_looked_at(draw):
     assert texts(ax).count("gato") == 1 and texts(ax).count("black") == 2
     ax, _ = draw(["el", "gato"], keys=["the", "black", "cat"], x=x, scores=scores)
     assert "query = x" not in texts(ax)  # x can't be the keys of other words
-
-
-CASES = {
-    "grey": (WORDS, {"lit": ()}),
-    "01": (WORDS, {"x": X, "scores": SCORES, "follow": 1}),
-    "02": (WORDS, ALONE | {"lit": ("softmax", "weights", "mixture", "context")}),
-    "03": (WORDS, PROJECTED | {"lit": ("query", "key", "value"), "follow": 1, "title": "Query, key and value"}),
-    "04": (WORDS, CAUSAL | {"lit": ("mask",), "follow": 5}),
-    "05": (WORDS, CAUSAL | {"kept": torch.rand(6, 6) > 0.5, "lit": ("dropout", "weights"), "follow": 5}),
-    "four": (WORDS[:4], {"x": X[:4], "scores": SCORES[:4, :4], "lit": ("scores", "heads")}),
-    "one": (["a"], {"x": X[:1], "scores": SCORES[:1, :1]}),
-    "letters": (
-        list("O Romeo, Romeo! wherefor"),
-        {"x": torch.rand(24, 64), "weights": torch.rand(24, 24), "follow": 7},
-    ),
-    "long": (["tokenization", "$5$"], {"x": X[:2], "scores": SCORES[:2, :2], "lit": ("query", "key")}),
-}
 
 
 @pytest.mark.parametrize("case", CASES)

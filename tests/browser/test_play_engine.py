@@ -1,0 +1,206 @@
+"""The model's JavaScript by itself, in a real browser: it computes what PyTorch does, is mounted and removed."""
+
+import base64
+import gzip
+import random
+
+import play
+import pytest
+import torch
+from play_page import PACKED, clocked, cpu
+
+from helpers import explore, microscope, runs
+from helpers.packing import pack, unpack
+
+pytestmark = pytest.mark.slow
+IMPORT = """async ({ source, packed }) => {
+  const module = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  window.ours = { ...module, packed: bytes, model: new module.GPT(bytes) };
+}"""
+LOGITS = """(texts) => texts.map((tokens) => {
+  const cache = ours.model.newCache();
+  return tokens.map((token) => Array.from(ours.model.forward(token, cache)));
+})"""
+
+
+@pytest.fixture
+def engine(browser):
+    """The model's JavaScript as JupyterLab gets it, in a page of the browser, with the bytes of a model."""
+    page = browser.new_page()
+
+    def start(packed: bytes, simd: bool = True):
+        if not simd:
+            page.evaluate("delete window.WebAssembly")
+        given = {"source": explore.front_end("sampling"), "packed": base64.b64encode(packed).decode()}
+        page.evaluate(IMPORT, given)
+        assert page.evaluate("ours.compiled !== null") == simd  # bytes that are damaged would only make it slow
+        return page
+
+    yield start
+    page.close()
+
+
+def texts(alphabet: str, longest: int, count: int = 200) -> list[str]:
+    """Half of them random letters, half cut out of the bundled play."""
+    dice = random.Random(0)
+    whole = (play.FRONT.parent / "bundled_play.txt").read_text(encoding="utf-8")
+    whole = "".join(letter for letter in whole if letter in alphabet)
+    found = []
+    for number in range(count):
+        length, start = dice.randint(1, longest), dice.randrange(len(whole) - longest)
+        found.append("".join(dice.choices(alphabet, k=length)) if number % 2 else whole[start : start + length])
+    return found
+
+
+@torch.no_grad()
+def farthest(page, model, tokens: list[torch.Tensor]) -> float:
+    """The largest difference between the browser's logits and PyTorch's, at any place of any text."""
+    theirs = page.evaluate(LOGITS, [each.tolist() for each in tokens])
+    return max(
+        float((model(each[None])[0].double() - torch.tensor(found, dtype=torch.float64)).abs().max())
+        for each, found in zip(tokens, theirs, strict=True)
+    )
+
+
+# ---------------------------------------------------------------- what it computes
+@pytest.mark.parametrize("simd", [True, False], ids=["webassembly", "javascript"])
+def test_the_browser_computes_what_pytorch_computes(engine, simd):
+    packed = gzip.decompress(PACKED[-1].read_bytes())
+    model, tokenizer, about = unpack(packed)
+    page = engine(packed, simd)
+    tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, model.config.context_length)]
+    difference = farthest(page, model, tokens)
+    print(f"\n{len(tokens)} texts, {sum(map(len, tokens)):,} places: from the same weights {difference:.1e} at most")
+    assert difference < 1e-4
+    run = runs.RUNS / "laptop"
+    if not runs.is_run(run) or pack(*runs.load_model(run), about=about) != packed:
+        pytest.skip("the page's model comes from another run than yours: only the rounded weights were compared")
+    difference = farthest(page, runs.load_model(run)[0], tokens)
+    print(f"from the unrounded ones {difference:.4f} at most")
+    assert difference < 0.02
+
+
+@pytest.mark.parametrize("simd", [True, False], ids=["webassembly", "javascript"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_models_of_other_shapes_are_computed_too(engine, bias, simd):
+    from helpers.data import CharTokenizer
+    from helpers.gpt import GPT, GPTConfig
+
+    torch.manual_seed(1)
+    tokenizer = CharTokenizer("abcdefg☃")
+    model = GPT(GPTConfig(vocab_size=8, context_length=13, n_layer=3, n_head=3, n_embd=21, bias=bias)).eval()
+    for weight in model.parameters():  # biases begin as zeros, and small weights hide mistakes
+        torch.nn.init.normal_(weight, std=0.3)
+    packed = pack(model, tokenizer)
+    tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, 13, 20) if text]
+    assert farthest(engine(packed, simd), unpack(packed)[0], tokens) < 1e-4
+
+
+def test_a_head_switched_off_is_what_the_microscope_switches_off(engine):
+    packed = gzip.decompress(PACKED[-1].read_bytes())
+    model, tokenizer, _ = unpack(packed)
+    page = engine(packed)
+    tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, 64, 20)]
+    with microscope.switch_off(model, 2, 1):
+        assert farthest(page, model, tokens) > 0.1
+        page.evaluate("ours.model.off.add(2 * 4 + 1)")
+        assert farthest(page, model, tokens) < 1e-4
+
+
+def test_snapshots_are_near_the_models_that_they_stand_for(engine):
+    run = runs.RUNS / "laptop"
+    if not runs.is_run(run):
+        pytest.skip("no run of the preset laptop to compare with")
+    models = dict(runs.load_snapshots(run))
+    for path in PACKED[:-1]:
+        packed = gzip.decompress(path.read_bytes())
+        rounded, tokenizer, about = unpack(packed)
+        tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, 64, 50)]
+        assert farthest(engine(packed), rounded, tokens) < 1e-4
+        with torch.no_grad():
+            gaps = torch.cat([(models[about["step"]](each[None]) - rounded(each[None])).flatten() for each in tokens])
+        print(
+            f"\nstep {about['step']:,}: off by {gaps.square().mean().sqrt():.4f} (rms), {gaps.abs().max():.2f} at most"
+        )
+        assert gaps.square().mean().sqrt() < 0.1
+
+
+def test_full_windows_refill_as_in_python_and_kept_places_are_not_computed(engine):
+    page = engine(gzip.decompress(PACKED[-1].read_bytes()))
+    moves = page.evaluate(
+        """() => {
+          const reader = new ours.Reader(ours.model), read = (text) => reader.reread(ours.model.encode(text));
+          const counts = [read("to be or not to be"), read("to be or not to see"), read("to be")];
+          while (reader.window.length < 64) counts.push(reader.write(5));
+          counts.push(reader.write(5), reader.window.length, reader.write(5));
+          return counts;
+        }"""
+    )
+    assert moves[:3] == [18, 3, 0] and set(moves[3:-3]) == {1} and moves[-3:] == [32, 32, 1]
+
+
+def test_filters_are_those_of_sampling(engine):
+    from helpers.sampling import filter_logits
+
+    page = engine(gzip.decompress(PACKED[-1].read_bytes()))
+    torch.manual_seed(1)
+    for temperature, top_k, top_p in ((1.0, 65, 1.0), (0.5, 5, 1.0), (1.7, 65, 0.6), (0.8, 12, 0.9), (1.0, 1, 0.05)):
+        logits = torch.randn(65).mul(3).double()
+        settings = {"temperature": temperature, "topK": top_k, "topP": top_p}
+        found = page.evaluate(
+            "([l, s]) => Array.from(ours.probabilities(Float64Array.from(l), s))", [logits.tolist(), settings]
+        )
+        expected = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
+        torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), expected)
+
+
+def test_how_fast_it_is(engine):
+    """Printed, not judged: it depends on the machine."""
+    page = clocked(engine(gzip.decompress(PACKED[-1].read_bytes())))
+    window = """() => {
+      const cache = ours.model.newCache(), start = performance.now();
+      for (let i = 0; i < 64; i++) ours.model.forward(i, cache);
+      return (performance.now() - start) / 1000;
+    }"""
+    seconds, before = [page.evaluate(window) for _ in range(60)], cpu(page)
+    for _ in range(20):
+        page.evaluate(window)
+    spent = (cpu(page) - before) / 20
+    print(f"\nletters a second, cached: {64 / sorted(seconds)[30]:,.0f} (median), {64 / min(seconds):,.0f} (best)")
+    print(f"letters in a second of processor time: {64 / spent:,.0f}")
+
+
+# ---------------------------------------------------------------- where it is mounted
+def test_every_picture_has_a_name_before_it_is_drawn(engine):
+    """A screen reader may come before the first frame, and what is out of sight is drawn late."""
+    page = engine(gzip.decompress(PACKED[-1].read_bytes()))
+    page.add_script_tag(content=f"{{ {play.code()}\nwindow.mount = mount; }}")
+    pictures = page.evaluate(
+        """() => {
+          const never = { step: 0, loss: 4, load: () => new Promise(() => {}) };
+          mount(document.body, { model: ours.packed, snapshots: [never] });
+          return [...document.querySelectorAll("canvas[role=img]")].map((canvas) => canvas.getAttribute("aria-label"));
+        }"""
+    )
+    assert len(pictures) == 3 and all(pictures)
+
+
+def test_it_is_mounted_twice_and_removed(engine):
+    """As in JupyterLab, where a cell may be run again: bytes that begin inside a buffer, and nothing else."""
+    page = engine(gzip.decompress(PACKED[-1].read_bytes()))
+    page.add_script_tag(content=f"{{ {play.code()}\nwindow.mount = mount; }}")
+    counts = page.evaluate(
+        """(packed) => {
+          const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+          const padded = new Uint8Array(bytes.length + 3);
+          padded.set(bytes, 3);
+          const before = document.body.innerHTML, all = () => document.querySelectorAll(".explore-play").length;
+          const removers = [1, 2].map(() => mount(document.body, { model: new DataView(padded.buffer, 3) }));
+          const found = [all(), document.querySelectorAll("[id], .explore-verse").length];
+          removers.forEach((remove) => remove());
+          return [...found, all(), document.body.innerHTML === before];
+        }""",
+        base64.b64encode(gzip.decompress(PACKED[-1].read_bytes())).decode(),
+    )
+    assert counts == [2, 0, 0, True]
