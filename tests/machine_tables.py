@@ -49,17 +49,6 @@ def box_of(tables, name, words=WORDS, keys=None):
     return left, top, left + width, top + height
 
 
-def inside(ax, box, kind):
-    """What of a kind of artist lies within a box, a pixel more or less."""
-    found = []
-    for artist in ax.findobj(kind):
-        extent = artist.get_window_extent(ax.figure.canvas.get_renderer()).transformed(ax.transData.inverted())
-        x, y = sorted((extent.x0, extent.x1)), sorted((extent.y0, extent.y1))
-        if box[0] - 1 < x[0] and x[1] < box[2] + 1 and box[1] - 1 < y[0] and y[1] < box[3] + 1:
-            found.append(artist)
-    return found
-
-
 def numbers(ax, box):
     """The numbers in a box by their rows."""
     cells = [text for text in ax.texts if box[0] < text.get_position()[0] < box[2]]

@@ -2,12 +2,13 @@
 
 import dataclasses
 import signal
+from pathlib import Path
 
 import pytest
 import torch
 from run_folder import end_of, resave, stop_at
 
-from helpers import console, runs, training
+from helpers import console, files, runs, training
 from helpers.data import CharTokenizer
 from helpers.errors import CheckpointError, ConfigError, TrainingError
 
@@ -87,6 +88,16 @@ def test_views_say_what_the_checkpoint_says_after_a_resume(go, tmp_path):
         (folder / name).write_text("{}")
         go(resume=True)
         assert (folder / name).read_text() == right
+
+
+def test_the_checkpoint_is_written_before_its_views(go, tmp_path, monkeypatch):
+    """Killed in between, a run must not have views of a state that it has lost."""
+    written, write = [], files.write
+    monkeypatch.setattr(files, "write", lambda path, content: (written.append(Path(path).name), write(path, content)))
+    go(out_dir=tmp_path / "run")
+    assert written.count(runs.CHECKPOINT) > 1
+    each = " ".join(written).split(runs.CHECKPOINT)
+    assert not each[0] and all(set(views.split()) >= {"config.json", "history.json"} for views in each[1:])
 
 
 def test_a_training_that_diverges_keeps_what_was_saved(go, tmp_path, monkeypatch):
