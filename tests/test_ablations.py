@@ -206,7 +206,7 @@ def test_an_unknown_variant_is_named():
         build("no luck")
 
 
-@pytest.mark.parametrize("name", ["parts", "modern"])
+@pytest.mark.parametrize("name", ["parts", "modern", "laptop"])
 def test_the_stored_table_is_that_of_the_whole_study(name):
     study, (comments, lines) = STUDIES[name], experiments.read_table(experiments.MEASURED / f"{name}.csv")
     assert comments[0].startswith(f"made by: make study NAME={name}, at commit ") and "uncommitted" not in comments[0]

@@ -24,6 +24,11 @@ MEASURED = {  # title, and what a row is
         "Each row is one training of a small GPT with one change, as in the table of the parts. "
         "[Notebook 12](../12_todays_models.ipynb) reads this table.",
     ),
+    "laptop": (
+        "What rate the preset laptop likes, and its warm-up",
+        "Each row is one training of notebook 08's model at its full length, as in the table of the parts. "
+        "[Notebook 08](../08_nanogpt_shakespeare.ipynb) reads this table.",
+    ),
     "ladder": (
         "The ladder from nanoGPT's recipe to the speedrun",
         "Each row is one training on a rung of the ladder: the `variant` keeps all changes of the rungs above it in "
