@@ -152,8 +152,10 @@ def start(
         return Child(pid, out, err)
     status = 1
     try:
-        for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-            signal.signal(number, handler)
+        # As in a terminal, also when this is run under nohup, which has hang-ups ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(device, os.O_WRONLY) if device else child_out, 1)
         os.dup2(child_err, 2)
