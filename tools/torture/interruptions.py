@@ -233,7 +233,7 @@ def signals_to_writing(k: int, random: Random, folder: Path) -> tuple[str, Attem
 
 @group("fresh processes", count=8, quick=1, seconds=200)
 def fresh_processes(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
-    """Real ones, with the real preset. While Python imports torch, a signal ends it in Python's own way: no code of
+    """Real ones, with the real preset. While Python itself starts, a signal ends it in Python's own way: no code of
     ours runs yet that could say it better, and nothing is written yet; so nobody asks for a sentence then."""
     number, delay = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[k % 3], random.uniform(0.1, 6)
 
