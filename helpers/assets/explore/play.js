@@ -91,7 +91,7 @@ export function mount(element, data) {
     h("button", { class: "explore-head", "aria-label": `Layer ${l + 1}, head ${k + 1}`, onclick: () => choose(l, k) },
       h("span", { class: "explore-map" }, h("canvas", {}), h("i", { class: "explore-row" })), h("span", { class: "explore-habit" }))));
   const largeTitle = h("h3", {}), effect = h("p", { class: "explore-note", role: "status" });
-  const turn = h("button", { onclick: switchHead });
+  const turn = h("button", { onclick: switchHead }, "Switch this head off");
   const attention = section("Where does it look?",
     say("Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. In that proportion it takes in what each of them has to offer, its value. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
       `A head is one such way of looking, with queries and keys of its own: ${H} in each of ${L} layers.`),
