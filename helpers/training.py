@@ -23,6 +23,7 @@ from helpers.data import CharTokenizer, Corpus, get_batch, load_corpus, split
 from helpers.errors import ConfigError, CorpusError, TrainingError
 from helpers.gpt import GPT, GPTConfig, count_parameters
 from helpers.guards import Count, NotNegative, Positive, Seed, Share, Steps, checked, evaluating
+from helpers.products import quick_products
 from helpers.sampling import generate, stream
 from helpers.state import History, Identity, Record, State
 
@@ -68,8 +69,7 @@ def _device(name: str) -> str:
         kind = None
     if kind not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:N or mps")
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if kind == "cuda" and (torch.device(name).index or 0) >= found:
+    if kind == "cuda" and (torch.device(name).index or 0) >= torch.cuda.device_count():
         raise ConfigError(f'device={name!r}, but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"')
     if kind == "mps" and not torch.backends.mps.is_available():
         raise ConfigError(f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"')
@@ -125,7 +125,7 @@ def updates(
             group["lr"] = schedule(step, config) * group.get("scale", 1.0)
         x, y = get_batch(tokens, config.batch_size, T, generator)
         optimizer.zero_grad()  # before forward, which can then use the gradients' memory
-        with torch.autocast("cuda", torch.bfloat16, enabled=config.bfloat16 and on_cuda):
+        with torch.autocast("cuda", torch.bfloat16, enabled=config.bfloat16) if on_cuda else quick_products():
             loss = cross_entropy(forward(x), y)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
@@ -150,7 +150,7 @@ def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: Cou
     at_once = max(1, 8192 // context_length) * context_length
     parts = [(start, min(start + at_once, whole), context_length) for start in range(0, whole, at_once)]
     parts += [(whole, len(inputs), len(inputs) - whole)] if whole < len(inputs) else []
-    with evaluating(model):
+    with evaluating(model), quick_products():
         for start, end, width in parts:
             x, y = (ids[start:end].view(-1, width).long() for ids in (inputs, targets))
             total += cross_entropy(model(x), y, reduction="sum").item()
@@ -324,8 +324,8 @@ def _command(arguments: list[str]) -> None:
     drawing = {"temperature": options.temperature, "generator": torch.Generator().manual_seed(preset.training.seed)}
     stream(model, prompt, options.sample_length, **drawing)  # refuses now what would fail after the training
     folder = run_folder(options.preset, preset, corpus) if options.out is None else runs.folder_named(options.out)
-    size, device = count_parameters(model), preset.training.device
-    console.say(f"{size:,} parameters on {device}, {torch.get_num_threads()} threads")
+    device = preset.training.device
+    console.say(f"{count_parameters(model):,} parameters on {device}, {torch.get_num_threads()} threads")
     asked: dict[str, Any] = {"resume": options.resume, "overwrite": options.overwrite, "on_record": print_record}
     facts: dict[str, Any] = {"tokenizer": tokenizer, "preset": options.preset, "corpus": corpus}
     try:

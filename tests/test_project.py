@@ -127,6 +127,7 @@ def test_imports_go_one_way():
         "console": set(),
         "files": set(),
         "guards": set(),
+        "products": set(),
         "attention": {"guards"},
         "gpt": {"attention", "guards"},
         "data": {"files", "guards"},
@@ -137,7 +138,7 @@ def test_imports_go_one_way():
         "microscope": {"attention", "gpt", "guards", "sampling"},
         "state": {"gpt", "guards"},
         "runs": {"data", "files", "gpt", "state"},
-        "training": {"console", "data", "gpt", "guards", "runs", "sampling", "state"},
+        "training": {"console", "data", "gpt", "guards", "products", "runs", "sampling", "state"},
         "packing": {"data", "gpt", "guards"},
         "progress": set(),
         "explore": {"data", "gpt", "guards", "plotting"},
@@ -174,7 +175,7 @@ def test_imports_go_one_way():
     lines = {name: len(text.splitlines()) for name, text in found.items()}
     assert max(lines.values()) <= 350 and lines.pop("exercises") <= 170
     judges = ("graders.", "checks.")
-    assert sum(count for name, count in lines.items() if not name.startswith(judges)) <= 5860
+    assert sum(count for name, count in lines.items() if not name.startswith(judges)) <= 5925
 
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():
