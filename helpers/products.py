@@ -26,15 +26,20 @@ def quick_products() -> AbstractContextManager:
 
 class _OneDNN(TorchFunctionMode):
     def __torch_function__(self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None):
-        if function is F.linear and not kwargs and _fits(*args[:2]):
+        if function is F.linear and not kwargs and 2 <= len(args) <= 3 and _fits(*args):
             y = _Linear.apply(*args[:2])
-            return y if args[2:] in ((), (None,)) else y + args[2]
+            return y if len(args) == 2 or args[2] is None else y + args[2]
         return function(*args, **(kwargs or {}))
 
 
-def _fits(x: Tensor, weight: Tensor) -> bool:
-    plain = all(t.dtype == torch.float32 and t.device.type == "cpu" and t.numel() > 0 for t in (x, weight))
-    return plain and x.dim() >= 2 and weight.dim() == 2 and x.shape[-1] == weight.shape[-1]
+def _fits(x: object, weight: object, bias: object = None) -> bool:
+    """Whether oneDNN can take them. To all else, mistakes included, PyTorch shall answer as ever."""
+    if not (isinstance(x, Tensor) and isinstance(weight, Tensor) and isinstance(bias, Tensor | None)):
+        return False
+    tensors = [x, weight] if bias is None else [x, weight, bias]
+    plain = all(t.dtype == torch.float32 and t.device.type == "cpu" and t.numel() > 0 for t in tensors)
+    fitting = x.dim() >= 2 and weight.dim() == 2 and x.shape[-1] == weight.shape[-1]
+    return plain and fitting and (bias is None or bias.shape == weight.shape[:1])
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

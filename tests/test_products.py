@@ -78,6 +78,11 @@ def test_other_numbers_and_shapes_are_left_to_linear(dtype, asked):
         assert F.linear(torch.ones(2, 3), weight=torch.ones(4, 3)).shape == (2, 4)
         with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
             F.linear(torch.ones(2, 3), torch.ones(4, 2))
+        with pytest.raises(RuntimeError, match="expand"):
+            F.linear(torch.ones(2, 3), torch.ones(4, 3), torch.ones(2, 1, 4, 5))
+        for arguments in ((torch.ones(2, 3),), (None, torch.ones(4, 3))):
+            with pytest.raises(TypeError, match="linear"):
+                F.linear(*arguments)
     assert not asked
 
 
