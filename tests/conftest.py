@@ -55,6 +55,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Schedulin
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def pytest_configure() -> None:
+    """nbval starts a kernel again that did not start: of several begun at once, two may pick the same free port."""
+    if kernel := sys.modules.get("nbval.kernel"):
+        start = kernel.start_new_kernel
+
+        def start_or_again(*args, **options):
+            with contextlib.suppress(RuntimeError):
+                return start(*args, **options)
+            return start(*args, **options)
+
+        kernel.start_new_kernel = start_or_again
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest starts first, so that the workers end together; what is quick fills the gaps at the end."""
 

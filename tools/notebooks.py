@@ -43,8 +43,14 @@ import papermill
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 source, target = (path.replace("{", "{{").replace("}", "}}") for path in sys.argv[1:])  # papermill formats its paths
 values = json.load(sys.stdin)
-papermill.execute_notebook(source, target, values, kernel_name="python3", progress_bar=False, log_output=True,
-                           coalesce_streams=True)
+for tries in range(3):
+    try:
+        papermill.execute_notebook(source, target, values, kernel_name="python3", progress_bar=False, log_output=True,
+                                   coalesce_streams=True)
+        break
+    except RuntimeError as problem:  # before any cell: another kernel, started at the same moment, has taken its port
+        if tries == 2 or not any(part in str(problem) for part in ("before replying", "didn't respond")):
+            raise
 """
 
 
@@ -110,6 +116,8 @@ def run(only: str | None, text: str, jobs: int = 1) -> int:
     for notebook in [read_run(path.stem) for path in paths if not errors[path.stem]]:
         if notebook and (result := tables.printed(notebook, "result")):
             say(f"\n{result.rstrip()}")
+    if failed:  # once more, where one looks first
+        say("\n" + "\n".join(f"{name} FAILED: {errors[name]}" for name in failed))
     return 1 if failed or no_pages else 0
 
 
