@@ -16,10 +16,14 @@ import torch
 from run_folder import ALPHABET
 from xdist.scheduler import LoadFileScheduling
 
-from helpers import console, training
-from helpers.data import BUNDLED_PLAY, CharTokenizer, split
-from helpers.gpt import GPT, GPTConfig
-from helpers.training import TrainConfig, train
+from helpers.core import training
+from helpers.core.data import CharTokenizer, split
+from helpers.core.gpt import GPT, GPTConfig
+from helpers.core.optim import TrainConfig
+from helpers.runs.state import Facts
+from helpers.runs.train import train
+from helpers.support import console
+from helpers.world.corpus import BUNDLED_PLAY
 
 # Seconds of every process that imports nbformat (no helper does), to check addresses that we lack.
 sys.modules["rfc3987_syntax"] = None
@@ -185,7 +189,7 @@ def go(fresh, tokens, quick, tmp_path):
     """Train in tmp_path/run; every argument of `train` and every setting can be changed."""
 
     def run(*, model=None, on=tokens, settings=None, **options):
-        options = {"out_dir": tmp_path / "run", "tokenizer": CharTokenizer(ALPHABET)} | options
+        options = {"out_dir": tmp_path / "run", "facts": Facts(CharTokenizer(ALPHABET))} | options
         return train(model or fresh(), *on, dataclasses.replace(quick, **(settings or {})), **options)
 
     return run
@@ -248,7 +252,7 @@ def draw(monkeypatch):
     """Draws, and returns the axes and the alternative text instead of displaying them."""
     import matplotlib.pyplot as plt  # slow, and only the tests of the drawing need it
 
-    from helpers import machine, plotting
+    from helpers.pictures import machine, plotting
 
     shown = []
     plt.switch_backend("agg")
@@ -267,7 +271,7 @@ def verdict(capsys, monkeypatch):
     """What `check` prints, after the label."""
     from exercise_answers import GIVEN, MISTAKES  # slow, and only the tests of the exercises need it
 
-    from helpers import exercises
+    from helpers.grading import exercises
 
     results = exercises._results
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import nbformat
 
-from helpers import exercises
+from helpers.grading import exercises
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 LABELS = list(exercises.exercises())

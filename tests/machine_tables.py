@@ -4,8 +4,8 @@ import itertools
 
 import torch
 
-from helpers import machine
-from helpers.attention import attention, causal_mask
+from helpers.core.attention import attention, causal_mask
+from helpers.pictures import machine
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]
 torch.manual_seed(5)

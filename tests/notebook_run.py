@@ -14,8 +14,9 @@ from nbformat import NotebookNode
 from notebook_code import cells, is_setting
 from torch import Tensor, nn
 
-from helpers import ledger, plotting
-from helpers.errors import LedgerError
+from helpers.pictures import plotting
+from helpers.support.errors import LedgerError
+from helpers.world import ledger
 
 
 @dataclass

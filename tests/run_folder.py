@@ -6,14 +6,14 @@ import signal
 
 import torch
 
-from helpers import runs
+from helpers.runs import checkpoint
 
 ALPHABET = "".join(map(chr, range(65)))
 
 
 def end_of(folder):
     """All that must be equal after a stop and a resume: weights, best ones, snapshots, history without the clock."""
-    state = runs.load(folder)
+    state = checkpoint.load(folder)
     records = [{**dataclasses.asdict(r), "seconds": 0, "tokens_per_second": 0} for r in state.history]
     kept = (state.model, state.best, *state.snapshots.values())
     weights = [torch.cat([w.flatten() for w in part.values()]).tolist() for part in kept]
@@ -30,4 +30,4 @@ def resave(path, change):
     state = torch.load(path, weights_only=True)
     packed = io.BytesIO()
     torch.save(change(state) or state, packed)
-    path.write_bytes(runs.sign(packed.getvalue()))
+    path.write_bytes(checkpoint.sign(packed.getvalue()))

@@ -20,15 +20,17 @@ import study
 import torch
 from bench_lines import Line, all_lines
 
-from helpers import console, data, experiments, files
-from helpers.errors import ConfigError, StorageError
+from helpers.studies import experiments
+from helpers.support import console, files
+from helpers.support.errors import ConfigError, StorageError
+from helpers.world import corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 GROWING = ROOT / "build" / "bench"
 
 
 # ---------------------------------------------------------------- the table
-def provenance(corpus: data.Corpus, quick: bool) -> list[str]:
+def provenance(corpus: corpus.Corpus, quick: bool) -> list[str]:
     """The comment lines of a table: how it was made; and all that its numbers depend on."""
 
     def git(*arguments: str) -> str:
@@ -84,12 +86,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--out", type=Path, default=experiments.MEASURED, help="folder for the finished table")
     parser.add_argument("--growing", type=Path, default=GROWING, help="folder for what is done (default: build/bench)")
     options = parser.parse_args(arguments)
-    corpus = data.load_corpus(options.corpus)
+    corpus = corpus.load_corpus(options.corpus)
     lines = all_lines(options.quick, corpus)
     groups = list(dict.fromkeys(line.group for line in lines))
     if options.name not in ("", *groups):
         raise ConfigError(f"NAME={options.name} is no group of the benchmark: choose one of {', '.join(groups)}")
-    if corpus.name != data.TINY and options.out.resolve() == experiments.MEASURED.resolve():
+    if corpus.name != corpus.TINY and options.out.resolve() == experiments.MEASURED.resolve():
         raise ConfigError("the stored table is of tiny Shakespeare: name another folder by --out")
     try:
         for folder in (options.out, options.growing):

@@ -15,13 +15,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from helpers.attention import MultiHeadAttention, attention, causal_mask
-from helpers.data import CharTokenizer, Corpus, get_batch, load_corpus, split
-from helpers.gpt import GPT
-from helpers.modern import ModernGPT
-from helpers.presets import FAST, PRESETS, FastPreset, Preset
-from helpers.sampling import generate
-from helpers.training import evaluate, learning_rate, make_optimizer, updates
+from helpers.core.attention import MultiHeadAttention, attention, causal_mask
+from helpers.core.data import CharTokenizer, get_batch, split
+from helpers.core.gpt import GPT
+from helpers.core.modern import ModernGPT
+from helpers.core.optim import learning_rate, make_optimizer
+from helpers.core.sampling import generate
+from helpers.core.training import evaluate, updates
+from helpers.runs.presets import FAST, PRESETS, FastPreset, Preset
+from helpers.world.corpus import Corpus, load_corpus
 
 Seconds = tuple[float, float]  # by the clock on the wall, and of all processors together
 MEASURED = ("unit", "ratio", "low", "high", "cpu_ratio", "seconds", "their_seconds", "rounds", "note")

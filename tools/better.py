@@ -12,11 +12,14 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from helpers import data, fast, files
-from helpers.console import command, say
-from helpers.presets import FAST
-from helpers.sampling import generate
-from helpers.training import evaluate
+from helpers.core import data
+from helpers.core.sampling import generate
+from helpers.core.training import evaluate
+from helpers.runs import fast
+from helpers.runs.presets import FAST
+from helpers.support import files
+from helpers.support.console import command, say
+from helpers.world import corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 STORED = ROOT / "notebooks" / "measured" / "three-minutes.txt"
@@ -24,7 +27,7 @@ SEEDS, LENGTH, TEMPERATURE, TOP_P = (1, 2), 420, 0.8, 0.9
 
 
 def main(_: list[str]) -> None:
-    corpus, preset = data.load_corpus(None), FAST["three-minutes"]
+    corpus, preset = corpus.load_corpus(None), FAST["three-minutes"]
     tokenizer, T = data.CharTokenizer(corpus.alphabet), preset.model["context_length"]
     train_tokens, val_tokens = data.split(tokenizer.encode(corpus.text), T)
     fared, written = [], ""

@@ -12,11 +12,11 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.animation import PillowWriter
 
-from helpers import runs
-from helpers.console import command, say
-from helpers.data import CharTokenizer
-from helpers.files import write
-from helpers.sampling import generate
+from helpers.core.data import CharTokenizer
+from helpers.core.sampling import generate
+from helpers.runs import checkpoint
+from helpers.support.console import command, say
+from helpers.support.files import write
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "learning.gif"
@@ -27,8 +27,8 @@ WIDTH, LINES = 46, 12  # of the text, in letters and lines
 
 def texts(folder: str) -> Iterator[tuple[int, str]]:
     """Each snapshot's step, and what that model writes after the prompt, with the same random numbers each time."""
-    tokenizer = CharTokenizer(runs.load(folder).identity.alphabet)
-    for step, model in runs.load_snapshots(folder):
+    tokenizer = CharTokenizer(checkpoint.load(folder).identity.alphabet)
+    for step, model in checkpoint.load_snapshots(folder):
         generator = torch.Generator().manual_seed(1)
         prompt = tokenizer.encode(PROMPT)
         written = generate(model, prompt, LENGTH, temperature=TEMPERATURE, generator=generator)
@@ -43,7 +43,7 @@ def on_lines(text: str) -> list[str]:
 
 def draw(folder: str, path: Path) -> str:
     """Write the picture; returns its alternative text."""
-    history, drawn = runs.load(folder).history, list(texts(folder))
+    history, drawn = checkpoint.load(folder).history, list(texts(folder))
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), dpi=100, width_ratios=(2, 3))
     figure.subplots_adjust(left=0.07, right=0.99, bottom=0.16, top=0.9, wspace=0.1)
     writer = PillowWriter(fps=6)

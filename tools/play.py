@@ -14,10 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from helpers import files
+from helpers.support import files
 
 ROOT = Path(__file__).parents[1]
-PACKED, FRONT = ROOT / "docs" / "play", ROOT / "helpers" / "assets" / "explore"
+PACKED, FRONT = ROOT / "docs" / "play", ROOT / "helpers" / "widgets" / "front"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
 CODE = ("matvec.js", "gpt.js", "sampling.js", "play.js")  # each imports from those before it
 BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
@@ -63,12 +63,13 @@ def summary(facts: dict) -> str:
 
 
 def main() -> None:
-    from helpers import runs  # only packing needs PyTorch
-    from helpers.gpt import count_parameters
-    from helpers.packing import pack
+    from helpers.core.gpt import count_parameters
+    from helpers.runs import checkpoint
+    from helpers.runs.folder import RUNS  # only packing needs PyTorch
+    from helpers.widgets.packing import pack
 
-    run = Path(os.environ.get("P") or runs.RUNS / "laptop")
-    state, (model, tokenizer) = runs.load(run), runs.load_model(run)
+    run = Path(os.environ.get("P") or RUNS / "laptop")
+    state, (model, tokenizer) = checkpoint.load(run), checkpoint.load_model(run)
     records = {record.step: record for record in state.history}
     identity = state.identity
     commit = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
@@ -82,7 +83,7 @@ def main() -> None:
         "commit": commit.stdout.strip() or "unknown",
     }
     best = state.history.best.step
-    earlier = [(step, early) for step, early in runs.load_snapshots(run)[:-1:2] if step < best]
+    earlier = [(step, early) for step, early in checkpoint.load_snapshots(run)[:-1:2] if step < best]
     PACKED.mkdir(parents=True, exist_ok=True)
     for old in PACKED.glob("step-*.gz"):
         old.unlink()

@@ -12,9 +12,9 @@ from pathlib import Path
 import nbformat
 from staging import repository
 
-from helpers.console import command, say
-from helpers.errors import ConfigError
-from helpers.files import write
+from helpers.support.console import command, say
+from helpers.support.errors import ConfigError
+from helpers.support.files import write
 
 ROOT = Path(__file__).resolve().parents[1]
 GUARD = """import importlib.util

@@ -22,12 +22,15 @@ import filelock
 import torch
 from tqdm import tqdm
 
-from helpers import ablations, data, experiments, files, ladder
-from helpers.console import Stopped, command
-from helpers.data import CharTokenizer
-from helpers.errors import ConfigError, HelpersError, RunError, StorageError, TrainingError
-from helpers.experiments import Run, Study
-from helpers.ladder import Climb, Ladder
+from helpers.core.data import CharTokenizer
+from helpers.studies import experiments, ladder
+from helpers.studies import parts as ablations
+from helpers.studies.experiments import Run, Study
+from helpers.studies.ladder import Climb, Ladder
+from helpers.support import files
+from helpers.support.console import Stopped, command
+from helpers.support.errors import ConfigError, HelpersError, RunError, StorageError, TrainingError
+from helpers.world import corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES: dict[str, Study | Ladder] = {**ablations.STUDIES, "ladder": Ladder()}
@@ -64,7 +67,7 @@ def made_by(name: str) -> str:
     return f"made by: make study NAME={name}, at commit {git('rev-parse', '--short', 'HEAD') or 'unknown'}{changed}"
 
 
-def identity(name: str, corpus: data.Corpus, device: str) -> list[str]:
+def identity(name: str, corpus: corpus.Corpus, device: str) -> list[str]:
     """The lines below it: all that decides what a run gives."""
     code = b"".join((ROOT / "helpers" / f"{module}.py").read_bytes() for module in code_of(name))
     versions = f"Python {platform.python_version()}, torch {torch.__version__}"
@@ -94,7 +97,7 @@ def work(
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     torch.set_num_threads(1)
     try:
-        corpus = data.load_corpus(options.corpus)
+        corpus = corpus.load_corpus(options.corpus)
         if identity(name, corpus, options.device) != ours:
             raise ConfigError("the text or the code has changed since the command was started: start it again")
         tokenizer = CharTokenizer(corpus.alphabet)
@@ -221,8 +224,8 @@ def main(arguments: list[str]) -> None:
 
 def make(name: str, path: Path, options: argparse.Namespace) -> list[dict]:
     """Make the runs that are missing at `path`, and move the table to `options.out` when it is whole."""
-    corpus = data.load_corpus(options.corpus)
-    if corpus.name != data.TINY and options.out.resolve() == experiments.MEASURED.resolve():
+    corpus = corpus.load_corpus(options.corpus)
+    if corpus.name != corpus.TINY and options.out.resolve() == experiments.MEASURED.resolve():
         raise ConfigError("the stored tables are of tiny Shakespeare: name another folder by --out")
     try:
         for folder in (options.out, path.parent):

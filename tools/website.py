@@ -16,8 +16,8 @@ from urllib.parse import unquote
 
 import staging
 
-from helpers.console import command, say, table
-from helpers.errors import HelpersError
+from helpers.support.console import command, say, table
+from helpers.support.errors import HelpersError
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from helpers.modern import SwiGLU, ngram_rows, rotate, rotations
+from helpers.core.modern import SwiGLU, ngram_rows, rotate, rotations
 
 
 def by_rotate(q, k, i, j):

@@ -9,8 +9,11 @@ import pytest
 import torch
 from play_page import PACKED, clocked, cpu
 
-from helpers import explore, microscope, runs
-from helpers.packing import pack, unpack
+from helpers.runs import checkpoint
+from helpers.runs.folder import RUNS, is_run
+from helpers.widgets import explore
+from helpers.widgets.packing import pack, unpack
+from helpers.world import microscope
 
 pytestmark = pytest.mark.slow
 IMPORT = """async ({ source, packed }) => {
@@ -73,10 +76,10 @@ def test_the_browser_computes_what_pytorch_computes(engine, simd):
     difference = farthest(page, model, tokens)
     print(f"\n{len(tokens)} texts, {sum(map(len, tokens)):,} places: from the same weights {difference:.1e} at most")
     assert difference < 1e-4
-    run = runs.RUNS / "laptop"
-    if not runs.is_run(run) or pack(*runs.load_model(run), about=about) != packed:
+    run = RUNS / "laptop"
+    if not is_run(run) or pack(*checkpoint.load_model(run), about=about) != packed:
         pytest.skip("the page's model comes from another run than yours: only the rounded weights were compared")
-    difference = farthest(page, runs.load_model(run)[0], tokens)
+    difference = farthest(page, checkpoint.load_model(run)[0], tokens)
     print(f"from the unrounded ones {difference:.4f} at most")
     assert difference < 0.02
 
@@ -84,8 +87,8 @@ def test_the_browser_computes_what_pytorch_computes(engine, simd):
 @pytest.mark.parametrize("simd", [True, False], ids=["webassembly", "javascript"])
 @pytest.mark.parametrize("bias", [False, True])
 def test_models_of_other_shapes_are_computed_too(engine, bias, simd):
-    from helpers.data import CharTokenizer
-    from helpers.gpt import GPT, GPTConfig
+    from helpers.core.data import CharTokenizer
+    from helpers.core.gpt import GPT, GPTConfig
 
     torch.manual_seed(1)
     tokenizer = CharTokenizer("abcdefg☃")
@@ -109,10 +112,10 @@ def test_a_head_switched_off_is_what_the_microscope_switches_off(engine):
 
 
 def test_snapshots_are_near_the_models_that_they_stand_for(engine):
-    run = runs.RUNS / "laptop"
-    if not runs.is_run(run):
+    run = RUNS / "laptop"
+    if not is_run(run):
         pytest.skip("no run of the preset laptop to compare with")
-    models = dict(runs.load_snapshots(run))
+    models = dict(checkpoint.load_snapshots(run))
     for path in PACKED[:-1]:
         packed = gzip.decompress(path.read_bytes())
         rounded, tokenizer, about = unpack(packed)
@@ -141,7 +144,7 @@ def test_full_windows_refill_as_in_python_and_kept_places_are_not_computed(engin
 
 
 def test_filters_are_those_of_sampling(engine):
-    from helpers.sampling import filter_logits
+    from helpers.core.sampling import filter_logits
 
     page = engine(gzip.decompress(PACKED[-1].read_bytes()))
     torch.manual_seed(1)

@@ -9,9 +9,10 @@ import torch
 from axe_playwright_python.sync_playwright import Axe
 from lab import SHOWN, jupyterlab
 
-from helpers import explore, plotting
-from helpers.attention import attention
-from helpers.sampling import filter_logits
+from helpers.core.attention import attention
+from helpers.core.sampling import filter_logits
+from helpers.pictures import plotting
+from helpers.widgets import explore
 
 CELLS = {
     "shadows": 'explore.shadows("arrows", torch.tensor([0.8, 0.6]), '
@@ -245,7 +246,7 @@ def test_sliders_strike_letters_out(page, pages):
 # ---------------------------------------------------------------- inside JupyterLab
 def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(page, screens, tmp_path):
     page.set_default_timeout(60_000)
-    sources = ["import torch\nfrom helpers import explore", *CELLS.values()]
+    sources = ["import torch\nfrom helpers.widgets import explore", *CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     with jupyterlab(tmp_path) as lab:

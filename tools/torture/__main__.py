@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from helpers.console import printable, table
+from helpers.support.console import printable, table
 from tools.torture import harness, small
 
 for module in ("interruptions", "paths", "checkpoints", "states", "corpora", "commands", "calls"):

@@ -11,13 +11,16 @@ from random import Random
 import torch
 from torch import nn
 
-from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, SelfAttention
-from helpers.data import CharTokenizer, get_batch, split
-from helpers.errors import HelpersError, TrainingError
-from helpers.gpt import GPT, GPTConfig
-from helpers.presets import choose_preset
-from helpers.sampling import filter_logits, generate
-from helpers.training import TrainConfig, evaluate, learning_rate, record_steps, train
+from helpers.core.attention import MultiHeadAttention
+from helpers.core.data import CharTokenizer, get_batch, split
+from helpers.core.gpt import GPT, GPTConfig
+from helpers.core.optim import TrainConfig, learning_rate
+from helpers.core.sampling import filter_logits, generate
+from helpers.core.training import evaluate
+from helpers.runs.presets import choose_preset
+from helpers.runs.train import record_steps, train
+from helpers.support.errors import HelpersError, TrainingError
+from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper, SelfAttention
 from tools.torture.harness import REFUSED, RIGHT, Attempt, bad, group
 
 V = 7

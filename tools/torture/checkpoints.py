@@ -9,8 +9,8 @@ from random import Random
 
 import torch
 
-from helpers import runs
-from helpers.errors import CheckpointError
+from helpers.runs import checkpoint
+from helpers.support.errors import CheckpointError
 from tools.torture import small
 from tools.torture.harness import REFUSED, RIGHT, Attempt, bad, group
 from tools.torture.small import plain, refused, train_into
@@ -28,13 +28,13 @@ def _folder_with(content: bytes, folder: Path) -> Path:
 def _loaded(folder: Path) -> str:
     """Does load_model refuse what lies there? "right" when it gives the weights and alphabet of an undamaged run."""
     try:
-        model, tokenizer = runs.load_model(folder)
+        model, tokenizer = checkpoint.load_model(folder)
     except CheckpointError as error:
         return REFUSED if "\n" not in str(error) else bad(f"more than a sentence: {error}")
     except Exception as error:
         return bad(f"{type(error).__name__}: {error}")
     for name in ("half", "whole"):
-        good, alphabet = runs.load_model(small.BASE / name)
+        good, alphabet = checkpoint.load_model(small.BASE / name)
         if plain(good.state_dict()) == plain(model.state_dict()) and alphabet.vocab_size == tokenizer.vocab_size:
             return RIGHT
     return bad("it loads, and gives another model")
@@ -62,7 +62,7 @@ def signed_state(parts: object) -> bytes:
     """`parts` as the project itself would write them: the checksum is right, only the content is not."""
     packed = io.BytesIO()
     torch.save(parts, packed)
-    return runs.sign(packed.getvalue())
+    return checkpoint.sign(packed.getvalue())
 
 
 def state() -> dict:
@@ -128,7 +128,7 @@ def malicious_pickles(k: int, random: Random, folder: Path) -> tuple[str, Attemp
     else:
         torch.save(payload, packed)
     written = packed.getvalue()
-    content = written if place in ("a plain pickle", "torch's old format") else runs.sign(written)
+    content = written if place in ("a plain pickle", "torch's old format") else checkpoint.sign(written)
 
     def attempt() -> str:
         if "plain" in place:

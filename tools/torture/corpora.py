@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from helpers import data
-from helpers.data import CharTokenizer, load_corpus, split
-from helpers.errors import CorpusError
+from helpers.core import data
+from helpers.core.data import CharTokenizer, split
+from helpers.support.errors import CorpusError
+from helpers.world.corpus import load_corpus
 from tools.torture import small
 from tools.torture.harness import REFUSED, RIGHT, Attempt, bad, group
 from tools.torture.small import refused, train_into

@@ -20,8 +20,9 @@ from pathlib import Path
 import torch
 import torch._dynamo  # the first optimizer would import it, in every child again
 
-from helpers import data, runs
-from helpers.presets import PRESETS
+from helpers.runs import checkpoint
+from helpers.runs.presets import PRESETS
+from helpers.world import corpus
 from tools.torture.harness import REFUSED, RIGHT, bad
 
 MAX_STEPS = 30
@@ -44,8 +45,8 @@ def prepare(base: Path) -> None:
     for name, preset in PRESETS.items():
         training = dataclasses.replace(preset.training, **RECIPE, bfloat16=False, compile=False)
         PRESETS[name] = dataclasses.replace(preset, model=SIZES, training=training)
-    corpus_path().write_text(data.BUNDLED_PLAY.read_text(encoding="utf-8")[:2000], encoding="utf-8")
-    runs.RUNS = base / "runs"
+    corpus_path().write_text(corpus.BUNDLED_PLAY.read_text(encoding="utf-8")[:2000], encoding="utf-8")
+    RUNS = base / "runs"
     whole = run(train_into(base / "whole"), base)
     if whole.status != 0:
         raise SystemExit(f"the undisturbed training failed:\n{whole.err}")
@@ -248,7 +249,7 @@ def leftovers(folder: Path) -> str:
 def load_error(folder: Path) -> str:
     """'' when the model of a run folder loads."""
     try:
-        runs.load_model(folder)
+        checkpoint.load_model(folder)
         return ""
     except Exception as error:
         return bad(f"the folder no longer loads: {type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from helpers import runs
+from helpers.runs import checkpoint
 from tools.torture import small
 from tools.torture.checkpoints import refused_by_both, signed_state, state
 from tools.torture.harness import Attempt, group
@@ -252,7 +252,7 @@ def _rewritten(change: Callable[[str, bytes], bytes | None], compression: int = 
         for name in old.namelist():
             if (content := change(name, old.read(name))) is not None:
                 new.writestr(name, content)
-    return runs.sign(packed.getvalue())
+    return checkpoint.sign(packed.getvalue())
 
 
 def _pickled(content: bytes) -> bytes:
@@ -277,7 +277,7 @@ ARCHIVES: dict[str, Callable[[], bytes]] = {
     "a frame of 2**60 bytes": lambda: _pickled(b"\x80\x04\x95" + (2**60).to_bytes(8, "little") + b"N."),
     "a memo index of 2**31": lambda: _pickled(b"\x80\x02Nr\xff\xff\xff\x7f."),
     "an int of 10**6 digits": lambda: _pickled(b"\x80\x02I" + b"9" * 10**6 + b"\n."),
-    "no zip at all": lambda: runs.sign(b"PK\5\6" + b"\0" * 18),
+    "no zip at all": lambda: checkpoint.sign(b"PK\5\6" + b"\0" * 18),
     "a list": lambda: signed_state([1, 2]),
     "a tensor": lambda: signed_state(torch.zeros(3)),
     "a text": lambda: signed_state("state"),

@@ -1,0 +1,125 @@
+"""python -m helpers.training: train a GPT on a text, into the folder of a run.
+
+python -m helpers.training --preset laptop --corpus FILE --out DIR --seed 1
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from helpers.core.data import CharTokenizer, split
+from helpers.core.gpt import count_parameters
+from helpers.core.modern import build_gpt
+from helpers.core.optim import TrainConfig
+from helpers.core.sampling import Drawing, stream
+from helpers.runs.folder import folder_named, is_run, status, write_sample
+from helpers.runs.presets import PRESETS, choose_preset, describe_loss, run_folder
+from helpers.runs.state import Facts, Identity
+from helpers.runs.train import print_record, train
+from helpers.support import console
+from helpers.support.guards import Length, options
+from helpers.support.precision import has_bfloat16
+from helpers.world.corpus import load_corpus
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; the exit status is 0, 2 after an error, 130 after Ctrl-C."""
+    return console.command(_command, arguments)
+
+
+def _command(arguments: list[str]) -> None:
+    told = _parser().parse_args(arguments)
+    preset = choose_preset(told.preset, max_steps=told.max_steps, seed=told.seed, device=told.device)
+    rules = Drawing(told.temperature)
+    _check(told.sample_length)
+    corpus = load_corpus(told.corpus)
+    console.say(corpus)
+    tokenizer = CharTokenizer(corpus.alphabet)
+    prompt = tokenizer.encode(told.prompt or tokenizer.start_of_text)
+    tokens = tokenizer.encode_compactly(corpus.text)
+    train_tokens, val_tokens = split(tokens, preset.model["context_length"])
+    torch.manual_seed(preset.training.seed)
+    model = build_gpt(preset.model_config(tokenizer.vocab_size))
+    folder = run_folder(told.preset, preset, corpus) if told.out is None else folder_named(told.out, "--out")
+    facts = Facts(tokenizer, told.preset, corpus)
+    console.say(f"{count_parameters(model):,} parameters on {_machine(preset.training)}")
+    try:
+        if told.resume:
+            asked = Identity.of(model, preset.training, train_tokens, val_tokens, facts)
+            console.say(status(folder, asked))
+        history = train(
+            model,
+            train_tokens,
+            val_tokens,
+            preset.training,
+            out_dir=folder,
+            resume=told.resume,
+            overwrite=told.overwrite,
+            facts=facts,
+            on_record=print_record,
+        )
+        if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
+            generator = torch.Generator().manual_seed(preset.training.seed)
+            _write_sample(folder, model, tokenizer, prompt.to(preset.training.device), told, rules, generator)
+    except console.Stopped as stopped:
+        saved = f"{console.shown(folder)} keeps what was saved: resume continues from there"
+        what_is_left = stopped.told or (saved if is_run(folder) else "nothing was saved yet")
+        raise console.Stopped(stopped.number, what_is_left) from None
+    console.say(describe_loss(history.best.val_loss, corpus.name, preset))
+    sample = folder / "sample.txt"
+    console.say(f"---- {console.shown(sample)} ----")
+    console.say(sample.read_text(encoding="utf-8"))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m helpers.training",
+        description="Train a GPT on a text and write config, history, tokenizer, checkpoint and sample into a folder.",
+        epilog="presets: " + "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items()),
+    )
+    parser.add_argument("--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (default: laptop)")
+    parser.add_argument("--corpus", help="UTF-8 text file to train on (default: tiny Shakespeare, found or downloaded)")
+    parser.add_argument("--out", help="folder for the run (default: build/runs/ and the preset, with what differs)")
+    parser.add_argument("--seed", type=int, default=1, help="for weights, batches, dropout and sample (default: 1)")
+    parser.add_argument("--max-steps", type=int, help="number of updates (default: the preset's)")
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in --out, to the same end")
+    parser.add_argument("--overwrite", action="store_true", help="replace the run in --out by a new one")
+    parser.add_argument("--prompt", help="what the sample continues (default: a newline)")
+    parser.add_argument("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (default: 0.8)")
+    parser.add_argument("--sample-length", type=int, default=500, help="characters in sample.txt (default: 500)")
+    return parser
+
+
+@options
+def _check(sample_length: Length) -> None:
+    """What `stream` takes without a word: a length below zero writes nothing."""
+
+
+def _machine(training: TrainConfig) -> str:
+    on = f"{training.device}, {torch.get_num_threads()} threads"
+    if not training.bfloat16_cpu or torch.device(training.device).type != "cpu":
+        return on
+    if has_bfloat16():
+        return f"{on}, bfloat16"
+    return f"{on}, float32 (this processor has no bfloat16: the same steps take about twice as long)"
+
+
+def _write_sample(
+    folder: Path,
+    model: nn.Module,
+    tokenizer: CharTokenizer,
+    prompt: torch.Tensor,
+    told: argparse.Namespace,
+    rules: Drawing,
+    generator: torch.Generator,
+) -> None:
+    """Write sample.txt; in a terminal a bar shows how far it is."""
+    tokens = stream(model, prompt, told.sample_length, temperature=rules.temperature, generator=generator)
+    bar = tqdm(tokens, total=told.sample_length, desc="sample.txt", unit=" letters", disable=None, leave=False)
+    if told.sample_length > 10_000:
+        console.say(f"writing {told.sample_length:,} letters into sample.txt")
+    write_sample(folder, tokenizer.decode([*prompt.tolist(), *bar]))

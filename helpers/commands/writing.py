@@ -1,0 +1,70 @@
+"""What the commands that write have in common: their options, and how text comes out of them."""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from helpers.core.sampling import stream
+from helpers.support import console
+from helpers.support.guards import Length, Seed, options
+
+
+def options_of(program: str, does: str, tokens: str, length: int) -> argparse.ArgumentParser:
+    """What every command that writes can be told; `tokens` names what its model draws."""
+    parser = argparse.ArgumentParser(prog=program, description=does)
+    parser.add_argument("--prompt", help="what to continue (default: the start of a text)")
+    parser.add_argument("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (default: 0.8)")
+    parser.add_argument("--top-k", type=int, help=f"draw only from the k likeliest {tokens}")
+    parser.add_argument("--top-p", type=float, help="draw only from the likeliest that have this share together")
+    parser.add_argument("--length", type=int, default=length, help=f"{tokens} to write (default: {length})")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed writes the same text (default: 1)")
+    parser.add_argument("--num-samples", type=int, default=1, help="how many texts, one after the other (default: 1)")
+    return parser
+
+
+def write(model: nn.Module, tokenizer: Any, told: argparse.Namespace) -> None:
+    """Print what `model` writes after the prompt, piece by piece, as the options of `options_of` say."""
+    _check(told.length, told.seed, told.num_samples)
+    prompt = tokenizer.encode(tokenizer.start_of_text if told.prompt is None else told.prompt)
+    generator = torch.Generator().manual_seed(told.seed)
+    for number in range(1, told.num_samples + 1):
+        tokens = stream(
+            model,
+            prompt,
+            told.length,
+            temperature=told.temperature,
+            top_k=told.top_k,
+            top_p=told.top_p,
+            generator=generator,
+        )
+        if told.num_samples > 1:
+            console.say(f"---- {number} of {told.num_samples} ----")
+        console.say((told.prompt or "").lstrip("\n"), end="")
+        for piece in pieces(tokens, tokenizer.decode):
+            console.say(piece, end="")
+        console.say()
+
+
+@options
+def _check(length: Length, seed: Seed, num_samples: Annotated[int, Field(ge=1, le=10_000)]) -> None:
+    """What `stream` takes without a word: a length below zero writes nothing."""
+
+
+def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterator[str]:
+    """The text of `tokens` as soon as it can be read: what ends inside a letter (GPT-2 draws bytes) waits for the rest.
+
+    It doesn't wait for more than 16 tokens: a letter has at most four bytes, and what has none by then is no text.
+    """
+    waiting: list[int] = []
+    for token in tokens:
+        waiting.append(token)
+        piece = decode(waiting)
+        if not piece.endswith("\ufffd") or len(waiting) == 16:
+            yield piece
+            waiting.clear()
+    if waiting:
+        yield decode(waiting)

@@ -1,0 +1,162 @@
+"""Attention: one pure function, and the multi-head layer inside every GPT.
+
+Shapes, here and in all notebooks: B batch, T tokens, C channels (the width of the model), H heads, D head width.
+Scores are before softmax, weights after. A boolean mask is True where attention is allowed.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from helpers.support.errors import ConfigError
+
+
+def attention(
+    query: Float[Tensor, "*batch T_query D"],
+    key: Float[Tensor, "*batch T_key D"],
+    value: Float[Tensor, "*batch T_key D_value"],
+    mask: Bool[Tensor, "..."] | None = None,
+    dropout_p: float = 0.0,
+) -> tuple[Float[Tensor, "*batch T_query D_value"], Float[Tensor, "*batch T_query T_key"]]:
+    """Scaled dot-product attention: softmax(query @ key.T / sqrt(D)) @ value, and the weights.
+
+    `mask` broadcasts to (*batch, T_query, T_key) and is True where attention is allowed. A row that allows nothing
+    gives NaN, as in the formula. `dropout_p` drops weights after softmax and scales the kept ones by 1/(1-p).
+    Source: Vaswani et al. 2017, Attention Is All You Need, section 3.2.1.
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (*batch, T_query, T_key)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = torch.softmax(scores, dim=-1)
+    weights = F.dropout(weights, dropout_p)
+    return weights @ value, weights
+
+
+def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor, "T T"]:
+    """True where query t (row) may attend to key s (column): s <= t."""
+    return torch.ones(T, T, dtype=torch.bool, device=device).tril()
+
+
+class KVCache:
+    """The keys and values that one attention layer has already computed, for up to `context_length` tokens.
+
+    It takes its memory once, (B, H, context_length, D) each, at the first `append`, and is for inference: no gradient
+    flows through it. `len` is the number of tokens.
+    """
+
+    def __init__(self, context_length: int):
+        self.context_length = context_length
+        self.length = 0
+        self.key: Tensor | None = None
+        self.value: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.length
+
+    def keep_first(self, count: int) -> None:
+        """Forget all but the first `count` tokens; if there are fewer, nothing."""
+        self.length = min(self.length, max(0, count))
+
+    def append(
+        self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T D"]
+    ) -> tuple[Float[Tensor, "B H T_all D"], Float[Tensor, "B H T_all D"]]:
+        """Add the newest tokens' keys and values; return views of those of all tokens so far."""
+        B, H, T, D = key.shape
+        start, end = self.length, self.length + T
+        if self.key is None or self.value is None:
+            self.key = key.new_empty(B, H, self.context_length, D)
+            self.value = value.new_empty(B, H, self.context_length, D)
+        if len(self.key) != B:  # a batch of one would spread over the others without a word
+            raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
+        self.key[:, :, start:end] = key.detach()
+        self.value[:, :, start:end] = value.detach()
+        self.length = end
+        return self.key[:, :, :end], self.value[:, :, :end]
+
+
+class MultiHeadAttention(nn.Module):
+    """Causal attention with several heads, one matrix for all of them: (B, T, d_in) -> (B, T, d_out).
+
+    `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` doesn't divide it. In training, `dropout`
+    is the share of weights that are dropped. With a `cache`, x holds only the newest tokens, and they attend to the
+    cached ones too. `return_weights=True` gives (output, weights (B, H, T, T)).
+    Sources: Vaswani et al. 2017, section 3.2.2; names and order of the layers: Raschka, listing 3.5.
+    """
+
+    mask: Bool[Tensor, "T T"]
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
+        out_bias: bool = True,
+    ):
+        super().__init__()
+        if d_out % num_heads:
+            raise ConfigError(f"{num_heads} heads do not divide the width {d_out}: choose a divisor of {d_out}")
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out, bias=out_bias)
+        self.register_buffer("mask", causal_mask(context_length), persistent=False)
+
+    def forward(self, x: Float[Tensor, "B T d_in"], return_weights: bool = False, cache: KVCache | None = None):
+        query, key, value = self.query_key_value(x)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        if return_weights:
+            mask = self.mask_for(query.shape[-2], key.shape[-2])
+            context, weights = attention(query, key, value, mask, self.dropout_now)
+            return self.out_proj(self.join_heads(context)), weights
+        context = self.fused_attention(query, key, value)
+        return self.out_proj(self.join_heads(context))
+
+    def query_key_value(self, x: Float[Tensor, "B T d_in"]) -> tuple[Tensor, Tensor, Tensor]:
+        """What each token asks, offers and tells, head by head: three times (B, H, T, D)."""
+        query = self.split_heads(self.W_query(x))
+        key = self.split_heads(self.W_key(x))
+        value = self.split_heads(self.W_value(x))
+        return query, key, value
+
+    def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
+        B, T, C = x.shape
+        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(1, 2)  # (B, T, H, D) -> (B, H, T, D)
+
+    def join_heads(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T C"]:
+        return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
+
+    def shared(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
+        """Keys or values for every head that asks: here each head has its own. (Today's attention shares them.)"""
+        return x
+
+    def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
+        """The context as `attention` has it, computed by PyTorch without ever storing the weights."""
+        dropout_p = self.dropout_now
+        if query.shape == key.shape:  # PyTorch's own causal flag is quicker than a mask
+            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, is_causal=True)
+        if query.shape[-2] == 1:  # the newest token may look at everything
+            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p)
+        mask = self.mask_for(query.shape[-2], key.shape[-2])
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout_p)
+
+    def mask_for(self, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
+        """The rows that belong to the newest T_query of T_key tokens."""
+        return self.mask[T_key - T_query : T_key, :T_key]
+
+    @property
+    def dropout_now(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
+        """Pass over a saved mask. The book's is 1 where attention is FORBIDDEN: in ours it would show the future."""
+        state_dict.pop(prefix + "mask", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -1,0 +1,315 @@
+"""Today's GPT, as a list of changes to the plain one of helpers/core/gpt.py.
+
+Each change is a field of ModernConfig and a few lines below; with all of them off, ModernGPT is GPT: same weights, same
+logits. What changed in training since (Muon, a rate that stays and decays) stands in helpers/core/optim.py.
+"""
+
+import math
+from dataclasses import fields
+from typing import Annotated, Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from pydantic import Field
+from torch import Tensor, nn
+
+from helpers.core.attention import KVCache, MultiHeadAttention, attention
+from helpers.core.gpt import GPT, Block, GPTConfig
+from helpers.support.errors import ConfigError
+from helpers.support.guards import NotNegative, Width, settings
+
+Rows = Annotated[int, Field(ge=0, le=1_000_000)]  # of a table; 0: there is none
+
+
+@settings
+class ModernConfig(GPTConfig):
+    """Sizes of a GPT, and which of today's changes it has: none unless asked for. ConfigError when they don't fit."""
+
+    rotary: bool = False  # positions turn query and key; no table of them is added to the embedding
+    rms_norm: bool = False  # a norm that subtracts no mean
+    mlp: Literal["gelu", "relu2", "swiglu"] = "gelu"
+    mlp_width: Width | None = None  # inside the MLP (default: 4 n_embd)
+    qk_norm: bool = False  # all queries and keys have one length
+    n_kv_head: Width | None = None  # heads of keys and values, shared by groups of queries (default: n_head)
+    window: Width | None = None  # how many tokens one sees, itself included (default: all before it)
+    tied: bool = True  # the head's matrix is that of the token embedding
+    softcap: NotNegative = 0.0  # logits stay between -softcap and softcap (0: they are free)
+    zero_start: bool = False  # the projections that end each residual branch start at 0
+    bigrams: Rows = 0  # rows of a table that is looked up by the last two tokens and added to the embedding
+    trigrams: Rows = 0  # ... by the last three
+    fourgrams: Rows = 0  # ... by the last four
+    before: Annotated[int, Field(ge=0, le=16)] = 0  # how many tokens before each one add to its embedding, by tables
+
+    def __post_init__(self):
+        super().__post_init__()
+        head_width = self.n_embd // self.n_head
+        if self.n_head % (self.n_kv_head or 1):
+            raise ConfigError(f"n_kv_head={self.n_kv_head} does not divide n_head={self.n_head}: choose a divisor")
+        if self.rotary and head_width % 2:
+            raise ConfigError(f"rotary turns pairs of channels, and a head has {head_width}: choose an even width")
+
+
+# ---------------------------------------------------------------- rotary positions
+def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"]]:
+    """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by t / 10,000^(2i/D).
+
+    Channel i and channel i + D/2 are a pair; the sines of its first channel are negative, as its partner enters there.
+    """
+    frequency = 10_000 ** (-torch.arange(0, D, 2) / D)  # (D/2,), in radians per position
+    angle = torch.arange(T)[:, None] * frequency  # (T, D/2)
+    return angle.cos().repeat(1, 2), torch.cat([-angle.sin(), angle.sin()], dim=1)
+
+
+def rotate(
+    x: Float[Tensor, "*batch T D"], cos: Float[Tensor, "T D"], sin: Float[Tensor, "T D"]
+) -> Float[Tensor, "*batch T D"]:
+    """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a turned query and a
+    turned key depends on the distance of their positions only (Su et al. 2021, RoFormer, section 3.2)."""
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)  # rolled by a half: the partners
+
+
+# ---------------------------------------------------------------- attention
+def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> tuple[Tensor, Tensor]:
+    """`attention` in fewer passes over the scores: not they but the queries are scaled, and the mask is one sum."""
+    forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
+    scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
+    weights = F.dropout(scores.softmax(dim=-1), dropout_p)
+    return weights @ value, weights
+
+
+class ModernAttention(MultiHeadAttention):
+    """Causal multi-head attention with the changes that `config` asks for: (B, T, C) -> (B, T, C).
+
+    Rotary positions; queries and keys divided by their root mean square (after Henry et al. 2020, Query-Key Norm, who
+    also learn the scale); fewer heads of keys and values than of queries (Ainslie et al. 2023, GQA, section 2.2); a
+    sliding window (Beltagy et al. 2020, Longformer, section 3.1).
+    """
+
+    def __init__(self, config: ModernConfig):
+        C, T, bias = config.n_embd, config.context_length, config.bias
+        super().__init__(C, C, T, config.dropout, config.n_head, qkv_bias=bias, out_bias=bias)
+        self.config = config
+        self.head_width = C // config.n_head
+        self.kv_heads = config.n_kv_head or config.n_head
+        if config.n_kv_head:
+            self.W_key = nn.Linear(C, self.kv_heads * self.head_width, bias=bias)
+            self.W_value = nn.Linear(C, self.kv_heads * self.head_width, bias=bias)
+        if config.window:
+            self.mask = self.mask.triu(1 - config.window)
+        if config.rotary:
+            cos, sin = rotations(T, self.head_width)
+            self.register_buffer("cos", cos, persistent=False)
+            self.register_buffer("sin", sin, persistent=False)
+
+    def forward(self, x: Float[Tensor, "B T C"], return_weights: bool = False, cache: KVCache | None = None):
+        start = len(cache) if cache is not None else 0
+        query, key, value = self.query_key_value(x, start)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        # On a CPU, PyTorch's fused attention is slow to go back through in bfloat16: half as fast as the formula.
+        lean = query.dtype == torch.bfloat16 and query.device.type == "cpu"
+        if return_weights or lean:
+            formula = lean_attention if lean else attention
+            mask = self.mask_for(query.shape[-2], key.shape[-2])
+            context, weights = formula(query, self.shared(key), self.shared(value), mask, self.dropout_now)
+            output = self.out_proj(self.join_heads(context))
+            return (output, weights) if return_weights else output
+        context = self.fused_attention(query, key, value)
+        return self.out_proj(self.join_heads(context))
+
+    def query_key_value(self, x: Float[Tensor, "B T C"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens from position `start` on."""
+        layers = (self.W_query, self.W_key, self.W_value)
+        weight = torch.cat([layer.weight for layer in layers])  # in one product: fewer passes over memory
+        bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
+        heads = self.split_heads(F.linear(x, weight, bias))
+        placed, value = heads.split((self.num_heads + self.kv_heads, self.kv_heads), dim=1)
+        query, key = self.place(placed, start).split((self.num_heads, self.kv_heads), dim=1)
+        return query, key, value
+
+    def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
+        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # of keys there may be fewer heads
+
+    def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
+        """Queries or keys, made equally long and turned to their positions from `start` on, where that is asked for."""
+        if self.config.qk_norm:
+            length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(1e-12)
+            x = x * (math.sqrt(x.shape[-1]) / length)  # F.rms_norm, in fewer passes
+        if self.config.rotary:
+            here = slice(start, start + x.shape[-2])
+            x = rotate(x, self.cos[here], self.sin[here])
+        return x
+
+    def shared(self, x: Float[Tensor, "B H_kv T D"]) -> Float[Tensor, "B H T D"]:
+        """Each head of keys or values once for every query head that shares it."""
+        group = self.num_heads // self.kv_heads
+        return x.repeat_interleave(group, dim=1) if group > 1 else x
+
+    def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
+        T_query, T_key = query.shape[-2], key.shape[-2]
+        causal = T_query == T_key and not self.config.window  # PyTorch's own flag is quicker than a mask
+        return F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=None if causal else self.mask_for(T_query, T_key),
+            dropout_p=self.dropout_now,
+            is_causal=causal,
+            enable_gqa=self.kv_heads < self.num_heads,
+        )
+
+
+# ---------------------------------------------------------------- the block
+class SquaredReLU(nn.Module):
+    """max(0, x)^2, found by a search over programs (So et al. 2021, Primer)."""
+
+    def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+        return F.relu(x).square()
+
+
+class SwiGLU(nn.Linear):
+    """silu(W x) * (V x): the first half opens and closes the second (Shazeer 2020, GLU Variants, section 2)."""
+
+    def __init__(self, C: int, width: int, bias: bool):
+        super().__init__(C, 2 * width, bias=bias)
+
+    def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch width"]:
+        gate, content = super().forward(x).chunk(2, dim=-1)
+        return F.silu(gate) * content
+
+
+def modern_mlp(config: ModernConfig) -> nn.Sequential:
+    """The MLP that `config` asks for; it ends in the projection back to the stream."""
+    C, bias = config.n_embd, config.bias
+    width = config.mlp_width or 4 * C
+    if config.mlp == "swiglu":
+        hidden = [SwiGLU(C, width, bias)]
+    elif config.mlp == "relu2":
+        hidden = [nn.Linear(C, width, bias=bias), SquaredReLU()]
+    else:
+        hidden = [nn.Linear(C, width, bias=bias), nn.GELU()]
+    return nn.Sequential(*hidden, nn.Linear(width, C, bias=bias))
+
+
+def modern_norm(config: ModernConfig) -> nn.Module:
+    """LayerNorm, or RMSNorm: x / root mean square(x), times a gain (Zhang and Sennrich 2019)."""
+    return nn.RMSNorm(config.n_embd, eps=1e-5) if config.rms_norm else nn.LayerNorm(config.n_embd, bias=config.bias)
+
+
+class ModernBlock(Block):
+    """The plain block with its parts exchanged; what it does with them stays: (B, T, C) -> (B, T, C)."""
+
+    def __init__(self, config: ModernConfig):
+        super().__init__(config)
+        self.norm1 = modern_norm(config)
+        self.attention = ModernAttention(config)
+        self.norm2 = modern_norm(config)
+        self.mlp = modern_mlp(config)
+
+
+# ---------------------------------------------------------------- n-gram tables
+def ngram_rows(tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int) -> Int64[Tensor, "B T"]:
+    """At each place, the row of a table that belongs to the last `n` tokens: their number in base V + 1, modulo `rows`.
+
+    Before the first token stands V, again and again. With (V + 1)^n rows each n-gram has its own, with fewer some share
+    one (the hashing trick: Weinberger et al. 2009, section 2; Svenstrup et al. 2017, Hash Embeddings).
+    """
+    number = tokens
+    for back in range(1, n):
+        before = F.pad(tokens, (back, 0), value=vocab_size)[:, : tokens.shape[1]]
+        number = number + before * pow(vocab_size + 1, back, rows)  # modulo, so that nothing overflows
+    return number % rows
+
+
+class TokenCache(KVCache):
+    """A KVCache that keeps the tokens too, because the n-gram tables look back at them."""
+
+    tokens: Tensor | None = None
+
+    def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_all"]:
+        """All tokens so far with `tokens` at the end; the keys of these are appended later."""
+        if self.tokens is None:
+            self.tokens = tokens
+        else:
+            self.tokens = torch.cat([self.tokens[:, : len(self)], tokens], dim=1)
+        return self.tokens
+
+
+# ---------------------------------------------------------------- the model
+class ModernGPT(GPT):
+    """A GPT with the changes that its config asks for: (B, T) -> logits (B, T, V), with or without a cache.
+
+    Besides those above: a head of its own (Press and Wolf 2017 recommend the shared one); residual branches that start
+    at 0, so that each block starts as the identity (Zhang et al. 2019, Fixup, section 3); logits softly capped, softcap
+    * tanh(logits / softcap) (Gemma 2, 2024, section 2); in each embedding also the tokens before, by place (Bengio et
+    al. 2003, A Neural Probabilistic Language Model, section 2, put such vectors side by side). ConfigError as for GPT.
+    """
+
+    config: ModernConfig
+
+    def __init__(self, config: ModernConfig):
+        super().__init__(config)
+        self.blocks = nn.ModuleList(ModernBlock(config) for _ in range(config.n_layer))
+        self.norm = modern_norm(config)
+        if config.rotary:
+            del self.position_embedding
+        if not config.tied:
+            self.head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
+        rows = {"2": config.bigrams, "3": config.trigrams, "4": config.fourgrams}
+        self.tables = nn.ModuleDict()
+        for n, count in rows.items():
+            if count:
+                self.tables[n] = nn.Embedding(count, config.n_embd)
+        self.before = nn.ModuleList(nn.Embedding(config.vocab_size + 1, config.n_embd) for _ in range(config.before))
+        self.apply(self._initialise)
+
+    def _initialise(self, module: nn.Module) -> None:
+        super()._initialise(module)
+        if isinstance(module, ModernBlock) and self.config.zero_start:
+            for projection in (module.attention.out_proj, module.mlp[-1]):
+                nn.init.zeros_(projection.weight)
+
+    def embed(self, tokens: Int64[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T_new C"]:
+        """Token embeddings, plus those of n-grams and positions where there are any, of the tokens from `start` on.
+
+        Unlike the plain one's, `tokens` are ALL from the first on: an n-gram begins before `start`.
+        """
+        V, end = self.config.vocab_size, tokens.shape[1]
+        self.refuse_more_than_the_context(end)
+        x = self.token_embedding(tokens[:, start:])
+        for n, table in self.tables.items():
+            x = x + table(ngram_rows(tokens, int(n), V, table.num_embeddings)[:, start:])
+        for back, table in enumerate(self.before, start=1):  # before the first token stands V
+            x = x + table(F.pad(tokens, (back, 0), value=V)[:, start:end])
+        if not self.config.rotary:
+            x = x + self.position_embedding.weight[start:end]
+        return self.dropout(x)
+
+    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
+        start = len(cache[0]) if cache else 0
+        if cache and isinstance(cache[0], TokenCache):
+            tokens = cache[0].extend(tokens)
+        x = self.embed(tokens, start)
+        for i, block in enumerate(self.blocks):
+            x = block(x, cache[i] if cache else None)
+        return self.logits(x)
+
+    def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:
+        logits = super().logits(x)
+        cap = self.config.softcap
+        return cap * torch.tanh(logits / cap) if cap else logits
+
+    def new_cache(self) -> list[KVCache]:
+        return [TokenCache(self.config.context_length) for _ in self.blocks]
+
+
+def build_gpt(config: GPTConfig) -> GPT:
+    """The GPT that a config describes: today's, or the plain one."""
+    return ModernGPT(config) if isinstance(config, ModernConfig) else GPT(config)
+
+
+def config_of(sizes: dict[str, Any]) -> GPTConfig:
+    """A config from its fields by name: a ModernConfig as soon as one of them is none of GPTConfig's."""
+    modern = sizes.keys() - {field.name for field in fields(GPTConfig)}
+    return ModernConfig(**sizes) if modern else GPTConfig(**sizes)

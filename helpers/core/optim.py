@@ -1,0 +1,203 @@
+"""How the weights move: the settings of a training, the schedule of its learning rate, and the optimizers.
+
+To add a schedule, write a function of (step, config) and name it in SCHEDULES; to add an optimizer, a function of
+(model, config), named in OPTIMIZERS.
+"""
+
+import math
+from collections import defaultdict
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from helpers.support.errors import ConfigError
+from helpers.support.guards import Count, NotNegative, Part, Positive, Seed, Share, Steps, Width, settings
+
+
+@settings
+class TrainConfig:
+    """How to train. Steps count updates, rates are those of the optimizer.
+
+    `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:N" or "mps". ConfigError for a value
+    that makes no sense, and for a device that isn't there.
+    """
+
+    batch_size: Count  # windows in a batch
+    max_steps: Count
+    eval_interval: Count
+    learning_rate: Positive = 1e-3
+    min_learning_rate: NotNegative = 1e-4
+    warmup_steps: Steps = 100
+    schedule: Literal["cosine", "stable"] = "cosine"
+    decay: Part = 0.2  # of "stable": the share of the steps in which the rate falls
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    betas: tuple[Share, Share] = (0.9, 0.99)
+    weight_decay: NotNegative = 0.1
+    muon_scale: Positive = 1.0  # times the learning rate
+    muon_momentum: Share = 0.95
+    grad_clip: Positive = 1.0
+    windows: tuple[tuple[Part, Width], ...] = ()  # (share of the steps, length): until then, windows of that length
+    bfloat16: bool = False  # on CUDA
+    bfloat16_cpu: bool = False  # on a CPU that multiplies in it
+    compile: bool = False  # on CUDA
+    seed: Seed = 1
+    device: Annotated[str, Field(min_length=1)] = "cpu"
+
+    def __post_init__(self):
+        object.__setattr__(self, "device", _device(self.device))
+        if self.max_steps // self.eval_interval > 100_000:
+            raise ConfigError(f"a record every {self.eval_interval} of {self.max_steps:,} steps: allowed are 100,000")
+        low, high = self.min_learning_rate, self.learning_rate
+        if low > high:
+            raise ConfigError(f"min_learning_rate={low} must not be above learning_rate={high}")
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        kind = None
+    if kind not in ("cpu", "cuda", "mps"):
+        raise ConfigError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:N or mps")
+    if kind == "cuda" and (torch.device(name).index or 0) >= torch.cuda.device_count():
+        raise ConfigError(f'device={name!r}, but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"')
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError(f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"')
+    return name
+
+
+# ---------------------------------------------------------------- schedules
+def cosine(step: int, config: TrainConfig) -> float:
+    """Linear warm-up, then a cosine down to the minimum at `max_steps` (nanoGPT's schedule)."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / (config.warmup_steps + 1)
+    progress = min(1.0, (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps))
+    span = config.learning_rate - config.min_learning_rate
+    return config.min_learning_rate + span * (1 + math.cos(math.pi * progress)) / 2
+
+
+def warmup_stable_decay(step: int, config: TrainConfig) -> float:
+    """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the minimum.
+
+    Unlike a cosine, it needs no end until the decay begins (Hu et al. 2024, MiniCPM).
+    """
+    low, high = config.min_learning_rate, config.learning_rate
+    warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
+    left = (config.max_steps - step) / (config.decay * config.max_steps)  # of the decay; above 1 before it
+    return min(high * warm, low + (high - low) * max(0.0, min(left, 1.0)))
+
+
+SCHEDULES = {"cosine": cosine, "stable": warmup_stable_decay}
+
+
+def learning_rate(step: int, config: TrainConfig) -> float:
+    """The rate of update number `step`, which counts from 0."""
+    return SCHEDULES[config.schedule](step, config)
+
+
+# ---------------------------------------------------------------- optimizers
+def adamw(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
+    """AdamW that decays matrices (embeddings too) and leaves biases and norms alone."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=config.betas, fused=True)
+
+
+class Muon(torch.optim.Optimizer):
+    """A matrix moves by the orthogonal one nearest to its momentum: equally far in all directions (Jordan et al. 2024).
+
+    The steps of torch.optim.Muon, with the matrices of one shape in one stack, which takes a fraction of the time; each
+    of them needs a gradient.
+    """
+
+    def __init__(self, params: list, weight_decay: float, momentum: float):
+        super().__init__(params, {"lr": 1e-3, "weight_decay": weight_decay, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for group in self.param_groups:
+            for matrices in _of_one_shape(group["params"]):
+                self._move(matrices, group["lr"], group["momentum"], group["weight_decay"])
+
+    def _move(self, matrices: list[Tensor], rate: float, beta: float, weight_decay: float) -> None:
+        gradients = [matrix.grad for matrix in matrices]
+        momenta = [self.state[matrix].setdefault("momentum", torch.zeros_like(matrix)) for matrix in matrices]
+        torch._foreach_lerp_(momenta, gradients, 1 - beta)
+        ahead = torch._foreach_lerp(gradients, momenta, beta)  # Nesterov's momentum: a step ahead
+        moves = orthogonal(torch.stack(ahead))
+        rows, columns = matrices[0].shape
+        step = rate * max(1, rows / columns) ** 0.5
+        for matrix, move in zip(matrices, moves, strict=True):
+            matrix.mul_(1 - rate * weight_decay).sub_(move, alpha=step)
+
+
+def _of_one_shape(matrices: list[Tensor]) -> list[list[Tensor]]:
+    alike = defaultdict(list)
+    for matrix in matrices:
+        alike[matrix.shape].append(matrix)
+    return list(alike.values())
+
+
+def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N rows columns"]:
+    """The nearest orthogonal matrices, roughly: five steps of Newton-Schulz, with Jordan's coefficients."""
+    if matrices.shape[1] > matrices.shape[2]:
+        return orthogonal(matrices.mT).mT  # whose gram is smaller
+    x = F.normalize(matrices.bfloat16(), dim=(1, 2))
+    for _ in range(5):
+        gram = x @ x.mT
+        polynomial = torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315)
+        x = torch.baddbmm(x, polynomial, x, beta=3.4445)
+    return x
+
+
+class Together:
+    """Several optimizers as one."""
+
+    def __init__(self, *optimizers: torch.optim.Optimizer):
+        self.optimizers = optimizers
+
+    @property
+    def param_groups(self) -> list[dict]:
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    def zero_grad(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+    def step(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+
+def muon_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The matrices in the blocks: what Muon moves. Embeddings, head, norms and biases are AdamW's."""
+    return [p for p in model.blocks.parameters() if p.dim() == 2]
+
+
+def muon_and_adamw(model: nn.Module, config: TrainConfig) -> Together:
+    """Muon, at `muon_scale` times the rate, for the matrices in the blocks; AdamW for all else."""
+    matrices = muon_matrices(model)
+    taken = set(matrices)
+    others = adamw(model, config)
+    for group in others.param_groups:
+        group["params"] = [p for p in group["params"] if p not in taken]
+    muon = Muon([{"params": matrices, "scale": config.muon_scale}], config.weight_decay, config.muon_momentum)
+    return Together(muon, others)
+
+
+Optimizer = torch.optim.Optimizer | Together
+OPTIMIZERS = {"adamw": adamw, "muon": muon_and_adamw}
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
+    """The optimizer that the settings name, for all weights of the model."""
+    return OPTIMIZERS[config.optimizer](model, config)

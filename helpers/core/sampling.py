@@ -1,0 +1,155 @@
+"""From logits to the next token, and from there to text. Works with any model that maps tokens to logits."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Annotated, Any
+
+import torch
+from jaxtyping import Float, Int64
+from pydantic import Field
+from torch import Tensor, nn
+
+from helpers.support.errors import ConfigError
+from helpers.support.guards import Count, Part, settings
+from helpers.support.modes import evaluating, one_thread
+
+Temperature = Annotated[float, Field(ge=1e-6, allow_inf_nan=False)]
+FEW = 16  # tokens at once: for so few, waking other threads takes longer than the work (measured at widths 128 and 384)
+
+
+@settings
+class Drawing:
+    """How the next token is drawn: below a temperature of 1 safer, above it bolder. ConfigError for nonsense.
+
+    top_k keeps the k largest logits (Fan et al. 2018, section 5.4); ties with the k-th stay. top_p keeps the smallest
+    set of most likely tokens whose probabilities add up to at least p (Holtzman et al. 2020, section 3.1).
+    """
+
+    temperature: Temperature = 1.0
+    top_k: Count | None = None
+    top_p: Part | None = None
+
+    def filter(self, logits: Float[Tensor, "*batch V"]) -> Float[Tensor, "*batch V"]:
+        """The logits divided by the temperature, -inf for every token that is cut."""
+        logits = logits / self.temperature
+        if self.top_k is not None and self.top_k < logits.shape[-1]:
+            kth = logits.topk(self.top_k, dim=-1).values[..., -1:]
+            logits = logits.masked_fill(logits < kth, float("-inf"))
+        if self.top_p is not None and self.top_p < 1:
+            logits = logits.masked_fill(outside_nucleus(logits, self.top_p), float("-inf"))
+        return logits
+
+    def draw(self, logits: Float[Tensor, "B V"], generator: torch.Generator | None) -> Int64[Tensor, "B 1"]:
+        """The next tokens, drawn on the CPU: one seed, one text.
+
+        The tokens race, each to a time that is exponential with its probability as the rate, and the first one wins.
+        That is what torch.multinomial does, with the same draws, but without looking once more for NaN.
+        """
+        probabilities = self.filter(logits).softmax(dim=-1).cpu()
+        times = torch.empty_like(probabilities).exponential_(generator=generator)
+        return (probabilities / times).argmax(dim=-1, keepdim=True)
+
+
+def outside_nucleus(logits: Float[Tensor, "*batch V"], top_p: float) -> Tensor:
+    """True for the tokens outside the smallest set of likely ones that has the probability `top_p`."""
+    descending, order = logits.sort(dim=-1, descending=True)
+    probabilities = descending.softmax(dim=-1)
+    before = probabilities.cumsum(dim=-1) - probabilities  # probability of everything more likely than this one
+    outside = torch.empty_like(order, dtype=torch.bool)
+    return outside.scatter(-1, order, before >= top_p)  # back to the order of the vocabulary
+
+
+def filter_logits(
+    logits: Float[Tensor, "*batch V"], temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Float[Tensor, "*batch V"]:
+    """Divide by `temperature`, then set to -inf every token outside the top k and outside the nucleus: see Drawing."""
+    return Drawing(temperature, top_k, top_p).filter(logits)
+
+
+def stream(
+    model: nn.Module,
+    prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"],
+    max_new_tokens: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    keep: float = 0.5,
+    generator: torch.Generator | None = None,
+    use_cache: bool = True,
+) -> Iterator[Any]:
+    """Yield what `generate` writes as it is drawn: each time a token, or for a batch a list of B tokens."""
+    if prompt.numel() == 0:
+        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
+    if not 0 < keep <= 1:
+        raise ConfigError(f"keep={keep} must be a share of the context, above 0 and at most 1")
+    rules = Drawing(temperature, top_k, top_p)
+    batch = prompt if prompt.dim() == 2 else prompt[None]
+    columns = _columns(model, batch, max_new_tokens, rules, keep, generator, use_cache)
+    if prompt.dim() == 2:
+        return (column[:, 0].tolist() for column in columns)
+    return (int(column) for column in columns)
+
+
+def _columns(
+    model: nn.Module,
+    prompt: Int64[Tensor, "B T"],
+    max_new_tokens: int,
+    rules: Drawing,
+    keep: float,
+    generator: torch.Generator | None,
+    use_cache: bool,
+) -> Iterator[Int64[Tensor, "B 1"]]:
+    """The loop: one token after the other for each row, drawn from the logits at the last position."""
+    T = model.config.context_length if hasattr(model, "config") else prompt.shape[1] + max_new_tokens
+    new_cache = model.new_cache if use_cache and hasattr(model, "new_cache") else lambda: None
+    window, cache = prompt[:, -T:], new_cache()
+    with evaluating(model):
+        for count in range(max_new_tokens):
+            if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change
+                window, cache = window[:, -max(1, round(keep * T)) :], new_cache()
+            new = window[:, len(cache[0]) :] if cache else window  # with a cache, only the tokens not seen yet
+            with torch.no_grad(), one_thread() if new.numel() <= FEW else nullcontext():
+                logits = model(new, cache=cache) if cache else model(new)
+            if count == 0:
+                _refuse_nonsense(logits[:, -1])
+            drawn = rules.draw(logits[:, -1], generator)
+            window = torch.cat([window, drawn.to(window.device)], dim=1)
+            yield drawn
+
+
+def _refuse_nonsense(logits: Float[Tensor, "B V"]) -> None:
+    """From NaN a token can be drawn without a word, and it means nothing."""
+    if not logits.amax(dim=-1).isfinite().all():
+        raise ConfigError("the logits must be finite, or -inf but not all of them: has the training diverged?")
+
+
+def generate(
+    model: nn.Module,
+    prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"],
+    max_new_tokens: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    keep: float = 0.5,
+    generator: torch.Generator | None = None,
+    use_cache: bool = True,
+) -> Int64[Tensor, "*batch T_all"]:
+    """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device: (T_all,) or (B, T_all).
+
+    The prompt is cropped to the model's context. When that is full, the last `keep` of it (a share, above 0 and at most
+    1) moves to its start and writing goes on from there. With keep=1 the window slides by one token at each step, which
+    is nanoGPT's rule: it sees more, but writes everything at the last position and computes the whole window each time.
+
+    With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step until the window
+    moves, because with learned positions it changes them all. The tokens are the same without.
+
+    The rows of a batch are drawn side by side from one generator: they are independent, and a row is not what the same
+    seed gives alone. ConfigError for an empty prompt, for a setting that makes no sense (see Drawing), and for a model
+    whose logits are no numbers.
+    """
+    rules: dict[str, Any] = dict(temperature=temperature, top_k=top_k, top_p=top_p, keep=keep, generator=generator)
+    tokens = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, **rules))
+    drawn = prompt.new_tensor(tokens)
+    return torch.cat([prompt, drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)], dim=-1)

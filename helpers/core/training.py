@@ -1,0 +1,99 @@
+"""Training: the loss, the loop of updates, and the loss over a whole split.
+
+helpers/runs/train.py puts this loop into a run that survives a stop, which `python -m helpers.training` starts.
+"""
+
+import math
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64, Integer
+from torch import Tensor, nn
+
+from helpers.core.data import get_batch
+from helpers.core.optim import Optimizer, TrainConfig, learning_rate
+from helpers.support.errors import CorpusError
+from helpers.support.modes import evaluating
+from helpers.support.precision import forward_pass
+from helpers.support.products import quick_products
+
+
+def cross_entropy(
+    logits: Float[Tensor, "B T V"], targets: Int64[Tensor, "B T"], reduction: str = "mean"
+) -> Float[Tensor, ""]:
+    """Cross-entropy of logits against targets, in nats."""
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction=reduction)
+
+
+def updates(
+    model: nn.Module,
+    tokens: Integer[Tensor, "N"],
+    config: TrainConfig,
+    optimizer: Optimizer,
+    generator: torch.Generator,
+    first_step: int = 0,
+) -> Iterator[float]:
+    """The loop: one update after the other, from `first_step` to `max_steps`; each yields the loss of its batch.
+
+    `generator` draws the batches, PyTorch's global one the dropout: whoever seeds both gets the same weights again.
+    A group of the optimizer that has a "scale" multiplies the learning rate by it.
+    """
+    forward = forward_pass(
+        model,
+        config.device,
+        compile=config.compile,
+        bfloat16=config.bfloat16,
+        bfloat16_cpu=config.bfloat16_cpu,
+    )
+    for step in range(first_step, config.max_steps):
+        model.train()
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, config) * group.get("scale", 1.0)
+        batch_size, window = batch_shape(step, config, model.config.context_length)
+        x, y = get_batch(tokens, batch_size, window, generator)
+        optimizer.zero_grad()  # before forward, which can then use the gradients' memory
+        loss = cross_entropy(forward(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
+        optimizer.step()
+        yield loss.item()
+
+
+def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[int, int]:
+    """How many windows of which length update number `step` sees: about as many tokens as any other."""
+    window = context_length
+    for share, length in reversed(config.windows):
+        if step < math.ceil(share * config.max_steps):
+            window = length
+    return config.batch_size * context_length // window, window
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int) -> float:
+    """Mean cross-entropy in nats per token over ALL of `tokens` but the first, which nothing predicts.
+
+    The split is cut into windows of `context_length` side by side, the last one shorter: no random draw, so the same
+    model gives the same number. CorpusError when there is nothing to predict.
+    """
+    if len(tokens) < 2:
+        raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: a split needs at least 2")
+    total = 0.0
+    with evaluating(model), quick_products():
+        for x, y in windows_side_by_side(tokens, context_length):
+            total += cross_entropy(model(x), y, reduction="sum").item()
+    return total / (len(tokens) - 1)
+
+
+def windows_side_by_side(
+    tokens: Integer[Tensor, "N"], context_length: int
+) -> Iterator[tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]]:
+    """All of `tokens` as inputs and targets, about 8,192 at a time; the last window may be shorter."""
+    inputs, targets = tokens[:-1], tokens[1:]
+    whole = len(inputs) // context_length * context_length
+    at_once = max(1, 8192 // context_length) * context_length
+    for start in range(0, whole, at_once):
+        end = min(start + at_once, whole)
+        yield inputs[start:end].view(-1, context_length).long(), targets[start:end].view(-1, context_length).long()
+    if whole < len(inputs):
+        yield inputs[None, whole:].long(), targets[None, whole:].long()

@@ -1,0 +1,1 @@
+"""What judges: exercises and their graders, and the properties that must hold. Notebooks import it."""

@@ -1,0 +1,283 @@
+"""The exercises of notebook 04: the causal mask."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, randn
+
+from helpers.core.attention import causal_mask
+from helpers.grading.exercises import Answer, Pairs, exercise
+from helpers.grading.graders import causality
+
+
+def _averages(x: Tensor, first: Callable[[int], int], end: Callable[[int], int]) -> Tensor:
+    """Row t: the average of the rows from first(t) up to, but without, end(t)."""
+    return torch.stack([x[max(first(t), 0) : end(t)].mean(dim=0) for t in range(len(x))])
+
+
+def _halved_again(x: Tensor) -> Tensor:
+    rows = [x[0]]
+    for row in x[1:]:
+        rows.append((rows[-1] + row) / 2)
+    return torch.stack(rows)
+
+
+@exercise(
+    "4a",
+    {
+        "those are the sums: divide row t by the number of rows it adds up": lambda x: x.cumsum(0),
+        "each row counts itself, too: the average runs from 0 to t": [
+            lambda x: _averages(x, lambda t: 0, lambda t: t),
+            lambda x: _averages(x, lambda t: 0, lambda t: t).nan_to_num(),
+            lambda x: _averages(x, lambda t: 0, lambda t: max(t, 1)),
+        ],
+        "row t adds up t + 1 rows, since t starts at 0: divide by t + 1": [
+            lambda x: x.cumsum(0) / torch.arange(len(x))[:, None],
+            lambda x: x.cumsum(0) / torch.arange(len(x)).clamp(min=1)[:, None],
+        ],
+        "every row is divided by T: row t adds up only t + 1 rows": lambda x: x.cumsum(0) / len(x),
+        "that is the average of all rows: the later ones are the future": lambda x: x.mean(0).expand_as(x),
+        "that is the sum of all rows: the later ones are the future": lambda x: x.sum(0).expand_as(x),
+        "that is the average of the future": lambda x: _averages(x, lambda t: t, lambda t: len(x)),
+        "it looks one row ahead": lambda x: _averages(x, lambda t: 0, lambda t: t + 2),
+        "only the last two rows count: all from 0 on should": lambda x: _averages(x, lambda t: t - 1, lambda t: t + 1),
+        "it averages along the channels: rows are tokens, columns are channels": [
+            lambda x: x.cumsum(1) / torch.arange(1, x.shape[1] + 1),
+            lambda x: x.mean(1, keepdim=True).expand_as(x),
+        ],
+        "an average of averages gives the latest rows too much: each row counts the same": _halved_again,
+        "it leaves x as it is": lambda x: x,
+    },
+)
+def past_average(answer: Answer) -> Pairs:
+    """answer(x (T, C)) -> (T, C): row t is the average of rows 0 to t."""
+    for x in (randn(6, 3), randn(1, 2), randn(9, 1), randn(4, 4), 1000 * randn(3, 5)):
+        yield answer(x), _averages(x.double(), lambda t: 0, lambda t: t + 1), 1e-5 * max(1.0, x.abs().max().item())
+
+
+def _seen(rule: Callable[[Tensor, Tensor, int], Tensor]) -> Answer:
+    """The mask by a rule for query t, key s and the window."""
+    return lambda T, window: rule(torch.arange(T)[:, None], torch.arange(T), window)
+
+
+@exercise(
+    "4b",
+    {
+        "that is the whole past: keys before t - window + 1 are too far away": _seen(lambda t, s, w: s <= t),
+        "True and False are exchanged: True means that t may see s": _seen(lambda t, s, w: (s > t) | (s <= t - w)),
+        "the window is one too wide: t itself counts, too": _seen(lambda t, s, w: (s <= t) & (s >= t - w)),
+        "the window is one too narrow: t - window < s, and t itself belongs to it": [
+            _seen(lambda t, s, w: (s <= t) & (s > t - w + 1)),
+            _seen(lambda t, s, w: (s < t) & (s > t - w)),
+        ],
+        "t does not see itself": _seen(lambda t, s, w: (s < t) & (s >= t - w)),
+        "it looks ahead: rows are queries, and s may not be above t": [
+            _seen(lambda t, s, w: (s >= t) & (s < t + w)),
+            _seen(lambda t, s, w: (s >= t) & (s <= t + w)),
+        ],
+        "it looks both ways: s may not be above t": [
+            _seen(lambda t, s, w: (s - t).abs() < w),
+            _seen(lambda t, s, w: (s - t).abs() <= w),
+        ],
+        "it sees what is too far away, and nothing else": _seen(lambda t, s, w: s <= t - w),
+        "it cuts the text into blocks: the window moves along with t": _seen(
+            lambda t, s, w: (s <= t) & (s // w == t // w)
+        ),
+        "those are numbers to add to the scores: a mask says True where attention is allowed": _seen(
+            lambda t, s, w: torch.where((s <= t) & (s > t - w), 0.0, -torch.inf)
+        ),
+        "it always sees the first `window` keys: the window moves along with t": _seen(
+            lambda t, s, w: (s <= t) & (s < w)
+        ),
+    },
+)
+def window_mask(answer: Answer) -> Pairs:
+    """answer(T, window) -> Bool (T, T): True where query t may see key s, that is t - window < s <= t."""
+    for T, window in ((5, 2), (6, 3), (4, 1), (3, 9), (1, 1), (1, 3), (7, 7), (9, 4)):
+        yield answer(T, window), _seen(lambda t, s, w: (s <= t) & (s > t - w))(T, window)
+
+
+@exercise(
+    "4c",
+    {
+        "True is not always right: some of these functions look ahead": lambda function, x: True,
+        "False is not always right: some of these functions are causal": lambda function, x: False,
+        "True and False are exchanged": lambda function, x: function.__doc__ in causality.LEAKING,
+        "only the last token was changed: a leak may come from any later token": [
+            causality.changed_at(-1, slice(0, -1)),
+            causality.changed_at(-1, slice(0, -1), 1.0),
+            causality.changed_at(-1, slice(0, -1), 100.0),
+        ],
+        "only the first output was looked at: any output may leak": causality.outputs_at(lambda t: slice(0, 1)),
+        "it looks at output t + 1 too, whose own input was changed: compare outputs 0 to t": (
+            causality.outputs_at(lambda t: slice(0, t + 2))
+        ),
+        "it compares all outputs: those after t may change, since their inputs did": causality.outputs_at(
+            lambda t: slice(None)
+        ),
+        "it changes the past and looks at later outputs: those may change": causality.changed_at(0, slice(1, None)),
+        "the same number was added to the whole future: some leaks see only differences": [
+            causality.changed_future(lambda x: x + 1),
+            causality.changed_future(lambda x: x + 10),
+            causality.changed_future(lambda x: x + 100),
+        ],
+        "only the order of the future was changed: some leaks see only its sum": [
+            causality.changed_future(lambda x: x.flip(0)),
+            causality.changed_future(lambda x: x.roll(1, 0)),
+        ],
+        "only the signs of the future were changed: some leaks see only absolute values": causality.changed_future(
+            lambda x: -x
+        ),
+        "the future was only stretched: some leaks see only signs or directions": [
+            causality.changed_future(lambda x: 2 * x),
+            causality.changed_future(lambda x: 10 * x),
+        ],
+        "small changes were let pass: a leak may be small, compare exactly": [
+            causality.changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a, b, atol=1e-1)),
+            causality.changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a, b, atol=1e-2)),
+        ],
+        "only sums were compared: a leak may add up to nothing": (
+            causality.changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a.sum(-1), b.sum(-1)))
+        ),
+        "it sees no jumps: signs and rounded numbers answer only to large changes, and their derivatives are 0": [
+            causality.derivatives_vanish,
+            causality.changed_future(lambda x: x + 1e-3 * randn(x.shape)),
+            causality.changed_future(lambda x: x + 1e-2 * randn(x.shape)),
+        ],
+    },
+)
+def is_causal(answer: Answer) -> Pairs:
+    """answer(function (T, C) -> (T, D), x (T, C)) -> does no output depend on a later input?"""
+    for T, C in ((6, 3), (4, 5)):
+        # Large numbers come late, where a leak of them shows; a shift of all numbers leaves no rounding errors.
+        x = (64 * torch.arange(1, T + 1)[:, None] * randn(T, C)).round() / 64
+        for function in (causality.CAUSAL | causality.LEAKING).values():
+            yield answer(function, x), function.__doc__ in causality.CAUSAL
+
+
+@exercise(
+    "4d",
+    {
+        "that is half of all: the diagonal, 1,000 scores, is allowed as a whole": 500_000,
+        "the diagonal is missing: every token may look at itself": 499_500,
+        "those are all scores: the future is hidden": 1_000_000,
+        "that is the diagonal alone: a token may look at the past, too": [1_000, 999],
+        "only the diagonal is hidden in that count": 999_000,
+        "token t sees t tokens when the first is number 1: the last sees 1,000, not 1,001": 501_501,
+        "those are three quarters: the triangle is about half of the square": 750_000,
+        "that is the sum without its half: 1 + 2 + … + T is T (T + 1) / 2": [1_001_000, 1_001],
+    },
+)
+def count(answer: Answer) -> Pairs:
+    """answer = how many of the scores of 1,000 tokens a causal mask lets through."""
+    yield answer, 500_500, 0.1
+
+
+def _broken_causal_weights(scores: Tensor) -> Tensor:
+    weights = scores.softmax(dim=-1)
+    return weights.tril()
+
+
+def _filled(fill: float, diagonal: int = 1, dim: int = -1, turned: bool = False) -> Answer:
+    """Causal weights with the forbidden scores set to `fill`."""
+
+    def variant(scores: Tensor) -> Tensor:
+        forbidden = torch.ones_like(scores).triu(diagonal) > 0
+        return scores.masked_fill(forbidden.T if turned else forbidden, fill).softmax(dim=dim)
+
+    return variant
+
+
+@exercise(
+    "4e",
+    {
+        "the future still gets weight: nothing is hidden": lambda scores: scores.softmax(dim=-1),
+        "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": [
+            _filled(0.0),
+            lambda scores: scores.tril().softmax(dim=-1),
+        ],
+        "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
+            _filled(-(10.0**size)) for size in (0, 1, 2, 3, 4, 5, 9)
+        ],
+        "the past is hidden: row t may see the columns up to t": [
+            _filled(-torch.inf, turned=True),
+            lambda scores: scores.softmax(dim=-1).triu(),
+        ],
+        "a token does not see itself, so the first row is empty": [
+            _filled(-torch.inf, diagonal=0),
+            lambda scores: _filled(-torch.inf, diagonal=0)(scores).nan_to_num(),
+        ],
+        "it looks one token ahead": _filled(-torch.inf, diagonal=2),
+        "the softmax runs down the columns: each row should add up to 1": _filled(-torch.inf, dim=0),
+        "it divides by the sums of the columns: each row should add up to 1": (
+            lambda scores: scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(0)
+        ),
+        "it divides by the sum of the whole table: each row has its own": (
+            lambda scores: scores.softmax(-1).tril() / scores.softmax(-1).tril().sum()
+        ),
+        "row t is divided by the sum of another row: keep the sums as a column (keepdim=True)": (
+            lambda scores: scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(-1)
+        ),
+        "a second softmax gives the zeros weight again: divide each row by its sum": [
+            lambda scores: scores.softmax(-1).tril().softmax(-1),
+            lambda scores: scores.softmax(-1).tril().softmax(-1).tril(),
+        ],
+        "row t is divided by t + 1: divide by what is left of it": (
+            lambda scores: scores.softmax(-1).tril() / torch.arange(1, len(scores) + 1)[:, None]
+        ),
+        "it leaves the weights of each row equal: the scores decide": (
+            lambda scores: torch.ones_like(scores).tril() / torch.arange(1, len(scores) + 1)[:, None]
+        ),
+    },
+    broken=("each row should add up to 1. What do the rows add up to?", _broken_causal_weights),
+)
+def causal_weights(answer: Answer) -> Pairs:
+    """answer(scores (T, T)) -> weights (T, T), 0 above the diagonal, each row adding up to 1."""
+    for T, size, level in (
+        (4, 1, 0.0),
+        (1, 1, 0.0),
+        (2, 1, 0.0),
+        (6, 3, 0.0),
+        (5, 8, 30.0),
+        (3, 2, -1e3),
+        (4, 2, -1e6),
+        (3, 0, -1e10),
+    ):
+        scores = (size * randn(T, T)).round() + level if level else size * randn(T, T)
+        yield answer(scores), scores.double().masked_fill(~causal_mask(T), -torch.inf).softmax(dim=-1)
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+
+
+@exercise(
+    "4f",
+    {
+        "the lead is forgotten: the number is ADDED to the forbidden score, which keeps its lead": (
+            lambda lead, fill: _sigmoid(fill)
+        ),
+        "the number is forgotten: it is added to the forbidden score": lambda lead, fill: _sigmoid(lead),
+        "that is the other weight, of the allowed score": lambda lead, fill: _sigmoid(-lead - fill),
+        "the number is added, not taken away": lambda lead, fill: _sigmoid(lead - fill),
+        "the forbidden score is AHEAD by `lead`: that sign is wrong": lambda lead, fill: _sigmoid(fill - lead),
+        "that is the ratio of the two weights: divide by their sum": (
+            lambda lead, fill: math.exp(min(lead + fill, 700))
+        ),
+        "something still leaks: the number is finite": lambda lead, fill: 0.0,
+        "that is the difference of the scores: the weight is its sigmoid": lambda lead, fill: lead + fill,
+        "it counts the row's scores as equals before the number is added": [
+            lambda lead, fill: math.exp(min(lead + fill, 700)) / 2,
+            lambda lead, fill: _sigmoid(lead) * math.exp(fill) if fill > -700 else 0.0,
+        ],
+        "shares are of exponentials, not of scores": (
+            lambda lead, fill: (lead + fill) / (1 + lead + fill) if lead + fill != -1 else 0.0
+        ),
+    },
+)
+def leak(answer: Answer) -> Pairs:
+    """answer(lead, fill) -> the weight of a forbidden score, `lead` above the one allowed score, plus `fill`."""
+    for lead, fill in ((0.0, -10.0), (5.0, -10.0), (20.0, -10.0), (3.0, -3.0), (-2.0, -1.0), (2.5, -1.5), (1, -1.5),
+                       (10_040.0, -10_000.0), (9_999.0, -10_000.0), (0.0, -80.0), (0.0, 0.0)):  # fmt: skip
+        yield answer(lead, fill), _sigmoid(lead + fill), 1e-6

@@ -1,0 +1,268 @@
+"""The exercises of notebook 05: dropout."""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, rand, randn
+
+from helpers.core.attention import attention, causal_mask
+from helpers.grading.exercises import Answer, Pairs, exercise
+
+
+def _dropped(x: Tensor, keep: Tensor, p: float) -> Tensor:
+    return x * keep / (1 - p)
+
+
+def _shared_anew(x: Tensor, keep: Tensor, p: float) -> Tensor:
+    """Each row divided by what is left of it, which is not right on average either."""
+    left = x * keep
+    return left / left.sum(dim=-1, keepdim=True)
+
+
+@exercise(
+    "5a",
+    {
+        "what is kept must stand for what is lost: divide it by 1 - p": lambda x, keep, p: x * keep,
+        "p is the share that is lost: divide by the share that is kept, 1 - p": lambda x, keep, p: x * keep / p,
+        "it multiplies by 1 - p: what is kept grows": lambda x, keep, p: x * keep * (1 - p),
+        "True and False are exchanged: keep is True where x stays": [
+            lambda x, keep, p: x * ~keep / (1 - p),
+            lambda x, keep, p: x * ~keep,
+            lambda x, keep, p: x * ~keep / p,
+        ],
+        "nothing is dropped": [lambda x, keep, p: x, lambda x, keep, p: x / (1 - p), lambda x, keep, p: x * (1 - p)],
+        "what is dropped stays as it is: it becomes 0": lambda x, keep, p: torch.where(keep, x / (1 - p), x),
+        "what is dropped becomes minus infinity: that is for scores, here it is 0": (
+            lambda x, keep, p: torch.where(keep, x / (1 - p), -torch.inf)
+        ),
+        "it draws numbers of its own: keep is the draw": [
+            lambda x, keep, p: F.dropout(x, p),
+            lambda x, keep, p: x * (torch.rand_like(x) >= p) / (1 - p),
+            lambda x, keep, p: x * (torch.rand_like(x) > p) / (1 - p),
+        ],
+        "it divides by the share that this draw happened to keep: divide by 1 - p, whatever the draw": [
+            lambda x, keep, p: x * keep / keep.float().mean(),
+            lambda x, keep, p: x * keep / keep.float().mean(dim=-1, keepdim=True),
+        ],
+        "it shares what is left anew: that is no longer right on average": _shared_anew,
+    },
+)
+def dropout(answer: Answer) -> Pairs:
+    """answer(x, keep, p) -> x where keep is True, scaled, and 0 elsewhere; any shape."""
+    for shape, p in (((4, 5), 0.5), ((6,), 0.1), ((2, 3, 3), 0.9), ((3, 3), 0.0), ((1, 2), 0.25)):
+        x, keep = randn(shape), rand(shape) >= p
+        yield answer(x, keep, p), _dropped(x.double(), keep, p)
+
+
+@exercise(
+    "5b",
+    {
+        "that is the chance of the last word alone: add up over the words": lambda T, p: p**T,
+        "the words have different numbers of weights: word t has t": [
+            lambda T, p: T * p**T,
+            lambda T, p: T * p,
+        ],
+        "word t is counted from 1: the first has one weight, the last has T": [
+            lambda T, p: sum(p**t for t in range(T)),
+            lambda T, p: sum(p**t for t in range(1, T)),
+            lambda T, p: sum(p**t for t in range(2, T + 2)),
+        ],
+        "those are the words that keep ALL their weights: p is the chance to lose one": (
+            lambda T, p: sum((1 - p) ** t for t in range(1, T + 1))
+        ),
+        "those are the words that keep something": lambda T, p: T - sum(p**t for t in range(1, T + 1)),
+        "those are the words that lose something": lambda T, p: T - sum((1 - p) ** t for t in range(1, T + 1)),
+        "that is the chance that ALL words lose everything": lambda T, p: p ** (T * (T + 1) / 2),
+        "that is the chance that at least one word does: how many do, on average?": (
+            lambda T, p: 1 - math.prod(1 - p**t for t in range(1, T + 1))
+        ),
+        "those are the weights that are lost: a word must lose all of its own": lambda T, p: p * T * (T + 1) / 2,
+        "a word loses all of its weights together only if each is lost: multiply, don't add": (
+            lambda T, p: sum(min(1.0, p * t) for t in range(1, T + 1))
+        ),
+        "that is the share of the words: how many of them?": lambda T, p: sum(p**t for t in range(1, T + 1)) / T,
+        "that goes on without an end: stop at word T": lambda T, p: p / (1 - p),
+    },
+)
+def lost_words(answer: Answer) -> Pairs:
+    """answer(T, p) -> the expected number of words, of T, whose weights are all dropped."""
+    for T, p in ((6, 0.5), (1, 0.2), (64, 0.1), (3, 0.9), (5, 0.0), (200, 0.97)):
+        yield answer(T, p), sum(p**t for t in range(1, T + 1))
+
+
+Drop = Callable[[Tensor, Tensor, float], Tensor]
+
+
+def _attending(
+    scale: Callable[[Tensor], float] = lambda query: query.shape[-1] ** 0.5,
+    fill: float = -torch.inf,
+    diagonal: int = 1,
+    turned: bool = False,
+    dim: int = -1,
+    early: Drop | None = None,
+    late: Drop = _dropped,
+) -> Answer:
+    """Batched causal attention with one part replaced; early and late drop before and after the softmax."""
+
+    def variant(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: float) -> Tensor:
+        future = torch.ones(query.shape[1], query.shape[1]).triu(diagonal) > 0
+        scores = query @ key.mT / scale(query)
+        scores = early(scores, keep, p) if early else scores
+        weights = scores.masked_fill(future.T if turned else future, fill).softmax(dim=dim)
+        return late(weights, keep, p) @ value
+
+    return variant
+
+
+def _masked_late(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: float) -> Tensor:
+    return _dropped((query @ key.mT / query.shape[-1] ** 0.5).softmax(-1).tril(), keep, p) @ value
+
+
+def _unchanged(x: Tensor, keep: Tensor, p: float) -> Tensor:
+    return x
+
+
+@exercise(
+    "5c",
+    {
+        "the future is not hidden": _attending(diagonal=10_000),
+        "the past is hidden: row t may see the columns up to t": _attending(turned=True),
+        "a word does not see itself, so the first row is empty": _attending(diagonal=0),
+        "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": _attending(fill=0.0),
+        "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
+            _attending(fill=-(10.0**size)) for size in range(11)
+        ],
+        "the mask comes after the softmax, which has already given weight away to the future": _masked_late,
+        "the scores are not divided by √D": _attending(lambda query: 1),
+        "the scores are divided by D: its square root is meant": _attending(lambda query: query.shape[-1]),
+        "the scores are divided by √T: D is the last dimension": _attending(lambda query: query.shape[1] ** 0.5),
+        "the softmax runs over the queries: in a batch the keys are dimension -1": _attending(dim=1),
+        "the softmax runs over the batch: the keys are dimension -1": _attending(dim=0),
+        "dropout comes before the softmax: a dropped score is 0, and 0 still gets weight": [
+            _attending(early=_dropped, late=_unchanged),
+            _attending(early=lambda scores, keep, p: scores * keep, late=_unchanged),
+        ],
+        "it drops scores by minus infinity: the softmax shares what is left anew": _attending(
+            early=lambda scores, keep, p: scores.masked_fill(~keep, -torch.inf), late=_unchanged
+        ),
+        "nothing is dropped": _attending(late=_unchanged),
+        "what is kept is not divided by 1 - p": _attending(late=lambda weights, keep, p: weights * keep),
+        "what is kept is divided by p: divide by the share that is kept, 1 - p": (
+            _attending(late=lambda weights, keep, p: weights * keep / p)
+        ),
+        "True and False are exchanged: keep is True where a weight stays": _attending(
+            late=lambda weights, keep, p: weights * ~keep / (1 - p)
+        ),
+        "each row is divided by what is left of it: that is no longer right on average": [
+            _attending(late=_shared_anew),
+            _attending(late=lambda weights, keep, p: _shared_anew(weights, keep, p).nan_to_num()),
+        ],
+        "it draws numbers of its own: keep is the draw": _attending(
+            late=lambda weights, keep, p: F.dropout(weights, p)
+        ),
+        "those are the weights: they still have to mix the values": (
+            lambda query, key, value, keep, p: _dropped(
+                attention(query, key, value, causal_mask(query.shape[1]))[1], keep, p
+            )
+        ),
+    },
+)
+def causal_attention(answer: Answer) -> Pairs:
+    """answer(query, key, value (B, T, D), keep (B, T, T), p) -> context (B, T, D)."""
+    for B, T, D, p, size in ((2, 5, 4, 0.5, 1), (3, 3, 9, 0.25, 1), (1, 4, 4, 0.1, 1), (2, 1, 3, 0.5, 1),
+                             (3, 4, 2, 0.0, 1), (2, 4, 4, 0.2, 1e6)):  # fmt: skip
+        (query, key, value), keep = randn(3, B, T, D), rand(B, T, T) >= p
+        if size > 1:  # scores far below 0, where a mask that is a number shows
+            query, key = -size * query.abs(), size * key.abs()
+        _, weights = attention(query.double(), key.double(), value.double(), causal_mask(T))
+        inputs = (query.clone(), key.clone(), value.clone(), keep, p)
+        yield answer(*inputs), _dropped(weights, keep, p) @ value.double()
+
+
+@exercise(
+    "5d",
+    {
+        "2 is right before ReLU bends it: some draws are negative, and ReLU cuts them off one by one": 2,
+        "what is kept is divided by 1 - p: 5 becomes 10, and -3 becomes -6": 1.75,
+        "ReLU takes the SUM of the two, and makes a negative sum 0: a kept -6 pulls a kept 10 down": 5,
+        "there are four draws, equally likely: those that give 0 count, too": [7, 14 / 3],
+        "that is what the four draws add up to: divide by four": 14,
+        "that is one draw of four: average them all": [4, 10],
+        "each number is dropped by itself: two of the four draws keep only one of them": [0, 8],
+    },
+)
+def average(answer: Answer) -> Pairs:
+    """answer = the average of relu(a + b) over the draws of dropout at 1/2, for a = 5 and b = -3."""
+    yield answer, 3.5, 0.01
+
+
+def _broken_weights(scores: Tensor, keep: Tensor, p: float, training: bool) -> Tensor:
+    future = torch.ones_like(scores).triu(diagonal=1) > 0
+    if training:
+        scores = scores * keep / (1 - p)
+    return scores.masked_fill(future, -torch.inf).softmax(dim=-1)
+
+
+def _layer(train: Drop = _dropped, evaluate: Drop = _unchanged, early: Drop = _unchanged, fill: float = -torch.inf
+           ) -> Answer:  # fmt: skip
+    """Causal weights, with what happens to them in training and in evaluation."""
+
+    def variant(scores: Tensor, keep: Tensor, p: float, training: bool) -> Tensor:
+        scores = early(scores, keep, p) if training else scores
+        weights = scores.masked_fill(~causal_mask(len(scores)), fill).softmax(dim=-1)
+        return (train if training else evaluate)(weights, keep, p)
+
+    return variant
+
+
+@exercise(
+    "5e",
+    {
+        "it still drops before the softmax, and without 1 / (1 - p), too: a dropped score is 0, not a weight of 0": (
+            _layer(_unchanged, early=lambda scores, keep, p: scores * keep)
+        ),
+        "it drops twice: the dropout before the softmax has to go": [
+            _layer(early=_dropped),
+            _layer(early=lambda scores, keep, p: scores * keep),
+        ],
+        "the softmax, or a division, shares what is left anew: that is no longer right on average": [
+            _layer(_shared_anew),
+            _layer(lambda weights, keep, p: _shared_anew(weights, keep, p).nan_to_num()),
+            _layer(_unchanged, early=lambda scores, keep, p: scores.masked_fill(~keep, -torch.inf) / (1 - p)),
+        ],
+        "what is kept is not divided by 1 - p": _layer(lambda weights, keep, p: weights * keep),
+        "what is kept is not divided by 1 - p; scaling down in evaluation instead is the older way, not asked for": (
+            _layer(lambda weights, keep, p: weights * keep, lambda weights, keep, p: weights * (1 - p))
+        ),
+        "what is kept is divided by p: divide by the share that is kept, 1 - p": _layer(
+            lambda weights, keep, p: weights * keep / p
+        ),
+        "dropout is on in evaluation, too": _layer(evaluate=_dropped),
+        "in evaluation nothing is dropped, so nothing is scaled": [
+            _layer(evaluate=lambda weights, keep, p: weights / (1 - p)),
+            _layer(evaluate=lambda weights, keep, p: weights * (1 - p)),
+        ],
+        "training and evaluation are exchanged": _layer(_unchanged, _dropped),
+        "nothing is dropped any more": _layer(_unchanged),
+        "True and False are exchanged: keep is True where a weight stays": _layer(
+            lambda weights, keep, p: weights * ~keep / (1 - p)
+        ),
+        "the mask has gone: the future must stay hidden": (
+            lambda scores, keep, p, training: _dropped(scores.softmax(-1), keep, p) if training else scores.softmax(-1)
+        ),
+        "a second softmax gives what was dropped weight again": _layer(
+            lambda weights, keep, p: _dropped(weights, keep, p).softmax(-1)
+        ),
+    },
+    broken=("a dropped place still has weight, and the first word never loses anything. What is e to the power 0?",
+            _broken_weights),
+)  # fmt: skip
+def dropped_weights(answer: Answer) -> Pairs:
+    """answer(scores (T, T), keep (T, T), p, training) -> causal weights (T, T), dropped in training only."""
+    for T, p, training in ((4, 0.5, True), (4, 0.5, False), (6, 0.2, True), (1, 0.75, True), (3, 0.9, False),
+                           (7, 0.75, True), (2, 0.0, True)):  # fmt: skip
+        scores, keep = 2 * randn(T, T), rand(T, T) >= p
+        weights = scores.double().masked_fill(~causal_mask(T), -torch.inf).softmax(dim=-1)
+        yield answer(scores, keep, p, training), _dropped(weights, keep, p) if training else weights

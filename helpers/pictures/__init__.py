@@ -1,0 +1,1 @@
+"""Every figure of the lessons. Widgets, commands, tools and notebooks import it."""

@@ -1,0 +1,35 @@
+"""The way through the lessons: what each asks, how long it takes, and which of its exercises are solved so far."""
+
+import re
+from pathlib import Path
+
+import nbformat
+
+from helpers.support.errors import ConfigError
+
+
+def lessons(folder: str | Path = ".") -> str:
+    """The notebooks in `folder` as a table in Markdown: title, time to read, exercises solved, from what they print.
+
+    An exercise is solved when the notebook, as it was last saved, prints so. ConfigError for a folder without lessons.
+    """
+    rows = [_row(path) for path in sorted(Path(folder).glob("[0-9][0-9]_*.ipynb"))]
+    if not rows:
+        raise ConfigError(f"{folder} has no lessons: name the folder of the notebooks")
+    return "\n".join(["| | lesson | to read | solved |", "|---|---|---|---|", *rows])
+
+
+def _row(path: Path) -> str:
+    try:
+        cells = nbformat.read(path, as_version=4).cells
+    except Exception:  # nbformat raises whatever JSON, its schema and the file system raise
+        return f"| {path.name[:2]} | {path.name} can't be read: `make fresh` brings it back | | |"
+    head = cells[0].source if cells else ""
+    title = re.search(r"^# (?:\d+ · )?(.+)$", head, re.M)
+    time = re.search(r"^\*\*How long\.\*\* (.+?)(?: to read| for the story|\.)", head, re.M)
+    printed = "".join(out.get("text", "") for cell in cells for out in cell.get("outputs", []))
+    verdicts = dict(re.findall(r"^(\d+[a-z]): (.+)$", printed, re.M))
+    solved = [label for label, verdict in verdicts.items() if verdict.startswith("right")]
+    told = f"{len(solved)} of {len(verdicts)}" + (f": {', '.join(solved)}" if solved else "")
+    name = f"[{title[1] if title else path.stem}]({path.name})"
+    return f"| {path.name[:2]} | {name} | {time[1] if time else ''} | {told} |"

@@ -1,0 +1,113 @@
+"""The scoreboard of the thread: what each part of attention is worth, a row for each, seed by seed.
+
+A notebook prints its own rows and sees them drawn under those of the notebooks before it, which are read from a table
+in notebooks/measured/.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from helpers.pictures import plotting
+from helpers.support.errors import ConfigError
+
+MEASURED = Path(__file__).parents[1] / "notebooks" / "measured" / "scoreboard.csv"
+COLUMNS = ["notebook", "part", "question", "without", "with"]
+WITHOUT, WITH = plotting.COLORS[1], plotting.COLORS[0]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a part of attention is worth: accuracies without it and with it, one for each seed."""
+
+    notebook: str  # two digits
+    part: str
+    question: str
+    without: tuple[float, ...]
+    having: tuple[float, ...]
+
+    def __str__(self) -> str:
+        without, having = (" ".join(f"{a:.2f}" for a in side) for side in (self.without, self.having))
+        return f"{self.notebook} {self.part} | {self.question} | without {without} | with {having}"
+
+
+def read_line(line: str) -> Row:
+    """The row that `scoreboard` printed. ConfigError for any other line."""
+    try:
+        name, question, without, having = line.strip().split(" | ")
+        notebook, part = name.split(" ", 1)
+        sides = [side.split() for side in (without, having)]
+        if [side.pop(0) for side in sides] != ["without", "with"] or not (notebook.isdigit() and all(sides)):
+            raise ValueError
+        return Row(notebook, part, question, *(tuple(map(float, side)) for side in sides))
+    except ValueError:
+        raise ConfigError(
+            f'not a row of the scoreboard: {line!r}; one looks like "04 mask | question | without 0.5 | with 1.0"'
+        ) from None
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """The rows as a table, one line for each seed. ConfigError when a row has not as many seeds without as with."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for row in rows:
+        if len(row.without) != len(row.having):
+            raise ConfigError(
+                f"{row.part} needs the same seeds without and with: {len(row.without)}, {len(row.having)}"
+            )
+        for pair in zip(row.without, row.having, strict=True):
+            table.writerow([row.notebook, row.part, row.question, *(f"{a:.2f}" for a in pair)])
+    return text.getvalue()
+
+
+def from_csv(text: str) -> list[Row]:
+    """The rows of such a table, in its order."""
+    sides: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for line in csv.DictReader(io.StringIO(text)):
+        key = line["notebook"], line["part"], line["question"]
+        sides.setdefault(key, []).append((float(line["without"]), float(line["with"])))
+    return [Row(*key, *zip(*pairs, strict=True)) for key, pairs in sides.items()]
+
+
+def scoreboard(*live: Row, measured: Path = MEASURED) -> None:
+    """Print this notebook's rows, one line each, and draw them under those of the notebooks before it."""
+    print(*live, sep="\n")
+    stored = from_csv(measured.read_text(encoding="utf-8")) if measured.exists() else []
+    rows = [row for row in stored if row.notebook < live[0].notebook] + list(live)
+    _, ax = plotting.figure(7, 0.9 + 0.62 * len(rows))
+    for y, row in enumerate(rows):
+        _draw(ax, y, row, bold=row in live)
+    ax.set(xlim=(-0.03, 1.06), ylim=(len(rows) - 0.5, -0.75), xlabel="share of right answers (a dot for each seed)")
+    ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
+    ax.grid(axis="x", color="#E5E5E5", zorder=0)
+    ax.set_yticks([])
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    said = (f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it" for row in rows)
+    plotting.show(f"The scoreboard, worst to best seed: {'; '.join(said)}.")
+
+
+def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:
+    weight = "bold" if bold else "normal"
+    ax.text(-0.09, y - 0.02, f"{row.notebook}  {row.part}", ha="right", va="bottom", fontsize=11, weight=weight)
+    ax.text(-0.09, y + 0.04, row.question, ha="right", va="top", fontsize=9, color="#555555")
+    if min(row.having) - max(row.without) > 0.1:  # room for an arrow
+        arrow = {"arrowstyle": "-|>", "color": "#BBBBBB", "shrinkA": 10, "shrinkB": 10}
+        ax.annotate("", (min(row.having), y), (max(row.without), y), arrowprops=arrow)
+    for name, side, color, inside in (("without", row.without, WITHOUT, "white"), ("with", row.having, WITH, WITH)):
+        ends = min(side), max(side)
+        ax.plot(ends, (y, y), color=color, alpha=0.25, linewidth=11, solid_capstyle="round", zorder=1)
+        ax.plot(side, [y] * len(side), "o", color=color, markerfacecolor=inside, markersize=6, zorder=3)
+        label = f"{name} {_spread(side)}" if y == 0 else _spread(side)
+        ax.text(sum(ends) / 2, y - 0.2, label, ha="center", va="bottom", color=color, fontsize=9, weight=weight)
+
+
+def _spread(side: Sequence[float]) -> str:
+    """The worst and the best of the seeds, or the one number that they all round to."""
+    low, high = f"{min(side):.2f}", f"{max(side):.2f}"
+    return low if low == high else f"{low}–{high}"

@@ -1,0 +1,168 @@
+"""The folder of a run: who may write into it, what lies there, and what a new training will do with it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import filelock
+
+from helpers.core.gpt import GPTConfig
+from helpers.runs.checkpoint import CHECKPOINT, CHECKSUM, VIEWS, load
+from helpers.runs.state import Identity
+from helpers.support import files
+from helpers.support.console import shown
+from helpers.support.errors import CheckpointError, ConfigError, RunError, StorageError
+from helpers.world.corpus import TINY
+
+# Where runs go unless told otherwise. `make test` names another place, so as to spare your runs.
+RUNS = Path(os.environ.get("NANOGPT_RUNS") or Path(__file__).parents[2] / "build" / "runs")
+
+
+@contextmanager
+def hold(folder: str | Path, *, resume: bool = False, overwrite: bool = False) -> Iterator[Path]:
+    """Keep `folder`, created if need be, for one writer.
+
+    RunError when another one holds it, when a run lies there (and neither `resume` nor `overwrite` says what to do with
+    it), or when files lie there that no run wrote: those are never touched. StorageError when it can't be written.
+    """
+    folder = Path(folder)
+    if resume and overwrite:
+        raise RunError("resume goes on with a run, overwrite replaces it: choose one of the two")
+    _refuse_foreign(folder, resume, overwrite)  # before anything is written
+    with _locked(folder):
+        _refuse_foreign(folder, resume, overwrite)  # again, for somebody may have come between
+        files.remove_leftovers(folder, (CHECKPOINT, *VIEWS))
+        yield folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / ".lock", blocking=False).acquire()
+    except filelock.Timeout:
+        raise RunError(
+            f"another training is writing into {shown(folder)}: wait for it, or choose another folder"
+        ) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise StorageError(f"can't write into the output folder {shown(folder)}: {why}") from None
+    with lock:
+        yield
+
+
+def _refuse_foreign(folder: Path, resume: bool, overwrite: bool) -> None:
+    if resume and not os.path.lexists(folder / CHECKPOINT):
+        raise CheckpointError(f"no checkpoint at {shown(folder / CHECKPOINT)}: train first, or name another folder")
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir():
+        raise RunError(f"{shown(folder)} is not a folder: name another one for the run")
+    there = [name for name in (CHECKPOINT, *VIEWS) if os.path.lexists(folder / name)]
+    for name in there:
+        if (folder / name).is_symlink() or not (folder / name).is_file():
+            raise RunError(
+                f"{shown(folder / name)} is no plain file, and a run writes one of that name: choose another folder"
+            )
+    if there and not is_run(folder):
+        raise RunError(f"{shown(folder)} holds {there[0]}, which no training run wrote: choose another folder")
+    if there and not (resume or overwrite):
+        raise RunError(f"{shown(folder)} holds a run already: resume it, overwrite it, or choose another folder")
+
+
+def folder_named(name: str, option: str) -> Path:
+    """The folder that a command line names; ConfigError when it names none."""
+    if not name:  # --out= and --out=--
+        raise ConfigError(f"{option} must name a folder")
+    if len(name) > 4_000 or any(len(part.encode()) > 255 for part in Path(name).parts) or name.count("/") > 200:
+        raise ConfigError(f"{option} {shown(name)}: no folder may have so long a name")
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # ~nobody
+        raise ConfigError(f"{option} {shown(name)}: {error}") from None
+
+
+def best_run(runs: Path) -> tuple[Path, str]:
+    """The finished run with the lowest validation loss among those in `runs`, and a sentence that says so.
+
+    Losses on different texts can't be compared: runs on tiny Shakespeare come first, then those on other texts.
+    CheckpointError when none is finished.
+    """
+    found = []
+    for folder in sorted(runs.glob("*/")):
+        with suppress(CheckpointError):
+            state = load(folder)
+            if state.finished and state.identity.alphabet:
+                found.append((state.identity.corpus != TINY, state.history.best.val_loss, folder.name, folder))
+    if not found:
+        raise CheckpointError(f"no finished run in {shown(runs)}: train first, or name a folder by --run")
+    _, loss, name, folder = min(found)
+    return folder, f"writing with {name}, validation loss {loss:.3f}: the best of {len(found)} finished runs"
+
+
+def is_run(folder: Path) -> bool:
+    """Did a run write what lies in `folder`, be it damaged by now, or written by an older version?"""
+    with suppress(OSError, ValueError), (folder / CHECKPOINT).open("rb") as file:
+        file.seek(-71, os.SEEK_END)
+        if CHECKSUM.fullmatch(file.read()):
+            return True
+    with suppress(OSError, ValueError, RecursionError), (folder / "config.json").open(encoding="utf-8") as file:
+        settings = json.loads(file.read(1_000_000))
+        return isinstance(settings, dict) and {"model", "train", "torch"} <= settings.keys()
+    return False
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename `folder` to the first free of folder-1, folder-2, ..., and give back its new name; errors as in `hold`."""
+    number = 1
+    while os.path.lexists(aside := folder.with_name(f"{folder.name}-{number}")):
+        number += 1
+    with _locked(folder):  # not under the hands of a training
+        try:
+            return folder.rename(aside)
+        except OSError as error:
+            raise StorageError(f"can't rename {shown(folder)} to {aside.name}: {error.strerror or error}") from None
+
+
+def write_sample(folder: str | Path, text: str) -> None:
+    """Put what the finished model wrote beside it, as sample.txt."""
+    with hold(folder, resume=True) as held:
+        files.write(held / "sample.txt", text)
+
+
+def status(folder: str | Path, asked: Identity | None = None) -> str:
+    """What resuming the run in `folder` will do, in a sentence; CheckpointError as in `load`."""
+    state = load(folder, asked=asked)
+    done = f"the run in {Path(folder).name} has made {state.step:,} of {state.identity.train['max_steps']:,} steps"
+    return f"{done}: it is finished, and nothing is left to do" if state.finished else f"{done}, and goes on"
+
+
+def plan(folder: Path, asked: Identity, *, reuse: bool, overwrite: bool, ours: bool) -> tuple[bool, str]:
+    """Whether to resume the run in `folder`, and a sentence that says what will happen.
+
+    With `reuse` the same run goes on. Another run in a folder of `ours` is set aside; in a folder that the user named
+    it is a CheckpointError, as in `load`.
+    """
+    if overwrite or not is_run(folder):
+        return False, f"a new run, in {folder.name}"
+    try:
+        if reuse:
+            return True, status(folder, asked)
+    except CheckpointError:
+        if not ours:
+            raise
+    kept = f"; what was there is kept in {set_aside(folder).name}" if ours else ""
+    return False, f"a new run, in {folder.name}{kept}"
+
+
+def is_trained(folder: str | Path, corpus_sha256: str, config: GPTConfig, steps: int) -> bool:
+    """Does `folder` hold a finished run of at least `steps` updates, of a model of these sizes, on this corpus?"""
+    try:
+        state = load(folder)
+    except CheckpointError:
+        return False
+    enough = state.finished and state.step >= steps and state.identity.model == asdict(config)
+    return enough and state.identity.corpus_sha256 == corpus_sha256

@@ -1,0 +1,183 @@
+"""A training that survives a stop: core's loop of updates, with records, saves, and a way back from any of them."""
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor, nn
+
+from helpers.core.data import get_batch
+from helpers.core.optim import TrainConfig, learning_rate, make_optimizer
+from helpers.core.training import cross_entropy, evaluate, updates
+from helpers.runs import checkpoint
+from helpers.runs.folder import hold
+from helpers.runs.state import Facts, History, Identity, Record, State
+from helpers.support import console
+from helpers.support.errors import ConfigError, CorpusError, TrainingError
+from helpers.support.modes import evaluating
+
+OnRecord = Callable[[nn.Module, Record], None]
+
+
+def train(
+    model: nn.Module,
+    train_tokens: Integer[Tensor, "N_train"],
+    val_tokens: Integer[Tensor, "N_val"],
+    config: TrainConfig,
+    *,
+    out_dir: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    facts: Facts | None = None,
+    on_record: OnRecord | None = None,
+) -> History:
+    """Train `model`, a GPT or one that has a GPTConfig as `config`, in place; return the history.
+
+    It is left with the weights of its best record. At each of `record_steps`: a record, and `on_record(model, record)`.
+
+    With `out_dir`, that folder holds the run (see helpers/runs/folder.py), saved at every record and when Ctrl-C or a
+    signal asks to stop, with snapshots of what it was like before. `resume` goes on from there to the same end, to the
+    last bit on the same machine, and does nothing for a finished run; `overwrite` replaces a run. `facts` are kept
+    with it.
+
+    Raises CorpusError for tokens outside the vocabulary, RunError and StorageError for a folder that can't be used,
+    CheckpointError for a checkpoint that doesn't fit, all before the run is changed; TrainingError when the loss is
+    no longer a number (what was saved stays); console.Stopped when asked to stop.
+    """
+    _refuse_misfits(model, train_tokens, val_tokens, facts)
+    if out_dir is None and (resume or overwrite):
+        raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
+    folder = None if out_dir is None else Path(out_dir)
+    identity = Identity.of(model, config, train_tokens, val_tokens, facts)
+    with nullcontext() if folder is None else hold(folder, resume=resume, overwrite=overwrite):
+        training = _Training(model, train_tokens, val_tokens, config, identity, folder, on_record)
+        if resume:
+            training.restore()
+        training.go()
+    model.load_state_dict(training.state.best)
+    return training.state.history
+
+
+class _Training:
+    """The objects that a training works with, and the state that is saved of them."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train_tokens: Tensor,
+        val_tokens: Tensor,
+        config: TrainConfig,
+        identity: Identity,
+        folder: Path | None,
+        on_record: OnRecord | None,
+    ):
+        self.model = model.to(config.device)
+        self.train_tokens = train_tokens.to(config.device)
+        self.val_tokens = val_tokens.to(config.device)
+        self.config = config
+        self.folder = folder
+        self.on_record = on_record
+        self.optimizer = make_optimizer(model, config)
+        self.generator = torch.Generator().manual_seed(config.seed)  # draws the batches
+        torch.manual_seed(config.seed)  # draws the dropout
+        self.state = State(identity)
+
+    def restore(self) -> None:
+        assert self.folder is not None
+        self.state = checkpoint.load(self.folder, self.model, self.state.identity)
+        checkpoint.write_views(self.folder, self.state)  # a kill may have come between them and the checkpoint
+        self.state.restore(self.model, self.optimizer, self.generator)
+
+    def go(self) -> None:
+        state = self.state
+        record_at = set(record_steps(self.config))
+        with console.stop_requests() as stop:
+            if not state.history or self._ends_without_a_record:
+                self.record()
+            started = time.perf_counter()
+            for loss in updates(
+                self.model, self.train_tokens, self.config, self.optimizer, self.generator, first_step=state.step
+            ):
+                state.add_update(_number(loss, state.step), time.perf_counter() - started)
+                if state.step in record_at:
+                    self.record()
+                if stop.number is not None:
+                    self.stop(stop.number)
+                started = time.perf_counter()
+
+    @property
+    def _ends_without_a_record(self) -> bool:
+        """A run that was stopped between two records may be asked, when it is resumed, to end just there."""
+        return self.state.finished and bool(self.state.losses)
+
+    def record(self) -> None:
+        state = self.state
+        T = self.model.config.context_length
+        if not state.losses:
+            state.losses = [self.first_loss()]
+        val_loss = _number(evaluate(self.model, self.val_tokens, T), state.step)
+        state.add_record(self.model, val_loss, self.config.batch_size * T, learning_rate(state.step, self.config))
+        self.save()
+        if self.on_record:
+            self.on_record(self.model, state.history[-1])
+
+    def first_loss(self) -> float:
+        """The loss of the first batch, before anything is trained. A generator of its own draws the batch, so that the
+        training gets the same one."""
+        generator = torch.Generator().manual_seed(self.config.seed)
+        x, y = get_batch(self.train_tokens, self.config.batch_size, self.model.config.context_length, generator)
+        with torch.no_grad(), evaluating(self.model):
+            return cross_entropy(self.model(x), y).item()
+
+    def save(self) -> None:
+        if self.folder is not None:
+            self.state.keep(self.model, self.optimizer, self.generator)
+            checkpoint.save(self.folder, self.state)
+
+    def stop(self, signal: int) -> None:
+        self.save()
+        done = f"after {self.state.step:,} of {self.config.max_steps:,} steps"
+        kept = f"all saved in {self.folder}: resume continues from there" if self.folder else "none of them saved"
+        raise console.Stopped(signal, f"{done}, {kept}")
+
+
+def record_steps(config: TrainConfig) -> list[int]:
+    """0, three early ones, where learning is fastest, every `eval_interval`, and `max_steps`."""
+    early = {config.eval_interval // part for part in (10, 5, 2)}
+    regular = range(0, config.max_steps, config.eval_interval)
+    return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
+
+
+def print_record(model: nn.Module, record: Record) -> None:
+    """For `on_record`: one line."""
+    print(
+        f"step {record.step:5}  train {record.train_loss:.4f}  val {record.val_loss:.4f}  "
+        f"{record.tokens_per_second:8,.0f} tokens/s  learning rate {record.learning_rate:.1e}",
+        flush=True,
+    )
+
+
+def _refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor, facts: Facts | None) -> None:
+    """What would go wrong late, after work, or without a word: it is refused before the first step."""
+    T, V = model.config.context_length, model.config.vocab_size
+    for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
+        if len(tokens) <= T:
+            raise CorpusError(f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}")
+        if not 0 <= int(tokens.min()) <= int(tokens.max()) < V:
+            raise CorpusError(f"the {name} split has a token outside the vocabulary of 0 .. {V - 1}")
+    if facts and facts.tokenizer and facts.tokenizer.vocab_size != V:
+        raise ConfigError(f"the tokenizer has {facts.tokenizer.vocab_size} characters, and the model's vocabulary {V}")
+    if any(p.dtype != torch.float32 for p in model.parameters()):
+        raise ConfigError("weights are trained in float32: model.float() makes them so; bfloat16 is a setting")
+
+
+def _number(loss: float, step: int) -> float:
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"the loss is {loss} at step {step}: training diverged. Try a lower learning rate; what was saved is kept"
+        )
+    return loss

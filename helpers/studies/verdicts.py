@@ -1,0 +1,87 @@
+"""What a table of paired differences shows, and what it does not: one function for every study."""
+
+import math
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
+from statistics import fmean, stdev
+from typing import NamedTuple, TypeVar
+
+import mpmath
+
+from helpers.support.errors import ConfigError
+
+Row = TypeVar("Row", bound=Hashable)
+
+
+class Verdict(NamedTuple):
+    """One row's answer. `says` is one of: worse, better, slightly worse, slightly better, no difference, undecided."""
+
+    mean: float  # of the differences; above 0 is worse
+    low: float  # the 95 % interval of this row alone
+    high: float
+    p: float  # of "no difference at all", after Holm's correction
+    p_same: float  # of "a difference of the margin or more", after Holm's correction
+    says: str
+
+
+def verdicts(differences: Mapping[Row, Sequence[float]], margin: float, level: float = 0.05) -> dict[Row, Verdict]:
+    """A verdict for each row of a table, from its differences: a seed's loss with the change minus that without it.
+
+    Student's t for paired differences. A row is "worse" or "better" where no difference at all is refuted, and "no
+    difference" where one of `margin` or more is refuted, in either direction (two one-sided tests, Schuirmann 1987);
+    "slightly" so where both are, and "undecided" where neither is. Each kind of claim is corrected over all rows (Holm
+    1979): as long as the differences are roughly normal, the chance of one or more false claims of a kind in the whole
+    table is at most `level`. The margin must be fixed before the differences are seen. ConfigError for a margin that is
+    not above 0, and for a row with fewer than two differences or with one that is no number.
+    """
+    if not 0 < margin < math.inf:
+        raise ConfigError(f"the margin must be a number above 0, not {margin}")
+    found = {row: _estimate(row, values) for row, values in differences.items()}
+    p_differs = holm({row: 2 * t_tail(abs(mean) / error, df) for row, (mean, error, df) in found.items()})
+    p_same = holm({row: t_tail((margin - abs(mean)) / error, df) for row, (mean, error, df) in found.items()})
+    judged = {}
+    for row, (mean, error, df) in found.items():
+        half = t_quantile(1 - level / 2, df) * error
+        differs, same = p_differs[row] <= level, p_same[row] <= level
+        says = "worse" if mean > 0 else "better"
+        says = ("slightly " * same + says) if differs else "no difference" if same else "undecided"
+        judged[row] = Verdict(mean, mean - half, mean + half, p_differs[row], p_same[row], says)
+    return judged
+
+
+def _estimate(row: object, values: Sequence[float]) -> tuple[float, float, int]:
+    """Mean, its standard error (never 0: equal differences are certain, not undefined), and degrees of freedom."""
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        raise ConfigError(f"{row}: a verdict takes the differences of at least two seeds, all of them numbers")
+    return fmean(values), max(stdev(values) / math.sqrt(len(values)), sys.float_info.min), len(values) - 1
+
+
+def holm(p: Mapping[Row, float]) -> dict[Row, float]:
+    """Adjusted p-values (Holm 1979): the smallest times the number of rows, the next times one less, never falling."""
+    adjusted, highest = {}, 0.0
+    for place, row in enumerate(sorted(p, key=p.__getitem__)):
+        highest = max(highest, min(1.0, (len(p) - place) * p[row]))
+        adjusted[row] = highest
+    return {row: adjusted[row] for row in p}
+
+
+def t_tail(t: float, df: int) -> float:
+    """The chance that Student's t with `df` degrees of freedom exceeds `t`."""
+    if t < 0:
+        return 1 - t_tail(-t, df)
+    if t > 1e100:  # its square is no number any more
+        return 0.0
+    return float(mpmath.betainc(df / 2, 0.5, 0, df / (df + t * t), regularized=True)) / 2
+
+
+@cache
+def t_quantile(share: float, df: int) -> float:
+    """The t (0 or more) that a share of at least one half of Student's distribution lies below, by bisection."""
+    low, high = 0.0, 1.0
+    while t_tail(high, df) > 1 - share:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_tail(middle, df) > 1 - share else (low, middle)
+    return high

@@ -1,0 +1,46 @@
+"""The forward pass of a training by the quickest means that the machine has."""
+
+import importlib.util
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor, nn
+
+from helpers.support.products import quick_products
+
+
+def forward_pass(
+    model: nn.Module, device: str, *, compile: bool, bfloat16: bool, bfloat16_cpu: bool
+) -> Callable[[Tensor], Tensor]:
+    """`model` as a function. On CUDA compiled, and in bfloat16, where that is asked for; on a CPU with the quicker of
+    two libraries, or, with `bfloat16_cpu`, with its weights rounded to bfloat16 if the processor multiplies in it."""
+    if torch.device(device).type == "cuda":
+        # Compiling for CUDA takes Triton, which PyTorch brings along on Linux only.
+        compiled = torch.compile(model) if compile and importlib.util.find_spec("triton") else model
+        return _inside(lambda: torch.autocast("cuda", torch.bfloat16, enabled=bfloat16), compiled)
+    if bfloat16_cpu and torch.device(device).type == "cpu" and has_bfloat16():
+        return lambda tokens: _rounded(model, tokens)
+    return _inside(quick_products, model)
+
+
+def _inside(context: Callable[[], AbstractContextManager], model: Callable[[Tensor], Tensor]):
+    def forward(tokens: Tensor) -> Tensor:
+        with context():
+            return model(tokens)
+
+    return forward
+
+
+def _rounded(model: nn.Module, tokens: Tensor) -> Tensor:
+    """The forward pass with weights rounded to bfloat16. What learns are the model's own float32 weights, so that no
+    small step is lost in rounding."""
+    weights = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    rounded = {name: weight.bfloat16() for name, weight in weights.items() if weight.is_floating_point()}
+    return torch.func.functional_call(model, rounded, (tokens,))
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies matrices in bfloat16; others only imitate it, and slowly."""
+    known = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of PyTorch can't tell
+    return any(has for name, has in known.items() if name.endswith("bf16"))

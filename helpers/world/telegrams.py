@@ -1,0 +1,212 @@
+"""The thread through notebooks 01 to 07: a tiny world in which eight people send each other presents.
+
+A scene is six cards, "romeo gives the ring to rosaline". Every card is one vector, a question is another, and a model
+has to answer with the vector of a word. What each part of attention is for shows in what the model can't answer
+without it: the scoreboard shows that, a row for each part.
+
+Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are places in WORDS.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from helpers.support.errors import ConfigError
+from helpers.support.modes import one_thread
+
+NAMES = ["romeo", "juliet", "rosaline", "tybalt", "mercutio", "benvolio", "paris", "laurence"]
+THINGS = ["ring", "rose", "letter", "dagger", "potion", "lute", "mask", "torch"]
+WORDS = NAMES + THINGS
+BOXES = ("giver", "thing", "receiver")  # of a card
+CARDS, WIDTH, ASKED = 6, 32, 3  # cards of a scene, numbers of a word, questions on a paper
+# Each admires the next, and the last one the first: nobody is admired by his own hero.
+_ADMIRERS = ["romeo", "mercutio", "benvolio", "tybalt", "paris", "laurence", "rosaline", "juliet"]
+HERO = dict(zip(_ADMIRERS, _ADMIRERS[1:] + _ADMIRERS[:1], strict=True))
+_MAKERS = ["paris", "juliet", "tybalt", "laurence", "mercutio", "romeo", "rosaline", "benvolio"]  # no card says so
+MAKER = dict(zip(THINGS, _MAKERS, strict=True))
+QUESTIONS = {
+    "give": "what does {} give?",
+    "hero": "what does {}'s hero give?",
+    "maker": "who made what {}'s hero gives?",
+    "both": "what does {} give, and what does {} get?",
+    "next": "what does the one give who gets from {}?",
+    "last": "what did {} give last?",
+    "brew": "what does laurence brew from what {} gives and gets?",
+}
+SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure
+
+Examples = tuple[tuple[Tensor, ...], Int64[Tensor, "n k"]]  # what a model gets, and the ids that it should answer
+
+
+def vectors() -> Float[Tensor, "16 32"]:
+    """The vector of each of the WORDS: length 1, and at right angles to all others (Sylvester's matrix, 1867)."""
+    signs = torch.ones(1, 1)
+    while len(signs) < WIDTH:
+        signs = torch.cat([torch.cat([signs, signs], dim=1), torch.cat([signs, -signs], dim=1)])
+    return signs[8 : 8 + len(WORDS)] / WIDTH**0.5
+
+
+VECTORS = vectors()
+
+
+def embed(ids: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape 32"]:
+    """The vectors of words."""
+    return VECTORS[ids]
+
+
+def read(answers: Float[Tensor, "*shape 32"]) -> Int64[Tensor, "*shape"]:
+    """The fixed read-out: which of the WORDS is the nearest to each vector, by dot product."""
+    return (answers @ VECTORS.T).argmax(dim=-1)
+
+
+# ---------------------------------------------------------------- the world
+def scenes(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
+    """Six people in a ring, each gives the next one a thing of its own; the cards lie in random order."""
+    giver, thing = (torch.rand(n, 8, generator=generator).argsort(dim=1)[:, :CARDS] for _ in range(2))
+    cards = torch.stack([giver, thing + len(NAMES), giver.roll(-1, dims=1)], dim=2)
+    order = torch.rand(n, CARDS, generator=generator).argsort(dim=1)
+    return cards.gather(1, order[:, :, None].expand_as(cards))
+
+
+def letters(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
+    """Three people give twice each, and what comes later counts; only a card's place says when it was sent."""
+    people, thing = (torch.rand(n, 8, generator=generator).argsort(dim=1) for _ in range(2))
+    giver = people[:, :3].repeat(1, 2).gather(1, torch.rand(n, CARDS, generator=generator).argsort(dim=1))
+    receiver = (giver + torch.randint(1, len(NAMES), (n, CARDS), generator=generator)) % len(NAMES)
+    return torch.stack([giver, thing[:, :CARDS] + len(NAMES), receiver], dim=2)
+
+
+def tell(scene: Int64[Tensor, "6 3"]) -> None:
+    """Print the cards of one scene as sentences."""
+    for giver, thing, receiver in scene.tolist():
+        print(f"{WORDS[giver]} gives the {WORDS[thing]} to {WORDS[receiver]}")
+
+
+def ask(
+    question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator, k: int = 1
+) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n answers"]]:
+    """k different people who ask in each scene, and the right answers: k of them, but two where `both` are asked for.
+
+    Whoever asks has a card; where heroes are asked for, so has the hero, and so has the fan, whose hero the asker is.
+    ConfigError for a question not in QUESTIONS, and for `both` asked by more than one.
+    """
+    if question not in QUESTIONS:
+        raise ConfigError(f"question must be one of {', '.join(QUESTIONS)}, not {question!r}")
+    if question == "both" and k > 1:
+        raise ConfigError(f"a question with two answers is for one asker, not for {k}")
+    if not 1 <= k <= 3:
+        raise ConfigError(f"from 1 to 3 people can ask in a scene, not {k}")
+    giver, thing, receiver = scene.unbind(dim=2)
+    here = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
+    heroes, makers = (torch.tensor([NAMES.index(x) for x in who]) for who in ([HERO[x] for x in NAMES], _MAKERS))
+    if question in ("hero", "maker"):
+        here = here & here[:, heroes] & (here[:, heroes.argsort()] | (k > 1))  # with several, there aren't enough fans
+    askers = here.float().multinomial(k, generator=generator)
+    friends, admired = receiver.gather(1, _card(giver, askers)), heroes[askers]
+    wanted = {"hero": admired, "maker": admired, "next": friends}.get(question, askers)
+    given, got = thing.gather(1, _card(giver, wanted)), thing.gather(1, _card(receiver, askers))
+    brew = len(NAMES) + (given + got) % len(THINGS)  # things have numbers, 0 to 7: the sum, beginning again after 7
+    others = {"maker": makers[given - len(NAMES)], "both": torch.cat([given, got], dim=1), "brew": brew}
+    return askers, others.get(question, given)
+
+
+def _card(box: Int64[Tensor, "n 6"], names: Int64[Tensor, "n k"]) -> Int64[Tensor, "n k"]:
+    """The place of the last card that bears each name in this box."""
+    return ((box[:, None] == names[:, :, None]) * torch.arange(1, CARDS + 1)).argmax(dim=2)
+
+
+def look_up(question: str, n: int, generator: torch.Generator) -> Examples:
+    """For `model(asker, cards)`: the asker's word (n, 32), and the cards (n, 6, 96), their three boxes side by side."""
+    scene = (letters if question == "last" else scenes)(n, generator)
+    askers, answers = ask(question, scene, generator)
+    return (embed(askers[:, 0]), embed(scene).flatten(start_dim=2)), answers
+
+
+def few(size: int, seed: int) -> Callable[[str, int, torch.Generator], Examples]:
+    """Examples like `look_up`'s, but always from the same `size` scenes, which depend on `seed` alone."""
+
+    def examples(question: str, n: int, generator: torch.Generator) -> Examples:
+        inputs, answers = look_up(question, size, torch.Generator().manual_seed(seed))
+        picked = torch.randint(size, (n,), generator=generator)
+        return tuple(each[picked] for each in inputs), answers[picked]
+
+    return examples
+
+
+def page(question: str, n: int, generator: torch.Generator) -> Examples:
+    """For `model(tokens)`: six cards, then one question, a card with the asker's name alone; tokens (n, 7, 96)."""
+    (asker, cards), answers = look_up(question, n, generator)
+    return (torch.cat([cards, F.pad(asker, (0, 2 * WIDTH))[:, None]], dim=1),), answers
+
+
+def paper(question: str, n: int, generator: torch.Generator) -> Examples:
+    """For `model(tokens)`: six cards, then three questions, each with its answer after it; tokens (n, 12, 96).
+
+    An answer is its question with the thing box filled in. The model answers at the questions, `tokens[:, 6::2]`.
+    """
+    if question not in ("give", "hero", "maker"):
+        raise ConfigError(f"a paper asks for one thing on cards in any order, so it can't hold {question!r}")
+    scene = scenes(n, generator)
+    askers, answers = ask(question, scene, generator, k=ASKED)
+    tokens = torch.zeros(n, CARDS + 2 * ASKED, 3, WIDTH)
+    tokens[:, :CARDS] = embed(scene)
+    tokens[:, CARDS::2, 0] = tokens[:, CARDS + 1 :: 2, 0] = embed(askers)
+    tokens[:, CARDS + 1 :: 2, 1] = embed(answers)
+    return (tokens.flatten(start_dim=2),), answers
+
+
+def exam(question: str, n: int, generator: torch.Generator) -> Examples:
+    """The same paper, but the last answer is not written yet, and only that one counts; tokens (n, 11, 96)."""
+    (tokens,), answers = paper(question, n, generator)
+    return (tokens[:, :-1],), answers[:, -1:]
+
+
+# ---------------------------------------------------------------- learning and scoring
+@one_thread()
+def fit(
+    make: Callable[[], nn.Module],
+    question: str,
+    seed: int = 0,
+    *,
+    examples: Callable[[str, int, torch.Generator], Examples] = look_up,
+    steps: int = 300,
+    batch: int = 32,
+    lr: float = 0.01,
+) -> nn.Module:
+    """A model made by `make()` and trained with Adam; what it starts from and what it sees depend on `seed` alone.
+
+    A model whose answer has no gradient can't learn: it comes back as it was made.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = make()
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        inputs, answers = examples(question, batch, generator)
+        similar = SHARPNESS * model(*inputs) @ VECTORS.T
+        loss = F.cross_entropy(similar.flatten(end_dim=-2), answers.flatten())
+        if not loss.requires_grad:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+def accuracy(
+    model: Callable[..., Tensor],
+    question: str,
+    seed: int = 0,
+    *,
+    examples: Callable[[str, int, torch.Generator], Examples] = look_up,
+    n: int = 2000,
+) -> float:
+    """The share of n fresh scenes in which the model's last words are the answers, all of them."""
+    inputs, answers = examples(question, n, torch.Generator().manual_seed(seed + 1_000_000))
+    with torch.no_grad():
+        words = read(model(*inputs)).view(n, -1)[:, -answers.shape[1] :]
+    return (words == answers).all(dim=1).float().mean().item()

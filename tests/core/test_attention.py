@@ -1,0 +1,222 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+from torch import nn
+
+from helpers.core.attention import KVCache, MultiHeadAttention, attention, causal_mask
+from helpers.core.gpt import GPT, GPTConfig
+from helpers.grading import checks
+from helpers.support.errors import ConfigError
+from helpers.world import ledger
+from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper, SelfAttention
+
+JOURNEY = ledger.inputs("journey")
+BATCH = torch.stack([JOURNEY, JOURNEY])
+
+
+def test_by_hand():
+    """Keys are the axes, the query is [0, sqrt(2) ln 3]: scores 0 and ln 3, so weights 1/4 and 3/4."""
+    query = torch.tensor([[0.0, math.sqrt(2) * math.log(3)]])
+    context, weights = attention(query, torch.eye(2), torch.tensor([[4.0, 0.0], [0.0, 4.0]]))
+    assert torch.allclose(weights, torch.tensor([[0.25, 0.75]]))
+    assert torch.allclose(context, torch.tensor([[1.0, 3.0]]))
+
+
+def test_causal_mask_is_true_where_allowed():
+    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 5), st.booleans())
+def test_equals_pytorchs_own(B, H, T, D, masked):
+    query, key = torch.randn(2, B, H, T, D, dtype=torch.float64)
+    value = torch.randn(B, H, T, D + 1, dtype=torch.float64)  # of another width: the root is that of the key's
+    mask = causal_mask(T) if masked else None
+    context, weights = attention(query, key, value, mask)
+    checks.close(context, F.scaled_dot_product_attention(query, key, value, mask), tolerance=1e-12)
+    checks.rows_sum_to_one(weights)
+
+
+def test_a_row_that_allows_nothing_is_nan():
+    context, _ = attention(*torch.randn(3, 2, 4), mask=torch.tensor([[True, True], [False, False]]))
+    assert context[0].isfinite().all() and context[1].isnan().all()
+
+
+def test_dropout_rescales_and_drops():
+    torch.manual_seed(0)
+    query = torch.zeros(1, 1000)
+    keys, values = torch.zeros(10_000, 1000), torch.ones(10_000, 1)
+    _, weights = attention(query, keys, values, dropout_p=0.25)
+    kept = weights[weights > 0]
+    assert torch.allclose(kept, torch.tensor(1e-4 / 0.75)) and abs(len(kept) / 10_000 - 0.75) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("seed", "build", "row"),
+    [
+        (789, lambda: SelfAttention(3, 2)(JOURNEY), "raschka-3.4.2-self-attention-v2"),
+        (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-weights"),
+        (789, lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-causal-weights"),
+        (123, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1], "raschka-listing-3.4"),
+        (123, lambda: MultiHeadAttention(3, 2, 6, 0.0, 2)(BATCH)[1], "raschka-listing-3.5"),
+    ],
+)
+def test_the_classes_print_what_the_sources_print_or_should(seed, build, row):
+    torch.manual_seed(seed)
+    entry = ledger.row(row)
+    checks.close(build(), torch.tensor(entry.get("correct", entry["printed"])), tolerance=5.1e-5)
+
+
+def test_fused_and_written_out_paths_agree():
+    torch.manual_seed(0)
+    heads = MultiHeadAttention(8, 12, context_length=7, dropout=0.0, num_heads=3).double()
+    x = torch.randn(2, 7, 8, dtype=torch.float64)
+    written_out, weights = heads(x, return_weights=True)
+    checks.close(heads(x), written_out, tolerance=1e-12)
+    assert weights.shape == (2, 3, 7, 7)
+
+
+def test_multi_head_equals_pytorchs_multihead_attention():
+    torch.manual_seed(0)
+    ours = MultiHeadAttention(8, 8, context_length=5, dropout=0.0, num_heads=4, qkv_bias=True).double()
+    theirs = nn.MultiheadAttention(8, 4, batch_first=True).double()
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([ours.W_query.weight, ours.W_key.weight, ours.W_value.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([ours.W_query.bias, ours.W_key.bias, ours.W_value.bias]))
+        theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    expected, _ = theirs(x, x, x, attn_mask=~causal_mask(5))  # there, True means forbidden
+    checks.close(ours(x), expected, tolerance=1e-12)
+
+
+def test_multi_head_equals_the_wrapper_with_the_same_weights():
+    torch.manual_seed(0)
+    wrapper = MultiHeadAttentionWrapper(6, 4, context_length=5, dropout=0.0, num_heads=3).double()
+    ours = MultiHeadAttention(6, 12, context_length=5, dropout=0.0, num_heads=3).double()
+    with torch.no_grad():
+        for name in ("W_query", "W_key", "W_value"):
+            getattr(ours, name).weight.copy_(torch.cat([getattr(head, name).weight for head in wrapper.heads]))
+    ours.out_proj = nn.Identity()
+    x = torch.randn(2, 5, 6, dtype=torch.float64)
+    checks.close(ours(x), wrapper(x), tolerance=1e-12)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [CausalAttention(6, 6, 9, 0.5), MultiHeadAttention(6, 6, 9, 0.5, 2), MultiHeadAttentionWrapper(6, 3, 9, 0.5, 2)],
+)
+def test_causal_and_dropout_only_in_training(module):
+    x = torch.randn(2, 9, 6)
+    checks.causal(module.eval(), x)
+    assert torch.equal(module(x), module(x))
+    module.train()
+    assert not torch.equal(module(x), module(x))
+
+
+def test_biases_are_where_they_were_asked_for():
+    def biased(module):
+        return {name.removesuffix(".bias") for name, _ in module.named_parameters() if name.endswith(".bias")}
+
+    projections = {"W_query", "W_key", "W_value"}
+    assert biased(SelfAttention(4, 4)) == biased(CausalAttention(4, 4, 5, 0.0)) == set()
+    assert biased(SelfAttention(4, 4, True)) == biased(CausalAttention(4, 4, 5, 0.0, True)) == projections
+    wrapper = MultiHeadAttentionWrapper(4, 4, 5, 0.0, 2, qkv_bias=True)
+    assert biased(wrapper) == {f"heads.{i}.{name}" for i in range(2) for name in projections}
+    assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2)) == {"out_proj"}
+    assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2, True, out_bias=False)) == projections
+
+
+def test_weights_that_are_shown_have_the_dropout_that_is_used():
+    heads = MultiHeadAttention(8, 8, 9, 0.5, 2)
+    x, past = torch.randn(4, 9, 8), causal_mask(9)
+    _, weights = heads(x, return_weights=True)
+    assert 0.3 < (weights[:, :, past] == 0).float().mean() < 0.7
+    _, weights = heads.eval()(x, return_weights=True)
+    assert (weights[:, :, past] > 0).all()
+
+
+def test_the_mask_is_made_where_it_is_used():
+    assert causal_mask(3, "meta").device.type == "meta"
+
+
+def test_a_saved_mask_of_the_books_class_is_passed_over():
+    torch.manual_seed(0)
+    one, other = (MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2) for _ in range(2))
+    book = {**one.state_dict(), "mask": torch.triu(torch.ones(6, 6), diagonal=1)}
+    other.load_state_dict(book)
+    assert torch.equal(one(BATCH), other(BATCH)) and "mask" in book
+    checks.causal(other, BATCH)
+
+
+@pytest.mark.parametrize(
+    ("build", "masks", "x"),
+    [
+        (lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2), ["heads.0.mask", "heads.1.mask"], BATCH),
+        (
+            lambda: GPT(GPTConfig(vocab_size=9, context_length=6, n_layer=2, n_head=2, n_embd=8)),
+            ["blocks.0.attention.mask", "blocks.1.attention.mask"],
+            torch.arange(12).view(2, 6) % 5,
+        ),
+    ],
+)
+def test_a_saved_mask_is_passed_over_however_deep_it_lies(build, masks, x):
+    torch.manual_seed(0)
+    one, other = build(), build()
+    inverted = torch.triu(torch.ones(6, 6), diagonal=1)
+    other.load_state_dict({**one.state_dict(), **dict.fromkeys(masks, inverted)})
+    assert torch.equal(one(x), other(x))
+    checks.causal(other, x)
+
+
+def test_cache_gives_the_same_outputs_token_by_token():
+    torch.manual_seed(0)
+    heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)
+    x = torch.randn(1, 6, 8, dtype=torch.float64)
+    pieces = [heads(x[:, a:b], cache=cache) for a, b in ((0, 3), (3, 4), (4, 6))]
+    checks.close(torch.cat(pieces, dim=1), heads(x), tolerance=1e-12)
+    assert len(cache) == 6
+
+
+def test_a_cache_forgets_its_last_tokens_takes_no_more_than_fit_and_writes_in_place():
+    torch.manual_seed(0)
+    heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)
+    x = torch.randn(3, 6, 8, dtype=torch.float64)
+    heads(torch.cat([x[:, :2], x[:, 5:]], dim=1), cache=cache)
+    memory = cache.key.data_ptr()
+    cache.keep_first(2)  # the third was a wrong guess
+    checks.close(heads(x[:, 2:], cache=cache), heads(x)[:, 2:], tolerance=1e-12)
+    with pytest.raises(ConfigError, match="7 tokens do not fit into a context of 6"):
+        heads(x[:, :1], cache=cache)
+    assert cache.key.data_ptr() == memory and len(cache) == 6 and not cache.key.requires_grad
+
+
+def test_bad_sizes_get_one_sentence():
+    with pytest.raises(ConfigError, match="3 heads do not divide the width 8"):
+        MultiHeadAttention(8, 8, 4, 0.0, 3)
+    with pytest.raises(ConfigError, match="num_heads must be a whole number from 1 "):
+        MultiHeadAttention(8, 8, 4, 0.0, 0)
+    for module in (MultiHeadAttention(3, 4, 5, 0.0, 2), CausalAttention(3, 4, 5, 0.0)):
+        with pytest.raises(ConfigError, match="6 tokens do not fit into a context of 5"):
+            module(BATCH)
+        with pytest.raises(
+            ConfigError, match=r"numbers of shape \((B|\.\.\.), T, 3\), not torch.float32 of \(2, 5, 4\)"
+        ):
+            module(torch.zeros(2, 5, 4))
+
+
+def test_annotations_are_checked_at_run_time():
+    """The tests run with jaxtyping's import hook; without it, this faulty call would fail elsewhere or not at all."""
+    with pytest.raises(TypeCheckError, match="parameter 'key'"):
+        attention(torch.randn(2, 4), torch.randn(2, 3), torch.randn(2, 4))
+
+
+def test_a_cache_of_another_batch_is_refused():
+    cache = KVCache(4)
+    cache.append(*torch.zeros(2, 3, 1, 2, 5))
+    with pytest.raises(ConfigError, match="holds a batch of 3, not of 1"):
+        cache.append(*torch.zeros(2, 1, 1, 1, 5))

@@ -1,0 +1,114 @@
+"""A text as the model gets it: characters as ids, training and validation, batches; and vectors of its words."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.core import data
+from helpers.core.data import CharTokenizer, get_batch, split
+from helpers.support.errors import ConfigError, CorpusError, VocabularyError
+
+
+@settings(deadline=None)
+@given(st.text(min_size=1))
+def test_decode_undoes_encode(text):
+    tokenizer = CharTokenizer.from_text(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    again = CharTokenizer.from_json(tokenizer.to_json())
+    assert again.characters == tokenizer.characters and again.vocab_size == len(set(text))
+
+
+def test_ids_are_ranks_in_the_sorted_alphabet():
+    assert CharTokenizer.from_text("banana").encode("nab").tolist() == [2, 0, 1]
+
+
+def test_what_is_not_in_the_vocabulary():
+    tokenizer = CharTokenizer.from_text("abc")
+    with pytest.raises(VocabularyError, match="not in the vocabulary: 'xy'; allowed are 'abc'"):
+        tokenizer.encode("ayaxb")
+    for ids in ([3], [-1]):
+        with pytest.raises(VocabularyError, match=r"ids must lie in 0 \.\. 2"):
+            tokenizer.decode(ids)
+    for text in ("", "{}", "[1]", '{"characters": "aa"}', '{"characters": ""}'):
+        with pytest.raises(VocabularyError):
+            CharTokenizer.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [(2, torch.uint8), (256, torch.uint8), (257, torch.int16), (40_000, torch.int32)]
+)
+def test_a_corpus_is_kept_in_the_smallest_integers(size, kind):
+    text = "".join(map(chr, range(100, 100 + size))) * 2
+    tokenizer = CharTokenizer.from_text(text)
+    compact = tokenizer.encode_compactly(text)
+    assert compact.dtype == kind and compact.tolist() == [*range(size)] * 2
+    assert torch.equal(tokenizer.encode(text), compact.long())
+
+
+def test_texts_longer_than_a_chunk(monkeypatch):
+    monkeypatch.setattr(data, "CHUNK", 7)
+    text = "so long as men can breathe \U0001f600 or eyes can see"
+    tokenizer = CharTokenizer.from_text(text)
+    assert tokenizer.characters == "".join(sorted(set(text))) and tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_batches_of_small_integers_are_the_same(play):
+    tokenizer = CharTokenizer.from_text(play)
+    batches = [
+        get_batch(tokens, 4, 8, torch.Generator().manual_seed(0))
+        for tokens in (tokenizer.encode(play), tokenizer.encode_compactly(play))
+    ]
+    assert all(torch.equal(a, b) and b.dtype == torch.long for a, b in zip(*batches, strict=True))
+
+
+def test_split_is_the_first_ninety_percent():
+    train, val = split(torch.arange(1_115_394), 64)
+    assert (len(train), len(val), train[-1].item() + 1) == (1_003_854, 111_540, val[0].item())
+    with pytest.raises(CorpusError, match="its 100 characters leave 90 for training and 10 for validation"):
+        split(torch.arange(100), 10)
+
+
+def test_a_batch_is_windows_of_the_text_and_the_same_one_later():
+    tokens = torch.arange(100)
+    x, y = get_batch(tokens, 500, 9, torch.Generator().manual_seed(0))
+    assert x.shape == y.shape == (500, 9) and torch.equal(y, x + 1)
+    assert torch.equal(x[:, 1:], x[:, :-1] + 1)
+    assert x[:, 0].min() == 0 and x[:, 0].max() == 90  # every start there is
+
+
+def test_batches_come_from_the_generator_alone():
+    batches = [get_batch(torch.arange(1000), 4, 8, torch.Generator().manual_seed(seed))[0] for seed in (1, 1, 2)]
+    assert torch.equal(batches[0], batches[1]) and not torch.equal(batches[0], batches[2])
+
+
+def test_a_text_shorter_than_a_window():
+    get_batch(torch.arange(9), 2, 8)
+    with pytest.raises(CorpusError, match="8 tokens are too few: a context of 8 needs 9"):
+        get_batch(torch.arange(8), 2, 8)
+
+
+def test_word_vectors_by_hand():
+    """a and b meet more often than chance has it, and a word's neighbours reach two places, not three."""
+    vocabulary, vectors = data.word_vectors("a b c d e f " * 5 + "a b a b a b", size=6)
+    assert vocabulary == ["a", "b", "c", "d", "e", "f"] and data.words_of("Don't, DON'T 'tis") == [
+        "don't",
+        "don't",
+        "tis",
+    ]
+    assert torch.allclose(vectors.norm(dim=1), torch.ones(6))
+    a, d = vocabulary.index("a"), vocabulary.index("d")
+    assert vectors[a, d] == 0 and vectors[a, vocabulary.index("e")] > 0
+    assert (vectors >= 0).all() and torch.equal(vectors > 0, (vectors > 0).T)
+
+
+def test_rare_words_are_left_out_and_too_few_refused():
+    vocabulary, vectors = data.word_vectors("a a a b b b c c d d e e f g h", size=6)
+    assert vocabulary == ["a", "b", "c", "d", "e", "f"] and vectors.shape == (6, 6)
+    with pytest.raises(CorpusError, match="a text with 6 different words, not 2"):
+        data.word_vectors("ay, ay, no")
+
+
+def test_a_batch_that_no_memory_holds_is_refused_before_it_is_made():
+    with pytest.raises(ConfigError, match="a batch of 1,000,000,000 windows takes 128 GB, more than the memory"):
+        data.get_batch(torch.zeros(100, dtype=torch.long), 10**9, 8)

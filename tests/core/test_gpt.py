@@ -1,0 +1,298 @@
+import dataclasses
+import math
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from helpers.core.gpt import GPT, GPTConfig, attention_maps, bare, count_parameters
+from helpers.core.optim import make_optimizer
+from helpers.core.training import cross_entropy
+from helpers.grading import checks
+from helpers.studies import parts as ablations
+from helpers.support.errors import ConfigError
+
+
+def by_the_formula(w: dict[str, torch.Tensor], tokens: torch.Tensor, config: GPTConfig) -> torch.Tensor:
+    """nanoGPT's logits for one sequence (T,), from the formulas alone: no module, no broadcasting over heads."""
+
+    def norm(x, name):
+        rows = [(row - row.mean()) / torch.sqrt(((row - row.mean()) ** 2).mean() + 1e-5) for row in x]
+        return torch.stack(rows) * w[f"{name}.weight"] + w.get(f"{name}.bias", 0)
+
+    def linear(x, name):
+        return torch.einsum("tc,dc->td", x, w[f"{name}.weight"]) + w.get(f"{name}.bias", 0)
+
+    T, D = len(tokens), config.n_embd // config.n_head
+    x = torch.stack(
+        [w["token_embedding.weight"][token] + w["position_embedding.weight"][t] for t, token in enumerate(tokens)]
+    )
+    for layer in range(config.n_layer):
+        block = f"blocks.{layer}"
+        h = norm(x, f"{block}.norm1")
+        query, key, value = (linear(h, f"{block}.attention.W_{name}") for name in ("query", "key", "value"))
+        out = torch.zeros_like(x)
+        for head in range(config.n_head):
+            part = slice(head * D, (head + 1) * D)
+            for t in range(T):
+                e = torch.stack([torch.exp(query[t, part] @ key[s, part] / math.sqrt(D)) for s in range(t + 1)])
+                out[t, part] = sum(e[s] / e.sum() * value[s, part] for s in range(t + 1))
+        x = x + linear(out, f"{block}.attention.out_proj")
+        h = linear(norm(x, f"{block}.norm2"), f"{block}.mlp.0")
+        x = x + linear(h * 0.5 * (1 + torch.erf(h / math.sqrt(2))), f"{block}.mlp.2")
+    return norm(x, "norm") @ w["token_embedding.weight"].T
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_equals_an_independent_implementation(bias):
+    torch.manual_seed(0)
+    config = GPTConfig(vocab_size=11, context_length=9, n_layer=3, n_head=2, n_embd=8, bias=bias)
+    model = GPT(config).double()
+    for parameter in model.parameters():  # far from the initial values, where most terms are nearly 0
+        nn.init.normal_(parameter, std=0.7)
+    tokens = torch.randint(11, (2, 9))
+    expected = torch.stack([by_the_formula(dict(model.named_parameters()), row, config) for row in tokens])
+    checks.close(model(tokens), expected, tolerance=1e-10)
+
+
+def test_logits_at_every_position_and_a_causal_model(model):
+    tokens = torch.randint(65, (3, 16))
+    assert model(tokens).shape == (3, 16, 65)
+    checks.causal(model.eval(), tokens)
+
+
+def test_a_random_model_is_as_surprised_as_the_uniform_guesser(model):
+    tokens = torch.randint(65, (16, 17))
+    assert abs(cross_entropy(model(tokens[:, :-1]), tokens[:, 1:]).item() - math.log(65)) < 0.1
+
+
+@pytest.mark.slow
+def test_overfits_one_batch(model, quick):
+    torch.manual_seed(0)
+    tokens = torch.randint(65, (4, 17))
+    optimizer = make_optimizer(model, dataclasses.replace(quick, learning_rate=1e-2))
+    for _ in range(150):
+        loss = cross_entropy(model(tokens[:, :-1]), tokens[:, 1:])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.05
+
+
+def test_initial_values(small_config):
+    torch.manual_seed(0)
+    model = GPT(dataclasses.replace(small_config, n_embd=128, n_layer=8, bias=True))
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            assert (parameter == (1 if name.endswith("weight") else 0)).all()
+        elif name.endswith("bias"):
+            assert (parameter == 0).all()
+        else:
+            residual = name.endswith(("out_proj.weight", "mlp.2.weight"))
+            expected = 0.02 / math.sqrt(16) if residual else 0.02
+            assert abs(parameter.std().item() / expected - 1) < 0.1, name
+    assert model.head.weight is model.token_embedding.weight
+
+
+@pytest.mark.parametrize(("n_layer", "n_head", "n_embd", "millions"), [(12, 12, 768, 124.4), (48, 25, 1600, 1557.6)])
+def test_gpt2_sizes(n_layer, n_head, n_embd, millions):
+    with torch.device("meta"):
+        model = GPT(GPTConfig(50257, 1024, n_layer, n_head, n_embd, bias=True))
+    assert round(count_parameters(model) / 1e6, 1) == millions
+
+
+def test_a_nanogpt_checkpoint_maps_onto_it(model, small_config):
+    """The renaming that the module's docstring promises, from nanoGPT's names to ours, reaches every parameter."""
+    C, theirs = small_config.n_embd, {}
+    for name, tensor in model.state_dict().items():
+        name = name.replace("token_embedding", "wte").replace("position_embedding", "wpe").replace("blocks", "h")
+        name = (
+            name.replace("norm1", "ln_1")
+            .replace("norm2", "ln_2")
+            .replace("mlp.0", "mlp.c_fc")
+            .replace("mlp.2", "mlp.c_proj")
+        )
+        name = name.replace("attention.out_proj", "attn.c_proj").replace("norm.", "ln_f.").replace("head.", "lm_head.")
+        theirs[name] = tensor
+    for i in range(small_config.n_layer):
+        parts = [theirs.pop(f"h.{i}.attention.W_{part}.weight") for part in ("query", "key", "value")]
+        theirs[f"h.{i}.attn.c_attn.weight"] = torch.cat(parts)
+    fused = theirs["h.1.attn.c_attn.weight"]
+    assert torch.equal(fused[C : 2 * C], model.blocks[1].attention.W_key.weight)
+    assert set(theirs) == {"wte.weight", "wpe.weight", "ln_f.weight", "lm_head.weight"} | {
+        f"h.{i}.{part}.weight"
+        for i in range(2)
+        for part in ("ln_1", "ln_2", "attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    }
+
+
+def test_with_a_cache_the_next_token_stands_at_the_next_position(model):
+    model.eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)  # so that positions matter
+    tokens, cache = torch.randint(65, (2, 16)), model.new_cache()
+    pieces = [model(tokens[:, start:end], cache=cache) for start, end in ((0, 5), (5, 6), (6, 16))]
+    checks.close(torch.cat(pieces, dim=1), model(tokens), tolerance=1e-3)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_the_cache_takes_two_vectors_per_layer_and_place(model, half):
+    model, cache, B = model.half() if half else model, model.new_cache(), 3
+    model(torch.zeros(B, 1, dtype=torch.long), cache=cache)
+    taken = sum(tensor.nbytes for layer in cache for tensor in (layer.key, layer.value))
+    L, T, C = model.config.n_layer, model.config.context_length, model.config.n_embd
+    assert taken == 2 * L * T * C * (2 if half else 4) * B
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_bare_model_gives_the_same_bits_and_calls_no_module(small_config, monkeypatch, bias, training):
+    model = GPT(dataclasses.replace(small_config, bias=bias, dropout=0.5)).train(training)
+    model.blocks[0].mlp[1] = nn.GELU(approximate="tanh")
+    tokens, called = torch.randint(65, (2, 16)), []
+
+    def both(model):
+        torch.manual_seed(1)  # for the dropout
+        cache = model.new_cache()
+        return [model(tokens)] + [model(tokens[:, a:b], cache=cache) for a, b in ((0, 5), (5, 6), (6, 16))]
+
+    expected, call = both(model), nn.Module.__call__
+    monkeypatch.setattr(nn.Module, "__call__", lambda self, *x, **named: called.append(self) or call(self, *x, **named))
+    assert all(map(torch.equal, both(bare(model)), expected)) and not called
+    both(model)
+    assert called  # so the count above can fail
+
+
+def doubles(module: nn.Module) -> None:
+    module.register_forward_hook(lambda _, inputs, output: 2 * output)
+
+
+class Negative(nn.Module):
+    def forward(self, x):
+        return -x
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        doubles,
+        lambda model: doubles(model.blocks[1].attention.W_key),
+        lambda model: model.blocks[0].mlp[1].register_forward_pre_hook(lambda _, inputs: (-inputs[0],)),
+        lambda model: setattr(model.blocks[1], "norm2", nn.Identity()),
+        lambda model: setattr(model.blocks[0].attention, "join_heads", lambda x: x.flatten(1, 2).view(2, 16, -1)),
+        lambda model: setattr(model, "embed", lambda tokens, start=0: model.token_embedding(tokens)),
+        lambda model: parametrize.register_parametrization(model.head, "weight", Negative()),
+        partial(ablations.change_attention, scaled=False),
+        partial(ablations.change_blocks, forward=ablations.post_norm),
+        lambda model: nn.init.normal_(model.blocks[0].norm1.weight),
+    ],
+)
+def test_what_was_changed_in_a_model_stays_changed_in_the_bare_one(model, change):
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    tokens = torch.randint(65, (2, 16))
+    whole = model.eval()(tokens)
+    change(model)
+    assert torch.equal(bare(model)(tokens), model(tokens)) and not torch.equal(model(tokens), whole)
+
+
+def test_a_bare_model_shares_its_weights_and_leaves_the_model_as_it_was(model):
+    tokens, stripped, parts = torch.randint(65, (2, 16)), bare(model.eval()), [*model.modules()]
+    nn.init.normal_(model.head.weight)
+    assert torch.equal(stripped(tokens), model(tokens))
+    assert [*model.modules()] == parts and type(model.blocks[0].norm1) is nn.LayerNorm
+
+
+def test_matrices_by_column_hold_the_same_numbers_and_the_model_keeps_its_rows(model):
+    tokens, stripped = torch.randint(65, (2, 16)), bare(model.eval(), by_column=True)
+    layers = [part for part in model.modules() if type(part) is nn.Linear]
+    assert all(layer.weight.is_contiguous() for layer in layers)
+    copies = [stripped.head] + [block.attention.W_query for block in stripped.blocks]
+    assert all(copy.weight.stride() == (1, len(copy.weight)) for copy in copies)
+    assert torch.equal(stripped.head.weight, model.head.weight)
+    checks.close(stripped(tokens), model(tokens), tolerance=1e-5)
+    nn.init.normal_(model.head.weight)
+    assert not torch.equal(stripped.head.weight, model.head.weight)  # a copy: as it was
+
+
+def test_matrices_are_copied_by_column_where_there_is_room(model, monkeypatch):
+    assert model.bare().blocks[0].mlp[0].weight.stride()[0] == 1
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=4 * count_parameters(model)))
+    assert model.bare().blocks[0].mlp[0].weight is model.blocks[0].mlp[0].weight
+
+
+def test_a_layer_of_another_class_is_not_stripped(model):
+    model.norm = Negative()
+    assert bare(model).norm is model.norm and bare(model.norm) is model.norm
+
+
+def test_attention_maps(model):
+    tokens = torch.randint(65, (2, 10))
+    maps = attention_maps(model, tokens)
+    assert maps.shape == (2, 2, 2, 10, 10) and model.training
+    checks.rows_sum_to_one(maps)
+    assert (maps.triu(1) == 0).all()
+
+
+def test_attention_maps_follow_the_model(model):
+    """The maps of layer 2 come from what layer 1 made, and dropout is off: scoring the true inputs gives the same."""
+    inputs, tokens = [], torch.randint(65, (2, 10))
+    model.dropout.p = model.blocks[0].dropout.p = 0.5
+    nn.init.normal_(model.blocks[1].norm1.weight)  # so that the other norm in its place is noticed
+    hook = model.blocks[1].attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    model.eval()(tokens)
+    hook.remove()
+    _, expected = model.blocks[1].attention(inputs[0], return_weights=True)
+    assert torch.equal(attention_maps(model.train(), tokens)[1], expected)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_attention_maps_leave_the_mode_as_it_was_even_when_the_tokens_do_not_fit(model, training):
+    model.train(training)
+    attention_maps(model, torch.randint(65, (1, 16)))
+    assert {module.training for module in model.modules()} == {training}
+    with pytest.raises(ConfigError):
+        attention_maps(model, torch.randint(65, (1, 17)))
+    assert {module.training for module in model.modules()} == {training}
+
+
+@pytest.mark.parametrize("place", ["embedding", "attention weights", "after attention", "after the MLP"])
+def test_dropout_is_in_its_four_places(small_config, place):
+    """Silence all places but one: the outputs still differ from draw to draw."""
+    model = GPT(dataclasses.replace(small_config, dropout=0.5, n_layer=1))
+    block = model.blocks[0]
+    if place != "embedding":
+        model.dropout.p = 0.0
+    if place != "attention weights":
+        block.attention.dropout = 0.0
+    if place in ("embedding", "attention weights"):
+        block.dropout.p = 0.0
+    silenced = {"after attention": block.mlp, "after the MLP": block.attention.out_proj}.get(place)
+    if silenced is not None:  # the one module of the block serves both branches: let only one of them carry anything
+        for parameter in silenced.parameters():
+            nn.init.zeros_(parameter)
+    tokens = torch.randint(65, (2, 10))
+    assert not torch.equal(model(tokens), model(tokens))
+    assert torch.equal(model.eval()(tokens), model(tokens))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_head": 3}, "n_head=3 does not divide n_embd=32"),
+        ({"n_layer": 0}, "n_layer must be a whole number from 1"),
+        ({"vocab_size": 0}, "vocab_size must be a whole number from 1"),
+        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1"),
+    ],
+)
+def test_a_config_that_makes_no_sense(small_config, change, message):
+    with pytest.raises(ConfigError, match=message):
+        dataclasses.replace(small_config, **change)
+
+
+def test_more_tokens_than_the_context(model):
+    with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16"):
+        model(torch.zeros(1, 17, dtype=torch.long))

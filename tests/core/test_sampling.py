@@ -1,0 +1,319 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from helpers.core.gpt import GPT, GPTConfig
+from helpers.core.sampling import filter_logits, generate, stream
+from helpers.support.errors import ConfigError
+from helpers.world import ledger
+
+PROBABILITIES = ledger.inputs("next_token")
+
+
+def kept(logits: torch.Tensor) -> list[bool]:
+    return logits.isfinite().tolist()
+
+
+def test_temperature_gives_the_numbers_of_the_source():
+    logits = ledger.inputs("next_token", torch.float64).log()
+    without_first = logits.masked_fill(torch.arange(5) == 0, float("-inf"))
+    tables = [filter_logits(logits, 5.0), filter_logits(logits, 0.5), filter_logits(without_first)]
+    ledger.check("karpathy-temperature", torch.stack(tables).softmax(-1))
+
+
+def test_top_k_and_the_nucleus_by_hand():
+    logits = PROBABILITIES.log()  # 0.10, 0.23, 0.17, 0.03, 0.47
+    assert kept(filter_logits(logits, top_k=2)) == [False, True, False, False, True]
+    assert kept(filter_logits(logits, top_p=0.7)) == [False, True, True, False, True]
+    assert kept(filter_logits(logits, top_p=0.4)) == [False, False, False, False, True]
+    assert kept(filter_logits(logits, top_k=2, top_p=0.9)) == [False, True, False, False, True]
+    assert all(kept(filter_logits(logits, top_k=99, top_p=1.0)))
+
+
+def test_a_nucleus_that_is_full_exactly_takes_no_more():
+    assert kept(filter_logits(torch.tensor([0.25, 0.5, 0.25]).log(), top_p=0.5)) == [False, True, False]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(2, 20), st.floats(0.05, 1.0), st.integers(0, 1000))
+def test_the_nucleus_is_the_smallest_set(V, p, seed):
+    logits = torch.randn(V, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    inside = filter_logits(logits, top_p=p).isfinite()
+    probabilities = logits.softmax(-1)
+    assert probabilities[inside].sum() >= p - 1e-9
+    assert probabilities[inside].sum() - probabilities[inside].min() < p + 1e-9
+    assert inside.all() or probabilities[~inside].max() <= probabilities[inside].min()
+
+
+@pytest.mark.slow
+def test_draws_follow_the_probabilities(unchecked):
+    """Chi-square of 20,000 draws against the probabilities: below 18.47, the 0.1% point for 4 degrees of freedom."""
+
+    class Constant(nn.Module):
+        def forward(self, tokens):
+            return PROBABILITIES.log().expand(*tokens.shape, -1)
+
+    drawn = generate(Constant(), torch.tensor([0]), 20_000, generator=torch.Generator().manual_seed(0))[1:]
+    expected = 20_000 * PROBABILITIES
+    assert ((drawn.bincount(minlength=5) - expected) ** 2 / expected).sum() < 18.47
+
+
+@pytest.fixture
+def sharp() -> GPT:
+    torch.manual_seed(1)
+    model = GPT(GPTConfig(vocab_size=13, context_length=10, n_layer=2, n_head=2, n_embd=16))
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)  # far from uniform: every token of the context matters
+    return model
+
+
+@torch.no_grad()
+def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None, keep=0.5):
+    """Generation from the definitions, without a cache: one distribution after the other, as Python numbers."""
+    generator, tokens, start = torch.Generator().manual_seed(seed), prompt.tolist(), 0
+    for _ in range(n):
+        if len(tokens) - start > 10:
+            start = len(tokens) - round(10 * keep)
+        logits = model(torch.tensor([tokens[start:]]))[0, -1] / temperature
+        ranked = sorted(enumerate(logits.softmax(-1).tolist()), key=lambda pair: -pair[1])[: top_k or 13]
+        if top_p:
+            total, nucleus = sum(p for _, p in ranked), []
+            while sum(p for _, p in nucleus) < top_p * total:
+                nucleus.append(ranked[len(nucleus)])
+            ranked = nucleus
+        weights = torch.zeros(13)
+        for token, p in ranked:
+            weights[token] = p
+        tokens.append(torch.multinomial(weights / weights.sum(), 1, generator=generator).item())
+    return torch.tensor(tokens)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({}, {"temperature": 0.6}, {"temperature": 3.0, "top_k": 3}, {"temperature": 3.0, "top_p": 0.6}),
+        *({"keep": 1.0}, {"keep": 0.1}, {"keep": 0.7}),
+    ],
+)
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_generates_what_the_definitions_say(sharp, options, use_cache):
+    sharp.train()  # with dropout, which must be off while it writes
+    for block in sharp.blocks:
+        block.dropout.p = 0.5
+    prompt = torch.tensor([3, 1, 4])
+    got = generate(sharp, prompt, 40, generator=torch.Generator().manual_seed(5), use_cache=use_cache, **options)
+    assert torch.equal(got, step_by_step(sharp.eval(), prompt, 40, 5, **options))
+    assert len(set(got.tolist())) > 3  # not the same token over and over
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}, {"keep": 1.0}])
+@pytest.mark.parametrize("length", [1, 4, 10, 14])
+def test_cached_and_uncached_agree_token_for_token(sharp, options, length):
+    prompt = torch.randint(13, (length,), generator=torch.Generator().manual_seed(3))
+    texts = [
+        generate(sharp, prompt, 25, generator=torch.Generator().manual_seed(5), use_cache=use_cache, **options)
+        for use_cache in (True, False)
+    ]
+    assert torch.equal(*texts) and len(texts[0]) == length + 25
+    assert torch.equal(texts[0][:length], prompt)
+
+
+def test_the_cache_saves_work(sharp):
+    """With the cache each step feeds one token; without it, all of them."""
+    fed = []
+    sharp.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
+    generate(sharp, torch.tensor([1, 2, 3]), 5)
+    assert fed == [3, 1, 1, 1, 1]
+    fed.clear()
+    generate(sharp, torch.tensor([1, 2, 3]), 5, use_cache=False)
+    assert fed == [3, 4, 5, 6, 7]
+
+
+def test_a_plain_model_is_called_bare(sharp, monkeypatch):
+    monkeypatch.delattr(nn.Module, "__call__")
+    assert len(generate(sharp, torch.tensor([1, 2, 3]), 5)) == 8
+
+
+def test_a_hook_deep_inside_hears_every_token(sharp):
+    fed = []
+    sharp.blocks[1].attention.W_key.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
+    generate(sharp, torch.tensor([1, 2, 3]), 5)
+    assert fed == [3, 1, 1, 1, 1]
+
+
+def test_what_a_model_keeps_while_it_writes_can_be_trained_with():
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.scale = None, nn.Parameter(torch.ones(5))
+
+        def forward(self, tokens):
+            if self.table is None:
+                self.table = PROBABILITIES.log() + 0
+            return (self.table * self.scale).expand(*tokens.shape, -1)
+
+    model = Keeps()
+    generate(model, torch.tensor([0]), 3)
+    model(torch.tensor([[0]])).sum().backward()
+    assert torch.equal(model.scale.grad, PROBABILITIES.log())
+
+
+def test_so_can_a_gpt_with_a_part_of_the_readers_own(small_config):
+    class Keeps(nn.Linear):
+        def forward(self, x):
+            if not hasattr(self, "table"):
+                self.table = torch.ones(32) + 0
+            return super().forward(x) * self.table
+
+    model = GPT(small_config)
+    model.blocks[1].mlp = Keeps(32, 32)
+    generate(model, torch.tensor([0]), 3)
+    model(torch.tensor([[0]])).sum().backward()
+    assert model.blocks[1].mlp.weight.grad.any()
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (5,)])
+def test_tokens_are_drawn_as_torch_draws_them(batch):
+    """Of one distribution for all rows and steps; what a seed wrote before, it writes today."""
+
+    class Constant(nn.Module):
+        def forward(self, tokens):
+            return PROBABILITIES.log().expand(*tokens.shape, -1)
+
+    dice, rows = torch.Generator().manual_seed(2), PROBABILITIES.expand(*batch or (1,), -1)
+    expected = torch.cat([torch.multinomial(rows, 1, generator=dice) for _ in range(50)], dim=1).view(*batch, 50)
+    prompt = torch.zeros(*batch, 1, dtype=torch.long)
+    assert torch.equal(generate(Constant(), prompt, 50, generator=dice.manual_seed(2))[..., 1:], expected)
+
+
+@pytest.mark.parametrize(
+    ("keep", "wanted"),
+    [(0.5, [8, 1, 1, 5, 1, 1, 1, 1, 1, 5]), (0.9, [8, 1, 1, 9, 1, 9, 1, 9, 1, 9]), (1.0, [8, 1, 1] + 7 * [10])],
+)
+def test_a_full_context_makes_room_and_is_filled_again(sharp, keep, wanted):
+    fed = []
+    sharp.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
+    generate(sharp, torch.arange(8), 10, keep=keep)
+    assert fed == wanted
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_of_a_prompt_longer_than_the_context_the_end_is_read(sharp, use_cache):
+    T, V = sharp.config.context_length, sharp.config.vocab_size
+    long, greedy = torch.arange(2 * T + 5) % V, {"top_k": 1, "use_cache": use_cache}
+    assert torch.equal(generate(sharp, long, 8, **greedy)[2 * T + 5 :], generate(sharp, long[-T:], 8, **greedy)[T:])
+
+
+def test_a_share_that_keeps_nothing_keeps_one_token(sharp):
+    assert len(generate(sharp, torch.arange(8), 10, keep=1e-9)) == 18
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use_cache):
+    def write(prompt):
+        return generate(sharp, prompt, 25, generator=torch.Generator().manual_seed(5), use_cache=use_cache)
+
+    prompt = torch.tensor([3, 1, 4])
+    assert torch.equal(write(prompt[None])[0], write(prompt))
+    prompts = torch.tensor([[3, 1, 4], [5, 9, 2]])
+    assert write(prompts).shape == (2, 28) and torch.equal(write(prompts)[:, :3], prompts)
+    cold = generate(sharp, prompts, 25, top_k=1, use_cache=use_cache)  # greedy rows need no dice: each is its own
+    assert all(torch.equal(row, generate(sharp, p, 25, top_k=1)) for row, p in zip(cold, prompts, strict=True))
+    assert generate(sharp, prompts, 0).shape == (2, 3)
+
+
+def test_rows_of_a_batch_are_independent_and_as_likely_as_alone():
+    """Pairs of rows against the products of their probabilities; a right program fails once in a million seeds."""
+
+    class Constant(nn.Module):
+        def forward(self, tokens):
+            return PROBABILITIES.log().expand(*tokens.shape, -1)
+
+    N = 10_000
+    rows = generate(Constant(), torch.zeros(2, 1, dtype=torch.long), N, generator=torch.Generator().manual_seed(0))
+    counts = (5 * rows[0, 1:] + rows[1, 1:]).bincount(minlength=25)
+    expected = N * torch.outer(PROBABILITIES, PROBABILITIES).flatten()
+    assert ((counts - expected) ** 2 / expected).sum() < 75.0  # P(chi-square of 24 degrees > 75) is 4e-7
+
+
+def test_who_stops_listening_gets_the_mode_back(sharp):
+    """A stop token is the reader's own `break`."""
+    sharp.train()
+    for token in stream(sharp, torch.tensor([3]), 1000, generator=torch.Generator().manual_seed(0)):
+        assert not sharp.training
+        if token == 7:
+            break
+    del token
+    assert sharp.training
+
+
+def test_few_tokens_take_one_thread_and_who_listens_has_his_own(sharp):
+    seen, before = [], torch.get_num_threads()
+
+    def listen(_, inputs):
+        seen.append((inputs[0].numel(), torch.get_num_threads()))
+        assert len(seen) < 5, "enough"
+
+    hook = sharp.token_embedding.register_forward_pre_hook(listen)
+    torch.set_num_threads(3)
+    try:
+        for rows in (1, 40):
+            for _ in stream(sharp, torch.zeros(rows, 1, dtype=torch.long), 2, use_cache=False):
+                assert torch.get_num_threads() == 3
+        assert seen == [(1, 1), (2, 1), (40, 3), (80, 3)]
+        with pytest.raises(AssertionError, match="enough"):
+            generate(sharp, torch.zeros(1, dtype=torch.long), 1)
+        assert torch.get_num_threads() == 3
+    finally:
+        hook.remove()
+        torch.set_num_threads(before)
+
+
+def test_same_seed_same_text_and_the_mode_is_kept(sharp):
+    sharp.train()
+    one, two, other = (
+        generate(sharp, torch.tensor([0]), 30, temperature=2.0, generator=torch.Generator().manual_seed(s))
+        for s in (1, 1, 2)
+    )
+    assert torch.equal(one, two) and not torch.equal(one, other) and sharp.training
+
+
+def test_at_an_endless_temperature_all_are_alike():
+    shares = filter_logits(torch.tensor([5.0, 0.0]), temperature=10**30).softmax(-1)
+    assert shares.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.0}, "temperature must be a number of at least 0.000001"),
+        ({"temperature": -1.0}, "temperature must be a number of at least 0.000001"),
+        ({"temperature": float("nan")}, "temperature must be a number of at least 0.000001"),
+        ({"top_p": 0.0}, "top_p must be a number above 0 and at most 1 or None"),
+        ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1 or None"),
+        ({"top_k": 0}, "top_k must be a whole number from 1 to 1,000,000,000 or None"),
+        ({"keep": 0.0}, "keep must be a number above 0 and at most 1"),
+        ({"keep": 32}, "keep must be a number above 0 and at most 1"),
+        ({"temperature": 1e-40}, "temperature must be a number of at least 0.000001"),
+    ],
+)
+def test_settings_out_of_range(sharp, options, message):
+    with pytest.raises(ConfigError, match=message):
+        generate(sharp, torch.tensor([0]), 1, **options)
+    if "keep" not in options:
+        with pytest.raises(ConfigError, match=message):
+            filter_logits(torch.zeros(3), **options)
+
+
+def test_bad_prompts(sharp):
+    with pytest.raises(ConfigError, match="the prompt is empty"):
+        generate(sharp, torch.tensor([], dtype=torch.long), 1)
+    for bad in (torch.tensor([13]), torch.tensor([[0], [-1]])):
+        with pytest.raises(ConfigError, match="outside the vocabulary"):
+            generate(sharp, bad, 1)
+    with pytest.raises(ConfigError, match="the prompt is empty"):
+        generate(sharp, torch.zeros(0, 3, dtype=torch.long), 1)
+    with pytest.raises(ConfigError, match="max_new_tokens"):
+        generate(sharp, torch.tensor([0]), -1)

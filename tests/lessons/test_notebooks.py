@@ -1,0 +1,241 @@
+"""The notebooks as a set: what nbval does not look at."""
+
+import importlib.util
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+from ipykernel.ipkernel import IPythonKernel
+from notebook_code import BY_NAME, PATHS, cells
+from notebook_run import run
+
+from helpers.core import training
+from helpers.support.errors import CheckpointError, HelpersError
+from helpers.world import ledger
+
+ROOT = Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("tools_notebooks", ROOT / "tools" / "notebooks.py")
+tools = sys.modules["tools_notebooks"] = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(tools)
+each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
+# All others draw the machine.
+DRAWING = {"06": "draw_heads(", "07": "draw_block(", "09": "generate(", "10": "draw_block("}
+FOLDED = "jp-MarkdownHeadingCollapsed"
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def prose(notebook):
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def pictures(notebook):
+    outputs = [output for cell in cells(notebook) for output in cell.outputs]
+    return [output for output in outputs if "image/png" in output.get("data", {})]
+
+
+@each
+def test_outputs_come_from_one_run_from_top_to_bottom(notebook):
+    assert [cell.execution_count for cell in cells(notebook)] == list(range(1, len(cells(notebook)) + 1))
+    assert not [out for cell in cells(notebook) for out in cell.outputs if out.output_type == "error"]
+
+
+@each
+def test_nothing_in_it_changes_by_itself(notebook):
+    """JupyterLab would write this metadata too, so that a notebook that was only opened counts as unchanged."""
+    kernel, language = notebook.metadata.kernelspec, notebook.metadata.language_info
+    assert set(notebook.metadata) == {"kernelspec", "language_info"} and kernel == tools.KERNEL
+    assert language == {**IPythonKernel.language_info, "version": language.version}
+    assert all(set(cell.metadata) <= {"tags", "jupyter", FOLDED} for cell in notebook.cells)
+
+
+@each
+def test_settings_stand_in_one_cell(notebook):
+    marked = [cell for cell in cells(notebook) if "parameters" in tags(cell)]
+    assert marked == cells(notebook)[:1]
+
+
+@each
+def test_few_outputs_are_not_compared(notebook):
+    ignored = [cell for cell in cells(notebook) if "nbval-ignore-output" in tags(cell)]
+    assert len(ignored) < 0.15 * len(cells(notebook))
+    assert not [cell for cell in notebook.cells if {"nbval-skip", "raises-exception"} & set(tags(cell))]
+    assert not any("NBVAL" in cell.source for cell in notebook.cells)
+
+
+@each
+def test_cells_are_short_and_the_prose_is_not(notebook):
+    lengths = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in cells(notebook)]
+    assert max(lengths) <= 25 and len(prose(notebook).split()) >= 800
+
+
+@each
+def test_no_comment_is_torn_from_its_line(notebook):
+    """The formatter breaks a long line before its comment, which then stands behind a lonely bracket."""
+    lines = [line for cell in cells(notebook) for line in cell.source.splitlines()]
+    assert not [line for line in lines if re.match(r"\s*[)\]}]+:?,?\s+# (?!fmt)", line)]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
+    notebook = BY_NAME[name]
+    (start,) = [i for i, cell in enumerate(notebook.cells) if cell.source.startswith("## The proofs")]
+    assert notebook.cells[start].metadata[FOLDED] is True
+    lesson = nbformat.v4.new_notebook(cells=notebook.cells[:start])
+    code = "".join(cell.source for cell in cells(lesson))
+    live = ("plotting.Live(" in code) + ("explore." in code)  # a curve that grows while one waits, something to play
+    assert not any("ledger." in cell.source for cell in cells(lesson)) and 3 <= len(pictures(lesson)) <= 6 + live
+    told = prose(lesson)
+    assert len(re.sub(r"<[^>]+>|\$[^$]*\$|^\|.*$", " ", told, flags=re.M).split()) <= 1100
+    assert told.count("**Predict before you run.**") == told.count("<summary>") >= 3
+    assert DRAWING.get(name[:2], "machine.draw(") in code
+
+
+@each
+def test_its_exercises_are_of_every_kind(notebook):
+    exercises = prose(notebook).split("## Exercises")[1]
+    assert all(f"({kind};" in exercises for kind in ("predict", "derive", "repair", "build"))
+    assert len(re.findall(r"^\*\*\d+[a-z] · ", exercises, re.M)) >= 5
+
+
+@each
+def test_figures_are_ours_and_have_a_text(notebook):
+    assert len(pictures(notebook)) >= 2
+    for output in pictures(notebook):
+        alt = output.metadata["image/png"]["alt"]
+        assert len(alt.split()) >= 8 and output.data["text/plain"] == alt
+    assert not re.search(r"!\[|<img", prose(notebook))
+
+
+@each
+def test_no_address_or_folder_of_a_machine(notebook):
+    text = nbformat.writes(notebook)
+    assert not re.search(r"/home/|/Users/|/tmp/|site-packages|127\.0\.0\.1", text)
+    assert str(ROOT) not in text and str(Path.home()) not in text
+
+
+@each
+def test_links_lead_somewhere(notebook):
+    for target in re.findall(r"\]\(([^)#]+)\)", prose(notebook)):
+        assert target.startswith("https://") or (ROOT / "notebooks" / target).exists(), target
+
+
+NO_TEXT = {
+    "cell-61",
+    "cell-63",
+    "cell-64",
+    "cell-74",
+    "cell-75",
+}  # of 09: they draw from models of their own, large or often
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:__array_wrap__")  # torch's way with NumPy 2, which a kernel doesn't show
+def test_own_text_and_settings_by_parameter_from_any_folder(own_text, tmp_path, monkeypatch, capsys):
+    """08, by papermill, goes on with a run of the command line, and 09 takes what comes of it."""
+    command = "--preset smoke --max-steps 3 --seed 5 --corpus own.txt --out run --sample-length 0"
+    assert training.main(command.split()) == 0
+    source, out = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb", tmp_path / "08.ipynb"
+    parameters = own_text | {"preset": "smoke", "max_steps": 30, "seed": 5, "out_dir": "run"}
+    papermill.execute_notebook(source, out, parameters, kernel_name="python3", progress_bar=False)
+    text = out.read_text(encoding="utf-8")
+    assert "your own text" in text and "has made 3 of 30 steps" in text
+    assert "step    30  train" in text and "step     0  train" not in text
+    names = [".lock", "checkpoint.pt", "config.json", "history.json", "sample.txt", "tokenizer.json"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == names
+
+    capsys.readouterr()
+    notebook = BY_NAME["09_sampling"]
+    small = tuple(cell.id for cell in cells(notebook) if cell.id not in NO_TEXT)
+    run(notebook, own_text | {"run_dir": "run"}, monkeypatch, only=small, spared="karpathy-top-p")
+    printed = capsys.readouterr().out
+    assert "your own text" in printed and "loaded the trained run" in printed
+
+
+@pytest.mark.slow
+def test_00_runs_with_few_steps_and_09_needs_the_run_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(BY_NAME["00_why_attention"], {"steps": 4, "seeds": [5]}, monkeypatch)
+    with pytest.raises(CheckpointError, match="no checkpoint at gone"):
+        run(BY_NAME["09_sampling"], {"run_dir": "gone"}, monkeypatch)
+
+
+WRONG_PARAMETERS = [
+    ({"preset": "huge"}, "ConfigError", "unknown preset 'huge': choose one of smoke, laptop, gpu"),
+    ({"max_steps": "many"}, "ConfigError", "max_steps must be a whole number from 1 to 1,000,000,000, not 'many'"),
+    ({"corpus_path": "gone.txt"}, "CorpusError", "can't read the corpus gone.txt"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "error", "message"), WRONG_PARAMETERS)
+def test_a_wrong_parameter_stops_the_notebook_with_one_sentence(parameters, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = {"preset": "smoke", "out_dir": "run", **parameters}
+    with pytest.raises(HelpersError) as raised:
+        run(BY_NAME["08_nanogpt_shakespeare"], settings, monkeypatch, only=tuple(f"cell-0{i}" for i in range(1, 6)))
+    assert type(raised.value).__name__ == error and str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value) and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("row", [row for row in ledger.rows() if row["notebook"] in BY_NAME], ids=lambda row: row["id"])
+def test_every_row_of_the_ledger_is_reproduced_in_its_notebook(row):
+    """The stored outputs say so; that the call is there and is no trick is seen in test_notebook_code."""
+    outputs = [out for cell in cells(BY_NAME[row["notebook"]]) for out in cell.outputs]
+    printed = "".join(out.text for out in outputs if out.output_type == "stream")
+    assert f"reproduced: {row['id']} (" in printed
+    if row["kind"] == "erratum":
+        assert ledger.story(row) in printed  # the printed value, the cause, the right value
+
+
+def test_the_page_of_the_ledger_is_what_the_notebooks_printed():
+    page = (ROOT / "notebooks" / "ledger.md").read_text(encoding="utf-8")
+    assert page == tools.tables.ledger_page(ROOT / "notebooks")
+    for row in ledger.rows():
+        numbers = "[^`|]*`[^`|]+`<br>`[^`|]+`" if "printed" in row else "[^|]*"  # the source's, and ours
+        cell = rf"\[[^|]+{row['notebook']}\.ipynb#cell-id=[^|]+"
+        line = rf"\*\*`{re.escape(row['id'])}`\*\*<br>[^|]+ \| {numbers} \| {cell}<br>reproduced"
+        assert re.search(line, page), row["id"]
+    assert "(notebooks/ledger.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_errata_has_them_all_and_is_what_the_notebooks_printed():
+    page = (ROOT / "notebooks" / "errata.md").read_text(encoding="utf-8")
+    assert page == tools.tables.errata_page(ROOT / "notebooks")
+    sections = re.findall(r"^## (\d+)\. .+?\(`(.+?)`\)$", page, re.M | re.S)
+    ids = [row["id"] for row in ledger.rows() if row["kind"] == "erratum"]
+    assert sections == [(str(number), id) for number, id in enumerate(ids, start=1)]
+    assert "not reproduced" not in page
+
+
+def test_the_readme_shows_pictures_that_notebooks_drew():
+    drawn = {}
+    for notebook in BY_NAME.values():
+        drawn |= tools.readme_pictures(notebook)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    pictures = re.findall(r"!\[[^\]]{20,}\]\(docs/([^)]+)\.png\)", readme)
+    assert len(pictures) == 5
+    for page in ("play", "lesson"):  # as a browser shows them: `make browser-test` takes them
+        pictures.remove(page)
+    assert {name: (ROOT / "docs" / f"{name}.png").read_bytes() for name in pictures} == drawn
+
+
+def test_every_claim_is_measured_by_a_cell_that_can_fail_and_listed():
+    claims = tomllib.loads(tools.tables.CLAIMS.read_text(encoding="utf-8"))["claim"]
+    measured = tools.tables.claim_cells(BY_NAME)
+    assert [claim["number"] for claim in claims] == sorted(measured) == list(range(1, 31))
+    for number, found in measured.items():
+        checked = [cell for _, cell in found if re.search(r"\bassert |checks\.|ledger\.", cell.source)]
+        assert checked == [cell for _, cell in found], number
+    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert tools.tables.with_claims(page, ROOT / "notebooks") == page
+
+
+def test_the_readme_lists_every_notebook():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"(notebooks/{path.name})" in readme for path in PATHS)

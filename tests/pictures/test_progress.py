@@ -1,0 +1,39 @@
+"""The start page of the lab."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from helpers.grading import exercises
+from helpers.pictures import progress
+from helpers.support.errors import ConfigError
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+
+
+def test_the_table_lists_every_lesson_with_its_time_and_all_its_exercises_unsolved():
+    rows = progress.lessons(NOTEBOOKS).splitlines()[2:]
+    assert [re.search(r"\]\((.+?)\)", row)[1] for row in rows] == [
+        path.name for path in sorted(NOTEBOOKS.glob("[01]*_*.ipynb"))
+    ]
+    assert all(re.search(r"\| (\w+ )*(minutes|hour) \| 0 of \d \|$", row) for row in rows)
+    assert sum(int(re.search(r"(\d+) \|$", row)[1]) for row in rows) == len(exercises.exercises())
+
+
+def test_what_is_solved_is_what_the_saved_notebook_printed_last(tmp_path):
+    prints = ["3a: right\n", "3b: not yet, right sum, wrong order\n", "3c: still to do\n", "3d: right\n"]
+    cells = [new_code_cell("x", outputs=[new_output("stream", text=text)]) for text in prints]
+    head = new_markdown_cell("# 03 · A title\n\n**How long.** An hour to read, a minute to run.")
+    nbformat.write(new_notebook(cells=[head, *cells]), tmp_path / "03_n.ipynb")
+    (tmp_path / "04_n.ipynb").write_text("{", "utf-8")
+    *_, row, broken = progress.lessons(tmp_path).splitlines()
+    assert row == "| 03 | [A title](03_n.ipynb) | An hour | 2 of 4: 3a, 3d |"
+    assert "can't be read: `make fresh`" in broken
+
+
+def test_a_folder_without_lessons_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="no lessons"):
+        progress.lessons(tmp_path)

@@ -1,0 +1,92 @@
+import math
+
+import pytest
+import torch
+
+from helpers.runs import presets
+from helpers.runs.folder import RUNS
+from helpers.runs.presets import PRESETS, choose_preset
+from helpers.support.errors import ConfigError
+from helpers.world import corpus
+from helpers.world.corpus import Corpus
+
+
+def test_the_published_recipes():
+    laptop, gpu = PRESETS["laptop"], PRESETS["gpu"]
+    assert laptop.model == dict(context_length=64, n_layer=4, n_head=4, n_embd=128)
+    assert gpu.model == dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2)
+    assert (laptop.training.batch_size, laptop.training.max_steps, gpu.training.batch_size, gpu.training.max_steps) == (
+        12,
+        2000,
+        64,
+        5000,
+    )
+    for preset in (laptop, gpu):
+        t = preset.training
+        assert (t.learning_rate, t.min_learning_rate, t.warmup_steps, t.betas) == (1e-3, 1e-4, 100, (0.9, 0.99))
+        assert (t.weight_decay, t.grad_clip) == (0.1, 1.0) and preset.model_config(65).bias is False
+    assert gpu.training.bfloat16 and gpu.training.compile
+    for preset in PRESETS.values():
+        assert all(0 < low < high < math.log(65) for low, high in preset.expected_loss.values())
+        assert corpus.TINY in preset.expected_loss
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "laptp"}, "unknown preset 'laptp': choose one of smoke, laptop, gpu"),
+        ({"name": 3}, "unknown preset 3"),
+        ({"max_steps": -5}, "max_steps must be a whole number from 1 to 1,000,000,000( or None)?, not -5"),
+        ({"max_steps": 0}, "max_steps must be"),
+        ({"max_steps": "many"}, "max_steps must be a whole number from 1 to 1,000,000,000( or None)?, not 'many'"),
+        ({"max_steps": 10**10}, "max_steps must be a whole number from 1 to 1,000,000,000"),
+        ({"max_steps": 10.5}, "max_steps must be"),
+        ({"max_steps": True}, "max_steps must be"),
+        ({"seed": "one"}, "seed must be a whole number from 0 to 9,223,372,036,854,775,807, not 'one'"),
+        ({"seed": None}, "seed must be"),
+        ({"seed": 2**64}, "seed must be a whole number"),
+        ({"device": "gpu"}, "unknown device 'gpu': choose auto, cpu, cuda, cuda:N or mps"),
+        ({"device": 7.5}, "device must be a text, not 7.5"),
+        ({"device": "meta"}, "unknown device 'meta'"),
+    ],
+)
+def test_bad_settings_get_one_sentence(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        choose_preset(**{"name": "smoke", **arguments})
+
+
+def test_devices_that_are_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    for device in ("cuda", "cuda:0"):
+        with pytest.raises(ConfigError, match="finds no CUDA GPU of that number"):
+            choose_preset("smoke", device=device)
+    with pytest.raises(ConfigError, match="finds no Apple GPU"):
+        choose_preset("smoke", device="mps")
+    assert choose_preset("smoke").training.device == "cpu"
+
+
+def test_settings_reach_the_recipe():
+    preset = choose_preset("laptop", max_steps=50, seed=7, device="cpu")
+    assert (preset.training.max_steps, preset.training.warmup_steps, preset.training.seed) == (50, 5, 7)
+    assert PRESETS["laptop"].training.max_steps == 2000
+
+
+def test_bands():
+    preset = PRESETS["laptop"]
+    assert "inside the expected band" in presets.describe_loss(1.9, corpus.TINY, preset)
+    assert "ABOVE" in presets.describe_loss(2.5, corpus.TINY, preset) and "BELOW" in presets.describe_loss(
+        0.1, corpus.TINY, preset
+    )
+    assert "no band" in presets.describe_loss(1.9, corpus.OWN, preset)
+
+
+def test_runs_that_differ_go_to_folders_that_differ(tmp_path):
+    def folder(corpus=corpus.TINY, **settings):
+        text = Corpus("ab", corpus, tmp_path, sha256="0123456789abcdef")
+        return presets.run_folder("smoke", choose_preset("smoke", **settings), text).relative_to(RUNS).as_posix()
+
+    assert folder() == "smoke" and folder(max_steps=300) == "smoke"
+    assert folder(max_steps=3) == "smoke-3-steps" and folder(seed=2) == "smoke-seed-2"
+    assert folder(corpus.BUNDLED) == "smoke-bundled" and folder(corpus.OWN) == "smoke-01234567"
+    assert folder(corpus.OWN, max_steps=3, seed=2) == "smoke-3-steps-seed-2-01234567"

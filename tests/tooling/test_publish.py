@@ -1,0 +1,67 @@
+"""The project's address, and notebooks that were opened alone."""
+
+import importlib.util
+import tomllib
+from pathlib import Path
+
+import nbformat
+import publish
+import pytest
+from staging import repository
+
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = sorted([*ROOT.glob("notebooks/[0-9]*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")])
+NOTEBOOK = PATHS[3]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_every_notebook_looks_for_helpers_before_it_imports_them(path):
+    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    (place,) = [i for i, cell in enumerate(code) if cell.id == "helpers"]
+    assert code[place].source == publish.guard(repository(ROOT))
+    assert not any("import" in cell.source for cell in code[:place])
+
+
+def test_alone_it_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"^helpers is missing: clone the project, .* `make lab`$"):
+        exec(publish.guard(""), {})
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_with_an_address_it_fetches_helpers_only_where_they_are_missing(monkeypatch, there):
+    calls = []
+
+    class Shell:
+        def run_line_magic(self, *words):
+            calls.append(words)
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if there else None)
+    exec(publish.guard("ada/notes"), {"get_ipython": Shell})
+    assert calls == [] if there else calls == [("pip", "install --quiet git+https://github.com/ada/notes")]
+
+
+def test_the_address_is_written_everywhere_once_and_another_replaces_it(tmp_path):
+    texts = {
+        publish.pyproject: (ROOT / "pyproject.toml").read_text("utf-8"),
+        publish.readme: (ROOT / "README.md").read_text("utf-8"),
+        lambda text, repo: publish.notebook(text, f"notebooks/{NOTEBOOK.name}", repo): NOTEBOOK.read_text("utf-8"),
+    }
+    for change, text in texts.items():
+        once = change(text, "ada/notes")
+        assert "ada/notes" in once and change(once, "ada/notes") == once
+        other = change(once, "eve/more.notes")
+        assert "ada/notes" not in other and other == change(text, "eve/more.notes")
+    (tmp_path / "pyproject.toml").write_text(publish.pyproject(texts[publish.pyproject], "ada/notes"), "utf-8")
+    assert repository(tmp_path) == "ada/notes"
+    changed = tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]
+    changed.pop("urls")
+    assert changed == tomllib.loads(texts[publish.pyproject])["project"]
+
+
+@pytest.mark.parametrize("repo", ["", "name", "a b/c", "../x", "https://github.com/a/b", "a/b/c"])
+def test_an_address_that_is_none_is_refused_before_anything_is_written(monkeypatch, repo):
+    monkeypatch.setenv("REPO", repo)
+    monkeypatch.setattr(publish, "write", lambda *_: pytest.fail("something was written"))
+    with pytest.raises(publish.ConfigError, match="owner/name"):
+        publish.main([])

@@ -1,0 +1,199 @@
+"""The explorers' host: the picture is always there, the explorer only where somebody can move it."""
+
+import base64
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+import torch
+
+from helpers.pictures import plotting
+from helpers.support.errors import ConfigError
+from helpers.widgets import explore
+
+WORDS = ["Your", "journey", "starts"]
+KEYS = torch.tensor([[2.0, 0.0], [0.0, 2.0], [-2.0, 0.0]])
+SCORES = torch.tensor([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0], [1.0, 1.0, 1.0]])
+SEEN = "Three arrows of equal length, to the right, to the top and to the left."
+LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0], [0.0, 0.0, 5.0, 0.0]])
+QUERY = torch.tensor([0.8, 0.6])
+CALLS = {
+    "shadows": lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS),
+    "temperature": lambda: explore.temperature(SEEN, QUERY, KEYS, WORDS),
+    "attend": lambda: explore.attend(KEYS, KEYS.flip(0), WORDS, ["ring", "rose", "lute"], {"a query": KEYS[1]}),
+    "mask": lambda: explore.mask(SCORES, WORDS),
+    "filters": lambda: explore.filters(LOGITS, "ab", list("ab\n ")),
+}
+
+FRONT_ENDS = {"temperature": "attend"}  # where it isn't called as the explorer is
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What is displayed, as bundles with their metadata; nobody sees it."""
+    bundles = []
+    monkeypatch.setattr(plotting, "display", lambda bundle, metadata, raw: bundles.append((bundle, metadata)))
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    return bundles
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(shown, monkeypatch, name):
+    monkeypatch.setattr(explore, "Explorer", None)  # a widget that is made is kept in the notebook
+    CALLS[name]()
+    ((bundle, metadata),) = shown
+    assert set(bundle) == {"image/png", "text/plain"} and bundle["image/png"].startswith(b"\x89PNG")
+    assert metadata["image/png"]["alt"] == bundle["text/plain"] and len(bundle["text/plain"]) > 60
+    assert metadata["explore"]["front_end"] == FRONT_ENDS.get(name, name)
+    assert json.loads(json.dumps(metadata)) == metadata
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_in_jupyterlab_the_explorer_knows_its_place_and_the_picture_is_what_is_stored(shown, monkeypatch, name):
+    made = []
+    monkeypatch.setattr(explore, "Explorer", lambda **traits: made.append(traits))
+    monkeypatch.setenv("JPY_SESSION_NAME", "03.ipynb")
+    CALLS[name]()
+    CALLS[name]()
+    for traits, (bundle, metadata) in zip(made, shown, strict=True):
+        assert set(bundle) == {"image/png", "text/plain", "text/html"}  # no view, which would outlive its model
+        assert f'data-explore="{traits["place"]}"' in bundle["text/html"] and "<script" not in bundle["text/html"]
+        assert f'alt="{html.escape(bundle["text/plain"])}"' in bundle["text/html"]
+        assert base64.b64encode(bundle["image/png"]).decode() in bundle["text/html"]
+        assert traits["data"] == metadata["explore"]["data"]
+    assert made[0]["place"] != made[1]["place"]
+
+
+def test_the_pictures_say_what_they_show(shown):
+    for call in CALLS.values():
+        call()
+    (shadows, _), (temperature, _), (attend, _), (mask, _), (filters, _) = shown
+    assert shadows["text/plain"] == temperature["text/plain"] == SEEN
+    assert "journey has the largest, 0.89" in attend["text/plain"]  # e^(4/√2) against twice e^0
+    assert "3 words" in mask["text/plain"] and "Your sees only itself" in mask["text/plain"]
+    assert r"after “ab”" in filters["text/plain"] and r"likeliest is '↵'" in filters["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: explore.mask(SCORES, WORDS[:2]), "equally many, from 2 to 12, not 2 words, 3 scores"),
+        (lambda: explore.mask(torch.zeros(13, 13), ["x"] * 13), "from 2 to 12, not 13 words"),
+        (lambda: explore.mask(SCORES.log(), WORDS), "scores must be finite"),
+        (lambda: explore.attend(KEYS, KEYS, WORDS, WORDS, {}), "at least one query"),
+        (lambda: explore.attend(KEYS, KEYS, WORDS, WORDS, {"q": torch.zeros(3)}), "each of two numbers"),
+        (lambda: explore.attend(KEYS, KEYS / 0, WORDS, WORDS, {"q": KEYS[0]}), "values must be finite"),
+        (lambda: explore.attend(KEYS, KEYS, WORDS, WORDS[:2], {"q": KEYS[0]}), "not 3 names, 2 says, 3 keys, 3 values"),
+        (lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS[:2]), "not 2 names, 3 keys"),
+        (lambda: explore.shadows(SEEN, QUERY, 0 * KEYS, WORDS), "points nowhere"),
+        (lambda: explore.temperature(SEEN, QUERY / 0, KEYS, WORDS), "query must be finite"),
+        (lambda: explore.temperature(" ", QUERY, KEYS, WORDS), "needs an alternative text"),
+        (lambda: explore.filters(LOGITS, "abc", list("abcd")), r"logits of shape \(3, 4\), not \(2, 4\)"),
+        (lambda: explore.filters(LOGITS, "ab", list("abcd"), 2), "below 2, not 2"),
+        (lambda: explore.filters(-LOGITS.log(), "ab", list("abcd")), "logits must be finite"),
+    ],
+)
+def test_bad_data_is_refused_in_one_sentence(shown, call, said):
+    with pytest.raises(ConfigError, match=said):
+        call()
+    assert not shown
+
+
+@pytest.mark.parametrize("name", sorted({FRONT_ENDS.get(name, name) for name in CALLS}))
+def test_a_front_end_is_one_module_without_imports(name):
+    source = explore.front_end(name)
+    assert not re.search(r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M)
+    assert source.count("export function mount(element, data)") == source.count("function takePlace(") == 1
+    names = re.findall(r"^(?:export )?(?:const|let|function|class) (\w+)", source, re.M)
+    assert len(names) == len(set(names))
+
+
+def test_the_bytes_of_the_kernel_are_what_its_text_becomes(tmp_path):
+    if (assembler := shutil.which("wat2wasm")) is None:
+        pytest.skip("wat2wasm is not installed (package wabt): nobody knows if matvec.js holds what matvec.wat says")
+    made = tmp_path / "matvec.wasm"
+    subprocess.run([assembler, explore.SOURCES / "matvec.wat", "-o", made], check=True)
+    held = re.search(r'^const MATVEC = "(.+)";$', explore.front_end("matvec"), re.M)[1]
+    assert base64.b64decode(held) == made.read_bytes()
+
+
+def test_a_page_gets_the_picture_and_the_explorer_and_no_text_ends_its_script(shown):
+    explore.mask(SCORES, ["</script>", '"', "é"])
+    ((bundle, metadata),) = shown
+    output = {"data": {"image/png": base64.b64encode(bundle["image/png"]).decode() + "\n"}, "metadata": metadata}
+    page = explore.page(output)
+    assert page.count("</script>") == 1 and page.endswith("</script>") and 'alt="Scores and weights' in page
+    assert page == explore.page(output)  # stable: two builds of the site are the same
+
+
+def test_the_filters_equal_those_of_sampling(tmp_path):
+    """Only where node is: in Chromium tests/browser/test_widgets.py compares them, too."""
+    if (node := shutil.which("node")) is None:
+        pytest.skip("node is not installed: the test in the browser compares the filters")
+    from helpers.core.sampling import filter_logits
+
+    torch.manual_seed(0)
+    cases, wanted = [], []
+    for heat, k, p in [
+        (1, 65, 1),
+        (0.1, 65, 1),
+        (2, 5, 1),
+        (0.7, 65, 0.9),
+        (1.3, 10, 0.5),
+        (1, 1, 1),
+        (1, 65, 0.05),
+    ] * 20:
+        logits = 3 * torch.randn(65, dtype=torch.float64)
+        logits[torch.randint(65, (5,))] = logits[7].item()  # ties
+        cases.append([logits.tolist(), heat, k, p])
+        wanted.append(filter_logits(logits, float(heat), k, float(p)).softmax(dim=-1))
+    (tmp_path / "filters.mjs").write_text(explore.front_end("filters"), encoding="utf-8")
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    script = (
+        'import { filterLogits, softmax } from "./filters.mjs"; import { readFileSync } from "node:fs";'
+        'const cases = JSON.parse(readFileSync("cases.json"));'
+        "console.log(JSON.stringify(cases.map((one) => softmax(filterLogits(...one)))))"
+    )
+    command = [node, "--input-type=module", "-e", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    ours = torch.tensor(json.loads(done.stdout), dtype=torch.float64)
+    assert (ours - torch.stack(wanted)).abs().max() < 1e-6
+    assert ((ours == 0) == (torch.stack(wanted) == 0)).all() and (ours == 0).any()
+
+
+NOTEBOOK = """import torch
+from helpers.widgets import explore
+explore.mask(torch.arange(9.0).view(3, 3), ["a", "b", "c"])"""
+
+
+@pytest.mark.slow
+def test_a_stored_notebook_holds_the_picture_and_passes_nbval(tmp_path):
+    """As `make store` runs it and `make test` compares it: no state of a widget, no id that differs in the next run."""
+    import papermill
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, tmp_path / "draft.ipynb")
+    papermill.execute_notebook(tmp_path / "draft.ipynb", tmp_path / "stored.ipynb", progress_bar=False)
+    stored = nbformat.read(tmp_path / "stored.ipynb", as_version=4)
+    (output,) = stored.cells[0].outputs
+    assert set(output.data) == {"image/png", "text/plain"} and "widgets" not in stored.metadata
+    assert "explore-mask" in explore.page(output)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--disable-plugin-autoload",
+        "-p",
+        "nbval.plugin",
+        "--nbval",
+        "--nbval-current-env",
+    ]
+    done = subprocess.run([*command, "stored.ipynb"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout

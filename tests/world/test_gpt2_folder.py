@@ -1,0 +1,239 @@
+"""A folder with GPT-2's files: read, written with, refused when damaged; and it computes what `transformers` does."""
+
+import json
+import os
+import warnings
+
+import pytest
+import safetensors.torch
+import tokenizers
+import torch
+from gpt2_formulas import CONFIGS, START, close, config_of, formulas, some_tokens, weights_of
+
+from helpers.core import sampling
+from helpers.support.errors import CheckpointError, HelpersError, VocabularyError
+from helpers.world import gpt2
+
+
+# ---------------------------------------------------------------- the folder
+def byte_letters() -> list[str]:
+    """The letters that byte-level BPE writes the 256 bytes with, byte by byte."""
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = iter(range(256, 512))
+    return [chr(byte if byte in kept else next(rest)) for byte in range(256)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder as GPT-2's own: masks among the weights, no prefix, no head; 256 bytes, 3 merges, one special token."""
+    config = config_of(n_positions=12)
+    weights = weights_of(config) | {f"h.{i}.attn.bias": torch.ones(1, 1, 12, 12).tril() for i in range(2)}
+    safetensors.torch.save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    vocab = {token: i for i, token in enumerate([*byte_letters(), "th", "the", "Ġthe", START][: config["vocab_size"]])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab), "utf-8")
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nth e\nĠ the\n", "utf-8")
+    return tmp_path
+
+
+def as_one_file(folder):
+    """tokenizer.json instead of vocab.json and merges.txt."""
+    tokenizer = tokenizers.implementations.ByteLevelBPETokenizer.from_file(
+        str(folder / "vocab.json"), str(folder / "merges.txt")
+    )
+    tokenizer.add_special_tokens([START])
+    tokenizer.enable_truncation(3)  # training may have left it there
+    tokenizer.enable_padding(length=7)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "vocab.json").unlink()
+    (folder / "merges.txt").unlink()
+    return folder
+
+
+def test_the_tokenizer_gives_bytes_and_merges_either_way(folder):
+    for place in (folder, as_one_file(folder)):
+        _, tokenizer = gpt2.load(place)
+        assert tokenizer.encode(f"the theé{START}").tolist() == [257, 258, *"é".encode(), 259]
+        for text in ("the other thé, 中文\n\t👩‍🚀 ", START, "", "\x00\x7f"):
+            assert tokenizer.decode(tokenizer.encode(text).tolist()) == text
+        with pytest.raises(VocabularyError, match="no text in Unicode"):
+            tokenizer.encode("a\udcff")
+
+
+@pytest.mark.parametrize("change", [{"normalizer": {"type": "Lowercase"}}, {"dropout": 0.5}])
+def test_a_tokenizer_that_changes_the_text_is_refused(folder, change):
+    path = as_one_file(folder) / "tokenizer.json"
+    written = json.loads(path.read_text("utf-8"))
+    (written["model"] if "dropout" in change else written).update(change)
+    path.write_text(json.dumps(written), "utf-8")
+    with pytest.raises(CheckpointError, match="is not GPT-2's: text must come back as it went in"):
+        gpt2.load(folder)
+
+
+@torch.no_grad()
+def test_a_folder_gives_the_model(folder):
+    model, _ = gpt2.load(str(folder))
+    config = json.loads((folder / "config.json").read_text())
+    weights = safetensors.torch.load_file(folder / "model.safetensors")
+    assert close(model(some_tokens(config)), formulas(weights, config, some_tokens(config)))
+
+
+def command(folder, *options: object) -> list[str]:
+    return ["--weights", str(folder), *map(str, options)]
+
+
+def test_the_command_prints_the_prompt_and_what_is_drawn(folder, capsys):
+    model, tokenizer = gpt2.load(folder)
+    for prompt, length, seed in (("the other", 40, 3), (None, 25, 1)):
+        options = ["--length", length, "--seed", seed, "--temperature", 1.3, "--top-k", 99, "--top-p", 0.9]
+        assert gpt2.main(command(folder, *options, *(["--prompt", prompt] if prompt else []))) == 0
+        drawn = sampling.generate(
+            model,
+            start := tokenizer.encode(prompt or START),
+            length,
+            **{"temperature": 1.3, "top_k": 99, "top_p": 0.9, "use_cache": False},
+            generator=torch.Generator().manual_seed(seed),
+        )
+        assert capsys.readouterr().out == (prompt or "") + tokenizer.decode(drawn[len(start) :].tolist()) + "\n"
+
+
+def test_a_letter_of_several_tokens_is_printed_whole(folder):
+    _, tokenizer = gpt2.load(folder)
+    text = "né 中 👩‍🚀 the\ufffd, and on"
+    tokens = tokenizer.encode(text).tolist()
+    shown = list(sampling.pieces(tokens, tokenizer.decode))
+    assert "".join(shown) == text and shown[:3] == ["n", "é", " "] and "中" in shown
+    cut = tokens[:6]  # in the middle of a letter
+    assert "".join(sampling.pieces(cut, tokenizer.decode)) == tokenizer.decode(cut) == "né \ufffd"
+    broken = [0xFF] * 40  # never a letter: it must not wait for ever
+    assert [len(piece) for piece in sampling.pieces(broken, tokenizer.decode)] == [16, 16, 8]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--prompt", ""], "the prompt is empty"),
+        (["--prompt", "\udcff"], "no text in Unicode"),
+        (["--temperature", "0"], "temperature must be"),
+        (["--top-k", "0"], "top_k must be"),
+        (["--top-p", "nan"], "top_p must be"),
+        (["--length", "-1"], "max_new_tokens must be"),
+        (["--seed", "-1"], "seed must be"),
+        (["--num-samples", "0"], "num_samples must be"),
+        (["--weights", "nowhere"], "nowhere has no file config.json"),
+        (["--weights", "~no-such-user/x"], "~no-such-user/x has no file config.json"),
+    ],
+)
+def test_the_command_refuses_in_a_sentence(folder, capsys, options, message):
+    assert gpt2.main(command(folder, *options)) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("error: ") and message in said.err and said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.json", "merges.txt"])
+def test_a_missing_file_is_named_and_where_it_is_to_be_had(folder, name):
+    (folder / name).unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch PWNED'\ntR.")
+    wanted = "tokenizer.json" if name == "vocab.json" else name
+    with pytest.raises(CheckpointError, match=rf"has no file {wanted}: .*/gpt2 \(a pytorch_model.bin may run any code"):
+        gpt2.load(folder)
+    (folder / name).mkdir()  # no file either
+    with pytest.raises(CheckpointError, match=f"has no file {name}"):
+        gpt2.load(folder)
+
+
+def test_a_pipe_is_no_file(folder):
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")  # reading it would wait for ever
+    with pytest.raises(CheckpointError, match=r"has no file config.json"):
+        gpt2.load(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.json", "merges.txt", "tokenizer.json"])
+def test_a_damaged_file_is_refused_by_name(folder, name):
+    if name == "tokenizer.json":
+        as_one_file(folder)
+    whole = (folder / name).read_bytes()
+    cuts = [b"", b"\x00" * 100, whole[:-1], whole[: len(whole) // 2], whole[:7], b"[" * 100_000, b"\xff" * 50, b"null"]
+    if name == "merges.txt":
+        cuts = [b"\xff\xfe", b"t h e", b"x y\n" * 5, b"t q"]
+    for cut in cuts:
+        (folder / name).write_bytes(cut)
+        with pytest.raises(HelpersError, match=r"(can't read .*it is cut off, damaged|config must be a dict)"):
+            gpt2.load(folder)
+
+
+def test_a_header_may_not_lie_about_sizes(folder):
+    path = folder / "model.safetensors"
+    whole = path.read_bytes()
+    for wrong in (2**63, len(whole), 100_000_001, 3):
+        path.write_bytes(wrong.to_bytes(8, "little") + whole[8:])
+        with pytest.raises(CheckpointError, match=r"can't read model.safetensors in .*: it is cut off, damaged"):
+            gpt2.load(folder)
+
+
+def test_a_gigantic_file_is_refused(folder):
+    os.truncate(folder / "vocab.json", 10**12)  # takes no room on the disk
+    with pytest.raises(CheckpointError, match=r"vocab.json has more than 20 MB"):
+        gpt2.load(folder)
+
+
+def test_another_models_tokenizer_is_refused(folder):
+    vocab = json.loads((folder / "vocab.json").read_text("utf-8"))
+    for wrong in (vocab | {"more": 260}, {token: i for token, i in vocab.items() if token != START}):
+        (folder / "vocab.json").write_text(json.dumps(wrong), "utf-8")
+        with pytest.raises(CheckpointError, match=r"must know <\|endoftext\|>, and no id from vocab_size on"):
+            gpt2.load(folder)
+
+
+# ---------------------------------------------------------------- against the library
+@pytest.fixture(scope="module")
+def transformers():
+    """Slow to import; it must ask no network for anything."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("HF_HUB_OFFLINE", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import transformers
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    yield transformers
+    patch.undo()
+
+
+def theirs(transformers, config: dict):
+    torch.manual_seed(0)
+    ids = {"bos_token_id": config["vocab_size"] - 1, "eos_token_id": config["vocab_size"] - 1}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**CONFIGS[0] | config | ids))
+    model.load_state_dict({f"transformer.{n}": t for n, t in weights_of(config).items()}, strict=False)
+    return model.eval()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("i", range(len(CONFIGS)))
+@torch.no_grad()
+def test_it_computes_what_transformers_computes(transformers, i):
+    their, tokens = theirs(transformers, CONFIGS[i]), some_tokens(CONFIGS[i])
+    for model in (
+        gpt2.from_hugging_face(their.state_dict(), their.config.to_dict()),
+        gpt2.from_hugging_face(their.transformer.state_dict(), their.config.to_dict()),
+    ):
+        assert close(model(tokens), their(tokens).logits)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_a_folder_that_transformers_saved_writes_what_transformers_writes(transformers, folder, capsys):
+    their = theirs(transformers, CONFIGS[0] | {"n_positions": 64})
+    their.save_pretrained(folder)
+    their_tokenizer = transformers.GPT2Tokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    their_tokenizer.save_pretrained(folder)
+    assert (folder / "tokenizer.json").exists()
+    model, tokenizer = gpt2.load(folder)
+    prompt = "the other thé"
+    ids = torch.tensor([their_tokenizer.encode(prompt)])
+    assert tokenizer.encode(prompt).tolist() == ids[0].tolist()
+    assert close(model(ids), their(ids).logits)
+    written = their.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0)[0]
+    assert gpt2.main(command(folder, "--prompt", prompt, "--top-k", 1, "--length", 30)) == 0
+    assert capsys.readouterr().out == their_tokenizer.decode(written) + "\n"
