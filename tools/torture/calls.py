@@ -1,6 +1,6 @@
 """Calls of the functions that notebooks use, with good and bad values.
 
-At a door a bad value gets one sentence. Behind the doors PyTorch speaks for itself: a bad value may raise anything, or do
+At a door a bad value gets one sentence. Behind the doors PyTorch speaks for itself: a bad value may raise anything or do
 no harm, and only a wrong result in silence is bad. Tables say which values are good, oracles which results are right.
 """
 
@@ -142,7 +142,6 @@ ODD_LOGITS = [
     Make(lambda: torch.tensor([0.0, math.nan]), "a NaN"),
     Make(lambda: torch.tensor([0.0, math.inf]), "an inf"),
     Make(lambda: torch.arange(V), "whole logits"),
-    Make(lambda: torch.zeros(V) + 0j, "complex logits"),
     Make(lambda: torch.tensor(1.0), "one number"),
 ]
 MODEL = [Make(lambda: GPT(small_config()), "a GPT")]
@@ -243,6 +242,8 @@ def is_loss(loss: float, given: dict[str, Any]) -> bool:
 
 def is_filtered(filtered: Tensor, given: dict[str, Any]) -> bool:
     """Cut are the least likely tokens, and what is left is divided by the temperature; NaN shows."""
+    if filtered.numel() == 0:
+        return given["logits"].numel() == 0
     logits = given["logits"].float()
     if logits.isnan().any() or not logits.amax(dim=-1).isfinite().all():
         return bool(filtered.softmax(dim=-1).isnan().any())
@@ -343,7 +344,7 @@ CORE = {
         logits=(LOGITS, ODD_LOGITS), temperature=(TEMPERATURE[0], []), top_k=(TOP_K[0], []), top_p=(TOP_P[0], [])),
         is_filtered),
     "generate": Call(generate, dict(
-        model=(MODEL, NO_MODEL), prompt=(PROMPTS, [*ODD_TOKENS, *OUTSIDE]), max_new_tokens=([0, 1, 12], WHOLE[1][:-4]),
+        model=(MODEL, NO_MODEL), prompt=(PROMPTS, [*ODD_TOKENS, *OUTSIDE]), max_new_tokens=([0, 1, 12], [-1, 2.0, True, math.inf, *NO_NUMBER]),
         temperature=(TEMPERATURE[0], []), top_k=(TOP_K[0], []), generator=GENERATOR, use_cache=FLAG), is_text),
     "generate with a broken model": Call(generate, dict(WRITTEN, model=([], DIVERGED)), never),
     "beam_search with a broken model": Call(beam_search, dict(WRITTEN, model=([], DIVERGED)), never),
