@@ -1,7 +1,7 @@
 """Calls of the functions that notebooks use, with good and bad values.
 
-At a door a bad value gets one sentence. Behind the doors PyTorch speaks for itself: a bad value may raise anything or do
-no harm, and only a wrong result in silence is bad. Tables say which values are good, oracles which results are right.
+At a door a bad value gets one sentence. Behind the doors PyTorch speaks for itself: a bad value may raise anything or
+do no harm, and only a wrong result in silence is bad. Tables say which values are good, oracles which results.
 """
 
 import math
@@ -323,6 +323,7 @@ ODD_MASKS = [
     "causal",
     True,
 ]
+NEW = ([0, 1, 12], [-1, 2.0, True, math.inf, *NO_NUMBER])
 WRITTEN = dict(max_new_tokens=([1, 3], []), prompt=(PROMPTS[:1], []))
 
 CORE = {
@@ -344,7 +345,7 @@ CORE = {
         logits=(LOGITS, ODD_LOGITS), temperature=(TEMPERATURE[0], []), top_k=(TOP_K[0], []), top_p=(TOP_P[0], [])),
         is_filtered),
     "generate": Call(generate, dict(
-        model=(MODEL, NO_MODEL), prompt=(PROMPTS, [*ODD_TOKENS, *OUTSIDE]), max_new_tokens=([0, 1, 12], [-1, 2.0, True, math.inf, *NO_NUMBER]),
+        model=(MODEL, NO_MODEL), prompt=(PROMPTS, [*ODD_TOKENS, *OUTSIDE]), max_new_tokens=NEW,
         temperature=(TEMPERATURE[0], []), top_k=(TOP_K[0], []), generator=GENERATOR, use_cache=FLAG), is_text),
     "generate with a broken model": Call(generate, dict(WRITTEN, model=([], DIVERGED)), never),
     "beam_search with a broken model": Call(beam_search, dict(WRITTEN, model=([], DIVERGED)), never),
