@@ -71,8 +71,8 @@ class KVCache:
             self.value = value.new_empty(B, H, self.context_length, D)
         if len(self.key) != B:  # a batch of one would spread over the others without a word
             raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
-        self.key[:, :, start:end] = key.detach()
-        self.value[:, :, start:end] = value.detach()
+        self.key.narrow(2, start, T).copy_(key.detach())  # `narrow` fails where nothing is left; a slice would be empty
+        self.value.narrow(2, start, T).copy_(value.detach())
         self.length = end
         return self.key[:, :, :end], self.value[:, :, :end]
 

@@ -94,6 +94,8 @@ def windows_side_by_side(
     at_once = max(1, 8192 // context_length) * context_length
     for start in range(0, whole, at_once):
         end = min(start + at_once, whole)
-        yield inputs[start:end].view(-1, context_length).long(), targets[start:end].view(-1, context_length).long()
+        x = inputs[start:end].unflatten(0, (-1, context_length))
+        y = targets[start:end].unflatten(0, (-1, context_length))
+        yield x.long(), y.long()
     if whole < len(inputs):
         yield inputs[None, whole:].long(), targets[None, whole:].long()

@@ -17,7 +17,7 @@ def beam_search(
 
     At every step each text is continued by each token, and the `beams` with the highest sum of log-probabilities stay
     (Graves 2012, section 2.5); with one beam this is greedy. K is less than `beams` where there are not as many texts.
-    ConfigError for a prompt or logits as in `generate`, and when prompt and new tokens outgrow the model's context.
+    ConfigError when prompt and new tokens outgrow the model's context, and for a model whose logits are no numbers.
     """
     texts, scores = prompt[None], torch.zeros(1, device=prompt.device)
     with evaluating(model):
@@ -26,6 +26,8 @@ def beam_search(
             sums = (scores[:, None] + log_p).flatten()  # (K * V,): text k continued by token v stands at k * V + v
             scores, best = sums.topk(min(beams, len(sums)))
             texts = torch.cat([texts[best // log_p.shape[1]], best[:, None] % log_p.shape[1]], dim=1)
+    if scores.isnan().any():
+        raise ConfigError("no text has a likelihood that is a number: has the training diverged?")
     return texts, scores
 
 
@@ -44,8 +46,8 @@ def speculate(
 
     The small `draft` guesses up to `ahead` tokens one by one; `model` judges them all in one call, and adds one token
     (Leviathan et al. 2023, algorithm 1). The window moves as in `generate`, and `draft` must take as many tokens as
-    `model`. A seed gives other tokens than there: only the distribution is the same. ConfigError as in `generate`, and
-    for a draft of another vocabulary.
+    `model`. A seed gives other tokens than there: only the distribution is the same. ConfigError for a draft of another
+    vocabulary, and for a temperature that makes no sense.
     """
     T = model.config.context_length if hasattr(model, "config") else len(prompt) + max_new_tokens + ahead
     new_cache = model.new_cache if hasattr(model, "new_cache") else list

@@ -135,7 +135,7 @@ def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
     `from_hugging_face`. Nothing is ever unpickled.
     """
     folder = Path(os.path.expanduser(folder))
-    config = _read(folder, lambda path: json.loads(Path(path).read_bytes()), "config.json")
+    config = _read(folder, _entries, "config.json")
     if not os.path.lexists(folder / "tokenizer.json") and os.path.lexists(folder / "vocab.json"):
         tokenizer = _read(folder, ByteLevelBPETokenizer.from_file, "vocab.json", "merges.txt")
     else:
@@ -150,6 +150,13 @@ def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
         raise CheckpointError(f"the tokenizer in {folder} must know <|endoftext|>, and no id from vocab_size on")
     tokenizer.add_special_tokens([BytePairTokenizer.start_of_text])  # vocab.json doesn't say that it is one
     return model, BytePairTokenizer(tokenizer)
+
+
+def _entries(path: str) -> dict[str, Any]:
+    content = json.loads(Path(path).read_bytes())
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} must hold names and values in braces, as GPT-2's does")
+    return content
 
 
 def _gives_back_every_byte(tokenizer: Any) -> bool:

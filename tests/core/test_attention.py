@@ -1,3 +1,5 @@
+"""Attention is its formula; the layer is PyTorch's own, and the same with a cache."""
+
 import math
 
 import pytest
@@ -5,15 +7,12 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jaxtyping import TypeCheckError
 from torch import nn
 
 from helpers.core.attention import KVCache, MultiHeadAttention, attention, causal_mask
-from helpers.core.gpt import GPT, GPTConfig
 from helpers.grading import checks
 from helpers.support.errors import ConfigError
 from helpers.world import ledger
-from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper, SelfAttention
 
 JOURNEY = ledger.inputs("journey")
 BATCH = torch.stack([JOURNEY, JOURNEY])
@@ -56,20 +55,11 @@ def test_dropout_rescales_and_drops():
     assert torch.allclose(kept, torch.tensor(1e-4 / 0.75)) and abs(len(kept) / 10_000 - 0.75) < 0.02
 
 
-@pytest.mark.parametrize(
-    ("seed", "build", "row"),
-    [
-        (789, lambda: SelfAttention(3, 2)(JOURNEY), "raschka-3.4.2-self-attention-v2"),
-        (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-weights"),
-        (789, lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-causal-weights"),
-        (123, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1], "raschka-listing-3.4"),
-        (123, lambda: MultiHeadAttention(3, 2, 6, 0.0, 2)(BATCH)[1], "raschka-listing-3.5"),
-    ],
-)
-def test_the_classes_print_what_the_sources_print_or_should(seed, build, row):
-    torch.manual_seed(seed)
-    entry = ledger.row(row)
-    checks.close(build(), torch.tensor(entry.get("correct", entry["printed"])), tolerance=5.1e-5)
+def test_it_gives_the_numbers_of_the_book():
+    torch.manual_seed(123)
+    layer = MultiHeadAttention(3, 2, context_length=6, dropout=0.0, num_heads=2)
+    printed = torch.tensor(ledger.row("raschka-listing-3.5")["printed"])
+    checks.close(layer(BATCH)[1], printed, tolerance=5.1e-5)
 
 
 def test_fused_and_written_out_paths_agree():
@@ -94,43 +84,6 @@ def test_multi_head_equals_pytorchs_multihead_attention():
     checks.close(ours(x), expected, tolerance=1e-12)
 
 
-def test_multi_head_equals_the_wrapper_with_the_same_weights():
-    torch.manual_seed(0)
-    wrapper = MultiHeadAttentionWrapper(6, 4, context_length=5, dropout=0.0, num_heads=3).double()
-    ours = MultiHeadAttention(6, 12, context_length=5, dropout=0.0, num_heads=3).double()
-    with torch.no_grad():
-        for name in ("W_query", "W_key", "W_value"):
-            getattr(ours, name).weight.copy_(torch.cat([getattr(head, name).weight for head in wrapper.heads]))
-    ours.out_proj = nn.Identity()
-    x = torch.randn(2, 5, 6, dtype=torch.float64)
-    checks.close(ours(x), wrapper(x), tolerance=1e-12)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [CausalAttention(6, 6, 9, 0.5), MultiHeadAttention(6, 6, 9, 0.5, 2), MultiHeadAttentionWrapper(6, 3, 9, 0.5, 2)],
-)
-def test_causal_and_dropout_only_in_training(module):
-    x = torch.randn(2, 9, 6)
-    checks.causal(module.eval(), x)
-    assert torch.equal(module(x), module(x))
-    module.train()
-    assert not torch.equal(module(x), module(x))
-
-
-def test_biases_are_where_they_were_asked_for():
-    def biased(module):
-        return {name.removesuffix(".bias") for name, _ in module.named_parameters() if name.endswith(".bias")}
-
-    projections = {"W_query", "W_key", "W_value"}
-    assert biased(SelfAttention(4, 4)) == biased(CausalAttention(4, 4, 5, 0.0)) == set()
-    assert biased(SelfAttention(4, 4, True)) == biased(CausalAttention(4, 4, 5, 0.0, True)) == projections
-    wrapper = MultiHeadAttentionWrapper(4, 4, 5, 0.0, 2, qkv_bias=True)
-    assert biased(wrapper) == {f"heads.{i}.{name}" for i in range(2) for name in projections}
-    assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2)) == {"out_proj"}
-    assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2, True, out_bias=False)) == projections
-
-
 def test_weights_that_are_shown_have_the_dropout_that_is_used():
     heads = MultiHeadAttention(8, 8, 9, 0.5, 2)
     x, past = torch.randn(4, 9, 8), causal_mask(9)
@@ -153,26 +106,6 @@ def test_a_saved_mask_of_the_books_class_is_passed_over():
     checks.causal(other, BATCH)
 
 
-@pytest.mark.parametrize(
-    ("build", "masks", "x"),
-    [
-        (lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2), ["heads.0.mask", "heads.1.mask"], BATCH),
-        (
-            lambda: GPT(GPTConfig(vocab_size=9, context_length=6, n_layer=2, n_head=2, n_embd=8)),
-            ["blocks.0.attention.mask", "blocks.1.attention.mask"],
-            torch.arange(12).view(2, 6) % 5,
-        ),
-    ],
-)
-def test_a_saved_mask_is_passed_over_however_deep_it_lies(build, masks, x):
-    torch.manual_seed(0)
-    one, other = build(), build()
-    inverted = torch.triu(torch.ones(6, 6), diagonal=1)
-    other.load_state_dict({**one.state_dict(), **dict.fromkeys(masks, inverted)})
-    assert torch.equal(one(x), other(x))
-    checks.causal(other, x)
-
-
 def test_cache_gives_the_same_outputs_token_by_token():
     torch.manual_seed(0)
     heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)
@@ -182,7 +115,7 @@ def test_cache_gives_the_same_outputs_token_by_token():
     assert len(cache) == 6
 
 
-def test_a_cache_forgets_its_last_tokens_takes_no_more_than_fit_and_writes_in_place():
+def test_a_cache_forgets_its_last_tokens_and_writes_in_place():
     torch.manual_seed(0)
     heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)
     x = torch.randn(3, 6, 8, dtype=torch.float64)
@@ -190,33 +123,45 @@ def test_a_cache_forgets_its_last_tokens_takes_no_more_than_fit_and_writes_in_pl
     memory = cache.key.data_ptr()
     cache.keep_first(2)  # the third was a wrong guess
     checks.close(heads(x[:, 2:], cache=cache), heads(x)[:, 2:], tolerance=1e-12)
-    with pytest.raises(ConfigError, match="7 tokens do not fit into a context of 6"):
-        heads(x[:, :1], cache=cache)
     assert cache.key.data_ptr() == memory and len(cache) == 6 and not cache.key.requires_grad
 
 
-def test_bad_sizes_get_one_sentence():
-    with pytest.raises(ConfigError, match="3 heads do not divide the width 8"):
-        MultiHeadAttention(8, 8, 4, 0.0, 3)
-    with pytest.raises(ConfigError, match="num_heads must be a whole number from 1 "):
-        MultiHeadAttention(8, 8, 4, 0.0, 0)
-    for module in (MultiHeadAttention(3, 4, 5, 0.0, 2), CausalAttention(3, 4, 5, 0.0)):
-        with pytest.raises(ConfigError, match="6 tokens do not fit into a context of 5"):
-            module(BATCH)
-        with pytest.raises(
-            ConfigError, match=r"numbers of shape \((B|\.\.\.), T, 3\), not torch.float32 of \(2, 5, 4\)"
-        ):
-            module(torch.zeros(2, 5, 4))
-
-
-def test_annotations_are_checked_at_run_time():
-    """The tests run with jaxtyping's import hook; without it, this faulty call would fail elsewhere or not at all."""
-    with pytest.raises(TypeCheckError, match="parameter 'key'"):
-        attention(torch.randn(2, 4), torch.randn(2, 3), torch.randn(2, 4))
+@pytest.mark.parametrize("more", [1, 2])
+def test_a_full_cache_takes_no_more(more):
+    """One token would fit into a slice of none, and be lost without a word."""
+    heads, cache, x = MultiHeadAttention(8, 8, 6, 0.0, 2), KVCache(6), torch.randn(1, 6, 8)
+    heads(x, cache=cache)
+    kept = cache.key.clone()
+    with pytest.raises(RuntimeError, match="exceeds dimension size"):
+        heads(x[:, :more], cache=cache)
+    assert len(cache) == 6 and torch.equal(cache.key, kept)
 
 
 def test_a_cache_of_another_batch_is_refused():
+    """Keys of one text would be spread over three."""
     cache = KVCache(4)
     cache.append(*torch.zeros(2, 3, 1, 2, 5))
-    with pytest.raises(ConfigError, match="holds a batch of 3, not of 1"):
+    with pytest.raises(ConfigError, match="holds a batch of 3, not of 1: take a new one"):
         cache.append(*torch.zeros(2, 1, 1, 1, 5))
+
+
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(ConfigError, match="3 heads do not divide the width 8: choose a divisor of 8"):
+        MultiHeadAttention(8, 8, 4, 0.0, 3)
+
+
+def test_it_is_causal_and_drops_only_in_training():
+    layer, x = MultiHeadAttention(6, 6, 9, 0.5, 2), torch.randn(2, 9, 6)
+    checks.causal(layer.eval(), x)
+    assert torch.equal(layer(x), layer(x))
+    layer.train()
+    assert not torch.equal(layer(x), layer(x))
+
+
+def test_biases_are_where_they_were_asked_for():
+    def biased(layer: nn.Module) -> set[str]:
+        return {name.removesuffix(".bias") for name, _ in layer.named_parameters() if name.endswith(".bias")}
+
+    projections = {"W_query", "W_key", "W_value"}
+    assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2)) == {"out_proj"}
+    assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2, True, out_bias=False)) == projections

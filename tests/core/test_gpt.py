@@ -1,18 +1,16 @@
+"""The GPT is nanoGPT's: its formulas, its initial values, its names; and it is causal, with and without a cache."""
+
 import dataclasses
 import math
-from functools import partial
-from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrize
 
-from helpers.core.gpt import GPT, GPTConfig, attention_maps, bare, count_parameters
+from helpers.core.gpt import GPT, GPTConfig, attention_maps, count_parameters
 from helpers.core.optim import make_optimizer
 from helpers.core.training import cross_entropy
 from helpers.grading import checks
-from helpers.studies import parts as ablations
 from helpers.support.errors import ConfigError
 
 
@@ -147,88 +145,6 @@ def test_the_cache_takes_two_vectors_per_layer_and_place(model, half):
     assert taken == 2 * L * T * C * (2 if half else 4) * B
 
 
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("training", [False, True])
-def test_a_bare_model_gives_the_same_bits_and_calls_no_module(small_config, monkeypatch, bias, training):
-    model = GPT(dataclasses.replace(small_config, bias=bias, dropout=0.5)).train(training)
-    model.blocks[0].mlp[1] = nn.GELU(approximate="tanh")
-    tokens, called = torch.randint(65, (2, 16)), []
-
-    def both(model):
-        torch.manual_seed(1)  # for the dropout
-        cache = model.new_cache()
-        return [model(tokens)] + [model(tokens[:, a:b], cache=cache) for a, b in ((0, 5), (5, 6), (6, 16))]
-
-    expected, call = both(model), nn.Module.__call__
-    monkeypatch.setattr(nn.Module, "__call__", lambda self, *x, **named: called.append(self) or call(self, *x, **named))
-    assert all(map(torch.equal, both(bare(model)), expected)) and not called
-    both(model)
-    assert called  # so the count above can fail
-
-
-def doubles(module: nn.Module) -> None:
-    module.register_forward_hook(lambda _, inputs, output: 2 * output)
-
-
-class Negative(nn.Module):
-    def forward(self, x):
-        return -x
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        doubles,
-        lambda model: doubles(model.blocks[1].attention.W_key),
-        lambda model: model.blocks[0].mlp[1].register_forward_pre_hook(lambda _, inputs: (-inputs[0],)),
-        lambda model: setattr(model.blocks[1], "norm2", nn.Identity()),
-        lambda model: setattr(model.blocks[0].attention, "join_heads", lambda x: x.flatten(1, 2).view(2, 16, -1)),
-        lambda model: setattr(model, "embed", lambda tokens, start=0: model.token_embedding(tokens)),
-        lambda model: parametrize.register_parametrization(model.head, "weight", Negative()),
-        partial(ablations.change_attention, scaled=False),
-        partial(ablations.change_blocks, forward=ablations.post_norm),
-        lambda model: nn.init.normal_(model.blocks[0].norm1.weight),
-    ],
-)
-def test_what_was_changed_in_a_model_stays_changed_in_the_bare_one(model, change):
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    tokens = torch.randint(65, (2, 16))
-    whole = model.eval()(tokens)
-    change(model)
-    assert torch.equal(bare(model)(tokens), model(tokens)) and not torch.equal(model(tokens), whole)
-
-
-def test_a_bare_model_shares_its_weights_and_leaves_the_model_as_it_was(model):
-    tokens, stripped, parts = torch.randint(65, (2, 16)), bare(model.eval()), [*model.modules()]
-    nn.init.normal_(model.head.weight)
-    assert torch.equal(stripped(tokens), model(tokens))
-    assert [*model.modules()] == parts and type(model.blocks[0].norm1) is nn.LayerNorm
-
-
-def test_matrices_by_column_hold_the_same_numbers_and_the_model_keeps_its_rows(model):
-    tokens, stripped = torch.randint(65, (2, 16)), bare(model.eval(), by_column=True)
-    layers = [part for part in model.modules() if type(part) is nn.Linear]
-    assert all(layer.weight.is_contiguous() for layer in layers)
-    copies = [stripped.head] + [block.attention.W_query for block in stripped.blocks]
-    assert all(copy.weight.stride() == (1, len(copy.weight)) for copy in copies)
-    assert torch.equal(stripped.head.weight, model.head.weight)
-    checks.close(stripped(tokens), model(tokens), tolerance=1e-5)
-    nn.init.normal_(model.head.weight)
-    assert not torch.equal(stripped.head.weight, model.head.weight)  # a copy: as it was
-
-
-def test_matrices_are_copied_by_column_where_there_is_room(model, monkeypatch):
-    assert model.bare().blocks[0].mlp[0].weight.stride()[0] == 1
-    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=4 * count_parameters(model)))
-    assert model.bare().blocks[0].mlp[0].weight is model.blocks[0].mlp[0].weight
-
-
-def test_a_layer_of_another_class_is_not_stripped(model):
-    model.norm = Negative()
-    assert bare(model).norm is model.norm and bare(model.norm) is model.norm
-
-
 def test_attention_maps(model):
     tokens = torch.randint(65, (2, 10))
     maps = attention_maps(model, tokens)
@@ -279,20 +195,34 @@ def test_dropout_is_in_its_four_places(small_config, place):
     assert torch.equal(model.eval()(tokens), model(tokens))
 
 
+def test_more_tokens_than_the_context_are_refused_at_once_or_one_by_one(model):
+    with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16: crop them"):
+        model(torch.zeros(1, 17, dtype=torch.long))
+    cache = model.new_cache()
+    model(torch.zeros(1, 16, dtype=torch.long), cache=cache)
+    with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16: crop them"):
+        model(torch.zeros(1, 1, dtype=torch.long), cache=cache)
+
+
+@pytest.mark.parametrize("token", [-1, 65])
+def test_a_token_outside_the_vocabulary_has_no_embedding(model, token):
+    with pytest.raises(IndexError):
+        model(torch.tensor([[1, token]]))
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("wrong", "sentence"),
     [
-        ({"n_head": 3}, "n_head=3 does not divide n_embd=32"),
-        ({"n_layer": 0}, "n_layer must be a whole number from 1"),
-        ({"vocab_size": 0}, "vocab_size must be a whole number from 1"),
-        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1"),
+        ({"n_head": 3}, "n_head=3 does not divide n_embd=32: choose a divisor of it"),
+        ({"n_layer": 0}, "n_layer must be at least 1, not 0"),
+        ({"n_layer": 1001}, "n_layer must be at most 1,000, not 1001"),
+        ({"vocab_size": 0x110001}, "vocab_size must be at most 1,114,112, not 1114113"),
+        ({"n_embd": 16_385}, "n_embd must be at most 16,384, not 16385"),
+        ({"dropout": 1.0}, "dropout must be below 1, not 1.0"),
+        ({"bias": None}, "bias must be True or False, not None"),
     ],
 )
-def test_a_config_that_makes_no_sense(small_config, change, message):
-    with pytest.raises(ConfigError, match=message):
-        dataclasses.replace(small_config, **change)
-
-
-def test_more_tokens_than_the_context(model):
-    with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16"):
-        model(torch.zeros(1, 17, dtype=torch.long))
+def test_sizes_that_make_no_sense_are_refused_when_they_are_set(small_config, wrong, sentence):
+    with pytest.raises(ConfigError) as error:
+        dataclasses.replace(small_config, **wrong)
+    assert str(error.value) == sentence

@@ -1,5 +1,6 @@
+"""Today's GPT: without changes the plain one, and each change by its definition."""
+
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -13,15 +14,14 @@ from helpers.core.modern import (
     ModernGPT,
     SquaredReLU,
     SwiGLU,
+    build_gpt,
+    config_of,
     ngram_rows,
     rotate,
     rotations,
 )
-from helpers.core.optim import Muon, TrainConfig, muon_and_adamw, warmup_stable_decay
 from helpers.core.sampling import generate
-from helpers.core.training import updates
 from helpers.grading import checks
-from helpers.runs.train import train
 from helpers.support.errors import ConfigError
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)
@@ -84,31 +84,47 @@ def test_writes_the_same_with_and_without_a_cache_and_takes_back_tokens(changes)
     for layer in cache:
         layer.keep_first(4)
     checks.close(model(tokens[:, 4:], cache=cache), model(tokens)[:, 4:], tolerance=1e-4)
-    with pytest.raises(ConfigError, match="the cache holds a batch of 1, not of 2: take a new one"):
-        model(prompt, cache=cache)
+    with pytest.raises(RuntimeError, match="must match"):
+        model(prompt, cache=cache)  # of two rows, and the cache holds one
 
 
-def test_bad_settings_get_one_sentence():
-    for settings, message in (
-        (dict(mlp="relu"), "unknown mlp='relu': choose one of gelu, relu2, swiglu"),
-        (dict(n_kv_head=3), "n_kv_head=3 does not divide n_head=4"),
-        (dict(n_embd=36, rotary=True), "a head has 9: choose an even width"),
-        (dict(n_embd=30), "n_head=4 does not divide n_embd=30"),
-        (dict(window=0), "window must be a whole number from 1 to 16,384 or None, not 0"),
-        (dict(softcap=-1.0), "softcap must be a number of at least 0, not -1.0"),
-        (dict(bigrams=2.5), "bigrams must be a whole number from 0 to 1,000,000, not 2.5"),
-        (dict(rotary=1), "rotary must be True or False, not 1"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            replace(PLAIN, **settings)
-    for changes in ({}, dict(rotary=True), dict(trigrams=9)):
-        model = ModernGPT(replace(PLAIN, **changes))
-        with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16"):
-            model(torch.zeros(1, 17, dtype=torch.long))
-        cache = model.new_cache()
-        model(torch.zeros(1, 16, dtype=torch.long), cache=cache)
-        with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16"):
-            model(torch.zeros(1, 1, dtype=torch.long), cache=cache)
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"mlp": "relu"}, "mlp must be 'gelu', 'relu2' or 'swiglu', not 'relu'"),
+        ({"n_kv_head": 3}, "n_kv_head=3 does not divide n_head=4: choose a divisor"),
+        ({"n_embd": 36, "rotary": True}, "rotary turns pairs of channels, and a head has 9: choose an even width"),
+        ({"n_embd": 30}, "n_head=4 does not divide n_embd=30: choose a divisor of it"),
+        ({"window": 0}, "window must be at least 1, not 0"),
+        ({"softcap": -1.0}, "softcap must be at least 0, not -1.0"),
+        ({"bigrams": 2.5}, "bigrams must be a whole number, not 2.5"),
+        ({"before": 17}, "before must be at most 16, not 17"),
+        ({"rotary": 1}, "rotary must be True or False, not 1"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused_when_they_are_set(wrong, sentence):
+    with pytest.raises(ConfigError) as error:
+        replace(PLAIN, **wrong)
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("changes", [{}, {"rotary": True}, {"trigrams": 9}, {"before": 2}])
+def test_more_tokens_than_the_context_are_refused_at_once_or_one_by_one(changes):
+    model = ModernGPT(replace(PLAIN, **changes))
+    with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16"):
+        model(torch.zeros(1, 17, dtype=torch.long))
+    cache = model.new_cache()
+    model(torch.zeros(1, 16, dtype=torch.long), cache=cache)
+    with pytest.raises(ConfigError, match="17 tokens do not fit into a context of 16"):
+        model(torch.zeros(1, 1, dtype=torch.long), cache=cache)
+
+
+def test_a_config_is_todays_as_soon_as_it_names_a_change():
+    assert type(config_of(SIZES)) is GPTConfig and type(build_gpt(config_of(SIZES))) is GPT
+    todays = config_of({**SIZES, "rotary": True})
+    assert todays == ModernConfig(**SIZES, rotary=True) and type(build_gpt(todays)) is ModernGPT
+    with pytest.raises(ConfigError, match="rotery: unexpected keyword argument"):
+        config_of({**SIZES, "rotery": True})
 
 
 # ---------------------------------------------------------------- each by its definition
@@ -227,84 +243,6 @@ def test_in_bfloat16_attention_is_the_formula():
     x = torch.randn(2, 9, 32, dtype=torch.bfloat16)
     checks.close(layer(x), layer(x, return_weights=True)[0], tolerance=0)
     checks.close(layer(x).float(), layer.float()(x.float()), tolerance=0.02)
-
-
-# ---------------------------------------------------------------- training
-def test_the_schedule_by_hand():
-    config = TrainConfig(
-        batch_size=1, max_steps=10, eval_interval=10, learning_rate=1.0, min_learning_rate=0.2, warmup_steps=3
-    )
-    rates = [round(warmup_stable_decay(step, config, decay=0.4), 6) for step in range(11)]
-    assert rates == [0.25, 0.5, 0.75, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2]
-    with pytest.raises(ConfigError, match="decay must be a number above 0 and at most 1, not 0"):
-        warmup_stable_decay(0, config, decay=0)
-
-
-def test_muon_takes_the_matrices_of_the_blocks_and_adamw_the_rest(quick):
-    model = ModernGPT(replace(PLAIN, **EVERYTHING))
-    optimizer = muon_and_adamw(model, quick, scale=3.0, momentum=0.8)
-    muon, adamw = optimizer.optimizers
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    taken = [[names[p] for group in part.param_groups for p in group["params"]] for part in (muon, adamw)]
-    assert sorted(taken[0] + taken[1]) == sorted(names.values())
-    assert all(name.startswith("blocks.") and "norm" not in name for name in taken[0]) and len(taken[0]) == 2 * 6
-    assert [group["weight_decay"] for group in adamw.param_groups] == [quick.weight_decay, 0.0]
-    assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [(quick.weight_decay, 0.8)]
-
-
-def test_muon_takes_the_steps_of_pytorchs():
-    """Within bfloat16's rounding, over several steps: wide, square and tall matrices, several of a shape."""
-    torch.manual_seed(0)
-    shapes = [(24, 24), (24, 24), (48, 24), (24, 48), (24, 48)]
-    ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
-    theirs, start = ([nn.Parameter(p.detach().clone()) for p in ours] for _ in range(2))
-    settings = dict(weight_decay=0.3, momentum=0.8)
-    pair = Muon(ours, **settings), torch.optim.Muon(theirs, **settings)
-    for rate in (0.1, 0.2, 0.05, 0.1):
-        for p, q in zip(ours, theirs, strict=True):
-            p.grad = q.grad = torch.randn(p.shape)
-        for optimizer in pair:
-            optimizer.param_groups[0]["lr"] = rate
-            optimizer.step()
-    for mine, other, old in zip(ours, theirs, start, strict=True):
-        assert (mine - other).norm() < 0.01 * (other - old).norm()
-
-
-def test_muon_moves_a_matrix_equally_far_in_all_directions(tokens, quick):
-    """As against AdamW: all singular values of the first step are nearly the rate."""
-    torch.manual_seed(0)
-    model = ModernGPT(replace(PLAIN, mlp="relu2"))
-    before = [block.attention.W_value.weight.detach().clone() for block in model.blocks]
-    config = replace(quick, max_steps=1, warmup_steps=0, learning_rate=0.01, weight_decay=0.0)
-    optimizer = muon_and_adamw(model, config, scale=2.0)
-    next(updates(model, tokens[0], config, optimizer, torch.Generator().manual_seed(0)))
-    for block, old in zip(model.blocks, before, strict=True):
-        moved = torch.linalg.svdvals((block.attention.W_value.weight - old).detach()) / 0.02
-        assert moved[:24].min() > 0.25 and moved.max() < 1.3  # Newton-Schulz leaves out directions without a gradient
-
-
-def test_updates_follow_the_schedule_and_each_groups_scale(tokens, quick):
-    model = ModernGPT(PLAIN)
-    optimizer, seen = muon_and_adamw(model, quick, scale=3.0), []
-    schedule = partial(warmup_stable_decay, decay=0.5)
-    for _ in updates(model, tokens[0], quick, optimizer, torch.Generator(), schedule=schedule):
-        seen.append([group["lr"] for part in optimizer.optimizers for group in part.param_groups])
-    expected = [schedule(step, quick) for step in range(quick.max_steps)]
-    assert seen == [[rate * 3.0, rate, rate] for rate in expected] and len(set(expected)) > 5
-
-
-def test_train_takes_schedule_and_optimizer_and_refuses_them_in_a_folder(tokens, quick, tmp_path):
-    model = ModernGPT(replace(PLAIN, **EVERYTHING))
-    optimizer, schedule = muon_and_adamw(model, quick), partial(warmup_stable_decay, decay=0.5)
-    history = train(model, *tokens, quick, optimizer=optimizer, schedule=schedule)
-    assert optimizer.param_groups[0]["lr"] == schedule(quick.max_steps - 1, quick)
-    assert history[-1].learning_rate == schedule(quick.max_steps, quick) == quick.min_learning_rate
-    assert history.column("learning_rate") == [schedule(step, quick) for step in history.column("step")]
-    for changed in ({"model": ModernGPT(PLAIN)}, {"model": GPT(PLAIN)}, {"schedule": schedule}):
-        options = {"model": GPT(GPTConfig(**SIZES)), **changed}
-        with pytest.raises(ConfigError, match=r"a run in a folder keeps .* of a plain GPT"):
-            train(options.pop("model"), *tokens, quick, out_dir=tmp_path / "run", **options)
-    assert not (tmp_path / "run").exists()
 
 
 def test_attention_maps_are_those_of_the_modern_model():

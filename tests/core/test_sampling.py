@@ -1,3 +1,7 @@
+"""The next token is drawn as the rules say, and a text is one draw after the other, with and without a cache."""
+
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -5,11 +9,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.sampling import filter_logits, generate, stream
+from helpers.core.sampling import Drawing, filter_logits, generate, stream
 from helpers.support.errors import ConfigError
 from helpers.world import ledger
 
 PROBABILITIES = ledger.inputs("next_token")
+PROMPT = torch.tensor([0])
 
 
 def kept(logits: torch.Tensor) -> list[bool]:
@@ -129,11 +134,6 @@ def test_the_cache_saves_work(sharp):
     fed.clear()
     generate(sharp, torch.tensor([1, 2, 3]), 5, use_cache=False)
     assert fed == [3, 4, 5, 6, 7]
-
-
-def test_a_plain_model_is_called_bare(sharp, monkeypatch):
-    monkeypatch.delattr(nn.Module, "__call__")
-    assert len(generate(sharp, torch.tensor([1, 2, 3]), 5)) == 8
 
 
 def test_a_hook_deep_inside_hears_every_token(sharp):
@@ -286,34 +286,61 @@ def test_at_an_endless_temperature_all_are_alike():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "sentence"),
     [
-        ({"temperature": 0.0}, "temperature must be a number of at least 0.000001"),
-        ({"temperature": -1.0}, "temperature must be a number of at least 0.000001"),
-        ({"temperature": float("nan")}, "temperature must be a number of at least 0.000001"),
-        ({"top_p": 0.0}, "top_p must be a number above 0 and at most 1 or None"),
-        ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1 or None"),
-        ({"top_k": 0}, "top_k must be a whole number from 1 to 1,000,000,000 or None"),
-        ({"keep": 0.0}, "keep must be a number above 0 and at most 1"),
-        ({"keep": 32}, "keep must be a number above 0 and at most 1"),
-        ({"temperature": 1e-40}, "temperature must be a number of at least 0.000001"),
+        ({"temperature": 0.0}, "temperature must be at least 0.000001, not 0.0"),
+        ({"temperature": 1e-40}, "temperature must be at least 0.000001, not 1e-40"),
+        ({"temperature": -1.0}, "temperature must be at least 0.000001, not -1.0"),
+        ({"temperature": math.nan}, "temperature must be a finite number, not nan"),
+        ({"top_p": 0.0}, "top_p must be above 0, not 0.0"),
+        ({"top_p": 1.5}, "top_p must be at most 1, not 1.5"),
+        ({"top_k": 0}, "top_k must be at least 1, not 0"),
+        ({"keep": 0.0}, "keep=0.0 must be a share of the context, above 0 and at most 1"),
+        ({"keep": 32}, "keep=32 must be a share of the context, above 0 and at most 1"),
+        ({"keep": math.nan}, "keep=nan must be a share of the context, above 0 and at most 1"),
     ],
 )
-def test_settings_out_of_range(sharp, options, message):
-    with pytest.raises(ConfigError, match=message):
-        generate(sharp, torch.tensor([0]), 1, **options)
+def test_a_rule_that_makes_no_sense_is_refused_before_anything_is_drawn(sharp, options, sentence):
+    """Also when nothing is to be written, and for whoever filters by himself."""
+    before = torch.get_rng_state()
+    calls = [lambda: generate(sharp, PROMPT, 0, **options), lambda: stream(sharp, PROMPT, 1, **options)]
     if "keep" not in options:
-        with pytest.raises(ConfigError, match=message):
-            filter_logits(torch.zeros(3), **options)
+        calls += [lambda: filter_logits(torch.zeros(3), **options), lambda: Drawing(**options)]
+    for call in calls:
+        with pytest.raises(ConfigError) as error:
+            call()
+        assert str(error.value) == sentence
+    assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_bad_prompts(sharp):
-    with pytest.raises(ConfigError, match="the prompt is empty"):
-        generate(sharp, torch.tensor([], dtype=torch.long), 1)
-    for bad in (torch.tensor([13]), torch.tensor([[0], [-1]])):
-        with pytest.raises(ConfigError, match="outside the vocabulary"):
-            generate(sharp, bad, 1)
-    with pytest.raises(ConfigError, match="the prompt is empty"):
-        generate(sharp, torch.zeros(0, 3, dtype=torch.long), 1)
-    with pytest.raises(ConfigError, match="max_new_tokens"):
-        generate(sharp, torch.tensor([0]), -1)
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_an_empty_prompt_is_refused(sharp, shape):
+    with pytest.raises(ConfigError, match="the prompt is empty: it needs at least one token to continue from"):
+        generate(sharp, torch.zeros(shape, dtype=torch.long), 1)
+
+
+@pytest.mark.parametrize("bad", [torch.tensor([13]), torch.tensor([[0], [-1]])])
+def test_a_prompt_outside_the_vocabulary_is_not_continued(sharp, bad):
+    with pytest.raises(IndexError):
+        generate(sharp, bad, 1)
+    assert sharp.training
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_diverged_model_writes_nothing(sharp, value, rows):
+    """From NaN a token can be drawn without a word, and it would always be the same one."""
+    with torch.no_grad():
+        sharp.norm.weight.fill_(value)
+    with pytest.raises(ConfigError, match="the logits must be finite, or -inf but not all of them: has the training"):
+        generate(sharp, torch.zeros(rows, 1, dtype=torch.long), 1)
+    assert sharp.training
+
+
+def test_tokens_that_a_model_excludes_are_never_drawn():
+    class Excludes(nn.Module):
+        def forward(self, tokens):
+            return torch.tensor([0.0, -math.inf, 0.0]).expand(*tokens.shape, -1)
+
+    drawn = generate(Excludes(), torch.tensor([0]), 100, generator=torch.Generator().manual_seed(0))
+    assert set(drawn.tolist()) == {0, 2}

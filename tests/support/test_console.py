@@ -1,3 +1,5 @@
+"""What a command says, and how it ends: in one sentence, with the right status."""
+
 import signal
 import subprocess
 import sys

@@ -1,3 +1,5 @@
+"""The likeliest text that a beam finds, and draws that a small model guesses ahead."""
+
 import itertools
 import math
 
@@ -127,18 +129,20 @@ def test_one_beam_is_greedy_and_more_beams_find_more(sharp):
     )
 
 
-def test_bad_calls(sharp):
-    nothing = torch.tensor([], dtype=torch.long)
-    for call in (lambda: beam_search(sharp, nothing, 1), lambda: speculate(sharp, sharp, nothing, 1)):
-        with pytest.raises(ConfigError, match="the prompt is empty"):
-            call()
-    with pytest.raises(ConfigError, match="11 tokens do not fit into a context of 10"):
-        beam_search(sharp, START, 12)
+@pytest.mark.parametrize("prompt", [[], [-1], [7]])
+def test_a_prompt_that_is_empty_or_outside_the_vocabulary_is_not_continued(sharp, prompt):
+    prompt = torch.tensor(prompt, dtype=torch.long)
+    for write in (lambda: beam_search(sharp, prompt, 3), lambda: speculate(sharp, sharp, prompt, 3)):
+        with pytest.raises(IndexError):
+            write()
     assert sharp.training
-    with pytest.raises(ConfigError, match="beams must be a whole number from 1"):
-        beam_search(sharp, START, 1, beams=0)
-    with pytest.raises(ConfigError, match="ahead must be a whole number from 1"):
-        speculate(sharp, sharp, START, 1, ahead=0)
+
+
+def test_a_beam_does_not_outgrow_the_context(sharp):
+    assert beam_search(sharp, START, 10)[0].shape == (4, 11)  # the last token is written, and read by nobody
+    with pytest.raises(ConfigError, match="11 tokens do not fit into a context of 10"):
+        beam_search(sharp, START, 11)
+    assert sharp.training
 
 
 def test_of_a_prompt_longer_than_the_context_the_end_is_read():
@@ -150,19 +154,25 @@ def test_of_a_prompt_longer_than_the_context_the_end_is_read():
     assert torch.equal(text, generate(model, long, 8, temperature=cold))
 
 
-@pytest.mark.parametrize("token", [-1, 7])
-def test_tokens_and_drafts_of_another_vocabulary_are_refused(token):
-    model = GPT(GPTConfig(vocab_size=7, context_length=10, n_layer=1, n_head=1, n_embd=8))
-    for call in (lambda p: beam_search(model, p, 3), lambda p: speculate(model, model, p, 3)):
-        with pytest.raises(ConfigError, match=r"outside the vocabulary of 0 \.\. 6"):
-            call(torch.tensor([token]))
+def test_a_draft_of_another_vocabulary_is_refused(sharp):
     with pytest.raises(ConfigError, match="the draft knows 3 tokens, and the model 7"):
-        speculate(model, DRAFT, START, 3)
+        speculate(sharp, DRAFT, START, 3)
 
 
-def test_a_diverged_model_is_refused():
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_diverged_model_finds_no_likeliest_text_and_judges_no_guess(value):
     broken = nn.Embedding(5, 5)
-    nn.init.constant_(broken.weight, math.nan)
-    for call in (lambda: beam_search(broken, START, 3), lambda: speculate(broken, broken, START, 3)):
-        with pytest.raises(ConfigError, match="has the training diverged"):
-            call()
+    nn.init.constant_(broken.weight, value)
+    with pytest.raises(ConfigError, match="no text has a likelihood that is a number: has the training diverged"):
+        beam_search(broken, START, 3)
+    with pytest.raises(RuntimeError, match="probability tensor contains"):
+        speculate(broken, broken, START, 3)
+
+
+def test_a_beam_may_be_wider_than_there_are_texts():
+    class Excludes(nn.Module):
+        def forward(self, tokens):
+            return torch.tensor([0.0, -math.inf, 1.0]).expand(*tokens.shape, -1)
+
+    texts, scores = beam_search(Excludes(), START, 1, beams=3)
+    assert texts[:, 1].tolist() == [2, 0, 1] and scores[2] == -math.inf

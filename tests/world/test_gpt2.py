@@ -1,14 +1,13 @@
 """GPT-2's weights in our GPT: the numbers are those of its formulas; nothing else gets in."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
 from gpt2_formulas import CONFIGS, close, config_of, formulas, some_tokens, weights_of
 
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.support.errors import CheckpointError, ConfigError
+from helpers.support.errors import CheckpointError
 from helpers.world import gpt2
 
 
@@ -73,17 +72,17 @@ def test_the_names_cover_our_model():
         ({"add_cross_attention": True}, "add_cross_attention must be False"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings must be True"),
         ({"n_inner": 64}, "n_inner must be 128 as in GPT-2, not 64"),
-        ({"n_layer": "2"}, "config.json: n_layer must be a whole number from 1 to 1,000, not '2'"),
+        ({"n_layer": "2"}, "config.json: n_layer must be a whole number, not '2'"),
         ({"n_layer": 3}, r"the weights lack h.2.ln_1.weight: a GPT-2 with n_layer=3 has it"),
         ({"n_layer": 1}, r"the weights hold 'h.1.ln_1.weight': a GPT-2 with n_layer=1 has no such one"),
         ({"n_head": 5}, "config.json: n_head=5 does not divide n_embd=32"),
-        ({"n_head": 0}, "n_head must be a whole number from 1"),
+        ({"n_head": 0}, "n_head must be at least 1, not 0"),
         ({"n_embd": 64}, r"wte.weight must have the shape \(260, 64\), as config.json says, not \(260, 32\)"),
         ({"n_embd": math.nan}, "n_embd must be a whole number"),
         ({"n_positions": 17}, r"wpe.weight must have the shape \(17, 32\), as config.json says, not \(16, 32\)"),
-        ({"n_positions": 10**9}, "n_positions must be a whole number from 1 to 16,384, not 1000000000"),
+        ({"n_positions": 10**9}, "n_positions must be at most 16,384, not 1000000000"),
         ({"vocab_size": 50257}, "wte.weight must have the shape"),
-        ({"vocab_size": 10**30}, "vocab_size must be a whole number from 1 to"),
+        ({"vocab_size": 10**30}, "vocab_size must be at most 1,114,112, not 1000"),
         ({"vocab_size": None}, "vocab_size must be a whole number"),
         ({"n_layer": 1000, "n_embd": 16384}, "the weights lack h.2.ln_1.weight"),
         ({"vocab_size": 1_000_000, "n_embd": 16384, "n_positions": 16384}, "wte.weight must have the shape"),
@@ -149,19 +148,3 @@ def test_a_head_of_its_own_is_refused():
         gpt2.from_hugging_face(weights | {"lm_head.weight": weights["wte.weight"] + 1}, config_of())
     with pytest.raises(CheckpointError, match=r"lm_head.weight must have the shape"):
         gpt2.from_hugging_face(weights | {"lm_head.weight": weights["wte.weight"][1:]}, config_of())
-
-
-def test_no_state_dict_and_no_config():
-    for weights, config in ((None, config_of()), ([], config_of()), ({}, None), ({}, [])):
-        with pytest.raises(Exception, match=r"(weights|config)"):  # annotations are checked twice as the tests run
-            gpt2.from_hugging_face(weights, config)
-
-
-def test_weights_that_no_memory_holds_are_refused_before_they_are_read(monkeypatch):
-    config = config_of(vocab_size=1_000_000, n_embd=16_384, n_layer=1)
-    shapes = {name: tensor.shape for name, tensor in weights_of(config_of(n_layer=1)).items()}
-    sizes = {260: 1_000_000} | {k * 32: k * 16_384 for k in (1, 3, 4)}
-    huge = {name: torch.zeros(1).expand([sizes.get(n, n) for n in shape]) for name, shape in shapes.items()}
-    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=32e9))
-    with pytest.raises(ConfigError, match="a model of this size takes 78 GB, and this machine has 32"):
-        gpt2.from_hugging_face(huge, config)

@@ -10,7 +10,9 @@ import tokenizers
 import torch
 from gpt2_formulas import CONFIGS, START, close, config_of, formulas, some_tokens, weights_of
 
-from helpers.core import sampling
+from helpers.commands import gpt2 as gpt2_command
+from helpers.commands.writing import pieces
+from helpers.core.sampling import generate
 from helpers.support.errors import CheckpointError, HelpersError, VocabularyError
 from helpers.world import gpt2
 
@@ -86,8 +88,8 @@ def test_the_command_prints_the_prompt_and_what_is_drawn(folder, capsys):
     model, tokenizer = gpt2.load(folder)
     for prompt, length, seed in (("the other", 40, 3), (None, 25, 1)):
         options = ["--length", length, "--seed", seed, "--temperature", 1.3, "--top-k", 99, "--top-p", 0.9]
-        assert gpt2.main(command(folder, *options, *(["--prompt", prompt] if prompt else []))) == 0
-        drawn = sampling.generate(
+        assert gpt2_command.main(command(folder, *options, *(["--prompt", prompt] if prompt else []))) == 0
+        drawn = generate(
             model,
             start := tokenizer.encode(prompt or START),
             length,
@@ -101,12 +103,12 @@ def test_a_letter_of_several_tokens_is_printed_whole(folder):
     _, tokenizer = gpt2.load(folder)
     text = "né 中 👩‍🚀 the\ufffd, and on"
     tokens = tokenizer.encode(text).tolist()
-    shown = list(sampling.pieces(tokens, tokenizer.decode))
+    shown = list(pieces(tokens, tokenizer.decode))
     assert "".join(shown) == text and shown[:3] == ["n", "é", " "] and "中" in shown
     cut = tokens[:6]  # in the middle of a letter
-    assert "".join(sampling.pieces(cut, tokenizer.decode)) == tokenizer.decode(cut) == "né \ufffd"
+    assert "".join(pieces(cut, tokenizer.decode)) == tokenizer.decode(cut) == "né \ufffd"
     broken = [0xFF] * 40  # never a letter: it must not wait for ever
-    assert [len(piece) for piece in sampling.pieces(broken, tokenizer.decode)] == [16, 16, 8]
+    assert [len(piece) for piece in pieces(broken, tokenizer.decode)] == [16, 16, 8]
 
 
 @pytest.mark.parametrize(
@@ -117,15 +119,15 @@ def test_a_letter_of_several_tokens_is_printed_whole(folder):
         (["--temperature", "0"], "temperature must be"),
         (["--top-k", "0"], "top_k must be"),
         (["--top-p", "nan"], "top_p must be"),
-        (["--length", "-1"], "max_new_tokens must be"),
-        (["--seed", "-1"], "seed must be"),
-        (["--num-samples", "0"], "num_samples must be"),
+        (["--length", "-1"], "length must be at least 0"),
+        (["--seed", "-1"], "seed must be at least 0"),
+        (["--num-samples", "0"], "num_samples must be at least 1"),
         (["--weights", "nowhere"], "nowhere has no file config.json"),
         (["--weights", "~no-such-user/x"], "~no-such-user/x has no file config.json"),
     ],
 )
 def test_the_command_refuses_in_a_sentence(folder, capsys, options, message):
-    assert gpt2.main(command(folder, *options)) == 2
+    assert gpt2_command.main(command(folder, *options)) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith("error: ") and message in said.err and said.err.count("\n") == 1
 
@@ -159,7 +161,7 @@ def test_a_damaged_file_is_refused_by_name(folder, name):
         cuts = [b"\xff\xfe", b"t h e", b"x y\n" * 5, b"t q"]
     for cut in cuts:
         (folder / name).write_bytes(cut)
-        with pytest.raises(HelpersError, match=r"(can't read .*it is cut off, damaged|config must be a dict)"):
+        with pytest.raises(HelpersError, match=r"(can't read .*it is cut off, damaged|must hold names and values)"):
             gpt2.load(folder)
 
 
@@ -235,5 +237,5 @@ def test_a_folder_that_transformers_saved_writes_what_transformers_writes(transf
     assert tokenizer.encode(prompt).tolist() == ids[0].tolist()
     assert close(model(ids), their(ids).logits)
     written = their.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0)[0]
-    assert gpt2.main(command(folder, "--prompt", prompt, "--top-k", 1, "--length", 30)) == 0
+    assert gpt2_command.main(command(folder, "--prompt", prompt, "--top-k", 1, "--length", 30)) == 0
     assert capsys.readouterr().out == their_tokenizer.decode(written) + "\n"

@@ -298,8 +298,6 @@ def test_texts_that_are_too_short(small, text):
             microscope.switch_off(small, layer, head),
         ):
             pass
-    with pytest.raises(ConfigError, match="temperature must be a number of at least"):
-        microscope.calibration(small, text, temperature=0.0)
 
 
 def test_what_does_not_fit_together_is_refused(model):

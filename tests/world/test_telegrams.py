@@ -1,3 +1,5 @@
+"""A tiny world: scenes, questions, their right answers, and what learns from them."""
+
 import pytest
 import torch
 from torch import nn
@@ -151,8 +153,6 @@ def test_few_scenes_are_always_the_same_and_the_exam_brings_others(seeded):
 
     assert len(seen(telegrams.few(5, 1))) == 5 and seen(telegrams.few(5, 1)) == seen(telegrams.few(5, 1))
     assert not seen(telegrams.few(5, 1)) & seen(telegrams.few(5, 2)) and not seen(telegrams.few(5, 1)) & seen(look_up)
-    with pytest.raises(ConfigError, match="size"):
-        telegrams.few(0, 1)
 
 
 def test_a_scene_reads_as_sentences(capsys):
@@ -193,12 +193,6 @@ def test_all_answers_must_be_right():
         return torch.cat([answers[:, :2], -answers[:, 2:]], dim=1)
 
     assert accuracy(first_only, "hero", examples=paper) == 0
-
-
-@pytest.mark.parametrize("wrong", [{"steps": -1}, {"batch": 0}, {"lr": 0.0}, {"seed": -1}])
-def test_bad_settings_are_refused(wrong):
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        fit(ThingOfCard, "give", **wrong, examples=look_up)
 
 
 def test_what_a_scene_cannot_answer_is_refused(seeded):

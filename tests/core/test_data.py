@@ -1,4 +1,4 @@
-"""A text as the model gets it: characters as ids, training and validation, batches; and vectors of its words."""
+"""A text as the model gets it: characters as ids, training and validation, batches."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from helpers.core import data
 from helpers.core.data import CharTokenizer, get_batch, split
-from helpers.support.errors import ConfigError, CorpusError, VocabularyError
+from helpers.support.errors import CorpusError, VocabularyError
 
 
 @settings(deadline=None)
@@ -82,33 +82,8 @@ def test_batches_come_from_the_generator_alone():
     assert torch.equal(batches[0], batches[1]) and not torch.equal(batches[0], batches[2])
 
 
-def test_a_text_shorter_than_a_window():
-    get_batch(torch.arange(9), 2, 8)
-    with pytest.raises(CorpusError, match="8 tokens are too few: a context of 8 needs 9"):
+def test_a_text_as_long_as_a_window_and_its_answers_gives_one_and_a_shorter_one_none():
+    x, y = get_batch(torch.arange(9), 2, 8)
+    assert x.tolist() == 2 * [[*range(8)]] and y.tolist() == 2 * [[*range(1, 9)]]
+    with pytest.raises(RuntimeError):
         get_batch(torch.arange(8), 2, 8)
-
-
-def test_word_vectors_by_hand():
-    """a and b meet more often than chance has it, and a word's neighbours reach two places, not three."""
-    vocabulary, vectors = data.word_vectors("a b c d e f " * 5 + "a b a b a b", size=6)
-    assert vocabulary == ["a", "b", "c", "d", "e", "f"] and data.words_of("Don't, DON'T 'tis") == [
-        "don't",
-        "don't",
-        "tis",
-    ]
-    assert torch.allclose(vectors.norm(dim=1), torch.ones(6))
-    a, d = vocabulary.index("a"), vocabulary.index("d")
-    assert vectors[a, d] == 0 and vectors[a, vocabulary.index("e")] > 0
-    assert (vectors >= 0).all() and torch.equal(vectors > 0, (vectors > 0).T)
-
-
-def test_rare_words_are_left_out_and_too_few_refused():
-    vocabulary, vectors = data.word_vectors("a a a b b b c c d d e e f g h", size=6)
-    assert vocabulary == ["a", "b", "c", "d", "e", "f"] and vectors.shape == (6, 6)
-    with pytest.raises(CorpusError, match="a text with 6 different words, not 2"):
-        data.word_vectors("ay, ay, no")
-
-
-def test_a_batch_that_no_memory_holds_is_refused_before_it_is_made():
-    with pytest.raises(ConfigError, match="a batch of 1,000,000,000 windows takes 128 GB, more than the memory"):
-        data.get_batch(torch.zeros(100, dtype=torch.long), 10**9, 8)

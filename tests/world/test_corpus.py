@@ -1,5 +1,8 @@
+"""Where a text is found, in which order, and what is refused."""
+
 import contextlib
 import gzip
+import hashlib
 import http.server
 import os
 import re
@@ -10,7 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.core import data
 from helpers.support.errors import CorpusError
 from helpers.world import corpus
 from helpers.world.corpus import load_corpus
@@ -20,18 +22,16 @@ from helpers.world.corpus import load_corpus
 def nowhere(monkeypatch, tmp_path):
     """A machine with no corpus, an empty cache and no network."""
     monkeypatch.delenv("TINY_SHAKESPEARE", raising=False)
-    monkeypatch.setattr(data, "BESIDE_THE_CLONE", tmp_path / "shared" / "tinyshakespeare.txt")
-    monkeypatch.setattr(data.platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name)
-    monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/nobody-listens-here")
+    monkeypatch.setattr(corpus, "BESIDE_THE_CLONE", tmp_path / "shared" / "tinyshakespeare.txt")
+    monkeypatch.setattr(corpus.platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr(corpus, "URL", "http://127.0.0.1:9/nobody-listens-here")
     return tmp_path
 
 
 @pytest.fixture
 def pretend(monkeypatch, play):
     """Let the play pass for tiny Shakespeare, so that the tests need no corpus."""
-    import hashlib
-
-    monkeypatch.setattr(data, "SHA256", hashlib.sha256(play.encode()).hexdigest())
+    monkeypatch.setattr(corpus, "SHA256", hashlib.sha256(play.encode()).hexdigest())
     return play
 
 
@@ -105,30 +105,30 @@ def test_a_wrong_checksum_names_the_file_and_both_sums(nowhere, pretend, monkeyp
 
 
 def test_download_once_then_from_the_cache(nowhere, pretend, monkeypatch, serve, capfd):
-    monkeypatch.setattr(data, "URL", serve(pretend.encode()))
+    monkeypatch.setattr(corpus, "URL", serve(pretend.encode()))
     first = load_corpus()
     assert first.name == corpus.TINY and first.text == pretend
-    monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/gone")
+    monkeypatch.setattr(corpus, "URL", "http://127.0.0.1:9/gone")
     assert load_corpus() == first
     assert "%" in capfd.readouterr().err  # there was a bar
 
 
 def test_a_cache_that_cannot_be_written_costs_only_the_next_download(nowhere, pretend, monkeypatch, serve):
     (nowhere / "cache").write_text("a file in the way")
-    monkeypatch.setattr(data, "URL", serve(pretend.encode()))
+    monkeypatch.setattr(corpus, "URL", serve(pretend.encode()))
     assert load_corpus().name == corpus.TINY
 
 
 def test_the_server_is_asked_for_the_plain_file(monkeypatch):
     """Raw bytes are counted and hashed as they come: a compressed answer would look like another file."""
     asked = []
-    monkeypatch.setattr(data.requests, "get", lambda *a, **options: asked.append(options["headers"]))
+    monkeypatch.setattr(corpus.requests, "get", lambda *a, **options: asked.append(options["headers"]))
     corpus._fetch("http://127.0.0.1", at_most=10, seconds=1)
     assert asked == [{"Accept-Encoding": "identity"}]
 
 
 def test_a_corrupted_download_is_an_error_and_leaves_nothing(nowhere, pretend, monkeypatch, serve):
-    monkeypatch.setattr(data, "URL", serve(b"a log-in page"))
+    monkeypatch.setattr(corpus, "URL", serve(b"a log-in page"))
     with pytest.raises(CorpusError, match=r"corrupted.*\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"):
         load_corpus()
     assert not [path for path in (nowhere / "cache").rglob("*") if path.is_file()]
@@ -136,14 +136,14 @@ def test_a_corrupted_download_is_an_error_and_leaves_nothing(nowhere, pretend, m
 
 def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
     start = time.monotonic()
-    corpus = load_corpus()
+    found = load_corpus()
     assert time.monotonic() - start < 10
-    assert corpus.name == corpus.BUNDLED and "NOT SHAKESPEARE" in str(corpus)
+    assert found.name == corpus.BUNDLED and "NOT SHAKESPEARE" in str(found)
 
 
 def test_a_network_that_never_answers_is_given_up(monkeypatch):
     hung_up = threading.Event()
-    monkeypatch.setattr(data.requests, "get", lambda *a, **k: hung_up.wait(60))  # as a look-up of a name may hang
+    monkeypatch.setattr(corpus.requests, "get", lambda *a, **k: hung_up.wait(60))  # as a look-up of a name may hang
     start = time.monotonic()
     assert corpus._fetch("http://127.0.0.1", at_most=10, seconds=60, patience=0.3) is None
     assert time.monotonic() - start < 5
@@ -216,10 +216,10 @@ def test_what_is_no_regular_file_is_never_opened(tmp_path):
 def test_a_corpus_has_a_largest_size(tmp_path, monkeypatch):
     with (tmp_path / "huge.txt").open("wb") as file:
         file.truncate(2_000_000_000)  # a hole: it takes no room on the disk
-    with pytest.raises(CorpusError, match=r"has 2,000 MB, and training on it takes about 10,000 MB.*allowed are 1,000"):
+    with pytest.raises(CorpusError, match=r"has 2,000 MB, and training takes about 10,000 MB.*allowed are 1,000"):
         load_corpus(tmp_path / "huge.txt")
     write(tmp_path / "small.txt", "ab" * 1000)
-    monkeypatch.setattr(data.psutil, "virtual_memory", lambda: SimpleNamespace(available=5000))
+    monkeypatch.setattr(corpus.psutil, "virtual_memory", lambda: SimpleNamespace(available=5000))
     with pytest.raises(CorpusError, match="has 0 MB"):
         load_corpus(tmp_path / "small.txt")
 
