@@ -83,7 +83,9 @@ class Ladder(Study):
 
     run_type = Climb
     variants = RUNGS
-    sizes = laptop | {"tied": True}  # every rung is a ModernGPT, the first one too: so they differ by their changes only
+    sizes = laptop | {
+        "tied": True
+    }  # every rung is a ModernGPT, the first one too: so they differ by their changes only
 
     def budget(self) -> str:
         less, more = self.around
@@ -91,9 +93,7 @@ class Ladder(Study):
 
     def recipe(self, run: Climb, device: str = "cpu") -> TrainConfig:
         rung = RUNGS[run.variant]
-        return TrainConfig(
-            max_steps=run.steps, eval_interval=run.steps, seed=run.seed, device=device, **rung.recipe
-        )
+        return TrainConfig(max_steps=run.steps, eval_interval=run.steps, seed=run.seed, device=device, **rung.recipe)
 
     def plan(self, lines: Iterable[Line]) -> list[Climb]:
         """Every run, seed by seed, so that a table that is cut off has all rungs."""
