@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from helpers.studies.tables import Line, table
 from helpers.support import files
-from helpers.support.console import Stopped
+from helpers.support.console import Stopped, stop_requests
 from helpers.support.errors import HelpersError, TrainingError
 
 # Importing torch, and what its optimizers import at their first step, takes seconds. Linux forks every run from one
@@ -114,7 +114,19 @@ def _show(bar: tqdm, total: int, lines: list[Line], run: Run) -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Ctrl-C and its kin wait until the end. A process started inside never sees them: its parent ends it instead."""
+    """Ctrl-C and its kin wait until the end. A process started inside never sees them: its parent ends it instead.
+
+    The mask alone is not enough: a thread without it, as tqdm has one, would take the signal and pass it on to us.
+    """
+    with stop_requests() as request, _masked():
+        yield
+    if request.number is not None:
+        raise Stopped(request.number)
+
+
+@contextmanager
+def _masked() -> Iterator[None]:
+    """Signals are blocked in this thread, and in the processes that it starts."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
