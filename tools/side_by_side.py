@@ -79,7 +79,8 @@ def grow(study: Study, lines: list[Line], path: Path, comments: list[str], measu
                     running[started.process.sentinel] = started
             if not running:
                 break
-            for sentinel in connection.wait(list(running)):
+            # Not for longer than a second: a signal that another thread takes doesn't wake this one.
+            for sentinel in connection.wait(list(running), timeout=1):
                 ended = running.pop(sentinel)
                 line = ended.line()
                 if line is None:
@@ -116,7 +117,7 @@ def _show(bar: tqdm, total: int, lines: list[Line], run: Run) -> None:
 def _signals_held() -> Iterator[None]:
     """Ctrl-C and its kin wait until the end. A process started inside never sees them: its parent ends it instead.
 
-    The mask alone is not enough: a thread without it, as tqdm has one, would take the signal and pass it on to us.
+    The mask alone is not enough: another thread (tqdm has one) may take the signal, and Python hands it to this one.
     """
     with stop_requests() as request, _masked():
         yield
