@@ -6,53 +6,41 @@ all are there, it moves to notebooks/measured/. QUICK=1 takes smaller sizes, sta
 """
 
 import argparse
-import hashlib
 import os
 import platform
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import bench_lines
+import provenance
 import psutil
-import study
 import torch
 from bench_lines import Line, all_lines
 
-from helpers.studies import experiments
+from helpers.studies.tables import MEASURED, table
 from helpers.support import console, files
 from helpers.support.errors import ConfigError, StorageError
-from helpers.world import corpus
+from helpers.world.corpus import TINY, Corpus, load_corpus
 
-ROOT = Path(__file__).resolve().parents[1]
-GROWING = ROOT / "build" / "bench"
+GROWING = provenance.ROOT / "build" / "bench"
 
 
 # ---------------------------------------------------------------- the table
-def provenance(corpus: corpus.Corpus, quick: bool) -> list[str]:
+def about(corpus: Corpus, quick: bool) -> list[str]:
     """The comment lines of a table: how it was made; and all that its numbers depend on."""
-
-    def git(*arguments: str) -> str:
-        try:
-            return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT).stdout.strip()
-        except OSError:  # there is no git
-            return ""
-
-    changed = " with uncommitted changes" if git("status", "--porcelain", "helpers", "tools") else ""
-    commit = git("rev-parse", "--short", "HEAD") or "unknown"
     cpuinfo = Path("/proc/cpuinfo")  # Linux; elsewhere Python knows the name
     models = [line for line in cpuinfo.read_text().splitlines() if "model name" in line] if cpuinfo.exists() else []
     model = models[0].split(":")[1].strip() if models else platform.processor()
     memory = f"{psutil.virtual_memory().total / 1e9:.0f} GB"
-    sources = sorted([*ROOT.glob("helpers/*.py"), *ROOT.glob("tools/bench*.py")])
-    code = b"".join(path.read_bytes() for path in sources)
+    code = provenance.sources(bench_lines.all_lines, packages=["helpers", "bench_lines", "bench_rivals"])
     return [
-        f"made by: make bench{' QUICK=1' * quick}, at commit {commit}{changed}",
+        provenance.made_by(f"make bench{' QUICK=1' * quick}"),
         f"machine: {model}, {os.cpu_count()} logical cores, {memory}, {platform.system()} {platform.machine()}",
         f"{torch.get_num_threads()} threads, Python {platform.python_version()}, torch {torch.__version__}",
         f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
-        f"code: SHA-256 {hashlib.sha256(code).hexdigest()}",
+        f"code: SHA-256 {provenance.digest(code)}",
     ]
 
 
@@ -83,15 +71,15 @@ def main(arguments: list[str]) -> None:
     quick = os.environ.get("QUICK", "") not in ("", "0")
     parser.add_argument("--quick", action="store_true", default=quick, help="smaller sizes, under a minute")
     parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")
-    parser.add_argument("--out", type=Path, default=experiments.MEASURED, help="folder for the finished table")
+    parser.add_argument("--out", type=Path, default=MEASURED, help="folder for the finished table")
     parser.add_argument("--growing", type=Path, default=GROWING, help="folder for what is done (default: build/bench)")
     options = parser.parse_args(arguments)
-    corpus = corpus.load_corpus(options.corpus)
+    corpus = load_corpus(options.corpus)
     lines = all_lines(options.quick, corpus)
     groups = list(dict.fromkeys(line.group for line in lines))
     if options.name not in ("", *groups):
         raise ConfigError(f"NAME={options.name} is no group of the benchmark: choose one of {', '.join(groups)}")
-    if corpus.name != corpus.TINY and options.out.resolve() == experiments.MEASURED.resolve():
+    if corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
         raise ConfigError("the stored table is of tiny Shakespeare: name another folder by --out")
     try:
         for folder in (options.out, options.growing):
@@ -99,14 +87,14 @@ def main(arguments: list[str]) -> None:
     except OSError as error:
         raise StorageError(f"can't make the folder {error.filename}: {error.strerror}") from None
     path = options.growing / ("quick.csv" if options.quick else "bench.csv")
-    comments = provenance(corpus, options.quick)
+    comments = about(corpus, options.quick)
     print(*comments, sep="\n", flush=True)
     rows = measure([line for line in lines if options.name in ("", line.group)], path, comments, anew=options.quick)
     print(report([row for row in rows if options.name in ("", row["group"])]))
     if len(rows) == len(lines) and not options.quick:
         places = [line.name for line in lines]  # groups may have been measured in another order
         rows.sort(key=lambda row: places.index(named(row)))
-        files.write(options.out / path.name, experiments.table(rows, comments))
+        files.write(options.out / path.name, table(rows, comments))
         path.unlink()
 
 
@@ -115,7 +103,7 @@ def measure(lines: Sequence[Line], path: Path, comments: list[str], anew: bool) 
 
     RunError when the table there is of another state of the code or the machine; `anew` begins without it.
     """
-    rows = [] if anew else study.read(path, comments)
+    rows = [] if anew else provenance.read_growing(path, comments)
     done = set(map(named, rows))
     for line in lines:
         if line.name in done:
@@ -125,7 +113,7 @@ def measure(lines: Sequence[Line], path: Path, comments: list[str], anew: bool) 
         except KeyboardInterrupt as stopped:
             kept = "" if anew else f"what is measured is kept in {path}; the same command goes on from there"
             raise console.Stopped(getattr(stopped, "number", signal.SIGINT), kept) from None
-        files.write(path, experiments.table(rows, comments))
+        files.write(path, table(rows, comments))
         print(f"{line.group}: {line.ours} / {line.theirs}: {rows[-1]['ratio']} {remark(rows[-1])}", flush=True)
     return rows
 

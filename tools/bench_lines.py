@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from helpers.core.attention import MultiHeadAttention, attention, causal_mask
 from helpers.core.data import CharTokenizer, get_batch, split
 from helpers.core.gpt import GPT
-from helpers.core.modern import ModernGPT
-from helpers.core.optim import learning_rate, make_optimizer
+from helpers.core.modern import build_gpt
+from helpers.core.optim import make_optimizer
 from helpers.core.sampling import generate
 from helpers.core.training import evaluate, updates
-from helpers.runs.presets import FAST, PRESETS, FastPreset, Preset
+from helpers.runs.presets import PRESETS, Preset
 from helpers.world.corpus import Corpus, load_corpus
 
 Seconds = tuple[float, float]  # by the clock on the wall, and of all processors together
@@ -260,18 +260,16 @@ def time_to(goal: float, preset: Preset, seed: int, every: int, text: Path, firs
     All else counts: the text is read and encoded, the model is made. The loss is looked at each `every` steps of the
     second half, on the `first` tokens.
     """
-    started, T = clocks(), preset.model["context_length"]
+    started = clocks()
+    T = preset.model["context_length"]
     tokenizer, train_tokens, val_tokens = encoded(load_corpus(text), T)
     config = replace(preset.training, seed=seed)
-    sizes: Any = preset.model_config(tokenizer.vocab_size)
     torch.manual_seed(seed)
-    recipe: Any = (GPT, make_optimizer, learning_rate)
-    if isinstance(preset, FastPreset):
-        recipe = (ModernGPT, preset.optimizer, preset.schedule)
-    kind, optimizer, schedule = recipe
-    model, generator = kind(sizes), torch.Generator().manual_seed(seed)
-    looking, loss = [0.0, 0.0], math.inf
-    loop = updates(model, train_tokens, config, optimizer(model, config), generator, schedule=schedule)
+    model = build_gpt(preset.model_config(tokenizer.vocab_size))
+    batches = torch.Generator().manual_seed(seed)
+    loop = updates(model, train_tokens, config, make_optimizer(model, config), batches)
+    looking = [0.0, 0.0]
+    loss = math.inf
     for step, _ in enumerate(loop, start=1):
         if step == config.max_steps or (step % every == 0 and 2 * step >= config.max_steps):
             before = clocks()
@@ -287,7 +285,7 @@ def loss_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
     goal, slow, seeds, evaluated = (2.45, "smoke", [1, 2], 10_000) if quick else (1.9, "laptop", [1, 2, 3], None)
 
     def against() -> dict:
-        contest: dict[str, tuple[Preset, int]] = {"speedrun": (FAST["speedrun"], 1), slow: (PRESETS[slow], 50)}
+        contest: dict[str, tuple[Preset, int]] = {"speedrun": (PRESETS["speedrun"], 1), slow: (PRESETS[slow], 50)}
         found: tuple[list[Seconds], list[Seconds]] = ([], [])
         notes = []
         for preset, _ in contest.values():  # what an optimizer imports at its first step doesn't count

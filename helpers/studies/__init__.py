@@ -1,1 +1,1 @@
-"""Many trainings and what they show: variants, the ladder, verdicts. Notebooks 08, 10 and 12 and tools import it."""
+"""Many trainings and what they show: studies, tables of runs, verdicts. Notebooks 07 to 12 and tools import it."""

@@ -1,6 +1,6 @@
 """What matters: one small GPT, trained again and again, each time with one part taken out or exchanged.
 
-The variants and studies of notebook 10. helpers.experiments trains and judges them (`make study NAME=parts`).
+The variants and studies of notebooks 08, 10 and 12. experiments.py trains and judges them (`make study NAME=parts`).
 """
 
 import math
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from helpers.core.attention import MultiHeadAttention
 from helpers.core.gpt import GPT, Block
 from helpers.core.optim import TrainConfig
-from helpers.studies.experiments import Study, Variant
+from helpers.studies.experiments import Comparison
+from helpers.studies.study import Variant
 
 WHOLE = "the whole model"
 
@@ -76,9 +77,9 @@ def remove_norms(model: GPT) -> None:
     model.norm = nn.Identity()
 
 
-def set_positions(model: GPT, table: Tensor) -> None:
-    """Fix the position embeddings at `table`: they are no longer learned."""
-    model.position_embedding.weight.requires_grad_(False).copy_(table)
+def remove_positions(model: GPT) -> None:
+    """Fix the position embeddings at 0: they are no longer learned."""
+    model.position_embedding.weight.requires_grad_(False).zero_()
 
 
 def sinusoids(T: int, C: int) -> Float[Tensor, "T C"]:
@@ -115,7 +116,7 @@ def use_post_norm(model: GPT) -> None:
 
 
 def remove_residual(model: GPT) -> None:
-    """With a start of its own: GPT-2's is small, so that branches may add up, and here nothing is added."""
+    """Nothing is added up, so the weights start larger than GPT-2's, which are small so that sums don't grow."""
     change_blocks(model, without_residual)
     for matrix in model.blocks.parameters():
         if matrix.dim() == 2:
@@ -140,7 +141,7 @@ def remove_value_matrix(model: GPT) -> None:
 
 
 def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Weights shrink in a step by lr x decay / (1 - momentum): at a rate of 0.3 about as much as AdamW's at 0.01."""
+    """A step shrinks weights by lr x decay / (1 - momentum): at a rate of 0.3 about as much as AdamW's at 0.01."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": 3e-4}, {"params": others}]
@@ -148,13 +149,16 @@ def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
 
 
 # ---------------------------------------------------------------- the variants and the study
+no_attention = partial(replace_in_blocks, names=["attention"], module=Nothing)
 no_mlp = partial(replace_in_blocks, names=["mlp"], module=Nothing)
-no_warm_up, deep = {"warmup_steps": 0}, {"n_layer": 6}
+no_scaling = partial(change_attention, scaled=False)
+no_warm_up = {"warmup_steps": 0}
+deep = {"n_layer": 6}
 PARTS = {
     WHOLE: Variant(),
     "no causal mask": Variant(change=partial(change_attention, causal=False), leaks=True),
     "softmax over queries": Variant(change=partial(change_attention, axis=-2), leaks=True),
-    "no attention": Variant(change=partial(replace_in_blocks, names=["attention"], module=Nothing)),
+    "no attention": Variant(change=no_attention),
     "no MLP": Variant(change=no_mlp),
     "no MLP, 3 layers": Variant(sizes={"n_layer": 3}, change=no_mlp),  # about the same time, on one core
     "no MLP, 5 layers": Variant(sizes={"n_layer": 5}, change=no_mlp),  # as many multiplications
@@ -163,7 +167,7 @@ PARTS = {
     "no residual, its own start": Variant(change=remove_residual),
     "full-size start": Variant(change=start_at_full_size),
     "no LayerNorm": Variant(change=remove_norms),
-    "no positions": Variant(change=lambda model: set_positions(model, torch.tensor(0.0))),
+    "no positions": Variant(change=remove_positions),
     "sinusoids with a gain": Variant(change=use_sinusoids),
     "one head": Variant(sizes={"n_head": 1}),
     "query = key": Variant(change=share_query_and_key),
@@ -172,10 +176,8 @@ PARTS = {
     "SGD for AdamW": Variant(optimizer=sgd_with_decay, rates=(0.1, 0.3, 1.0)),
     "no weight decay": Variant(recipe={"weight_decay": 0.0}),
     # Two parts at once, where the reason for one lies in another: scaling and the width of a head ...
-    "no scaling": Variant(change=partial(change_attention, scaled=False)),
-    "no scaling, one head": Variant(
-        sizes={"n_head": 1}, change=partial(change_attention, scaled=False), against="one head"
-    ),
+    "no scaling": Variant(change=no_scaling),
+    "no scaling, one head": Variant(sizes={"n_head": 1}, change=no_scaling, against="one head"),
     # ... and the place of the norm, warm-up and depth.
     "no warm-up": Variant(recipe=no_warm_up),
     "post-norm": Variant(change=use_post_norm),
@@ -194,15 +196,13 @@ def crossed(one: str, other: str, both: str, neither: str = WHOLE) -> dict[str, 
     return {both: 1, neither: 1, one: -1, other: -1}
 
 
-shallow = crossed("no warm-up", "post-norm", "post-norm, no warm-up")
+in_shallow = crossed("no warm-up", "post-norm", "post-norm, no warm-up")
+in_deep = crossed("6 layers, no warm-up", "6 layers, post-norm", "6 layers, post-norm, no warm-up", "6 layers")
 INTERACTIONS = {
     "scaling x head width": crossed("no scaling", "one head", "no scaling, one head"),
-    "post-norm x warm-up": shallow,
+    "post-norm x warm-up": in_shallow,
     "post-norm x depth": crossed("post-norm", "6 layers", "6 layers, post-norm"),
-    "post-norm x warm-up x depth": crossed(
-        "6 layers, no warm-up", "6 layers, post-norm", "6 layers, post-norm, no warm-up", "6 layers"
-    )
-    | {name: -weight for name, weight in shallow.items()},
+    "post-norm x warm-up x depth": in_deep | {name: -weight for name, weight in in_shallow.items()},
 }
 # What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as many weights as two.
 MODERN = {
@@ -221,13 +221,13 @@ MODERN = {
     "warm-up, stable, decay": Variant(recipe={"schedule": "stable", "decay": 0.5}),
 }
 STUDIES = {
-    "modern": Study(
+    "modern": Comparison(
         variants=MODERN,
         sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
         steps=(1200,),
         whole_seeds=16,
     ),
-    "parts": Study(
+    "parts": Comparison(
         variants=PARTS,
         sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
         steps=(400, 1200),
@@ -235,7 +235,7 @@ STUDIES = {
         interactions=INTERACTIONS,
     ),
     # Is nanoGPT's rate the right one for the model of notebook 08, and does its warm-up help?
-    "laptop": Study(
+    "laptop": Comparison(
         variants={WHOLE: Variant(), "no warm-up": Variant(recipe=no_warm_up)},
         sizes=dict(context_length=64, n_layer=4, n_head=4, n_embd=128),
         steps=(2000,),
@@ -244,7 +244,7 @@ STUDIES = {
         choosing_seeds=3,
     ),
     # Few characters, read 13 times over and 51 times over: what dropout is for.
-    "dropout": Study(
+    "dropout": Comparison(
         variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
         sizes=dict(context_length=32, n_layer=4, n_head=4, n_embd=64),
         steps=(1000, 4000),
@@ -252,7 +252,7 @@ STUDIES = {
     ),
 }
 # For a reader's own variant, some seconds a run: one layer, at a rate that is good for the whole model.
-TASTE = Study(
+TASTE = Comparison(
     variants={WHOLE: Variant()},
     sizes=dict(context_length=32, n_layer=1, n_head=2, n_embd=64),
     steps=(600,),

@@ -1,3 +1,5 @@
+"""Comparisons: which runs they take, how one is trained and measured, and what all of them show."""
+
 import dataclasses
 import math
 import re
@@ -8,17 +10,19 @@ import torch
 from helpers.core import data
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPTConfig, count_parameters
+from helpers.core.training import updates
 from helpers.grading import checks
 from helpers.studies import experiments
-from helpers.studies.experiments import CHOOSE, REPORT, Run, Study, Variant
+from helpers.studies.experiments import CHOOSE, REPORT, Comparison, Run
 from helpers.studies.parts import PARTS, TASTE, WHOLE
+from helpers.studies.study import Variant
 from helpers.support.errors import ConfigError, CorpusError
 
 TEXT = "to be, or not to be: that is the question\n" * 60
 TOKENIZER = CharTokenizer.from_text(TEXT)
 TOKENS, V = TOKENIZER.encode(TEXT), TOKENIZER.vocab_size
 SIZES = dict(context_length=8, n_layer=1, n_head=1, n_embd=8)
-SMALL = Study({WHOLE: Variant(), "other": Variant()}, SIZES, (5,), rates=(0.01,), seeds=2)
+SMALL = Comparison({WHOLE: Variant(), "other": Variant()}, SIZES, (5,), rates=(0.01,), seeds=2)
 
 
 def line(run, loss, last_loss=9.0):
@@ -28,7 +32,7 @@ def line(run, loss, last_loss=9.0):
 def carry_out(study, loss):
     """All lines of a study whose losses are made up: `loss(run)` instead of a training."""
     lines = []
-    while runs := experiments.missing(study, lines):
+    while runs := study.missing(lines):
         lines += [line(run, loss(run)) for run in runs]
     return lines
 
@@ -37,74 +41,73 @@ def carry_out(study, loss):
 def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     """A training sees the first piece only; what chooses is measured on the second, what is told on the third."""
     seen, measured = [], []
-    monkeypatch.setattr(experiments, "updates", lambda model, tokens, *_, **__: iter(seen.append(tokens) or [1.0]))
+    monkeypatch.setattr("helpers.studies.study.updates", lambda model, tokens, *_: iter(seen.append(tokens) or [1.0]))
     monkeypatch.setattr(experiments, "evaluate", lambda model, tokens, T: measured.append(tokens) or 1.0)
     for part in (CHOOSE, REPORT):
-        experiments.measure(SMALL, Run(5, WHOLE, 0.01, 1, part), TOKENS, V)
+        SMALL.measure(Run(5, WHOLE, 0.01, 1, part), TOKENS, V)
     pieces = [seen[0], measured[0], measured[1]]
     assert torch.equal(torch.cat(pieces), TOKENS) and torch.equal(seen[0], seen[1])
     assert torch.equal(pieces[2], data.split(TOKENS, 8)[1])
     few = dataclasses.replace(SMALL, characters=100)
-    experiments.measure(few, Run(5, WHOLE, 0.01, 1, REPORT), TOKENS, V)
+    few.measure(Run(5, WHOLE, 0.01, 1, REPORT), TOKENS, V)
     assert torch.equal(seen[2], TOKENS[:100]) and torch.equal(measured[2], pieces[2])
 
 
 def test_a_line_holds_the_losses_of_the_model_that_was_trained(monkeypatch):
     trained = []
 
-    def train(model, *arguments, **schedule):
+    def train(model, *arguments):
         trained.append(model)
-        yield from updates(model, *arguments, **schedule)
+        yield from updates(model, *arguments)
 
-    updates = experiments.updates
-    monkeypatch.setattr(experiments, "updates", train)
+    monkeypatch.setattr("helpers.studies.study.updates", train)
     run = Run(30, "no MLP", 0.01, 3, REPORT)
-    found = experiments.measure(dataclasses.replace(SMALL, variants=PARTS), run, TOKENS, V)
+    found = dataclasses.replace(SMALL, variants=PARTS).measure(run, TOKENS, V)
     val_tokens = data.split(TOKENS, 8)[1]
     assert found["loss"] == round(experiments.evaluate(trained[0], val_tokens, 8), 5) < math.log(V)
     lengths = [experiments.last_place_loss(trained[0], val_tokens, [T], stride=16) for T in (2, 4, 6)]
     assert found["last_loss"] == pytest.approx(sum(lengths) / 3, abs=1e-5)
     assert found["parameters"] == count_parameters(trained[0]) and Run(*list(found.values())[:5]) == run
-    again = experiments.measure(dataclasses.replace(SMALL, variants=PARTS), run, TOKENS, V)
+    again = dataclasses.replace(SMALL, variants=PARTS).measure(run, TOKENS, V)
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
 
 
 def test_the_weights_and_batches_are_those_of_the_seed():
     same = dataclasses.replace(SMALL, variants=PARTS)
-    whole, deep, other = (
-        experiments.build(same, *which) for which in ((WHOLE, V, 1), ("no MLP, 5 layers", V, 1), (WHOLE, V, 2))
-    )
-    same_sizes = experiments.build(same, "no MLP", V, 1)
+    whole = same.build(WHOLE, V, 1)
+    deep = same.build("no MLP, 5 layers", V, 1)
+    other = same.build(WHOLE, V, 2)
+    same_sizes = same.build("no MLP", V, 1)
     assert torch.equal(whole.token_embedding.weight, same_sizes.token_embedding.weight)
     assert not torch.equal(whole.token_embedding.weight, other.token_embedding.weight)
     assert len(deep.blocks) == 5
     with pytest.raises(ConfigError, match="unknown variant 'no luck': choose one of the whole model, no causal mask"):
-        experiments.build(same, "no luck", V, 1)
+        same.build("no luck", V, 1)
 
 
 def test_batches_and_dropout_are_drawn_by_the_seed(monkeypatch):
     """Pairs of one seed see the same batches; and a variant that draws more at its start gets no other dropout."""
     drawn = []
 
-    def note(model, tokens, config, optimizer, generator, schedule):
+    def note(model, tokens, config, optimizer, generator):
         drawn.append((generator.initial_seed(), torch.rand(1).item()))
         return iter([1.0])
 
-    monkeypatch.setattr(experiments, "updates", note)
+    monkeypatch.setattr("helpers.studies.study.updates", note)
     for name, seed in ((WHOLE, 3), ("untied head", 3), (WHOLE, 4)):
-        experiments.measure(dataclasses.replace(SMALL, variants=PARTS), Run(5, name, 0.01, seed, REPORT), TOKENS, V)
+        dataclasses.replace(SMALL, variants=PARTS).measure(Run(5, name, 0.01, seed, REPORT), TOKENS, V)
     assert [seed for seed, _ in drawn] == [3, 3, 4] and drawn[0] == drawn[1] and drawn[0][1] != drawn[2][1]
 
 
 def test_a_recipe_is_the_studys_but_for_what_the_variant_changes():
     study = dataclasses.replace(SMALL, variants=PARTS, steps=(400,), batch_size=3)
-    config = experiments.recipe(study, Run(400, WHOLE, 0.02, 7, REPORT))
+    config = study.recipe(Run(400, WHOLE, 0.02, 7, REPORT))
     assert (config.learning_rate, config.min_learning_rate, config.warmup_steps) == (0.02, 0.002, 40)
     assert (config.max_steps, config.batch_size, config.seed, config.weight_decay) == (400, 3, 7, 0.1)
-    other = experiments.recipe(study, Run(400, "6 layers, no warm-up", 0.02, 7, REPORT))
+    other = study.recipe(Run(400, "6 layers, no warm-up", 0.02, 7, REPORT))
     assert other == dataclasses.replace(config, warmup_steps=0)
     with pytest.raises(ConfigError, match="no MLP, 400 steps, rate None, seed 7: the rate is not chosen yet"):
-        experiments.recipe(study, Run(400, "no MLP", None, 7, REPORT))
+        study.recipe(Run(400, "no MLP", None, 7, REPORT))
 
 
 def test_who_diverges_counts_as_one_who_guesses():
@@ -114,14 +117,14 @@ def test_who_diverges_counts_as_one_who_guesses():
         model.head.weight *= math.nan
 
     study = dataclasses.replace(SMALL, variants={WHOLE: Variant(), "exploded": Variant(change=explode)})
-    found = experiments.measure(study, Run(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
+    found = study.measure(Run(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
     assert found["loss"] == found["last_loss"] == round(math.log(V), 5)
-    wild = experiments.measure(SMALL, Run(5, WHOLE, 1000.0, 1, REPORT), TOKENS, V)
+    wild = SMALL.measure(Run(5, WHOLE, 1000.0, 1, REPORT), TOKENS, V)
     assert wild["loss"] == round(math.log(V), 5)
 
 
 def test_the_last_place_loss_is_that_of_the_last_place_of_every_window():
-    model = experiments.build(SMALL, WHOLE, V, 1)
+    model = SMALL.build(WHOLE, V, 1)
     model.train()
     model.dropout.p = 0.5  # off while one measures
     expected = []
@@ -178,7 +181,7 @@ def test_the_best_rate_is_reported_and_the_grid_grows_where_that_lies_at_its_end
 def test_a_rate_is_chosen_by_the_metric_that_is_reported_and_by_all_choosing_seeds():
     leaky = dataclasses.replace(CHOOSING, variants={WHOLE: Variant(), "other": Variant(leaks=True)})
     lines = []
-    while runs := experiments.missing(leaky, lines):
+    while runs := leaky.missing(lines):
         for run in runs:
             lines.append(
                 line(run, loss=-run.rate, last_loss=(run.rate - 0.1) ** 2 + (run == (5, "other", 0.1, 1001, CHOOSE)))
@@ -197,12 +200,12 @@ def test_seeds_that_choose_are_not_reported_and_the_whole_model_has_more():
 
 
 def test_the_plan_counts_runs_whose_rate_is_not_known_yet():
-    plan = experiments.plan(CHOOSING, [])
+    plan = CHOOSING.plan([])
     assert len(plan) == 2 * 6 + 4 + 3 and sum(run.rate is None for run in plan) == 7
-    assert experiments.missing(CHOOSING, []) == [run for run in plan if run.rate is not None]
+    assert CHOOSING.missing([]) == [run for run in plan if run.rate is not None]
     some = [line(run, 1.0) for run in plan[:3]]
-    assert experiments.missing(CHOOSING, some) == experiments.missing(CHOOSING, [])[3:]
-    assert experiments.plan(SMALL, [])[0] == Run(5, WHOLE, 0.01, 1, REPORT)  # a single rate needs no choice
+    assert CHOOSING.missing(some) == CHOOSING.missing([])[3:]
+    assert SMALL.plan([])[0] == Run(5, WHOLE, 0.01, 1, REPORT)  # a single rate needs no choice
 
 
 def test_a_study_that_makes_no_sense_is_refused():
@@ -217,7 +220,7 @@ def test_a_study_that_makes_no_sense_is_refused():
 
 
 # ---------------------------------------------------------------- verdicts
-CROSSED = Study(
+CROSSED = Comparison(
     {WHOLE: Variant(), "a": Variant(), "b": Variant(), "a and b": Variant(against="b"), "leak": Variant(leaks=True)},
     SIZES,
     (5, 10),
@@ -263,16 +266,10 @@ def test_what_chose_the_rate_is_not_judged_and_rows_wait_for_all_their_seeds():
 
 
 def test_the_report_has_a_line_for_each_row_and_says_the_rate():
-    header, *text = experiments.report(CROSSED, carry_out(CROSSED, made_up)).splitlines()
+    header, *text = CROSSED.report(carry_out(CROSSED, made_up)).splitlines()
     assert len(text) == 2 * 5 and header.split()[:4] == ["steps", "changed", "rate", "damage"]
     worst, *_ = [entry for entry in text if entry.split()[0] == "10"]
     assert re.fullmatch(r" +10  a and b +0\.01  \+0\.99\d  \+0\.\d+ to \+\d\.\d+ +< 0\.0001 +worse", worst), worst
-
-
-def test_a_table_comes_back_as_it_was(tmp_path):
-    lines = [line(Run(5, 'no "luck", ☃', 0.003, 1, CHOOSE), 2.5), line(Run(5, WHOLE, 1.0, 2, REPORT), 1e-5)]
-    (tmp_path / "table.csv").write_text(experiments.table(lines, ["made by a test", "of # two"]), "utf-8", newline="")
-    assert experiments.read_table(tmp_path / "table.csv") == (["made by a test", "of # two"], lines)
 
 
 @pytest.mark.slow
@@ -282,7 +279,7 @@ def test_a_reader_adds_a_variant_and_gets_a_verdict():
         TASTE, variants={WHOLE: Variant(), "mine": PARTS["no attention"], "nothing": Variant()}, steps=(60,), seeds=4
     )
     first = dataclasses.replace(study, variants={WHOLE: Variant()})
-    lines = experiments.conduct(study, TOKENS, V, kept := experiments.conduct(first, TOKENS, V))
+    lines = study.conduct(TOKENS, V, kept := first.conduct(TOKENS, V))
     assert len(kept) == 4 and lines[:4] == kept  # not trained again
     found = experiments.judge(study, lines)
     assert len(lines) == 12 and found[60, "mine"].mean > 0.1 and found[60, "mine"].says == "worse"

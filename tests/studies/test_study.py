@@ -1,209 +1,112 @@
-import contextlib
-import importlib.util
-import os
+"""`make study`: what it refuses, what its table says of itself, and that a run is what `measure` gives."""
+
+import pickle
 import re
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
+import study as tool
 import torch
 
 from helpers.core.data import CharTokenizer
-from helpers.studies import experiments
-from helpers.studies.experiments import REPORT, Run, Study, Variant
-from helpers.studies.ladder import Ladder
+from helpers.studies.experiments import REPORT, Comparison, Run
 from helpers.studies.parts import WHOLE
+from helpers.studies.study import Variant
+from helpers.studies.tables import read_table, table
 from helpers.support.errors import ConfigError, RunError
-from helpers.world import corpus
+from helpers.world.corpus import load_corpus
 
-COMMAND = Path(__file__).parents[2] / "tools" / "study.py"
 TEXT = "to be, or not to be: that is the question\n" * 60
 SIZES = dict(context_length=8, n_layer=1, n_head=1, n_embd=8)
-
-
-@pytest.fixture(scope="module")
-def tool():
-    """tools/study.py as a module."""
-    spec = importlib.util.spec_from_file_location("study_tool", COMMAND)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-# The command with studies that take no time, and whose runs wait while a file of their variant's name lies in the
-# working folder; "broken" fails with seed 1, and a signal ends it with seed 2.
-SCRIPT = f"""
-import os, signal, sys, time
-sys.path.insert(0, {str(COMMAND.parent)!r})
-import study
-from helpers.support.errors import TrainingError
-from helpers.studies.experiments import Study, Variant
-
-measure = study.experiments.measure
-
-def waiting(which, run, *arguments):
-    end = time.monotonic() + 60  # or a test that is red would never end
-    while os.path.exists(run.variant) and time.monotonic() < end:
-        time.sleep(0.01)
-    if run.variant == "broken" and run.seed == 1:
-        raise TrainingError("the loss is nan")
-    if run.variant == "broken" and run.seed == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return measure(which, run, *arguments)
-
-study.experiments.measure = waiting
-
-def small(*names, **settings):
-    return Study({{name: Variant() for name in names}}, {SIZES}, (5,), seeds=2, rates=(0.01,), **settings)
-
-study.STUDIES.clear()
-study.STUDIES |= {{"three": small("a", "b", "c"), "broken": small("a", "broken", whole_seeds=3)}}
-if __name__ == "__main__":
-    sys.exit(study.command(study.main))
-"""
+SMALL = Comparison({WHOLE: Variant(), "other": Variant()}, SIZES, (5,), rates=(0.01,), seeds=2)
 
 
 @pytest.fixture
-def start(tmp_path):
-    """Starts the script in `tmp_path`, and ends it if a test did not."""
-    (tmp_path / "text.txt").write_text(TEXT, "utf-8")
-    (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
-    folders = ["--out", tmp_path / "out", "--growing", tmp_path / "growing", "--corpus", tmp_path / "text.txt"]
-    started = []
-
-    def start(*arguments, **environment):
-        pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-        env = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-        command = [sys.executable, "script.py", "--jobs", "2", *arguments, *folders]
-        started.append(subprocess.Popen(command, env=env, cwd=tmp_path, **pipes))
-        return started[-1]
-
-    yield start
-    for process in started:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # orphans too
-        process.communicate()
-
-
-def read_until(process, pattern):
-    for line in process.stdout:
-        if re.search(pattern, line):
-            return
-    raise AssertionError(process.stderr.read())
-
-
-def kept(path):
-    return [(line["variant"], line["seed"]) for line in experiments.read_table(path)[1]]
-
-
-@pytest.mark.slow
-def test_a_kill_and_ctrl_c_lose_the_runs_in_progress_and_no_more(start, tmp_path):
-    """Every process ends with the one that is stopped, or `communicate` would wait for its end of the pipe."""
-    growing, out = tmp_path / "growing" / "three.csv", tmp_path / "out" / "three.csv"
-    for name in ("b", "c"):
-        (tmp_path / name).touch()  # these wait
-    process = start("three")
-    read_until(process, "2 of 6  a, 5 steps, rate 0.01, seed")
-    process.kill()
-    process.communicate(timeout=60)
-    assert sorted(kept(growing)) == [("a", 1), ("a", 2)]
-
-    (tmp_path / "b").unlink()
-    process = start("three")
-    read_until(process, "2 of 6 runs are done already, 4 to go")
-    read_until(process, "4 of 6  b, ")
-    process.send_signal(signal.SIGSTOP)  # so that a child that heard Ctrl-C would have the time to say so
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group gets it
-    time.sleep(0.5)
-    process.send_signal(signal.SIGCONT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130 and len(kept(growing)) == 4 and not out.exists()
-    assert re.fullmatch(r"stopped by Ctrl-C: 4 runs are kept in .+; the same command goes on from there\n", error)
-
-    said, _ = start("three", "--verdicts").communicate(timeout=60)
-    assert [line.split()[1] for line in said.splitlines()] == ["changed", "b"] and not out.exists()
-
-    (tmp_path / "c").unlink()
-    said, error = start(NAME="three").communicate(timeout=120)
-    assert "4 of 6 runs are done already, 2 to go" in said and not error and not growing.exists()
-    assert re.findall(r"^ +\d of 6  (.), ", said, re.M) == ["c", "c"]
-    assert sorted(kept(out)) == [(name, seed) for name in "abc" for seed in (1, 2)]
-    again, _ = start("three", "--verdicts").communicate(timeout=60)
-    assert said.endswith(again) and len(again.splitlines()) == 3
-
-    tokenizer, threads = CharTokenizer.from_text(TEXT), torch.get_num_threads()
-    torch.set_num_threads(1)
-    study, run = Study({"c": Variant()}, SIZES, (5,)), Run(5, "c", 0.01, 2, REPORT)
-    expected = experiments.measure(study, run, tokenizer.encode(TEXT), tokenizer.vocab_size)
-    torch.set_num_threads(threads)
-    comments, lines = experiments.read_table(out)
-    found = next(line for line in lines if (line["variant"], line["seed"]) == ("c", 2))
-    assert {**found, "seconds": 0} == {**expected, "seconds": 0}
-    starts = [comment.split()[0] for comment in comments]
-    assert starts == ["made", "Python", "corpus:", "budget:", "code:"] and "make study NAME=three, at" in comments[0]
-
-
-@pytest.mark.slow
-def test_a_run_that_fails_is_named_and_the_others_go_on(start, tmp_path):
-    process = start("broken")
-    _, error = process.communicate(timeout=120)
-    run = "broken, 5 steps, rate 0.01, seed"
-    assert f"error: {run} 1: the loss is nan\n" in error and f"error: {run} 2: ended by SIGKILL\n" in error
-    last = error.splitlines()[-1]
-    assert last.startswith("error: 2 runs failed (broken, 5 steps") and "the table is not whole" in last
-    assert process.returncode == 2 and not (tmp_path / "out" / "broken.csv").exists()
-    assert sorted(kept(tmp_path / "growing" / "broken.csv")) == [("a", 1), ("a", 2), ("a", 3)]
-
-
-@pytest.fixture
-def small(tool, monkeypatch, tmp_path):
-    """Studies of two variants under the name "small", a text, and the options that keep all files in `tmp_path`."""
-    studies = {"small": Study({WHOLE: Variant(), "other": Variant()}, SIZES, (5,), rates=(0.01,), seeds=2)}
-    monkeypatch.setattr(tool, "STUDIES", studies)
+def small(monkeypatch, tmp_path):
+    """A study of two variants under the name "small", a text, and the options that keep all files in `tmp_path`."""
+    monkeypatch.setattr(tool, "STUDIES", {"small": SMALL})
     (tmp_path / "text.txt").write_text(TEXT, "utf-8")
     return ["--corpus", str(tmp_path / "text.txt"), "--out", str(tmp_path), "--growing", str(tmp_path / "growing")]
 
 
-def test_runs_of_another_state_are_refused_and_left_as_they_are(tool, small, tmp_path):
+@pytest.fixture
+def in_process(monkeypatch):
+    """The runs are made one after the other in this process. What would go to another process is pickled."""
+
+    def grow(study, lines, path, comments, measure, jobs):
+        measure = pickle.loads(pickle.dumps(measure))
+        threads = torch.get_num_threads()
+        lines += [measure(run) for run in study.missing(lines)]
+        torch.set_num_threads(threads)
+        path.write_text(table(lines, comments), "utf-8")
+
+    monkeypatch.setattr(tool.side_by_side, "grow", grow)
+
+
+def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, in_process, capsys, tmp_path):
+    tool.main(["small", *small])
+    said = capsys.readouterr().out
+    assert not (tmp_path / "growing" / "small.csv").exists()
+    comments, lines = read_table(tmp_path / "small.csv")
+    starts = [comment.split()[0] for comment in comments]
+    assert starts == ["made", "Python", "corpus:", "budget:", "settings:", "code:"]
+    assert "make study NAME=small, at commit" in comments[0] and all(comment in said for comment in comments)
+    tokenizer = CharTokenizer.from_text(TEXT)
+    run = Run(5, "other", 0.01, 2, REPORT)
+    expected = SMALL.measure(run, tokenizer.encode(TEXT), tokenizer.vocab_size)
+    found = next(line for line in lines if SMALL.run_of(line) == run)
+    assert {**found, "seconds": 0} == {**expected, "seconds": 0} and len(lines) == 4
+
+    tool.main(["small", "--verdicts", *small])
+    assert said.endswith(capsys.readouterr().out) and said.splitlines()[-1].split()[1] == "other"
+
+
+def test_what_is_there_is_not_made_again(small, in_process, tmp_path):
+    """A made-up loss in the table that grows is still there at the end, for its run was not made again."""
+    path = tmp_path / "growing" / "small.csv"
+    path.parent.mkdir()
+    run = Run(5, WHOLE, 0.01, 1, REPORT)
+    line = {**run._asdict(), "parameters": 1, "loss": 77.0, "last_loss": 77.0, "seconds": 0.1}
+    ours = tool.identity(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")
+    path.write_text(table([line], ["made by: somebody, at another commit", *ours]), "utf-8")
+    tool.main(["small", *small])
+    _, lines = read_table(tmp_path / "small.csv")
+    assert lines[0] == line and [each["loss"] == 77.0 for each in lines] == [True, False, False, False]
+
+
+def test_runs_of_another_state_are_refused_and_left_as_they_are(small, tmp_path):
     """Whoever changes the code, the text or the budget must not mix old runs with new ones."""
-    corpus, path = corpus.load_corpus(tmp_path / "text.txt"), tmp_path / "growing" / "small.csv"
+    path = tmp_path / "growing" / "small.csv"
     path.parent.mkdir()
     line = {**Run(5, WHOLE, 0.01, 1, REPORT)._asdict(), "loss": 1.0, "last_loss": 1.0}
-    ours = ["made by: somebody, at another commit", *tool.identity("small", corpus, "cpu")]
-    path.write_text(experiments.table([line], ours), "utf-8")
-    assert tool.read(path, ["made by: us", *ours[1:]]) == [line] and tool.read(tmp_path / "none.csv", ours) == []
-    for place, name in enumerate(("Python", "corpus: your own text", "budget", "code"), start=1):
+    ours = ["made by: us", *tool.identity(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")]
+    for place, name in enumerate(("Python", "corpus: your own text", "budget", "settings", "code"), start=1):
         other = [comment + "?" if i == place else comment for i, comment in enumerate(ours)]
-        path.write_text(experiments.table([line], other), "utf-8")
-        with pytest.raises(
-            RunError, match=rf"small.csv has runs of another state \({name}.*\): go back to it, or move"
-        ):
+        path.write_text(table([line], other), "utf-8")
+        refusal = rf"small.csv has runs of another state \({name}.*\): go back to it, or move"
+        with pytest.raises(RunError, match=refusal):
             tool.main(["small", *small])
-        assert path.read_text("utf-8") == experiments.table([line], other)
+        assert path.read_text("utf-8") == table([line], other)
 
 
-def test_the_identity_is_that_of_everything_a_number_depends_on(tool, small, monkeypatch, tmp_path):
-    corpus = corpus.load_corpus(tmp_path / "text.txt")
-    before = tool.identity("small", corpus, "cpu")
-    assert torch.__version__ in before[0] and corpus.sha256 in before[1] and "seeds" in before[2]
-    assert tool.identity("small", corpus, "cuda")[0] != before[0]
-    assert {"attention", "data", "experiments", "gpt", "guards", "training"} < set(tool.code_of("small"))
-    monkeypatch.setitem(tool.STUDIES, "ladder", Ladder())
-    assert {"gpt", "guards", "ladder", "modern", "presets", "training"} < set(tool.code_of("ladder"))
-    for module in tool.code_of("small"):
-        root = tmp_path / module / "helpers"
-        root.mkdir(parents=True)
-        for other in tool.code_of("small"):
-            code = (COMMAND.parents[1] / "helpers" / f"{other}.py").read_bytes()
-            (root / f"{other}.py").write_bytes(code + b"#" * (other == module))
-        monkeypatch.setattr(tool, "ROOT", root.parent)
-        assert tool.identity("small", corpus, "cpu")[3] != before[3], module
+def test_a_run_is_not_made_when_text_or_code_have_changed_meanwhile(small, tmp_path):
+    path = tmp_path / "text.txt"
+    ours = tool.identity(SMALL, load_corpus(path), "cpu")
+    path.write_text(TEXT + "!", "utf-8")
+    with pytest.raises(ConfigError, match="the text or the code has changed since the command was started"):
+        tool.measure("small", str(path), "cpu", ours, Run(5, WHOLE, 0.01, 1, REPORT))
 
 
-def test_what_can_not_be_made_is_refused(tool, small, capsys, tmp_path):
+@pytest.mark.parametrize("name", tool.STUDIES)
+def test_every_study_can_say_what_it_depends_on(name, tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT, "utf-8")
+    corpus = load_corpus(tmp_path / "text.txt")
+    versions, text, budget, *sums = tool.identity(tool.STUDIES[name], corpus, "cpu")
+    assert torch.__version__ in versions and corpus.sha256 in text and "seeds" in budget
+    assert [re.sub(r"[0-9a-f]{64}$", "", line) for line in sums] == ["settings: SHA-256 ", "code: SHA-256 "]
+    assert tool.identity(tool.STUDIES[name], corpus, "cuda")[0] != versions
+
+
+def test_what_can_not_be_made_is_refused(small, capsys):
     with pytest.raises(ConfigError, match="NAME=no luck is no study: choose one of small"):
         tool.main(["no luck"])
     with pytest.raises(ConfigError, match="stored tables are of tiny Shakespeare: name another folder by --out"):

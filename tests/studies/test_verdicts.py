@@ -1,3 +1,5 @@
+"""Verdicts: what they say, how often they may be wrong, and the statistics behind them, against printed tables."""
+
 import math
 
 import pytest

@@ -24,7 +24,7 @@ from helpers.core.sampling import generate
 from helpers.core.training import updates
 from helpers.grading import checks
 from helpers.runs.presets import PRESETS
-from helpers.studies import experiments
+from helpers.studies.tables import read_table
 from helpers.support.console import Stopped
 from helpers.support.errors import ConfigError, RunError
 from helpers.world.corpus import BUNDLED_PLAY, load_corpus
@@ -203,11 +203,11 @@ def test_a_kill_loses_the_line_in_work_and_no_more(tmp_path):
     lines = [line("a", 0.123456, aim=0.9), dataclasses.replace(line("b"), measure=breaks), line("c")]
     with pytest.raises(Stopped, match=r"stopped by Ctrl-C: what is measured is kept in .*bench.csv; the same"):
         bench.measure(lines, path, comments, anew=False)
-    kept, rows = experiments.read_table(path)
+    kept, rows = read_table(path)
     assert kept == comments and [(row["ours"], row["ratio"], row["aim"]) for row in rows] == [("a", 0.1235, 0.9)]
     again = [dataclasses.replace(lines[0], measure=breaks), line("b"), line("c")]  # what is there isn't measured again
     found = bench.measure(again, path, ["made by: somebody else", "this machine"], anew=False)
-    assert [row["ours"] for row in found] == ["a", "b", "c"] and len(experiments.read_table(path)[1]) == 3
+    assert [row["ours"] for row in found] == ["a", "b", "c"] and len(read_table(path)[1]) == 3
     with pytest.raises(RunError, match="has runs of another state"):
         bench.measure(again, path, ["made by: us", "another machine"], anew=False)
     assert [row["ours"] for row in bench.measure([line("d")], path, ["x", "y"], anew=True)] == ["d"]
@@ -250,7 +250,7 @@ def test_the_table_moves_when_it_is_whole(command, tmp_path, monkeypatch, capsys
     monkeypatch.setenv("NAME", "one")
     run()
     assert measured == ["b", "a", "b", "a"] and not (tmp_path / "growing" / "bench.csv").exists()
-    comments, rows = experiments.read_table(tmp_path / "out" / "bench.csv")
+    comments, rows = read_table(tmp_path / "out" / "bench.csv")
     assert [row["ours"] for row in rows] == ["a", "b"] and "QUICK" not in comments[0]
     starts = [comment.split(":")[0].split()[-1] for comment in comments]
     assert starts[0] == "by" and starts[1] == "machine" and starts[3:] == ["corpus", "code"]

@@ -1,3 +1,5 @@
+"""Each variant of notebook 10 is what its name says, and the stored tables are of whole studies."""
+
 import dataclasses
 import inspect
 import math
@@ -9,20 +11,20 @@ import torch
 from helpers.core.gpt import GPT, GPTConfig, count_parameters
 from helpers.core.optim import TrainConfig, make_optimizer
 from helpers.grading import checks
-from helpers.studies import experiments
-from helpers.studies import parts as ablations
-from helpers.studies.experiments import Run
+from helpers.studies import parts
+from helpers.studies.experiments import Comparison
 from helpers.studies.parts import PARTS, STUDIES, WHOLE
+from helpers.studies.tables import MEASURED, read_table
 from helpers.support.errors import CheckError, ConfigError
 
 SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
 BUDGET = TrainConfig(batch_size=16, max_steps=1000, eval_interval=1000, min_learning_rate=0.0)
-ALL = experiments.Study(PARTS, SIZES, (1000,))
+ALL = Comparison(PARTS, SIZES, (1000,))
 TOKENS = torch.randint(11, (2, 20), generator=torch.Generator().manual_seed(0))
 
 
 def build(name, seed=1):
-    return experiments.build(ALL, name, 11, seed).eval()
+    return ALL.build(name, 11, seed).eval()
 
 
 def test_the_whole_model_is_the_gpt():
@@ -34,7 +36,7 @@ def test_the_whole_model_is_the_gpt():
 def test_attention_spelled_out_is_attention():
     model = build(WHOLE)
     expected = model(TOKENS)
-    ablations.change_attention(model)
+    parts.change_attention(model)
     checks.close(model(TOKENS), expected, tolerance=1e-5)
 
 
@@ -80,7 +82,7 @@ def test_five_layers_without_mlp_multiply_as_often_as_two_with_one():
     T, L, _, C = STUDIES["parts"].sizes.values()
     attention, mlp = 4 * C * C + 2 * T * C, 8 * C * C
     layers = PARTS["no MLP, 5 layers"].sizes["n_layer"]
-    whole, equal = (experiments.build(STUDIES["parts"], name, 65, 1) for name in (WHOLE, "no MLP, 6 layers"))
+    whole, equal = (STUDIES["parts"].build(name, 65, 1) for name in (WHOLE, "no MLP, 6 layers"))
     assert count_parameters(equal) == pytest.approx(count_parameters(whole), rel=0.01)
     assert layers * attention == pytest.approx(L * (attention + mlp), rel=0.05)
 
@@ -100,7 +102,7 @@ def test_positions_that_are_fixed_are_not_learned():
 
 
 def test_sinusoids_have_length_and_products_that_depend_on_distance():
-    waves = ablations.sinusoids(20, 8)
+    waves = parts.sinusoids(20, 8)
     assert waves.shape == (20, 8) and torch.equal(waves[0], torch.tensor([0.0, 1.0] * 4))
     checks.close(waves.norm(dim=1), torch.full((20,), 2.0))  # the root of C / 2
     checks.close(waves[3] @ waves[5], waves[11] @ waves[13], tolerance=1e-4)
@@ -109,7 +111,7 @@ def test_sinusoids_have_length_and_products_that_depend_on_distance():
 
 def test_sinusoids_have_the_wavelengths_of_the_paper():
     """Channels 2i and 2i + 1 of position t: sine and cosine of t / 10000^(2i / C)."""
-    waves = ablations.sinusoids(50, 6)
+    waves = parts.sinusoids(50, 6)
     for t in (1, 7, 49):
         for i in range(3):
             angle = t / 10_000 ** (2 * i / 6)
@@ -120,7 +122,7 @@ def test_every_start_has_the_size_of_a_learned_one():
     """A variant differs in what its name says and in nothing else, so not in how large its weights are."""
     whole, untied = build(WHOLE), build("untied head")
     waves = build("sinusoids with a gain").position_embedding
-    checks.close(waves(torch.arange(5, 20)), ablations.sinusoids(64, 64)[5:20] * 0.02 * math.sqrt(2))
+    checks.close(waves(torch.arange(5, 20)), parts.sinusoids(64, 64)[5:20] * 0.02 * math.sqrt(2))
     assert [name for name, _ in waves.named_parameters()] == ["gain"]
     for start in (whole.position_embedding.weight, waves(torch.arange(64)), untied.head.weight):
         assert start.square().mean().sqrt().item() == pytest.approx(0.02, rel=0.1)
@@ -210,9 +212,10 @@ def test_an_unknown_variant_is_named():
 
 @pytest.mark.parametrize("name", ["parts", "modern", "laptop"])
 def test_the_stored_table_is_that_of_the_whole_study(name):
-    study, (comments, lines) = STUDIES[name], experiments.read_table(experiments.MEASURED / f"{name}.csv")
+    study = STUDIES[name]
+    comments, lines = read_table(MEASURED / f"{name}.csv")
     assert comments[0].startswith(f"made by: make study NAME={name}, at commit ") and "uncommitted" not in comments[0]
-    assert f"budget: {study.budget()}" in comments and not experiments.missing(study, lines)
-    assert len(lines) == len({tuple(line[part] for part in Run._fields) for line in lines})
-    sizes = {name: count_parameters(experiments.build(study, name, 65, 1)) for name in study.variants}
+    assert f"budget: {study.budget()}" in comments and not study.missing(lines)
+    assert len(lines) == len({study.run_of(line) for line in lines})
+    sizes = {name: count_parameters(study.build(name, 65, 1)) for name in study.variants}
     assert all(line["parameters"] == sizes[line["variant"]] for line in lines)
