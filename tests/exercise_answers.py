@@ -40,10 +40,5 @@ def solution(label: str):
     return getattr(module_at(NOTEBOOKS / "solutions" / f"solutions_{number}.py"), name)
 
 
-MISTAKES = {
-    id(one)
-    for exercise in exercises.exercises().values()
-    for wrong in exercise.mistakes.values()
-    for one in (wrong if isinstance(wrong, list) else [wrong])
-}
+MISTAKES = {id(wrong) for exercise in exercises.exercises().values() for _, wrong in exercise.wrong_answers()}
 GIVEN = {}  # by a mistake that answers are compared with: the same each time, so it is found out once
