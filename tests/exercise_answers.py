@@ -1,5 +1,6 @@
 """What the notebooks ask, what their solutions answer, and the mistakes that the graders know."""
 
+import functools
 import importlib.util
 import re
 import types
@@ -13,6 +14,7 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 LABELS = list(exercises.exercises())
 
 
+@functools.cache
 def module_at(path: Path) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)

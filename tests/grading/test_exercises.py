@@ -2,7 +2,7 @@
 
 import re
 import types
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import nbformat
@@ -102,6 +102,7 @@ def test_a_broken_version_that_nobody_has_repaired_is_still_to_do(label, verdict
 ANSWERS = [module_at(path) for path in sorted((Path(__file__).parents[1] / "answers").glob("*.py"))]
 
 
+@cache
 def table(name: str) -> dict[str, list]:
     return {label: answers for module in ANSWERS for label, answers in getattr(module, name).items()}
 
