@@ -168,7 +168,7 @@ def _not_multi_head(fault: str) -> CheckError:
 
 
 # ---------------------------------------------------------------- what is wrong
-def _mixed_by(attend: variants.Heads, project: bool = True) -> Mix:
+def _mixed_by(attend: variants.SeveralHeads, project: bool = True) -> Mix:
     """The output that `attend` makes of a module's own query, key and value."""
 
     def mix(heads: Heads) -> Tensor:

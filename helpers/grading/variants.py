@@ -10,7 +10,8 @@ from torch import Tensor
 from helpers.core.attention import attention, causal_mask
 
 Formula = Callable[..., tuple[Tensor, Tensor]]  # (query, key, value, mask) -> context, weights
-Heads = Callable[[Tensor, Tensor, Tensor, int], Tensor]  # (query, key, value (B, T, H * D), H) -> (B, T, H * D)
+# (query, key, value (B, T, H * D), H) -> contexts (B, T, H * D)
+SeveralHeads = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
 # ---------------------------------------------------------------- the formula
@@ -128,7 +129,7 @@ def heads_with(
     split: Callable[[Tensor, int], Tensor] = split,
     join: Callable[[Tensor], Tensor] = join,
     mask_of: Callable[[int], Tensor] = causal_mask,
-) -> Heads:
+) -> SeveralHeads:
     """Causal attention of several heads with another formula, split, join or mask."""
 
     def variant(query: Tensor, key: Tensor, value: Tensor, H: int) -> Tensor:

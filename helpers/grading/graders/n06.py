@@ -10,7 +10,7 @@ from helpers.core.attention import causal_mask
 from helpers.grading.registry import Answer, Pairs, exercise
 from helpers.grading.variants import (
     RIGHT_HEADS,
-    Heads,
+    SeveralHeads,
     attention_with,
     divided_by,
     everything,
@@ -84,7 +84,7 @@ def join_heads(answer: Answer) -> Pairs:
 
 _ROOT_OF_C = "the scores are divided by √C: D, the width of ONE head, is meant"
 _FILLS = (0.0, *(-(10.0**size) for size in range(11)))
-_MISTAKES_OF_HEADS: dict[str, list[Heads]] = {
+_MISTAKES_OF_HEADS: dict[str, list[SeveralHeads]] = {
     "the future is not hidden": [heads_with(mask_of=everything)],
     "the past is hidden: row t may see the columns up to t": [heads_with(mask_of=triangle(turned=True))],
     "a word does not see itself, so the first row is empty": [heads_with(mask_of=triangle(-1))],
@@ -111,7 +111,7 @@ _MISTAKES_OF_HEADS: dict[str, list[Heads]] = {
 
 
 def _layer(
-    attend: Heads = RIGHT_HEADS,
+    attend: SeveralHeads = RIGHT_HEADS,
     order: tuple[int, int, int] = (0, 1, 2),
     one_head: bool = False,
     over: tuple[int, ...] = (),
