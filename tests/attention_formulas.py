@@ -61,6 +61,13 @@ def own_softmax(s):
     return s / (s.sum(-1, keepdim=True) + 1e-12)
 
 
+def naive(query, key, value, mask=None):
+    exponentials = (query @ key.mT / query.shape[-1] ** 0.5).exp()
+    weights = exponentials if mask is None else exponentials * mask
+    weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ value, weights
+
+
 WRONG_FORMULAS = {
     # by what the scores are divided
     "/ 1": ("not divided by the square root of the head width", divided(lambda *_: 1)),
@@ -100,6 +107,7 @@ WRONG_FORMULAS = {
     # the mask
     "inverted": ("the mask is inverted", seen(torch.logical_not)),
     "inverted, a finite fill": ("the mask is inverted", formula(hide=lambda s, m: s.masked_fill(m, -1e9))),
+    "inverted but for itself": ("the mask is inverted", seen(lambda m: ~m | torch.eye(*m.shape, dtype=torch.bool))),
     "forgotten": ("the mask is not applied", seen(ones)),
     "tril(-1)": ("a word must see itself, tril() and not tril(-1)", seen(lambda m: m.tril(-1))),
     "tril(-1), its own": ("tril() and not tril(-1)", seen(lambda m: ones(m).tril(-1))),
@@ -127,6 +135,8 @@ WRONG_FORMULAS = {
     "added -5": ("a finite number is added", formula(hide=lambda s, m: s - 5.0 * ~m)),
     "added -1e4": ("a finite number is added", formula(hide=lambda s, m: s + -1e4 * ~m)),
     "added -1e9": ("a finite number is added", formula(hide=lambda s, m: s + -1e9 * ~m)),
+    "added, the smallest number": ("a finite number is added", formula(
+        hide=lambda s, m: s + torch.finfo(torch.float32).min * ~m)),
     "added +1": ("a finite number is added", formula(hide=lambda s, m: s + ~m)),
 } | {
     f"filled with {value:g}": ("set to a finite number", formula(hide=lambda s, m, to=value: s.masked_fill(~m, to)))
@@ -140,6 +150,7 @@ WRONG_FORMULAS = {
     "scale in place": ("it changes its input, the query, in place", lambda q, k, v, m=None: attention(
         q.mul_(2).div_(4), k * 2, v, m)),
     "large scores": ("large scores give NaN", formula(softmax=lambda s: s.exp() / s.exp().sum(-1, keepdim=True))),
+    "the mask times the exponentials": ("large scores give NaN", naive),
     "large scores, with an epsilon": ("allowed scores lose their weight", formula(softmax=own_softmax)),
     "the largest of all": ("large scores give NaN", formula(
         softmax=lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(-1, keepdim=True))),

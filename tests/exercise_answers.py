@@ -1,5 +1,6 @@
 """What the notebooks ask, what their solutions answer, and the mistakes that the graders know."""
 
+import functools
 import importlib.util
 import re
 import types
@@ -13,6 +14,7 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 LABELS = list(exercises.exercises())
 
 
+@functools.cache
 def module_at(path: Path) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
@@ -40,10 +42,5 @@ def solution(label: str):
     return getattr(module_at(NOTEBOOKS / "solutions" / f"solutions_{number}.py"), name)
 
 
-MISTAKES = {
-    id(one)
-    for exercise in exercises.exercises().values()
-    for wrong in exercise.mistakes.values()
-    for one in (wrong if isinstance(wrong, list) else [wrong])
-}
+MISTAKES = {id(wrong) for exercise in exercises.exercises().values() for _, wrong in exercise.wrong_answers()}
 GIVEN = {}  # by a mistake that answers are compared with: the same each time, so it is found out once

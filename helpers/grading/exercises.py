@@ -1,71 +1,75 @@
 """The exercises of the notebooks: `check("3a", my_attention)` says whether an answer is right, and if not, why.
 
-The graders are in helpers/graders, one module per notebook. A grader calls the answer with inputs of its choice and
-yields pairs (given, right), or (given, right, tolerance). Where the answer is a value, it yields the answer itself.
+The graders are in graders/, one file for each notebook.
 """
 
 import copy
 import functools
 import importlib
-import pkgutil
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from helpers.grading.graders import compare
-from helpers.grading.graders.limit import TooLongError, at_most
+from helpers.grading import compare
+from helpers.grading.limit import TooLongError, at_most
+from helpers.grading.registry import EXERCISES, Exercise, Grader
 from helpers.support.errors import ConfigError
 
-Answer = Callable[..., Any]
-Pairs = Iterator[tuple[Any, ...]]
-Grader = Callable[[Answer], Pairs]
 SECONDS = 5.0  # for all cases of one answer together
+NOTEBOOKS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "12")
 
 
-@dataclass(frozen=True)
-class Exercise:
-    """A grader, and what learners get wrong: a sentence, and the wrong answer that it describes (or a list of such)."""
+# ---------------------------------------------------------------- the exercises
+def exercises() -> dict[str, Exercise]:
+    """Every exercise by its label, in the order of the notebooks."""
+    for notebook in NOTEBOOKS:
+        _load_graders(notebook)
+    return {label: EXERCISES[label] for label in sorted(EXERCISES, key=lambda label: (int(label[:-1]), label))}
 
-    grader: Grader
-    mistakes: dict[str, Any] = field(default_factory=dict)
-    broken: tuple[str, Answer] | None = None  # for a repair: the symptom, and the function that the notebook shows
+
+def _asked(label: str) -> Exercise:
+    """The exercise with this label. A lesson loads the graders of its own notebook alone."""
+    notebook = str(label)[:-1].zfill(2)
+    if notebook in NOTEBOOKS:
+        _load_graders(notebook)
+    if label not in EXERCISES:
+        raise ConfigError(f"there is no exercise {label!r}: choose one of {', '.join(exercises())}")
+    return EXERCISES[label]
 
 
+def _load_graders(notebook: str) -> None:
+    importlib.import_module(f"helpers.grading.graders.n{notebook}")
+
+
+# ---------------------------------------------------------------- what an answer gives
 @dataclass(frozen=True)
 class Given:
-    """What an answer gave in one case. A problem is its own fault, whatever would be right."""
+    """What an answer gave for some inputs. A fault is the answer's own, whatever would be right."""
 
     value: Any
-    case: str = ""
-    problem: str = ""
+    inputs: str = ""
+    fault: str = ""
     changed_input: bool = False
 
 
-Result = tuple[Given, Any, float | None]  # what was given, what is right, and how far off it may be
-_EXERCISES: dict[str, Exercise] = {}
+@dataclass(frozen=True)
+class Case:
+    """What an answer gave, what is right, and how far off an answer may be."""
 
+    given: Given
+    right: Any
+    tolerance: float | None = None
 
-def exercise(label: str, mistakes: dict[str, Any] | None = None, **more: Any) -> Callable[[Grader], Grader]:
-    """Register a grader under its label, with mistakes by name, and `broken=` for a repair (see Exercise)."""
+    @property
+    def fault(self) -> str:
+        return self.given.fault or self.difference_from(self.right)
 
-    def register(grader: Grader) -> Grader:
-        _EXERCISES[label] = Exercise(grader, mistakes or {}, **more)
-        return grader
-
-    return register
-
-
-@functools.cache
-def exercises() -> dict[str, Exercise]:
-    """Every exercise by its label, in the order of the notebooks."""
-    from helpers.grading import graders
-
-    for name in sorted(module.name for module in pkgutil.iter_modules(graders.__path__)):
-        importlib.import_module(f"{graders.__name__}.{name}")  # now and not above: it imports this module
-    return _EXERCISES
+    def difference_from(self, other: Any) -> str:
+        tell = bool(self.given.inputs)  # a prediction has no inputs, and what is right is not told
+        return compare.difference(self.given.value, other, self.tolerance, tell)
 
 
 def check(label: str, answer: Any) -> None:
@@ -74,73 +78,74 @@ def check(label: str, answer: Any) -> None:
     The answer gets copies of its inputs, and five seconds for all cases together; the global random generator stays as
     it was. A known mistake is called by its name. ConfigError for a label that no exercise has.
     """
-    if label not in exercises():
-        raise ConfigError(f"there is no exercise {label!r}: choose one of {', '.join(exercises())}")
-    asked = exercises()[label]
+    asked = _asked(label)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("default")  # an answer's warnings are shown, and are no errors
         try:
             with at_most(SECONDS):
-                results = list(_results(asked.grader, answer))
-            verdict = _verdict(asked, results)
+                cases = list(_results(asked.grader, answer))
+            verdict = _verdict(asked, cases)
         except TooLongError:
             verdict = f"not yet, it is still at work after {SECONDS:g} seconds: is there a loop without an end?"
     print(f"{label}: {verdict}")
 
 
-def _results(grader: Grader, answer: Any) -> Iterator[Result]:
+def _results(grader: Grader, answer: Any) -> Iterator[Case]:
     """What the answer gives, case by case, for the same inputs whatever the answer."""
-    value = Given(answer, problem="it should be a value, and is a function" if callable(answer) else "")
+    value = Given(answer, fault="it should be a value, and is a function" if callable(answer) else "")
     torch.default_generator.manual_seed(0)  # and no GPU's: only this generator is put back
-    for given, right, *tolerance in grader(functools.partial(_ask, answer)):
-        yield given if isinstance(given, Given) else value, right, tolerance[0] if tolerance else None
+    for given, *rest in grader(functools.partial(_ask, answer)):
+        yield Case(given if isinstance(given, Given) else value, *rest)
 
 
 def _ask(answer: Any, *inputs: Any) -> Given:
     """What the answer gives for copies of these inputs."""
     if not callable(answer):
-        return Given(answer, problem=f"it should be a function, and is {compare.kind(answer)}")
-    names, copies = compare.names(answer, len(inputs)), copy.deepcopy(inputs)
-    case = ", ".join(map(compare.in_short, names, inputs))
+        return Given(answer, fault=f"it should be a function, and is {compare.kind(answer)}")
+    names = compare.names(answer, len(inputs))
+    copies = copy.deepcopy(inputs)
+    described = ", ".join(map(compare.in_short, names, inputs))
     try:
         with torch.random.fork_rng(devices=[]):  # it may draw numbers: those of the cases stay the same
             value = answer(*copies)
             value = list(value) if isinstance(value, Iterator) else value
     except (Exception, SystemExit) as error:  # a learner's code may raise anything, and "run all" must go on
         message = (str(error).strip() or "without a message").splitlines()[0]
-        return Given(None, case, f"it raises {type(error).__name__}: {message}")
-    changed = [name for name, *pair in zip(names, inputs, copies, strict=True) if not compare.same(*pair)]
-    if changed:
-        return Given(value, case, f"it changes its input `{changed[0]}`: work on a copy", changed_input=True)
-    if value is None and compare.does_nothing(answer):
-        value = ...
-    return Given(value, case, "it returns nothing: is a `return` missing?" if value is None else "")
+        return Given(None, described, f"it raises {type(error).__name__}: {message}")
+    for name, before, after in zip(names, inputs, copies, strict=True):
+        if not compare.same(before, after):
+            return Given(value, described, f"it changes its input `{name}`: work on a copy", changed_input=True)
+    if value is not None:
+        return Given(value, described)
+    if compare.does_nothing(answer):
+        return Given(..., described)
+    return Given(None, described, "it returns nothing: is a `return` missing?")
 
 
-def _verdict(asked: Exercise, results: list[Result]) -> str:
-    if any(compare.is_stub(given.value) for given, *_ in results):
+# ---------------------------------------------------------------- the verdict
+def _verdict(asked: Exercise, cases: list[Case]) -> str:
+    if any(compare.is_stub(case.given.value) for case in cases):
         return "still to do"
-    faults = [(given, given.problem or _difference(given, *rest)) for given, *rest in results]
-    faults = [(given, fault) for given, fault in faults if fault]
-    if not faults:
+    wrong = [case for case in cases if case.fault]
+    if not wrong:
         return "right"
-    given, fault = next((pair for pair in faults if pair[0].changed_input), faults[0])
-    if asked.broken and _does_the_same(asked, results, asked.broken[1]):
+    if asked.broken and _does_the_same(asked.grader, cases, asked.broken[1]):
         return f"still to do, it is as broken as it was: {asked.broken[0]}"
-    for sentence, wrong in asked.mistakes.items():
-        for one in wrong if isinstance(wrong, list) else [wrong]:
-            if not given.changed_input and _does_the_same(asked, results, one):
-                return f"not yet, {sentence}"
-    return f"not yet, for {given.case} {fault}" if given.case and not given.changed_input else f"not yet, {fault}"
+    for case in wrong:
+        if case.given.changed_input:
+            return f"not yet, {case.fault}"
+    for sentence, mistake in asked.wrong_answers():
+        if _does_the_same(asked.grader, cases, mistake):
+            return f"not yet, {sentence}"
+    first = wrong[0]
+    return f"not yet, for {first.given.inputs} {first.fault}" if first.given.inputs else f"not yet, {first.fault}"
 
 
-def _difference(given: Given, right: Any, tolerance: float | None) -> str:
-    return compare.difference(given.value, right, tolerance, tell=bool(given.case))  # a prediction is not told
-
-
-def _does_the_same(asked: Exercise, results: list[Result], wrong: Any) -> bool:
-    """Does the answer give what the wrong one gives in every case, down to the words of what it raises?"""
-    return all(
-        ours.problem == theirs.problem and (bool(ours.problem) or not _difference(ours, theirs.value, tolerance))
-        for (ours, _, tolerance), (theirs, *_) in zip(results, _results(asked.grader, wrong), strict=True)
-    )
+def _does_the_same(grader: Grader, cases: list[Case], other: Any) -> bool:
+    """Does the answer give what the other one gives in every case, down to the words of what it raises?"""
+    for ours, theirs in zip(cases, _results(grader, other), strict=True):
+        if ours.given.fault != theirs.given.fault:
+            return False
+        if not ours.given.fault and ours.difference_from(theirs.given.value):
+            return False
+    return True

@@ -36,6 +36,7 @@ def in_two_steps(x, norm1, attention, norm2, mlp):
     return stream
 
 
+@functools.cache
 def parameters(V, T, L, C):
     with torch.device("meta"):
         mlps = [torch.nn.Linear(C, 4 * C, bias=False) for _ in range(2 * L)]

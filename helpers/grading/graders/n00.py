@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, randn
 
-from helpers.grading.exercises import Answer, Pairs, exercise
+from helpers.grading.registry import Answer, Pairs, exercise
 
 
 def _replaced_in_turn(words: list[str], dictionary: dict[str, str]) -> list[str]:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, randn
 
-from helpers.grading.exercises import Answer, Pairs, exercise
+from helpers.grading.registry import Answer, Pairs, exercise
 
 
 @exercise(

@@ -7,41 +7,26 @@ import torch
 from torch import Tensor, randn
 
 from helpers.core.attention import attention
-from helpers.grading.exercises import Answer, Pairs, exercise
-
-
-def _with(scale: Callable[[int], float] = math.sqrt, dim: int = -1, after: float = 1.0) -> Answer:
-    """Attention with one part replaced."""
-
-    def variant(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        weights = after * (query @ key.mT / scale(key.shape[-1])).softmax(dim=dim)
-        return weights @ value, weights
-
-    return variant
+from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.variants import attention_with, divided_by, plain_attention, without_shift
 
 
 def _by_number_of(size_of: Callable[[Tensor, Tensor, Tensor], int]) -> Answer:
     """Attention whose scores are divided by the root of another size than D."""
-    return lambda query, key, value: _with(lambda _: size_of(query, key, value) ** 0.5)(query, key, value)
-
-
-def _without_shift(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    exponentials = (query @ key.mT / key.shape[-1] ** 0.5).exp()
-    weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
-    return weights @ value, weights
+    return attention_with(scale=lambda query, key, value: size_of(query, key, value) ** 0.5)
 
 
 @exercise(
     "3a",
     {
-        "the scores are not divided by √D": _with(lambda D: 1),
-        "the scores are divided by D: its square root is meant": _with(lambda D: D),
-        "the scores are multiplied by √D: divide": _with(lambda D: D**-0.5),
+        "the scores are not divided by √D": divided_by(lambda D: 1),
+        "the scores are divided by D: its square root is meant": divided_by(lambda D: D),
+        "the scores are multiplied by √D: divide": divided_by(lambda D: D**-0.5),
         "the scores are divided by another number than √D": [
-            _with(lambda D: 2),
-            _with(lambda D: D / 2),
-            _with(lambda D: math.log2(D) or 1),
-            _with(lambda D: math.sqrt(D) + 1e-3),
+            divided_by(lambda D: 2),
+            divided_by(lambda D: D / 2),
+            divided_by(lambda D: math.log2(D) or 1),
+            divided_by(lambda D: math.sqrt(D) + 1e-3),
         ],
         "the scores are divided by the root of a number of words: D is the width of a key, its LAST dimension": [
             _by_number_of(lambda query, key, value: key.shape[-2]),
@@ -53,23 +38,25 @@ def _without_shift(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, T
             _by_number_of(lambda query, key, value: value.shape[-1])
         ),
         "it divides after the softmax: the scores are meant to shrink, not the weights": (
-            lambda query, key, value: tuple(x / key.shape[-1] ** 0.5 for x in _with(lambda D: 1)(query, key, value))
+            lambda query, key, value: tuple(
+                x / key.shape[-1] ** 0.5 for x in divided_by(lambda D: 1)(query, key, value)
+            )
         ),
-        "the softmax runs over the queries: it should run over the keys, the last dimension": _with(dim=-2),
-        "dimension 1 is the last one in a table only: with more dimensions, say -1": _with(dim=1),
+        "the softmax runs over the queries: it should run over the keys, the last dimension": attention_with(dim=-2),
+        "dimension 1 is the last one in a table only: with more dimensions, say -1": attention_with(dim=1),
         "context and weights are exchanged: the context comes first": (
-            lambda query, key, value: _with()(query, key, value)[::-1]
+            lambda query, key, value: plain_attention(query, key, value)[::-1]
         ),
         "it returns the scores beside the context: the weights are asked for": (
-            lambda query, key, value: (_with()(query, key, value)[0], query @ key.mT / key.shape[-1] ** 0.5)
+            lambda query, key, value: (plain_attention(query, key, value)[0], query @ key.mT / key.shape[-1] ** 0.5)
         ),
         "the context is missing: return both, (context, weights)": (
-            lambda query, key, value: _with()(query, key, value)[1]
+            lambda query, key, value: plain_attention(query, key, value)[1]
         ),
         "the weights are missing: return both, (context, weights)": (
-            lambda query, key, value: _with()(query, key, value)[0]
+            lambda query, key, value: plain_attention(query, key, value)[0]
         ),
-        "large scores give NaN: take the largest score of each row away first, or use softmax": _without_shift,
+        "large scores give NaN: take the largest score of each row away first, or use softmax": without_shift,
     },
 )
 def scaled_attention(answer: Answer) -> Pairs:
@@ -87,7 +74,7 @@ def _cross(query_from: int = 0, key_from: int = 1, value_from: int = 1, order: t
 
     def variant(*inputs: Tensor) -> Tensor:
         chosen = [inputs[place] for place in (query_from, key_from, value_from)]
-        return _with()(*(source @ inputs[2 + i] for source, i in zip(chosen, order, strict=True)))[0]
+        return plain_attention(*(source @ inputs[2 + i] for source, i in zip(chosen, order, strict=True)))[0]
 
     return variant
 
@@ -104,26 +91,28 @@ def _cross(query_from: int = 0, key_from: int = 1, value_from: int = 1, order: t
         "W_key is used where W_value belongs": _cross(order=(0, 1, 1)),
         "W_value is used where W_key belongs": _cross(order=(0, 2, 2)),
         "the scores are not divided by √D": (
-            lambda x, memory, W_query, W_key, W_value: _with(lambda D: 1)(
+            lambda x, memory, W_query, W_key, W_value: divided_by(lambda D: 1)(
                 x @ W_query, memory @ W_key, memory @ W_value
             )[0]
         ),
         "the scores are divided by √C: D is the width of the projected keys": (
-            lambda x, memory, W_query, W_key, W_value: _with(lambda D: x.shape[-1] ** 0.5)(
+            lambda x, memory, W_query, W_key, W_value: divided_by(lambda D: x.shape[-1] ** 0.5)(
                 x @ W_query, memory @ W_key, memory @ W_value
             )[0]
         ),
         "the softmax runs over the queries: it should run over the keys": (
-            lambda x, memory, W_query, W_key, W_value: _with(dim=0)(x @ W_query, memory @ W_key, memory @ W_value)[0]
+            lambda x, memory, W_query, W_key, W_value: attention_with(dim=0)(
+                x @ W_query, memory @ W_key, memory @ W_value
+            )[0]
         ),
         "the memory is mixed as it is: W_value makes the values": (
-            lambda x, memory, W_query, W_key, W_value: _with()(x @ W_query, memory @ W_key, memory)[0]
+            lambda x, memory, W_query, W_key, W_value: plain_attention(x @ W_query, memory @ W_key, memory)[0]
         ),
         "only the context is asked for, without the weights": (
-            lambda x, memory, W_query, W_key, W_value: _with()(x @ W_query, memory @ W_key, memory @ W_value)
+            lambda x, memory, W_query, W_key, W_value: plain_attention(x @ W_query, memory @ W_key, memory @ W_value)
         ),
         "those are the weights: they still have to mix the values": (
-            lambda x, memory, W_query, W_key, W_value: _with()(x @ W_query, memory @ W_key, memory @ W_value)[1]
+            lambda x, memory, W_query, W_key, W_value: plain_attention(x @ W_query, memory @ W_key, memory @ W_value)[1]
         ),
     },
 )

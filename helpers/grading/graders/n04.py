@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, randn
 
 from helpers.core.attention import causal_mask
-from helpers.grading.exercises import Answer, Pairs, exercise
 from helpers.grading.graders import causality
+from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.variants import masked_softmax, triangle
 
 
 def _averages(x: Tensor, first: Callable[[int], int], end: Callable[[int], int]) -> Tensor:
@@ -179,14 +180,9 @@ def _broken_causal_weights(scores: Tensor) -> Tensor:
     return weights.tril()
 
 
-def _filled(fill: float, diagonal: int = 1, dim: int = -1, turned: bool = False) -> Answer:
-    """Causal weights with the forbidden scores set to `fill`."""
-
-    def variant(scores: Tensor) -> Tensor:
-        forbidden = torch.ones_like(scores).triu(diagonal) > 0
-        return scores.masked_fill(forbidden.T if turned else forbidden, fill).softmax(dim=dim)
-
-    return variant
+def _weights(mask_of: Callable[[int], Tensor] = causal_mask, fill: float = -math.inf, dim: int = -1) -> Answer:
+    """Causal weights with another mask, value of forbidden scores or axis of the softmax."""
+    return lambda scores: masked_softmax(scores, mask_of(len(scores)), fill, dim)
 
 
 @exercise(
@@ -194,22 +190,22 @@ def _filled(fill: float, diagonal: int = 1, dim: int = -1, turned: bool = False)
     {
         "the future still gets weight: nothing is hidden": lambda scores: scores.softmax(dim=-1),
         "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": [
-            _filled(0.0),
+            _weights(fill=0.0),
             lambda scores: scores.tril().softmax(dim=-1),
         ],
         "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
-            _filled(-(10.0**size)) for size in (0, 1, 2, 3, 4, 5, 9)
+            _weights(fill=-(10.0**size)) for size in (0, 1, 2, 3, 4, 5, 9)
         ],
         "the past is hidden: row t may see the columns up to t": [
-            _filled(-torch.inf, turned=True),
+            _weights(triangle(turned=True)),
             lambda scores: scores.softmax(dim=-1).triu(),
         ],
         "a token does not see itself, so the first row is empty": [
-            _filled(-torch.inf, diagonal=0),
-            lambda scores: _filled(-torch.inf, diagonal=0)(scores).nan_to_num(),
+            _weights(triangle(-1)),
+            lambda scores: _weights(triangle(-1))(scores).nan_to_num(),
         ],
-        "it looks one token ahead": _filled(-torch.inf, diagonal=2),
-        "the softmax runs down the columns: each row should add up to 1": _filled(-torch.inf, dim=0),
+        "it looks one token ahead": _weights(triangle(1)),
+        "the softmax runs down the columns: each row should add up to 1": _weights(dim=0),
         "it divides by the sums of the columns: each row should add up to 1": (
             lambda scores: scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(0)
         ),
@@ -245,7 +241,7 @@ def causal_weights(answer: Answer) -> Pairs:
         (3, 0, -1e10),
     ):
         scores = (size * randn(T, T)).round() + level if level else size * randn(T, T)
-        yield answer(scores), scores.double().masked_fill(~causal_mask(T), -torch.inf).softmax(dim=-1)
+        yield answer(scores), masked_softmax(scores.double(), causal_mask(T))
 
 
 def _sigmoid(x: float) -> float:

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, rand, randn
 
 from helpers.core.attention import attention, causal_mask
-from helpers.grading.exercises import Answer, Pairs, exercise
+from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.variants import attention_with, everything, masked_softmax, triangle, unchanged
 
 
 def _dropped(x: Tensor, keep: Tensor, p: float) -> Tensor:
@@ -95,23 +97,13 @@ def lost_words(answer: Answer) -> Pairs:
 Drop = Callable[[Tensor, Tensor, float], Tensor]
 
 
-def _attending(
-    scale: Callable[[Tensor], float] = lambda query: query.shape[-1] ** 0.5,
-    fill: float = -torch.inf,
-    diagonal: int = 1,
-    turned: bool = False,
-    dim: int = -1,
-    early: Drop | None = None,
-    late: Drop = _dropped,
-) -> Answer:
-    """Batched causal attention with one part replaced; early and late drop before and after the softmax."""
+def _attending(mask_of: Callable[[int], Tensor] = causal_mask, on_weights: Drop = _dropped, **parts: Any) -> Answer:
+    """Batched causal attention with one part replaced. `on_scores` and `on_weights` drop, as `_dropped` does."""
+    attend = attention_with(on_weights=on_weights, **parts)
 
     def variant(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: float) -> Tensor:
-        future = torch.ones(query.shape[1], query.shape[1]).triu(diagonal) > 0
-        scores = query @ key.mT / scale(query)
-        scores = early(scores, keep, p) if early else scores
-        weights = scores.masked_fill(future.T if turned else future, fill).softmax(dim=dim)
-        return late(weights, keep, p) @ value
+        context, _ = attend(query, key, value, mask_of(query.shape[1]), keep, p)
+        return context
 
     return variant
 
@@ -120,47 +112,47 @@ def _masked_late(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: flo
     return _dropped((query @ key.mT / query.shape[-1] ** 0.5).softmax(-1).tril(), keep, p) @ value
 
 
-def _unchanged(x: Tensor, keep: Tensor, p: float) -> Tensor:
-    return x
-
-
 @exercise(
     "5c",
     {
-        "the future is not hidden": _attending(diagonal=10_000),
-        "the past is hidden: row t may see the columns up to t": _attending(turned=True),
-        "a word does not see itself, so the first row is empty": _attending(diagonal=0),
+        "the future is not hidden": _attending(everything),
+        "the past is hidden: row t may see the columns up to t": _attending(triangle(turned=True)),
+        "a word does not see itself, so the first row is empty": _attending(triangle(-1)),
         "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": _attending(fill=0.0),
         "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
             _attending(fill=-(10.0**size)) for size in range(11)
         ],
         "the mask comes after the softmax, which has already given weight away to the future": _masked_late,
-        "the scores are not divided by √D": _attending(lambda query: 1),
-        "the scores are divided by D: its square root is meant": _attending(lambda query: query.shape[-1]),
-        "the scores are divided by √T: D is the last dimension": _attending(lambda query: query.shape[1] ** 0.5),
+        "the scores are not divided by √D": _attending(scale=lambda query, key, value: 1),
+        "the scores are divided by D: its square root is meant": _attending(
+            scale=lambda query, key, value: key.shape[-1]
+        ),
+        "the scores are divided by √T: D is the last dimension": _attending(
+            scale=lambda query, key, value: query.shape[1] ** 0.5
+        ),
         "the softmax runs over the queries: in a batch the keys are dimension -1": _attending(dim=1),
         "the softmax runs over the batch: the keys are dimension -1": _attending(dim=0),
         "dropout comes before the softmax: a dropped score is 0, and 0 still gets weight": [
-            _attending(early=_dropped, late=_unchanged),
-            _attending(early=lambda scores, keep, p: scores * keep, late=_unchanged),
+            _attending(on_scores=_dropped, on_weights=unchanged),
+            _attending(on_scores=lambda scores, keep, p: scores * keep, on_weights=unchanged),
         ],
         "it drops scores by minus infinity: the softmax shares what is left anew": _attending(
-            early=lambda scores, keep, p: scores.masked_fill(~keep, -torch.inf), late=_unchanged
+            on_scores=lambda scores, keep, p: scores.masked_fill(~keep, -torch.inf), on_weights=unchanged
         ),
-        "nothing is dropped": _attending(late=_unchanged),
-        "what is kept is not divided by 1 - p": _attending(late=lambda weights, keep, p: weights * keep),
+        "nothing is dropped": _attending(on_weights=unchanged),
+        "what is kept is not divided by 1 - p": _attending(on_weights=lambda weights, keep, p: weights * keep),
         "what is kept is divided by p: divide by the share that is kept, 1 - p": (
-            _attending(late=lambda weights, keep, p: weights * keep / p)
+            _attending(on_weights=lambda weights, keep, p: weights * keep / p)
         ),
         "True and False are exchanged: keep is True where a weight stays": _attending(
-            late=lambda weights, keep, p: weights * ~keep / (1 - p)
+            on_weights=lambda weights, keep, p: weights * ~keep / (1 - p)
         ),
         "each row is divided by what is left of it: that is no longer right on average": [
-            _attending(late=_shared_anew),
-            _attending(late=lambda weights, keep, p: _shared_anew(weights, keep, p).nan_to_num()),
+            _attending(on_weights=_shared_anew),
+            _attending(on_weights=lambda weights, keep, p: _shared_anew(weights, keep, p).nan_to_num()),
         ],
         "it draws numbers of its own: keep is the draw": _attending(
-            late=lambda weights, keep, p: F.dropout(weights, p)
+            on_weights=lambda weights, keep, p: F.dropout(weights, p)
         ),
         "those are the weights: they still have to mix the values": (
             lambda query, key, value, keep, p: _dropped(
@@ -205,13 +197,13 @@ def _broken_weights(scores: Tensor, keep: Tensor, p: float, training: bool) -> T
     return scores.masked_fill(future, -torch.inf).softmax(dim=-1)
 
 
-def _layer(train: Drop = _dropped, evaluate: Drop = _unchanged, early: Drop = _unchanged, fill: float = -torch.inf
+def _layer(train: Drop = _dropped, evaluate: Drop = unchanged, early: Drop = unchanged, fill: float = -torch.inf
            ) -> Answer:  # fmt: skip
     """Causal weights, with what happens to them in training and in evaluation."""
 
     def variant(scores: Tensor, keep: Tensor, p: float, training: bool) -> Tensor:
         scores = early(scores, keep, p) if training else scores
-        weights = scores.masked_fill(~causal_mask(len(scores)), fill).softmax(dim=-1)
+        weights = masked_softmax(scores, causal_mask(len(scores)), fill)
         return (train if training else evaluate)(weights, keep, p)
 
     return variant
@@ -221,7 +213,7 @@ def _layer(train: Drop = _dropped, evaluate: Drop = _unchanged, early: Drop = _u
     "5e",
     {
         "it still drops before the softmax, and without 1 / (1 - p), too: a dropped score is 0, not a weight of 0": (
-            _layer(_unchanged, early=lambda scores, keep, p: scores * keep)
+            _layer(unchanged, early=lambda scores, keep, p: scores * keep)
         ),
         "it drops twice: the dropout before the softmax has to go": [
             _layer(early=_dropped),
@@ -230,7 +222,7 @@ def _layer(train: Drop = _dropped, evaluate: Drop = _unchanged, early: Drop = _u
         "the softmax, or a division, shares what is left anew: that is no longer right on average": [
             _layer(_shared_anew),
             _layer(lambda weights, keep, p: _shared_anew(weights, keep, p).nan_to_num()),
-            _layer(_unchanged, early=lambda scores, keep, p: scores.masked_fill(~keep, -torch.inf) / (1 - p)),
+            _layer(unchanged, early=lambda scores, keep, p: scores.masked_fill(~keep, -torch.inf) / (1 - p)),
         ],
         "what is kept is not divided by 1 - p": _layer(lambda weights, keep, p: weights * keep),
         "what is kept is not divided by 1 - p; scaling down in evaluation instead is the older way, not asked for": (
@@ -244,8 +236,8 @@ def _layer(train: Drop = _dropped, evaluate: Drop = _unchanged, early: Drop = _u
             _layer(evaluate=lambda weights, keep, p: weights / (1 - p)),
             _layer(evaluate=lambda weights, keep, p: weights * (1 - p)),
         ],
-        "training and evaluation are exchanged": _layer(_unchanged, _dropped),
-        "nothing is dropped any more": _layer(_unchanged),
+        "training and evaluation are exchanged": _layer(unchanged, _dropped),
+        "nothing is dropped any more": _layer(unchanged),
         "True and False are exchanged: keep is True where a weight stays": _layer(
             lambda weights, keep, p: weights * ~keep / (1 - p)
         ),
@@ -264,5 +256,5 @@ def dropped_weights(answer: Answer) -> Pairs:
     for T, p, training in ((4, 0.5, True), (4, 0.5, False), (6, 0.2, True), (1, 0.75, True), (3, 0.9, False),
                            (7, 0.75, True), (2, 0.0, True)):  # fmt: skip
         scores, keep = 2 * randn(T, T), rand(T, T) >= p
-        weights = scores.double().masked_fill(~causal_mask(T), -torch.inf).softmax(dim=-1)
+        weights = masked_softmax(scores.double(), causal_mask(T))
         yield answer(scores, keep, p, training), _dropped(weights, keep, p) if training else weights

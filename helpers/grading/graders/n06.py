@@ -1,48 +1,51 @@
 """The exercises of notebook 06: several heads."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, randn
 
 from helpers.core.attention import causal_mask
-from helpers.grading.exercises import Answer, Pairs, exercise
-
-
-def _split(x: Tensor, H: int) -> Tensor:
-    return x.view(*x.shape[:2], H, -1).transpose(1, 2)
-
-
-def _split_by_view(x: Tensor, H: int) -> Tensor:
-    return x.reshape(x.shape[0], H, x.shape[1], -1)
-
-
-def _dealt_out(x: Tensor, H: int) -> Tensor:
-    """Number by number in turn: head 1 gets the first, head 2 the second, and so on."""
-    return x.view(*x.shape[:2], -1, H).permute(0, 3, 1, 2)
+from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.variants import (
+    RIGHT_HEADS,
+    SeveralHeads,
+    attention_with,
+    divided_by,
+    everything,
+    heads_with,
+    join,
+    join_by_view,
+    join_in_turn,
+    split,
+    split_by_view,
+    split_in_turn,
+    triangle,
+)
 
 
 @exercise(
     "6a",
     {
-        "view alone cuts the words up: cut each row into heads first, then exchange T and H": _split_by_view,
-        "the numbers are dealt out one by one: a head owns D neighbours": _dealt_out,
+        "view alone cuts the words up: cut each row into heads first, then exchange T and H": split_by_view,
+        "the numbers are dealt out one by one: a head owns D neighbours": split_in_turn,
         "T stands before H: heads come first, so that each has a table (T, D)": (
             lambda x, num_heads: x.view(*x.shape[:2], num_heads, -1)
         ),
-        "T and D are exchanged: each head has a row for each word": lambda x, num_heads: _split(x, num_heads).mT,
+        "T and D are exchanged: each head has a row for each word": lambda x, num_heads: split(x, num_heads).mT,
         "num_heads says how many heads there are, not how wide one is": (
             lambda x, num_heads: x.view(*x.shape[:2], -1, num_heads).transpose(1, 2)
         ),
-        "the heads are in reverse order": lambda x, num_heads: _split(x, num_heads).flip(1),
+        "the heads are in reverse order": lambda x, num_heads: split(x, num_heads).flip(1),
         "it cuts the text into pieces: every head keeps every word": (
             lambda x, num_heads: torch.stack(x.chunk(num_heads, dim=1), dim=1)
         ),
         "every head gets all C numbers of a word: the width is shared out": (
             lambda x, num_heads: x[:, None].repeat(1, num_heads, 1, 1)
         ),
-        "the heads stand before the texts: B comes first": lambda x, num_heads: _split(x, num_heads).transpose(0, 1),
-        "it answers for the first text only": lambda x, num_heads: _split(x, num_heads)[0],
+        "the heads stand before the texts: B comes first": lambda x, num_heads: split(x, num_heads).transpose(0, 1),
+        "it answers for the first text only": lambda x, num_heads: split(x, num_heads)[0],
         "it is already split by the transpose, and the view after it scrambles: view first": (
             lambda x, num_heads: x.transpose(1, 2).reshape(x.shape[0], num_heads, x.shape[1], -1)
         ),
@@ -55,25 +58,15 @@ def split_heads(answer: Answer) -> Pairs:
         yield answer(x, H), torch.stack([x[:, :, h * D : (h + 1) * D] for h in range(H)], dim=1)
 
 
-def _join(x: Tensor) -> Tensor:
-    return x.transpose(1, 2).flatten(2)
-
-
-def _join_by_view(x: Tensor) -> Tensor:
-    return x.reshape(x.shape[0], x.shape[2], -1)
-
-
 @exercise(
     "6b",
     {
-        "view alone puts different words into one row: exchange H and T back first": _join_by_view,
+        "view alone puts different words into one row: exchange H and T back first": join_by_view,
         "after the transpose the numbers don't lie in order any more, and view can't do it: take reshape or flatten": (
             lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1)
         ),
-        "the heads' numbers are shuffled into each other: each head's D stay together": (
-            lambda x: x.permute(0, 2, 3, 1).flatten(2)
-        ),
-        "the heads are in reverse order": lambda x: _join(x.flip(1)),
+        "the heads' numbers are shuffled into each other: each head's D stay together": (join_in_turn),
+        "the heads are in reverse order": lambda x: join(x.flip(1)),
         "the heads are added up: they are laid side by side": lambda x: x.sum(dim=1),
         "the heads are averaged: they are laid side by side": lambda x: x.mean(dim=1),
         "the heads are laid one below the other: side by side keeps T rows": lambda x: x.flatten(1, 2),
@@ -89,68 +82,54 @@ def join_heads(answer: Answer) -> Pairs:
         yield answer(x), torch.cat(list(x.unbind(dim=1)), dim=-1)
 
 
-def _heads(
-    scale: Callable[[int, int], float] = lambda C, D: D**0.5,
-    fill: float = -torch.inf,
-    diagonal: int = 1,
-    turned: bool = False,
-    dim: int = -1,
-    split: Callable[[Tensor, int], Tensor] = _split,
-    join: Callable[[Tensor], Tensor] = _join,
-) -> Answer:
-    """(query, key, value (B, T, C), num_heads) -> contexts (B, T, C), with one part replaced."""
-
-    def variant(query: Tensor, key: Tensor, value: Tensor, num_heads: int) -> Tensor:
-        T, C = query.shape[1:]
-        query, key, value = (split(x, num_heads) for x in (query, key, value))
-        future = torch.ones(T, T).triu(diagonal) > 0
-        scores = query @ key.mT / scale(C, C // num_heads)
-        scores = scores.masked_fill(future.T if turned else future, fill)
-        return join(scores.softmax(dim=dim) @ value)
-
-    return variant
+_ROOT_OF_C = "the scores are divided by √C: D, the width of ONE head, is meant"
+_FILLS = (0.0, *(-(10.0**size) for size in range(11)))
+_MISTAKES_OF_HEADS: dict[str, list[SeveralHeads]] = {
+    "the future is not hidden": [heads_with(mask_of=everything)],
+    "the past is hidden: row t may see the columns up to t": [heads_with(mask_of=triangle(turned=True))],
+    "a word does not see itself, so the first row is empty": [heads_with(mask_of=triangle(-1))],
+    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
+        heads_with(attention_with(fill=fill)) for fill in _FILLS
+    ],
+    _ROOT_OF_C: [heads_with(attention_with(lambda query, key, value: (query.shape[1] * query.shape[-1]) ** 0.5))],
+    "the scores are not divided by √D": [heads_with(divided_by(lambda D: 1))],
+    "the scores are divided by D: its square root is meant": [heads_with(divided_by(lambda D: D))],
+    "the scores are divided by the root of the number of heads: D is the width of one": [
+        heads_with(attention_with(lambda query, key, value: query.shape[1] ** 0.5))
+    ],
+    "the softmax runs over the queries: it should run over the keys, the last dimension": [
+        heads_with(attention_with(dim=-2))
+    ],
+    "the softmax runs over the heads: dimension 1 is H here, and the keys are the last": [
+        heads_with(attention_with(dim=1))
+    ],
+    "the heads are split by view alone, which cuts the words up": [heads_with(split=split_by_view)],
+    "the numbers are dealt out to the heads one by one: a head owns D neighbours": [heads_with(split=split_in_turn)],
+    "the heads' numbers are shuffled into each other: each head's D stay together": [heads_with(join=join_in_turn)],
+    "the heads are in reverse order": [heads_with(join=lambda contexts: join(contexts.flip(1)))],
+}
 
 
 def _layer(
+    attend: SeveralHeads = RIGHT_HEADS,
     order: tuple[int, int, int] = (0, 1, 2),
     one_head: bool = False,
     over: tuple[int, ...] = (),
     project: bool = True,
-    **more,
 ) -> Answer:
     """The whole layer, its matrices (0 query, 1 key, 2 value, 3 output) in some order, those of `over` turned over."""
 
-    def variant(x: Tensor, *rest) -> Tensor:
-        matrices = [W.T if i in over else W for i, W in enumerate(rest[:4])]
-        context = _heads(**more)(*(x @ matrices[i] for i in order), 1 if one_head else rest[4])
+    def variant(x: Tensor, *rest: Any) -> Tensor:
+        *matrices, num_heads = rest
+        matrices = [W.T if i in over else W for i, W in enumerate(matrices)]
+        query, key, value = (x @ matrices[i] for i in order)
+        context = attend(query, key, value, 1 if one_head else num_heads)
         return context @ matrices[3] if project else context
 
     return variant
 
 
-_MISTAKES_OF_HEADS: dict[str, list[dict]] = {
-    "the future is not hidden": [dict(diagonal=10_000)],
-    "the past is hidden: row t may see the columns up to t": [dict(turned=True)],
-    "a word does not see itself, so the first row is empty": [dict(diagonal=0)],
-    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
-        dict(fill=0.0),
-        *(dict(fill=-(10.0**size)) for size in range(11)),
-    ],
-    "the scores are divided by √C: D, the width of ONE head, is meant": [dict(scale=lambda C, D: C**0.5)],
-    "the scores are not divided by √D": [dict(scale=lambda C, D: 1)],
-    "the scores are divided by D: its square root is meant": [dict(scale=lambda C, D: D)],
-    "the scores are divided by the root of the number of heads: D is the width of one": [
-        dict(scale=lambda C, D: (C // D) ** 0.5)
-    ],
-    "the softmax runs over the queries: it should run over the keys, the last dimension": [dict(dim=-2)],
-    "the softmax runs over the heads: dimension 1 is H here, and the keys are the last": [dict(dim=1)],
-    "the heads are split by view alone, which cuts the words up": [dict(split=_split_by_view)],
-    "the numbers are dealt out to the heads one by one: a head owns D neighbours": [dict(split=_dealt_out)],
-    "the heads' numbers are shuffled into each other: each head's D stay together": [
-        dict(join=lambda x: x.permute(0, 2, 3, 1).flatten(2))
-    ],
-    "the heads are in reverse order": [dict(join=lambda x: _join(x.flip(1)))],
-}
+_RIGHT_LAYER = _layer()
 
 
 def _inputs(B: int, T: int, C: int, size: float) -> tuple[Tensor, Tensor]:
@@ -164,15 +143,17 @@ def _inputs(B: int, T: int, C: int, size: float) -> tuple[Tensor, Tensor]:
 @exercise(
     "6c",
     {
-        **{sentence: [_layer(**part) for part in parts] for sentence, parts in _MISTAKES_OF_HEADS.items()},
-        "the heads are joined by view alone, which puts different words into one row": _layer(join=_join_by_view),
+        **{sentence: [_layer(attend) for attend in wrong] for sentence, wrong in _MISTAKES_OF_HEADS.items()},
+        "the heads are joined by view alone, which puts different words into one row": _layer(
+            heads_with(join=join_by_view)
+        ),
         "there is one head for everything": _layer(one_head=True),
         "the heads are only laid side by side: W_out still has to mix them": _layer(project=False),
         "W_out stands to the right, as it is: don't turn it over": _layer(over=(3,)),
         "all matrices stand to the right, as they are: don't turn them over": _layer(over=(0, 1, 2, 3)),
-        "W_query and W_key are exchanged": _layer((1, 0, 2)),
-        "W_key is used where W_value belongs": _layer((0, 1, 1)),
-        "W_query is used where W_key belongs": _layer((0, 0, 2)),
+        "W_query and W_key are exchanged": _layer(order=(1, 0, 2)),
+        "W_key is used where W_value belongs": _layer(order=(0, 1, 1)),
+        "W_query is used where W_key belongs": _layer(order=(0, 0, 2)),
     },
 )
 def multi_head(answer: Answer) -> Pairs:
@@ -180,7 +161,7 @@ def multi_head(answer: Answer) -> Pairs:
     for B, T, C, H, size in ((2, 5, 12, 3, 1), (1, 4, 12, 4, 1), (2, 6, 5, 1, 1), (3, 3, 6, 2, 1), (1, 4, 4, 4, 1),
                              (2, 4, 8, 2, 1e5)):  # fmt: skip
         x, matrices = _inputs(B, T, C, size)
-        right = _layer()(x.double(), *matrices.double(), H)
+        right = _RIGHT_LAYER(x.double(), *matrices.double(), H)
         yield answer(x, *(W.clone() for W in matrices), H), right, 1e-4
 
 
@@ -290,17 +271,15 @@ def _broken_heads(query: Tensor, key: Tensor, value: Tensor, num_heads: int) -> 
 @exercise(
     "6e",
     {
-        "one of two: the words are whole again, but the scores are still divided by √C": _heads(lambda C, D: C**0.5),
-        "one of two: the scores are right, but the heads are still joined by view alone": _heads(join=_join_by_view),
+        "one of two: the words are whole again, but the scores are still divided by √C": _MISTAKES_OF_HEADS[_ROOT_OF_C],
+        "one of two: the scores are right, but the heads are still joined by view alone": heads_with(join=join_by_view),
         **{
-            sentence: [_heads(**part) for part in parts]
-            for sentence, parts in _MISTAKES_OF_HEADS.items()
-            if "√C" not in sentence
+            sentence: wrong for sentence, wrong in _MISTAKES_OF_HEADS.items() if sentence != _ROOT_OF_C
         },
         "the split was right: now the words are cut up before the join, and put together wrongly again": (
-            _heads(split=_split_by_view, join=_join_by_view)
+            heads_with(split=split_by_view, join=join_by_view)
         ),
-        "the output still has H before T: it is (B, T, C)": _heads(join=lambda x: x.flatten(1, 2)),
+        "the output still has H before T: it is (B, T, C)": heads_with(join=lambda contexts: contexts.flatten(1, 2)),
     },
     broken=("change the last word, and an earlier row changes, though every head has its mask. Which row, and whose "
             "numbers stand in it? And there is a second fault", _broken_heads),
@@ -311,7 +290,7 @@ def heads(answer: Answer) -> Pairs:
                              (2, 4, 6, 2, 1e5)):  # fmt: skip
         x, matrices = _inputs(B, T, C, size)
         inputs = [x @ W for W in matrices[:3]]
-        yield answer(*inputs, H), _heads()(*(x.double() for x in inputs), H), 1e-4
+        yield answer(*inputs, H), RIGHT_HEADS(*(x.double() for x in inputs), H), 1e-4
 
 
 @exercise(

@@ -9,8 +9,8 @@ from torch import Tensor, nn, randint, randn
 from helpers.core.attention import MultiHeadAttention
 from helpers.core.gpt import GPT, GPTConfig
 from helpers.core.sampling import generate
-from helpers.grading.exercises import Answer, Pairs, exercise
-from helpers.grading.graders import curves, heads
+from helpers.grading.graders import curves, silence
+from helpers.grading.registry import Answer, Pairs, exercise
 
 
 @exercise(
@@ -236,57 +236,59 @@ def diagnosis(answer: Answer) -> Pairs:
     {
         "nothing is silenced: that is the whole layer": lambda layer, x, head: layer(x),
         "it zeros a head's channels of the OUTPUT, where out_proj has already mixed all heads": (
-            heads.of_changed(heads.own, "output")
+            silence.of_changed(silence.own, "output")
         ),
-        "it zeros channels of x, which every head reads": heads.of_changed(heads.own, "input"),
-        "head h doesn't own every H-th channel: it owns D neighbours, from h D on": heads.of_changed(
+        "it zeros channels of x, which every head reads": silence.of_changed(silence.own, "input"),
+        "head h doesn't own every H-th channel: it owns D neighbours, from h D on": silence.of_changed(
             lambda head, H, D: slice(head, None, H), "context"
         ),
-        "only one channel of the head is silenced: it has D": heads.of_changed(
+        "only one channel of the head is silenced: it has D": silence.of_changed(
             lambda head, H, D: slice(head, head + 1), "context"
         ),
-        "the others are silenced, and this head speaks alone": heads.silenced(
-            lambda context, head: context - heads.without(context, head)
+        "the others are silenced, and this head speaks alone": silence.silenced(
+            lambda context, head: context - silence.without(context, head)
         ),
         "another head is silenced: heads count from 0": [
-            heads.silenced(lambda context, head: heads.without(context, (head + 1) % context.shape[1])),
-            heads.silenced(lambda context, head: heads.without(context, head - 1)),
+            silence.silenced(lambda context, head: silence.without(context, (head + 1) % context.shape[1])),
+            silence.silenced(lambda context, head: silence.without(context, head - 1)),
         ],
         "always the same head is silenced, whatever `head` says": [
-            heads.silenced(lambda context, head: heads.without(context, 0)),
-            heads.silenced(lambda context, head: heads.without(context, -1)),
+            silence.silenced(lambda context, head: silence.without(context, 0)),
+            silence.silenced(lambda context, head: silence.without(context, -1)),
         ],
         "without query or key its scores are all equal: the head then averages, and is not silent": [
-            heads.of_zeroed("W_query"),
-            heads.of_zeroed("W_key"),
-            heads.of_zeroed("W_query", "W_key"),
+            silence.of_zeroed("W_query"),
+            silence.of_zeroed("W_key"),
+            silence.of_zeroed("W_query", "W_key"),
         ],
         "the value's bias still speaks: silence the head's context": [
-            heads.of_zeroed("W_value"),
-            heads.of_zeroed("W_query", "W_key", "W_value"),
+            silence.of_zeroed("W_value"),
+            silence.of_zeroed("W_query", "W_key", "W_value"),
         ],
-        "the other heads speak louder to make up for it: leave them as they are": heads.silenced(
-            lambda context, head: heads.without(context, head) * context.shape[1] / (context.shape[1] - 1)
+        "the other heads speak louder to make up for it: leave them as they are": silence.silenced(
+            lambda context, head: silence.without(context, head) * context.shape[1] / (context.shape[1] - 1)
         ),
         "it replaces the head's context by its mean: zeros are asked for": [
-            heads.silenced(lambda context, head: heads.without(context, head, context[:, head].mean())),
-            heads.silenced(lambda context, head: heads.without(context, head, context[:, head].mean((0, 1)))),
-            heads.silenced(lambda context, head: heads.without(context, head, context[:, head].mean(1, keepdim=True))),
+            silence.silenced(lambda context, head: silence.without(context, head, context[:, head].mean())),
+            silence.silenced(lambda context, head: silence.without(context, head, context[:, head].mean((0, 1)))),
+            silence.silenced(
+                lambda context, head: silence.without(context, head, context[:, head].mean(1, keepdim=True))
+            ),
         ],
-        "out_proj is forgotten": lambda layer, x, head: heads.silenced(heads.without)(
-            heads.swapped(layer, out_proj=nn.Identity()), x, head
+        "out_proj is forgotten": lambda layer, x, head: silence.silenced(silence.without)(
+            silence.swapped(layer, out_proj=nn.Identity()), x, head
         ),
         "out_proj's bias is forgotten: only the head is silent": lambda layer, x, head: (
-            heads.silenced(heads.without)(layer, x, head) - layer.out_proj.bias
+            silence.silenced(silence.without)(layer, x, head) - layer.out_proj.bias
         ),
-        "it looks ahead: the layer is causal": lambda layer, x, head: heads.silenced(heads.without)(
-            heads.swapped(layer, mask=torch.ones_like(layer.mask)), x, head
+        "it looks ahead: the layer is causal": lambda layer, x, head: silence.silenced(silence.without)(
+            silence.swapped(layer, mask=torch.ones_like(layer.mask)), x, head
         ),
-        "the head is cut out, and the matrix after it no longer fits: put zeros in its place": heads.silenced(
+        "the head is cut out, and the matrix after it no longer fits: put zeros in its place": silence.silenced(
             lambda context, head: torch.cat([context[:, :head], context[:, head + 1 :]], 1)
         ),
         "that is what the head adds: the output WITHOUT it is asked for": lambda layer, x, head: (
-            layer(x) - heads.silenced(heads.without)(layer, x, head)
+            layer(x) - silence.silenced(silence.without)(layer, x, head)
         ),
     },
 )
@@ -297,7 +299,7 @@ def without_head(answer: Answer) -> Pairs:
         for parameter in layer.parameters():
             nn.init.normal_(parameter)
         x = randn(B, T, H * D)
-        yield answer(layer, x, head), heads.silenced(heads.without)(layer, x, head), 1e-4
+        yield answer(layer, x, head), silence.silenced(silence.without)(layer, x, head), 1e-4
 
 
 @exercise(

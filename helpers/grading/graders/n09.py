@@ -6,8 +6,8 @@ import torch
 from torch import nn, randint, randn
 
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.grading.exercises import Answer, Pairs, exercise
 from helpers.grading.graders import drawing
+from helpers.grading.registry import Answer, Pairs, exercise
 
 
 @exercise(

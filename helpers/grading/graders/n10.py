@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, randint, randn
 
-from helpers.grading.exercises import Answer, Pairs, exercise
+from helpers.grading.registry import Answer, Pairs, exercise
 
 
 @exercise(

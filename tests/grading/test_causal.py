@@ -1,29 +1,43 @@
-"""Wrong formulas are named and right ones pass; so are leaks of the future, and rows that are no weights."""
+"""Causality: every leak of the future is found, and what is causal passes."""
 
 import pytest
 import torch
-from attention_formulas import RIGHT_FORMULAS, WRONG_FORMULAS
 
-from helpers.core.attention import attention, causal_mask
+from helpers.core.attention import MultiHeadAttention, attention, causal_mask
 from helpers.grading import checks
+from helpers.grading.graders import causality
 from helpers.support.errors import CheckError
 
 
-@pytest.mark.parametrize("fault", WRONG_FORMULAS)
-@pytest.mark.filterwarnings("ignore:The use of `x.T`")
-def test_every_wrong_formula_is_named(fault):
-    words, candidate = WRONG_FORMULAS[fault]
-    with pytest.raises(CheckError) as error:
-        checks.attention_formula(candidate)
-    assert words in str(error.value)
+def test_causality_is_tried_on_batches_of_different_tokens():
+    for x in (torch.randn(6, 3), torch.randn(2, 1, 3), torch.ones(2, 6, 3), torch.zeros(2, 6, dtype=torch.long)):
+        with pytest.raises(CheckError, match="causality is tried on"):
+            checks.causal(lambda x: x, x)
+    for other in (lambda x: x[:, :-1], lambda x: x.transpose(0, 1), lambda x: x.transpose(1, 2)):
+        with pytest.raises(CheckError, match="not one row for each of 6 tokens"):
+            checks.causal(other, torch.randn(2, 6, 3))
 
 
-@pytest.mark.parametrize("candidate", RIGHT_FORMULAS, ids=lambda f: getattr(f, "__name__", type(f).__name__))
-def test_every_right_formula_passes(candidate):
-    checks.attention_formula(candidate)
+def test_causal():
+    torch.manual_seed(0)
+    heads, x = MultiHeadAttention(4, 4, 6, 0.0, 2), torch.randn(2, 6, 4)
+    checks.causal(heads, x)
+    checks.causal(lambda ids: ids.cumsum(1), torch.randint(9, (2, 6)))
+    leaks = {
+        "no mask": lambda x: attention(x, x, x)[0],
+        "inverted": lambda x: attention(x, x, x, ~causal_mask(6) | torch.eye(6, dtype=torch.bool))[0],
+        "one ahead": lambda x: attention(x, x, x, torch.ones(6, 6, dtype=torch.bool).tril(1))[0],
+        "softmax over queries": lambda x: (x @ x.mT).masked_fill(~causal_mask(6), -torch.inf).softmax(-2) @ x,
+        "an earlier output only": lambda x: torch.cat([x[:, :1] + x[:, 2:3], x[:, 1:]], dim=1),
+        "sees the length only": lambda x: x + x[:, -1:],
+    }
+    for leak in leaks.values():
+        with pytest.raises(CheckError, match="not causal"):
+            checks.causal(leak, x)
+    with pytest.raises(CheckError, match="not causal"):
+        checks.causal(lambda ids: ids.flip(1).cumsum(1).flip(1), torch.randint(9, (2, 6)))
 
 
-# ---------------------------------------------------------------- causality, rows
 def leaking(mask_of):
     def function(x):
         mask = mask_of(causal_mask(x.shape[1]))
@@ -121,17 +135,20 @@ def test_what_is_causal_passes_large_or_not_a_number():
     checks.causal(leaking(lambda mask: mask), x.half())
 
 
-def test_rows_are_numbers_of_at_least_0():
-    nothing = torch.full((1, 3), -torch.inf).softmax(-1)
-    for rows in (nothing, torch.cat([torch.eye(3), nothing])):
-        with pytest.raises(CheckError, match=r"3 of \d+ weights are not a number \(NaN\): does a row allow nothing"):
-            checks.rows_sum_to_one(rows)
-    with pytest.raises(CheckError, match=r"a weight is negative: -0.1000"):
-        checks.rows_sum_to_one(torch.tensor([[1.1, -0.1], [0.5, 0.5]]))
-    with pytest.raises(CheckError, match="the columns do: is the softmax taken over the queries"):
-        checks.rows_sum_to_one(torch.randn(2, 3, 4, 5).softmax(-2))
-    with pytest.raises(CheckError, match=r"do not sum to 1 but to inf .. inf$"):
-        checks.rows_sum_to_one(torch.full((2, 2), torch.inf))
-    with pytest.raises(CheckError, match=r"do not sum to 1 but to .*[0-9]$"):
-        checks.rows_sum_to_one(torch.randn(2, 3, 4, 5).softmax(1))
-    checks.rows_sum_to_one(torch.eye(3)[:, [1, 0, 2]])
+# ---------------------------------------------------------------- the functions of exercise 4c
+def of_each_text(function):
+    return lambda x: torch.stack([function(text) for text in x])
+
+
+X = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(5))
+
+
+@pytest.mark.parametrize("name", causality.LEAKING)
+def test_a_leak_that_an_exercise_asks_about_is_one_to_the_check_too(name):
+    with pytest.raises(CheckError, match="not causal"):
+        checks.causal(of_each_text(causality.LEAKING[name]), X)
+
+
+@pytest.mark.parametrize("name", causality.CAUSAL)
+def test_what_an_exercise_calls_causal_is_so_to_the_check_too(name):
+    checks.causal(of_each_text(causality.CAUSAL[name]), X)

@@ -1,4 +1,4 @@
-"""The table of wrong classes of several heads, with words of the sentence that names each, and of right ones."""
+"""Classes of several heads: right ones pass however they are written, and each mistake is called by its name."""
 
 import pytest
 import torch
@@ -51,6 +51,39 @@ def mixing(name):
 
 def changed(**methods):
     return type("Changed", (Parts,), methods)
+
+
+def split_by(split):
+    """The heads split in another way."""
+    return changed(heads=lambda self, x: [split(W(x), self.H) for W in (self.W_query, self.W_key, self.W_value)])
+
+
+def joined_by(join):
+    """The heads' contexts (B, H, T, D) joined in another way."""
+    return changed(forward=lambda self, x: self.out_proj(join(attention(*self.heads(x), causal_mask(x.shape[1]))[0])))
+
+
+def by_view(x, H):
+    return x.reshape(x.shape[0], H, x.shape[1], -1)
+
+
+def in_turn(x, H):
+    return x.view(*x.shape[:2], -1, H).permute(0, 3, 1, 2)
+
+
+def in_order(*order):
+    """Of three heads; where there are two, or one, as it should be."""
+    return joined_by(lambda c: torch.cat([c[:, h] for h in (order if c.shape[1] == 3 else range(c.shape[1]))], -1))
+
+
+class BothByView(split_by(by_view)):
+    def forward(self, x):
+        contexts = attention(*self.heads(x), causal_mask(x.shape[1]))[0]
+        return self.out_proj(contexts.reshape(*x.shape[:2], -1))
+
+
+def unprojected(self, x):
+    return attention(*self.heads(x), causal_mask(x.shape[1]))[0].transpose(1, 2).flatten(2)
 
 
 def whole_width(q, k, v, m):
@@ -185,6 +218,7 @@ def test_every_right_class_passes(name):
 ALIKE = {
     "dim=0": "runs over the batch", "dim=-3": "runs over dim=1", "no dim": "runs over dim=1",
     "dim=2": "over the queries", "transposed": "the mask shows the future and hides the past", "flipped": "keys get",
+    "inverted but for itself": "the mask shows the future", "added, the smallest number": "set to a finite number",
     "added -1e4": "set to a finite number", "added -1e9": "set to a finite number", "* 2 at width 16 only": None,
     "large scores, with an epsilon": "large scores give NaN",
     "clamped": "the result differs",
@@ -201,6 +235,15 @@ WRONG_CLASSES = {
 } | {
     "/ the root of all heads": ("square root of the width of all heads together", parts(whole_width)),
     "one wide head": ("one wide head", lambda d_in, d_out, T, p, H: Parts(d_in, d_out, T, p, 1)),
+    "split by view": ("the heads are split by view alone", split_by(by_view)),
+    "joined by view": ("the heads are joined by view alone", joined_by(lambda c: c.reshape(len(c), c.shape[2], -1))),
+    "both by view": ("the heads are split and joined by view alone", BothByView),
+    "in turn": ("the heads take their numbers in turn", split_by(in_turn)),
+    "reversed": ("joined in the wrong order", in_order(2, 1, 0)),
+    "rolled": ("joined in the wrong order", in_order(1, 2, 0)),
+    "two exchanged": ("joined in the wrong order", in_order(0, 2, 1)),
+    "number by number": ("joined in the wrong order", joined_by(lambda c: c.permute(0, 2, 3, 1).flatten(2))),
+    "projection unused": ("the output projection is missing", changed(forward=unprojected)),
     "changes x": ("it changes its input in place", changed(forward=lambda self, x: Parts.forward(self, x.mul_(2)))),
     "changes x afterwards": ("it changes its input in place", changed(
         forward=lambda self, x: (Parts.forward(self, x), x.zero_())[0])),
@@ -237,3 +280,22 @@ def test_every_wrong_class_is_named(fault):
     with pytest.raises(CheckError, match="not multi-head attention: ") as error:
         checks.multi_head(build)
     assert words in str(error.value)
+
+
+def test_what_is_no_multi_head_attention_gets_one_sentence():
+    faults = {
+        "it has no linear layer W_query": lambda *sizes: nn.Identity(),
+        "differs from the formula by": parts(lambda q, k, v, mask: attention(q.exp(), k, v, mask)),
+        "it raises TypeError": lambda: None,
+        "it returns a tuple": changed(forward=lambda self, x: (x, x)),
+        r"the output has the shape \(2, 5, 6\)": changed(forward=lambda self, x: x),
+        r"the output has the shape \(2, 12, 5\) instead of \(2, 5, 12\)": changed(
+            forward=lambda self, x: Parts.forward(self, x).mT
+        ),
+        "it has no linear layer out_proj": type(
+            "Hidden", (MultiHeadAttention,), {"out_proj": property(lambda self: nn.Sequential(nn.Linear(12, 12)))}
+        ),
+    }
+    for words, build in faults.items():
+        with pytest.raises(CheckError, match=f"not multi-head attention: .*{words}"):
+            checks.multi_head(build)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from helpers.grading.variants import attention_with, exchanged, masked_late
+
 OVERFLOW = "large scores give NaN: the softmax must take the largest score of a row away first"
 LOST = "far below 0, allowed scores lose their weight: the softmax must take the largest score of a row away first"
 ROOT = "the scores are not divided by the square root of the head width"
@@ -30,25 +32,6 @@ LATE = "the mask comes after the softmax: where a forbidden score is far larger,
 ZERO = "forbidden scores are set to 0, which still gets weight; they must be -inf"
 FINITE = "forbidden scores are set to a finite number, which still gets weight; they must be -inf"
 ADDED = "a finite number is added to forbidden scores, which still get weight; they must be -inf"
-EARLY = "dropout comes before the softmax: it must drop weights, not scores"
-UNSEEDED = "its draws do not follow torch.manual_seed: nobody could repeat them"
-SHARED = "every text of a batch loses the same weights: each must draw for itself"
-NOISE = "noise is added: each weight must be dropped, or kept and divided by 1 - p, with nothing in between"
-UNSCALED = "on average the output is not that of evaluation: kept weights must be divided by 1 - p"
-# (do the queries share what is dropped? is all that a query sees dropped at once? single numbers, not heads?)
-DROPPED: dict[tuple[bool, bool, bool], str] = {
-    (False, True, False): "whole rows of weights are dropped: each weight must be drawn for itself",
-    (False, True, True): "numbers of the output are dropped: dropout must come before the weights mix the values",
-    (True, True, False): "whole heads are dropped: each weight must be drawn for itself",
-    (True, True, True): "the same numbers of the output are dropped for all tokens: weights must be dropped",
-    (True, False, False): "whole values are dropped: every query must draw for itself which keys it loses",
-    (True, False, True): "numbers of the values are dropped: weights must be dropped, for every query anew",
-    (
-        False,
-        False,
-        True,
-    ): "single numbers are dropped too, not weights alone: dropout belongs on the weights, and nowhere else",
-}
 
 
 class Trial(NamedTuple):
@@ -82,77 +65,21 @@ def all_close(got: Sequence[Tensor], right: Sequence[Tensor], relative: float = 
     return True
 
 
-# ---------------------------------------------------------------- inputs to try a formula on
-def formula_cases() -> list[tuple[Tensor, Tensor, Tensor, Tensor | None]]:
-    """Query, key, value and mask: several head widths, heads, one text and two, more keys than queries, and masks."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = [  # leading dimensions, queries, keys, head width, width of the values, share that an odd mask allows
-        ((2,), 5, 5, 4, 3, None),
-        ((2,), 5, 5, 4, 3, 0),  # 0: the causal mask
-        ((2,), 6, 6, 3, 2, 0.5),
-        ((2,), 3, 5, 4, 3, 0.5),
-        ((1,), 4, 7, 3, 5, None),
-        ((1,), 5, 5, 1, 2, None),
-        ((2, 3), 4, 6, 16, 7, None),
-        ((2, 3), 5, 5, 16, 4, 0),
-        ((1, 4), 6, 3, 7, 2, 0.5),
-    ]
-    cases = []
-    for leading, T, S, D, V, share in shapes:
-        query, key, value = (
-            torch.randn(*leading, *size, generator=generator, dtype=torch.float64) for size in ((T, D), (S, D), (S, V))
-        )
-        mask = None if share is None else torch.ones(T, S, dtype=torch.bool).tril()
-        if share:
-            mask = torch.rand(T, S, generator=generator) < share
-            mask[:, 2] = True  # no row is empty
-        cases.append((query, key, value, mask))
-    return cases
-
-
-# ---------------------------------------------------------------- the formula with one part replaced
-def softmax_over(dim: int) -> Callable:
-    """Attention with the softmax over another axis."""
-
-    def variant(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        weights = scores.softmax(dim)
-        return weights @ value, weights
-
-    return variant
-
-
-def exchanged(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Attention with queries for keys and keys for queries, where there are as many of both."""
-    if query.shape == key.shape:
-        return softmax_over(-1)(key, query, value, mask)
-    weights = query @ key.transpose(-2, -1) * math.nan
-    return weights @ value, weights
-
-
+# ---------------------------------------------------------------- over which axis the softmax runs
 AXES: dict[str, Callable] = {
-    QUERIES: softmax_over(-2),
+    QUERIES: attention_with(dim=-2),
     "the softmax runs over dim=1, the queries of (B, T, S) and the heads of (B, H, T, S); the keys are dim=-1": (
-        softmax_over(1)
+        attention_with(dim=1)
     ),
     "the softmax runs over dim=2, which with heads, (B, H, T, S), are the queries; the keys are dim=-1": (
-        softmax_over(2)
+        attention_with(dim=2)
     ),
     "the softmax runs over dim=-3, as it does when no dim is given: over the batch or the heads; the keys are dim=-1": (
-        softmax_over(-3)
+        attention_with(dim=-3)
     ),
-    "the softmax runs over the batch; the keys are dim=-1": softmax_over(0),
+    "the softmax runs over the batch; the keys are dim=-1": attention_with(dim=0),
     "query and key are exchanged: each row of the weights belongs to a query": exchanged,
 }
-
-
-def masked_late(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Softmax over everything, then the mask, then each row divided by what is left of it."""
-    weights = (query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])).softmax(-1) * mask
-    weights = weights / weights.sum(-1, keepdim=True)
-    return weights @ value, weights
 
 
 # ---------------------------------------------------------------- by what the scores are divided
@@ -328,21 +255,3 @@ def fault_far_below_zero(case: tuple, got: Sequence[Tensor], right: Sequence[Ten
     if not ((weights.sum(-1) - 1).abs() < 1e-3).all():
         return LOST
     return f"for scores of about {scores.mean().item():.0e} the result differs from the formula"
-
-
-# ---------------------------------------------------------------- how much dropout drops
-def dropout_rate_fault(p: float | None, factor: float, rate: float, mean_is_wrong: bool) -> str | None:
-    """What is wrong when a share `rate` of the weights is dropped and the others are multiplied by `factor`."""
-    if not mean_is_wrong:
-        rate = 1 - 1 / factor  # exact, and the same
-        if p is None or abs(rate - p) < 5e-3:
-            return None
-        kept = f"1 - p is taken for p: of the weights {rate:.3g} is dropped, with p = {p:g}"
-        return (
-            kept if abs(rate - (1 - p)) < 5e-3 else f"p is ignored: of the weights {rate:.3g} is dropped, not p = {p:g}"
-        )
-    if p and abs(rate - (1 - p)) < 0.03 and abs(factor * (1 - p) - 1) < 0.01:
-        return f"p is the share that is kept: of the weights {1 - p:.3g} is dropped, not p = {p:g}"
-    if p and abs(factor * p - 1) < 0.01:
-        return "kept weights are divided by p; they must be divided by 1 - p"
-    return UNSCALED

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.core.attention import MultiHeadAttention, attention
-from helpers.grading.exercises import Answer
+from helpers.grading.registry import Answer
 
 Place = Callable[[int, int, int], slice]  # from head, H and D to channels
 
@@ -16,8 +16,8 @@ def silenced(change: Callable[[Tensor, int], Tensor]) -> Answer:
     """The layer with its contexts (B, H, T, D) changed before they are joined."""
 
     def variant(layer: MultiHeadAttention, x: Tensor, head: int) -> Tensor:
-        query, key, value = (layer.split_heads(W(x)) for W in (layer.W_query, layer.W_key, layer.W_value))
-        context, _ = attention(query, key, value, layer.mask_for(x.shape[1], x.shape[1]))
+        T = x.shape[1]
+        context, _ = attention(*layer.query_key_value(x), layer.mask_for(T, T))
         return layer.out_proj(layer.join_heads(change(context, head)))
 
     return variant

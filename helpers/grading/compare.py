@@ -4,7 +4,7 @@ import dis
 import inspect
 import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,57 +13,10 @@ from torch import Tensor, nn
 
 # The instructions of a function whose body is `...`, `pass`, `return None` or a docstring.
 NOTHING = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "MAKE_CELL", "COPY_FREE_VARS"}
+ROUNDING = 1e-5  # of single precision, relative and absolute
 
 
-def difference(given: Any, right: Any, tolerance: float | None, tell: bool) -> str:
-    """What is wrong with what was given, as a sentence's end, or an empty text. `tell` says what is right, too."""
-    if given is right or right is ...:  # in a mistake, ... stands for anything
-        return ""
-    if isinstance(right, str) and not tell:  # "C, A, B" and ["c", "a", "b"] are "cab"
-        given, right = (re.sub(r"\W", "", "".join(x)).lower() if _is_text(x) else x for x in (given, right))
-    if isinstance(right, str) or right is None:
-        shown = " ".join(reprlib.repr(given).split())
-        return "" if isinstance(given, str) and given == right else _told(shown, repr(right), tell)
-    if isinstance(right, (list, tuple)):
-        if isinstance(given, (Tensor, np.ndarray)) and not any(isinstance(x, Tensor) for x in right):
-            given = given.tolist()
-        if not isinstance(given, (list, tuple)) or len(given) != len(right):
-            return f"it should {'return' if tell else 'be'} {len(right)} things in a {type(right).__name__}"
-        return next(filter(None, (difference(*pair, tolerance, tell) for pair in zip(given, right, strict=True))), "")
-    try:
-        a, b = tensor(given), tensor(right)
-    except (TypeError, ValueError, RuntimeError):
-        return f"it {'returns' if tell else 'is'} {kind(given)}, which is no number and no tensor"
-    if b.dim() == 0 and a.numel() == 1:  # one number may stand in brackets
-        a = a.reshape(())
-    if a.shape != b.shape:
-        return f"it has the shape {tuple(a.shape)} and should have {tuple(b.shape)}"
-    relative, absolute = (0.0, tolerance) if tolerance else (1e-5, 1e-5)
-    near = torch.isclose(a, b, rtol=relative, atol=absolute, equal_nan=True)
-    if near.all():
-        return ""
-    place = tuple((~near).nonzero()[0].tolist())
-    logical = isinstance(right, bool) or getattr(right, "dtype", None) == torch.bool
-    ours, theirs = _written(a[place].item(), b[place].item(), logical)
-    return _told(f"{ours} at {list(place)}" if place else ours, theirs, tell)
-
-
-def _told(given: str, right: str, tell: bool) -> str:
-    return f"it gives {given} where {right} is right" if tell else f"{given} is not right"
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, (list, tuple)) and all(isinstance(x, str) for x in value))
-
-
-def _written(a: float, b: float, logical: bool) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart; 1 and 0 as True and False where that is meant."""
-    pairs = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in (5, 9, 17))
-    texts = next(pair for pair in pairs if pair[0] != pair[1])
-    words = {"1": "True", "0": "False"} if logical else {}
-    return words.get(texts[0], texts[0]), words.get(texts[1], texts[1])
-
-
+# ---------------------------------------------------------------- numbers
 def tensor(value: Any) -> Tensor:
     """Numbers of any type, in lists too, in float64; TypeError, ValueError or RuntimeError for anything else."""
     if isinstance(value, Tensor):
@@ -75,12 +28,79 @@ def tensor(value: Any) -> Tensor:
     return torch.from_numpy(np.array(value, dtype=np.float64))
 
 
-def kind(value: Any) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+def places_apart(a: Tensor, b: Tensor, relative: float = 0.0, absolute: float = 0.0, equal_nan: bool = False) -> Tensor:
+    """The indices of the entries that differ, one row each. Infinity is equal to itself, NaN only if it may be."""
+    near = torch.isclose(a, b, rtol=relative, atol=absolute, equal_nan=equal_nan)
+    return (~near).nonzero()
 
 
-# ---------------------------------------------------------------- inputs, and answers that are none
+# ---------------------------------------------------------------- what an answer gave, and what is right
+def difference(given: Any, right: Any, tolerance: float | None, tell: bool) -> str:
+    """What is wrong with what was given, as a sentence's end, or an empty text. `tell` says what is right, too."""
+    if given is right or right is ...:  # in a mistake, ... stands for anything
+        return ""
+    if isinstance(right, str) or right is None:
+        return _difference_of_texts(given, right, tell)
+    if isinstance(right, (list, tuple)):
+        return _difference_of_lists(given, right, tolerance, tell)
+    try:
+        a = tensor(given)
+        b = tensor(right)
+    except (TypeError, ValueError, RuntimeError):
+        return f"it {'returns' if tell else 'is'} {kind(given)}, which is no number and no tensor"
+    if b.dim() == 0 and a.numel() == 1:  # one number may stand in brackets
+        a = a.reshape(())
+    if a.shape != b.shape:
+        return f"it has the shape {tuple(a.shape)} and should have {tuple(b.shape)}"
+    places = places_apart(a, b, 0.0 if tolerance else ROUNDING, tolerance or ROUNDING, equal_nan=True)
+    if not len(places):
+        return ""
+    first = tuple(places[0].tolist())
+    logical = isinstance(right, bool) or getattr(right, "dtype", None) == torch.bool
+    ours, theirs = _written(a[first].item(), b[first].item(), logical)
+    return _told(f"{ours} at {list(first)}" if first else ours, theirs, tell)
+
+
+def _difference_of_texts(given: Any, right: str | None, tell: bool) -> str:
+    if not tell:  # a prediction: "C, A, B" and ["c", "a", "b"] are "cab"
+        given = _letters(given)
+        right = _letters(right)
+    if isinstance(given, str) and given == right:
+        return ""
+    shown = " ".join(reprlib.repr(given).split())
+    return _told(shown, repr(right), tell)
+
+
+def _letters(value: Any) -> Any:
+    """The letters of a text, or of a list of texts, in small; anything else as it is."""
+    texts = value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        return value
+    return re.sub(r"\W", "", "".join(texts)).lower()
+
+
+def _difference_of_lists(given: Any, right: Sequence, tolerance: float | None, tell: bool) -> str:
+    if isinstance(given, (Tensor, np.ndarray)) and not any(isinstance(x, Tensor) for x in right):
+        given = given.tolist()
+    if not isinstance(given, (list, tuple)) or len(given) != len(right):
+        return f"it should {'return' if tell else 'be'} {len(right)} things in a {type(right).__name__}"
+    differences = (difference(a, b, tolerance, tell) for a, b in zip(given, right, strict=True))
+    return next(filter(None, differences), "")
+
+
+def _told(given: str, right: str, tell: bool) -> str:
+    return f"it gives {given} where {right} is right" if tell else f"{given} is not right"
+
+
+def _written(a: float, b: float, logical: bool) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart; 1 and 0 as True and False where that is meant."""
+    pairs = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in (5, 9, 17))
+    ours, theirs = next(pair for pair in pairs if pair[0] != pair[1])
+    words = {"1": "True", "0": "False"} if logical else {}
+    return words.get(ours, ours), words.get(theirs, theirs)
+
+
+# ---------------------------------------------------------------- inputs
 def same(a: Any, b: Any) -> bool:
     """Is an input as it was?"""
     if type(a) is not type(b):
@@ -117,6 +137,12 @@ def in_short(name: str, value: Any) -> str:
     if isinstance(value, list) and value and all(map(callable, value)):
         return f"{len(value)} {name}"
     return f"{name}={reprlib.repr(value)}"
+
+
+# ---------------------------------------------------------------- answers that are none
+def kind(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def is_stub(value: Any) -> bool:

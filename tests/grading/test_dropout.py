@@ -1,29 +1,31 @@
-"""The table of wrong dropouts, each with words of the sentence that names it, and of right ones that pass."""
+"""Dropout: on the weights it passes; each other place, and each other scale, is called by its name."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from helpers.core.attention import causal_mask
+from helpers.core.attention import MultiHeadAttention, causal_mask
 from helpers.grading import checks
 from helpers.support.errors import CheckError
+from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper
 
 
 class Dropping(nn.Module):
     """Causal attention with `num_heads` heads, with a place for everything that one might drop."""
 
-    def __init__(self, num_heads=1, p=0.2, project=False, share=None, named=True, **places):
+    def __init__(self, num_heads=1, p=0.2, project=False, share=None, named=True, always=False, **places):
         super().__init__()
         self.W_query, self.W_key, self.W_value = (nn.Linear(3, 4) for _ in range(3))
         self.out_proj = nn.Linear(4, 4) if project else nn.Identity()
-        self.H, self.share, self.places = num_heads, p if share is None else share, places
+        self.H, self.always, self.places = num_heads, always, places
+        self.share = p if share is None else share
         if named:
             self.num_heads, self.dropout = num_heads, p
 
     def drop(self, place, x):
         how = self.places.get(place)
-        return how(x, self.share) if how and self.training else x
+        return how(x, self.share) if how and (self.training or self.always) else x
 
     def forward(self, x):
         x = self.drop("x", x)
@@ -114,8 +116,24 @@ WRONG_DROPOUTS = {
     "p nearly right": ("p is ignored: of the weights 0.21 is dropped, not p = 0.2", dict(
         weights=F.dropout, share=0.21)),
     "never": ("never applied", dict()),
+    "always": ("left on in evaluation", dict(weights=F.dropout, always=True)),
+    "scores and weights": ("dropout comes before the softmax", dict(scores=F.dropout, weights=F.dropout)),
+    "hardly any, not scaled": ("kept weights must be divided by 1 - p", dict(
+        weights=masked(divide=lambda p: 1), p=0.02)),
     "another generator": ("do not follow torch.manual_seed", dict(weights=unseeded)),
 }  # fmt: skip
+
+
+def checked(module, x, seed):
+    """Whatever is found, every layer's mode and the global generator stay as they were."""
+    modes = [layer.training for layer in module.modules()]
+    torch.manual_seed(seed)
+    state = torch.get_rng_state()
+    try:
+        checks.dropout(module, x)
+    finally:
+        assert [layer.training for layer in module.modules()] == modes
+        assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.slow
@@ -124,8 +142,9 @@ def test_every_wrong_dropout_is_named(fault):
     words, options = WRONG_DROPOUTS[fault]
     torch.manual_seed(1)
     module = Dropping(**options)
+    module.W_query.eval()  # a layer of its own mind
     with pytest.raises(CheckError) as error:
-        checks.dropout(module, torch.randn(6, 3))
+        checked(module, torch.randn(6, 3), seed=1)
     assert words in str(error.value)
 
 
@@ -160,7 +179,31 @@ RIGHT_DROPOUTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT_DROPOUTS)
 def test_every_right_dropout_passes(name):
+    torch.manual_seed(1)
+    module = Dropping(**RIGHT_DROPOUTS[name]).eval()
+    module.W_query.train()
+    checked(module, torch.randn(6, 3), seed=2)
+    checked(module, torch.randn(1, 3), seed=3)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+@pytest.mark.parametrize("build", [CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper])
+def test_the_series_own_dropout_passes(build, p):
+    torch.manual_seed(1)
+    heads = () if build is CausalAttention else (2,)
+    checks.dropout(build(3, 4, 6, p, *heads), torch.randn(6, 3))
+
+
+def test_the_verdict_on_dropout_does_not_depend_on_the_global_generator():
+    x, draws = torch.randn(6, 3), []
+
+    def drawing(weights, p):
+        draws.append(torch.rand(3))
+        return F.dropout(weights, p)
+
+    module = Dropping(weights=drawing)
     for seed in (1, 2):
         torch.manual_seed(seed)
-        checks.dropout(Dropping(**RIGHT_DROPOUTS[name]), torch.randn(6, 3))
-    checks.dropout(Dropping(**RIGHT_DROPOUTS[name]), torch.randn(1, 3))
+        checks.dropout(module, x)
+    first, second = torch.stack(draws).chunk(2)
+    assert torch.equal(first, second)
