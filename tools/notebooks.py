@@ -4,6 +4,9 @@
 as they were committed. Make hands over NB (one notebook) and P (its parameters) in the environment.
 """
 
+import early  # noqa: F401
+
+# isort: split
 import argparse
 import base64
 import json
@@ -15,10 +18,12 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 import parameters
+import psutil
 import staging
 import tables
 import website
@@ -58,7 +63,7 @@ def find_notebooks(only: str | None = None) -> list[Path]:
     paths = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
     if not only:
         return paths
-    chosen = [path for path in paths if only in (path.stem, path.name)]
+    chosen = [path for path in paths if only in (path.stem, path.name, path.stem[:2])]
     if not chosen:
         raise ConfigError(
             f"no notebook {parameters.clip(only)}: choose one of {', '.join(path.stem for path in paths)}"
@@ -104,10 +109,10 @@ def run(only: str | None, text: str, jobs: int = 1) -> int:
         try:
             for done in as_completed([pool.submit(run_in_turn, queue) for queue in queues]):
                 done.result()
-        except BaseException:  # somebody stops us: no kernel must go on alone
+        except BaseException:  # somebody stops us
             STOPPING.set()
             for process in list(RUNNING):
-                process.terminate()
+                kill(process)
             raise
     failed = [path.stem for path in paths if errors[path.stem]]
     say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
@@ -163,7 +168,7 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
     )
     RUNNING.add(process)
     if STOPPING.is_set():
-        process.terminate()
+        kill(process)
     with process:
         assert process.stdin and process.stdout
         try:
@@ -173,11 +178,21 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
                 lines.append(line)
                 if re.match(r"step +\d+  train |the run in |a new run, ", line):  # as training and runs write it
                     say(f"{path.stem}: {line}", end="")
-        except BaseException:  # somebody stops us: the kernel must not go on alone
-            process.terminate()
+        except BaseException:  # somebody stops us
+            kill(process)
             raise
-    RUNNING.discard(process)
+        finally:
+            RUNNING.discard(process)
     return process.returncode, "".join(lines)
+
+
+def kill(process: subprocess.Popen) -> None:
+    """End a papermill and its kernel at once. A kernel loses nothing by it: a training in it survives any kill."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+    process.kill()
 
 
 def make_folder(name: str) -> Path:
