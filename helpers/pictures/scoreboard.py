@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
 
-MEASURED = Path(__file__).parents[1] / "notebooks" / "measured" / "scoreboard.csv"
+MEASURED = Path(__file__).parents[2] / "notebooks" / "measured" / "scoreboard.csv"
 COLUMNS = ["notebook", "part", "question", "without", "with"]
 WITHOUT, WITH = plotting.COLORS[1], plotting.COLORS[0]
 

@@ -33,7 +33,7 @@ class _OneDNN(TorchFunctionMode):
 
 
 def _fits(x: object, weight: object, bias: object = None) -> bool:
-    """Whether oneDNN can take them. To all else, mistakes included, PyTorch shall answer as ever."""
+    """Whether oneDNN can multiply these tensors. PyTorch gets all others, and so reports mistakes as it always does."""
     if not (isinstance(x, Tensor) and isinstance(weight, Tensor) and isinstance(bias, Tensor | None)):
         return False
     tensors = [x, weight] if bias is None else [x, weight, bias]

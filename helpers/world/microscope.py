@@ -141,7 +141,7 @@ class Trace(NamedTuple):
 
 @torch.no_grad()
 def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
-    """The forward pass line by line, with all that it computes. (`switch_off` silences a head behind its context.)"""
+    """The forward pass line by line, with all that it computes."""
     layers, T, tokens = [], len(tokens), _known(tokens, model.config.vocab_size).to(next(model.parameters()).device)
     with evaluating(model):
         x = start = model.embed(tokens[None])
@@ -170,7 +170,7 @@ def switch_off(model: GPT, layer: int, head: int) -> Iterator[None]:
     """Inside, one head is silent: its context is 0 before `out_proj`, and all else goes on. Several may be nested.
     ConfigError for a head that isn't there. (Michel et al. 2019, Are Sixteen Heads Really Better than One?)"""
     L, H, C = model.config.n_layer, model.config.n_head, model.config.n_embd
-    if layer >= L or head >= H:
+    if not (0 <= layer < L and 0 <= head < H):
         raise ConfigError(f"no head {head} in layer {layer}: layers go from 0 to {L - 1}, heads from 0 to {H - 1}")
     others = (torch.arange(C) // (C // H) != head).to(next(model.parameters()).device)
     silent = model.blocks[layer].attention.out_proj.register_forward_pre_hook(lambda _, inputs: inputs[0] * others)
