@@ -117,13 +117,13 @@ gpt2: .venv/ready ## let OpenAI's GPT-2 write with this code: WEIGHTS=folder P='
 	@$(BIN)/python tools/write.py gpt2
 
 ledger: .venv/ready ## where each number of the sources stands, after running what has changed
-	@$(BIN)/python tools/notebooks.py ledger </dev/null
+	@exec $(BIN)/python tools/notebooks.py ledger </dev/null
 
 store: .venv/ready ## run all notebooks in place and store their outputs for git
-	@$(BIN)/python tools/notebooks.py store </dev/null
+	@exec $(BIN)/python tools/notebooks.py store </dev/null
 
 fresh: .venv/ready ## bring back the notebooks as they were committed, keeping yours aside
-	@$(BIN)/python tools/notebooks.py fresh </dev/null
+	@exec $(BIN)/python tools/notebooks.py fresh </dev/null
 
 study: .venv/ready ## train a small GPT with each of its parts left out in turn: NAME=parts (hours, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py --jobs $(JOBS)
