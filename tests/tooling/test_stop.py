@@ -56,7 +56,7 @@ def test_make_run_ends_at_once_by_one_sentence(moment, by):
         while not moment(make):
             assert time.monotonic() < deadline, "it never came so far"
             time.sleep(0.05)
-        time.sleep(0.5)
+        time.sleep(1)
         running, start = descendants(make), time.monotonic()
         if by == "Ctrl-C":
             os.killpg(make.pid, signal.SIGINT)  # as a terminal does: to all in the group
