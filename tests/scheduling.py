@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from xdist.scheduler import LoadFileScheduling
 
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")  # 09 takes the run that 08 leaves in $NANOGPT_RUNS
@@ -94,7 +95,10 @@ def belongs(nodeid: str, notebook: str) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[NOTEBOOK] = one_notebook()
-    start_kernels_again()
+    if "nbval.kernel" in sys.modules:
+        start_kernels_again()
+        warm.start()  # in the first process: the workers find it in their environment
+        warm.use()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -119,9 +123,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 # ---------------------------------------------------------------- kernels
 def start_kernels_again() -> None:
     """nbval starts a kernel again that did not start: of several begun at once, two may pick the same free port."""
-    kernel = sys.modules.get("nbval.kernel")
-    if kernel is None:
-        return
+    kernel = sys.modules["nbval.kernel"]
     start = kernel.start_new_kernel
 
     def start_or_again(*args, **options):

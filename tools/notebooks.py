@@ -26,6 +26,7 @@ import parameters
 import psutil
 import staging
 import tables
+import warm
 import website
 from nbformat import NotebookNode
 
@@ -45,6 +46,9 @@ PAPERMILL = """
 import json, logging, sys
 sys.modules["rfc3987_syntax"] = None  # a second or two of nbformat's import, to check addresses that we lack
 import papermill
+sys.path.append(sys.argv.pop(1))
+import warm
+warm.use()
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 source, target = (path.replace("{", "{{").replace("}", "}}") for path in sys.argv[1:])  # papermill formats its paths
 values = json.load(sys.stdin)
@@ -92,6 +96,8 @@ def run(only: str | None, text: str, jobs: int = 1) -> int:
     queues = [trained, *([path] for path in paths if path not in trained)]
     errors = {}
     STOPPING.clear()
+    if len(paths) > 1:
+        warm.start()
 
     def run_in_turn(queue: list[Path]) -> None:
         for path in queue:
@@ -158,7 +164,7 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
     """Papermill's exit status and everything that it and the notebook printed."""
     lines = []
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", PAPERMILL, str(path), str(target)],
+        [sys.executable, "-P", "-c", PAPERMILL, str(Path(__file__).parent), str(path), str(target)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
