@@ -18,12 +18,10 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 import parameters
-import psutil
 import staging
 import tables
 import warm
@@ -118,7 +116,7 @@ def run(only: str | None, text: str, jobs: int = 1) -> int:
         except BaseException:  # somebody stops us
             STOPPING.set()
             for process in list(RUNNING):
-                kill(process)
+                warm.kill(process)
             raise
     failed = [path.stem for path in paths if errors[path.stem]]
     say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
@@ -174,7 +172,7 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
     )
     RUNNING.add(process)
     if STOPPING.is_set():
-        kill(process)
+        warm.kill(process)
     with process:
         assert process.stdin and process.stdout
         try:
@@ -185,20 +183,11 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
                 if re.match(r"step +\d+  train |the run in |a new run, ", line):  # as training and runs write it
                     say(f"{path.stem}: {line}", end="")
         except BaseException:  # somebody stops us
-            kill(process)
+            warm.kill(process)
             raise
         finally:
             RUNNING.discard(process)
     return process.returncode, "".join(lines)
-
-
-def kill(process: subprocess.Popen) -> None:
-    """End a papermill and its kernel at once. A kernel loses nothing by it: a training in it survives any kill."""
-    with suppress(psutil.NoSuchProcess):
-        for child in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
-    process.kill()
 
 
 def make_folder(name: str) -> Path:

@@ -17,8 +17,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 LAUNCHER = "ipykernel_launcher"
 PLACE = "NANOGPT_WARM_KERNELS"  # the socket that the forking process listens at, for all that start kernels
+PATIENCE = 5.0  # seconds until the process that forks has made its socket
 
 
 # ---------------------------------------------------------------- the process that forks
@@ -47,8 +50,8 @@ def serve(place: str) -> None:
 
 
 def import_libraries() -> None:
-    import ipykernel.kernelapp
-    import matplotlib.pyplot
+    import ipykernel.kernelapp  # noqa: F401
+    import matplotlib.pyplot  # noqa: F401
     import torch  # noqa: F401
 
 
@@ -60,7 +63,7 @@ def be_kernel(request: dict) -> None:
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    np.random.seed()  # or all kernels would draw the same
+    np.random.seed()  # noqa: NPY002  (or all kernels would draw the same)
     torch.seed()
     os.chdir(request["cwd"])
     os.environ.clear()
@@ -94,11 +97,20 @@ def start() -> None:
 
     def end() -> None:
         os.environ.pop(PLACE, None)
-        process.kill()
+        kill(process)
         process.wait()
         folder.cleanup()
 
     atexit.register(end)
+
+
+def kill(process: subprocess.Popen) -> None:
+    """End a process and all that it has started, at once. No kernel loses anything: its training survives any kill."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+    process.kill()
 
 
 def use() -> None:
@@ -156,9 +168,9 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def connect(asking: socket.socket, patience: float = 5.0) -> None:
+def connect(asking: socket.socket) -> None:
     """The process that forks makes its socket a moment after its start."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return asking.connect(os.environ[PLACE])

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-
-import notebooks
+import warm
 
 ROOT = Path(__file__).parents[2]
 PARENT = """
@@ -25,10 +24,10 @@ time.sleep(60)
 def test_who_kills_papermill_kills_its_kernel():
     with subprocess.Popen([sys.executable, "-IS", "-c", PARENT], stdout=subprocess.PIPE) as process:
         kernel = psutil.Process(int(process.stdout.readline()))
-        notebooks.kill(process)
+        warm.kill(process)
         assert process.wait(5) == -signal.SIGKILL
     kernel.wait(5)
-    notebooks.kill(process)  # it has ended already: nothing to do
+    warm.kill(process)  # it has ended already: nothing to do
 
 
 def descendants(process: subprocess.Popen) -> list[psutil.Process]:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 import tables
+import warm
 import website
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
@@ -68,7 +69,9 @@ def test_a_kernel_whose_port_was_taken_is_started_again(refusals, tries, monkeyp
 
     monkeypatch.setitem(sys.modules, "papermill", SimpleNamespace(execute_notebook=execute_notebook))
     monkeypatch.setitem(sys.modules, "rfc3987_syntax", None)
-    monkeypatch.setattr(sys, "argv", ["-c", "in.ipynb", "out.ipynb"])
+    monkeypatch.setattr(sys, "argv", ["-c", str(ROOT / "tools"), "in.ipynb", "out.ipynb"])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(warm, "use", lambda: None)
     monkeypatch.setattr(sys, "stdin", io.StringIO("{}"))
     ends = contextlib.nullcontext() if tries > len(refusals) else pytest.raises(RuntimeError, match=refusals[-1])
     with ends:
