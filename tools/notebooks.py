@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
 # As JupyterLab writes it with the kernel that the Makefile installs: then opening a notebook changes nothing.
 KERNEL = {"display_name": "Python 3 (dot products to nanoGPT)", "language": "python", "name": "python3"}
+SHORT = ("01", "02")  # they run last, so that all workers end together
 RUNNING: set[subprocess.Popen] = set()  # the papermills at work
 STOPPING = threading.Event()  # somebody has stopped the run: nothing is started any more, and nothing written
 # Papermill in a process of its own. Values come as JSON on stdin: neither a shell nor papermill's YAML reads them.
@@ -84,14 +85,15 @@ def read_run(name: str | Path) -> NotebookNode | None:
 # ---------------------------------------------------------------- run
 def run(only: str | None, text: str, jobs: int = 1) -> int:
     """Papermill each notebook on a fresh kernel, `jobs` at a time, build their pages, and say at the end which failed;
-    1 when one did. 08 starts first, and 09 after it, whose model it writes with."""
+    1 when one did. 08 starts first, and 09 after it, whose model it writes with; short ones end the queue."""
     paths, values = find_notebooks(only), {}
     if text.strip():
         if not only:
             raise ConfigError('parameters need a notebook: make run NB=08_nanogpt_shakespeare P="-p preset smoke"')
         values = parameters.read(text, nbformat.read(paths[0], as_version=4), paths[0].stem)
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
-    queues = [trained, *([path] for path in paths if path not in trained)]
+    others = sorted((path for path in paths if path not in trained), key=lambda path: path.stem[:2] in SHORT)
+    queues = [trained, *([path] for path in others)]
     errors = {}
     STOPPING.clear()
     if len(paths) > 1:
