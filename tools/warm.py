@@ -16,6 +16,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -119,13 +120,13 @@ def use() -> None:
 
     cold = local_provisioner.launch_kernel
 
-    def launch_kernel(command: list[str], **options: object) -> object:
+    def launch_kernel(command: list[str], **options: Any) -> Any:
         if PLACE in os.environ and LAUNCHER in command:
             with suppress(OSError, ValueError):
                 return Forked(command, **options)
         return cold(command, **options)
 
-    local_provisioner.launch_kernel = launch_kernel
+    local_provisioner.launch_kernel = launch_kernel  # ty: ignore[invalid-assignment]
 
 
 class Forked:
