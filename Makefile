@@ -1,6 +1,6 @@
 # Everything happens inside the clone: .venv/ holds Python's packages and Jupyter's own files, build/ what runs produce.
 
-# Which notebook `make run` and `make store` take (default: all), and settings: papermill's for a notebook, or the
+# Which notebook `make run`, `make test` and `make store` take (default: all), and settings: papermill's for a notebook, or the
 # options of `make write` and `make gpt2`; WEIGHTS is the folder of the latter. Make must not expand them and no shell
 # may see them: tools/ read them from the environment.
 override NB := $(value NB)
@@ -49,7 +49,8 @@ unexport MPLBACKEND
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "one notebook, other settings:  make run NB=08_nanogpt_shakespeare P=\"-p preset smoke\""
+	@echo "you changed some lines:        make check; for the tests of one notebook, make test NB=03"
+	@echo "one notebook, other settings:  make run NB=08 P=\"-p preset smoke\""
 	@echo "text from the trained model:   make write P='--prompt \"ROMEO:\" --temperature 0.8'"
 
 setup: .venv/ready ## create .venv with everything in it, once
@@ -79,18 +80,19 @@ PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 run: export OMP_NUM_THREADS := $(or $(YOURS),$(if $(NB),$(OMP_NUM_THREADS),$(SHARE)))
 run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
-	@$(BIN)/python tools/notebooks.py run --jobs $(JOBS) </dev/null
+	@exec $(BIN)/python tools/notebooks.py run --jobs $(JOBS) </dev/null
 
-test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook
+test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook, or over one and what belongs to it: NB=03
 	@rm -rf build/test-runs
-	@$(STATIC); $(PYTEST) -p nbval.plugin --nbval --nbval-current-env --nbval-cell-timeout 600 notebooks tests; tests=$$?; $(VERDICT)
+	@$(STATIC); $(PYTEST) -m "not torture" $(NBVAL) notebooks tests; tests=$$?; $(VERDICT)
 
-check: .venv/ready ## the same without notebooks and slow tests, in a minute or two
-	@$(STATIC); $(PYTEST) -m "not slow" tests; tests=$$?; $(VERDICT)
+check: .venv/ready ## the same without notebooks and slow tests, in less than a minute; it names the five slowest
+	@$(STATIC); $(PYTEST) -m "not slow and not torture" --durations=5 tests; tests=$$?; $(VERDICT)
 
 STATIC = $(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; $(BIN)/ty check --python .venv --quiet; types=$$?
 PYTEST = NANOGPT_RUNS="$(CURDIR)/build/test-runs" OMP_NUM_THREADS=$(SHARE) \
   $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+NBVAL = -p nbval.plugin --nbval --nbval-current-env --nbval-cell-timeout 600
 said = $$([ $$$(1) = 0 ] && echo passed || echo FAILED)
 VERDICT = echo "make $@: ruff $(call said,ruff), types $(call said,types), tests $(call said,tests)"; exit $$((ruff || types || tests))
 
@@ -115,13 +117,13 @@ gpt2: .venv/ready ## let OpenAI's GPT-2 write with this code: WEIGHTS=folder P='
 	@$(BIN)/python tools/write.py gpt2
 
 ledger: .venv/ready ## where each number of the sources stands, after running what has changed
-	@$(BIN)/python tools/notebooks.py ledger </dev/null
+	@exec $(BIN)/python tools/notebooks.py ledger </dev/null
 
 store: .venv/ready ## run all notebooks in place and store their outputs for git
-	@$(BIN)/python tools/notebooks.py store </dev/null
+	@exec $(BIN)/python tools/notebooks.py store </dev/null
 
 fresh: .venv/ready ## bring back the notebooks as they were committed, keeping yours aside
-	@$(BIN)/python tools/notebooks.py fresh </dev/null
+	@exec $(BIN)/python tools/notebooks.py fresh </dev/null
 
 study: .venv/ready ## train a small GPT with each of its parts left out in turn: NAME=parts (hours, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py --jobs $(JOBS)
@@ -147,8 +149,8 @@ publish: .venv/ready ## write the address of your repository into README, pyproj
 ablations: ## the study of notebook 10, by its old name
 	@$(MAKE) --no-print-directory study NAME=parts
 
-torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values
-	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null
+torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values; and the rare tests
+	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null; tortured=$$?; $(PYTEST) -m torture tests && exit $$tortured
 
 lock: ## write tools/requirements.lock anew from requirements.txt
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check --quiet uv==0.13.9

@@ -12,8 +12,8 @@ def _stop(number: int, frame: object) -> None:
 
 
 # `python -m helpers.training` and its like: PyTorch takes seconds to arrive, and until the command can speak for itself
-# (helpers/console.py), whoever stops it should read a sentence, too, and no traceback.
-if sys.argv[:1] == ["-m"]:
+# (helpers/support/console.py), whoever stops it should read a sentence, too, and no traceback. So it is with tools/.
+if sys.argv[:1] == ["-m"] or os.path.basename(os.path.dirname(sys.argv[0])) == "tools":
     for _name in ("SIGINT", "SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
         _number = getattr(signal, _name, None)
         if _number is not None and signal.getsignal(_number) != signal.SIG_IGN:

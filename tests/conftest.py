@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 import io
-import os
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -14,7 +12,6 @@ import jaxtyping
 import pytest
 import torch
 from run_folder import ALPHABET
-from xdist.scheduler import LoadFileScheduling
 
 from helpers.core import training
 from helpers.core.data import CharTokenizer, split
@@ -27,70 +24,6 @@ from helpers.world.corpus import BUNDLED_PLAY
 
 # Seconds of every process that imports nbformat (no helper does), to check addresses that we lack.
 sys.modules["rfc3987_syntax"] = None
-
-IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")  # 09 takes the run that 08 leaves in $NANOGPT_RUNS
-LONG = (*IN_TURN, "00_why_attention.ipynb", "test_tools.py", "test_torture.py")
-WHOLE = ("test_tools.py", "test_torture.py", "test_gpt2_folder.py", "test_site.py")  # they share a set-up of seconds
-ALONE = ("test_notebook_run.py", "test_curves.py")  # each test takes seconds, and they share nothing
-
-
-def unit_of(nodeid: str) -> str:
-    """What one worker runs in one go: a notebook (08 and then 09), all tests about one notebook's exercises, or a test
-    with all its parameters."""
-    path, _, test = nodeid.partition("::")
-    name = Path(path).name
-    if name in IN_TURN:
-        return "in turn"
-    if name in WHOLE or path.endswith(".ipynb"):
-        return path
-    if name in ALONE:
-        return nodeid
-    exercise = re.match(r".*\[(\d+)[a-z]", test) if name == "test_exercises.py" else None
-    return f"{path}::{exercise[1]}" if exercise else f"{path}::{test.split('[')[0]}"
-
-
-class Scheduling(LoadFileScheduling):
-    def _split_scope(self, nodeid: str) -> str:
-        return unit_of(nodeid)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
-    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
-
-
-def pytest_configure() -> None:
-    """nbval starts a kernel again that did not start: of several begun at once, two may pick the same free port."""
-    if kernel := sys.modules.get("nbval.kernel"):
-        start = kernel.start_new_kernel
-
-        def start_or_again(*args, **options):
-            with contextlib.suppress(RuntimeError):
-                return start(*args, **options)
-            return start(*args, **options)
-
-        kernel.start_new_kernel = start_or_again
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest starts first, so that the workers end together; what is quick fills the gaps at the end."""
-
-    def place(item: pytest.Item) -> int:
-        if item.path.name in LONG:
-            return LONG.index(item.path.name)
-        return len(LONG) + (not (item.get_closest_marker("slow") or item.path.suffix == ".ipynb"))
-
-    items.sort(key=place)  # what is equally long keeps its order
-
-
-def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """08 and 09 take longer than all else, side by side: they get a second thread, and the other workers give way."""
-    if not hasattr(item.config, "workerinput") or item.session.items[0].path.name not in IN_TURN:
-        return
-    if item.path.name in IN_TURN:
-        os.environ["OMP_NUM_THREADS"] = str(max(2, int(os.environ.get("OMP_NUM_THREADS", 1))))
-    elif os.nice(0) < 5:
-        os.nice(5)
 
 
 @pytest.fixture(autouse=True)

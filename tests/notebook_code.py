@@ -74,8 +74,10 @@ class Reader(Expressions):
             match node:
                 case ast.ImportFrom(module=module, names=names):
                     self.imported |= {alias.asname or alias.name for alias in names}
+                    path = (module or "").split(".")
                     renamed = any("ledger" in (a.name, a.asname) and a.asname for a in names)
-                    if module == "helpers.ledger" or renamed or module in BACK_DOOR_MODULES - {"helpers"}:
+                    around = path == ["helpers"] and any(alias.name == "world" for alias in names)
+                    if "ledger" in path or renamed or around or path[0] in BACK_DOOR_MODULES - {"helpers"}:
                         self.object(f"{ast.unparse(node)}: the ledger goes by its own name")
                     if any(alias.name == "*" for alias in names):
                         self.object(f"{ast.unparse(node)}: what does it import?")

@@ -4,6 +4,9 @@
 as they were committed. Make hands over NB (one notebook) and P (its parameters) in the environment.
 """
 
+import early  # noqa: F401
+
+# isort: split
 import argparse
 import base64
 import json
@@ -21,6 +24,7 @@ import nbformat
 import parameters
 import staging
 import tables
+import warm
 import website
 from nbformat import NotebookNode
 
@@ -33,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
 # As JupyterLab writes it with the kernel that the Makefile installs: then opening a notebook changes nothing.
 KERNEL = {"display_name": "Python 3 (dot products to nanoGPT)", "language": "python", "name": "python3"}
+SHORT = ("01", "02")  # they run last, so that all workers end together
 RUNNING: set[subprocess.Popen] = set()  # the papermills at work
 STOPPING = threading.Event()  # somebody has stopped the run: nothing is started any more, and nothing written
 # Papermill in a process of its own. Values come as JSON on stdin: neither a shell nor papermill's YAML reads them.
@@ -40,6 +45,9 @@ PAPERMILL = """
 import json, logging, sys
 sys.modules["rfc3987_syntax"] = None  # a second or two of nbformat's import, to check addresses that we lack
 import papermill
+sys.path.append(sys.argv.pop(1))
+import warm
+warm.use()
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 source, target = (path.replace("{", "{{").replace("}", "}}") for path in sys.argv[1:])  # papermill formats its paths
 values = json.load(sys.stdin)
@@ -58,7 +66,7 @@ def find_notebooks(only: str | None = None) -> list[Path]:
     paths = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
     if not only:
         return paths
-    chosen = [path for path in paths if only in (path.stem, path.name)]
+    chosen = [path for path in paths if only in (path.stem, path.name, path.stem[:2])]
     if not chosen:
         raise ConfigError(
             f"no notebook {parameters.clip(only)}: choose one of {', '.join(path.stem for path in paths)}"
@@ -77,16 +85,19 @@ def read_run(name: str | Path) -> NotebookNode | None:
 # ---------------------------------------------------------------- run
 def run(only: str | None, text: str, jobs: int = 1) -> int:
     """Papermill each notebook on a fresh kernel, `jobs` at a time, build their pages, and say at the end which failed;
-    1 when one did. 08 starts first, and 09 after it, whose model it writes with."""
+    1 when one did. 08 starts first, and 09 after it, whose model it writes with; short ones end the queue."""
     paths, values = find_notebooks(only), {}
     if text.strip():
         if not only:
             raise ConfigError('parameters need a notebook: make run NB=08_nanogpt_shakespeare P="-p preset smoke"')
         values = parameters.read(text, nbformat.read(paths[0], as_version=4), paths[0].stem)
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
-    queues = [trained, *([path] for path in paths if path not in trained)]
+    others = sorted((path for path in paths if path not in trained), key=lambda path: path.stem[:2] in SHORT)
+    queues = [trained, *([path] for path in others)]
     errors = {}
     STOPPING.clear()
+    if len(paths) > 1:
+        warm.start()
 
     def run_in_turn(queue: list[Path]) -> None:
         for path in queue:
@@ -104,10 +115,10 @@ def run(only: str | None, text: str, jobs: int = 1) -> int:
         try:
             for done in as_completed([pool.submit(run_in_turn, queue) for queue in queues]):
                 done.result()
-        except BaseException:  # somebody stops us: no kernel must go on alone
+        except BaseException:  # somebody stops us
             STOPPING.set()
             for process in list(RUNNING):
-                process.terminate()
+                warm.kill(process)
             raise
     failed = [path.stem for path in paths if errors[path.stem]]
     say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
@@ -153,7 +164,7 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
     """Papermill's exit status and everything that it and the notebook printed."""
     lines = []
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", PAPERMILL, str(path), str(target)],
+        [sys.executable, "-P", "-c", PAPERMILL, str(Path(__file__).parent), str(path), str(target)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -163,7 +174,7 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
     )
     RUNNING.add(process)
     if STOPPING.is_set():
-        process.terminate()
+        warm.kill(process)
     with process:
         assert process.stdin and process.stdout
         try:
@@ -173,10 +184,11 @@ def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int,
                 lines.append(line)
                 if re.match(r"step +\d+  train |the run in |a new run, ", line):  # as training and runs write it
                     say(f"{path.stem}: {line}", end="")
-        except BaseException:  # somebody stops us: the kernel must not go on alone
-            process.terminate()
+        except BaseException:  # somebody stops us
+            warm.kill(process)
             raise
-    RUNNING.discard(process)
+        finally:
+            RUNNING.discard(process)
     return process.returncode, "".join(lines)
 
 

@@ -17,7 +17,7 @@ AVERAGE = ledger.row("karpathy-softmax-lower")
 
 
 def objections_to(*sources, row=SCORES, settings="corpus_path = None"):
-    start = "import torch\nfrom helpers import checks, data, ledger\n"
+    start = "import torch\nfrom helpers.grading import checks\nfrom helpers.world import corpus, ledger\n"
     start += 'corpus = corpus.load_corpus(corpus_path)\ninputs = ledger.inputs("journey")\nscores = inputs @ inputs[1]'
     notebook = new_notebook(cells=[new_code_cell(source) for source in (settings, start, *sources)])
     notebook.cells[0].metadata["tags"] = ["parameters"]
@@ -54,9 +54,11 @@ TRICKS = {
     'ledger.check("raschka-3.3.1-scores", f())',
     "an alias of the ledger": f"L = ledger\n{HONEST}",
     "an alias of the check": f"check = ledger.check\n{HONEST}",
-    "another name at the import": f"from helpers import ledger as book\n{HONEST}",
-    "the check by itself": f"from helpers.ledger import check\n{HONEST}",
-    "the module around it": f"import helpers.ledger\n{HONEST}",
+    "another name at the import": f"from helpers.world import ledger as book\n{HONEST}",
+    "the check by itself": f"from helpers.world.ledger import check\n{HONEST}",
+    "a parent of the ledger": f"from helpers import world\n{HONEST}",
+    "what imports it": f"from importlib.util import find_spec\n{HONEST}",
+    "the module around it": f"import helpers.world.ledger\n{HONEST}",
     "its private parts": f"ledger._ledger()\n{HONEST}",
     "its file": f'text = open("../helpers/world/ledger.toml").read()\n{HONEST}',
     "another check": f"ledger.check = lambda *_: None\n{HONEST}",

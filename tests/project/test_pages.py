@@ -1,0 +1,29 @@
+"""The pages that are written by hand: their links, their numbers, their pictures."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.md")]))
+def test_links_of_the_pages_lead_to_files(page):
+    addresses = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert all("://" in address or (page.parent / address).exists() for address in addresses)
+
+
+def test_the_readme_counts_the_outputs_that_are_not_compared():
+    paths = (ROOT / "notebooks").glob("[0-9]*.ipynb")
+    cells = [cell for path in paths for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    ignored = sum("nbval-ignore-output" in cell.metadata.get("tags", []) for cell in cells)
+    assert f"except for {ignored} of {len(cells)} whose outputs" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_moving_picture_is_small_and_described_by_its_tool():
+    assert (ROOT / "docs" / "learning.gif").stat().st_size < 2e6
+    assert re.search(
+        r"!\[A curve falls from 4\.2.{80,}\]\(docs/learning\.gif\)", (ROOT / "README.md").read_text("utf-8")
+    )
