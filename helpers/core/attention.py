@@ -66,11 +66,11 @@ class KVCache:
         """Add the newest tokens' keys and values; return views of those of all tokens so far."""
         B, H, T, D = key.shape
         start, end = self.length, self.length + T
+        if self.key is not None and len(self.key) != B:  # a batch of one would spread over the others without a word
+            raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
         if self.key is None or self.value is None:
             self.key = key.new_empty(B, H, self.context_length, D)
             self.value = value.new_empty(B, H, self.context_length, D)
-        if len(self.key) != B:  # a batch of one would spread over the others without a word
-            raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
         self.key.narrow(2, start, T).copy_(key.detach())  # `narrow` fails where nothing is left; a slice would be empty
         self.value.narrow(2, start, T).copy_(value.detach())
         self.length = end

@@ -88,8 +88,9 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
         x = self.embed(tokens, start=len(cache[0]) if cache else 0)
-        for i, block in enumerate(self.blocks):
-            x = block(x, cache[i] if cache else None)
+        caches = cache or [None] * len(self.blocks)
+        for block, its_cache in zip(self.blocks, caches, strict=True):
+            x = block(x, its_cache)
         return self.logits(x)
 
     def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:
@@ -103,9 +104,9 @@ class GPT(nn.Module):
         positions = torch.arange(start, end, device=tokens.device)
         return self.dropout(self.token_embedding(tokens) + self.position_embedding(positions))
 
-    def refuse_more_than_the_context(self, tokens: int) -> None:
-        if tokens > self.config.context_length:
-            raise ConfigError(f"{tokens} tokens do not fit into a context of {self.config.context_length}: crop them")
+    def refuse_more_than_the_context(self, count: int) -> None:
+        if count > self.config.context_length:
+            raise ConfigError(f"{count} tokens do not fit into a context of {self.config.context_length}: crop them")
 
     def new_cache(self) -> list[KVCache]:
         """An empty cache for `forward`: one entry for each layer."""

@@ -71,7 +71,7 @@ def rotate(
 
 # ---------------------------------------------------------------- attention
 def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> tuple[Tensor, Tensor]:
-    """`attention` in fewer passes over the scores: not they but the queries are scaled, and the mask is one sum."""
+    """`attention` in fewer passes: the queries are scaled instead of the scores, and the mask is added to them."""
     forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
     scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
     weights = F.dropout(scores.softmax(dim=-1), dropout_p)
@@ -124,6 +124,7 @@ class ModernAttention(MultiHeadAttention):
         weight = torch.cat([layer.weight for layer in layers])  # in one product: fewer passes over memory
         bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
         heads = self.split_heads(F.linear(x, weight, bias))
+        # Queries and keys have places, values have none.
         placed, value = heads.split((self.num_heads + self.kv_heads, self.kv_heads), dim=1)
         query, key = self.place(placed, start).split((self.num_heads, self.kv_heads), dim=1)
         return query, key, value
@@ -291,8 +292,9 @@ class ModernGPT(GPT):
         if cache and isinstance(cache[0], TokenCache):
             tokens = cache[0].extend(tokens)
         x = self.embed(tokens, start)
-        for i, block in enumerate(self.blocks):
-            x = block(x, cache[i] if cache else None)
+        caches = cache or [None] * len(self.blocks)
+        for block, its_cache in zip(self.blocks, caches, strict=True):
+            x = block(x, its_cache)
         return self.logits(x)
 
     def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:

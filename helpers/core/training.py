@@ -37,7 +37,7 @@ def updates(
     """The loop: one update after the other, from `first_step` to `max_steps`; each yields the loss of its batch.
 
     `generator` draws the batches, PyTorch's global one the dropout: whoever seeds both gets the same weights again.
-    A group of the optimizer that has a "scale" multiplies the learning rate by it.
+    A group of the optimizer that has a "scale" (Muon's) multiplies the learning rate by it.
     """
     forward = forward_pass(
         model,
@@ -63,9 +63,10 @@ def updates(
 def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[int, int]:
     """How many windows of which length update number `step` sees: about as many tokens as any other."""
     window = context_length
-    for share, length in reversed(config.windows):
+    for share, length in config.windows:
         if step < math.ceil(share * config.max_steps):
             window = length
+            break
     return config.batch_size * context_length // window, window
 
 
@@ -78,11 +79,12 @@ def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int
     """
     if len(tokens) < 2:
         raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: a split needs at least 2")
-    total = 0.0
+    total, count = 0.0, 0
     with evaluating(model), quick_products():
         for x, y in windows_side_by_side(tokens, context_length):
             total += cross_entropy(model(x), y, reduction="sum").item()
-    return total / (len(tokens) - 1)
+            count += y.numel()
+    return total / count
 
 
 def windows_side_by_side(
