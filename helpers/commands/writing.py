@@ -6,16 +6,17 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from helpers.core.sampling import stream
 from helpers.support import console
+from helpers.support.errors import ConfigError
 from helpers.support.guards import Length, Seed, options
 
 
 def options_of(program: str, does: str, tokens: str, length: int) -> argparse.ArgumentParser:
     """What every command that writes can be told; `tokens` names what its model draws."""
-    parser = argparse.ArgumentParser(prog=program, description=does)
+    parser = console.Options(prog=program, description=does)
     parser.add_argument("--prompt", help="what to continue (default: the start of a text)")
     parser.add_argument("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (default: 0.8)")
     parser.add_argument("--top-k", type=int, help=f"draw only from the k likeliest {tokens}")
@@ -29,7 +30,7 @@ def options_of(program: str, does: str, tokens: str, length: int) -> argparse.Ar
 def write(model: nn.Module, tokenizer: Any, told: argparse.Namespace) -> None:
     """Print what `model` writes after the prompt, piece by piece, as the options of `options_of` say."""
     _check(told.length, told.seed, told.num_samples)
-    prompt = tokenizer.encode(tokenizer.start_of_text if told.prompt is None else told.prompt)
+    prompt = prompt_of(told.prompt, tokenizer)
     generator = torch.Generator().manual_seed(told.seed)
     for number in range(1, told.num_samples + 1):
         tokens = stream(
@@ -47,6 +48,14 @@ def write(model: nn.Module, tokenizer: Any, told: argparse.Namespace) -> None:
         for piece in pieces(tokens, tokenizer.decode):
             console.say(piece, end="")
         console.say()
+
+
+def prompt_of(text: str | None, tokenizer: Any) -> Tensor:
+    """The tokens of a prompt, or of the start of a text where nobody names one; ConfigError for an empty prompt."""
+    tokens = tokenizer.encode(tokenizer.start_of_text if text is None else text)
+    if not len(tokens):
+        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
+    return tokens
 
 
 @options

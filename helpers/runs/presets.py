@@ -9,6 +9,7 @@ from helpers.core.gpt import GPTConfig
 from helpers.core.modern import config_of
 from helpers.core.optim import TrainConfig
 from helpers.runs.folder import RUNS
+from helpers.support.console import shown
 from helpers.support.errors import ConfigError
 from helpers.world.corpus import BUNDLED, TINY, Corpus
 
@@ -123,7 +124,7 @@ def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device:
     "cuda:N" or "mps".
     """
     if not isinstance(name, str) or name not in PRESETS:
-        raise ConfigError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
+        raise ConfigError(f"unknown preset {shown(repr(name))}: choose one of {', '.join(PRESETS)}")
     preset = PRESETS[name]
     settings = {"seed": seed, "device": device}
     if max_steps is not None:

@@ -141,7 +141,11 @@ class _Training:
     def stop(self, signal: int) -> None:
         self.save()
         done = f"after {self.state.step:,} of {self.config.max_steps:,} steps"
-        kept = f"all saved in {self.folder}: resume continues from there" if self.folder else "none of them saved"
+        kept = (
+            f"all saved in {console.shown(self.folder)}: resume continues from there"
+            if self.folder
+            else "none of them saved"
+        )
         raise console.Stopped(signal, f"{done}, {kept}")
 
 
