@@ -1,5 +1,7 @@
-"""`make write` and `make gpt2`: `python -m helpers.sampling` and `helpers.commands.gpt2` with the options in the environment
-variable P, and the folder in WEIGHTS, which no shell expands."""
+"""`make write` and `make gpt2`: `python -m helpers.sampling` and `python -m helpers.commands.gpt2`.
+
+Their options come in the environment variable P, the folder of GPT-2 in WEIGHTS: no shell expands them.
+"""
 
 import os
 import runpy

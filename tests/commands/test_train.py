@@ -10,6 +10,7 @@ from helpers.commands import train
 from helpers.core import training as core
 from helpers.runs import checkpoint
 from helpers.runs.presets import PRESETS
+from helpers.world.corpus import load_corpus
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_a_long_sample_is_announced_before_it_is_written(training, runs, stop_in
 def test_in_a_terminal_a_long_sample_has_a_bar(training, stop_in_sample, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     stop_in_sample()
-    status, _, said = training("--preset", "smoke", "--max-steps", 1, "--sample-length", 1_000_000)
+    _, _, said = training("--preset", "smoke", "--max-steps", 1, "--sample-length", 1_000_000)
     assert "writing sample.txt:   0%" in said and "1000000" in said and "the model is trained" not in said
 
 
@@ -154,3 +155,24 @@ def test_a_folder_that_a_terminal_would_obey_is_never_printed_raw(training, runs
     assert [status for status, _, _ in told] == [128 + signal.SIGTERM, 2, 0]
     for _, printed, said in told:
         assert "\x1b" not in printed + said and "\\x1b[31mred" in printed + said
+
+
+# ---------------------------------------------------------------- make better
+def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, corpus, tmp_path, monkeypatch, capsys):
+    """Stopped and begun again, it goes on where it was."""
+    import better  # in tools/
+
+    text = load_corpus(corpus)
+    monkeypatch.setattr(better, "STORED", tmp_path / "stored.txt")
+    monkeypatch.setattr(better, "load_corpus", lambda: text)
+    monkeypatch.setattr(train, "load_corpus", lambda _: text)
+    first = better.run_folder("three-minutes", better.choose_preset("three-minutes"), text)
+    training("--preset", "three-minutes", "--out", first)
+    kept = (first / "checkpoint.pt").read_bytes()
+    better.main([])
+    assert (first / "checkpoint.pt").read_bytes() == kept and len([*runs.iterdir()]) == 2
+    made_by, made_with, one, two, writes, *written = (tmp_path / "stored.txt").read_text().splitlines()
+    assert made_by.startswith("# made by: make better, at commit ") and "your own text, SHA-256" in made_with
+    loss = checkpoint.load(first).history.best.val_loss
+    assert one.startswith(f"# seed 1: loss {loss:.4f} after ") and two.startswith("# seed 2: loss ")
+    assert writes == "# the model of seed 1, temperature 0.8, top-p 0.9, writes:" and written

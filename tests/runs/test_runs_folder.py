@@ -231,7 +231,7 @@ def test_what_lies_among_the_runs_and_is_none_is_passed_by(run_of, tmp_path, nam
     runs = tmp_path / "runs"
     for place in (runs, runs / "empty"):
         place.mkdir()
-        with pytest.raises(CheckpointError, match="no finished run in .*: train first, or name a folder by --run"):
+        with pytest.raises(CheckpointError, match=r"no finished run in .*: train first, or name a folder by --run"):
             best_run(runs)
     with pytest.raises(CheckpointError, match="no finished run"):
         best_run(tmp_path / "gone")
@@ -251,7 +251,7 @@ def test_what_lies_among_the_runs_and_is_none_is_passed_by(run_of, tmp_path, nam
 # ---------------------------------------------------------------- names
 def test_a_folder_that_no_run_may_have(tmp_path):
     for name in ("", 2_000 * "x/", "~nobody-of-that-name/run"):
-        with pytest.raises(ConfigError, match="^--out") as error:
+        with pytest.raises(ConfigError, match=r"^--out") as error:
             folder_named(name, "--out")
         assert len(str(error.value)) < 300
     assert folder_named("latin\udce9", "--out").name == "latin\udce9"
