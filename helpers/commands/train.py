@@ -17,7 +17,7 @@ from helpers.core.data import CharTokenizer, split
 from helpers.core.gpt import count_parameters
 from helpers.core.modern import build_gpt
 from helpers.core.optim import TrainConfig
-from helpers.core.sampling import Drawing, stream
+from helpers.core.sampling import Temperature, stream
 from helpers.runs.folder import folder_named, is_run, status, write_sample
 from helpers.runs.presets import PRESETS, choose_preset, describe_loss, run_folder
 from helpers.runs.state import Facts, Identity
@@ -31,15 +31,14 @@ SAMPLE = "sample.txt"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; the exit status is 0, 2 after an error, 130 after Ctrl-C."""
+    """The command; the exit status is as in `console.command`."""
     return console.command(_command, arguments)
 
 
 def _command(arguments: list[str]) -> None:
     told = _parser().parse_args(arguments)
     preset = choose_preset(told.preset, max_steps=told.max_steps, seed=told.seed, device=told.device)
-    rules = Drawing(told.temperature)
-    _check(told.sample_length)
+    _check(told.sample_length, told.temperature)
     corpus = load_corpus(told.corpus)
     console.say(corpus)
     tokenizer = CharTokenizer(corpus.alphabet)
@@ -66,15 +65,11 @@ def _command(arguments: list[str]) -> None:
             facts=facts,
             on_record=print_record,
         )
-    with _saying_what_is_kept(lambda: f"{console.shown(folder)} keeps the trained model: resume writes the sample"):
-        if not (folder / SAMPLE).exists():  # a finished run that is resumed has its sample
-            letters = stream(
-                model,
-                prompt.to(preset.training.device),
-                told.sample_length,
-                temperature=rules.temperature,
-                generator=torch.Generator().manual_seed(preset.training.seed),
-            )
+    if not (folder / SAMPLE).exists():  # a finished run that is resumed has its sample
+        with _saying_what_is_kept(lambda: f"{console.shown(folder)} keeps the trained model: resume writes the sample"):
+            dice = torch.Generator().manual_seed(preset.training.seed)
+            start = prompt.to(preset.training.device)
+            letters = stream(model, start, told.sample_length, temperature=told.temperature, generator=dice)
             write_sample(folder, tokenizer.decode([*prompt.tolist(), *_watched(letters, told.sample_length)]))
     console.say(describe_loss(history.best.val_loss, corpus.name, preset))
     console.say(f"---- {console.shown(folder / SAMPLE)} ----")
@@ -102,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @options
-def _check(sample_length: Length) -> None:
-    """What `stream` takes without a word: a length below zero writes nothing."""
+def _check(sample_length: Length, temperature: Temperature) -> None:
+    """Refuse now what would show only after the training."""
 
 
 def _machine(training: TrainConfig) -> str:
@@ -116,7 +111,7 @@ def _machine(training: TrainConfig) -> str:
 
 
 def _watched(letters: Iterator[int], count: int) -> Iterable[int]:
-    """The letters of the sample as they are drawn; whoever waits for many of them sees a bar, or at least reads why."""
+    """The letters of the sample as they are drawn. In a terminal a bar grows; a log gets a line if they are many."""
     if not sys.stderr.isatty():
         if count > 10_000:
             console.note(f"the model is trained; writing {count:,} letters into {SAMPLE}")
@@ -126,7 +121,7 @@ def _watched(letters: Iterator[int], count: int) -> Iterable[int]:
 
 @contextmanager
 def _saying_what_is_kept(kept: Callable[[], str]) -> Iterator[None]:
-    """Whoever stops what happens inside reads what is kept, if nobody has said it yet."""
+    """A stop inside says what is kept, unless it says so already."""
     try:
         yield
     except console.Stopped as stopped:

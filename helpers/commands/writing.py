@@ -15,7 +15,7 @@ from helpers.support.guards import Length, Seed, options
 
 
 def options_of(program: str, does: str, tokens: str, length: int) -> argparse.ArgumentParser:
-    """What every command that writes can be told; `tokens` names what its model draws."""
+    """The options of every command that writes; `tokens` names what its model draws."""
     parser = console.Options(prog=program, description=does)
     parser.add_argument("--prompt", help="what to continue (default: the start of a text)")
     parser.add_argument("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (default: 0.8)")
@@ -60,13 +60,13 @@ def prompt_of(text: str | None, tokenizer: Any) -> Tensor:
 
 @options
 def _check(length: Length, seed: Seed, num_samples: Annotated[int, Field(ge=1, le=10_000)]) -> None:
-    """What `stream` takes without a word: a length below zero writes nothing."""
+    """Refuse what `stream` takes without a word: with a length below zero it writes nothing."""
 
 
 def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterator[str]:
-    """The text of `tokens` as soon as it can be read: what ends inside a letter (GPT-2 draws bytes) waits for the rest.
+    """The text of `tokens`, piece by piece. GPT-2 draws bytes: a piece that ends inside a letter waits for the rest.
 
-    It doesn't wait for more than 16 tokens: a letter has at most four bytes, and what has none by then is no text.
+    It waits for 16 tokens at most. A letter has at most four bytes, so what is no letter by then is no text.
     """
     waiting: list[int] = []
     for token in tokens:

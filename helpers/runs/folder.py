@@ -37,7 +37,7 @@ def hold(folder: str | Path, *, resume: bool = False, overwrite: bool = False) -
         raise RunError("resume goes on with a run, overwrite replaces it: choose one of the two")
     _refuse_foreign(folder, resume, overwrite)  # before anything is written
     with _locked(folder):
-        _refuse_foreign(folder, resume, overwrite)  # again, for somebody may have come between
+        _refuse_foreign(folder, resume, overwrite)  # again: another program may have written meanwhile
         files.remove_leftovers(folder, (CHECKPOINT, *VIEWS))
         yield folder
 
@@ -168,7 +168,7 @@ def set_aside(folder: Path) -> Path:
     number = 1
     while os.path.lexists(aside := folder.with_name(f"{folder.name}-{number}")):
         number += 1
-    with _locked(folder):  # not under the hands of a training
+    with _locked(folder):  # never while a training writes into it
         try:
             return folder.rename(aside)
         except OSError as error:
@@ -176,7 +176,7 @@ def set_aside(folder: Path) -> Path:
 
 
 def write_sample(folder: str | Path, text: str) -> None:
-    """Put what the finished model wrote beside it, as sample.txt."""
+    """Write what the finished model wrote into the folder of its run, as sample.txt."""
     with hold(folder, resume=True) as held:
         files.write(held / "sample.txt", text)
 
@@ -191,8 +191,8 @@ def status(folder: str | Path, asked: Identity | None = None) -> str:
 def plan(folder: Path, asked: Identity, *, reuse: bool, overwrite: bool, ours: bool) -> tuple[bool, str]:
     """Whether to resume the run in `folder`, and a sentence that says what will happen.
 
-    With `reuse` the same run goes on. Another run in a folder of `ours` is set aside; in a folder that the user named
-    it is a CheckpointError, as in `load`.
+    With `reuse`, the same run goes on. When another run lies there, it is set aside if the folder is one of `ours`; if
+    the user named the folder, it is a CheckpointError, as in `load`.
     """
     if overwrite or not is_run(folder):
         return False, f"a new run, in {_name(folder)}"

@@ -19,7 +19,7 @@ OF_MUON = {"momentum"}
 def check(state: State, model: nn.Module | None = None) -> None:
     """CheckpointError unless all parts fit together and belong to `model` (default: the GPT that they describe).
 
-    What is of a wrong type altogether may raise anything: whoever calls this takes that for a refusal too.
+    A value of a wrong type may raise any error: the caller takes that for a refusal, too.
     """
     config = config_of(state.identity.model)
     settings = TrainConfig(**state.identity.train | {"device": "cpu"})  # each of the right type, and in its range
@@ -101,5 +101,5 @@ def _check_optimizer(state: State, model: nn.Module, settings: TrainConfig) -> N
 
 def _is_whole(tensor: Tensor) -> bool:
     """Whether all of its numbers are there, one after the other. A view may claim far more than the file holds, and an
-    optimizer that writes into one writes into foreign memory."""
+    optimizer that writes into such a view writes into foreign memory."""
     return tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes

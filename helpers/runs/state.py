@@ -63,7 +63,7 @@ class History(list[Record]):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run keeps besides its numbers: who can read its tokens, and where they come from."""
+    """What a run keeps besides its numbers: what its tokens mean, and where they come from."""
 
     tokenizer: CharTokenizer | None = None
     preset: str = ""
@@ -72,7 +72,7 @@ class Facts:
 
 @settings
 class Identity:
-    """What a run is, with nothing left out that its numbers depend on (`torch` and `python` are for the record)."""
+    """What a run is: all that its numbers depend on. (`torch` and `python` are kept, and not compared.)"""
 
     preset: str
     corpus: str  # its name
@@ -101,7 +101,7 @@ class Identity:
         )
 
     def difference(self, asked: "Identity") -> str:
-        """In words, where `asked` is another run; empty when this run can go on as the one asked for."""
+        """What makes `asked` another run, in words; empty when this run can go on as the one asked for."""
         if (self.tokens_sha256, self.alphabet) != (asked.tokens_sha256, asked.alphabet):
             return "it was trained on another text"
         here = {**self.model, **DEFAULTS, **self.train}
@@ -161,7 +161,7 @@ class State:
             self.generators["device"] = torch.mps.get_rng_state()
 
     def restore(self, model: nn.Module, optimizer: Optimizer, generator: torch.Generator) -> None:
-        """Put it back into them."""
+        """Put what was kept back into the objects of a training."""
         model.load_state_dict(self.model)
         names = {parameter: name for name, parameter in model.named_parameters()}
         for part in parts_of(optimizer):
@@ -179,7 +179,7 @@ class State:
 
 
 def parts_of(optimizer: Optimizer) -> tuple[torch.optim.Optimizer, ...]:
-    """An optimizer by itself, or those of a Together."""
+    """The optimizers in a Together; any other optimizer alone."""
     return getattr(optimizer, "optimizers", (optimizer,))
 
 

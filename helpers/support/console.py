@@ -34,7 +34,7 @@ class Request:
 
 @contextmanager
 def stop_requests() -> Iterator[Request]:
-    """Let a loop finish its step: inside, a signal is only noted, for the loop to look at; a second one stops at once.
+    """Let a loop finish its step: inside, a first signal is only noted, for the loop to see; a second stops at once.
 
     Outside the main thread, where Python allows no handlers, signals do what they always did.
     """
