@@ -84,6 +84,7 @@ def load(folder: str | Path, model: nn.Module | None = None, asked: Identity | N
             parts = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         if not isinstance(parts, dict):
             raise CheckpointError("it is not of this project")
+        json.dumps((parts["identity"], parts["history"]))  # fails where a tensor stands for a number
         parts["identity"] = Identity(**parts["identity"])
         parts["history"] = History(Record(**record) for record in parts["history"])
         state = State(**parts)

@@ -52,6 +52,7 @@ def _check_history(state: State) -> None:
     steps = state.history.column("step")
     _insist(type(state.step) is int, "its step is no whole number")
     _insist(steps and steps == sorted(set(steps)) and steps[-1] <= state.step, "its history is out of order")
+    _insist(isinstance(state.losses, list), "its losses are no list")
     _insist(state.step - steps[-1] == len(state.losses), "its losses and its steps differ in number")
     numbers = [*state.losses, state.seconds, state.seconds_before]
     _insist(all(isinstance(number, float) for number in numbers), "its losses or its seconds are no numbers")

@@ -106,6 +106,8 @@ HOSTILE = {
     "a negative step": lambda s: s.update(step=-1),
     "a step that is no number": lambda s: s.update(step=5.0),
     "losses that don't fit": lambda s: s.update(losses=[1.0] * 9),
+    "losses in a dictionary": lambda s: s.update(losses={1.0: 1}),
+    "a loss that is a tensor": lambda s: s["history"][1].update(val_loss=torch.tensor(3.0)),
     "losses in words": lambda s: s.update(losses=["low"]),
     "a generator that is none": lambda s: s["generators"].update(batches=torch.zeros(10, dtype=torch.uint8)),
     "a generator of floats": lambda s: s["generators"].update(dropout=torch.zeros(5056)),
