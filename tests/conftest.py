@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import signal
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from run_folder import ALPHABET
 from helpers.core import training
 from helpers.core.data import CharTokenizer, split
 from helpers.core.gpt import GPT, GPTConfig
+from helpers.core.modern import build_gpt, config_of
 from helpers.core.optim import TrainConfig
 from helpers.runs.state import Facts
 from helpers.runs.train import train
@@ -108,11 +110,11 @@ def own_text(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fresh(small_config):
-    """Makes equal models, with dropout, so that every generator counts."""
+    """Makes equal models, with dropout, so that every generator counts; of today's kind when a change is of it."""
 
     def build(**changes) -> GPT:
         torch.manual_seed(0)
-        return GPT(dataclasses.replace(small_config, dropout=0.1, **changes))
+        return build_gpt(config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes}))
 
     return build
 
@@ -130,13 +132,14 @@ def go(fresh, tokens, quick, tmp_path):
 
 @pytest.fixture
 def stopped(go, monkeypatch):
-    """Train until a signal comes in the middle of update 5, between two records; what `go` takes can be given."""
+    """Train until a signal comes in the middle of an update (`at`, counted from where the training begins), as a rule
+    the fifth, which lies between two records; what `go` takes can be given."""
 
-    def run(number=signal.SIGTERM, **options):
-        real, calls = training.get_batch, iter(range(100))
+    def run(number=signal.SIGTERM, at=5, **options):
+        real, updates = training.get_batch, itertools.count(1)
 
         def get_batch(*arguments):
-            if next(calls) == 5:  # the first call looks at the first batch
+            if next(updates) == at:
                 signal.raise_signal(number)
             return real(*arguments)
 

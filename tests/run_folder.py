@@ -3,21 +3,55 @@
 import dataclasses
 import io
 import signal
+from typing import Any
 
 import torch
 
 from helpers.runs import checkpoint
+from helpers.runs.presets import Preset
 
 ALPHABET = "".join(map(chr, range(65)))
 
+# All that the quick presets have and the plain ones lack, in small.
+TODAY: dict[str, Any] = dict(
+    rotary=True,
+    qk_norm=True,
+    mlp="relu2",
+    zero_start=True,
+    softcap=15.0,
+    tied=False,
+    bigrams=500,
+    fourgrams=300,
+    before=2,
+)
+MUON: dict[str, Any] = dict(
+    optimizer="muon",
+    muon_scale=2.0,
+    schedule="stable",
+    decay=0.6,
+    learning_rate=0.01,
+    min_learning_rate=0.0,
+    windows=((0.5, 4),),  # of 12 steps, update 6 (the seventh) is the first with the whole context
+)
+
+
+def in_small(preset: Preset) -> Preset:
+    """The preset, with the same changes to the model and the same way to train, in sizes for a test."""
+    tables = {name: 500 for name in ("bigrams", "trigrams", "fourgrams") if name in preset.model}
+    windows = tuple((share, 8) for share, _ in preset.training.windows)
+    sizes = dict(batch_size=4, max_steps=12, eval_interval=4, windows=windows)
+    training = dataclasses.replace(preset.training, **sizes, warmup_steps=0, compile=False, device="cpu")
+    model = {**preset.model, **tables, "context_length": 32, "n_layer": 1, "n_head": 2, "n_embd": 32}
+    return dataclasses.replace(preset, model=model, training=training)
+
 
 def end_of(folder):
-    """All that must be equal after a stop and a resume: weights, best ones, snapshots, history without the clock."""
+    """All that must be equal after a stop and a resume: weights, moments, snapshots, history without the clock."""
     state = checkpoint.load(folder)
     records = [{**dataclasses.asdict(r), "seconds": 0, "tokens_per_second": 0} for r in state.history]
-    kept = (state.model, state.best, *state.snapshots.values())
-    weights = [torch.cat([w.flatten() for w in part.values()]).tolist() for part in kept]
-    return state.step, records, [*state.snapshots], *weights, state.generators["dropout"].tolist()
+    kept = (state.model, state.best, *state.snapshots.values(), *state.optimizer.values(), state.generators)
+    tensors = [[(name, tensor.tolist()) for name, tensor in part.items()] for part in kept]
+    return state.step, records, [*state.snapshots], [*state.optimizer], *tensors
 
 
 def stop_at(step, number=signal.SIGTERM):

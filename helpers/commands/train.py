@@ -4,17 +4,20 @@ python -m helpers.training --preset laptop --corpus FILE --out DIR --seed 1
 """
 
 import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from torch import nn
 from tqdm import tqdm
 
+from helpers.commands.writing import prompt_of
 from helpers.core.data import CharTokenizer, split
 from helpers.core.gpt import count_parameters
 from helpers.core.modern import build_gpt
 from helpers.core.optim import TrainConfig
-from helpers.core.sampling import Drawing, stream
+from helpers.core.sampling import Temperature, stream
 from helpers.runs.folder import folder_named, is_run, status, write_sample
 from helpers.runs.presets import PRESETS, choose_preset, describe_loss, run_folder
 from helpers.runs.state import Facts, Identity
@@ -24,21 +27,22 @@ from helpers.support.guards import Length, options
 from helpers.support.precision import has_bfloat16
 from helpers.world.corpus import load_corpus
 
+SAMPLE = "sample.txt"
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; the exit status is 0, 2 after an error, 130 after Ctrl-C."""
+    """The command; the exit status is as in `console.command`."""
     return console.command(_command, arguments)
 
 
 def _command(arguments: list[str]) -> None:
     told = _parser().parse_args(arguments)
     preset = choose_preset(told.preset, max_steps=told.max_steps, seed=told.seed, device=told.device)
-    rules = Drawing(told.temperature)
-    _check(told.sample_length)
+    _check(told.sample_length, told.temperature)
     corpus = load_corpus(told.corpus)
     console.say(corpus)
     tokenizer = CharTokenizer(corpus.alphabet)
-    prompt = tokenizer.encode(told.prompt or tokenizer.start_of_text)
+    prompt = prompt_of(told.prompt, tokenizer)
     tokens = tokenizer.encode_compactly(corpus.text)
     train_tokens, val_tokens = split(tokens, preset.model["context_length"])
     torch.manual_seed(preset.training.seed)
@@ -46,7 +50,7 @@ def _command(arguments: list[str]) -> None:
     folder = run_folder(told.preset, preset, corpus) if told.out is None else folder_named(told.out, "--out")
     facts = Facts(tokenizer, told.preset, corpus)
     console.say(f"{count_parameters(model):,} parameters on {_machine(preset.training)}")
-    try:
+    with _saying_what_is_kept(lambda: _what_is_kept(folder)):
         if told.resume:
             asked = Identity.of(model, preset.training, train_tokens, val_tokens, facts)
             console.say(status(folder, asked))
@@ -61,21 +65,19 @@ def _command(arguments: list[str]) -> None:
             facts=facts,
             on_record=print_record,
         )
-        if not (folder / "sample.txt").exists():  # a finished run that is resumed has its sample
-            generator = torch.Generator().manual_seed(preset.training.seed)
-            _write_sample(folder, model, tokenizer, prompt.to(preset.training.device), told, rules, generator)
-    except console.Stopped as stopped:
-        saved = f"{console.shown(folder)} keeps what was saved: resume continues from there"
-        what_is_left = stopped.told or (saved if is_run(folder) else "nothing was saved yet")
-        raise console.Stopped(stopped.number, what_is_left) from None
+    if not (folder / SAMPLE).exists():  # a finished run that is resumed has its sample
+        with _saying_what_is_kept(lambda: f"{console.shown(folder)} keeps the trained model: resume writes the sample"):
+            dice = torch.Generator().manual_seed(preset.training.seed)
+            start = prompt.to(preset.training.device)
+            letters = stream(model, start, told.sample_length, temperature=told.temperature, generator=dice)
+            write_sample(folder, tokenizer.decode([*prompt.tolist(), *_watched(letters, told.sample_length)]))
     console.say(describe_loss(history.best.val_loss, corpus.name, preset))
-    sample = folder / "sample.txt"
-    console.say(f"---- {console.shown(sample)} ----")
-    console.say(sample.read_text(encoding="utf-8"))
+    console.say(f"---- {console.shown(folder / SAMPLE)} ----")
+    console.say((folder / SAMPLE).read_text(encoding="utf-8"))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = console.Options(
         prog="python -m helpers.training",
         description="Train a GPT on a text and write config, history, tokenizer, checkpoint and sample into a folder.",
         epilog="presets: " + "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items()),
@@ -95,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @options
-def _check(sample_length: Length) -> None:
-    """What `stream` takes without a word: a length below zero writes nothing."""
+def _check(sample_length: Length, temperature: Temperature) -> None:
+    """Refuse now what would show only after the training."""
 
 
 def _machine(training: TrainConfig) -> str:
@@ -108,18 +110,25 @@ def _machine(training: TrainConfig) -> str:
     return f"{on}, float32 (this processor has no bfloat16: the same steps take about twice as long)"
 
 
-def _write_sample(
-    folder: Path,
-    model: nn.Module,
-    tokenizer: CharTokenizer,
-    prompt: torch.Tensor,
-    told: argparse.Namespace,
-    rules: Drawing,
-    generator: torch.Generator,
-) -> None:
-    """Write sample.txt; in a terminal a bar shows how far it is."""
-    tokens = stream(model, prompt, told.sample_length, temperature=rules.temperature, generator=generator)
-    bar = tqdm(tokens, total=told.sample_length, desc="sample.txt", unit=" letters", disable=None, leave=False)
-    if told.sample_length > 10_000:
-        console.say(f"writing {told.sample_length:,} letters into sample.txt")
-    write_sample(folder, tokenizer.decode([*prompt.tolist(), *bar]))
+def _watched(letters: Iterator[int], count: int) -> Iterable[int]:
+    """The letters of the sample as they are drawn. In a terminal a bar grows; a log gets a line if they are many."""
+    if not sys.stderr.isatty():
+        if count > 10_000:
+            console.note(f"the model is trained; writing {count:,} letters into {SAMPLE}")
+        return letters
+    return tqdm(letters, total=count, desc=f"writing {SAMPLE}", unit=" letters", leave=False)
+
+
+@contextmanager
+def _saying_what_is_kept(kept: Callable[[], str]) -> Iterator[None]:
+    """A stop inside says what is kept, unless it says so already."""
+    try:
+        yield
+    except console.Stopped as stopped:
+        raise console.Stopped(stopped.number, stopped.told or kept()) from None
+
+
+def _what_is_kept(folder: Path) -> str:
+    if not is_run(folder):
+        return "nothing was saved yet"
+    return f"{console.shown(folder)} keeps what was saved: resume continues from there"

@@ -13,7 +13,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _command(arguments: list[str]) -> None:
     parser = options_of("python -m helpers.sampling", "Write with a trained model.", "characters", length=500)
-    parser.add_argument("--run", help="folder of the run (default: the best finished one in build/runs)")
+    parser.add_argument("--run", help="folder of a run (default: the best finished one in build/runs)")
     told = parser.parse_args(arguments)
     if told.run is None:
         folder, why = best_run(RUNS)

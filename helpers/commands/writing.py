@@ -6,16 +6,17 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from helpers.core.sampling import stream
 from helpers.support import console
+from helpers.support.errors import ConfigError
 from helpers.support.guards import Length, Seed, options
 
 
 def options_of(program: str, does: str, tokens: str, length: int) -> argparse.ArgumentParser:
-    """What every command that writes can be told; `tokens` names what its model draws."""
-    parser = argparse.ArgumentParser(prog=program, description=does)
+    """The options of every command that writes; `tokens` names what its model draws."""
+    parser = console.Options(prog=program, description=does)
     parser.add_argument("--prompt", help="what to continue (default: the start of a text)")
     parser.add_argument("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (default: 0.8)")
     parser.add_argument("--top-k", type=int, help=f"draw only from the k likeliest {tokens}")
@@ -29,7 +30,7 @@ def options_of(program: str, does: str, tokens: str, length: int) -> argparse.Ar
 def write(model: nn.Module, tokenizer: Any, told: argparse.Namespace) -> None:
     """Print what `model` writes after the prompt, piece by piece, as the options of `options_of` say."""
     _check(told.length, told.seed, told.num_samples)
-    prompt = tokenizer.encode(tokenizer.start_of_text if told.prompt is None else told.prompt)
+    prompt = prompt_of(told.prompt, tokenizer)
     generator = torch.Generator().manual_seed(told.seed)
     for number in range(1, told.num_samples + 1):
         tokens = stream(
@@ -49,15 +50,23 @@ def write(model: nn.Module, tokenizer: Any, told: argparse.Namespace) -> None:
         console.say()
 
 
+def prompt_of(text: str | None, tokenizer: Any) -> Tensor:
+    """The tokens of a prompt, or of the start of a text where nobody names one; ConfigError for an empty prompt."""
+    tokens = tokenizer.encode(tokenizer.start_of_text if text is None else text)
+    if not len(tokens):
+        raise ConfigError("the prompt is empty: it needs at least one token to continue from")
+    return tokens
+
+
 @options
 def _check(length: Length, seed: Seed, num_samples: Annotated[int, Field(ge=1, le=10_000)]) -> None:
-    """What `stream` takes without a word: a length below zero writes nothing."""
+    """Refuse what `stream` takes without a word: with a length below zero it writes nothing."""
 
 
 def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterator[str]:
-    """The text of `tokens` as soon as it can be read: what ends inside a letter (GPT-2 draws bytes) waits for the rest.
+    """The text of `tokens`, piece by piece. GPT-2 draws bytes: a piece that ends inside a letter waits for the rest.
 
-    It doesn't wait for more than 16 tokens: a letter has at most four bytes, and what has none by then is no text.
+    It waits for 16 tokens at most. A letter has at most four bytes, so what is no letter by then is no text.
     """
     waiting: list[int] = []
     for token in tokens:

@@ -45,7 +45,7 @@ def save(folder: Path, state: State) -> None:
 
 
 def write_views(folder: Path, state: State) -> None:
-    """config.json, history.json and tokenizer.json say what the checkpoint says; a sample of an older state goes."""
+    """Let config.json, history.json and tokenizer.json say what the checkpoint says, and delete an outdated sample."""
     best = state.history.best
     facts = {"step": state.step, "finished": state.finished, "best": {"step": best.step, "val_loss": best.val_loss}}
     texts = {
@@ -69,7 +69,7 @@ def sign(archive: bytes) -> bytes:
 
 
 def load(folder: str | Path, model: nn.Module | None = None, asked: Identity | None = None) -> State:
-    """The state in `folder`, every part of it checked; of `model`, or of the GPT that the checkpoint describes.
+    """The state in `folder`. Every part of it is checked against `model`, or the GPT that the checkpoint describes.
 
     CheckpointError when there is none, or when it is damaged, foreign, of another run than `asked`, or makes no sense.
     Nothing is unpickled before the checksum is right, and then only tensors and plain values.
@@ -84,6 +84,7 @@ def load(folder: str | Path, model: nn.Module | None = None, asked: Identity | N
             parts = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         if not isinstance(parts, dict):
             raise CheckpointError("it is not of this project")
+        json.dumps((parts["identity"], parts["history"]))  # fails where a tensor stands for a number
         parts["identity"] = Identity(**parts["identity"])
         parts["history"] = History(Record(**record) for record in parts["history"])
         state = State(**parts)
@@ -137,8 +138,9 @@ def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
 def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:
     """A run's model as it learned: pairs of a step and a GPT in evaluation mode, the untrained one first.
 
-    Then comes each record with at least twice the steps of the one kept before, rounded to float16 like the first, and
-    at the end the last state, unrounded. CheckpointError as in `load`, and for a run from before snapshots were kept.
+    Then come the models of those records that had at least twice the steps of the one before. All of them were rounded
+    to float16. The last model, which was not, is that of the run's last state. CheckpointError as in `load`, and for a
+    run that is older than snapshots are.
     """
     state, models = load(folder), []
     if not state.snapshots:

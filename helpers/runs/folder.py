@@ -1,11 +1,13 @@
 """The folder of a run: who may write into it, what lies there, and what a new training will do with it."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import filelock
 
@@ -16,6 +18,8 @@ from helpers.support import files
 from helpers.support.console import shown
 from helpers.support.errors import CheckpointError, ConfigError, RunError, StorageError
 from helpers.world.corpus import TINY
+
+CONFIG = "config.json"
 
 # Where runs go unless told otherwise. `make test` names another place, so as to spare your runs.
 RUNS = Path(os.environ.get("NANOGPT_RUNS") or Path(__file__).parents[2] / "build" / "runs")
@@ -33,7 +37,7 @@ def hold(folder: str | Path, *, resume: bool = False, overwrite: bool = False) -
         raise RunError("resume goes on with a run, overwrite replaces it: choose one of the two")
     _refuse_foreign(folder, resume, overwrite)  # before anything is written
     with _locked(folder):
-        _refuse_foreign(folder, resume, overwrite)  # again, for somebody may have come between
+        _refuse_foreign(folder, resume, overwrite)  # again: another program may have written meanwhile
         files.remove_leftovers(folder, (CHECKPOINT, *VIEWS))
         yield folder
 
@@ -77,8 +81,8 @@ def folder_named(name: str, option: str) -> Path:
     """The folder that a command line names; ConfigError when it names none."""
     if not name:  # --out= and --out=--
         raise ConfigError(f"{option} must name a folder")
-    if len(name) > 4_000 or any(len(part.encode()) > 255 for part in Path(name).parts) or name.count("/") > 200:
-        raise ConfigError(f"{option} {shown(name)}: no folder may have so long a name")
+    if name.count("/") > 200:
+        raise ConfigError(f"{option} {shown(name)}: no run may lie so deep")
     try:
         return Path(name).expanduser()
     except RuntimeError as error:  # ~nobody
@@ -86,33 +90,77 @@ def folder_named(name: str, option: str) -> Path:
 
 
 def best_run(runs: Path) -> tuple[Path, str]:
-    """The finished run with the lowest validation loss among those in `runs`, and a sentence that says so.
+    """The finished run in `runs` that writes best, and a sentence that says so; CheckpointError when there is none.
 
-    Losses on different texts can't be compared: runs on tiny Shakespeare come first, then those on other texts.
-    CheckpointError when none is finished.
+    The views rank the runs, and only the winner's checkpoint is opened. If it can't be used, the next best wins.
     """
-    found = []
-    for folder in sorted(runs.glob("*/")):
-        with suppress(CheckpointError):
+    ranked = _ranked(runs)
+    passed_over: list[Path] = []
+    for folder in ranked:
+        try:
             state = load(folder)
-            if state.finished and state.identity.alphabet:
-                found.append((state.identity.corpus != TINY, state.history.best.val_loss, folder.name, folder))
-    if not found:
-        raise CheckpointError(f"no finished run in {shown(runs)}: train first, or name a folder by --run")
-    _, loss, name, folder = min(found)
-    return folder, f"writing with {name}, validation loss {loss:.3f}: the best of {len(found)} finished runs"
+        except CheckpointError:
+            passed_over.append(folder)
+            continue
+        loss = state.history.best.val_loss
+        count = "the only finished run" if len(ranked) == 1 else f"the best of {len(ranked)} finished runs"
+        damaged = f"; passed over, for they can't be used: {', '.join(map(_name, passed_over))}" if passed_over else ""
+        text = state.identity.corpus or "its text"
+        return folder, f"writing with {_name(folder)}, validation loss {loss:.3f}: {count} on {text}{damaged}"
+    raise CheckpointError(f"no finished run in {shown(runs)}: train first, or name a folder by --run")
+
+
+def _ranked(runs: Path) -> list[Path]:
+    """The finished runs on one text, by their validation loss: losses on different texts can't be compared.
+
+    The text is tiny Shakespeare, or, where no finished run has read it, that of the newest run.
+    """
+    views = {folder: view for folder in sorted(runs.glob("*/")) if (view := _view_of_finished(folder))}
+    on_tiny = [folder for folder in views if views[folder]["corpus"] == TINY]
+    chosen = max(on_tiny or views, key=lambda folder: (folder / CONFIG).stat().st_mtime, default=None)
+    alike = [folder for folder in views if views[folder]["tokens_sha256"] == views[chosen]["tokens_sha256"]]
+    return sorted(alike, key=lambda folder: views[folder]["best"]["val_loss"])
 
 
 def is_run(folder: Path) -> bool:
-    """Did a run write what lies in `folder`, be it damaged by now, or written by an older version?"""
-    with suppress(OSError, ValueError), (folder / CHECKPOINT).open("rb") as file:
+    """Did a run write what lies in `folder`? It may be damaged by now, or written by an older version."""
+    with suppress(OSError, ValueError), _plain(folder / CHECKPOINT).open("rb") as file:
         file.seek(-71, os.SEEK_END)
         if CHECKSUM.fullmatch(file.read()):
             return True
-    with suppress(OSError, ValueError, RecursionError), (folder / "config.json").open(encoding="utf-8") as file:
-        settings = json.loads(file.read(1_000_000))
-        return isinstance(settings, dict) and {"model", "train", "torch"} <= settings.keys()
-    return False
+    return bool(_view(folder))
+
+
+def _view(folder: Path) -> dict[str, Any]:
+    """What config.json says of the run in `folder`; nothing when no run wrote it."""
+    with suppress(OSError, ValueError, RecursionError), _plain(folder / CONFIG).open(encoding="utf-8") as file:
+        view = json.loads(file.read(1_000_000))
+        if isinstance(view, dict) and {"model", "train", "torch"} <= view.keys():
+            return view
+    return {}
+
+
+def _view_of_finished(folder: Path) -> dict[str, Any]:
+    """The view of a finished run that can write; nothing for any other."""
+    view = _view(folder)
+    with suppress(KeyError, TypeError, OverflowError):
+        writes = view["finished"] is True and bool(view["alphabet"])
+        on_a_text = isinstance(view["corpus"], str) and isinstance(view["tokens_sha256"], str)
+        if writes and on_a_text and math.isfinite(view["best"]["val_loss"]):
+            return view
+    return {}
+
+
+def _plain(path: Path) -> Path:
+    """`path`, if it is a regular file; a pipe would keep its reader waiting for ever."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    return path
+
+
+def _name(folder: str | Path) -> str:
+    """The last part of a folder's path, as a message may show it."""
+    return shown(Path(folder).absolute().name)
 
 
 def set_aside(folder: Path) -> Path:
@@ -120,15 +168,15 @@ def set_aside(folder: Path) -> Path:
     number = 1
     while os.path.lexists(aside := folder.with_name(f"{folder.name}-{number}")):
         number += 1
-    with _locked(folder):  # not under the hands of a training
+    with _locked(folder):  # never while a training writes into it
         try:
             return folder.rename(aside)
         except OSError as error:
-            raise StorageError(f"can't rename {shown(folder)} to {aside.name}: {error.strerror or error}") from None
+            raise StorageError(f"can't rename {shown(folder)} to {_name(aside)}: {error.strerror or error}") from None
 
 
 def write_sample(folder: str | Path, text: str) -> None:
-    """Put what the finished model wrote beside it, as sample.txt."""
+    """Write what the finished model wrote into the folder of its run, as sample.txt."""
     with hold(folder, resume=True) as held:
         files.write(held / "sample.txt", text)
 
@@ -136,26 +184,26 @@ def write_sample(folder: str | Path, text: str) -> None:
 def status(folder: str | Path, asked: Identity | None = None) -> str:
     """What resuming the run in `folder` will do, in a sentence; CheckpointError as in `load`."""
     state = load(folder, asked=asked)
-    done = f"the run in {Path(folder).name} has made {state.step:,} of {state.identity.train['max_steps']:,} steps"
+    done = f"the run in {_name(folder)} has made {state.step:,} of {state.identity.train['max_steps']:,} steps"
     return f"{done}: it is finished, and nothing is left to do" if state.finished else f"{done}, and goes on"
 
 
 def plan(folder: Path, asked: Identity, *, reuse: bool, overwrite: bool, ours: bool) -> tuple[bool, str]:
     """Whether to resume the run in `folder`, and a sentence that says what will happen.
 
-    With `reuse` the same run goes on. Another run in a folder of `ours` is set aside; in a folder that the user named
-    it is a CheckpointError, as in `load`.
+    With `reuse`, the same run goes on. When another run lies there, it is set aside if the folder is one of `ours`; if
+    the user named the folder, it is a CheckpointError, as in `load`.
     """
     if overwrite or not is_run(folder):
-        return False, f"a new run, in {folder.name}"
+        return False, f"a new run, in {_name(folder)}"
     try:
         if reuse:
             return True, status(folder, asked)
     except CheckpointError:
         if not ours:
             raise
-    kept = f"; what was there is kept in {set_aside(folder).name}" if ours else ""
-    return False, f"a new run, in {folder.name}{kept}"
+    kept = f"; what was there is kept in {_name(set_aside(folder))}" if ours else ""
+    return False, f"a new run, in {_name(folder)}{kept}"
 
 
 def is_trained(folder: str | Path, corpus_sha256: str, config: GPTConfig, steps: int) -> bool:

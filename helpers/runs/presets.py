@@ -9,6 +9,7 @@ from helpers.core.gpt import GPTConfig
 from helpers.core.modern import config_of
 from helpers.core.optim import TrainConfig
 from helpers.runs.folder import RUNS
+from helpers.support.console import shown
 from helpers.support.errors import ConfigError
 from helpers.world.corpus import BUNDLED, TINY, Corpus
 
@@ -123,7 +124,7 @@ def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device:
     "cuda:N" or "mps".
     """
     if not isinstance(name, str) or name not in PRESETS:
-        raise ConfigError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
+        raise ConfigError(f"unknown preset {shown(repr(name))}: choose one of {', '.join(PRESETS)}")
     preset = PRESETS[name]
     settings = {"seed": seed, "device": device}
     if max_steps is not None:
@@ -137,10 +138,15 @@ def run_folder(name: str, preset: Preset, corpus: Corpus) -> Path:
 
     So a run with another seed, another text or fewer steps never meets the one that is there.
     """
-    differs = [f"{preset.training.max_steps}-steps"] * (preset.training.max_steps != PRESETS[name].training.max_steps)
-    differs += [f"seed-{preset.training.seed}"] * (preset.training.seed != PRESETS[name].training.seed)
-    differs += [] if corpus.name == TINY else ["bundled" if corpus.name == BUNDLED else corpus.sha256[:8]]
-    return RUNS / "-".join([name, *differs])
+    usual = PRESETS[name].training
+    parts = [name]
+    if preset.training.max_steps != usual.max_steps:
+        parts.append(f"{preset.training.max_steps}-steps")
+    if preset.training.seed != usual.seed:
+        parts.append(f"seed-{preset.training.seed}")
+    if corpus.name != TINY:
+        parts.append("bundled" if corpus.name == BUNDLED else corpus.sha256[:8])
+    return RUNS / "-".join(parts)
 
 
 def describe_loss(loss: float, corpus_name: str, preset: Preset) -> str:
@@ -148,5 +154,10 @@ def describe_loss(loss: float, corpus_name: str, preset: Preset) -> str:
     if corpus_name not in preset.expected_loss:
         return f"validation loss {loss:.3f}; no band is known for {corpus_name}"
     low, high = preset.expected_loss[corpus_name]
-    where = "inside" if low <= loss <= high else "BELOW" if loss < low else "ABOVE"
+    if loss < low:
+        where = "BELOW"
+    elif loss > high:
+        where = "ABOVE"
+    else:
+        where = "inside"
     return f"validation loss {loss:.3f}, {where} the expected band {low} to {high} for {corpus_name}"

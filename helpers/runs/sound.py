@@ -11,14 +11,15 @@ from helpers.core.optim import TrainConfig, muon_matrices
 from helpers.runs.state import State
 from helpers.support.errors import CheckpointError
 
-OF_ADAMW = {"step", "exp_avg", "exp_avg_sq"}  # what an optimizer keeps for each parameter
+# What an optimizer keeps for each of its parameters.
+OF_ADAMW = {"step", "exp_avg", "exp_avg_sq"}
 OF_MUON = {"momentum"}
 
 
 def check(state: State, model: nn.Module | None = None) -> None:
     """CheckpointError unless all parts fit together and belong to `model` (default: the GPT that they describe).
 
-    What is of a wrong type altogether may raise anything: whoever calls this takes that for a refusal too.
+    A value of a wrong type may raise any error: the caller takes that for a refusal, too.
     """
     config = config_of(state.identity.model)
     settings = TrainConfig(**state.identity.train | {"device": "cpu"})  # each of the right type, and in its range
@@ -27,9 +28,12 @@ def check(state: State, model: nn.Module | None = None) -> None:
     if model is None:
         _insist(config.n_layer < len(state.model), "its weights are of another model")  # or this would take long
         with torch.device("meta"):
-            model = build_gpt(config)
-    _check_weights(state, model)
-    _check_optimizer(state, model, settings)
+            described = build_gpt(config)
+    _check_weights(state, model or described)
+    _check_optimizer(state, model or described, settings)
+    if model is not None and state.step:  # nobody but a model knows which of its weights are frozen
+        trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+        _insist(set(state.optimizer) == trained, "its optimizer is of another model")
     torch.Generator().set_state(state.generators["batches"])
     torch.Generator().set_state(state.generators["dropout"])
 
@@ -48,6 +52,7 @@ def _check_history(state: State) -> None:
     steps = state.history.column("step")
     _insist(type(state.step) is int, "its step is no whole number")
     _insist(steps and steps == sorted(set(steps)) and steps[-1] <= state.step, "its history is out of order")
+    _insist(isinstance(state.losses, list), "its losses are no list")
     _insist(state.step - steps[-1] == len(state.losses), "its losses and its steps differ in number")
     numbers = [*state.losses, state.seconds, state.seconds_before]
     _insist(all(isinstance(number, float) for number in numbers), "its losses or its seconds are no numbers")
@@ -75,15 +80,13 @@ def _check_weights(state: State, model: nn.Module) -> None:
 
 
 def _check_optimizer(state: State, model: nn.Module, settings: TrainConfig) -> None:
-    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    by_muon = {id(matrix) for matrix in muon_matrices(model)} if settings.optimizer == "muon" else set()
-    if not state.step:
-        _insist(not state.optimizer, "its optimizer is at another step")
-        return
-    _insist(set(state.optimizer) == set(parameters), "its optimizer is of another model")
+    parameters = dict(model.named_parameters())
+    by_muon = set(muon_matrices(model)) if settings.optimizer == "muon" else set()
+    _insist(bool(state.optimizer) == bool(state.step), "its optimizer is at another step")
+    _insist(set(state.optimizer) <= set(parameters), "its optimizer is of another model")
     for name, moments in state.optimizer.items():
         parameter = parameters[name]
-        _insist(set(moments) == (OF_MUON if id(parameter) in by_muon else OF_ADAMW), "its optimizer is incomplete")
+        _insist(set(moments) == (OF_MUON if parameter in by_muon else OF_ADAMW), "its optimizer is incomplete")
         for kind, value in moments.items():
             shape = torch.Size() if kind == "step" else parameter.shape
             _insist(isinstance(value, Tensor) and value.dtype == torch.float32, "its optimizer holds no numbers")
@@ -99,5 +102,5 @@ def _check_optimizer(state: State, model: nn.Module, settings: TrainConfig) -> N
 
 def _is_whole(tensor: Tensor) -> bool:
     """Whether all of its numbers are there, one after the other. A view may claim far more than the file holds, and an
-    optimizer that writes into one writes into foreign memory."""
+    optimizer that writes into such a view writes into foreign memory."""
     return tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes

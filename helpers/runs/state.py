@@ -3,7 +3,7 @@
 import hashlib
 import json
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 import torch
@@ -16,6 +16,8 @@ from helpers.world.corpus import Corpus
 
 # Settings that may differ in a resumed run: to train longer, or on another machine.
 MAY_CHANGE = {"max_steps", "warmup_steps", "device", "compile"}
+# What a setting was before there was any: a run of then lacks it.
+DEFAULTS = {entry.name: entry.default for entry in fields(TrainConfig) if entry.default is not MISSING}
 LARGEST = torch.finfo(torch.float16).max  # beyond it, a snapshot would hold infinities
 
 
@@ -61,7 +63,7 @@ class History(list[Record]):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run keeps besides its numbers: who can read its tokens, and where they come from."""
+    """What a run keeps besides its numbers: what its tokens mean, and where they come from."""
 
     tokenizer: CharTokenizer | None = None
     preset: str = ""
@@ -70,7 +72,7 @@ class Facts:
 
 @settings
 class Identity:
-    """What a run is, with nothing left out that its numbers depend on (`torch` and `python` are for the record)."""
+    """What a run is: all that its numbers depend on. (`torch` and `python` are kept, and not compared.)"""
 
     preset: str
     corpus: str  # its name
@@ -99,12 +101,13 @@ class Identity:
         )
 
     def difference(self, asked: "Identity") -> str:
-        """In words, where `asked` is another run; empty when this run can go on as the one asked for."""
+        """What makes `asked` another run, in words; empty when this run can go on as the one asked for."""
         if (self.tokens_sha256, self.alphabet) != (asked.tokens_sha256, asked.alphabet):
             return "it was trained on another text"
-        here, there = {**self.model, **self.train}, {**asked.model, **asked.train}
-        names = [name for name in there if name not in MAY_CHANGE and here.get(name) != there[name]]
-        return "; ".join(f"its {name} is {here.get(name)}, not {there[name]}" for name in names)
+        here = {**self.model, **DEFAULTS, **self.train}
+        there = {**asked.model, **DEFAULTS, **asked.train}
+        names = [name for name in {**there, **here} if name not in MAY_CHANGE and here.get(name) != there.get(name)]
+        return "; ".join(f"its {name} is {here.get(name)}, not {there.get(name)}" for name in names)
 
 
 @dataclass
@@ -148,11 +151,8 @@ class State:
     def keep(self, model: nn.Module, optimizer: Optimizer, generator: torch.Generator) -> None:
         """Take up what the objects of a training hold now."""
         self.model = model.state_dict()
-        self.optimizer = {}
-        if self.step:
-            names = {parameter: name for name, parameter in model.named_parameters()}
-            for part in parts_of(optimizer):
-                self.optimizer |= {names[parameter]: dict(moments) for parameter, moments in part.state.items()}
+        moments = {parameter: kept for part in parts_of(optimizer) for parameter, kept in part.state.items()}
+        self.optimizer = {name: dict(moments[p]) for name, p in model.named_parameters() if p in moments}
         self.generators = {"batches": generator.get_state(), "dropout": torch.get_rng_state()}
         device = next(model.parameters()).device
         if device.type == "cuda":
@@ -161,12 +161,12 @@ class State:
             self.generators["device"] = torch.mps.get_rng_state()
 
     def restore(self, model: nn.Module, optimizer: Optimizer, generator: torch.Generator) -> None:
-        """Put it back into them."""
+        """Put what was kept back into the objects of a training."""
         model.load_state_dict(self.model)
         names = {parameter: name for name, parameter in model.named_parameters()}
         for part in parts_of(optimizer):
-            ordered = [parameter for group in part.param_groups for parameter in group["params"]]
-            moments = {i: self.optimizer[names[p]] for i, p in enumerate(ordered) if names[p] in self.optimizer}
+            ordered = [names[parameter] for group in part.param_groups for parameter in group["params"]]
+            moments = {i: self.optimizer[name] for i, name in enumerate(ordered) if name in self.optimizer}
             # Rates, betas and decay come from the settings, not from a file.
             part.load_state_dict({"state": moments, "param_groups": part.state_dict()["param_groups"]})
         generator.set_state(self.generators["batches"])
@@ -179,7 +179,7 @@ class State:
 
 
 def parts_of(optimizer: Optimizer) -> tuple[torch.optim.Optimizer, ...]:
-    """An optimizer by itself, or those of a Together."""
+    """The optimizers in a Together; any other optimizer alone."""
     return getattr(optimizer, "optimizers", (optimizer,))
 
 

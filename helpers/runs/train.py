@@ -35,14 +35,14 @@ def train(
     facts: Facts | None = None,
     on_record: OnRecord | None = None,
 ) -> History:
-    """Train `model`, a GPT or one that has a GPTConfig as `config`, in place; return the history.
+    """Train `model`, a GPT or another model whose `config` is a GPTConfig, in place; return the history.
 
-    It is left with the weights of its best record. At each of `record_steps`: a record, and `on_record(model, record)`.
+    The model is left with the weights of its best record. At each of `record_steps` there is a record, and
+    `on_record(model, record)` is called.
 
-    With `out_dir`, that folder holds the run (see helpers/runs/folder.py), saved at every record and when Ctrl-C or a
-    signal asks to stop, with snapshots of what it was like before. `resume` goes on from there to the same end, to the
-    last bit on the same machine, and does nothing for a finished run; `overwrite` replaces a run. `facts` are kept
-    with it.
+    With `out_dir`, that folder holds the run (see helpers/runs/folder.py), and `facts` with it. The run is saved at
+    every record, and when Ctrl-C or a signal asks to stop. `resume` goes on from there to the same end, to the last bit
+    on the same machine; a finished run stays as it is. `overwrite` replaces the run.
 
     Raises CorpusError for tokens outside the vocabulary, RunError and StorageError for a folder that can't be used,
     CheckpointError for a checkpoint that doesn't fit, all before the run is changed; TrainingError when the loss is
@@ -89,7 +89,7 @@ class _Training:
     def restore(self) -> None:
         assert self.folder is not None
         self.state = checkpoint.load(self.folder, self.model, self.state.identity)
-        checkpoint.write_views(self.folder, self.state)  # a kill may have come between them and the checkpoint
+        checkpoint.write_views(self.folder, self.state)  # a kill may have come after the checkpoint and before them
         self.state.restore(self.model, self.optimizer, self.generator)
 
     def go(self) -> None:
@@ -126,8 +126,10 @@ class _Training:
             self.on_record(self.model, state.history[-1])
 
     def first_loss(self) -> float:
-        """The loss of the first batch, before anything is trained. A generator of its own draws the batch, so that the
-        training gets the same one."""
+        """The loss of the first batch, before anything is trained.
+
+        A generator of its own draws the batch, so that the training gets the same one.
+        """
         generator = torch.Generator().manual_seed(self.config.seed)
         x, y = get_batch(self.train_tokens, self.config.batch_size, self.model.config.context_length, generator)
         with torch.no_grad(), evaluating(self.model):
@@ -141,7 +143,11 @@ class _Training:
     def stop(self, signal: int) -> None:
         self.save()
         done = f"after {self.state.step:,} of {self.config.max_steps:,} steps"
-        kept = f"all saved in {self.folder}: resume continues from there" if self.folder else "none of them saved"
+        kept = (
+            f"all saved in {console.shown(self.folder)}: resume continues from there"
+            if self.folder
+            else "none of them saved"
+        )
         raise console.Stopped(signal, f"{done}, {kept}")
 
 

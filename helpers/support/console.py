@@ -1,5 +1,6 @@
 """What a command says to a person, and the one way in which it ends."""
 
+import argparse
 import io
 import os
 import signal
@@ -8,8 +9,9 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 
-from helpers.support.errors import HelpersError
+from helpers.support.errors import ConfigError, HelpersError
 
 STOPPED_BY = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM"}
 if os.name == "posix":  # Windows has none
@@ -32,7 +34,7 @@ class Request:
 
 @contextmanager
 def stop_requests() -> Iterator[Request]:
-    """Let a loop finish its step: inside, a signal is only noted, for the loop to look at; a second one stops at once.
+    """Let a loop finish its step: inside, a first signal is only noted, for the loop to see; a second stops at once.
 
     Outside the main thread, where Python allows no handlers, signals do what they always did.
     """
@@ -98,6 +100,13 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
         return _end("error: out of memory: choose a smaller model, batch or text", 2)
     except OSError as error:  # a full disk behind stdout, for example
         return _end(f"error: {error.strerror or error}", 2)
+
+
+class Options(argparse.ArgumentParser):
+    """The options of a command. A mistake in them is one sentence, as every other mistake."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{shown(message)}; --help lists the options")
 
 
 def leave(main: Callable[[], int]) -> None:

@@ -6,6 +6,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from helpers.support.console import shown
 from helpers.support.errors import StorageError
 
 
@@ -28,7 +29,9 @@ def write(path: str | Path, content: str | bytes) -> None:
             part.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise StorageError(f"can't write {path}: {error.strerror or error}; what was there before is kept") from None
+        raise StorageError(
+            f"can't write {shown(path)}: {error.strerror or error}; what was there before is kept"
+        ) from None
     if os.name == "posix":  # the new name lasts through a power cut; Windows can't open folders, and does it by itself
         with suppress(OSError):  # not every file system can
             folder = os.open(path.parent, os.O_RDONLY)

@@ -47,7 +47,7 @@ class Corpus:
 
     def __str__(self) -> str:
         size = f"{len(self.text):,} characters, {len(self.alphabet)} different ones"
-        facts = f"{self.name}: {size}, from the file {self.path.name}"
+        facts = f"{self.name}: {size}, from the file {shown(self.path.name)}"
         if self.name != BUNDLED:
             return facts
         return (

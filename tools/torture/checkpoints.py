@@ -13,11 +13,11 @@ from helpers.runs import checkpoint
 from helpers.support.errors import CheckpointError
 from tools.torture import small
 from tools.torture.harness import REFUSED, RIGHT, Attempt, bad, group
-from tools.torture.small import plain, refused, train_into
+from tools.torture.small import KINDS, PLAIN, Kind, plain, refused
 
 
-def _pristine(name: str) -> bytes:
-    return (small.BASE / name / "checkpoint.pt").read_bytes()
+def _pristine(kind: Kind) -> bytes:
+    return (kind.whole / "checkpoint.pt").read_bytes()
 
 
 def _folder_with(content: bytes, folder: Path) -> Path:
@@ -33,8 +33,8 @@ def _loaded(folder: Path) -> str:
         return REFUSED if "\n" not in str(error) else bad(f"more than a sentence: {error}")
     except Exception as error:
         return bad(f"{type(error).__name__}: {error}")
-    for name in ("half", "whole"):
-        good, alphabet = checkpoint.load_model(small.BASE / name)
+    for run in (run for kind in KINDS for run in (kind.half, kind.whole)):
+        good, alphabet = checkpoint.load_model(run)
         if plain(good.state_dict()) == plain(model.state_dict()) and alphabet.vocab_size == tokenizer.vocab_size:
             return RIGHT
     return bad("it loads, and gives another model")
@@ -43,7 +43,7 @@ def _loaded(folder: Path) -> str:
 # ---------------------------------------------------------------- accidents
 @group("flipped bytes", count=1000, quick=40, seconds=10)
 def flipped_bytes(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
-    content = bytearray(_pristine("whole"))
+    content = bytearray(_pristine(KINDS[k % 3 == 0]))
     place = random.randrange(len(content)) if k % 4 else -1 - random.randrange(300)  # the checksum stands at the end
     content[place] ^= random.randrange(1, 256)
     return f"byte {place}", lambda: _loaded(_folder_with(bytes(content), folder))
@@ -51,7 +51,7 @@ def flipped_bytes(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
 
 @group("truncations", count=200, quick=20, seconds=10)
 def truncations(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
-    content = _pristine("whole")
+    content = _pristine(KINDS[k % 3 == 0])
     left = random.randrange(len(content)) if k % 4 else max(0, len(content) - random.randrange(1, 200)) * (k % 20 > 0)
     tail = random.choice((b"", b"", b"\0" * (len(content) - left), os.urandom(100)))
     name = f"{left} of {len(content)} bytes, then {len(tail)} others"
@@ -65,11 +65,11 @@ def signed_state(parts: object) -> bytes:
     return checkpoint.sign(packed.getvalue())
 
 
-def state() -> dict:
-    return torch.load(small.BASE / "half" / "checkpoint.pt", weights_only=True)
+def state(kind: Kind = PLAIN) -> dict:
+    return torch.load(kind.half / "checkpoint.pt", weights_only=True)
 
 
-def refused_by_both(content: bytes, folder: Path) -> str:
+def refused_by_both(content: bytes, folder: Path, kind: Kind = PLAIN) -> str:
     """`--resume` must refuse it, or end as if nothing were wrong; load_model may pass over what it doesn't need."""
     out = folder / "run"
     out.mkdir()
@@ -77,9 +77,9 @@ def refused_by_both(content: bytes, folder: Path) -> str:
     loaded = _loaded(out)
     if loaded not in (REFUSED, RIGHT):
         return loaded
-    outcome = small.run(train_into(out, "--resume"), folder)
+    outcome = small.run(kind.train_into(out, "--resume"), folder)
     if outcome.status == 0 and loaded == RIGHT:  # it stands in a place that the command line overrules
-        return small.differs_from_whole(out) or RIGHT
+        return kind.differs_from_whole(out) or RIGHT
     if (verdict := refused(outcome)) != REFUSED:
         return verdict
     return REFUSED if (out / "checkpoint.pt").read_bytes() == content else bad("refused, but the file has changed")

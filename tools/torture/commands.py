@@ -12,8 +12,9 @@ from tools.torture.small import refused
 NUMBERS = [
     "", " ", "x", "1e3", "0x10", "1.5", "nan", "inf", "-inf", "--", "9" * 30, "9" * 5000, "1,000", "½", "Ⅷ", "\x1b[31m"
 ]  # fmt: skip
+PRESETS = ["smoke", "laptop", "gpu", "speedrun", "three-minutes", "gpu-best"]
 TRAINING = {
-    "--preset": (["smoke", "laptop"], ["", "Smoke", "smoke ", "tiny", "../smoke", "smoke\n", "*", "n" * 10000]),
+    "--preset": (PRESETS, ["", "Smoke", "smoke ", "tiny", "../smoke", "smoke\n", "*", "n" * 10000]),
     "--corpus": (["CORPUS"], ["/dev/zero", "/nothing", "/", "\x1b]0;x\x07", "https://example.org/x"]),
     "--seed": (["0", "1", "42", "9223372036854775807"], ["-1", "9223372036854775808", *NUMBERS]),
     "--max-steps": (["1", "2", "7"], ["0", "-1", "10000000000", *NUMBERS]),
@@ -67,11 +68,11 @@ def command_lines(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         words += [] if "--device" in given else ["--device=cpu"]
         words += ["--out", str(folder / "run")]
     else:
-        words += ["--run", str(small.BASE / "whole")]
+        words += ["--run", str(random.choice(small.KINDS).whole)]
 
     def attempt() -> str:
         before = snapshot(folder)
-        outcome = (small.write if writing else small.run)(words, folder)
+        outcome = (small.run_sampling if writing else small.run)(words, folder)
         added = [name for name in snapshot(folder) if name not in before]
         if outcome.status == 0:
             if not good:

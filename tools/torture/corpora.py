@@ -12,13 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from helpers.core import data
 from helpers.core.data import CharTokenizer, split
 from helpers.support.errors import CorpusError
-from helpers.world.corpus import load_corpus
+from helpers.world.corpus import LARGEST, load_corpus
 from tools.torture import small
 from tools.torture.harness import REFUSED, RIGHT, Attempt, bad, group
-from tools.torture.small import refused, train_into
+from tools.torture.small import PLAIN, refused
 
 CONTEXT = small.SIZES["context_length"]
 
@@ -105,7 +104,7 @@ def _sparse(folder: Path) -> Path:
 
 def _just_over(folder: Path) -> Path:
     with (folder / "large.txt").open("wb") as file:
-        file.truncate(getattr(data, "LARGEST", 1 << 40) + 1)
+        file.truncate(LARGEST + 1)
     return folder / "large.txt"
 
 
@@ -242,7 +241,7 @@ def _load(place: object, expected: str | None) -> str:
 
 def _train_at_a_terminal(place: object, folder: Path, right: bool) -> str:
     """One step of training on it, by the command, with a terminal as the reader: which must never get a command."""
-    arguments = train_into(folder / "run", "--max-steps", "1", "--corpus", str(place))
+    arguments = PLAIN.train_into(folder / "run", "--max-steps", "1", "--corpus", str(place))
     outcome = small.run(arguments, folder, terminal=True)
     if evil := unprintable(outcome.out + outcome.err):
         return bad(f"a terminal gets {evil!r}")

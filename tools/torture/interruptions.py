@@ -14,7 +14,7 @@ from random import Random
 
 from tools.torture import small
 from tools.torture.harness import REFUSED, RIGHT, Attempt, bad, group
-from tools.torture.small import first_of, leftovers, load_error, refused, resumed_to_the_end, start, train_into
+from tools.torture.small import KINDS, PLAIN, Kind, first_of, leftovers, load_error, refused, start
 
 ROOT = Path(__file__).parents[2]
 WRITING = ("open", "fsync", "replace", "mkdir", "chmod")  # what a full disk refuses: it never refuses to delete
@@ -61,45 +61,42 @@ def limit_file_size(size: int, deadly: bool) -> Callable[[], None]:
     return arm
 
 
-def _file_size(random: Random) -> int:
+def _file_size(random: Random, kind: Kind) -> int:
     """Mostly inside the checkpoint, sometimes inside the small files."""
-    largest = (small.BASE / "whole" / "checkpoint.pt").stat().st_size
+    largest = (kind.whole / "checkpoint.pt").stat().st_size
     return random.randrange(int(largest * 1.1)) if random.random() < 0.7 else random.randrange(3000)
 
 
-def _storage_call(random: Random) -> int:
-    return random.randint(1, small.storage_calls())
-
-
 # ---------------------------------------------------------------- kills
-def _death(random: Random) -> tuple[str, Callable[[], None], float | None]:
+def _death(random: Random, kind: Kind) -> tuple[str, Callable[[], None], float | None]:
     """A name, an arm, and after how many seconds to send SIGKILL (None: the arm does it)."""
-    kind = random.choice(("clock", "clock", "call", "call", "write", "late write"))
-    if kind == "clock":
-        delay = random.uniform(0, 1.05) * small.undisturbed_seconds()
+    way = random.choice(("clock", "clock", "call", "call", "write", "late write"))
+    if way == "clock":
+        delay = random.uniform(0, 1.05) * kind.undisturbed_seconds()
         return f"SIGKILL after {delay:.3f} s", lambda: None, delay
-    if kind == "call":
-        number, after = _storage_call(random), random.random() < 0.5
+    number = random.randint(1, kind.storage_calls())
+    if way == "call":
+        after = random.random() < 0.5
         name = f"SIGKILL {'after' if after else 'before'} storage call {number}"
         return name, at_storage_call(number, die, after), None
-    size = _file_size(random)
+    size = _file_size(random, kind)
     limit = limit_file_size(size, deadly=True)
-    if kind == "write":
+    if way == "write":
         return f"death at byte {size} of a file", limit, None
-    number = _storage_call(random)
     return f"death at byte {size} of a file from storage call {number} on", at_storage_call(number, limit), None
 
 
 @group("kills", count=100, quick=4)
 def kills(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
-    deaths = [_death(random) for _ in range(random.randint(1, 3))]
+    kind = KINDS[k % 2]
+    deaths = [_death(random, kind) for _ in range(random.randint(1, 3))]
     watching = random.random() < 0.25  # somebody loads the model all the time
 
     def attempt() -> str:
         out = folder / "run"
         for name, arm, delay in deaths:
             begun = (out / "checkpoint.pt").exists()
-            child = start(train_into(out, *["--resume"] * begun), folder, arm=arm)
+            child = start(kind.train_into(out, *["--resume"] * begun), folder, arm=arm)
             while child.running() and delay is not None and time.perf_counter() - child.start < delay:
                 if watching and (out / "checkpoint.pt").exists() and (error := load_error(out)):
                     return error
@@ -111,31 +108,22 @@ def kills(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
                 return bad(f"{name}: status {outcome.status}: {outcome.err}")
             if (begun or "step " in outcome.out) and (error := load_error(out)):
                 return error
-        return to_the_end(out, folder) or RIGHT
+        return kind.to_the_end(out, folder) or RIGHT
 
-    return "; ".join(name for name, _, _ in deaths), attempt
-
-
-def to_the_end(out: Path, where: Path) -> str:
-    """'' when the run in `out`, begun or not, can be brought to the undisturbed end."""
-    if (out / "checkpoint.pt").exists():
-        return resumed_to_the_end(out, where)
-    again = small.run(train_into(out), where)
-    if again.status != 0:
-        return bad(f"starting anew failed with status {again.status}: {again.err}")
-    return small.differs_from_whole(out) or leftovers(out)
+    return f"{kind.preset}: {'; '.join(name for name, _, _ in deaths)}", attempt
 
 
 # ---------------------------------------------------------------- full disks
 @group("full disks", count=40, quick=4)
 def full_disks(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
+    kind = KINDS[k % 2]
     begun = random.random() < 0.6
-    kind = random.choice(("size", "size", "call", "call", "stdout"))
+    way = random.choice(("size", "size", "call", "call", "stdout"))
     device = None
-    if kind == "size":
-        size = _file_size(random)
+    if way == "size":
+        size = _file_size(random, kind)
         name, arm = f"no file beyond byte {size}", limit_file_size(size, deadly=False)
-    elif kind == "call":
+    elif way == "call":
         code = random.choice((errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS))
         number, only = random.randint(1, 12), random.choice((("fsync",), ("replace",), ("open",), WRITING))
 
@@ -148,19 +136,19 @@ def full_disks(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         name, arm, device = "stdout is /dev/full", (lambda: None), "/dev/full"
 
     def attempt() -> str:
-        out = small.copy_of("half", folder) if begun else folder / "run"
-        outcome = small.run(train_into(out, *["--resume"] * begun), folder, arm=arm, device=device)
+        out = kind.half_in(folder) if begun else folder / "run"
+        outcome = small.run(kind.train_into(out, *["--resume"] * begun), folder, arm=arm, device=device)
         if outcome.status == 0:
-            return first_of(small.differs_from_whole(out), leftovers(out))
+            return first_of(kind.differs_from_whole(out), leftovers(out))
         verdict = refused(outcome)
         if verdict != REFUSED:
             return verdict
         checks = [leftovers(out)]
         checks += [load_error(out)] if begun or (out / "checkpoint.pt").exists() else []
-        problem = first_of(*checks, to_the_end(out, folder))
+        problem = first_of(*checks, kind.to_the_end(out, folder))
         return REFUSED if problem == RIGHT else problem
 
-    return f"{'resume' if begun else 'new run'}, {name}", attempt
+    return f"{kind.preset}: {'resume' if begun else 'new run'}, {name}", attempt
 
 
 # ---------------------------------------------------------------- signals
@@ -188,28 +176,30 @@ def slow_records(seconds: float) -> Callable[[], None]:
 @group("signals", count=60, quick=4)
 def signals(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
     number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[k % 3]
+    kind = KINDS[k % 2]
     delay, begun, twice = random.uniform(0, 1.3), random.random() < 0.3, random.random() < 0.2
-    name = f"{number.name}{' twice' if twice else ''} at {delay:.0%} of a {'resumed' if begun else 'new'} training"
+    times, training = " twice" if twice else "", "a resumed training" if begun else "a new training"
+    name = f"{kind.preset}: {number.name}{times} at {delay:.0%} of {training}"
 
     def attempt() -> str:
-        out = small.copy_of("half", folder) if begun else folder / "run"
-        child = start(train_into(out, *["--resume"] * begun), folder, arm=slow_records(0.01))
+        out = kind.half_in(folder) if begun else folder / "run"
+        child = start(kind.train_into(out, *["--resume"] * begun), folder, arm=slow_records(0.01))
         while child.running() and not child.printed():
             time.sleep(0.001)
-        time.sleep(delay * small.undisturbed_seconds() * (0.5 if begun else 1))
+        time.sleep(delay * kind.undisturbed_seconds() * (0.5 if begun else 1))
         child.send(number)
         if twice:
             time.sleep(0.003)
             child.send(number)
         outcome = child.wait()
         if outcome.status == 0:  # it had ended already
-            return first_of(small.differs_from_whole(out), leftovers(out))
+            return first_of(kind.differs_from_whole(out), leftovers(out))
         if (verdict := refused(outcome, 128 + number)) != REFUSED:
             return verdict
         begun_now, recorded = "step " in outcome.out, begun or "step " in outcome.out
         if begun_now and not twice and not (str(out) in outcome.err and "resume" in outcome.err):
             return bad(f"it doesn't say what is kept and how to go on: {outcome.err}")
-        problem = first_of(leftovers(out), load_error(out) if recorded else "", to_the_end(out, folder))
+        problem = first_of(leftovers(out), load_error(out) if recorded else "", kind.to_the_end(out, folder))
         return REFUSED if problem == RIGHT else problem
 
     return name, attempt
@@ -220,7 +210,7 @@ def signals_to_writing(k: int, random: Random, folder: Path) -> tuple[str, Attem
     number, delay = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[k % 3], random.uniform(0, 0.2)
 
     def attempt() -> str:
-        arguments = ["--run", str(small.BASE / "whole"), "--length", "1000000"]
+        arguments = ["--run", str(KINDS[k % 2].whole), "--length", "1000000"]
         child = start(arguments, folder, module="helpers.sampling")
         while child.running() and not child.printed():
             time.sleep(0.001)
@@ -240,7 +230,7 @@ def fresh_processes(k: int, random: Random, folder: Path) -> tuple[str, Attempt]
     def attempt() -> str:
         out = folder / "run"
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "helpers.training", *train_into(out, "--max-steps", "20")]
+        command = [sys.executable, "-m", "helpers.training", *PLAIN.train_into(out, "--max-steps", "20")]
         process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=-1, stderr=-1, text=True)
         try:
             printed, err = process.communicate(timeout=delay)
@@ -267,11 +257,12 @@ def fresh_processes(k: int, random: Random, folder: Path) -> tuple[str, Attempt]
 @group("pairs of writers", count=40, quick=3)
 def pairs(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
     resume, overwrite = "--resume", "--overwrite"
-    kinds = random.choice((("", ""), (resume, resume), (overwrite, resume), (overwrite, overwrite)))
+    kind = KINDS[k % 2]
+    wishes = random.choice((("", ""), (resume, resume), (overwrite, resume), (overwrite, overwrite)))
     lags = 0.0, random.uniform(0, 0.1)
 
     def attempt() -> str:
-        out = small.copy_of("half", folder) if kinds[0] else folder / "run"
+        out = kind.half_in(folder) if wishes[0] else folder / "run"
         begin = time.perf_counter() + 0.02
 
         def arm(lag: float):
@@ -282,8 +273,8 @@ def pairs(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
             return wait
 
         children = [
-            start(train_into(out, *[kind] * bool(kind)), folder, arm=arm(lag))
-            for kind, lag in zip(kinds, lags, strict=True)
+            start(kind.train_into(out, *[wish] * bool(wish)), folder, arm=arm(lag))
+            for wish, lag in zip(wishes, lags, strict=True)
         ]
         outcomes = [child.wait() for child in children]
         winners = [outcome for outcome in outcomes if outcome.status == 0]
@@ -292,7 +283,7 @@ def pairs(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         loser = outcomes[1 - outcomes.index(winners[0])]
         if (verdict := refused(loser)) != REFUSED:
             return verdict
-        problem = first_of(small.differs_from_whole(out), leftovers(out))
+        problem = first_of(kind.differs_from_whole(out), leftovers(out))
         return REFUSED if problem == RIGHT else problem
 
-    return f"{' and '.join(kind or 'a new run' for kind in kinds)}, {lags[1]:.3f} s apart", attempt
+    return f"{kind.preset}: {' and '.join(wish or 'a new run' for wish in wishes)}, {lags[1]:.3f} s apart", attempt

@@ -13,7 +13,7 @@ import torch
 
 from tools.torture import small
 from tools.torture.harness import REFUSED, RIGHT, Attempt, bad, group
-from tools.torture.small import first_of, load_error, refused, train_into
+from tools.torture.small import PLAIN, first_of, load_error, refused
 
 
 def snapshot(folder: Path) -> dict[str, str]:
@@ -70,7 +70,7 @@ def _link_to_folder(folder: Path) -> str:
 
 
 def _link_to_run(folder: Path) -> str:
-    small.copy_of("half", folder)
+    PLAIN.half_in(folder)
     return _link(folder, "half")
 
 
@@ -238,7 +238,7 @@ def odd_paths(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         inside.mkdir()
         out = make(folder if name != "the working folder" else inside)
         run_folder = "half" if name == "a link to a run" else None
-        arguments = train_into("", *flags)
+        arguments = PLAIN.train_into("", *flags)
         arguments[arguments.index("--out") : arguments.index("--out") + 2] = [f"--out={out}"]
         verdict = _judge(arguments, folder, inside, None)
         if run_folder and "changed" in verdict and flags:  # there it may go on
@@ -258,6 +258,6 @@ def odd_contents(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         out = folder / "run"
         out.mkdir()
         place(out)
-        return _judge(train_into(out, *flags), folder, folder, out)
+        return _judge(PLAIN.train_into(out, *flags), folder, folder, out)
 
     return f"a folder with {name} {' '.join(flags)}", attempt

@@ -1,4 +1,4 @@
-"""A training that takes a fifth of a second, started in a forked child, with what it said and what it left behind."""
+"""Trainings that take a fifth of a second, in forked children, with what they said and what they left behind."""
 
 import dataclasses
 import json
@@ -16,20 +16,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo  # the first optimizer would import it, in every child again
 
-from helpers.runs import checkpoint
+import helpers.sampling
+import helpers.training  # noqa: F401  (every child would import them again)
+from helpers.commands import write
+from helpers.runs import checkpoint, presets
 from helpers.runs.presets import PRESETS
 from helpers.world import corpus
 from tools.torture.harness import REFUSED, RIGHT, bad
 
 MAX_STEPS = 30
-SIZES = dict(context_length=8, n_layer=2, n_head=2, n_embd=16, dropout=0.1)
-RECIPE = dict(batch_size=4, max_steps=MAX_STEPS, eval_interval=5, learning_rate=3e-3, warmup_steps=3)
+SIZES: dict[str, Any] = dict(context_length=8, n_layer=2, n_head=2, n_embd=16, dropout=0.1)
+RECIPE: dict[str, Any] = dict(batch_size=4, max_steps=MAX_STEPS, eval_interval=5, learning_rate=3e-3, warmup_steps=3)
+TODAYS: dict[str, Any] = dict(mlp_width=32, bigrams=100, fourgrams=50)  # beside what the preset itself changes
+WINDOWS = ((0.5, 4),)
 
-BASE = Path()  # of this torture: corpus, whole and half-finished run
+BASE = Path()  # of this torture: corpus, whole and half-finished runs
 CLOCK = {"seconds", "seconds_before", "tokens_per_second"}  # what differs from run to run
 VIEWS = {"checkpoint.pt", "config.json", "history.json", "tokenizer.json", "sample.txt"}
 
@@ -38,43 +44,90 @@ def corpus_path() -> Path:
     return BASE / "play.txt"
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A preset in small, and the runs of it that are made before the first attack: one whole, one killed half-way."""
+
+    preset: str
+
+    @property
+    def whole(self) -> Path:
+        return BASE / self.preset / "whole"
+
+    @property
+    def half(self) -> Path:
+        return BASE / self.preset / "half"
+
+    def make(self) -> None:
+        """Make the whole and the half run, and measure what an undisturbed training takes."""
+        base = BASE / self.preset
+        base.mkdir()
+        whole = run(self.train_into(self.whole), base)
+        if whole.status != 0:
+            raise SystemExit(f"the undisturbed training failed:\n{whole.err}")
+        (base / "seconds").write_text(str(whole.seconds))
+        counted = run(self.train_into(base / "counted"), base, arm=count_storage_calls)
+        (base / "calls").write_text(counted.err)
+        child = start(self.train_into(self.half), base, arm=kill_at_record(4))
+        if child.wait().status != -signal.SIGKILL:
+            raise SystemExit("the training that was to be killed in the middle was not")
+
+    def train_into(self, folder: object, *more: str) -> list[str]:
+        return ["--preset", self.preset, "--corpus", str(corpus_path()), "--out", str(folder), "--device", "cpu",
+                "--sample-length", "60", *more]  # fmt: skip
+
+    def undisturbed_seconds(self) -> float:
+        return float((BASE / self.preset / "seconds").read_text())
+
+    def storage_calls(self) -> int:
+        """How often an undisturbed training touches the disk through os's functions."""
+        return int((BASE / self.preset / "calls").read_text())
+
+    def half_in(self, folder: Path) -> Path:
+        """A copy of the half run to go on with, or to spoil."""
+        return Path(shutil.copytree(self.half, folder / "half"))
+
+    def differs_from_whole(self, folder: Path) -> str:
+        """'' when the run in `folder` ended as the undisturbed one: weights, moments, history, sample, bit for bit."""
+        ours, whole = (
+            {
+                "state": plain(torch.load(place / "checkpoint.pt", weights_only=True)),
+                "history.json": plain(json.loads((place / "history.json").read_text())),
+                "sample.txt": (place / "sample.txt").read_bytes(),
+                "tokenizer.json": (place / "tokenizer.json").read_bytes(),
+            }
+            for place in (folder, self.whole)
+        )
+        differing = [name for name in whole if ours[name] != whole[name]]
+        return bad(f"another end than the undisturbed run's: {', '.join(differing)}") if differing else ""
+
+    def to_the_end(self, folder: Path, where: Path) -> str:
+        """'' when the run in `folder`, begun or not, can be brought to the undisturbed end, and leaves nothing else."""
+        begun = (folder / "checkpoint.pt").exists()
+        again = run(self.train_into(folder, *["--resume"] * begun), where)
+        if again.status != 0:
+            return bad(f"{'resuming' if begun else 'starting anew'} failed with status {again.status}: {again.err}")
+        return self.differs_from_whole(folder) or leftovers(folder)
+
+
+PLAIN = Kind("smoke")
+MUON = Kind("three-minutes")  # today's model, tables, windows that change, and bfloat16 where the processor has it
+KINDS = (PLAIN, MUON)
+
+
 def prepare(base: Path) -> None:
-    """Make the presets small; write a corpus, one finished run (`whole`) and one killed in the middle (`half`)."""
+    """Make the presets small; write a corpus, and a whole and a half run of each kind."""
     global BASE
     BASE = base
     for name, preset in PRESETS.items():
-        training = dataclasses.replace(preset.training, **RECIPE, bfloat16=False, compile=False)
-        PRESETS[name] = dataclasses.replace(preset, model=SIZES, training=training)
+        windows = WINDOWS if preset.training.windows else ()
+        training = dataclasses.replace(preset.training, **RECIPE, windows=windows, bfloat16=False, compile=False)
+        todays = TODAYS if preset.training.optimizer == "muon" else {}
+        PRESETS[name] = dataclasses.replace(preset, model={**preset.model, **todays, **SIZES}, training=training)
+    presets.RUNS = write.RUNS = base / "runs"  # no case may touch a run of the user's
     corpus_path().write_text(corpus.BUNDLED_PLAY.read_text(encoding="utf-8")[:2000], encoding="utf-8")
-    RUNS = base / "runs"
-    whole = run(train_into(base / "whole"), base)
-    if whole.status != 0:
-        raise SystemExit(f"the undisturbed training failed:\n{whole.err}")
-    (base / "seconds").write_text(str(whole.seconds))
-    counted = run(train_into(base / "counted"), base, arm=count_storage_calls)
-    (base / "calls").write_text(counted.err)
-    child = start(train_into(base / "half"), base, arm=kill_at_record(4))
-    if child.wait().status != -signal.SIGKILL:
-        raise SystemExit("the training that was to be killed in the middle was not")
-
-
-def train_into(folder: object, *more: str) -> list[str]:
-    return ["--preset", "smoke", "--corpus", str(corpus_path()), "--out", str(folder), "--device", "cpu",
-            "--sample-length", "60", *more]  # fmt: skip
-
-
-def undisturbed_seconds() -> float:
-    return float((BASE / "seconds").read_text())
-
-
-def storage_calls() -> int:
-    """How often an undisturbed training touches the disk through os's functions."""
-    return int((BASE / "calls").read_text())
-
-
-def copy_of(name: str, folder: Path) -> Path:
-    """A copy of the run `whole` or `half` to spoil."""
-    return Path(shutil.copytree(BASE / name, folder / name))
+    for kind in KINDS:
+        kind.make()
 
 
 # ---------------------------------------------------------------- children
@@ -183,7 +236,7 @@ def run(arguments: list[str], where: Path, **options) -> Outcome:
     return start(arguments, where, **options).wait()
 
 
-def write(arguments: list[str], where: Path, **options) -> Outcome:
+def run_sampling(arguments: list[str], where: Path, **options) -> Outcome:
     return run(arguments, where, module="helpers.sampling", **options)
 
 
@@ -232,8 +285,6 @@ def refused(outcome: Outcome, status: int = 2) -> str:
         return bad(f"a traceback: {lines[-1]}")
     if outcome.status != status:
         return bad(f"status {outcome.status} instead of {status}: {outcome.err}")
-    if lines and lines[0].startswith("usage: ") and ": error: " in lines[-1]:  # argparse's own
-        return REFUSED
     if len(lines) != 1 or (status == 2 and not lines[0].startswith("error: ")):
         return bad(f"not one sentence: {outcome.err!r}")
     return REFUSED
@@ -264,29 +315,6 @@ def plain(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [plain(inner) for inner in value]
     return value
-
-
-def differs_from_whole(folder: Path) -> str:
-    """'' when the run in `folder` ended as the undisturbed one: weights, moments, history and sample, bit for bit."""
-    ours, whole = (
-        {
-            "state": plain(torch.load(place / "checkpoint.pt", weights_only=True)),
-            "history.json": plain(json.loads((place / "history.json").read_text())),
-            "sample.txt": (place / "sample.txt").read_bytes(),
-            "tokenizer.json": (place / "tokenizer.json").read_bytes(),
-        }
-        for place in (folder, BASE / "whole")
-    )
-    differing = [name for name in whole if ours[name] != whole[name]]
-    return bad(f"another end than the undisturbed run's: {', '.join(differing)}") if differing else ""
-
-
-def resumed_to_the_end(folder: Path, where: Path) -> str:
-    """'' when `--resume` brings the run in `folder` to the undisturbed end and leaves nothing else there."""
-    again = run(train_into(folder, "--resume"), where)
-    if again.status != 0:
-        return bad(f"resume failed with status {again.status}: {again.err}")
-    return differs_from_whole(folder) or leftovers(folder)
 
 
 def first_of(*checks: str) -> str:

@@ -16,7 +16,7 @@ from helpers.runs import checkpoint
 from tools.torture import small
 from tools.torture.checkpoints import refused_by_both, signed_state, state
 from tools.torture.harness import Attempt, group
-from tools.torture.small import plain
+from tools.torture.small import MUON, PLAIN, Kind, plain
 
 
 def _nodes(value: object, path: tuple = ()) -> list[tuple]:
@@ -66,8 +66,8 @@ def _wrong(value: object, random: Random) -> object:
     return random.choice([*choices, random.choice(anywhere)])
 
 
-def _one_thing_wrong(random: Random) -> tuple[str, bytes]:
-    parts = state()
+def _one_thing_wrong(random: Random, kind: Kind) -> tuple[str, bytes]:
+    parts = state(kind)
     while True:
         top = random.choice(list(parts))
         path = random.choice(_nodes(parts[top], (top,)))
@@ -226,8 +226,10 @@ STATES: dict[str, Callable[[dict], None]] = {
     "no moments": _with(optimizer={}),
     "moments renamed": _renamed("optimizer"),
     "moments by number": lambda parts: parts.update(optimizer=dict(enumerate(parts["optimizer"].values()))),
-    "another optimizer": _with(identity__optimizer="SGD"),
-    "an unknown optimizer": _with(identity__optimizer="Sophia"),
+    "another optimizer": _with(identity__train__optimizer="muon"),
+    "an unknown optimizer": _with(identity__train__optimizer="Sophia"),
+    "an unknown schedule": _with(identity__train__schedule="linear"),
+    "windows without end": _with(identity__train__windows=((math.inf, 4),)),
     "a generator of zeros": _generator("batches", torch.zeros_like),
     "a generator of garbage": _generator("batches", _garbage),
     "a generator too short": _generator("batches", lambda s: s[:100]),
@@ -243,11 +245,77 @@ STATES: dict[str, Callable[[dict], None]] = {
 }  # fmt: skip
 
 
+def _momenta(function: Callable[[torch.Tensor], object]) -> Callable[[dict], None]:
+    def change(parts: dict):
+        for kept in parts["optimizer"].values():
+            if "momentum" in kept:
+                kept["momentum"] = function(kept["momentum"])
+
+    return change
+
+
+def _momenta_renamed(parts: dict) -> None:
+    for kept in parts["optimizer"].values():
+        if "momentum" in kept:
+            kept["momentum_buffer"] = kept.pop("momentum")
+
+
+def _adamws_for_muons(parts: dict) -> None:
+    for kept in parts["optimizer"].values():
+        if "momentum" in kept:
+            matrix = kept.pop("momentum")
+            step = torch.tensor(float(parts["step"]))
+            kept.update(step=step, exp_avg=torch.zeros_like(matrix), exp_avg_sq=torch.zeros_like(matrix))
+
+
+def _muons_for_adamws(parts: dict) -> None:
+    parts["optimizer"] = {name: {"momentum": weight.clone()} for name, weight in parts["model"].items()}
+
+
+def _momenta_in_one_place(parts: dict) -> None:
+    first: dict[tuple, torch.Tensor] = {}
+    for kept in parts["optimizer"].values():
+        if "momentum" in kept:
+            kept["momentum"] = first.setdefault(tuple(kept["momentum"].shape), kept["momentum"])
+
+
+MUON_STATES: dict[str, Callable[[dict], None]] = {
+    "momenta transposed": _momenta(lambda t: t.T.contiguous() if t.shape[0] != t.shape[1] else t[:-1]),
+    "momenta with rows and columns exchanged": _momenta(lambda t: t.mT.contiguous().mT),
+    "momenta of one number": _momenta(lambda t: t.flatten()[:1]),
+    "momenta of one number that claim to be many": _momenta(lambda t: torch.zeros(1).expand(t.shape)),
+    "momenta expanded to 10**12": _momenta(lambda t: torch.zeros(1).expand(10**12)),
+    "momenta float16": _momenta(torch.Tensor.half),
+    "momenta NaN": _momenta(lambda t: t * math.nan),
+    "momenta infinite": _momenta(lambda t: t + math.inf),
+    "momenta numbers": _momenta(lambda t: 0.5),
+    "momenta sparse": _momenta(lambda t: t.to_sparse()),
+    "momenta on no device": _momenta(lambda t: t.to("meta")),
+    "momenta renamed": _momenta_renamed,
+    "momenta in one place": _momenta_in_one_place,
+    "AdamW's moments where Muon's belong": _adamws_for_muons,
+    "Muon's momenta where AdamW's belong": _muons_for_adamws,
+    "no moments at all": _with(optimizer={}),
+    "AdamW as the optimizer": _with(identity__train__optimizer="adamw"),
+    "windows of text": _with(identity__train__windows=(("half", 4),)),
+    "a window wider than any": _with(identity__train__windows=((0.5, 10**9),)),
+    "a window of nothing": _with(identity__train__windows=((0.5, 0),)),
+    "a list of windows": _with(identity__train__windows=[[0.5, 4]]),
+    "tables without end": _with(identity__model__bigrams=10**12),
+    "another table": _with(identity__model__bigrams=99),
+    "no table": _with(identity__model__bigrams=0),
+    "1,000 tables of the tokens before": _with(identity__model__before=1000),
+    "a plain model": lambda parts: [
+        parts["identity"]["model"].pop(name) for name in list(parts["identity"]["model"]) if name not in small.SIZES
+    ],
+}
+
+
 # ---------------------------------------------------------------- archives that were made by hand
 def _rewritten(change: Callable[[str, bytes], bytes | None], compression: int = zipfile.ZIP_STORED) -> bytes:
     """The checkpoint with other files in its archive, signed anew."""
     packed = io.BytesIO()
-    source = small.BASE / "half" / "checkpoint.pt"
+    source = PLAIN.half / "checkpoint.pt"
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(packed, "w", compression) as new:
         for name in old.namelist():
             if (content := change(name, old.read(name))) is not None:
@@ -292,16 +360,17 @@ ARCHIVES: dict[str, Callable[[], bytes]] = {
 }
 
 
-@group("hostile states", count=200, quick=10, seconds=15)
+@group("hostile states", count=300, quick=12, seconds=15)
 def hostile_states(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
-    by_hand = [*STATES, *ARCHIVES]
-    name = random.choice(by_hand) if k >= 200 else by_hand[k] if k < len(by_hand) else ""
-    if name in STATES:
-        parts = state()
-        STATES[name](parts)
-        content = signed_state(parts)
-    elif name:
+    by_hand = [(PLAIN, name) for name in (*STATES, *ARCHIVES)] + [(MUON, name) for name in MUON_STATES]
+    Random(1).shuffle(by_hand)  # so that the first few are of both kinds
+    kind, name = by_hand[k] if k < len(by_hand) else (random.choice((PLAIN, MUON)), "")
+    if name in ARCHIVES:
         content = ARCHIVES[name]()
+    elif name:
+        parts = state(kind)
+        (STATES if kind is PLAIN else MUON_STATES)[name](parts)
+        content = signed_state(parts)
     else:
-        name, content = _one_thing_wrong(random)
-    return name, lambda: refused_by_both(content, folder)
+        name, content = _one_thing_wrong(random, kind)
+    return f"{kind.preset}: {name}", lambda: refused_by_both(content, folder, kind)

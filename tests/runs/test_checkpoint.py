@@ -9,10 +9,12 @@ import zipfile
 
 import pytest
 import torch
-from run_folder import resave, stop_at
+from run_folder import ALPHABET, resave, stop_at
 
+from helpers.core.data import CharTokenizer
 from helpers.core.optim import TrainConfig
 from helpers.runs import checkpoint
+from helpers.runs.state import Facts
 from helpers.support import console
 from helpers.support.errors import CheckpointError
 
@@ -23,30 +25,30 @@ def stopped_once(tmp_path_factory):
 
 
 @pytest.fixture
-def checkpoint(stopped, stopped_once, tmp_path):
+def kept(stopped, stopped_once, tmp_path):
     if not stopped_once.exists():
         stopped(out_dir=stopped_once)
     shutil.copytree(stopped_once, tmp_path / "run")
     return tmp_path / "run" / "checkpoint.pt"
 
 
-def test_a_checkpoint_stays_a_file_of_torch(checkpoint):
-    assert torch.load(checkpoint, weights_only=True)["step"] == 5
-    resave(checkpoint, lambda state: None)
-    assert checkpoint.load(checkpoint.parent).step == 5  # what `resave` breaks below is broken by its change alone
+def test_a_checkpoint_stays_a_file_of_torch(kept):
+    assert torch.load(kept, weights_only=True)["step"] == 5
+    resave(kept, lambda state: None)
+    assert checkpoint.load(kept.parent).step == 5  # what `resave` breaks below is broken by its change alone
 
 
-def test_no_flipped_byte_and_no_cut_passes(checkpoint):
-    whole = checkpoint.read_bytes()
+def test_no_flipped_byte_and_no_cut_passes(kept):
+    whole = kept.read_bytes()
     draw = torch.Generator().manual_seed(0)
     for place in torch.randint(len(whole), (60,), generator=draw).tolist():
-        checkpoint.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        kept.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
         with pytest.raises(CheckpointError, match=r"checksum"):
-            checkpoint.load(checkpoint.parent)
+            checkpoint.load(kept.parent)
     for place in [0, 1, 70, 71, 72, len(whole) - 1, *torch.randint(len(whole), (20,), generator=draw).tolist()]:
-        checkpoint.write_bytes(whole[:place])
+        kept.write_bytes(whole[:place])
         with pytest.raises(CheckpointError, match=r"has no checksum: it is cut off"):
-            checkpoint.load(checkpoint.parent)
+            checkpoint.load(kept.parent)
 
 
 def first(state, part):
@@ -104,6 +106,8 @@ HOSTILE = {
     "a negative step": lambda s: s.update(step=-1),
     "a step that is no number": lambda s: s.update(step=5.0),
     "losses that don't fit": lambda s: s.update(losses=[1.0] * 9),
+    "losses in a dictionary": lambda s: s.update(losses={1.0: 1}),
+    "a loss that is a tensor": lambda s: s["history"][1].update(val_loss=torch.tensor(3.0)),
     "losses in words": lambda s: s.update(losses=["low"]),
     "a generator that is none": lambda s: s["generators"].update(batches=torch.zeros(10, dtype=torch.uint8)),
     "a generator of floats": lambda s: s["generators"].update(dropout=torch.zeros(5056)),
@@ -126,29 +130,29 @@ def exchanged(moments):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_states_are_refused_in_a_sentence(checkpoint, go, name):
+def test_hostile_states_are_refused_in_a_sentence(kept, go, name):
     def change(state):
         changed = HOSTILE[name](state)
         return changed if isinstance(changed, list) else None
 
-    resave(checkpoint, change)
+    resave(kept, change)
     loads = [lambda: go(resume=True)]
     if name != "half the moments":  # which are of no use to who only writes
-        loads.append(lambda: checkpoint.load(checkpoint.parent))
+        loads.append(lambda: checkpoint.load(kept.parent))
     for load in loads:
         with pytest.raises(CheckpointError) as error:
             load()
         assert "can't be used: " in str(error.value) and "\n" not in str(error.value)
 
 
-def test_an_archive_that_unfolds_is_refused(checkpoint):
+def test_an_archive_that_unfolds_is_refused(kept):
     packed = io.BytesIO()
-    with zipfile.ZipFile(checkpoint) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+    with zipfile.ZipFile(kept) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
         for part in old.namelist():
             new.writestr(part, old.read(part))
-    checkpoint.write_bytes(checkpoint.sign(packed.getvalue()))
+    kept.write_bytes(checkpoint.sign(packed.getvalue()))
     with pytest.raises(CheckpointError, match="it is compressed"):
-        checkpoint.load(checkpoint.parent)
+        checkpoint.load(kept.parent)
 
 
 class Payload:
@@ -161,16 +165,16 @@ class Payload:
         return os.mkdir, (str(self.path),)
 
 
-def test_a_malicious_pickle_is_refused_and_does_not_run(checkpoint, tmp_path):
-    resave(checkpoint, lambda state: state | {"losses": Payload(tmp_path / "pwned")})
+def test_a_malicious_pickle_is_refused_and_does_not_run(kept, tmp_path):
+    resave(kept, lambda state: state | {"losses": Payload(tmp_path / "pwned")})
     with pytest.raises(CheckpointError, match="its content makes no sense"):
-        checkpoint.load(checkpoint.parent)
+        checkpoint.load(kept.parent)
     assert not (tmp_path / "pwned").exists()
-    torch.load(checkpoint, weights_only=False)  # plain unpickling would have run it
+    torch.load(kept, weights_only=False)  # plain unpickling would have run it
     assert (tmp_path / "pwned").exists()
     with pytest.raises(CheckpointError, match="has no checksum"):
-        checkpoint.write_bytes(pickle.dumps(Payload(tmp_path / "pwned again")))
-        checkpoint.load(checkpoint.parent)
+        kept.write_bytes(pickle.dumps(Payload(tmp_path / "pwned again")))
+        checkpoint.load(kept.parent)
     assert not (tmp_path / "pwned again").exists()
 
 
@@ -185,15 +189,15 @@ def test_checkpoints_that_are_not_there(tmp_path):
 
 def test_a_run_without_a_tokenizer_can_go_on_but_not_write(go, tmp_path):
     with pytest.raises(console.Stopped):
-        go(tokenizer=None, on_record=stop_at(4))
-    go(tokenizer=None, resume=True)
+        go(facts=None, on_record=stop_at(4))
+    go(facts=None, resume=True)
     with pytest.raises(CheckpointError, match="was trained without a tokenizer"):
         checkpoint.load_model(tmp_path / "run")
 
 
 def test_the_identity_stands_in_the_folder_for_people_too(go, tmp_path):
-    go(preset="none")
+    go(facts=Facts(CharTokenizer(ALPHABET), "none"))
     facts = json.loads((tmp_path / "run" / "config.json").read_text())
     assert facts["train"]["seed"] == 1 and facts["preset"] == "none" and facts["torch"] == torch.__version__
     assert len(facts["tokens_sha256"]) == 64 and facts["finished"] is True and facts["step"] == 12
-    assert TrainConfig(**facts["train"] | {"betas": tuple(facts["train"]["betas"])})
+    assert TrainConfig(**facts["train"] | {"betas": tuple(facts["train"]["betas"]), "windows": ()})
