@@ -9,11 +9,16 @@ import pytest
 import torch
 from play_page import PACKED, clocked, cpu
 
+from helpers.core.data import CharTokenizer
+from helpers.core.gpt import GPT
+from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.sampling import filter_logits
 from helpers.runs import checkpoint
 from helpers.runs.folder import RUNS, is_run
 from helpers.widgets import explore
 from helpers.widgets.packing import pack, unpack
 from helpers.world import microscope
+from helpers.world.corpus import BUNDLED_PLAY
 
 pytestmark = pytest.mark.slow
 IMPORT = """async ({ source, packed }) => {
@@ -47,8 +52,7 @@ def engine(browser):
 def texts(alphabet: str, longest: int, count: int = 200) -> list[str]:
     """Half of them random letters, half cut out of the bundled play."""
     dice = random.Random(0)
-    whole = (play.FRONT.parent / "bundled_play.txt").read_text(encoding="utf-8")
-    whole = "".join(letter for letter in whole if letter in alphabet)
+    whole = "".join(letter for letter in BUNDLED_PLAY.read_text(encoding="utf-8") if letter in alphabet)
     found = []
     for number in range(count):
         length, start = dice.randint(1, longest), dice.randrange(len(whole) - longest)
@@ -84,20 +88,78 @@ def test_the_browser_computes_what_pytorch_computes(engine, simd):
     assert difference < 0.02
 
 
-@pytest.mark.parametrize("simd", [True, False], ids=["webassembly", "javascript"])
-@pytest.mark.parametrize("bias", [False, True])
-def test_models_of_other_shapes_are_computed_too(engine, bias, simd):
-    from helpers.core.data import CharTokenizer
-    from helpers.core.gpt import GPT, GPTConfig
+CHANGES = (
+    dict(),
+    dict(bias=True),
+    dict(rotary=True),
+    dict(rms_norm=True),
+    dict(qk_norm=True),
+    dict(mlp="relu2"),
+    dict(mlp="swiglu"),
+    dict(mlp="swiglu", mlp_width=15),
+    dict(mlp_width=30),
+    dict(n_kv_head=1),
+    dict(n_kv_head=2),
+    dict(window=4),
+    dict(tied=False),
+    dict(softcap=3.0),
+    dict(bigrams=81),  # each pair has its row
+    dict(bigrams=7),  # pairs share rows
+    dict(trigrams=700),
+    dict(fourgrams=97),
+    dict(before=3),
+)
+ALL = dict(bias=True, rotary=True, rms_norm=True, qk_norm=True, mlp="swiglu", mlp_width=15, n_kv_head=2, window=5)
+ALL |= dict(tied=False, softcap=5.0, bigrams=81, trigrams=700, fourgrams=97, before=3)
+SNOWMAN = CharTokenizer("abcdefg☃")
 
+
+def modern(changes: dict) -> GPT:
+    """A small model with large weights: small ones hide mistakes, and biases begin as zeros."""
     torch.manual_seed(1)
-    tokenizer = CharTokenizer("abcdefg☃")
-    model = GPT(GPTConfig(vocab_size=8, context_length=13, n_layer=3, n_head=3, n_embd=21, bias=bias)).eval()
-    for weight in model.parameters():  # biases begin as zeros, and small weights hide mistakes
+    config = ModernConfig(vocab_size=8, context_length=13, n_layer=2, n_head=4, n_embd=24, **changes)
+    model = build_gpt(config).eval()
+    for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.3)
-    packed = pack(model, tokenizer)
-    tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, 13, 20) if text]
+    return model
+
+
+def named(changes: dict) -> str:
+    return " ".join(f"{name}={value}" for name, value in changes.items()) or "plain"
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=named)
+def test_each_of_todays_changes_is_computed_too(engine, changes):
+    packed = pack(modern(changes), SNOWMAN)
+    tokens = [SNOWMAN.encode(text) for text in texts(SNOWMAN.characters, 13, 20) if text]
+    assert farthest(engine(packed), unpack(packed)[0], tokens) < 1e-4
+
+
+@pytest.mark.parametrize("simd", [True, False], ids=["webassembly", "javascript"])
+def test_all_of_todays_changes_together_are_computed_too(engine, simd):
+    packed = pack(modern(ALL), SNOWMAN)
+    tokens = [SNOWMAN.encode(text) for text in texts(SNOWMAN.characters, 13, 20) if text]
     assert farthest(engine(packed, simd), unpack(packed)[0], tokens) < 1e-4
+
+
+def test_what_is_kept_of_another_text_changes_nothing(engine):
+    """The cache holds tokens too, because tables look back at them: those behind what is kept must be forgotten."""
+    page = engine(pack(modern(ALL), SNOWMAN))
+    kept, fresh = page.evaluate(
+        """(texts) => {
+          const reader = new ours.Reader(ours.model);
+          const last = (reader) => Array.from(reader.places.at(-1).logits);
+          const kept = texts.map((text) => (reader.reread(text), last(reader)));
+          const fresh = texts.map((text) => {
+            const other = new ours.Reader(ours.model);
+            other.reread(text);
+            return last(other);
+          });
+          return [kept, fresh];
+        }""",
+        [[1, 2, 3, 4, 5, 6], [1, 2, 3, 7], [1, 2], [0, 0, 0], [0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5]],
+    )
+    assert kept == fresh
 
 
 def test_a_head_switched_off_is_what_the_microscope_switches_off(engine):
@@ -144,8 +206,6 @@ def test_full_windows_refill_as_in_python_and_kept_places_are_not_computed(engin
 
 
 def test_filters_are_those_of_sampling(engine):
-    from helpers.core.sampling import filter_logits
-
     page = engine(gzip.decompress(PACKED[-1].read_bytes()))
     torch.manual_seed(1)
     for temperature, top_k, top_p in ((1.0, 65, 1.0), (0.5, 5, 1.0), (1.7, 65, 0.6), (0.8, 12, 0.9), (1.0, 1, 0.05)):
