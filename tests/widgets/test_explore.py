@@ -17,7 +17,7 @@ from helpers.core.modern import ModernConfig, build_gpt
 from helpers.core.sampling import filter_logits
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
-from helpers.widgets import explore
+from helpers.widgets import explore, widget
 from helpers.widgets.packing import unpack
 
 WORDS = ["Your", "journey", "starts"]
@@ -48,7 +48,7 @@ def shown(monkeypatch):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(shown, monkeypatch, name):
-    monkeypatch.setattr(explore, "_widget", None)  # a widget that is made is kept in the notebook
+    monkeypatch.setattr(widget, "Explorer", None)  # a widget that is made is kept in the notebook
     CALLS[name]()
     ((bundle, metadata),) = shown
     assert set(bundle) == {"image/png", "text/plain"} and bundle["image/png"].startswith(b"\x89PNG")
@@ -60,7 +60,7 @@ def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(show
 @pytest.mark.parametrize("name", CALLS)
 def test_in_jupyterlab_the_explorer_knows_its_place_and_the_picture_is_what_is_stored(shown, monkeypatch, name):
     made = []
-    monkeypatch.setattr(explore, "_widget", lambda **traits: made.append(traits))
+    monkeypatch.setattr(widget, "Explorer", lambda **traits: made.append(traits))
     monkeypatch.setenv("JPY_SESSION_NAME", "03.ipynb")
     CALLS[name]()
     CALLS[name]()
@@ -111,7 +111,7 @@ def test_bad_data_is_refused_in_one_sentence(shown, call, said):
 @pytest.mark.parametrize("changes", [{}, {"rotary": True, "n_kv_head": 1, "softcap": 3.0, "bigrams": 20}])
 def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeypatch, changes):
     made = []
-    monkeypatch.setattr(explore, "_widget", lambda **traits: made.append(traits))
+    monkeypatch.setattr(widget, "Explorer", lambda **traits: made.append(traits))
     tokenizer = CharTokenizer("abc\n")
     torch.manual_seed(0)
     sizes = dict(vocab_size=4, context_length=6, n_layer=1, n_head=2, n_embd=8)
@@ -189,7 +189,7 @@ def test_the_filters_equal_those_of_sampling(tmp_path):
 
 
 NOTEBOOK = """import torch
-from helpers.widgets import explore
+from helpers.widgets import explore, widget
 explore.mask(torch.arange(9.0).view(3, 3), ["a", "b", "c"])"""
 
 
