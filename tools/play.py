@@ -32,10 +32,11 @@ def committed() -> list[bytes]:
 
 
 def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Path]:
-    """play.html in `folder` with the last of the `packed` models (default: the committed ones), which belong to one run.
+    """Make play.html in `folder`, with the last of the `packed` models in it; they belong to one run.
 
     The others are its snapshots: each has a file of its own, which the page loads when it is asked for. All of it works
-    from the disk, without a server. Without `packed` the page is one of the site. StorageError when it can't be written.
+    from the disk, without a server. By default the models are the committed ones, and the page is one of the site.
+    StorageError when it can't be written.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

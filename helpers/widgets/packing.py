@@ -29,8 +29,8 @@ def pack(
     """`model` and its alphabet as bytes; weights in float16: two bytes each, and a relative error below 0.05%.
 
     With `levels`, each row of a matrix is rounded to that many steps on either side of zero: one byte a weight, and
-    fewer once compressed. `about` (plain values) goes into the header as it is. ConfigError for a model with layers that
-    its config doesn't name, for weights that float16 doesn't hold, and for a tokenizer of another vocabulary.
+    fewer once compressed. `about` (plain values) goes into the header as it is. ConfigError for a model with layers
+    that its config doesn't name, for weights that float16 doesn't hold, and for a tokenizer of another vocabulary.
     """
     with torch.device("meta"):  # where weights take no memory
         described = build_gpt(model.config)

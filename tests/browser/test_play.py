@@ -270,8 +270,11 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
     page.get_by_role("button", name="Pause").first.click()
     page.wait_for_selector(DRAWN)
     assert page.locator(".explore-head canvas").count() == 4
-    dark = "(canvas) => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((v) => v > 128)"
-    assert all(page.locator(".explore-head canvas").nth(head).evaluate(dark) for head in range(4))
+    drawn = """(canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      return data.some((value) => value > 128);
+    }"""
+    assert all(page.locator(".explore-head canvas").nth(head).evaluate(drawn) for head in range(4))
     assert page.locator(".explore-part").count() == 2 + 3 + 1
     said = []
     for number in range(6):

@@ -147,28 +147,24 @@ def test_what_is_shown_on_the_way_is_what_the_microscope_shows(engine, changes):
     packed = pack(modern(changes), SNOWMAN)
     tokens = SNOWMAN.encode("abc☃gfedabab")
     theirs = engine(packed).evaluate(
-        """(tokens) => {
+        """([tokens, names]) => {
           const reader = new ours.Reader(ours.model);
           reader.reread(tokens);
           return reader.places.map(({ stream, layers }) => ({
             stream: stream.map((row) => [...row]),
             weights: layers.map(({ weights }) => weights.map((row) => [...row])),
-            ...Object.fromEntries(
-              ["query", "key", "context", "attended", "hidden"].map((name) => [name, layers.map((layer) => [...layer[name]])]),
-            ),
+            ...Object.fromEntries(names.map((name) => [name, layers.map((layer) => [...layer[name]])])),
           }));
         }""",
-        tokens.tolist(),
+        [tokens.tolist(), ["query", "key", "context", "attended", "hidden"]],
     )
     ours = microscope.every_tensor(unpack(packed)[0], tokens)
     for t, place in enumerate(theirs):
-        for name in ("stream", "attended", "hidden"):
-            torch.testing.assert_close(torch.tensor(place[name]), getattr(ours, name)[:, t], atol=1e-5, rtol=1e-5)
-        for name in ("query", "key", "context"):  # head beside head
-            heads = getattr(ours, name)[:, :, t].flatten(1)
-            torch.testing.assert_close(torch.tensor(place[name]), heads, atol=1e-5, rtol=1e-5)
-        weights = ours.weights[:, :, t, : t + 1]
-        torch.testing.assert_close(torch.tensor(place["weights"]), weights, atol=1e-5, rtol=1e-5)
+        wanted = {name: getattr(ours, name)[:, t] for name in ("stream", "attended", "hidden")}
+        wanted |= {name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")}  # all heads
+        wanted["weights"] = ours.weights[:, :, t, : t + 1]
+        for name, tensor in wanted.items():
+            torch.testing.assert_close(torch.tensor(place[name]).float(), tensor, atol=1e-5, rtol=1e-5)
 
 
 def test_what_is_kept_of_another_text_changes_nothing(engine):

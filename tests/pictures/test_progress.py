@@ -32,7 +32,9 @@ def test_what_is_solved_is_what_the_saved_notebook_printed_last(tmp_path):
     assert row == "| 03 | [A title](03_n.ipynb) | An hour | 2 of 4: 3a, 3d |"
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "3", "{}", '{"cells": []}', '{"cells": 3}', '{"cells": [7]}', "\xff"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "3", "{}", '{"cells": []}', '{"cells": 3}', '{"cells": [7]}', "\xff"]
+)
 def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, content):
     (tmp_path / "04_n.ipynb").write_bytes(content.encode("latin-1"))
     nbformat.write(new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_n.ipynb")
