@@ -1,7 +1,8 @@
-"""`make play`: the page in which the model of notebook 08 writes, from the run in build/runs/laptop, or in folder P.
+"""`make play`: the page in which a trained model writes, with its lid off.
 
-The packed model lies in docs/play, so that a clone that has trained nothing can build the page: `write` needs neither
-PyTorch nor a run. `main` packs it anew.
+Without P it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so that a clone that has
+trained nothing can build the page: `write` needs neither PyTorch nor a run. With P=folder it makes a page of the run in
+that folder, build/play/play.html, and docs/play stays as it is.
 """
 
 import base64
@@ -12,29 +13,43 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from helpers.support import files
+from helpers.support import console, files
 
 ROOT = Path(__file__).parents[1]
 PACKED, FRONT = ROOT / "docs" / "play", ROOT / "helpers" / "widgets" / "front"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
 CODE = ("matvec.js", "gpt.js", "sampling.js", "play.js")  # each imports from those before it
 BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
+SITE = re.compile(r"^<nav>.*</nav>\n", re.M)  # the way back to the site
 
 
-def write(folder: str | Path) -> list[Path]:
-    """play.html in `folder`, with the model in it, and a file for each snapshot, which the page loads when it is asked
-    for; StorageError when they can't be written. All of them work from the disk, without a server."""
+def committed() -> list[bytes]:
+    """The packed models of docs/play: the snapshots in the order of their steps, then the model."""
+    return [gzip.decompress(path.read_bytes()) for path in sorted(PACKED.glob("step-*.gz"))]
+
+
+def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Path]:
+    """Make play.html in `folder`, with the last of the `packed` models in it; they belong to one run.
+
+    The others are its snapshots: each has a file of its own, which the page loads when it is asked for. All of it works
+    from the disk, without a server. By default the models are the committed ones, and the page is one of the site.
+    StorageError when it can't be written.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    *snapshots, model = (gzip.decompress(path.read_bytes()) for path in sorted(PACKED.glob("step-*.gz")))
-    listed, written = [], []
-    for packed in snapshots:
-        about = header(packed)["about"]
+    for old in folder.glob("play-step-*.js"):  # of another model, perhaps
+        old.unlink()
+    *snapshots, model = committed() if packed is None else packed
+    listed = []
+    written = []
+    for snapshot in snapshots:
+        about = header(snapshot)["about"]
         path = folder / f"play-step-{about['step']}.js"
         listed.append({"step": about["step"], "loss": about["loss"], "file": path.name})
-        files.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(packed).decode()}');\n")
+        files.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
         written.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
@@ -43,6 +58,8 @@ def write(folder: str | Path) -> list[Path]:
         "MODEL": base64.b64encode(model).decode(),
     }
     page = (FRONT / "play.html").read_text(encoding="utf-8")
+    if packed is not None:
+        page = SITE.sub("", page)
     files.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
     return [folder / "play.html", *written]
 
@@ -53,24 +70,29 @@ def code() -> str:
 
 
 def header(packed: bytes) -> dict:
-    """What helpers.packing wrote in front of the weights."""
+    """What helpers.widgets.packing wrote in front of the weights."""
     return json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
 
 
 def summary(facts: dict) -> str:
     """The sentence for those who find the page by a search."""
-    return f"A language model of {facts['about']['parameters']:,} numbers, trained on a laptop, writes in your browser."
+    return f"A language model of {facts['about']['parameters']:,} numbers writes in your browser."
 
 
-def main() -> None:
+def pack_run(run: Path) -> list[bytes]:
+    """The best model of a run, packed, and before it every second of the snapshots that are earlier, if it kept any.
+
+    CheckpointError when the run can't be used, ConfigError when its model can't be packed.
+    """
     from helpers.core.gpt import count_parameters
-    from helpers.runs import checkpoint
-    from helpers.runs.folder import RUNS  # only packing needs PyTorch
+    from helpers.runs import checkpoint  # only packing needs PyTorch
     from helpers.widgets.packing import pack
 
-    run = Path(os.environ.get("P") or RUNS / "laptop")
-    state, (model, tokenizer) = checkpoint.load(run), checkpoint.load_model(run)
+    state = checkpoint.load(run)
+    model, tokenizer = checkpoint.load_model(run)
+    snapshots = checkpoint.load_snapshots(run)[:-1:2] if state.snapshots else []
     records = {record.step: record for record in state.history}
+    best = state.history.best.step
     identity = state.identity
     commit = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     facts = {
@@ -82,20 +104,37 @@ def main() -> None:
         "torch": identity.torch,
         "commit": commit.stdout.strip() or "unknown",
     }
-    best = state.history.best.step
-    earlier = [(step, early) for step, early in checkpoint.load_snapshots(run)[:-1:2] if step < best]
+    packed = []
+    for step, weights in [*((step, early) for step, early in snapshots if step < best), (best, model)]:
+        record = records[step]
+        about = facts | {"step": step, "loss": round(record.val_loss, 4), "seconds": round(record.seconds)}
+        packed.append(pack(weights, tokenizer, None if step == best else LEVELS, about))
+    return packed
+
+
+def commit_packed(packed: Sequence[bytes]) -> None:
+    """Put these models into docs/play, in place of those that are there."""
     PACKED.mkdir(parents=True, exist_ok=True)
     for old in PACKED.glob("step-*.gz"):
         old.unlink()
-    for step, weights in [*earlier, (best, model)]:
-        record = records[step]
-        about = facts | {"step": step, "loss": round(record.val_loss, 4), "seconds": round(record.seconds)}
-        packed = gzip.compress(pack(weights, tokenizer, None if step == best else LEVELS, about), 9, mtime=0)
-        files.write(PACKED / f"step-{step:09}.gz", packed)
-        print(f"step {step:>6,}  loss {record.val_loss:.3f}  {len(packed) / 1e6:.2f} MB")
-    for path in write(ROOT / "build" / "site"):
-        print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.2f} MB")
+    for model in packed:
+        about = header(model)["about"]
+        compressed = gzip.compress(model, 9, mtime=0)
+        files.write(PACKED / f"step-{about['step']:09}.gz", compressed)
+        console.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
+
+
+def main(_: list[str]) -> None:
+    from helpers.runs.folder import RUNS, folder_named
+
+    if named := os.environ.get("P"):
+        pages = write(ROOT / "build" / "play", pack_run(folder_named(named, "P")))
+    else:
+        commit_packed(pack_run(RUNS / "laptop"))
+        pages = write(ROOT / "build" / "site")
+    for path in pages:
+        console.say(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console.command(main))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from helpers.core.gpt import GPT
 from helpers.pictures import plotting
 from helpers.pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
 from helpers.support.errors import ConfigError
@@ -27,16 +28,25 @@ def draw_heads(tokens: Sequence[str], weights: Tensor, contexts: Tensor, out_pro
     if shapes != [(H, T, T), (H, T, D), (T, T), H * D] or not T or not 1 <= H <= 8:
         given = "{} tokens; weights {}, contexts {}, mask {}, W_o for {} numbers".format(T, *shapes)
         raise ConfigError(f"{given}: it takes (H, T, T), (H, T, D), (T, T), H · D numbers, and H from 1 to 8")
-    words, joined = short(tokens), contexts.transpose(0, 1).flatten(1)
-    output, room, tall = out_proj(joined), room_for(words), min(20 * T, 120)
-    each, part = min((WIDTH - room - 8) / H - 16, 210), 216 / H
-    below, row = tall + 102, 2 * tall + 170
+    words = short(tokens)
+    joined = contexts.transpose(0, 1).flatten(1)
+    output = out_proj(joined)
+
+    room = room_for(words)
+    tall = min(20 * T, 120)  # of a table
+    each = min((WIDTH - room - 8) / H - 16, 210)  # how wide a head's weights are
+    part = 216 / H  # how wide its share of the joined table is
+    below = tall + 102  # the top of the contexts,
+    row = 2 * tall + 170  # and of the last row
     canvas = Canvas(row + tall + 24)
     for top in (28, below, row):
         canvas.words(words, room - 6, top, tall)
     for h in range(H):
-        left, color, inner = room + h * (each + 16), plotting.COLORS[h % 6], min(each, 33 * D)
-        middle, end = left + each / 2, room + (h + 0.5) * part
+        color = plotting.COLORS[h % 6]
+        left = room + h * (each + 16)
+        middle = left + each / 2
+        inner = min(each, 33 * D)
+        end = room + (h + 0.5) * part
         boxes = (left, 28, each, tall), (middle - inner / 2, below, inner, tall), (end - part / 2, row, part, tall)
         canvas.table(f"head {h + 1}", weights[h], boxes[0], "T × T", mask)
         canvas.table("context", contexts[h], boxes[1], "T × D")
@@ -45,7 +55,8 @@ def draw_heads(tokens: Sequence[str], weights: Tensor, contexts: Tensor, out_pro
         canvas.arrow((middle, tall + 48), (middle, below - 18))
         canvas.write(middle + 7, tall + 62, "mixture", ha="left", color=KNOWN.ink)
         canvas.arrow((middle, below + tall + 20), (end, row - 4), line=color, width=2)
-    start, wide = room + 246, min(216, WIDTH - room - 246 - 138)
+    start = room + 246  # of W_o
+    wide = min(216, WIDTH - start - 138)
     for spot, sign in ((start - 15, "×"), (start + 115, "=" if out_proj.bias is None else "+ b\n=")):
         canvas.write(spot, row + tall / 2, sign, 12)
     canvas.table("", joined, (room, row, 216, tall), "joined: T × H·D")
@@ -71,7 +82,8 @@ class _Stream(Canvas):
 
     def heads(self, name: str, weights: Tensor, box: Box) -> None:
         """The weights of all heads (H, T, T) side by side in one box."""
-        (H, T, _), (left, top, width, height) = weights.shape, box
+        H, T, _ = weights.shape
+        left, top, width, height = box
         mask = torch.ones(T, T, dtype=torch.bool).tril().repeat(1, H)
         self.table(name, torch.cat([*weights], dim=-1), box, f"H × T × T = {H} × {T} × {T}", mask, numbers=False)
         for h in range(H):
@@ -79,8 +91,10 @@ class _Stream(Canvas):
 
     def bars(self, chances: Tensor, names: Sequence[str], box: Box) -> int:
         """Below a framed row of logits, a bar for each of its columns with its name; return the highest one."""
-        (left, top, width, height), best = box, int(chances.argmax())
-        wide, floor = width / len(names), top + height + 94
+        left, top, width, height = box
+        best = int(chances.argmax())
+        wide = width / len(names)
+        floor = top + height + 94
         self.frame(box, 7, "black", width=2.2)
         note = "softmax of the last row: the next token's chances"
         self.write(left + width, top + height + 11, note, color=KNOWN.ink, ha="right")
@@ -94,12 +108,28 @@ class _Stream(Canvas):
 
 def _through(block: nn.Module, x: Tensor) -> dict[str, Tensor]:
     """What a block does with a stream x (T, C), step by step; its weights are (H, T, T)."""
-    read = block.norm1(x[None])
+    x = x[None]
+    read = block.norm1(x)
     talk, weights = block.attention(read, return_weights=True)
     again = block.norm2(x + talk)
-    steps = {"x": x[None], "read": read, "weights": weights, "talk": talk, "middle": x + talk, "again": again}
-    steps |= {"hidden": block.mlp[:-1](again), "think": block.mlp(again)}
-    return {name: table[0] for name, table in (steps | {"after": steps["middle"] + steps["think"]}).items()}
+    hidden = block.mlp[:-1](again)
+    steps = {
+        "x": x,
+        "read": read,
+        "weights": weights,
+        "talk": talk,
+        "middle": x + talk,
+        "again": again,
+        "hidden": hidden,
+        "think": block.mlp[-1](hidden),
+        "after": block(x),
+    }
+    return {name: table[0] for name, table in steps.items()}
+
+
+def _hidden_shape(hidden: Tensor, C: int) -> str:
+    """The shape of an MLP's hidden layer in letters: M is a width other than the usual one."""
+    return "T × 4C" if hidden.shape[-1] == 4 * C else "T × M"
 
 
 @torch.no_grad()
@@ -115,23 +145,37 @@ def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mappi
         raise ConfigError(f"{len(tokens)} tokens, a stream of shape {tuple(x.shape)}: {wanted}")
     with evaluating(block):
         steps = _through(block, x)
-    words, T, tall = short(tokens), len(tokens), max(60, min(16 * len(tokens), 110))
-    room, unit, name_of = room_for(words), tall + 92, lambda part: (called or {}).get(part, part)
+    words = short(tokens)
+    T = len(tokens)
+
+    def name_of(part: str) -> str:
+        return (called or {}).get(part, part)
+
     reach = max(float(steps[name].abs().max()) for name in ("x", "middle", "after"))
+    hidden = _hidden_shape(steps["hidden"], x.shape[1])
     stream: dict[str, Any] = {"limits": (-reach, reach), "numbers": False, "at": 0.62}
-    canvas, line, norm, last = _Stream(2 * unit + tall + 52), room + 26, room + 186, WIDTH - 118
+
+    tall = max(60, min(16 * T, 110))  # of a table
+    unit = tall + 92  # from one step to the next
+    room = room_for(words)
+    line = room + 26  # the stream; from left to right follow x,
+    norm = room + 186  # what the norm makes of it, what is done with that,
+    last = WIDTH - 118  # and what is added to the stream
+    canvas = _Stream(2 * unit + tall + 52)
     canvas.line(line, 6, 2 * unit + tall + 48)
     for k, (name, part) in enumerate({"x": "x", "x + attention": "middle", "x + both": "after"}.items()):
         top = 28 + k * unit
         canvas.words(words, room - 6, top, tall)
         canvas.table(name_of(name), steps[part], (room, top, 140, tall), "T × C", **stream)
     for top, read, write in ((28, "read", "talk"), (28 + unit, "again", "think")):
-        side, back, box = top + tall / 2, top + tall + 44, (norm + 136, top, last - norm - 162, tall)
+        side = top + tall / 2  # where it is read
+        back = top + tall + 44  # where it is written
+        box = (norm + 136, top, last - norm - 162, tall)
         canvas.table(name_of("norm"), steps[read], (norm, top, 110, tall), "T × C", numbers=False)
         if write == "talk":
             canvas.heads(name_of("attention: words talk"), steps["weights"], box)
         else:
-            canvas.table(name_of("MLP: each word thinks"), steps["hidden"], box, "T × 4C", numbers=False)
+            canvas.table(name_of("MLP: each word thinks"), steps["hidden"], box, hidden, numbers=False)
         canvas.table("to add", steps[write], (last, top, 110, tall), "T × C", **stream)
         for start, end in ((room + 140, norm), (norm + 110, box[0]), (box[0] + box[2], last)):
             canvas.arrow((start + 4, side), (end - 4, side))
@@ -146,60 +190,90 @@ def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mappi
 
 
 @torch.no_grad()
-def draw_gpt(model: nn.Module, tokens: Tensor, vocabulary: Sequence[str]) -> None:
-    """Show a GPT (like `gpt.GPT`) from T token ids (T,) to the next token's chances, with an alternative text.
+def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
+    """Show a GPT, plain or of today, from T token ids (T,) to the next token's chances, with an alternative text.
 
     It runs without dropout; of the blocks the first one's weights are shown. `vocabulary` has a name for each of the V
     tokens; up to 75 are written under their bars. ConfigError for other ids or names.
     """
-    table, places, L, T = model.token_embedding.weight, model.position_embedding.weight, len(model.blocks), len(tokens)
-    known = 1 <= T <= len(places) and 0 <= int(tokens.min()) <= int(tokens.max()) < len(table)
-    if tokens.ndim != 1 or len(vocabulary) != len(table) or not known:
+    V, C, most = model.config.vocab_size, model.config.n_embd, model.config.context_length
+    known = 1 <= len(tokens) <= most and 0 <= int(tokens.min()) <= int(tokens.max()) < V
+    if tokens.ndim != 1 or len(vocabulary) != V or not known:
         given = f"tokens of shape {tuple(tokens.shape)}, {len(vocabulary)} names"
-        raise ConfigError(f"{given}: it takes 1 to {len(places)} ids below {len(table)}, and a name for each of these")
-    words, names, x, shown = short([vocabulary[i] for i in tokens]), short(vocabulary), table[tokens] + places[:T], []
+        raise ConfigError(f"{given}: it takes 1 to {most} ids below {V}, and a name for each of these")
+    T, L = len(tokens), len(model.blocks)
+    words = short([vocabulary[i] for i in tokens])
+    names = short(vocabulary)
     with evaluating(model):
-        for block in model.blocks:
-            shown.append(_through(block, shown[-1]["after"] if shown else x))
-        logits = model.head(model.norm(shown[-1]["after"]))
-    room, tall, V, middle = room_for(words), max(60, min(10.5 * T, 84)), len(table), WIDTH / 2
-    first, one = tall + 70, 2 * tall + 116  # the tops of x, of the block,
-    last, norm = one + 190, one + tall + 216  # of what the blocks make of x, of the last norm,
-    row, left, level = norm + 66, 142 + room, 28 + tall / 2  # and of the logits
+        x = model.embed(tokens[None])[0]
+        shown = [_through(model.blocks[0], x)]
+        for block in model.blocks[1:]:
+            shown.append(_through(block, shown[-1]["after"]))
+        logits = model.logits(shown[-1]["after"])
+    table = model.token_embedding.weight
+    own = table[tokens]
+    places = model.position_embedding.weight if hasattr(model, "position_embedding") else None
+    added = _added(model)
+
+    room = room_for(words)
+    tall = max(60, min(10.5 * T, 84))  # of a table
+    middle = WIDTH / 2  # the stream
+    first = tall + 70  # the tops of x,
+    one = 2 * tall + 116  # of the block,
+    last = one + 190  # of what the blocks make of x,
+    norm = one + tall + 216  # of the last norm,
+    row = norm + 66  # and of the logits
+    left = 142 + room
+    level = 28 + tall / 2
     canvas = _Stream(row + tall + 114)
     canvas.line(middle, level, norm)
     for behind in (8, 4, 0) if L > 1 else (0,):
         canvas.frame((130 + behind, one + behind, 440, 148), 0.4 - behind / 100, KNOWN.line, "white", KNOWN.width)
     canvas.write(630, one + 74, f"block × {L}", LARGE, weight="bold")
-    for name, shown_table, box, shape, at in (
+    drawn = [
         ("token table", table, (8, 28, 100, tall), "V × C", 0.5),
-        ("tokens", table[tokens], (left, 28, 320 - left, tall), "T × C", 0.5),
-        ("positions", places[:T], (380, 28, 320 - left, tall), "T × C", 0.5),
-        ("position table", places, (WIDTH - 108, 28, 100, tall), "max T × C", 0.5),
+        ("tokens", own, (left, 28, 320 - left, tall), "T × C", 0.5),
         ("x", x, (270, first, 160, tall), "T × C", 0.82),
-        ("norm → MLP", shown[0]["hidden"], (420, one + 66, 130, 56), "T × 4C", 0.5),
+        ("norm → MLP", shown[0]["hidden"], (420, one + 66, 130, 56), _hidden_shape(shown[0]["hidden"], C), 0.5),
         (f"after {L} blocks", shown[-1]["after"], (270, last, 160, tall), "T × C", 0.86),
         ("logits", logits, (room, row, WIDTH - room - 8, tall), "T × V", 0.12),
-    ):
-        canvas.table(name, shown_table, box, shape, at=at, numbers=False)
-        if len(shown_table) == T and box[0] < middle:
+    ]
+    if added:
+        drawn.append((added, x - own, (380, 28, 320 - left, tall), "T × C", 0.5))
+    if places is not None:
+        drawn.append(("position table", places, (WIDTH - 108, 28, 100, tall), "max T × C", 0.5))
+    for name, numbers, box, shape, at in drawn:
+        canvas.table(name, numbers, box, shape, at=at, numbers=False)
+        if len(numbers) == T and box[0] < middle:
             canvas.words(words, box[0] - 6, box[1], tall)
     canvas.heads("norm → attention", shown[0]["weights"], (150, one + 26, 130, 56))
     for side, edge, read, write in ((-1, 284, one + 36, one + 72), (1, 416, one + 90, one + 116)):
         canvas.arrow((middle + 6 * side, read), (edge, read))
         canvas.arrow((edge, write), (middle + 13 * side, write))
         canvas.plus(middle, write)
-    for start, end in ((112, 138), (WIDTH - 112, 704 - left), (322, middle - 13), (378, middle + 13)):
-        canvas.arrow((start, level), (end, level))
-    canvas.plus(middle, level)
+    canvas.arrow((112, level), (138, level))
+    canvas.arrow((322, level), (middle - 13, level))
+    if added:
+        canvas.arrow((378, level), (middle + 13, level))
+        canvas.plus(middle, level)
+    if places is not None:
+        canvas.arrow((WIDTH - 112, level), (704 - left, level))
     canvas.frame((middle - 40, norm, 80, 24), 2, KNOWN.line, "white", KNOWN.width)
     canvas.write(middle, norm + 12, "norm", LARGE, color=KNOWN.ink)
     canvas.arrow((middle, norm + 25), (middle, row - 3))
-    canvas.write(middle + 8, norm + 44, "× token tableᵀ", ha="left", color=KNOWN.ink)
+    unembedding = "token table" if model.head.weight is table else "a table of its own"
+    canvas.write(middle + 8, norm + 44, f"× {unembedding}ᵀ", ha="left", color=KNOWN.ink)
     chances = logits[-1].softmax(-1)
     best = canvas.bars(chances, names, (room, row + tall * (T - 1) / T, WIDTH - room - 8, tall / T))
-    text = f"A GPT reads {', '.join(words[:12])}. Token table ({V} × {x.shape[1]}) and position table give x ({T} × "
-    text += (
-        f"{x.shape[1]}); {L} blocks add to it; norm and token table make logits ({T} × {V}). The likeliest next token "
-    )
-    plotting.show(text + f"is {names[best]}, with {chances[best]:.3f}.", canvas.ax.figure)
+    sources = {"": "gives", "positions": "and position table give"}.get(added, f"and {added} give")
+    text = f"A GPT reads {', '.join(words[:12])}. Token table ({V} × {C}) {sources} x ({T} × {C}); "
+    text += f"{L} blocks add to it; norm and {unembedding} make logits ({T} × {V}). "
+    text += f"The likeliest next token is {names[best]}, with {chances[best]:.3f}."
+    plotting.show(text, canvas.ax.figure)
+
+
+def _added(model: GPT) -> str:
+    """What a GPT adds to the embedding of each token: positions, the tokens before, both, or (rotary) nothing."""
+    looks_back = len(getattr(model, "tables", ())) + len(getattr(model, "before", ())) > 0
+    parts = ["positions"] * hasattr(model, "position_embedding") + ["tokens before"] * looks_back
+    return ", ".join(parts)

@@ -20,7 +20,8 @@ HEADED = ("query", "key", "scores", "weights", "value", "context")  # what each 
 SHAPES = dict.fromkeys(("x", "output"), "T × C") | dict.fromkeys(("query", "context"), "T × D")
 SHAPES |= dict.fromkeys(("key", "value"), "K × D") | dict.fromkeys(("scores", "mask", "weights"), "T × K")
 PARTS = (*SHAPES, "softmax", "dropout", "mixture", "heads")
-WIDTH, SMALL, LARGE = 700, 8.75, 10.3  # the picture; its letters, in points: 700 of its pixels are 10 inches
+WIDTH = 700  # of the picture, which is 10 inches
+SMALL, LARGE = 8.75, 10.3  # its letters, in points
 Tone = namedtuple("Tone", "ink line width strength weight")  # of writing, of lines, of cells (0 to 1), of letters
 LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold")
 KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal")
@@ -71,7 +72,9 @@ def weight_tables(
     What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has, for some of the
     titles, a boolean table that is True where a weight was kept. ConfigError for a wrong number, shape or title.
     """
-    kept, words, T, n = kept or {}, short(tokens), len(tokens), len(tables)
+    kept = kept or {}
+    words = short(tokens)
+    T, n = len(tokens), len(tables)
     if not T or not 1 <= n <= 4 or not kept.keys() <= tables.keys():
         raise ConfigError(f"{T} tokens, tables {[*tables]}, kept {[*kept]}: from 1 to 4 tables; `kept` by their titles")
     texts = []
@@ -106,7 +109,8 @@ def lost(weights: Tensor | None, kept: Tensor, mask: Tensor | None) -> str:
     if weights is None or kept.dtype != torch.bool or kept.shape != weights.shape:
         like = "no weights" if weights is None else f"weights of shape {tuple(weights.shape)}"
         raise ConfigError(f"kept is {kept.dtype} of shape {tuple(kept.shape)} for {like}: it must be boolean, one each")
-    kept, allowed = kept.cpu(), torch.ones_like(kept).cpu() if mask is None else mask.cpu()
+    kept = kept.cpu()
+    allowed = torch.ones_like(kept) if mask is None else mask.cpu()
     sums = weights.cpu().masked_fill(~allowed, 0).sum(-1)
     dropped = f"{int((allowed & ~kept).sum())} of {int(allowed.sum())} weights are dropped (×)"
     return f"{dropped}, and rows add up to between {sums.min():.2f} and {sums.max():.2f}"
@@ -121,7 +125,8 @@ def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], 
     wide = dict.fromkeys(("scores", "mask", "weights"), T_key)
     wide |= {name: given[like].shape[-1] for name, like in (("key", "query"), ("context", "value")) if like in given}
     for name, table in given.items():
-        rows, columns = T_key if name in ("key", "value") else T, wide.get(name)
+        rows = T_key if name in ("key", "value") else T
+        columns = wide.get(name)
         if table.ndim != 2 or len(table) != rows or not 0 < table.shape[1] == (columns or table.shape[1]):
             raise ConfigError(f"{name} is of shape {tuple(table.shape)}: here it must be ({rows}, {columns or 'any'})")
     if "mask" in given and given["mask"].dtype != torch.bool:
@@ -153,7 +158,8 @@ def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict
     cell = min(28, (WIDTH - room - sum(row.values())) / sum(wide[name] for name in row))
     tall = {"key": min(20 * wide["key"], 60), "mask": min(20 * T, 120), "value": min(20 * T_key, 120)}
     floor = 62 + max(tall["key"] + room + 12, tall["mask"], tall["value"])
-    boxes, left = {}, room
+    boxes = {}
+    left = room
     for name, gap in row.items():
         boxes[name] = (left, floor + room + 42, wide[name] * cell, tall["mask"])
         left += wide[name] * cell + gap
@@ -209,7 +215,12 @@ class _Sketch(Canvas):
     """The drawing under way: its axes, the boxes of its tables, and in which tone each part is drawn."""
 
     def __init__(self, rows: list, columns: list, shown: Mapping, alone: list, lit: Sequence, kept: Tensor | None):
-        self.rows, self.columns, self.shown, self.alone, self.lit, self.kept = rows, columns, shown, alone, lit, kept
+        self.rows = rows
+        self.columns = columns
+        self.shown = shown
+        self.alone = alone
+        self.lit = lit
+        self.kept = kept
         self.room = room_for(rows + columns)
         self.boxes = layout(shown, len(rows), len(columns), self.room)
         super().__init__(sum(self.boxes["x"][1::2]) + 32)
@@ -220,14 +231,22 @@ class _Sketch(Canvas):
 
     def part(self, name: str, follow: int | None) -> None:
         """One table in its box, with its name and shape; the key stands transposed, other heads stand behind."""
-        tone, heads, table, box = self.tone(name), self.tone("heads"), self.shown.get(name), self.boxes[name]
+        tone = self.tone(name)
+        heads = self.tone("heads")
+        table = self.shown.get(name)
+        box = self.boxes[name]
         left, top, width, height = box
         as_x = name in self.alone or (name == "context" and "value" in self.alone)  # of x's width
-        label, shape = name, SHAPES["x" if as_x else name]
-        spot, side = (left + width / 2, top + height + (19 if name in HEADED else 10)), "center"
+        label = name
+        shape = SHAPES["x" if as_x else name]
+        spot = (left + width / 2, top + height + (19 if name in HEADED else 10))  # of the shape: below,
+        side = "center"
         if name == "key":
-            label, shape, table = "keyᵀ", shape[::-1], None if table is None else table.T
-            spot, side = (left - 6, top + height / 2), "right"
+            label = "keyᵀ"
+            shape = shape[::-1]
+            table = None if table is None else table.T
+            spot = (left - 6, top + height / 2)  # or beside
+            side = "right"
         for behind in (8, 4) if name in HEADED else ():
             shifted = (left + behind, top + behind, width, height)
             self.frame(shifted, 1.9 - behind / 100, heads.line, "white", heads.width)
@@ -257,7 +276,8 @@ class _Sketch(Canvas):
     def name(self, name: str, follow: int | None) -> None:
         """Words beside a table's rows, or upright above its columns: as many as there is room for."""
         left, top, width, height = self.boxes[name]
-        words, upright = self.rows if name == "x" else self.columns, name == "key"
+        words = self.rows if name == "x" else self.columns
+        upright = name == "key"
         size = (width if upright else height) / len(words)
         side, x = ("right", left - 6) if name == "x" else ("left", left + width + 13)
         style: dict[str, Any] = {"rotation": 90 * (self.room > 30), "va": "bottom"} if upright else {"ha": side}
@@ -278,29 +298,37 @@ class _Sketch(Canvas):
         box = self.boxes
         middle = {name: left + width / 2 for name, (left, _, width, _) in box.items()}
         edge = {name: left + width + 5 + 4 * (name in HEADED) for name, (left, _, width, _) in box.items()}
-        row, roof, floor, bus = box["x"][1] + box["x"][3] / 2, box["x"][1] - 18, sum(box["key"][1::2]), 24
-        # One line along the top, down to keys and values, rises from x unless other words are looked at.
-        start = middle["x"], roof if self.rows == self.columns else bus
+        row = box["x"][1] + box["x"][3] / 2  # the middle of the row of tables,
+        roof = box["x"][1] - 18  # above it,
+        floor = sum(box["key"][1::2])  # and below those that stand over it
+        bus = 24  # the line along the top, which leads down to keys and values
+        own_words = self.rows == self.columns
+        start = (middle["x"], roof if own_words else bus)  # the line rises from x, or comes from other words
         note = f"no projections yet:\nx = {' = '.join(self.alone)}" if self.alone else ""
-        note = note if start[1] == roof else "from other words"
+        note = note if own_words else "from other words"
         self.write(middle["x"] + 8, bus + 18, note, ha="left", linespacing=1.4, color=KNOWN.ink)
         for name in ("key", "value"):
-            spot, end = (middle[name] + 6, bus + 12), box[name][1] - 18 - self.room * (name == "key")
+            spot = (middle[name] + 6, bus + 12)
+            end = box[name][1] - 18 - self.room * (name == "key")
             text = "" if name in self.alone else f"W_{name}"
             self.step(name, text, spot, start, (middle["x"], bus), (middle[name], bus), (middle[name], end))
         texts = {"query": "=" if "query" in self.alone else "W_query", "softmax": "softmax"}
         links = ("x", "query", "query"), ("scores", "weights", "softmax"), ("context", "output", "output")
         for before, name, part in links:
-            a, b = edge[before], box[name][0] - 5
+            a = edge[before]
+            b = box[name][0] - 5
             self.step(part, texts.get(part, ""), ((a + b) / 2, row - 9), (a, row), (b, row), result=name, ha="center")
+        gap = (edge["scores"] + box["weights"][0] - 5) / 2  # between scores and weights
         if self.kept is not None:
-            tone, spot = self.tone("dropout", "weights"), ((edge["scores"] + box["weights"][0] - 5) / 2, row + 10)
-            self.write(*spot, "then\ndropout", color=tone.ink, weight=tone.weight, va="top", linespacing=1.3)
+            tone = self.tone("dropout", "weights")
+            self.write(gap, row + 10, "then\ndropout", color=tone.ink, weight=tone.weight, va="top", linespacing=1.3)
         product = "row · column" + " ÷ √D" * ("query" in self.shown and "query" not in self.alone)
         for name, part, text, below in ("scores", "scores", product, 12), ("context", "mixture", "mixture", 28):
             x = middle[name]
             self.step(part, text, (x + 8, floor + 36), (x, floor + below), (x, roof), result=name)
-        gap, side = (edge["scores"] + box["weights"][0] - 5) / 2, box["mask"][1] + box["mask"][3] / 2
+        side = box["mask"][1] + box["mask"][3] / 2
         self.step("mask", "", (gap, row), (box["mask"][0] - 5, side), (gap, side), (gap, row - 18))
-        heads, spot = self.tone("heads"), (edge["scores"] + 4, sum(box["scores"][1::2]) + 4)
-        self.write(*spot, "heads", ha="left", color=heads.ink, weight=heads.weight)
+        heads = self.tone("heads")
+        x = edge["scores"] + 4
+        y = sum(box["scores"][1::2]) + 4
+        self.write(x, y, "heads", ha="left", color=heads.ink, weight=heads.weight)

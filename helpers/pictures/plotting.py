@@ -81,7 +81,8 @@ def _keep_apart(ax: Axes) -> None:
 
 def picture(target: Figure) -> tuple[bytes, int]:
     """PNG of a figure with twice the pixels, for fine screens, and how many pixels wide to show it; closes it."""
-    png, small = io.BytesIO(), io.BytesIO()
+    png = io.BytesIO()
+    small = io.BytesIO()
     target.savefig(png, format="png", dpi=2 * target.dpi)
     plt.close(target)
     Image.open(png).convert("RGB").quantize(256).save(small, format="png", optimize=True)  # a third of the bytes
@@ -153,7 +154,8 @@ def table(
     """
     values = matrix.detach().cpu().double().numpy()
     left, top, width, height = box
-    x, y = (np.linspace(a, a + b, n + 1) for a, b, n in ((left, width, values.shape[1]), (top, height, len(values))))
+    x = np.linspace(left, left + width, values.shape[1] + 1)
+    y = np.linspace(top, top + height, len(values) + 1)
     reach = 1.5 * np.abs(values[np.isfinite(values)]).max(initial=1e-9)  # pale enough to read black on
     low, high = limits or (-reach, reach)
     free = np.isfinite(values) if allowed is None else allowed.cpu().numpy()
@@ -274,7 +276,8 @@ def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Ax
         raise ValueError(f"{len(written)} words written, {len(read)} read: weights are of shape {tuple(weights.shape)}")
     if ax is None:
         _, ax = figure(7, 2.5)
-    above, below = np.linspace(0, 1, len(read)), np.linspace(0, 1, len(written))
+    above = np.linspace(0, 1, len(read))
+    below = np.linspace(0, 1, len(written))
     for i, j in (weights > 0.01).nonzero().tolist():  # a thinner line would not be seen
         width = 6 * weights[i, j].item()
         ax.plot([above[j], below[i]], [1, 0], color=COLORS[0], linewidth=width, alpha=0.8)
@@ -289,7 +292,8 @@ def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Ax
 def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> Axes:
     """A recurrent reader's letters and states, and its writer: everything comes through one vector, or letter `row` of
     what is written is joined to all states (attention)."""
-    n, orange = len(read), COLORS[1]
+    n = len(read)
+    orange = COLORS[1]
     arrow = {"arrowstyle": "-|>", "color": "#777777", "shrinkA": 10, "shrinkB": 10}
     ring = {"boxstyle": "circle,pad=0.45", "facecolor": "white", "edgecolor": "#555555"}
     for i, (letter, answer) in enumerate(zip(read, written, strict=True)):

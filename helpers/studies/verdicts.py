@@ -7,8 +7,6 @@ from functools import cache
 from statistics import fmean, stdev
 from typing import NamedTuple, TypeVar
 
-import mpmath
-
 from helpers.support.errors import ConfigError
 
 Row = TypeVar("Row", bound=Hashable)
@@ -72,6 +70,8 @@ def t_tail(t: float, df: int) -> float:
         return 1 - t_tail(-t, df)
     if t > 1e100:  # its square is no number any more
         return 0.0
+    import mpmath  # slow to import, and few lessons judge
+
     return float(mpmath.betainc(df / 2, 0.5, 0, df / (df + t * t), regularized=True)) / 2
 
 

@@ -16,10 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import matplotlib.pyplot as plt
 import torch
-import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
@@ -28,18 +26,10 @@ from helpers.core.gpt import GPT
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
 from helpers.support.modes import evaluating
+from helpers.widgets.packing import pack
 
 SOURCES = Path(__file__).parent / "front"
 MOST = 12  # names or words that have room beside each other
-
-
-class Explorer(anywidget.AnyWidget):
-    """A model without a view: its front end mounts `data` wherever the page shows the picture marked by `place`."""
-
-    _esm = traitlets.Unicode().tag(sync=True)
-    place = traitlets.Unicode().tag(sync=True)
-    data = traitlets.Dict().tag(sync=True)
-    weights = traitlets.Bytes(b"").tag(sync=True)  # what is too large for JSON
 
 
 # ---------------------------------------------------------------- the explorers
@@ -172,10 +162,8 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     """The page's explorer on your own model: type on after `text`, see its heads, its stream and the next letter.
 
     The picture shows how much each letter of `text` surprises the model. ConfigError for a text of fewer than two
-    letters, or longer than the model's context, and for a model that `packing` can't pack.
+    letters, or longer than the model's context, and for a model that `pack` refuses.
     """
-    from helpers.widgets import packing  # only this explorer needs it
-
     tokens = tokenizer.encode(text)
     if not 2 <= len(tokens) <= model.config.context_length:
         raise ConfigError(f"text must have from 2 to {model.config.context_length} letters, not {len(tokens)}")
@@ -187,8 +175,8 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     ax.set_xticks(range(len(tokens)), plotting.labels(text))
     ax.set(ylabel="surprise (nats)")
     alt = f"How much each letter of “{text}” but the first surprises the model, as bars."
-    # In JSON nothing of it would have room: without a kernel there is only the picture.
-    _show("play", {"text": text}, alt, weights=packing.pack(model, tokenizer) if is_live() else b"")
+    # The weights have no room in JSON: without a kernel there is only the picture.
+    _show("play", {"text": text}, alt, weights=pack(model, tokenizer) if is_live() else b"")
 
 
 # ---------------------------------------------------------------- the hosts
@@ -231,10 +219,11 @@ def _show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> No
     if name != "play":
         metadata["explore"] = {"front_end": name, "data": data}  # for pages; all else passes it over
     if is_live():
+        from helpers.widgets.widget import Explorer  # slow to import
+
         place = os.urandom(8).hex()
-        Explorer(
-            _esm=front_end(name) + "export default { initialize: inLab };\n", place=place, data=data, weights=weights
-        )
+        source = front_end(name) + "export default { initialize: inLab };\n"
+        Explorer(_esm=source, place=place, data=data, weights=weights)
         picture = _picture(base64.b64encode(png).decode(), alt, width)
         bundle["text/html"] = f'<div data-explore="{place}">{picture}</div>'
     plotting.display(bundle, metadata=metadata, raw=True)

@@ -2,7 +2,7 @@
 
 Four bytes (little-endian) with the length of a header, the header in JSON, then the tensors, each from a multiple of
 four bytes on. The header names the config, the alphabet, what the packer says about the model, and each tensor's dtype,
-shape and offset behind the header. The head's matrix is the token embedding's, and is packed once.
+shape and offset behind the header. A matrix that head and token embedding share is packed once.
 """
 
 import json
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT, GPTConfig
+from helpers.core.gpt import GPT
+from helpers.core.modern import build_gpt, config_of
 from helpers.support.errors import ConfigError
 
 LARGEST = torch.finfo(torch.float16).max
@@ -28,16 +29,19 @@ def pack(
     """`model` and its alphabet as bytes; weights in float16: two bytes each, and a relative error below 0.05%.
 
     With `levels`, each row of a matrix is rounded to that many steps on either side of zero: one byte a weight, and
-    fewer once compressed. `about` (plain values) goes into the header as it is. ConfigError for a model with parts that
-    gpt.js doesn't know, for weights that float16 doesn't hold, and for a tokenizer of another vocabulary.
+    fewer once compressed. `about` (plain values) goes into the header as it is. ConfigError for a model with layers
+    that its config doesn't name, for weights that float16 doesn't hold, and for a tokenizer of another vocabulary.
     """
-    if not model.is_plain():
-        raise ConfigError("the model has parts that the page doesn't know: it takes the GPT of helpers/gpt.py as it is")
+    with torch.device("meta"):  # where weights take no memory
+        described = build_gpt(model.config)
+    if repr(model) != repr(described):  # every layer with its kind and sizes
+        raise ConfigError("the model has layers that its config doesn't name: the page would compute something else")
     if tokenizer.vocab_size != model.config.vocab_size:
         raise ConfigError(
             f"the tokenizer has {tokenizer.vocab_size} characters, the model {model.config.vocab_size}: they must agree"
         )
-    body, tensors = bytearray(), {}
+    body = bytearray()
+    tensors = {}
     for name, weight in model.named_parameters():  # shared ones once
         weight = weight.detach().cpu().float()
         if not (weight.abs() <= LARGEST).all():  # NaN is not
@@ -67,16 +71,21 @@ def unpack(packed: bytes) -> tuple[GPT, CharTokenizer, dict[str, Any]]:
     try:
         start = 4 + int.from_bytes(packed[:4], "little")
         facts = json.loads(packed[4:start])
-        model, tokenizer = GPT(GPTConfig(**facts["config"])), CharTokenizer(facts["alphabet"])
-        weights = {name: _read(packed[start:], **entry) for name, entry in facts["tensors"].items()}
-        model.load_state_dict(weights | {"head.weight": weights["token_embedding.weight"]})
+        model = build_gpt(config_of(facts["config"]))
+        tokenizer = CharTokenizer(facts["alphabet"])
+        body = bytearray(packed[start:])
+        weights = {name: _read(body, **entry) for name, entry in facts["tensors"].items()}
+        weights.setdefault("head.weight", weights["token_embedding.weight"])
+        model.load_state_dict(weights)
     except (ValueError, TypeError, KeyError, RuntimeError):
-        raise ConfigError("these bytes are damaged, or were not written by helpers.packing.pack") from None
+        raise ConfigError("these bytes are damaged, or were not written by helpers.widgets.packing.pack") from None
     return model.eval(), tokenizer, facts["about"]
 
 
 def _whole(weight: Tensor, levels: int) -> tuple[Tensor, Tensor]:
     """Whole numbers from -levels to levels, and the float32 that one is worth in each row."""
+    if levels > 127:
+        raise ConfigError(f"levels={levels}: a byte holds at most 127 on either side of zero")
     scales = weight.abs().amax(dim=1).clamp(min=1e-30) / levels
     return (weight / scales[:, None]).round().to(torch.int8), scales
 
@@ -86,10 +95,10 @@ def _bytes(tensor: Tensor) -> bytes:
     return raw + bytes(-len(raw) % 4)
 
 
-def _read(body: bytes, dtype: str, shape: list[int], offset: int, scales: int | None = None) -> Tensor:
+def _read(body: bytearray, dtype: str, shape: list[int], offset: int, scales: int | None = None) -> Tensor:
     count = torch.Size(shape).numel()
     kind = {"float16": torch.float16, "int8": torch.int8}[dtype]
-    values = torch.frombuffer(bytearray(body), dtype=kind, count=count, offset=offset).view(shape).float()
+    values = torch.frombuffer(body, dtype=kind, count=count, offset=offset).view(shape).float()
     if scales is None:
         return values
-    return values * torch.frombuffer(bytearray(body), dtype=torch.float32, count=shape[0], offset=scales)[:, None]
+    return values * torch.frombuffer(body, dtype=torch.float32, count=shape[0], offset=scales)[:, None]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import platformdirs
 import psutil
-import requests
 from tqdm import tqdm
 
 from helpers.core.data import alphabet_of
@@ -140,6 +139,8 @@ def _fetch(url: str, at_most: int, seconds: float, patience: float = 8.0) -> byt
     `patience` bounds the wait for each piece, and for the first answer. In a thread, because a look-up of the host's
     name ignores every timeout; a server that drips or never ends is left behind.
     """
+    import requests  # slow to import, and most texts lie on this machine
+
     answer, started, over = [], threading.Event(), time.monotonic() + seconds
 
     def fetch() -> None:

@@ -2,11 +2,18 @@
 
 import math
 import re
+from pathlib import Path
 
 import play
 import pytest
+import torch
 from axe_playwright_python.sync_playwright import Axe
 from play_page import PACKED, clocked, cpu
+
+from helpers.core.data import CharTokenizer
+from helpers.core.gpt import count_parameters
+from helpers.core.modern import ModernConfig, build_gpt
+from helpers.widgets.packing import pack
 
 pytestmark = pytest.mark.slow
 DRAWN = ".explore-play[data-drawn=wholly]"
@@ -25,14 +32,14 @@ def visit(browser, site):
     """Open the page as a visitor with such a screen does; afterwards: no error was logged, nothing was fetched."""
     contexts, asked, errors = [], [], []
 
-    def opened(width: int = 1200, scheme: str = "light"):
+    def opened(width: int = 1200, scheme: str = "light", folder: Path = site):
         size = {"width": width, "height": 900}
         contexts.append(browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce"))
         page = clocked(contexts[-1].new_page())
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.goto((site / "play.html").as_uri())
+        page.goto((folder / "play.html").as_uri())
         page.wait_for_selector(DRAWN)
         return page
 
@@ -246,3 +253,33 @@ def test_the_slider_of_the_training_names_its_stops(visit):
     )
     track = slider.bounding_box()
     assert all(abs((x - track["x"]) / track["width"] - i / 4) < 0.04 for i, x in enumerate(middles)), middles
+
+
+def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path):
+    """One layer, no table of positions, shared keys, an MLP of another width: nothing of it is the plain model's."""
+    torch.manual_seed(1)
+    tokenizer = CharTokenizer("\n ,!ORadefhmoruw")
+    sizes = dict(vocab_size=16, context_length=32, n_layer=1, n_head=4, n_embd=32, mlp="swiglu", mlp_width=20)
+    model = build_gpt(ModernConfig(**sizes, rotary=True, qk_norm=True, n_kv_head=2, tied=False, trigrams=90)).eval()
+    about = {"parameters": count_parameters(model), "seconds": 1, "step": 8, "loss": 2.5, "corpus": "your own text"}
+    play.write(tmp_path, [pack(model, tokenizer, about=about)])
+    page = visit(folder=tmp_path)
+    assert "for a second, until it was good at guessing the next letter of your own text" in page.inner_text("h1 + p")
+    page.get_by_role("button", name="Let it write").first.click()
+    page.wait_for_function("document.querySelector('.explore-written').textContent.length > 12")
+    page.get_by_role("button", name="Pause").first.click()
+    page.wait_for_selector(DRAWN)
+    assert page.locator(".explore-head canvas").count() == 4
+    drawn = """(canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      return data.some((value) => value > 128);
+    }"""
+    assert all(page.locator(".explore-head canvas").nth(head).evaluate(drawn) for head in range(4))
+    assert page.locator(".explore-part").count() == 2 + 3 + 1
+    said = []
+    for number in range(6):
+        page.locator(".explore-part").nth(number).focus()
+        said.append(page.inner_text(".explore-told"))
+    assert "say which letters stand before it (below)" in said[1] and "turns queries and keys" in said[1]
+    assert "of its 20 neurons" in said[3]
+    assert page.get_by_label("Step of the training").count() == 0  # it kept no snapshots: there is nothing to slide to

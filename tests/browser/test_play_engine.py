@@ -18,6 +18,7 @@ from helpers.runs.folder import RUNS, is_run
 from helpers.widgets import explore
 from helpers.widgets.packing import pack, unpack
 from helpers.world import microscope
+from helpers.world.corpus import BUNDLED_PLAY
 
 pytestmark = pytest.mark.slow
 IMPORT = """async ({ source, packed }) => {
@@ -51,8 +52,7 @@ def engine(browser):
 def texts(alphabet: str, longest: int, count: int = 200) -> list[str]:
     """Half of them random letters, half cut out of the bundled play."""
     dice = random.Random(0)
-    whole = (play.FRONT.parent / "bundled_play.txt").read_text(encoding="utf-8")
-    whole = "".join(letter for letter in whole if letter in alphabet)
+    whole = "".join(letter for letter in BUNDLED_PLAY.read_text(encoding="utf-8") if letter in alphabet)
     found = []
     for number in range(count):
         length, start = dice.randint(1, longest), dice.randrange(len(whole) - longest)
@@ -132,14 +132,39 @@ def named(changes: dict) -> str:
 def test_each_of_todays_changes_is_computed_too(engine, changes):
     packed = pack(modern(changes), SNOWMAN)
     tokens = [SNOWMAN.encode(text) for text in texts(SNOWMAN.characters, 13, 20) if text]
-    assert farthest(engine(packed), unpack(packed)[0], tokens) < 1e-4
+    assert farthest(engine(packed), unpack(packed)[0], tokens) < 1e-5
 
 
 @pytest.mark.parametrize("simd", [True, False], ids=["webassembly", "javascript"])
 def test_all_of_todays_changes_together_are_computed_too(engine, simd):
     packed = pack(modern(ALL), SNOWMAN)
     tokens = [SNOWMAN.encode(text) for text in texts(SNOWMAN.characters, 13, 20) if text]
-    assert farthest(engine(packed, simd), unpack(packed)[0], tokens) < 1e-4
+    assert farthest(engine(packed, simd), unpack(packed)[0], tokens) < 1e-5
+
+
+@pytest.mark.parametrize("changes", [{}, ALL], ids=["plain", "all"])
+def test_what_is_shown_on_the_way_is_what_the_microscope_shows(engine, changes):
+    packed = pack(modern(changes), SNOWMAN)
+    tokens = SNOWMAN.encode("abc☃gfedabab")
+    theirs = engine(packed).evaluate(
+        """([tokens, names]) => {
+          const reader = new ours.Reader(ours.model);
+          reader.reread(tokens);
+          return reader.places.map(({ stream, layers }) => ({
+            stream: stream.map((row) => [...row]),
+            weights: layers.map(({ weights }) => weights.map((row) => [...row])),
+            ...Object.fromEntries(names.map((name) => [name, layers.map((layer) => [...layer[name]])])),
+          }));
+        }""",
+        [tokens.tolist(), ["query", "key", "context", "attended", "hidden"]],
+    )
+    ours = microscope.every_tensor(unpack(packed)[0], tokens)
+    for t, place in enumerate(theirs):
+        wanted = {name: getattr(ours, name)[:, t] for name in ("stream", "attended", "hidden")}
+        wanted |= {name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")}  # all heads
+        wanted["weights"] = ours.weights[:, :, t, : t + 1]
+        for name, tensor in wanted.items():
+            torch.testing.assert_close(torch.tensor(place[name]).float(), tensor, atol=1e-5, rtol=1e-5)
 
 
 def test_what_is_kept_of_another_text_changes_nothing(engine):

@@ -13,6 +13,7 @@ from torch import nn
 
 from helpers.core.attention import MultiHeadAttention, attention, causal_mask
 from helpers.core.gpt import GPT, Block, GPTConfig, attention_maps
+from helpers.core.modern import ModernConfig, build_gpt
 from helpers.pictures import block, plotting
 from helpers.support.errors import ConfigError
 
@@ -46,6 +47,33 @@ def texts(ax):
 def tables(ax):
     """The numbers of every table, in the order in which they were drawn."""
     return [mesh.get_array().filled(0) for mesh in ax.findobj(QuadMesh)]
+
+
+TODAY = {
+    "rotary": dict(rotary=True),
+    "rotary and tables": dict(rotary=True, bigrams=30, before=1, tied=False, mlp="swiglu", mlp_width=20, n_kv_head=1),
+    "positions and tables": dict(trigrams=30),
+}
+ADDED = {"rotary": "", "rotary and tables": "tokens before", "positions and tables": "positions, tokens before"}
+
+
+@pytest.mark.parametrize("name", TODAY)
+def test_a_gpt_of_today_is_drawn_with_what_it_adds_to_its_tokens(shown, name):
+    """Notebook 08 draws whatever preset it has trained."""
+    torch.manual_seed(0)
+    model = build_gpt(ModernConfig(26, 8, 3, 2, 16, **TODAY[name]))
+    block.draw_gpt(model, TOKENS, LETTERS)
+    ((ax, alt),) = shown
+    found = {*texts(ax)}
+    assert ("position table" in found) == (name == "positions and tables")
+    assert found >= {"token table", "x", "logits", *filter(None, [ADDED[name]])}
+    assert ("× token tableᵀ" in found) == model.config.tied
+    width = model.config.mlp_width
+    assert (f"T × M = 4 × {width}" if width else "T × 4C = 4 × 64") in found
+    own = model.token_embedding.weight[TOKENS]
+    x = model.embed(TOKENS[None])[0]
+    holds(tables(ax), own, x, model(TOKENS[None])[0], *([x - own] if ADDED[name] else []))
+    assert f"({26} × {16}) " + ("gives x" if not ADDED[name] else f"and {ADDED[name]} give x") in alt
 
 
 def holds(found, *wanted):

@@ -28,10 +28,19 @@ def test_what_is_solved_is_what_the_saved_notebook_printed_last(tmp_path):
     cells = [new_code_cell("x", outputs=[new_output("stream", text=text)]) for text in prints]
     head = new_markdown_cell("# 03 · A title\n\n**How long.** An hour to read, a minute to run.")
     nbformat.write(new_notebook(cells=[head, *cells]), tmp_path / "03_n.ipynb")
-    (tmp_path / "04_n.ipynb").write_text("{", "utf-8")
-    *_, row, broken = progress.lessons(tmp_path).splitlines()
+    (row,) = progress.lessons(tmp_path).splitlines()[2:]
     assert row == "| 03 | [A title](03_n.ipynb) | An hour | 2 of 4: 3a, 3d |"
-    assert "can't be read: `make fresh`" in broken
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "3", "{}", '{"cells": []}', '{"cells": 3}', '{"cells": [7]}', "\xff"]
+)
+def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, content):
+    (tmp_path / "04_n.ipynb").write_bytes(content.encode("latin-1"))
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_n.ipynb")
+    broken, whole = progress.lessons(tmp_path).splitlines()[2:]
+    assert broken.startswith("| 04 |") and "can't be read: `make fresh`" in broken
+    assert "[Whole](05_n.ipynb)" in whole
 
 
 def test_a_folder_without_lessons_is_refused(tmp_path):

@@ -12,9 +12,13 @@ import nbformat
 import pytest
 import torch
 
+from helpers.core.data import CharTokenizer
+from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.sampling import filter_logits
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
-from helpers.widgets import explore
+from helpers.widgets import explore, widget
+from helpers.widgets.packing import unpack
 
 WORDS = ["Your", "journey", "starts"]
 KEYS = torch.tensor([[2.0, 0.0], [0.0, 2.0], [-2.0, 0.0]])
@@ -44,7 +48,7 @@ def shown(monkeypatch):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(shown, monkeypatch, name):
-    monkeypatch.setattr(explore, "Explorer", None)  # a widget that is made is kept in the notebook
+    monkeypatch.setattr(widget, "Explorer", None)  # a widget that is made is kept in the notebook
     CALLS[name]()
     ((bundle, metadata),) = shown
     assert set(bundle) == {"image/png", "text/plain"} and bundle["image/png"].startswith(b"\x89PNG")
@@ -56,7 +60,7 @@ def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(show
 @pytest.mark.parametrize("name", CALLS)
 def test_in_jupyterlab_the_explorer_knows_its_place_and_the_picture_is_what_is_stored(shown, monkeypatch, name):
     made = []
-    monkeypatch.setattr(explore, "Explorer", lambda **traits: made.append(traits))
+    monkeypatch.setattr(widget, "Explorer", lambda **traits: made.append(traits))
     monkeypatch.setenv("JPY_SESSION_NAME", "03.ipynb")
     CALLS[name]()
     CALLS[name]()
@@ -104,6 +108,26 @@ def test_bad_data_is_refused_in_one_sentence(shown, call, said):
     assert not shown
 
 
+@pytest.mark.parametrize("changes", [{}, {"rotary": True, "n_kv_head": 1, "softcap": 3.0, "bigrams": 20}])
+def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeypatch, changes):
+    made = []
+    monkeypatch.setattr(widget, "Explorer", lambda **traits: made.append(traits))
+    tokenizer = CharTokenizer("abc\n")
+    torch.manual_seed(0)
+    sizes = dict(vocab_size=4, context_length=6, n_layer=1, n_head=2, n_embd=8)
+    ours = build_gpt(ModernConfig(**sizes, **changes))
+    explore.model(ours, tokenizer, "abca")  # no kernel that lives
+    monkeypatch.setenv("JPY_SESSION_NAME", "08.ipynb")
+    explore.model(ours, tokenizer, "abca")
+    (bundle, metadata), (live, _) = shown
+    assert "explore" not in metadata and set(bundle) == {"image/png", "text/plain"}
+    assert "text/html" in live
+    assert unpack(made[0]["weights"])[0].config == ours.config
+    for text in ("a", "abcabca"):
+        with pytest.raises(ConfigError, match="from 2 to 6 letters"):
+            explore.model(ours, tokenizer, text)
+
+
 @pytest.mark.parametrize("name", sorted({FRONT_ENDS.get(name, name) for name in CALLS}))
 def test_a_front_end_is_one_module_without_imports(name):
     source = explore.front_end(name)
@@ -135,8 +159,6 @@ def test_the_filters_equal_those_of_sampling(tmp_path):
     """Only where node is: in Chromium tests/browser/test_widgets.py compares them, too."""
     if (node := shutil.which("node")) is None:
         pytest.skip("node is not installed: the test in the browser compares the filters")
-    from helpers.core.sampling import filter_logits
-
     torch.manual_seed(0)
     cases, wanted = [], []
     for heat, k, p in [
@@ -167,7 +189,7 @@ def test_the_filters_equal_those_of_sampling(tmp_path):
 
 
 NOTEBOOK = """import torch
-from helpers.widgets import explore
+from helpers.widgets import explore, widget
 explore.mask(torch.arange(9.0).view(3, 3), ["a", "b", "c"])"""
 
 

@@ -1,4 +1,4 @@
-// Joined behind a front end by helpers/explore.py: puts its `mount` where its picture is.
+// Joined behind a front end by helpers/widgets/explore.py: puts its `mount` where its picture is.
 
 // The explorer instead of the picture inside `place`; the function returned brings the picture back.
 function takePlace(place, data) {

@@ -3,7 +3,7 @@
 import { GPT, softmax } from "./gpt.js";
 import { Reader, draw, probabilities } from "./sampling.js";
 
-const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]; // Okabe and Ito, as in helpers/plotting.py
+const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]; // Okabe and Ito, as in helpers/pictures/plotting.py
 const GREENS = Uint32Array.from({ length: 256 }, (_, i) => Math.round(255 * (i / 255) ** 0.6) * 256 ** 3 + 0x739e00); // the same green, ever less transparent
 const SPECIAL = { "\n": "↵", " ": "·" };
 const LETTER = /\p{L}/u;
@@ -11,12 +11,15 @@ const NAMES = { "\n": "a new line", " ": "a space" };
 const START = "O Romeo, Romeo! wherefore";
 const SAMPLE = "But, soft! what light through yonder window breaks? It is the east, and Juliet is the sun."; // heads are named by it
 
-// `data.model`: what helpers/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() -> promise of such
+// `data.model`: what helpers/widgets/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() -> promise of such
 // bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title.
 // Returns a function that removes it all.
 export function mount(element, data) {
   const model = new GPT(data.model), reader = new Reader(model), { config, about } = model;
   const { n_layer: L, n_head: H, n_embd: C, context_length: CONTEXT, vocab_size: V } = config;
+  const NEURONS = config.mlp_width ?? 4 * C;
+  const looksBack = model.tables.length + model.before.length > 0; // its embeddings say which letters stand before
+  const added = [looksBack && "which letters stand before it", !config.rotary && "where it stands"].filter(Boolean);
   const settings = { temperature: 0.8, topK: V, topP: 1 };
   const shown = model.alphabet.map((letter) => SPECIAL[letter] ?? letter);
   const named = (token) => NAMES[model.alphabet[token]] ?? `“${model.alphabet[token]}”`;
@@ -40,7 +43,7 @@ export function mount(element, data) {
   const stage = h("section", { class: "explore-stage" },
     data.page && [
       h("h1", {}, "A small GPT with its lid off"),
-      h("p", { class: "explore-lead" }, `A laptop tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it was good at guessing the next letter of Shakespeare. `,
+      h("p", { class: "explore-lead" }, `A computer tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it was good at guessing the next letter of ${about.corpus === "tiny Shakespeare" ? "Shakespeare" : about.corpus || "its text"}. `,
         "The whole model is in this page. Give it a line, and watch inside as it continues."),
     ],
     h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line), note,
@@ -59,7 +62,7 @@ export function mount(element, data) {
     onpointermove: (event) => event.target.dataset.at && point(+event.target.dataset.at),
     onclick: (event) => event.target.dataset.at && hold(+event.target.dataset.at) });
   const strip = h("div", { class: "explore-strip" }, ruler, h("div", { class: "explore-hint" }, h("p", {},
-    "Point at a letter, and click to hold it (or use the arrow keys): everything below describes it. ", h("span", { class: "explore-key" }, "Green"), ` is what it looks back at, through one of its ${L * H} heads.`),
+    "Point at a letter, and click to hold it (or use the arrow keys): everything below describes it. ", h("span", { class: "explore-key" }, "Green"), ` is what it looks back at, through one of its ${many(L * H, "head")}.`),
     again, h("button", { onclick: () => (pause(), step()) }, "One letter")));
 
   // ---------------------------------------------------------------- 3. what comes next
@@ -94,10 +97,10 @@ export function mount(element, data) {
   const turn = h("button", { onclick: switchHead }, "Switch this head off");
   const attention = section("Where does it look?",
     say("Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. In that proportion it takes in what each of them has to offer, its value. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
-      `A head is one such way of looking, with queries and keys of its own: ${H} in each of ${L} layers.`),
+      `A head is one such way of looking, with queries and keys of its own. This model has ${many(L, "layer")} with ${many(H, "head")} each.`),
     h("div", { class: "explore-two explore-maps" },
       h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks, why, h("div", { class: "explore-buttons" }, turn), effect),
-      h("div", {}, h("h3", {}, `All ${L * H} heads`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.map((row, l) => [h("span", { class: "explore-floor" }, `layer ${l + 1}`), row])),
+      h("div", {}, h("h3", {}, `All ${many(L * H, "head")}`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.map((row, l) => [h("span", { class: "explore-floor" }, `layer ${l + 1}`), row])),
         say("Nobody told a head what to look for. Under each stands its habit (on a line of Shakespeare), and how much of its attention goes there in your text. Choose one to see it large, or to switch it off."))));
 
   // ---------------------------------------------------------------- 5. the machine
@@ -111,31 +114,34 @@ export function mount(element, data) {
   }
   const canvas = (height) => h("canvas", { style: `height: ${height}px`, "aria-hidden": "true" });
   const big = h("b", { class: "explore-big" }), end = h("b", { class: "explore-big" });
-  const vectors = [canvas(12), canvas(12)];
+  const vectors = added.length ? [canvas(12), canvas(12)] : [canvas(12)];
   const follow = h("button", { style: "min-width: 10rem", onclick: () => (follower ? unfollow() : walk()) }, "Follow the letter");
   const scoreBars = canvas(26);
   const machine = section("How does it get there?",
-    say(`A letter becomes ${C} numbers, its stream. Then, in each of ${L} layers, attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. No single number means much; see how the strip changes from part to part. These are the real ones: `,
+    say(`A letter becomes ${C} numbers, its stream. Then, in every layer (this model has ${L}), attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. No single number means much; see how the strip changes from part to part. These are the real ones: `,
       h("span", { class: "explore-blue" }, "blue"), " above zero, ", h("span", { class: "explore-orange" }, "orange"), " below."),
     h("div", { class: "explore-buttons" }, follow),
     h("div", {}, h("div", { class: "explore-machine" },
       part("the letter", "ends", [big], (p) => (big.textContent = shown[p.token]),
         (p) => `The letter is ${named(p.token)}, number ${p.token} of the ${V} that the model knows. A computer can't calculate with a letter, so …`),
-      part(h("span", {}, "its numbers", h("small", {}, "what it is + where it stands")), "stream", vectors, (p) => {
-        signed(vectors[0], model.tokenEmbedding.subarray(p.token * C, (p.token + 1) * C), C);
-        signed(vectors[1], model.positionEmbedding.subarray(at * C, (at + 1) * C), C);
-      }, (p) => `… ${named(p.token)} gets ${C} numbers that say what it is (above), and place ${at + 1} gets ${C} that say where it stands (below). Their sum is the stream.`),
+      part(h("span", {}, "its numbers", h("small", {}, ["what it is", ...added].join(" + "))), "stream", vectors, (p) => {
+        const own = model.tokenEmbedding.subarray(p.token * C, (p.token + 1) * C);
+        signed(vectors[0], own, C);
+        if (added.length) signed(vectors[1], p.stream[0].map((v, i) => v - own[i]), C);
+      }, (p) => `… ${named(p.token)} at place ${at + 1} gets ${C} numbers that say what it is`
+        + (added.length ? ` (above), and ${C} that say ${added.join(" and ")} (below). Their sum is the stream.` : ". They are the stream.")
+        + (config.rotary ? " Where it stands is for attention to say: it turns queries and keys by their places." : "")),
       Array.from({ length: L }, (_, l) => {
         const weights = canvas(8 * H), read = canvas(10), hidden = canvas(20), thought = canvas(10), stream = canvas(14);
         return h("div", { class: "explore-layer" }, h("h3", {}, `layer ${l + 1}`),
-          part(h("span", {}, "attention reads", h("small", {}, `${H} heads, each a row over the text`)), "reads", [weights, read], (p) => {
+          part(h("span", {}, "attention reads", h("small", {}, `${many(H, "head")}, each a row over the text`)), "reads", [weights, read], (p) => {
             share(weights, p.layers[l].weights, reader.places.length);
             signed(read, p.layers[l].read, C);
           }, (p) => `Attention in layer ${l + 1}: ${p.layers[l].weights.map((w, k) => `head ${k + 1} looks most at ${most(w)}`).join("; ")}. What they find (the strip below) is added to the stream, and is ${percent(norm(p.layers[l].read) / norm(p.stream[l]))} as large.`),
-          part(h("span", {}, "the MLP works on it", h("small", {}, `${4 * C} neurons`)), "thinks", [hidden, thought], (p) => {
+          part(h("span", {}, "the MLP works on it", h("small", {}, `${NEURONS} neurons`)), "thinks", [hidden, thought], (p) => {
             signed(hidden, p.layers[l].hidden, C);
             signed(thought, p.layers[l].thought, C);
-          }, (p) => `The MLP of layer ${l + 1} works on this letter alone: ${p.layers[l].hidden.filter((v) => v > 0.1).length} of its ${4 * C} neurons fire (above 0.1). Their output is added to the stream as well.`),
+          }, (p) => `The MLP of layer ${l + 1} works on this letter alone: ${p.layers[l].hidden.filter((v) => v > 0.1).length} of its ${NEURONS} neurons fire (above 0.1). Their output is added to the stream as well.`),
           part("the stream now", "stream", [stream], (p) => signed(stream, p.layers[l].stream, C),
             (p) => `${l ? "" : "Nothing in the stream is overwritten, every part only adds. "}If it ended here, after layer ${l + 1}, the model would say ${answer(p.stream[l + 1])}.`));
       }),
@@ -147,7 +153,7 @@ export function mount(element, data) {
   // ---------------------------------------------------------------- 6. the logit lens
   const lens = h("div", { class: "explore-lens" });
   const lensSection = section("When does it know?",
-    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form: before the first layer it mostly repeats the letter, then it takes in its neighbours, the word, the line."), lens);
+    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form.", looksBack ? "" : " Before the first layer it mostly repeats the letter, then it takes in its neighbours, the word, the line."), lens);
 
   // ---------------------------------------------------------------- 7. surprise
   const surprise = h("p", { class: "explore-surprise" }), sum = h("p", { class: "explore-note" });
@@ -497,7 +503,7 @@ export function mount(element, data) {
     }
     cacheNote.textContent = (wrapped ? `The window was full, and its last letters moved to the front: ${fresh} places recomputed. ` : `Just now: ${fresh} ${fresh === 1 ? "place" : "places"} computed, ${T - fresh} taken from the cache. `)
       + `Since you came: ${number(computed)} in all; without a cache it would have been ${number(uncached)}.`;
-    cells.setAttribute("aria-label", `The cache: ${L} layers, each with keys above and values below, for ${CONTEXT} places, of which ${T} are filled and ${fresh} new`);
+    cells.setAttribute("aria-label", `The cache: ${many(L, "layer")}, each with keys above and values below, for ${CONTEXT} places, of which ${T} are filled and ${fresh} new`);
   }
 
   // One head's map: a pixel for each cell, which the style sheet enlarges. Row = query, column = key; the future is grey.
@@ -617,13 +623,14 @@ const size = (values) => values.reduce((a, v) => Math.max(a, Math.abs(v)), 1e-9)
 const norm = (values) => Math.hypot(...values);
 const best = (values) => values.indexOf(Math.max(...values));
 const number = (n) => n.toLocaleString("en");
+const many = (n, thing) => `${n} ${thing}${n === 1 ? "" : "s"}`;
 const percent = (p) => (p > 0 && p < 0.005 ? "<1%" : `${Math.round(100 * p)}%`);
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
-const duration = (seconds) => (seconds < 90 ? `${seconds} seconds` : `${Math.round(seconds / 60)} minutes`);
+const duration = (seconds) => (seconds < 2 ? "a second" : seconds < 90 ? `${seconds} seconds` : `${Math.round(seconds / 60)} minutes`);
 
 function origin(about, { n_layer, n_head, n_embd, context_length }) {
-  const facts = [`${n_layer} layers, ${n_head} heads, ${n_embd} channels, a window of ${context_length} letters`];
-  if (about.preset) facts.push(`trained by notebook 08 (preset ${about.preset}, seed ${about.seed}) on ${about.corpus}, ${number(about.step)} steps, validation loss ${about.loss}`);
+  const facts = [`${many(n_layer, "layer")}, ${many(n_head, "head")}, ${n_embd} channels, a window of ${context_length} letters`];
+  if (about.preset) facts.push(`trained with preset ${about.preset} and seed ${about.seed} on ${about.corpus}, ${number(about.step)} steps, validation loss ${about.loss}`);
   if (about.commit) facts.push(`PyTorch ${about.torch}, commit ${about.commit}`);
   return facts.join(" · ");
 }

@@ -1,0 +1,13 @@
+"""The widget behind an explorer, apart from explore.py: anywidget is slow to import, and only JupyterLab needs it."""
+
+import anywidget
+import traitlets
+
+
+class Explorer(anywidget.AnyWidget):
+    """A model without a view: its front end mounts `data` wherever the page shows the picture marked by `place`."""
+
+    _esm = traitlets.Unicode().tag(sync=True)
+    place = traitlets.Unicode().tag(sync=True)
+    data = traitlets.Dict().tag(sync=True)
+    weights = traitlets.Bytes(b"").tag(sync=True)  # what is too large for JSON
