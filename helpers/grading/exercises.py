@@ -19,13 +19,26 @@ from helpers.grading.registry import EXERCISES, Exercise, Grader
 from helpers.support.errors import ConfigError
 
 SECONDS = 5.0  # for all cases of one answer together
-NOTEBOOKS = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "12")
+GRADERS = {
+    "00": "helpers.grading.graders.n00",
+    "01": "helpers.grading.graders.n01",
+    "02": "helpers.grading.graders.n02",
+    "03": "helpers.grading.graders.n03",
+    "04": "helpers.grading.graders.n04",
+    "05": "helpers.grading.graders.n05",
+    "06": "helpers.grading.graders.n06",
+    "07": "helpers.grading.graders.n07",
+    "08": "helpers.grading.graders.n08",
+    "09": "helpers.grading.graders.n09",
+    "10": "helpers.grading.graders.n10",
+    "12": "helpers.grading.graders.n12",
+}
 
 
 # ---------------------------------------------------------------- the exercises
 def exercises() -> dict[str, Exercise]:
     """Every exercise by its label, in the order of the notebooks."""
-    for notebook in NOTEBOOKS:
+    for notebook in GRADERS:
         _load_graders(notebook)
     return {label: EXERCISES[label] for label in sorted(EXERCISES, key=lambda label: (int(label[:-1]), label))}
 
@@ -33,7 +46,7 @@ def exercises() -> dict[str, Exercise]:
 def _asked(label: str) -> Exercise:
     """The exercise with this label. A lesson loads the graders of its own notebook alone."""
     notebook = str(label)[:-1].zfill(2)
-    if notebook in NOTEBOOKS:
+    if notebook in GRADERS:
         _load_graders(notebook)
     if label not in EXERCISES:
         raise ConfigError(f"there is no exercise {label!r}: choose one of {', '.join(exercises())}")
@@ -41,7 +54,7 @@ def _asked(label: str) -> Exercise:
 
 
 def _load_graders(notebook: str) -> None:
-    importlib.import_module(f"helpers.grading.graders.n{notebook}")
+    importlib.import_module(GRADERS[notebook])
 
 
 # ---------------------------------------------------------------- what an answer gives

@@ -89,7 +89,8 @@ def hides_something(node: ast.AST) -> bool:
             return True
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[ast.expr() as first, *_]):
             by_name = name in ("import_module", "__import__", "run_module", "run_path")
-            return by_name and not isinstance(first, ast.Constant)
+            stands_there = isinstance(first, ast.Constant | ast.Subscript)  # itself, or in a table of names
+            return by_name and not stands_there
     return False
 
 

@@ -91,9 +91,10 @@ def test_make_takes_few_threads_unless_told_otherwise(make):
 
 
 def test_make_write_and_make_gpt2_hand_over_their_options(tmp_path):
-    (tmp_path / "helpers").mkdir()
-    (tmp_path / "helpers" / "__init__.py").touch()
-    for module in ("sampling", "gpt2"):
+    (tmp_path / "helpers" / "commands").mkdir(parents=True)
+    for room in ("", "commands"):
+        (tmp_path / "helpers" / room / "__init__.py").touch()
+    for module in ("sampling", "commands/gpt2"):
         text = f"import sys\nprint({module!r}, sys.argv[1:])"
         (tmp_path / "helpers" / f"{module}.py").write_text(text, encoding="utf-8")
 
@@ -106,7 +107,7 @@ def test_make_write_and_make_gpt2_hand_over_their_options(tmp_path):
     assert run(P=given).stdout == "sampling ['--prompt', 'O $HOME', '--top-k', '3']\n"
     assert run(P="", WEIGHTS="unused").stdout == "sampling []\n"
     assert run("gpt2", P=given, WEIGHTS="-x 'y $HOME").stdout == (
-        """gpt2 ["--weights=-x 'y $HOME", '--prompt', 'O $HOME', '--top-k', '3']\n"""
+        """commands/gpt2 ["--weights=-x 'y $HOME", '--prompt', 'O $HOME', '--top-k', '3']\n"""
     )
     for target, environment, said in (
         ((), {"P": "--prompt 'O"}, "error: P=--prompt 'O: no closing quotation\n"),

@@ -122,7 +122,7 @@ def test_a_cache_that_cannot_be_written_costs_only_the_next_download(nowhere, pr
 def test_the_server_is_asked_for_the_plain_file(monkeypatch):
     """Raw bytes are counted and hashed as they come: a compressed answer would look like another file."""
     asked = []
-    monkeypatch.setattr(corpus.requests, "get", lambda *a, **options: asked.append(options["headers"]))
+    monkeypatch.setattr("requests.get", lambda *a, **options: asked.append(options["headers"]))
     corpus._fetch("http://127.0.0.1", at_most=10, seconds=1)
     assert asked == [{"Accept-Encoding": "identity"}]
 
@@ -143,7 +143,7 @@ def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
 
 def test_a_network_that_never_answers_is_given_up(monkeypatch):
     hung_up = threading.Event()
-    monkeypatch.setattr(corpus.requests, "get", lambda *a, **k: hung_up.wait(60))  # as a look-up of a name may hang
+    monkeypatch.setattr("requests.get", lambda *a, **k: hung_up.wait(60))  # as a look-up of a name may hang
     start = time.monotonic()
     assert corpus._fetch("http://127.0.0.1", at_most=10, seconds=60, patience=0.3) is None
     assert time.monotonic() - start < 5
