@@ -17,7 +17,7 @@ AHEAD = 5  # tokens at once: more are seldom right, and each costs a row of the 
 
 
 class Counts:
-    """What followed each few tokens of a text, counted: a language model that is ready in a tenth of a second.
+    """What followed each few tokens of a text, counted: a language model that is ready at once.
 
     A long context was seen too seldom to be trusted alone. So the probabilities after the context without its first
     token are added to its counts, as if they were PRIOR more observations; and so on, down to no context at all.
