@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from helpers.core.attention import MultiHeadAttention, attention, causal_mask
 from helpers.core.data import CharTokenizer, get_batch, split
+from helpers.core.drafting import Counts
 from helpers.core.gpt import GPT
 from helpers.core.modern import build_gpt
 from helpers.core.optim import make_optimizer
@@ -333,4 +334,32 @@ def data_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
 def all_lines(quick: bool, corpus: Corpus) -> list[Line]:
     """Every line of the table, in order; nothing is measured yet."""
     of_models = (attention_lines(quick), length_lines(quick), training_lines(quick, corpus), generation_lines(quick))
+    of_models += (drafted_lines(quick, corpus),)
     return [line for lines in (*of_models, loss_lines(quick, corpus), data_lines(quick, corpus)) for line in lines]
+
+
+# ---------------------------------------------------------------- (g) writing several letters in one pass
+def drafted_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
+    """A model that was trained for a moment, since a draft is right only about one that has learned something."""
+    steps, letters = (50, 60) if quick else (500, 500)
+
+    def race_of(rival: str) -> dict:
+        preset = PRESETS["laptop"]
+        tokenizer, tokens, _ = encoded(corpus, preset.model["context_length"])
+        torch.manual_seed(1)
+        model = GPT(preset.model_config(tokenizer.vocab_size))
+        config = replace(preset.training, max_steps=steps)
+        for _ in updates(model, tokens, config, make_optimizer(model, config), torch.Generator().manual_seed(1)):
+            pass
+        model.eval()
+        prompt, generator = tokenizer.encode("\n"), torch.Generator().manual_seed(1)
+        alone = partial(generate, model, prompt, letters, generator=generator)
+        if rival == "nanoGPT's loop":
+            nano = rivals.NanoGPT(model).eval()
+            alone = partial(rivals.nano_generate, nano, prompt[None], letters, generator)
+        draft = Counts(tokens, tokenizer.vocab_size)
+        return race(partial(generate, model, prompt, letters, generator=generator, draft=draft), alone)
+
+    for rival in ("letter by letter", "nanoGPT's loop"):
+        ours = f"laptop after {steps} steps, {letters} letters with a draft by counting"
+        yield Line("generation", ours, rival, partial(race_of, rival))

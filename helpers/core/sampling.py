@@ -9,12 +9,13 @@ from jaxtyping import Float, Int64
 from pydantic import Field
 from torch import Tensor, nn
 
+from helpers.core.drafting import Counts
+from helpers.core.quick import FEW, QuickGPT, is_plain
 from helpers.support.errors import ConfigError
 from helpers.support.guards import Count, Part, settings
 from helpers.support.modes import evaluating, one_thread
 
 Temperature = Annotated[float, Field(ge=1e-6, allow_inf_nan=False)]
-FEW = 16  # tokens at once: for so few, waking other threads takes longer than the work (measured at widths 128 and 384)
 
 
 @settings
@@ -77,6 +78,7 @@ def stream(
     keep: float = 0.5,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
+    draft: Counts | None = None,
 ) -> Iterator[Any]:
     """Yield what `generate` writes as it is drawn: each time a token, or for a batch a list of B tokens."""
     if prompt.numel() == 0:
@@ -85,7 +87,7 @@ def stream(
         raise ConfigError(f"keep={keep} must be a share of the context, above 0 and at most 1")
     rules = Drawing(temperature, top_k, top_p)
     batch = prompt if prompt.dim() == 2 else prompt[None]
-    columns = _columns(model, batch, max_new_tokens, rules, keep, generator, use_cache)
+    columns = _columns(model, batch, max_new_tokens, rules, keep, generator, use_cache, draft)
     if prompt.dim() == 2:
         return (column[:, 0].tolist() for column in columns)
     return (int(column) for column in columns)
@@ -99,21 +101,28 @@ def _columns(
     keep: float,
     generator: torch.Generator | None,
     use_cache: bool,
+    draft: Counts | None,
 ) -> Iterator[Int64[Tensor, "B 1"]]:
     """The loop: one token after the other for each row, drawn from the logits at the last position."""
     T = model.config.context_length if hasattr(model, "config") else prompt.shape[1] + max_new_tokens
     new_cache = model.new_cache if use_cache and hasattr(model, "new_cache") else lambda: None
     window, cache = prompt[:, -T:], new_cache()
+    quick = None
+    if use_cache and len(prompt) == 1 and is_plain(model):
+        quick = QuickGPT(model, draft and draft.ahead(rules.draw, generator))
     with evaluating(model):
         for count in range(max_new_tokens):
             if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change
                 window, cache = window[:, -max(1, round(keep * T)) :], new_cache()
-            new = window[:, len(cache[0]) :] if cache else window  # with a cache, only the tokens not seen yet
-            with torch.no_grad(), one_thread() if new.numel() <= FEW else nullcontext():
-                logits = model(new, cache=cache) if cache else model(new)
+            if quick:  # the same logits but for rounding, in half the time
+                logits = quick(window)
+            else:
+                new = window[:, len(cache[0]) :] if cache else window  # with a cache, only the tokens not seen yet
+                with torch.no_grad(), one_thread() if new.numel() <= FEW else nullcontext():
+                    logits = (model(new, cache=cache) if cache else model(new))[:, -1]
             if count == 0:
-                _refuse_nonsense(logits[:, -1])
-            drawn = rules.draw(logits[:, -1], generator)
+                _refuse_nonsense(logits)
+            drawn = rules.draw(logits, generator)
             window = torch.cat([window, drawn.to(window.device)], dim=1)
             yield drawn
 
@@ -135,6 +144,7 @@ def generate(
     keep: float = 0.5,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
+    draft: Counts | None = None,
 ) -> Int64[Tensor, "*batch T_all"]:
     """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device: (T_all,) or (B, T_all).
 
@@ -143,13 +153,18 @@ def generate(
     is nanoGPT's rule: it sees more, but writes everything at the last position and computes the whole window each time.
 
     With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step until the window
-    moves, because with learned positions it changes them all. The tokens are the same without.
+    moves, because with learned positions it changes them all. The tokens are the same without. One text of a GPT on a
+    CPU is written by helpers/core/quick.py, and a `draft` makes it quicker still (helpers/core/drafting.py): the same
+    tokens, and `generator` as if they were drawn one by one. All other models and batches do without.
+
+    "The same" is meant up to rounding: where two tokens would win the race of `Drawing.draw` at nearly the same time,
+    or a probability lies on the border of top_k or top_p, the sixth digit of a logit may decide.
 
     The rows of a batch are drawn side by side from one generator: they are independent, and a row is not what the same
     seed gives alone. ConfigError for an empty prompt, for a setting that makes no sense (see Drawing), and for a model
     whose logits are no numbers.
     """
     rules: dict[str, Any] = dict(temperature=temperature, top_k=top_k, top_p=top_p, keep=keep, generator=generator)
-    tokens = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, **rules))
+    tokens = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, draft=draft, **rules))
     drawn = prompt.new_tensor(tokens)
     return torch.cat([prompt, drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)], dim=-1)
