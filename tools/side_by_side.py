@@ -50,10 +50,11 @@ class Running:
     def line(self) -> Line | None:
         """The run's line of the table, once its process has ended; None when the run has failed."""
         self.process.join()
-        if self.process.exitcode == 0 and self.result.poll():
+        status = self.process.exitcode or 0
+        if status == 0 and self.result.poll():
             return self.result.recv()
-        if self.process.exitcode < 0:  # it had no time to say anything
-            print(f"error: {self.run}: ended by {signal.Signals(-self.process.exitcode).name}", file=sys.stderr)
+        if status < 0:  # it had no time to say anything
+            print(f"error: {self.run}: ended by {signal.Signals(-status).name}", file=sys.stderr)
         return None
 
 
@@ -67,7 +68,7 @@ def grow(study: Study, lines: list[Line], path: Path, comments: list[str], measu
     print(f"{len(lines)} of {total} runs are done already, {total - len(lines)} to go", flush=True)
     # A terminal gets a bar with the time left, a file gets a line for each run.
     bar = tqdm(total=total, initial=len(lines), unit="run", disable=None, smoothing=0.02, leave=False)
-    running: dict[int, Running] = {}  # by what the operating system signals when the process ends
+    running: dict[Any, Running] = {}  # by what the operating system signals when the process ends
     failed: list[Run] = []
     try:
         while True:

@@ -1,9 +1,11 @@
 """python -m helpers.sampling: write with a trained model, letter by letter (`make write`)."""
 
 from helpers.commands.writing import options_of, write
-from helpers.runs.checkpoint import load_model
+from helpers.core.drafting import Counts
+from helpers.runs.checkpoint import load, writer_of
 from helpers.runs.folder import RUNS, best_run, folder_named
 from helpers.support import console
+from helpers.world.corpus import find_corpus
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,5 +22,9 @@ def _command(arguments: list[str]) -> None:
         console.note(why)
     else:
         folder = folder_named(told.run, "--run")
-    model, tokenizer = load_model(folder)
-    write(model, tokenizer, told)
+    state = load(folder)
+    model, tokenizer = writer_of(state)
+    text = find_corpus(state.identity.corpus_sha256)
+    # What the model read can be counted, and the counts guess what it will write: the same text, sooner.
+    draft = Counts(tokenizer.encode_compactly(text.text), tokenizer.vocab_size) if text else None
+    write(model, tokenizer, told, draft)

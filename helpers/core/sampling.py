@@ -109,7 +109,8 @@ def _columns(
     window, cache = prompt[:, -T:], new_cache()
     quick = None
     if use_cache and len(prompt) == 1 and is_plain(model):
-        quick = QuickGPT(model, draft and draft.ahead(rules.draw, generator))
+        guess = draft.ahead(rules.draw, generator) if draft is not None else None
+        quick = QuickGPT(model, guess)
     with evaluating(model):
         for count in range(max_new_tokens):
             if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change

@@ -127,9 +127,13 @@ def _signed(path: Path) -> bytes:
 
 def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
     """The best model of a run folder, in evaluation mode, and its tokenizer; CheckpointError as in `load`."""
-    state = load(folder)
+    return writer_of(load(folder))
+
+
+def writer_of(state: State) -> tuple[GPT, CharTokenizer]:
+    """The same, of a state that is loaded already."""
     if not state.identity.alphabet:
-        raise CheckpointError(f"{shown(Path(folder) / CHECKPOINT)} was trained without a tokenizer: it can't write")
+        raise CheckpointError("the run was trained without a tokenizer: it can't write")
     model = build_gpt(config_of(state.identity.model))
     model.load_state_dict(state.best)
     return model.eval(), CharTokenizer(state.identity.alphabet)

@@ -116,8 +116,10 @@ def _ranked(runs: Path) -> list[Path]:
     The text is tiny Shakespeare, or, where no finished run has read it, that of the newest run.
     """
     views = {folder: view for folder in sorted(runs.glob("*/")) if (view := _view_of_finished(folder))}
+    if not views:
+        return []
     on_tiny = [folder for folder in views if views[folder]["corpus"] == TINY]
-    chosen = max(on_tiny or views, key=lambda folder: (folder / CONFIG).stat().st_mtime, default=None)
+    chosen = max(on_tiny or views, key=lambda folder: (folder / CONFIG).stat().st_mtime)
     alike = [folder for folder in views if views[folder]["tokens_sha256"] == views[chosen]["tokens_sha256"]]
     return sorted(alike, key=lambda folder: views[folder]["best"]["val_loss"])
 

@@ -1,6 +1,7 @@
 """Whether a checkpoint makes sense: all its parts fit together and belong to the model that they describe."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,8 @@ def check(state: State, model: nn.Module | None = None) -> None:
     A value of a wrong type may raise any error: the caller takes that for a refusal, too.
     """
     config = config_of(state.identity.model)
-    settings = TrainConfig(**state.identity.train | {"device": "cpu"})  # each of the right type, and in its range
+    said: dict[str, Any] = state.identity.train | {"device": "cpu"}  # which every machine has
+    settings = TrainConfig(**said)  # each of the right type, and in its range
     _check_alphabet(state.identity.alphabet, config.vocab_size)
     _check_history(state)
     if model is None:

@@ -7,7 +7,7 @@ There are two kinds: experiments.py compares variants over many seeds, ladder.py
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,9 +51,9 @@ class Study(ABC):
     the table, which holds the fields of the run and what was measured.
     """
 
-    run_type: type  # of the named tuples
-    variants: Mapping[str, Variant]
-    sizes: dict[str, Any]  # of the model; a variant may replace some
+    run_type: Any  # of the named tuples
+    variants: Any  # a Variant for each name
+    sizes: Any  # of the model, by name; a variant may replace some
 
     @abstractmethod
     def plan(self, lines: Iterable[Line]) -> list[Any]:
