@@ -82,7 +82,7 @@ def load_corpus(path: object = None) -> Corpus:
 
 
 def find_corpus(sha256: str) -> Corpus | None:
-    """The text with this checksum, if it lies where `load_corpus` looks; None when it doesn't. Nothing is downloaded."""
+    """The text with this checksum, if `load_corpus` would find it on this machine: nothing is downloaded."""
     for place in (Path(os.environ.get("TINY_SHAKESPEARE") or "."), BESIDE_THE_CLONE, _cached(), BUNDLED_PLAY):
         with suppress(CorpusError):
             found = _read(place, OWN)
