@@ -84,7 +84,7 @@ run: .venv/ready ## run all notebooks with papermill into build/, train a GPT an
 
 test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook, or over one and what belongs to it: NB=03
 	@rm -rf build/test-runs
-	@$(STATIC); $(PYTEST) -m "not torture" $(NBVAL) notebooks tests; tests=$$?; $(VERDICT)
+	@$(STATIC); $(PYTEST) -m "not torture$(if $(NB),, and not lesson)" $(NBVAL) notebooks tests; tests=$$?; $(VERDICT)
 
 check: .venv/ready ## the same without notebooks and slow tests, in less than a minute; it names the five slowest
 	@$(STATIC); $(PYTEST) -m "not slow and not torture" --durations=5 tests; tests=$$?; $(VERDICT)
@@ -150,7 +150,7 @@ ablations: ## the study of notebook 10, by its old name
 	@$(MAKE) --no-print-directory study NAME=parts
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values; and the rare tests
-	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null; tortured=$$?; $(PYTEST) -m torture tests && exit $$tortured
+	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null; tortured=$$?; $(PYTEST) -m "torture or lesson" tests && exit $$tortured
 
 lock: ## write tools/requirements.lock anew from requirements.txt
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check --quiet uv==0.13.9

@@ -5,7 +5,6 @@ import dataclasses
 import io
 import itertools
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,9 +22,6 @@ from helpers.runs.state import Facts
 from helpers.runs.train import train
 from helpers.support import console
 from helpers.world.corpus import BUNDLED_PLAY
-
-# Seconds of every process that imports nbformat (no helper does), to check addresses that we lack.
-sys.modules["rfc3987_syntax"] = None
 
 
 @pytest.fixture(autouse=True)

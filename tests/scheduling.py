@@ -10,9 +10,12 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-import warm
-from xdist.scheduler import LoadFileScheduling
+# A second of every process that imports nbformat, to check addresses that we lack: before any plugin imports it.
+sys.modules["rfc3987_syntax"] = None  # ty: ignore[invalid-assignment]
+
+import pytest  # noqa: E402
+import warm  # noqa: E402
+from xdist.scheduler import LoadFileScheduling  # noqa: E402
 
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")  # 09 takes the run that 08 leaves in $NANOGPT_RUNS
 LONG = (*IN_TURN, "07_transformer_block.ipynb", "00_why_attention.ipynb")

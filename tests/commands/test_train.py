@@ -42,6 +42,7 @@ def stop_in_sample(monkeypatch):
 
 
 # ---------------------------------------------------------------- runs
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_leaves_a_run_and_its_sample(training, runs, name):
     status, printed, said = training("--preset", name, "--sample-length", 30)
@@ -53,6 +54,7 @@ def test_every_preset_leaves_a_run_and_its_sample(training, runs, name):
     assert printed.count("\nstep ") == 5 and "validation loss" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["speedrun", "three-minutes"])
 def test_a_run_that_is_stopped_and_resumed_ends_as_the_undisturbed_one(training, runs, stop_in_update, name):
     """Twice: before the window grows, where there is one, and after."""
@@ -158,6 +160,7 @@ def test_a_folder_that_a_terminal_would_obey_is_never_printed_raw(training, runs
 
 
 # ---------------------------------------------------------------- make better
+@pytest.mark.slow
 def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, corpus, tmp_path, monkeypatch, capsys):
     """Stopped and begun again, it goes on where it was."""
     import better  # in tools/

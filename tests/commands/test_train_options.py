@@ -13,6 +13,7 @@ def run(*arguments: object) -> int:
     return train.main([str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_command_line_trains_on_a_file(tmp_path, capsys):
     out = tmp_path / "run"
     assert (

@@ -37,6 +37,7 @@ def test_without_a_run_it_says_what_to_do(sampling, runs):
     assert said == f"error: no finished run in {runs}: train first, or name a folder by --run\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -62,6 +62,7 @@ def text_and_dice(model: GPT, seed: int, draft: Counts | None = None, **options)
 OPTIONS = [{}, {"temperature": 0.3}, {"temperature": 2.0, "top_k": 4}, {"top_p": 0.8}, {"top_k": 1}, {"keep": 0.9}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_quick_way_and_a_draft_write_the_same_text_with_the_same_dice(model, options):
     slow, draft = listened_to(model), counts_of(model)
@@ -141,6 +142,7 @@ def test_weights_that_changed_between_two_texts_are_seen(plain):
         assert text_and_dice(plain, 3) == text_and_dice(listened_to(plain), 3)
 
 
+@pytest.mark.slow
 def test_a_model_that_has_written_can_be_trained(model):
     generate(model, torch.tensor([1]), 20, draft=counts_of(model))
     model.train()

@@ -186,6 +186,7 @@ def test_every_right_dropout_passes(name):
     checked(module, torch.randn(1, 3), seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [0.1, 0.5])
 @pytest.mark.parametrize("build", [CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper])
 def test_the_series_own_dropout_passes(build, p):

@@ -87,6 +87,7 @@ def stubborn(weights):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_an_endless_answer_is_stopped(verdict, monkeypatch):
     monkeypatch.setattr(exercises, "SECONDS", 0.2)
     start = time.monotonic()

@@ -8,7 +8,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_code import BY_NAME
 from notebook_run import run
 
-from helpers.core import data
 from helpers.support.errors import LedgerError
 from helpers.world import corpus, ledger
 from helpers.world.corpus import Corpus
@@ -26,6 +25,7 @@ def rows_of(name):
 
 
 @pytest.mark.slow
+@pytest.mark.lesson
 @pytest.mark.parametrize(("name", "parameters"), RUNS.items(), ids=RUNS)
 def test_with_own_text_it_runs_and_every_proof_in_it_can_fail(
     name, parameters, own_text, unchecked, monkeypatch, capsys
@@ -53,7 +53,7 @@ def test_the_rows_of_08_notice_another_ledger(monkeypatch):
     """Its two cells, with a text of tiny Shakespeare's size and the losses of a run that went as published."""
     letters = "".join(map(chr, range(33, 98)))
     given = {
-        "corpus": Corpus((letters * 20_000)[: data.SIZE], corpus.TINY, Path(), ""),
+        "corpus": Corpus((letters * 20_000)[: corpus.SIZE], corpus.TINY, Path(), ""),
         "estimates": torch.tensor([1.89, 1.90, 1.90, 1.91]),
         "whole": 1.9,
         "as_published": True,

@@ -29,6 +29,7 @@ def of_kind(request, fresh):
     return lambda: {"model": fresh(**sizes), "settings": settings}
 
 
+@pytest.mark.slow
 def test_a_run_stopped_at_any_step_ends_like_the_undisturbed_one(go, stopped, of_kind, tmp_path):
     """Stopped after the first update, before, at and after the change of windows, at a record, and twice."""
     go(**of_kind(), out_dir=tmp_path / "whole")
@@ -149,6 +150,7 @@ def test_an_optimizer_is_not_changed_in_the_middle_of_a_run(go, stopped, fresh):
 NEW = ("schedule", "decay", "optimizer", "muon_scale", "muon_momentum", "windows", "bfloat16_cpu")
 
 
+@pytest.mark.slow
 def test_a_run_from_before_there_was_a_choice_of_optimizers_goes_on(go, stopped, tmp_path):
     go(out_dir=tmp_path / "whole")
     stopped()

@@ -129,6 +129,7 @@ def exchanged(moments):
     moments["exp_avg"] = moments["exp_avg"].mT.contiguous().mT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_states_are_refused_in_a_sentence(kept, go, name):
     def change(state):

@@ -38,6 +38,7 @@ def test_the_published_recipes():
         assert all(0 < low < high < math.log(65) for low, high in preset.expected_loss.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_trains_a_run_that_writes(name, tokens, play, tmp_path):
     """In small, with all that makes it what it is: the optimizer, the schedule, the windows, today's model."""

@@ -18,6 +18,7 @@ from helpers.support.errors import CheckpointError, ConfigError, TrainingError
 
 
 # ---------------------------------------------------------------- stopping and going on
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_run_goes_on_to_the_same_end(go, stopped, tmp_path, number):
     go(out_dir=tmp_path / "whole")
@@ -157,6 +158,7 @@ def test_snapshots_are_the_model_as_it_learned(go, stopped, tmp_path):
     assert [step for step, _ in checkpoint.load_snapshots(tmp_path / "stopped")] == [0, 2, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_longer_run_keeps_its_snapshots_and_goes_on_doubling(go, tmp_path):
     go(settings={"max_steps": 4})
     early = checkpoint.load(tmp_path / "run").snapshots
@@ -185,6 +187,7 @@ def test_weights_beyond_half_precision_leave_a_run_that_loads(go, fresh, tmp_pat
 
 
 # ---------------------------------------------------------------- identity
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -100,6 +100,7 @@ def share(count, tables):
     return count / tables, 5 * math.sqrt(0.05 * 0.95 / tables)
 
 
+@pytest.mark.slow
 def test_the_intervals_hold_the_truth_in_95_percent_of_cases():
     cases = drawn(tables=2000, rows=1, seeds=8, mean=0.3)
     found = [verdicts({"row": rows[0]}, 0.1)["row"] for rows in cases]

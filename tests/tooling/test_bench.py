@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 
 # ---------------------------------------------------------------- the rivals
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [*rivals.WAYS.values(), lambda ours: rivals.Flex(ours, compiled=False)])
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_every_way_to_write_attention_computes_ours(way):

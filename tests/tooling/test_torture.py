@@ -16,7 +16,7 @@ GROUPS = (
 )  # fmt: skip
 
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torture
 
 
 @pytest.fixture(scope="module")

@@ -141,6 +141,7 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_any_run_becomes_a_page_and_what_is_committed_stays(run, tmp_path, monkeypatch):
     before = play.committed()
     monkeypatch.setattr(play, "ROOT", tmp_path)

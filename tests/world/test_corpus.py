@@ -150,6 +150,7 @@ def test_a_network_that_never_answers_is_given_up(monkeypatch):
     hung_up.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [0.0, 0.05], ids=["endless", "dripping"])
 def test_a_server_that_never_ends_is_left(pause):
     """Bounded in bytes and in time as a whole, not from piece to piece."""
