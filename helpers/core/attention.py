@@ -1,6 +1,7 @@
 """Attention: one pure function, and the multi-head layer inside every GPT.
 
-Shapes, here and in all notebooks: B batch, T tokens, C channels (the width of the model), H heads, D head width.
+Shapes, here and in all notebooks: B batch, T tokens, C channels (the width of the model), H heads, D head width,
+V vocabulary, L layers, N tokens of a whole text.
 Scores are before softmax, weights after. A boolean mask is True where attention is allowed.
 """
 
@@ -57,7 +58,7 @@ class KVCache:
         return self.length
 
     def keep_first(self, count: int) -> None:
-        """Forget all but the first `count` tokens; if there are fewer, nothing."""
+        """Forget all but the first `count` tokens; no effect if there are fewer. (Guesses that were wrong.)"""
         self.length = min(self.length, max(0, count))
 
     def append(
@@ -66,7 +67,7 @@ class KVCache:
         """Add the newest tokens' keys and values; return views of those of all tokens so far."""
         B, H, T, D = key.shape
         start, end = self.length, self.length + T
-        if self.key is not None and len(self.key) != B:  # a batch of one would spread over the others without a word
+        if self.key is not None and len(self.key) != B:  # PyTorch would copy a batch of one into all rows
             raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
         if self.key is None or self.value is None:
             self.key = key.new_empty(B, H, self.context_length, D)
@@ -139,7 +140,7 @@ class MultiHeadAttention(nn.Module):
         return x
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
-        """The context as `attention` has it, computed by PyTorch without ever storing the weights."""
+        """The context as `attention` has it, computed by PyTorch, which need not store the weights."""
         dropout_p = self.dropout_now
         if query.shape == key.shape:  # PyTorch's own causal flag is quicker than a mask
             return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, is_causal=True)
@@ -157,6 +158,6 @@ class MultiHeadAttention(nn.Module):
         return self.dropout if self.training else 0.0
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Pass over a saved mask. The book's is 1 where attention is FORBIDDEN: in ours it would show the future."""
+        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading would object to one."""
         state_dict.pop(prefix + "mask", None)
         super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -45,12 +45,14 @@ class CharTokenizer:
 
         This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
         """
-        chunks = [self._id_of[codes] for codes in code_points(text)]
-        ids = np.concatenate(chunks) if chunks else np.empty(0, dtype=np.int32)
-        if (ids < 0).any():
-            unknown = "".join(sorted(set(text) - set(self.characters)))
-            raise VocabularyError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}")
-        return torch.from_numpy(ids.astype(self._smallest_type))
+        chunks = [np.empty(0, dtype=self._smallest_type)]
+        for codes in code_points(text):
+            ids = self._id_of[codes]
+            if (ids < 0).any():
+                unknown = "".join(sorted(set(text) - set(self.characters)))
+                raise VocabularyError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}")
+            chunks.append(ids.astype(self._smallest_type))
+        return torch.from_numpy(np.concatenate(chunks))
 
     def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
         """The characters behind `ids`; VocabularyError for an id outside 0 .. vocab_size - 1."""

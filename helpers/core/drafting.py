@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 from torch import Tensor
 
 AHEAD = 5  # tokens at once: more are seldom right, and each costs a row of the pass
 
 
 class Counts:
-    """What followed each few tokens of a text, counted: a language model that is ready at once.
+    """How often each token followed each short context of a text: a language model that is ready at once.
 
     A long context was seen too seldom to be trusted alone. So the probabilities after the context without its first
     token are added to its counts, as if they were PRIOR more observations; and so on, down to no context at all.
@@ -25,23 +25,23 @@ class Counts:
 
     PRIOR = 50.0
 
-    def __init__(self, tokens: Int[Tensor, "N"], vocab_size: int, order: int = 4):
+    def __init__(self, tokens: Integer[Tensor, "N"], vocab_size: int, order: int = 4):
         self.vocab_size = vocab_size
         self.order = min(order, int(62 / math.log2(vocab_size + 1)) - 1)  # each n-gram is a number of 63 bits
         self.known: dict[tuple[int, ...], Tensor] = {}
         self.tables = []  # for each length of context: its n-grams as numbers, sorted, and how often each occurs
         text = tokens.cpu().numpy().astype("int64")
-        grams = text
+        grams = text  # as numbers: (a, b, c) is (a V + b) V + c, so all that follow one context are neighbours
         for n in range(self.order + 1):
             self.tables.append(np.unique(grams, return_counts=True))
             grams = grams[:-1] * vocab_size + text[n + 1 :]
 
     def logits(self, tokens: list[int]) -> Float[Tensor, "1 V"]:
         """The logarithms of the probabilities of the next token."""
-        return self.probabilities(tuple(tokens[-self.order :])).log()[None]
+        return self.probabilities(tuple(tokens[max(0, len(tokens) - self.order) :])).log()[None]
 
     def probabilities(self, context: tuple[int, ...]) -> Float[Tensor, "V"]:
-        """Of each token after `context`; computed once."""
+        """The probability of each next token after `context`; computed once."""
         if context not in self.known:
             V = self.vocab_size
             shorter = self.probabilities(context[1:]) if context else torch.full((V,), 1 / V)

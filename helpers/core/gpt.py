@@ -60,7 +60,7 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Tokens -> a score for every possible next token, at every position: (B, T) -> logits (B, T, V).
 
-    With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the two projections that end each
+    With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the last projection of each
     residual branch scaled by 1/sqrt(2 L) (GPT-2, section 2.3). The head shares its matrix with the token embedding.
     ConfigError when the tokens outgrow the context.
     """
@@ -94,7 +94,7 @@ class GPT(nn.Module):
         return self.logits(x)
 
     def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:
-        """What the stream says of the next token, at any depth."""
+        """Logits from the residual stream, after the last layer or after any other."""
         return self.head(self.norm(x))
 
     def embed(self, tokens: Int64[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T C"]:

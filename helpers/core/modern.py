@@ -1,7 +1,7 @@
 """Today's GPT, as a list of changes to the plain one of helpers/core/gpt.py.
 
-Each change is a field of ModernConfig and a few lines below; with all of them off, ModernGPT is GPT: same weights, same
-logits. What changed in training since (Muon, a rate that stays and decays) stands in helpers/core/optim.py.
+Each change is a field of ModernConfig and a few lines below; with all of them off, a ModernGPT with the weights of a
+GPT gives the same logits. What changed in training since (Muon, a rate that stays and decays) stands in optim.py.
 """
 
 import math
@@ -30,7 +30,7 @@ class ModernConfig(GPTConfig):
     rms_norm: bool = False  # a norm that subtracts no mean
     mlp: Literal["gelu", "relu2", "swiglu"] = "gelu"
     mlp_width: Width | None = None  # inside the MLP (default: 4 n_embd)
-    qk_norm: bool = False  # all queries and keys have one length
+    qk_norm: bool = False  # all queries and keys have the same length
     n_kv_head: Width | None = None  # heads of keys and values, shared by groups of queries (default: n_head)
     window: Width | None = None  # how many tokens one sees, itself included (default: all before it)
     tied: bool = True  # the head's matrix is that of the token embedding
@@ -71,7 +71,7 @@ def rotate(
 
 # ---------------------------------------------------------------- attention
 def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> tuple[Tensor, Tensor]:
-    """`attention` in fewer passes: the queries are scaled instead of the scores, and the mask is added to them."""
+    """`attention` in fewer passes: the queries are scaled instead of the scores, to which the mask is added."""
     forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
     scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
     weights = F.dropout(scores.softmax(dim=-1), dropout_p)
@@ -107,7 +107,7 @@ class ModernAttention(MultiHeadAttention):
         query, key, value = self.query_key_value(x, start)
         if cache is not None:
             key, value = cache.append(key, value)
-        # On a CPU, PyTorch's fused attention is slow to go back through in bfloat16: half as fast as the formula.
+        # In bfloat16 on a CPU, the backward pass of PyTorch's fused attention takes twice as long as the formula's.
         lean = query.dtype == torch.bfloat16 and query.device.type == "cpu"
         if return_weights or lean:
             formula = lean_attention if lean else attention
@@ -289,7 +289,8 @@ class ModernGPT(GPT):
 
     def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
         start = len(cache[0]) if cache else 0
-        if cache and isinstance(cache[0], TokenCache):
+        if cache:
+            assert isinstance(cache[0], TokenCache)  # as `new_cache` makes it: an n-gram begins before the newest token
             tokens = cache[0].extend(tokens)
         x = self.embed(tokens, start)
         caches = cache or [None] * len(self.blocks)
@@ -312,6 +313,6 @@ def build_gpt(config: GPTConfig) -> GPT:
 
 
 def config_of(sizes: dict[str, Any]) -> GPTConfig:
-    """A config from its fields by name: a ModernConfig as soon as one of them is none of GPTConfig's."""
+    """A config from its fields by name: a ModernConfig if any of them is not a field of GPTConfig."""
     modern = sizes.keys() - {field.name for field in fields(GPTConfig)}
     return ModernConfig(**sizes) if modern else GPTConfig(**sizes)

@@ -6,7 +6,7 @@ To add a schedule, write a function of (step, config) and name it in SCHEDULES; 
 
 import math
 from collections import defaultdict
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,7 @@ from helpers.support.guards import Count, NotNegative, Part, Positive, Seed, Sha
 
 @settings
 class TrainConfig:
-    """How to train. Steps count updates, rates are those of the optimizer.
+    """How to train.
 
     `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:N" or "mps". ConfigError for a value
     that makes no sense, and for a device that isn't there.
@@ -32,9 +32,9 @@ class TrainConfig:
     learning_rate: Positive = 1e-3
     min_learning_rate: NotNegative = 1e-4
     warmup_steps: Steps = 100
-    schedule: Literal["cosine", "stable"] = "cosine"
+    schedule: str = "cosine"  # one of SCHEDULES
     decay: Part = 0.2  # of "stable": the share of the steps in which the rate falls
-    optimizer: Literal["adamw", "muon"] = "adamw"
+    optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[Share, Share] = (0.9, 0.99)
     weight_decay: NotNegative = 0.1
     muon_scale: Positive = 1.0  # times the learning rate
@@ -49,6 +49,12 @@ class TrainConfig:
 
     def __post_init__(self):
         object.__setattr__(self, "device", _device(self.device))
+        for name, chosen, known in (
+            ("schedule", self.schedule, SCHEDULES),
+            ("optimizer", self.optimizer, OPTIMIZERS),
+        ):
+            if chosen not in known:
+                raise ConfigError(f"unknown {name} {chosen!r}: choose one of {', '.join(known)}")
         if self.max_steps // self.eval_interval > 100_000:
             raise ConfigError(f"a record every {self.eval_interval} of {self.max_steps:,} steps: allowed are 100,000")
         low, high = self.min_learning_rate, self.learning_rate
@@ -116,10 +122,10 @@ def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.A
 
 
 class Muon(torch.optim.Optimizer):
-    """A matrix moves by the orthogonal one nearest to its momentum: equally far in all directions (Jordan et al. 2024).
+    """Each update is the orthogonal matrix nearest to the momentum: equally far in all directions (Jordan et al. 2024).
 
-    The steps of torch.optim.Muon to the last bit, in four fifths of the time: the matrices of one shape are in one
-    stack. Each of them needs a gradient.
+    The steps are those of torch.optim.Muon. They take less time, because matrices of one shape are stacked. Each matrix
+    needs a gradient.
     """
 
     def __init__(self, params: list, weight_decay: float, momentum: float):

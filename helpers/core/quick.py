@@ -1,7 +1,7 @@
 """A GPT laid out for writing on a CPU: the same logits but for rounding, for a few tokens at a time, in half the time.
 
-`stream` takes it by itself. For a single token the way to the products costs as much as the products: modules that call
-modules, matrices that are stacked anew. Here a layer is a row of plain calls on matrices that were prepared once.
+`stream` uses it automatically; it teaches nothing that gpt.py and modern.py don't. For a single token, modules that
+call modules and matrices that are stacked anew cost as much as the matrix products. Here they are prepared once.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
-from torch.nn.modules import module as every
+from torch.nn.modules import module as torch_module
 
 from helpers.core.attention import MultiHeadAttention
 from helpers.core.gpt import GPT, Block
@@ -32,7 +32,7 @@ def is_plain(model: nn.Module) -> bool:
     """Whether `model` is one of this package down to its last part, in float32 on the CPU, and nobody listens in."""
     if type(model) not in (GPT, ModernGPT) or torch.is_autocast_enabled("cpu"):
         return False
-    if every._global_forward_hooks or every._global_forward_pre_hooks:
+    if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
         return False
     for part in model.modules():
         heard = part._forward_hooks or part._forward_pre_hooks
@@ -47,7 +47,7 @@ def is_plain(model: nn.Module) -> bool:
 
 
 def product(layers: list[nn.Linear], by_columns: bool) -> Callable[[Tensor], Tensor]:
-    """What the layers make of the same rows, side by side, by one matrix."""
+    """A function that applies all layers in one matrix product and joins their outputs."""
     weight = layers[0].weight if len(layers) == 1 else torch.cat([layer.weight for layer in layers])
     matrix = weight.t().contiguous() if by_columns else weight.t()
     if layers[0].bias is None:
@@ -141,7 +141,7 @@ class QuickGPT:
         end = len(tokens)
         alone = start == end - 1 and not getattr(self.model.config, "window", None)
         mask = None if alone else self.model.blocks[0].attention.mask_for(end - start, end)
-        known = 0 if isinstance(self.model, ModernGPT) else start  # it looks back at the tokens before `start`
+        known = 0 if isinstance(self.model, ModernGPT) else start  # ModernGPT looks back at the tokens before `start`
         with one_thread() if end - start <= FEW else nullcontext():
             x = self.model.embed(torch.tensor([tokens[known:]]), start)[0]
             for block in self.blocks:

@@ -43,8 +43,8 @@ class Drawing:
     def draw(self, logits: Float[Tensor, "B V"], generator: torch.Generator | None) -> Int64[Tensor, "B 1"]:
         """The next tokens, drawn on the CPU: one seed, one text.
 
-        The tokens race, each to a time that is exponential with its probability as the rate, and the first one wins.
-        That is what torch.multinomial does, with the same draws, but without looking once more for NaN.
+        Each token arrives at the time e / p, where e is drawn from an exponential distribution, and the first one wins:
+        the largest p / e. torch.multinomial does the same with the same draws, and would look for NaN each time.
         """
         probabilities = self.filter(logits).softmax(dim=-1).cpu()
         times = torch.empty_like(probabilities).exponential_(generator=generator)
@@ -80,7 +80,10 @@ def stream(
     use_cache: bool = True,
     draft: Counts | None = None,
 ) -> Iterator[Any]:
-    """Yield what `generate` writes as it is drawn: each time a token, or for a batch a list of B tokens."""
+    """An iterator over what `generate` writes, as it is drawn: a token each time, or for a batch a list of B tokens.
+
+    The arguments are checked at once, before the first token. While it runs, the model is in evaluation mode.
+    """
     if prompt.numel() == 0:
         raise ConfigError("the prompt is empty: it needs at least one token to continue from")
     if not 0 < keep <= 1:
@@ -119,8 +122,10 @@ def _columns(
                 logits = quick(window)
             else:
                 new = window[:, len(cache[0]) :] if cache else window  # with a cache, only the tokens not seen yet
-                with torch.no_grad(), one_thread() if new.numel() <= FEW else nullcontext():
-                    logits = (model(new, cache=cache) if cache else model(new))[:, -1]
+                threads = one_thread() if new.numel() <= FEW else nullcontext()
+                with torch.no_grad(), threads:
+                    output = model(new, cache=cache) if cache else model(new)
+                logits = output[:, -1]
             if count == 0:
                 _refuse_nonsense(logits)
             drawn = rules.draw(logits, generator)
@@ -129,7 +134,7 @@ def _columns(
 
 
 def _refuse_nonsense(logits: Float[Tensor, "B V"]) -> None:
-    """From NaN a token can be drawn without a word, and it means nothing."""
+    """Drawing from NaN raises no error, but the token is meaningless."""
     if not logits.amax(dim=-1).isfinite().all():
         raise ConfigError("the logits must be finite, or -inf but not all of them: has the training diverged?")
 

@@ -36,8 +36,9 @@ def updates(
 ) -> Iterator[float]:
     """The loop: one update after the other, from `first_step` to `max_steps`; each yields the loss of its batch.
 
-    `generator` draws the batches, PyTorch's global one the dropout: whoever seeds both gets the same weights again.
-    A group of the optimizer that has a "scale" (Muon's) multiplies the learning rate by it.
+    `generator` draws the batches, PyTorch's global generator draws the dropout: whoever seeds both gets the same
+    weights again. Model and tokens must be on `config.device` already. A group of the optimizer that has a "scale"
+    (Muon's) multiplies the learning rate by it.
     """
     forward = forward_pass(
         model,
@@ -61,7 +62,7 @@ def updates(
 
 
 def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[int, int]:
-    """How many windows of which length update number `step` sees: about as many tokens as any other."""
+    """How many windows of which length update number `step` sees; every update sees about the same number of tokens."""
     window = context_length
     for share, length in config.windows:
         if step < math.ceil(share * config.max_steps):

@@ -48,7 +48,7 @@ class CausalAttention(SelfAttention):
         return (context, weights) if return_weights else context
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Pass over a saved mask. The book's is 1 where attention is FORBIDDEN: in ours it would show the future."""
+        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading would object to one."""
         state_dict.pop(prefix + "mask", None)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
