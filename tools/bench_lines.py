@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from helpers.core.attention import MultiHeadAttention, attention, causal_mask
 from helpers.core.data import CharTokenizer, get_batch, split
-from helpers.core.drafting import Counts
 from helpers.core.gpt import GPT
 from helpers.core.modern import build_gpt
 from helpers.core.optim import make_optimizer
@@ -25,6 +24,8 @@ from helpers.core.sampling import generate
 from helpers.core.training import evaluate, updates
 from helpers.runs.presets import PRESETS, Preset
 from helpers.world.corpus import Corpus, load_corpus
+from helpers.writing.drafting import Counts
+from helpers.writing.quick import quick_reader
 
 Seconds = tuple[float, float]  # by the clock on the wall, and of all processors together
 MEASURED = ("unit", "ratio", "low", "high", "cpu_ratio", "seconds", "their_seconds", "rounds", "note")
@@ -237,7 +238,11 @@ def generation_lines(quick: bool) -> Iterator[Line]:
         else:
             weights = torch.cat([p.detach().flatten() for p in model.parameters()])
             theirs = partial(read_often, weights, tokens)
-        return race(partial(generate, model, prompt, tokens, generator=generator), theirs)
+
+        def ours() -> Tensor:
+            return generate(model, prompt, tokens, generator=generator, reader=quick_reader(model))
+
+        return race(ours, theirs)
 
     for name, beyond in ({"laptop": 200} if quick else {"laptop": 500, "gpu": 600}).items():
         within = PRESETS[name].model["context_length"]
@@ -358,7 +363,12 @@ def drafted_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
             nano = rivals.NanoGPT(model).eval()
             alone = partial(rivals.nano_generate, nano, prompt[None], letters, generator)
         draft = Counts(tokens, tokenizer.vocab_size)
-        return race(partial(generate, model, prompt, letters, generator=generator, draft=draft), alone)
+
+        def drafted() -> Tensor:
+            reader = quick_reader(model, generator=generator, draft=draft)
+            return generate(model, prompt, letters, generator=generator, reader=reader)
+
+        return race(drafted, alone)
 
     for rival in ("letter by letter", "nanoGPT's loop"):
         ours = f"laptop after {steps} steps, {letters} letters with a draft by counting"

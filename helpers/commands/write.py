@@ -1,11 +1,11 @@
 """python -m helpers.sampling: write with a trained model, letter by letter (`make write`)."""
 
 from helpers.commands.writing import options_of, write
-from helpers.core.drafting import Counts
 from helpers.runs.checkpoint import load, writer_of
 from helpers.runs.folder import RUNS, best_run, folder_named
 from helpers.support import console
 from helpers.world.corpus import find_corpus
+from helpers.writing.drafting import Counts
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,11 +8,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from helpers.core.drafting import Counts
-from helpers.core.sampling import stream
+from helpers.core.sampling import Drawing, stream
 from helpers.support import console
 from helpers.support.errors import ConfigError
 from helpers.support.guards import Length, Seed, options
+from helpers.writing.drafting import Counts
+from helpers.writing.quick import quick_reader
 
 
 def options_of(program: str, does: str, tokens: str, length: int) -> argparse.ArgumentParser:
@@ -36,6 +37,7 @@ def write(model: nn.Module, tokenizer: Any, told: argparse.Namespace, draft: Cou
     _check(told.length, told.seed, told.num_samples)
     prompt = prompt_of(told.prompt, tokenizer)
     generator = torch.Generator().manual_seed(told.seed)
+    rules = Drawing(told.temperature, told.top_k, told.top_p)
     for number in range(1, told.num_samples + 1):
         tokens = stream(
             model,
@@ -45,7 +47,7 @@ def write(model: nn.Module, tokenizer: Any, told: argparse.Namespace, draft: Cou
             top_k=told.top_k,
             top_p=told.top_p,
             generator=generator,
-            draft=draft,
+            reader=quick_reader(model, rules, generator, draft),
         )
         if told.num_samples > 1:
             console.say(f"---- {number} of {told.num_samples} ----")

@@ -1,1 +1,4 @@
-"""What the series builds: read these files after notebook 08. Every room may import it; it imports support only."""
+"""What the series builds. Read it after notebook 08: attention, gpt, data, optim, training, sampling, modern.
+
+Every room may import it; it imports support only.
+"""

@@ -1,6 +1,6 @@
 """From logits to the next token, and from there to text. Works with any model that maps tokens to logits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Annotated, Any
 
@@ -9,13 +9,12 @@ from jaxtyping import Float, Int64
 from pydantic import Field
 from torch import Tensor, nn
 
-from helpers.core.drafting import Counts
-from helpers.core.quick import FEW, QuickGPT, is_plain
 from helpers.support.errors import ConfigError
 from helpers.support.guards import Count, Part, settings
 from helpers.support.modes import evaluating, one_thread
 
 Temperature = Annotated[float, Field(ge=1e-6, allow_inf_nan=False)]
+FEW = 16  # tokens at once: for so few, waking other threads takes longer than the work (measured at widths 128 and 384)
 
 
 @settings
@@ -78,7 +77,7 @@ def stream(
     keep: float = 0.5,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
-    draft: Counts | None = None,
+    reader: Callable[[Tensor], Tensor] | None = None,
 ) -> Iterator[Any]:
     """An iterator over what `generate` writes, as it is drawn: a token each time, or for a batch a list of B tokens.
 
@@ -90,7 +89,8 @@ def stream(
         raise ConfigError(f"keep={keep} must be a share of the context, above 0 and at most 1")
     rules = Drawing(temperature, top_k, top_p)
     batch = prompt if prompt.dim() == 2 else prompt[None]
-    columns = _columns(model, batch, max_new_tokens, rules, keep, generator, use_cache, draft)
+    reader = reader or Reader(model, use_cache)
+    columns = _columns(model, batch, max_new_tokens, rules, keep, generator, reader)
     if prompt.dim() == 2:
         return (column[:, 0].tolist() for column in columns)
     return (int(column) for column in columns)
@@ -103,34 +103,44 @@ def _columns(
     rules: Drawing,
     keep: float,
     generator: torch.Generator | None,
-    use_cache: bool,
-    draft: Counts | None,
+    reader: Callable[[Tensor], Tensor],
 ) -> Iterator[Int64[Tensor, "B 1"]]:
     """The loop: one token after the other for each row, drawn from the logits at the last position."""
     T = model.config.context_length if hasattr(model, "config") else prompt.shape[1] + max_new_tokens
-    new_cache = model.new_cache if use_cache and hasattr(model, "new_cache") else lambda: None
-    window, cache = prompt[:, -T:], new_cache()
-    quick = None
-    if use_cache and len(prompt) == 1 and is_plain(model):
-        guess = draft.ahead(rules.draw, generator) if draft is not None else None
-        quick = QuickGPT(model, guess)
+    window = prompt[:, -T:]
     with evaluating(model):
         for count in range(max_new_tokens):
-            if window.shape[1] > T:  # no place left: the last tokens move to the first places, all keys change
-                window, cache = window[:, -max(1, round(keep * T)) :], new_cache()
-            if quick:  # the same logits but for rounding, in half the time
-                logits = quick(window)
-            else:
-                new = window[:, len(cache[0]) :] if cache else window  # with a cache, only the tokens not seen yet
-                threads = one_thread() if new.numel() <= FEW else nullcontext()
-                with torch.no_grad(), threads:
-                    output = model(new, cache=cache) if cache else model(new)
-                logits = output[:, -1]
+            if window.shape[1] > T:  # no place left: the last tokens move to the first places
+                window = window[:, -max(1, round(keep * T)) :]
+            logits = reader(window)
             if count == 0:
                 _refuse_nonsense(logits)
             drawn = rules.draw(logits, generator)
             window = torch.cat([window, drawn.to(window.device)], dim=1)
             yield drawn
+
+
+class Reader:
+    """The logits after a window: (B, T) -> (B, V). With a cache, a model reads each token once.
+
+    When the window has moved, all keys and values change, and it is read anew.
+    """
+
+    def __init__(self, model: nn.Module, use_cache: bool = True):
+        self.model = model
+        self.new_cache = getattr(model, "new_cache", None) if use_cache else None
+        self.cache: list | None = None
+
+    @torch.no_grad()
+    def __call__(self, window: Int64[Tensor, "B T"]) -> Float[Tensor, "B V"]:
+        if self.new_cache is None:
+            new, cached = window, {}
+        else:
+            if self.cache is None or len(self.cache[0]) >= window.shape[1]:
+                self.cache = self.new_cache()
+            new, cached = window[:, len(self.cache[0]) :], {"cache": self.cache}
+        with one_thread() if new.numel() <= FEW else nullcontext():
+            return self.model(new, **cached)[:, -1]
 
 
 def _refuse_nonsense(logits: Float[Tensor, "B V"]) -> None:
@@ -150,7 +160,7 @@ def generate(
     keep: float = 0.5,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
-    draft: Counts | None = None,
+    reader: Callable[[Tensor], Tensor] | None = None,
 ) -> Int64[Tensor, "*batch T_all"]:
     """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device: (T_all,) or (B, T_all).
 
@@ -159,18 +169,14 @@ def generate(
     is nanoGPT's rule: it sees more, but writes everything at the last position and computes the whole window each time.
 
     With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step until the window
-    moves, because with learned positions it changes them all. The tokens are the same without. One text of a GPT on a
-    CPU is written by helpers/core/quick.py, and a `draft` makes it quicker still (helpers/core/drafting.py): the same
-    tokens, and `generator` as if they were drawn one by one. All other models and batches do without.
-
-    "The same" is meant up to rounding: where two tokens would win the race of `Drawing.draw` at nearly the same time,
-    or a probability lies on the border of top_k or top_p, the sixth digit of a logit may decide.
+    moves, because with learned positions it changes them all. The tokens are the same without a cache. A `reader`
+    gives the logits after a window in another way (helpers/writing has a quicker one).
 
     The rows of a batch are drawn side by side from one generator: they are independent, and a row is not what the same
     seed gives alone. ConfigError for an empty prompt, for a setting that makes no sense (see Drawing), and for a model
     whose logits are no numbers.
     """
     rules: dict[str, Any] = dict(temperature=temperature, top_k=top_k, top_p=top_p, keep=keep, generator=generator)
-    tokens = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, draft=draft, **rules))
+    tokens = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, reader=reader, **rules))
     drawn = prompt.new_tensor(tokens)
     return torch.cat([prompt, drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)], dim=-1)

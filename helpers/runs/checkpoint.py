@@ -21,7 +21,7 @@ from torch import nn
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
 from helpers.core.modern import build_gpt, config_of
-from helpers.runs.sound import check
+from helpers.runs.check import check
 from helpers.runs.state import History, Identity, Record, State
 from helpers.support import files
 from helpers.support.console import shown

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from helpers.core.data import CharTokenizer
+from helpers.core.gpt import GPTConfig
+from helpers.core.modern import ModernConfig
 from helpers.core.optim import Optimizer, TrainConfig
 from helpers.support.guards import NotNegative, Steps, settings
 from helpers.world.corpus import Corpus
@@ -104,10 +106,16 @@ class Identity:
         """What makes `asked` another run, in words; empty when this run can go on as the one asked for."""
         if (self.tokens_sha256, self.alphabet) != (asked.tokens_sha256, asked.alphabet):
             return "it was trained on another text"
-        here = {**self.model, **DEFAULTS, **self.train}
+        here = {**_defaults(asked.model), **self.model, **DEFAULTS, **self.train}
         there = {**asked.model, **DEFAULTS, **asked.train}
         names = [name for name in {**there, **here} if name not in MAY_CHANGE and here.get(name) != there.get(name)]
         return "; ".join(f"its {name} is {here.get(name)}, not {there.get(name)}" for name in names)
+
+
+def _defaults(model: dict[str, Any]) -> dict[str, Any]:
+    """What the fields of a model's config were before there were any: a run of then lacks them."""
+    kind = ModernConfig if "rotary" in model else GPTConfig
+    return {entry.name: entry.default for entry in fields(kind) if entry.default is not MISSING}
 
 
 @dataclass

@@ -1,12 +1,14 @@
+"""The quick way to write: the text, the dice and the logits are those of core's `generate`."""
+
 import pytest
 import torch
 from torch import nn
 
-from helpers.core.drafting import Counts
-from helpers.core.gpt import GPT, GPTConfig
+from helpers.core.gpt import GPT, Block, GPTConfig
 from helpers.core.modern import ModernConfig, ModernGPT, build_gpt
-from helpers.core.quick import QuickGPT, is_plain
-from helpers.core.sampling import generate, stream
+from helpers.core.sampling import Drawing, generate, stream
+from helpers.writing.drafting import Counts
+from helpers.writing.quick import FORWARD, QuickGPT, is_plain, quick_reader
 
 SIZES = dict(vocab_size=13, context_length=12, n_layer=2, n_head=2, n_embd=16)
 TODAYS = dict(rotary=True, qk_norm=True, zero_start=False, softcap=15.0, tied=False)
@@ -37,12 +39,11 @@ def plain() -> GPT:
     return sharp(CONFIGS["plain"])
 
 
-def listened_to(model: GPT) -> GPT:
-    """The same, but with a listener, so that it is called as a module."""
-    listened = build_gpt(model.config).eval()
-    listened.load_state_dict(model.state_dict())
-    listened.register_forward_hook(lambda *_: None)
-    return listened
+def reader_of(model: GPT, generator: torch.Generator | None = None, draft: Counts | None = None, **options) -> QuickGPT:
+    rules = Drawing(**{name: value for name, value in options.items() if name != "keep"})
+    reader = quick_reader(model, rules, generator, draft)
+    assert reader is not None
+    return reader
 
 
 def counts_of(model: GPT) -> Counts:
@@ -51,11 +52,14 @@ def counts_of(model: GPT) -> Counts:
     return Counts(text, model.config.vocab_size)
 
 
-def text_and_dice(model: GPT, seed: int, draft: Counts | None = None, **options) -> tuple[list[int], list[int]]:
+def text_and_dice(
+    model: GPT, seed: int, draft: Counts | None = None, quick: bool = True, **options
+) -> tuple[list[int], list[int]]:
     """What is written after a prompt of its own length for each seed, and what the dice show after that."""
     prompt = torch.arange(1 + seed % 15) % model.config.vocab_size
     dice = torch.Generator().manual_seed(seed)
-    text = generate(model, prompt, 30, generator=dice, draft=draft, **options)
+    reader = reader_of(model, dice, draft, **options) if quick else None
+    text = generate(model, prompt, 30, generator=dice, reader=reader, **options)
     return text.tolist(), torch.randint(1000, (3,), generator=dice).tolist()
 
 
@@ -65,9 +69,9 @@ OPTIONS = [{}, {"temperature": 0.3}, {"temperature": 2.0, "top_k": 4}, {"top_p":
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_quick_way_and_a_draft_write_the_same_text_with_the_same_dice(model, options):
-    slow, draft = listened_to(model), counts_of(model)
+    draft = counts_of(model)
     for seed in (0, 5, 13):  # prompts of 1, 6 and 14 tokens, the last longer than the context
-        expected = text_and_dice(slow, seed, **options)
+        expected = text_and_dice(model, seed, quick=False, **options)
         assert text_and_dice(model, seed, **options) == expected
         assert text_and_dice(model, seed, draft, **options) == expected
 
@@ -104,11 +108,11 @@ def test_a_draft_saves_passes(plain, monkeypatch):
     text = generate(plain, torch.tensor([1]), 200, top_k=1)
     passes, rows = [], QuickGPT.rows
     monkeypatch.setattr(QuickGPT, "rows", lambda *args: passes.append(1) or rows(*args))
-    generate(plain, torch.tensor([1]), 60, top_k=1)
-    assert len(passes) == 60
-    passes.clear()
-    generate(plain, torch.tensor([1]), 60, top_k=1, draft=Counts(text, 13))
-    assert len(passes) < 40
+    for draft, most in ((None, 60), (Counts(text, 13), 40)):
+        reader = reader_of(plain, draft=draft, top_k=1)
+        passes.clear()
+        generate(plain, torch.tensor([1]), 60, top_k=1, reader=reader)
+        assert len(passes) == 60 if draft is None else len(passes) < most
 
 
 def test_who_stops_early_or_throws_in_between_finds_the_dice_as_without_a_draft(plain):
@@ -116,7 +120,8 @@ def test_who_stops_early_or_throws_in_between_finds_the_dice_as_without_a_draft(
     for draft in (None, counts_of(plain)):
         dice = torch.Generator().manual_seed(4)
         text = []
-        for token in stream(plain, torch.tensor([1]), 30, generator=dice, draft=draft):
+        reader = reader_of(plain, dice, draft)
+        for token in stream(plain, torch.tensor([1]), 30, generator=dice, reader=reader):
             text.append(token)
             text.append(int(torch.randint(1000, (), generator=dice)))
             if len(text) == 20:
@@ -129,22 +134,23 @@ def test_pytorchs_own_dice_do_as_well(plain):
     texts = []
     for draft in (None, counts_of(plain)):
         torch.manual_seed(8)
-        texts.append([*generate(plain, torch.tensor([1]), 30, draft=draft).tolist(), int(torch.randint(1000, ()))])
+        text = generate(plain, torch.tensor([1]), 30, reader=reader_of(plain, None, draft))
+        texts.append([*text.tolist(), int(torch.randint(1000, ()))])
     assert texts[0] == texts[1]
 
 
 def test_weights_that_changed_between_two_texts_are_seen(plain):
     for change in (lambda p: p.mul_(-1), lambda p: p.copy_(p.flip(0))):
-        generate(plain, torch.tensor([1]), 5)
+        text_and_dice(plain, 3)
         with torch.no_grad():
             for parameter in plain.parameters():
                 change(parameter)
-        assert text_and_dice(plain, 3) == text_and_dice(listened_to(plain), 3)
+        assert text_and_dice(plain, 3) == text_and_dice(plain, 3, quick=False)
 
 
 @pytest.mark.slow
 def test_a_model_that_has_written_can_be_trained(model):
-    generate(model, torch.tensor([1]), 20, draft=counts_of(model))
+    generate(model, torch.tensor([1]), 20, reader=reader_of(model, None, counts_of(model)))
     model.train()
     model(torch.arange(12)[None]).sum().backward()
     assert all(p.grad is not None and not p.is_inference() for p in model.parameters())
@@ -197,25 +203,20 @@ def another_precision(model, monkeypatch):
 def test_a_model_with_something_of_its_own_is_called_as_it_is(plain, monkeypatch, change):
     assert is_plain(plain)
     change(plain, monkeypatch)
-    called = []
-    monkeypatch.setattr(QuickGPT, "rows", lambda *_: called.append(1))
-    generate(plain, torch.tensor([1]), 3, draft=Counts(torch.arange(13), 13))
-    assert not called
+    assert quick_reader(plain) is None
 
 
-def test_a_batch_writes_as_ever(plain):
-    prompts = torch.tensor([[3, 1, 4], [5, 9, 2]])
-    texts = [
-        generate(model, prompts, 25, generator=torch.Generator().manual_seed(5), draft=draft)
-        for model, draft in ((plain, counts_of(plain)), (listened_to(plain), None))
-    ]
-    assert torch.equal(*texts)
+def test_whoever_changes_the_models_own_code_is_asked_himself(plain, monkeypatch):
+    """quick.py repeats what gpt.py says. A reader who changes gpt.py must get what the changed model writes."""
+    monkeypatch.setattr(Block, "forward", lambda block, x, cache=None: x + block.mlp(block.norm2(x)))
+    monkeypatch.setitem(FORWARD, Block, Block.forward)  # as if the file had said so from the start
+    assert is_plain(plain) and quick_reader(plain) is None
 
 
 def test_a_token_outside_the_vocabulary_is_not_read_from_the_tables_end(model):
     for bad in (-1, 13):
         with pytest.raises(IndexError):
-            generate(model, torch.tensor([bad]), 1)
+            generate(model, torch.tensor([bad]), 1, reader=reader_of(model))
 
 
 def test_counts_by_hand():

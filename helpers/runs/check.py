@@ -84,11 +84,13 @@ def _check_weights(state: State, model: nn.Module) -> None:
 def _check_optimizer(state: State, model: nn.Module, settings: TrainConfig) -> None:
     parameters = dict(model.named_parameters())
     by_muon = set(muon_matrices(model)) if settings.optimizer == "muon" else set()
+    of_ours = settings.optimizer in ("adamw", "muon")  # of others nobody here knows what they keep
     _insist(bool(state.optimizer) == bool(state.step), "its optimizer is at another step")
     _insist(set(state.optimizer) <= set(parameters), "its optimizer is of another model")
     for name, moments in state.optimizer.items():
         parameter = parameters[name]
-        _insist(set(moments) == (OF_MUON if parameter in by_muon else OF_ADAMW), "its optimizer is incomplete")
+        kept = OF_MUON if parameter in by_muon else OF_ADAMW
+        _insist(not of_ours or set(moments) == kept, "its optimizer is incomplete")
         for kind, value in moments.items():
             shape = torch.Size() if kind == "step" else parameter.shape
             _insist(isinstance(value, Tensor) and value.dtype == torch.float32, "its optimizer holds no numbers")
