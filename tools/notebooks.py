@@ -223,6 +223,7 @@ def store(only: str | None) -> None:
 
     A notebook that fails stays as it was, and those after it too.
     """
+    STOPPING.clear()
     for path in find_notebooks(only):
         notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
         with tempfile.TemporaryDirectory() as scratch:
