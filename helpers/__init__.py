@@ -1,4 +1,4 @@
-"""The parts that more than one notebook uses: attention, GPT, data, training, sampling, ledger, plots, checks."""
+"""What the notebooks use, in rooms: CONTRIBUTING has the map, and core is where to start reading."""
 
 import os
 import signal

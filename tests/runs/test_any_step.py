@@ -7,8 +7,10 @@ import pytest
 import torch
 from run_folder import ALPHABET, MUON, TODAY, end_of, resave
 
+from helpers.core import optim
 from helpers.core.modern import ModernGPT
 from helpers.runs import checkpoint
+from helpers.runs.checkpoint import load_model
 from helpers.runs.folder import is_trained
 from helpers.support.errors import CheckpointError
 from helpers.support.precision import has_bfloat16
@@ -163,3 +165,18 @@ def test_a_run_from_before_there_was_a_choice_of_optimizers_goes_on(go, stopped,
     assert checkpoint.load_model(tmp_path / "run") and checkpoint.load_snapshots(tmp_path / "run")
     go(resume=True)
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
+
+
+def test_a_run_with_an_optimizer_of_ones_own_is_resumed_and_can_write(monkeypatch, stopped, go, tmp_path):
+    """Whoever adds one to OPTIMIZERS must not learn after hours that its checkpoint is refused."""
+
+    def sgd(model, config):
+        return torch.optim.SGD(model.parameters(), lr=config.learning_rate, momentum=0.9)
+
+    monkeypatch.setitem(optim.OPTIMIZERS, "sgd", sgd)
+    settings = {"optimizer": "sgd"}
+    stopped(settings=settings)
+    resumed = go(settings=settings, resume=True)
+    undisturbed = go(settings=settings, out_dir=tmp_path / "undisturbed")
+    assert resumed.column("val_loss") == undisturbed.column("val_loss")
+    load_model(tmp_path / "run")
