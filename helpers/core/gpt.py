@@ -87,11 +87,15 @@ class GPT(nn.Module):
                 nn.init.normal_(projection.weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
 
     def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
-        x = self.embed(tokens, start=len(cache[0]) if cache else 0)
+        start = len(cache[0]) if cache else 0
+        x = self.embed(tokens, start)
+        return self.logits(self.through_blocks(x, cache))
+
+    def through_blocks(self, x: Float[Tensor, "B T C"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T C"]:
         caches = cache or [None] * len(self.blocks)
         for block, its_cache in zip(self.blocks, caches, strict=True):
             x = block(x, its_cache)
-        return self.logits(x)
+        return x
 
     def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:
         """Logits from the residual stream, after the last layer or after any other."""

@@ -228,13 +228,11 @@ class TokenCache(KVCache):
 
     tokens: Tensor | None = None
 
-    def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_all"]:
-        """All tokens so far with `tokens` at the end; the keys of these are appended later."""
-        if self.tokens is None:
-            self.tokens = tokens
-        else:
-            self.tokens = torch.cat([self.tokens[:, : len(self)], tokens], dim=1)
-        return self.tokens
+    def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_past"]:
+        """Keep `tokens` too, whose keys are appended later; return those that stand before them."""
+        past = tokens[:, :0] if self.tokens is None else self.tokens[:, : len(self)]
+        self.tokens = torch.cat([past, tokens], dim=1)
+        return past
 
 
 # ---------------------------------------------------------------- the model
@@ -271,32 +269,37 @@ class ModernGPT(GPT):
             for projection in (module.attention.out_proj, module.mlp[-1]):
                 nn.init.zeros_(projection.weight)
 
-    def embed(self, tokens: Int64[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T_new C"]:
-        """Token embeddings, plus those of n-grams and positions where there are any, of the tokens from `start` on.
+    def embed(
+        self, tokens: Int64[Tensor, "B T"], start: int = 0, past: Int64[Tensor, "B start"] | None = None
+    ) -> Float[Tensor, "B T C"]:
+        """Token embeddings, plus those of positions, n-grams and tokens before, where there are any.
 
-        Unlike the plain one's, `tokens` are ALL from the first on: an n-gram begins before `start`.
+        The first token stands at position `start`; `past` are the tokens before it, at which n-grams look back.
         """
-        V, end = self.config.vocab_size, tokens.shape[1]
+        text = tokens if past is None else torch.cat([past, tokens], dim=1)
+        end = start + tokens.shape[1]
+        assert text.shape[1] == end, "the tables look back at `past`: it must hold the `start` tokens before"
         self.refuse_more_than_the_context(end)
-        x = self.token_embedding(tokens[:, start:])
+        V = self.config.vocab_size
+        x = self.token_embedding(tokens)
         for n, table in self.tables.items():
-            x = x + table(ngram_rows(tokens, int(n), V, table.num_embeddings)[:, start:])
-        for back, table in enumerate(self.before, start=1):  # before the first token stands V
-            x = x + table(F.pad(tokens, (back, 0), value=V)[:, start:end])
+            rows = ngram_rows(text, int(n), V, table.num_embeddings)
+            x = x + table(rows[:, start:])
+        for back, table in enumerate(self.before, start=1):
+            earlier = F.pad(text, (back, 0), value=V)  # before the first token stands V
+            x = x + table(earlier[:, start:end])
         if not self.config.rotary:
             x = x + self.position_embedding.weight[start:end]
         return self.dropout(x)
 
     def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
-        start = len(cache[0]) if cache else 0
-        if cache:
-            assert isinstance(cache[0], TokenCache)  # as `new_cache` makes it: an n-gram begins before the newest token
-            tokens = cache[0].extend(tokens)
-        x = self.embed(tokens, start)
-        caches = cache or [None] * len(self.blocks)
-        for block, its_cache in zip(self.blocks, caches, strict=True):
-            x = block(x, its_cache)
-        return self.logits(x)
+        if not cache:
+            return super().forward(tokens)
+        its_tokens = cache[0]
+        assert isinstance(its_tokens, TokenCache)  # as `new_cache` makes it
+        past = its_tokens.extend(tokens)
+        x = self.embed(tokens, len(its_tokens), past)
+        return self.logits(self.through_blocks(x, cache))
 
     def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:
         logits = super().logits(x)

@@ -162,9 +162,11 @@ class QuickGPT:
         end = len(tokens)
         alone = start == end - 1 and not getattr(self.model.config, "window", None)
         mask = None if alone else self.model.blocks[0].attention.mask_for(end - start, end)
-        known = 0 if isinstance(self.model, ModernGPT) else start  # ModernGPT looks back at the tokens before `start`
+        text = torch.tensor([tokens])
+        past, new = text.tensor_split([start], dim=1)
+        looks_back = {"past": past} if isinstance(self.model, ModernGPT) else {}
         with one_thread() if end - start <= FEW else nullcontext():
-            x = self.model.embed(torch.tensor([tokens[known:]]), start)[0]
+            x = self.model.embed(new, start, **looks_back)[0]
             for block in self.blocks:
                 x = block(x, start, mask)
             return self.model.logits(x)
