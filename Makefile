@@ -41,8 +41,10 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export IPYTHONDIR := $(HERE)/ipython
 export MPLCONFIGDIR := $(HERE)/matplotlib
 export npm_config_cache := $(HERE)/npm
+# Python keeps what it has compiled there too, even where it was told to keep nothing: without it, every start, of which
+# the tests have hundreds, compiles all files anew.
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
-unexport MPLBACKEND
+unexport PYTHONDONTWRITEBYTECODE MPLBACKEND
 
 .PHONY: ablations help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better picture play bench publish torture lock clean
 
