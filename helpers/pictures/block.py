@@ -269,8 +269,8 @@ def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
     best = canvas.bars(chances, names, (room, row + tall * (T - 1) / T, WIDTH - room - 8, tall / T))
     give = {"": "gives", "positions": "and position table give"}.get(added, f"and {added} give")
     text = (
-        f"A GPT reads {', '.join(words[:12])}. Token table ({V} × {C}) {give} x ({T} × {C}); {L} blocks add to it; norm "
-        f"and {unembedding} make logits ({T} × {V}). The likeliest next token is {names[best]}, with "
+        f"A GPT reads {', '.join(words[:12])}. Token table ({V} × {C}) {give} x ({T} × {C}); {L} blocks add to it; "
+        f"norm and {unembedding} make logits ({T} × {V}). The likeliest next token is {names[best]}, with "
         f"{chances[best]:.3f}."
     )
     plotting.show(text, canvas.ax.figure)
