@@ -47,7 +47,6 @@ def draw(
     follow: int | None = None,
     keys: Sequence[str] | None = None,
     kept: Tensor | None = None,
-    title: str = "",
     **tables: Tensor | None,
 ) -> None:
     """Show the machine for T `tokens`, with an alternative text made from the same data.
@@ -68,11 +67,10 @@ def draw(
     if kept is not None:
         text += f" Dropout: {lost(given.get('weights'), kept, given.get('mask'))}."
 
-    sketch = _Sketch(rows, columns, shown, alone, lit, kept)
-    sketch.write(6, 9, title, LARGE + 1, ha="left", weight="bold")
+    sketch = _Sketch(rows, columns, shown, alone, lit, follow, kept)
     sketch.steps()
     for name in SHAPES:
-        sketch.part(name, follow)
+        sketch.part(name)
     plotting.show(text, sketch.ax.figure)
 
 
@@ -251,13 +249,23 @@ class Canvas:
 class _Sketch(Canvas):
     """The drawing under way: its axes, the boxes of its tables, and in which tone each part is drawn."""
 
-    def __init__(self, rows: list, columns: list, shown: Mapping, alone: list, lit: Sequence, kept: Tensor | None):
+    def __init__(
+        self,
+        rows: list,
+        columns: list,
+        shown: Mapping,
+        alone: list,
+        lit: Sequence,
+        follow: int | None,
+        kept: Tensor | None,
+    ):
         self.rows = rows
         self.columns = columns
         self.own_words = rows == columns
         self.shown = shown
         self.alone = alone
         self.lit = lit
+        self.follow = follow
         self.kept = kept
         self.room = room_for(rows + columns)
         self.boxes = layout(shown, len(rows), len(columns), self.room)
@@ -272,7 +280,7 @@ class _Sketch(Canvas):
         return KNOWN if (result or part) in self.shown else MISSING
 
     # ------------------------------------------------------------ the tables
-    def part(self, name: str, follow: int | None) -> None:
+    def part(self, name: str) -> None:
         """One table in its box, with its name, shape and words; the key stands transposed."""
         box = self.boxes[name]
         if name in HEADED:
@@ -284,12 +292,12 @@ class _Sketch(Canvas):
         if table is not None:
             table = table.T if name == "key" else table
             self.cells(name, table)
-        self.title(name)
+        self.label(name)
         self.shape(name, table)
         if name in ("x", "value", "key"):
-            self.words_of(name, follow)
-        if follow is not None and name not in ("key", "value", "mask"):
-            self.followed(name, follow)
+            self.words_of(name)
+        if self.follow is not None and name not in ("key", "value", "mask"):
+            self.followed_row(name, self.follow)
 
     def other_heads(self, box: Box) -> None:
         """Two sheets behind a box."""
@@ -310,7 +318,7 @@ class _Sketch(Canvas):
             style["kept"] = self.kept
         plotting.table(self.ax, table, self.boxes[name], fontsize=SMALL, **style)
 
-    def title(self, name: str) -> None:
+    def label(self, name: str) -> None:
         """The name of a table above its cells, or in the middle of an empty box."""
         left, top, width, height = self.boxes[name]
         tone = self.tone(name)
@@ -338,13 +346,13 @@ class _Sketch(Canvas):
             below = 19 if name in HEADED else 10
             self.write(left + width / 2, top + height + below, letters, color=color)
 
-    def words_of(self, name: str, follow: int | None) -> None:
+    def words_of(self, name: str) -> None:
         """Words left of x, right of the values, upright above the keys: as many as there is room for."""
         left, top, width, height = self.boxes[name]
         words = self.rows if name == "x" else self.columns
         size = width / len(words) if name == "key" else height / len(words)
         step = 1 + int(10 // size)
-        first = (follow or 0) % step if name == "x" else 0
+        first = (self.follow or 0) % step if name == "x" else 0  # so that the word that is followed is among them
         color = self.tone(name).ink
         for k in range(first, len(words), step):
             along = (k + 0.5) * size
@@ -354,10 +362,10 @@ class _Sketch(Canvas):
             elif name == "value":
                 self.write(left + width + 13, top + along, words[k], ha="left", color=color)
             else:
-                weight = "bold" if k == follow else "normal"
+                weight = "bold" if k == self.follow else "normal"
                 self.write(left - 6, top + along, words[k], ha="right", weight=weight, color=color)
 
-    def followed(self, name: str, follow: int) -> None:
+    def followed_row(self, name: str, follow: int) -> None:
         """A frame around the row of the token that is followed, and beside x a band from edge to edge."""
         left, top, width, height = self.boxes[name]
         tall = height / len(self.rows)

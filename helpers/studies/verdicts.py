@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from helpers.support.errors import ConfigError
 
 Row = TypeVar("Row", bound=Hashable)
+LEVEL = 0.05  # the chance of a false claim
 
 
 class Verdict(NamedTuple):
@@ -23,14 +24,14 @@ class Verdict(NamedTuple):
     says: str
 
 
-def verdicts(differences: Mapping[Row, Sequence[float]], margin: float, level: float = 0.05) -> dict[Row, Verdict]:
+def verdicts(differences: Mapping[Row, Sequence[float]], margin: float) -> dict[Row, Verdict]:
     """A verdict for each row of a table, from its differences: a seed's loss with the change minus that without it.
 
     Student's t for paired differences. A row is "worse" or "better" where no difference at all is refuted, and "no
     difference" where one of `margin` or more is refuted, in either direction (two one-sided tests, Schuirmann 1987);
     "slightly" so where both are, and "undecided" where neither is. Each kind of claim is corrected over all rows (Holm
     1979): as long as the differences are roughly normal, the chance of one or more false claims of a kind in the whole
-    table is at most `level`. The margin must be fixed before the differences are seen. ConfigError for a margin that is
+    table is at most LEVEL. The margin must be fixed before the differences are seen. ConfigError for a margin that is
     not above 0, and for a row with fewer than two differences or with one that is no number.
     """
     if not 0 < margin < math.inf:
@@ -46,8 +47,8 @@ def verdicts(differences: Mapping[Row, Sequence[float]], margin: float, level: f
 
     judged = {}
     for row, (mean, error, df) in estimates.items():
-        half = t_quantile(1 - level / 2, df) * error
-        says = _says(mean, differs=p_differs[row] <= level, same=p_same[row] <= level)
+        half = t_quantile(1 - LEVEL / 2, df) * error
+        says = _says(mean, differs=p_differs[row] <= LEVEL, same=p_same[row] <= LEVEL)
         judged[row] = Verdict(mean, mean - half, mean + half, p_differs[row], p_same[row], says)
     return judged
 

@@ -80,8 +80,7 @@ def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
 
 
 def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float[Tensor, "V V"]]:
-    """Log-probabilities (V, V) of three guessers that counted `tokens`: row = the token that stands there, column = the
-    next one.
+    """Log-probabilities (V, V) of three guessers that counted `tokens`: row = a token, column = the one that comes next.
 
     "uniform" knows the alphabet, "unigram" how frequent each token is, "bigram" which one follows which. Every count
     starts at 1 (Laplace), so that nothing is impossible.
@@ -130,10 +129,10 @@ class Calibration(NamedTuple):
 
 @torch.no_grad()
 def calibration(model: GPT, tokens: Integer[Tensor, "N"], bins: int = 10, temperature: float = 1.0) -> Calibration:
-    """Does what the model is 70% sure of come in 70% of all cases? Windows are side by side, bins of equal width.
+    """How sure a model is of the likeliest token, and how often that one comes, in `bins` of equal width.
 
-    At each place, the likeliest token counts; logits are divided by `temperature` (Guo et al. 2017, On Calibration of
-    Modern Neural Networks, section 2).
+    Does what it is 70% sure of come in 70% of all cases? Windows are side by side; logits are divided by `temperature`
+    (Guo et al. 2017, On Calibration of Modern Neural Networks, section 2).
     """
     x, y = _side_by_side(model, tokens)
     probabilities = []

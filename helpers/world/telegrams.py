@@ -115,7 +115,8 @@ def ask(
 ) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n answers"]]:
     """k different people who ask in each scene, and the right answers: k of them, but two where `both` are asked for.
 
-    Whoever asks has a card; where heroes are asked for, so has the hero, and so has the fan, whose hero the asker is.
+    Whoever asks has a card. Where heroes are asked for, the hero of the asker has one too, and so has the fan, whose
+    hero is the asker.
     ConfigError for a question not in QUESTIONS, and for `both` asked by more than one.
     """
     if question not in QUESTIONS:
