@@ -80,7 +80,7 @@ def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
 
 
 def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float[Tensor, "V V"]]:
-    """Log-probabilities (V, V) of three guessers that counted `tokens`: row = a token, column = the one that comes next.
+    """Log-probabilities (V, V) of three guessers that counted `tokens`: row = a token, column = the next one.
 
     "uniform" knows the alphabet, "unigram" how frequent each token is, "bigram" which one follows which. Every count
     starts at 1 (Laplace), so that nothing is impossible.
