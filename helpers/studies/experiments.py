@@ -167,7 +167,9 @@ class Comparison(Study):
             runs = [Run(steps, name, rate, seed, CHOOSE) for rate in rates for seed in seeds]
             if not all(run in done for run in runs):
                 return None, runs
-            losses = {rate: sum(done[run][metric] for run in runs if run.rate == rate) for rate in rates}
+            losses = {}
+            for rate in rates:
+                losses[rate] = sum(done[run][metric] for run in runs if run.rate == rate)
             best = min(rates, key=losses.__getitem__)
             ordered = sorted(rates)
             if best not in (ordered[0], ordered[-1]) or len(rates) >= MOST_RATES:

@@ -28,6 +28,8 @@ TINY = "tiny Shakespeare"
 BUNDLED = "the bundled play"
 OWN = "your own text"
 
+# How files begin that gzip, zip, bzip2, xz and zstd have compressed.
+COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh9", b"\xfd7zX", b"\x28\xb5\x2f\xfd")
 LARGEST = 1_000_000_000  # bytes of a corpus
 BYTES_PER_BYTE = 5  # what training needs of memory for each byte of a text: the text, its ids, and their copies
 
@@ -84,7 +86,11 @@ def load_corpus(path: object = None) -> Corpus:
 
 def find_corpus(sha256: str) -> Corpus | None:
     """The text with this checksum, if `load_corpus` would find it on this machine: nothing is downloaded."""
-    for place in (Path(os.environ.get("TINY_SHAKESPEARE") or "."), BESIDE_THE_CLONE, _cached(), BUNDLED_PLAY):
+    places = [BESIDE_THE_CLONE, _cached(), BUNDLED_PLAY]
+    named = os.environ.get("TINY_SHAKESPEARE")
+    if named:
+        places.insert(0, Path(named))
+    for place in places:
         with suppress(CorpusError):
             found = _read(place, OWN)
             if found.sha256 == sha256:
@@ -113,7 +119,7 @@ def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
         raise CorpusError(
             f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}; delete or replace it"
         )
-    if raw[:2] == b"\x1f\x8b" or raw[:4] in (b"PK\x03\x04", b"BZh9", b"\xfd7zX", b"\x28\xb5\x2f\xfd"):
+    if raw.startswith(COMPRESSED):
         raise CorpusError(f"{shown(path)} is compressed: unpack it first, and give the path of the text file")
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
