@@ -210,63 +210,72 @@ def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
             after = block(after)
         logits = model.logits(after)[0]
     x = x[0]
+    after = after[0]
     hidden = first_block.hidden[0]
     table = model.token_embedding.weight
     own = table[tokens]
     places = model.position_embedding.weight if hasattr(model, "position_embedding") else None
     added = _added(model)
+    unembedding = "token table" if model.head.weight is table else "a table of its own"
 
     room = room_for(words)
     tall = max(60, min(10.5 * T, 84))  # of a table
     middle = WIDTH / 2  # the stream
-    first = tall + 70  # the tops of x,
-    one = 2 * tall + 116  # of the block,
-    last = one + 190  # of what the blocks make of x,
-    norm = one + tall + 216  # of the last norm,
-    row = norm + 66  # and of the logits
+    level = 28 + tall / 2  # the middle of what makes x; below it, the tops
+    x_top = tall + 70
+    block_top = 2 * tall + 116
+    after_top = block_top + 190  # of what the blocks make of x
+    norm_top = block_top + tall + 216
+    logits_top = norm_top + 66
+    canvas = _Stream(logits_top + tall + 114)
+    canvas.line(middle, level, norm_top)
+
+    # From the tables to x
     left = 142 + room
-    level = 28 + tall / 2
-    canvas = _Stream(row + tall + 114)
-    canvas.line(middle, level, norm)
-    sheets = (8, 4, 0) if L > 1 else (0,)
-    for behind in sheets:
-        canvas.frame((130 + behind, one + behind, 440, 148), 0.4 - behind / 100, KNOWN.line, "white", KNOWN.width)
-    canvas.write(630, one + 74, f"block × {L}", LARGE, weight="bold")
-    drawn = [
+    tables = [
         ("token table", table, (8, 28, 100, tall), "V × C", 0.5),
         ("tokens", own, (left, 28, 320 - left, tall), "T × C", 0.5),
-        ("x", x, (270, first, 160, tall), "T × C", 0.82),
-        ("norm → MLP", hidden, (420, one + 66, 130, 56), _hidden_shape(hidden, C), 0.5),
-        (f"after {L} blocks", after[0], (270, last, 160, tall), "T × C", 0.86),
-        ("logits", logits, (room, row, WIDTH - room - 8, tall), "T × V", 0.12),
+        ("x", x, (270, x_top, 160, tall), "T × C", 0.82),
+        (f"after {L} blocks", after, (270, after_top, 160, tall), "T × C", 0.86),
+        ("logits", logits, (room, logits_top, WIDTH - room - 8, tall), "T × V", 0.12),
     ]
-    if added:
-        drawn.append((added, x - own, (380, 28, 320 - left, tall), "T × C", 0.5))
-    if places is not None:
-        drawn.append(("position table", places, (WIDTH - 108, 28, 100, tall), "max T × C", 0.5))
-    for name, numbers, box, shape, at in drawn:
-        canvas.table(name, numbers, box, shape, at=at, numbers=False)
-        if len(numbers) == T and box[0] < middle:
-            canvas.words(words, box[0] - 6, box[1], tall)
-    canvas.heads("norm → attention", first_block.weights[0], (150, one + 26, 130, 56))
-    for side, edge, read, write in ((-1, 284, one + 36, one + 72), (1, 416, one + 90, one + 116)):
-        canvas.arrow((middle + 6 * side, read), (edge, read))
-        canvas.arrow((edge, write), (middle + 13 * side, write))
-        canvas.plus(middle, write)
     canvas.arrow((112, level), (138, level))
     canvas.arrow((322, level), (middle - 13, level))
     if added:
+        tables.append((added, x - own, (380, 28, 320 - left, tall), "T × C", 0.5))
         canvas.arrow((378, level), (middle + 13, level))
         canvas.plus(middle, level)
     if places is not None:
+        tables.append(("position table", places, (WIDTH - 108, 28, 100, tall), "max T × C", 0.5))
         canvas.arrow((WIDTH - 112, level), (704 - left, level))
-    canvas.frame((middle - 40, norm, 80, 24), 2, KNOWN.line, "white", KNOWN.width)
-    canvas.write(middle, norm + 12, "norm", LARGE, color=KNOWN.ink)
-    canvas.arrow((middle, norm + 25), (middle, row - 3))
-    unembedding = "token table" if model.head.weight is table else "a table of its own"
-    canvas.write(middle + 8, norm + 44, f"× {unembedding}ᵀ", ha="left", color=KNOWN.ink)
+    for name, numbers, box, shape, at in tables:
+        canvas.table(name, numbers, box, shape, at=at, numbers=False)
+        if len(numbers) == T and box[0] < middle:
+            canvas.words(words, box[0] - 6, box[1], tall)
+
+    # The blocks, as sheets that lie upon each other
+    sheets = (8, 4, 0) if L > 1 else (0,)
+    for behind in sheets:
+        sheet = (130 + behind, block_top + behind, 440, 148)
+        canvas.frame(sheet, 0.4 - behind / 100, KNOWN.line, "white", KNOWN.width)
+    canvas.write(630, block_top + 74, f"block × {L}", LARGE, weight="bold")
+    canvas.heads("norm → attention", first_block.weights[0], (150, block_top + 26, 130, 56))
+    shape = _hidden_shape(hidden, C)
+    canvas.table("norm → MLP", hidden, (420, block_top + 66, 130, 56), shape, numbers=False)
+    for side, edge, read, write in ((-1, 284, 36, 72), (1, 416, 90, 116)):
+        canvas.arrow((middle + 6 * side, block_top + read), (edge, block_top + read))
+        canvas.arrow((edge, block_top + write), (middle + 13 * side, block_top + write))
+        canvas.plus(middle, block_top + write)
+
+    # From the stream to the next token
+    canvas.frame((middle - 40, norm_top, 80, 24), 2, KNOWN.line, "white", KNOWN.width)
+    canvas.write(middle, norm_top + 12, "norm", LARGE, color=KNOWN.ink)
+    canvas.arrow((middle, norm_top + 25), (middle, logits_top - 3))
+    canvas.write(middle + 8, norm_top + 44, f"× {unembedding}ᵀ", ha="left", color=KNOWN.ink)
     chances = logits[-1].softmax(-1)
-    best = canvas.bars(chances, names, (room, row + tall * (T - 1) / T, WIDTH - room - 8, tall / T))
+    last_row = (room, logits_top + tall * (T - 1) / T, WIDTH - room - 8, tall / T)
+    best = canvas.bars(chances, names, last_row)
+
     give = {"": "gives", "positions": "and position table give"}.get(added, f"and {added} give")
     text = (
         f"A GPT reads {', '.join(words[:12])}. Token table ({V} × {C}) {give} x ({T} × {C}); {L} blocks add to it; "
