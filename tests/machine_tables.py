@@ -25,7 +25,7 @@ CASES = {
     "grey": (WORDS, {"lit": ()}),
     "01": (WORDS, {"x": X, "scores": SCORES, "follow": 1}),
     "02": (WORDS, ALONE | {"lit": ("softmax", "weights", "mixture", "context")}),
-    "03": (WORDS, PROJECTED | {"lit": ("query", "key", "value"), "follow": 1, "title": "Query, key and value"}),
+    "03": (WORDS, PROJECTED | {"lit": ("query", "key", "value"), "follow": 1}),
     "04": (WORDS, CAUSAL | {"lit": ("mask",), "follow": 5}),
     "05": (WORDS, CAUSAL | {"kept": torch.rand(6, 6) > 0.5, "lit": ("dropout", "weights"), "follow": 5}),
     "four": (WORDS[:4], {"x": X[:4], "scores": SCORES[:4, :4], "lit": ("scores", "heads")}),

@@ -28,7 +28,7 @@ from helpers.writing.drafting import Counts
 from helpers.writing.quick import quick_reader
 
 Seconds = tuple[float, float]  # by the clock on the wall, and of all processors together
-MEASURED = ("unit", "ratio", "low", "high", "cpu_ratio", "seconds", "their_seconds", "rounds", "note")
+COLUMNS = ("unit", "ratio", "low", "high", "cpu_ratio", "seconds", "their_seconds", "rounds", "note")
 
 
 # ---------------------------------------------------------------- measuring
@@ -86,7 +86,7 @@ class Line:
 
     def row(self) -> dict:
         """Measure it: the line of the table, with four digits of each number."""
-        found = dict.fromkeys(MEASURED, "") | self.measure()
+        found = dict.fromkeys(COLUMNS, "") | self.measure()
         short = {name: float(f"{x:.4g}") if isinstance(x, float) else x for name, x in found.items()}
         named = dict(zip(("group", "ours", "theirs"), self.name, strict=True))
         return named | short | {"aim": "" if self.aim is None else self.aim}

@@ -215,7 +215,7 @@ class Stage:
         lines = path.read_text(encoding="utf-8").splitlines()
         made = [line.lstrip("# ") for line in lines if line.startswith("#")]
         head, *rows = csv.reader(line for line in lines if not line.startswith("#")) or [[]]
-        title, says = tables.MEASURED.get(path.stem, (path.stem, ""))
+        title, says = tables.CAPTIONS.get(path.stem, (path.stem, ""))
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(value)}</td>' for value in row)}</tr>\n" for row in rows)
         names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
         self.write(f"measured/{path.stem}.md", (

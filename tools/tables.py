@@ -11,7 +11,7 @@ from helpers.world import ledger
 
 CLAIMS = Path(__file__).parent / "claims.toml"
 BEGIN, END = "<!-- claims, written by make store -->", "<!-- end of claims -->"
-MEASURED = {  # title, and what a row is
+CAPTIONS = {  # title, and what a row is
     "parts": (
         "What each part of a GPT is worth",
         "Each row is one training of a small GPT: for how many `steps`, which `variant` of it, at which learning "

@@ -17,11 +17,21 @@ from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
 
 HEADED = ("query", "key", "scores", "weights", "value", "context")  # what each head has of its own
-SHAPES = dict.fromkeys(("x", "output"), "T × C") | dict.fromkeys(("query", "context"), "T × D")
-SHAPES |= dict.fromkeys(("key", "value"), "K × D") | dict.fromkeys(("scores", "mask", "weights"), "T × K")
+SHAPES = {  # K keys are looked at by T tokens
+    "x": "T × C",
+    "output": "T × C",
+    "query": "T × D",
+    "context": "T × D",
+    "key": "K × D",
+    "value": "K × D",
+    "scores": "T × K",
+    "mask": "T × K",
+    "weights": "T × K",
+}
 PARTS = (*SHAPES, "softmax", "dropout", "mixture", "heads")
 WIDTH = 700  # of the picture, which is 10 inches
-SMALL, LARGE = 8.75, 10.3  # its letters, in points
+SMALL = 8.75  # its letters, in points
+LARGE = 10.3
 Tone = namedtuple("Tone", "ink line width strength weight")  # of writing, of lines, of cells (0 to 1), of letters
 LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold")
 KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal")
@@ -37,7 +47,6 @@ def draw(
     follow: int | None = None,
     keys: Sequence[str] | None = None,
     kept: Tensor | None = None,
-    title: str = "",
     **tables: Tensor | None,
 ) -> None:
     """Show the machine for T `tokens`, with an alternative text made from the same data.
@@ -49,19 +58,20 @@ def draw(
     `PARTS`) and the row of token `follow` stand out. ConfigError for a wrong shape, part or table.
     """
     given = {name: table.detach().cpu() for name, table in tables.items() if table is not None}
-    rows, columns = (short(side) for side in (tokens, tokens if keys is None else keys))
-    alone = ["query", "key"] * ("scores" in given and given.keys().isdisjoint(("query", "key")))
-    alone += ["value"] * ("context" in given and "value" not in given)
-    alone = alone if "x" in given and rows == columns else []  # the parts that x itself plays
+    rows = short(tokens)
+    columns = rows if keys is None else short(keys)
+    alone = _played_by_x(given) if rows == columns else []
     shown = given | {name: given["x"] for name in alone}
     _check(shown, len(rows), len(columns), lit, follow)
-    dropped = f" Dropout: {lost(given.get('weights'), kept, given.get('mask'))}." if kept is not None else ""
-    sketch = _Sketch(rows, columns, shown, alone, lit, kept)
-    sketch.write(6, 9, title, LARGE + 1, ha="left", weight="bold")
+    text = _describe(rows, columns, given, alone, lit, follow)
+    if kept is not None:
+        text += f" Dropout: {lost(given.get('weights'), kept, given.get('mask'))}."
+
+    sketch = _Sketch(rows, columns, shown, alone, lit, follow, kept)
     sketch.steps()
     for name in SHAPES:
-        sketch.part(name, follow)
-    plotting.show(_describe(rows, columns, given, alone, lit, follow) + dropped, sketch.ax.figure)
+        sketch.part(name)
+    plotting.show(text, sketch.ax.figure)
 
 
 def weight_tables(
@@ -74,13 +84,15 @@ def weight_tables(
     """
     kept = kept or {}
     words = short(tokens)
-    T, n = len(tokens), len(tables)
+    T = len(tokens)
+    n = len(tables)
     if not T or not 1 <= n <= 4 or not kept.keys() <= tables.keys():
         raise ConfigError(f"{T} tokens, tables {[*tables]}, kept {[*kept]}: from 1 to 4 tables; `kept` by their titles")
     texts = []
     for title, table in tables.items():
         _check({"weights": table, "mask": mask}, T, T, (), None)
-        texts.append(f"{title}: {lost(table, kept[title], mask) if title in kept else 'nothing dropped'}")
+        dropped = lost(table, kept[title], mask) if title in kept else "nothing dropped"
+        texts.append(f"{title}: {dropped}")
     room = room_for(words)
     wide = min((WIDTH - room - 12 * n) / n, 260)
     tall = min(max(wide, 120), 28 * T)
@@ -90,8 +102,8 @@ def weight_tables(
         box = (room + k * (wide + 12), 28, wide, tall)
         canvas.table(title, table, box, "T × T", mask=mask, kept=kept.get(title))
     text = f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
-    forbidden = f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched."
-    plotting.show(text + forbidden, canvas.ax.figure)
+    text += f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched."
+    plotting.show(text, canvas.ax.figure)
 
 
 def short(tokens: Sequence[str]) -> list[str]:
@@ -111,9 +123,22 @@ def lost(weights: Tensor | None, kept: Tensor, mask: Tensor | None) -> str:
         raise ConfigError(f"kept is {kept.dtype} of shape {tuple(kept.shape)} for {like}: it must be boolean, one each")
     kept = kept.cpu()
     allowed = torch.ones_like(kept) if mask is None else mask.cpu()
+    dropped = int((allowed & ~kept).sum())
     sums = weights.cpu().masked_fill(~allowed, 0).sum(-1)
-    dropped = f"{int((allowed & ~kept).sum())} of {int(allowed.sum())} weights are dropped (×)"
-    return f"{dropped}, and rows add up to between {sums.min():.2f} and {sums.max():.2f}"
+    range_of_sums = f"rows add up to between {sums.min():.2f} and {sums.max():.2f}"
+    return f"{dropped} of {int(allowed.sum())} weights are dropped (×), and {range_of_sums}"
+
+
+def _played_by_x(given: Mapping[str, Tensor]) -> list[str]:
+    """The parts that x itself plays where there are no projections: query and key of scores, value of contexts."""
+    if "x" not in given:
+        return []
+    parts = []
+    if "scores" in given and "query" not in given and "key" not in given:
+        parts += ["query", "key"]
+    if "context" in given and "value" not in given:
+        parts.append("value")
+    return parts
 
 
 def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], follow: int | None) -> None:
@@ -122,12 +147,16 @@ def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], 
         raise ConfigError(f"lit={lit!r} and tables {', '.join(given)}: the parts are {', '.join(PARTS)}")
     if not T or not T_key or (follow is not None and not 0 <= follow < T):
         raise ConfigError(f"{T} tokens, {T_key} keys, follow={follow}: it takes one of each, and `follow` < tokens")
-    wide = dict.fromkeys(("scores", "mask", "weights"), T_key)
-    wide |= {name: given[like].shape[-1] for name, like in (("key", "query"), ("context", "value")) if like in given}
+    wide = {"scores": T_key, "mask": T_key, "weights": T_key}
+    if "query" in given:
+        wide["key"] = given["query"].shape[-1]
+    if "value" in given:
+        wide["context"] = given["value"].shape[-1]
     for name, table in given.items():
         rows = T_key if name in ("key", "value") else T
         columns = wide.get(name)
-        if table.ndim != 2 or len(table) != rows or not 0 < table.shape[1] == (columns or table.shape[1]):
+        has_rows = table.ndim == 2 and len(table) == rows and table.shape[1] > 0
+        if not has_rows or columns not in (None, table.shape[1]):
             raise ConfigError(f"{name} is of shape {tuple(table.shape)}: here it must be ({rows}, {columns or 'any'})")
     if "mask" in given and given["mask"].dtype != torch.bool:
         raise ConfigError(f"mask is of {given['mask'].dtype}: it must be boolean, True where attention is allowed")
@@ -135,32 +164,37 @@ def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], 
 
 def _describe(rows: list, columns: list, given: Mapping, alone: list, lit: Sequence[str], follow: int | None) -> str:
     """The drawing in words: what is filled, lit, forbidden, followed and still missing."""
-    filled = ", ".join(f"{name} ({len(table)} × {table.shape[1]})" for name, table in given.items()) or "nothing yet"
-    text = f"The machine of attention for the words {', '.join(rows[:12])}. Filled with numbers: {filled}."
-    text += f" The words looked at are {', '.join(columns[:12])}." if columns != rows else ""
-    text += f" No projections yet: x = {' = '.join(alone)}." if alone else ""
+    sizes = [f"{name} ({len(table)} × {table.shape[1]})" for name, table in given.items()]
+    text = f"The machine of attention for the words {', '.join(rows[:12])}."
+    text += f" Filled with numbers: {', '.join(sizes) or 'nothing yet'}."
+    if columns != rows:
+        text += f" The words looked at are {', '.join(columns[:12])}."
+    if alone:
+        text += f" No projections yet: x = {' = '.join(alone)}."
     if "mask" in given:
         text += f" The mask forbids {int((~given['mask']).sum())} of {given['mask'].numel()} cells, which are hatched."
-    name = next((name for name in ("weights", "scores") if name in given), "")
-    if follow is not None and name:
+    name = "weights" if "weights" in given else "scores"
+    if follow is not None and name in given:
         most, where = given[name][follow].max(dim=0)
         text += f" Followed: {rows[follow]}; the largest of its {name} is {most:.2f}, for {columns[where]}."
-    missing = ", ".join(name for name in (*SHAPES, "heads") if name not in (*given, *alone))
-    return text + f" Lit: {', '.join(lit) or 'nothing yet'}. Outlines only: {missing}."
+    missing = [name for name in (*SHAPES, "heads") if name not in (*given, *alone)]
+    return text + f" Lit: {', '.join(lit) or 'nothing yet'}. Outlines only: {', '.join(missing)}."
 
 
 def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict[str, Box]:
     """Where each table lies, when words need `room`: a row of tables, and above it those that meet it from above."""
-    counts = {"x": 3, "output": 2} | dict.fromkeys(HEADED, 2) | {name: table.shape[1] for name, table in shown.items()}
-    wide = {name: min(max(n, 2), 3.5) for name, n in counts.items()}  # in cells; wider tables are squeezed
+    columns = {"x": 3, "output": 2} | dict.fromkeys(HEADED, 2)  # as long as there is no table
+    columns |= {name: table.shape[1] for name, table in shown.items()}
+    wide = {name: min(max(count, 2), 3.5) for name, count in columns.items()}  # in cells; wider tables are squeezed
     wide |= dict.fromkeys(("scores", "mask", "weights"), min(max(T_key, 3), 6.5))
-    row = {"x": 46, "query": 16, "scores": 54, "weights": 16, "context": 30, "output": 6}  # and the gap to the next
-    cell = min(28, (WIDTH - room - sum(row.values())) / sum(wide[name] for name in row))
+    gaps = {"x": 46, "query": 16, "scores": 54, "weights": 16, "context": 30, "output": 6}  # from each to the next
+    cells = sum(wide[name] for name in gaps)
+    cell = min(28, (WIDTH - room - sum(gaps.values())) / cells)
     tall = {"key": min(20 * wide["key"], 60), "mask": min(20 * T, 120), "value": min(20 * T_key, 120)}
     floor = 62 + max(tall["key"] + room + 12, tall["mask"], tall["value"])
     boxes = {}
     left = room
-    for name, gap in row.items():
+    for name, gap in gaps.items():
         boxes[name] = (left, floor + room + 42, wide[name] * cell, tall["mask"])
         left += wide[name] * cell + gap
     for name, below in (("key", "scores"), ("mask", "weights"), ("value", "context")):
@@ -207,86 +241,141 @@ class Canvas:
         plotting.table(self.ax, table, box, fontsize=SMALL, **style)
         self.frame(box, 6, line=KNOWN.line, width=KNOWN.width)
         self.write(left + at * width, top - 10, name, LARGE, color=KNOWN.ink)
-        text = shape if "=" in shape else f"{shape} = {' × '.join(map(str, table.shape))}"
-        self.write(left + at * width, top + height + 11, text, color=KNOWN.ink)
+        if "=" not in shape:
+            shape += f" = {' × '.join(map(str, table.shape))}"
+        self.write(left + at * width, top + height + 11, shape, color=KNOWN.ink)
 
 
 class _Sketch(Canvas):
     """The drawing under way: its axes, the boxes of its tables, and in which tone each part is drawn."""
 
-    def __init__(self, rows: list, columns: list, shown: Mapping, alone: list, lit: Sequence, kept: Tensor | None):
+    def __init__(
+        self,
+        rows: list,
+        columns: list,
+        shown: Mapping,
+        alone: list,
+        lit: Sequence,
+        follow: int | None,
+        kept: Tensor | None,
+    ):
         self.rows = rows
         self.columns = columns
+        self.own_words = rows == columns
         self.shown = shown
         self.alone = alone
         self.lit = lit
+        self.follow = follow
         self.kept = kept
         self.room = room_for(rows + columns)
         self.boxes = layout(shown, len(rows), len(columns), self.room)
-        super().__init__(sum(self.boxes["x"][1::2]) + 32)
+        self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
+        self.gap = (self.right("scores") + self.boxes["weights"][0] - 5) / 2  # between scores and weights
+        super().__init__(_bottom(self.boxes["x"]) + 32)
 
     def tone(self, part: str, result: str = "") -> Tone:
         """Lit if asked for, else known if it is there; a step (softmax) is there if its `result` is."""
-        return LIT if part in self.lit else KNOWN if (result or part) in self.shown else MISSING
+        if part in self.lit:
+            return LIT
+        return KNOWN if (result or part) in self.shown else MISSING
 
-    def part(self, name: str, follow: int | None) -> None:
-        """One table in its box, with its name and shape; the key stands transposed, other heads stand behind."""
-        tone = self.tone(name)
-        heads = self.tone("heads")
-        table = self.shown.get(name)
+    # ------------------------------------------------------------ the tables
+    def part(self, name: str) -> None:
+        """One table in its box, with its name, shape and words; the key stands transposed."""
         box = self.boxes[name]
-        left, top, width, height = box
-        as_x = name in self.alone or (name == "context" and "value" in self.alone)  # of x's width
-        label = name
-        shape = SHAPES["x" if as_x else name]
-        spot = (left + width / 2, top + height + (19 if name in HEADED else 10))  # of the shape: below,
-        side = "center"
-        if name == "key":
-            label = "keyᵀ"
-            shape = shape[::-1]
-            table = None if table is None else table.T
-            spot = (left - 6, top + height / 2)  # or beside
-            side = "right"
-        for behind in (8, 4) if name in HEADED else ():
-            shifted = (left + behind, top + behind, width, height)
-            self.frame(shifted, 1.9 - behind / 100, heads.line, "white", heads.width)
+        if name in HEADED:
+            self.other_heads(box)
+        tone = self.tone(name)
         self.frame(box, 2, fill="white")
         self.frame(box, 6, line=tone.line, width=tone.width)
-        y = top + height / 2 if table is None else top - 9 - self.room * (name == "key")
+        table = self.shown.get(name)
         if table is not None:
-            label += " = x" * (name in self.alone) + "ᵀ" * (name in self.alone and name == "key")
-            shape += f" = {table.shape[0]} × {table.shape[1]}"
-            # Weights of 0.6 and more are fully green; what a mask allows is pale: it doesn't say how much.
-            share = {"weights": (0, 0.6), "mask": (0, 6)}.get(name)
-            style: dict[str, Any] = {"color": tone.ink, "strength": tone.strength, "numbers": name != "mask"}
-            style |= {"cmap": plotting.SHARE, "allowed": self.shown.get("mask"), "limits": share} if share else {}
-            style |= {"kept": self.kept} if name == "weights" else {}
-            plotting.table(self.ax, table, box, fontsize=SMALL, **style)
-        self.write(left + width / 2, y, label, LARGE, color=tone.ink, weight=tone.weight)
-        self.write(*spot, shape.replace("K", "T" if self.rows == self.columns else "T′"), color=tone.ink, ha=side)
+            table = table.T if name == "key" else table
+            self.cells(name, table)
+        self.label(name)
+        self.shape(name, table)
         if name in ("x", "value", "key"):
-            self.name(name, follow)
-        if follow is not None and name not in ("key", "value", "mask"):
-            row = (left, top + follow * height / len(self.rows), width, height / len(self.rows))
-            if table is not None:
-                self.frame(row, 7, line="black", width=2.2)
-            if name == "x":  # the band runs from the left edge to the right
-                self.frame((2, row[1], WIDTH - 4, row[3]), 0, fill="#FBE9B7")
+            self.words_of(name)
+        if self.follow is not None and name not in ("key", "value", "mask"):
+            self.followed_row(name, self.follow)
 
-    def name(self, name: str, follow: int | None) -> None:
-        """Words beside a table's rows, or upright above its columns: as many as there is room for."""
+    def other_heads(self, box: Box) -> None:
+        """Two sheets behind a box."""
+        left, top, width, height = box
+        tone = self.tone("heads")
+        for behind in (8, 4):
+            shifted = (left + behind, top + behind, width, height)
+            self.frame(shifted, 1.9 - behind / 100, tone.line, "white", tone.width)
+
+    def cells(self, name: str, table: Tensor) -> None:
+        tone = self.tone(name)
+        style: dict[str, Any] = {"color": tone.ink, "strength": tone.strength, "numbers": name != "mask"}
+        if name in ("weights", "mask"):
+            style |= {"cmap": plotting.SHARE, "allowed": self.shown.get("mask")}
+            # Weights of 0.6 and more are fully green; what a mask allows is pale: it doesn't say how much.
+            style["limits"] = (0, 0.6) if name == "weights" else (0, 6)
+        if name == "weights":
+            style["kept"] = self.kept
+        plotting.table(self.ax, table, self.boxes[name], fontsize=SMALL, **style)
+
+    def label(self, name: str) -> None:
+        """The name of a table above its cells, or in the middle of an empty box."""
+        left, top, width, height = self.boxes[name]
+        tone = self.tone(name)
+        label = "keyᵀ" if name == "key" else name
+        if name in self.alone:
+            label += " = xᵀ" if name == "key" else " = x"
+        y = top - 9 if name in self.shown else top + height / 2
+        if name == "key" and name in self.shown:
+            y -= self.room  # its words stand between
+        self.write(left + width / 2, y, label, LARGE, color=tone.ink, weight=tone.weight)
+
+    def shape(self, name: str, table: Tensor | None) -> None:
+        """The shape of a table below it; beside it for the key, which stands upon others."""
+        left, top, width, height = self.boxes[name]
+        wide_as_x = name in self.alone or (name == "context" and "value" in self.alone)
+        letters = SHAPES["x" if wide_as_x else name].replace("K", "T" if self.own_words else "T′")
+        if name == "key":
+            letters = " × ".join(reversed(letters.split(" × ")))
+        if table is not None:
+            letters += f" = {table.shape[0]} × {table.shape[1]}"
+        color = self.tone(name).ink
+        if name == "key":
+            self.write(left - 6, top + height / 2, letters, color=color, ha="right")
+        else:
+            below = 19 if name in HEADED else 10
+            self.write(left + width / 2, top + height + below, letters, color=color)
+
+    def words_of(self, name: str) -> None:
+        """Words left of x, right of the values, upright above the keys: as many as there is room for."""
         left, top, width, height = self.boxes[name]
         words = self.rows if name == "x" else self.columns
-        upright = name == "key"
-        size = (width if upright else height) / len(words)
-        side, x = ("right", left - 6) if name == "x" else ("left", left + width + 13)
-        style: dict[str, Any] = {"rotation": 90 * (self.room > 30), "va": "bottom"} if upright else {"ha": side}
+        size = width / len(words) if name == "key" else height / len(words)
         step = 1 + int(10 // size)
-        for k in range((follow or 0) % step if name == "x" else 0, len(words), step):
-            weight = "bold" if name == "x" and k == follow else "normal"
-            spot = (left + (k + 0.5) * size, top - 5) if upright else (x, top + (k + 0.5) * size)
-            self.write(*spot, words[k], color=self.tone(name).ink, weight=weight, **style)
+        first = (self.follow or 0) % step if name == "x" else 0  # so that the word that is followed is among them
+        color = self.tone(name).ink
+        for k in range(first, len(words), step):
+            along = (k + 0.5) * size
+            if name == "key":
+                rotation = 90 if self.room > 30 else 0
+                self.write(left + along, top - 5, words[k], rotation=rotation, va="bottom", color=color)
+            elif name == "value":
+                self.write(left + width + 13, top + along, words[k], ha="left", color=color)
+            else:
+                weight = "bold" if k == self.follow else "normal"
+                self.write(left - 6, top + along, words[k], ha="right", weight=weight, color=color)
 
+    def followed_row(self, name: str, follow: int) -> None:
+        """A frame around the row of the token that is followed, and beside x a band from edge to edge."""
+        left, top, width, height = self.boxes[name]
+        tall = height / len(self.rows)
+        y = top + follow * tall
+        if name in self.shown:
+            self.frame((left, y, width, tall), 7, line="black", width=2.2)
+        if name == "x":
+            self.frame((2, y, WIDTH - 4, tall), 0, fill="#FBE9B7")
+
+    # ------------------------------------------------------------ the arrows between the tables
     def step(self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left") -> None:
         """An arrow along a path, with what happens on it written at a spot; what is lit lies above what isn't."""
         tone = self.tone(part, result)
@@ -294,41 +383,82 @@ class _Sketch(Canvas):
         self.write(*spot, text, color=tone.ink, weight=tone.weight, ha=ha)
 
     def steps(self) -> None:
-        """The arrows between the tables."""
-        box = self.boxes
-        middle = {name: left + width / 2 for name, (left, _, width, _) in box.items()}
-        edge = {name: left + width + 5 + 4 * (name in HEADED) for name, (left, _, width, _) in box.items()}
-        row = box["x"][1] + box["x"][3] / 2  # the middle of the row of tables,
-        roof = box["x"][1] - 18  # above it,
-        floor = sum(box["key"][1::2])  # and below those that stand over it
-        bus = 24  # the line along the top, which leads down to keys and values
-        own_words = self.rows == self.columns
-        start = (middle["x"], roof if own_words else bus)  # the line rises from x, or comes from other words
-        note = f"no projections yet:\nx = {' = '.join(self.alone)}" if self.alone else ""
-        note = note if own_words else "from other words"
-        self.write(middle["x"] + 8, bus + 18, note, ha="left", linespacing=1.4, color=KNOWN.ink)
+        """All arrows: to key and value, along the row of tables, down into it, from the mask."""
+        self.line_to_key_and_value()
+        self.arrows_along_the_row()
+        self.arrows_into_the_row()
+        heads = self.tone("heads")
+        x = self.right("scores") + 4
+        y = _bottom(self.boxes["scores"]) + 4
+        self.write(x, y, "heads", ha="left", color=heads.ink, weight=heads.weight)
+
+    def line_to_key_and_value(self) -> None:
+        """A line along the top, which rises from x, or comes from other words."""
+        bus = 24  # the height of the line
+        start = self.middle("x")
+        bottom = self.boxes["x"][1] - 18 if self.own_words else bus
+        note = ""
+        if not self.own_words:
+            note = "from other words"
+        elif self.alone:
+            note = f"no projections yet:\nx = {' = '.join(self.alone)}"
+        self.write(start + 8, bus + 18, note, ha="left", linespacing=1.4, color=KNOWN.ink)
         for name in ("key", "value"):
-            spot = (middle[name] + 6, bus + 12)
-            end = box[name][1] - 18 - self.room * (name == "key")
+            x = self.middle(name)
+            end = self.boxes[name][1] - 18
+            if name == "key":
+                end -= self.room  # its words stand between
             text = "" if name in self.alone else f"W_{name}"
-            self.step(name, text, spot, start, (middle["x"], bus), (middle[name], bus), (middle[name], end))
-        texts = {"query": "=" if "query" in self.alone else "W_query", "softmax": "softmax"}
-        links = ("x", "query", "query"), ("scores", "weights", "softmax"), ("context", "output", "output")
-        for before, name, part in links:
-            a = edge[before]
-            b = box[name][0] - 5
-            self.step(part, texts.get(part, ""), ((a + b) / 2, row - 9), (a, row), (b, row), result=name, ha="center")
-        gap = (edge["scores"] + box["weights"][0] - 5) / 2  # between scores and weights
+            self.step(name, text, (x + 6, bus + 12), (start, bottom), (start, bus), (x, bus), (x, end))
+
+    def arrows_along_the_row(self) -> None:
+        query = "=" if "query" in self.alone else "W_query"
+        self.across("x", "query", "query", query)
+        self.across("scores", "weights", "softmax", "softmax")
+        self.across("context", "output", "output", "")
         if self.kept is not None:
             tone = self.tone("dropout", "weights")
-            self.write(gap, row + 10, "then\ndropout", color=tone.ink, weight=tone.weight, va="top", linespacing=1.3)
-        product = "row · column" + " ÷ √D" * ("query" in self.shown and "query" not in self.alone)
-        for name, part, text, below in ("scores", "scores", product, 12), ("context", "mixture", "mixture", 28):
-            x = middle[name]
-            self.step(part, text, (x + 8, floor + 36), (x, floor + below), (x, roof), result=name)
-        side = box["mask"][1] + box["mask"][3] / 2
-        self.step("mask", "", (gap, row), (box["mask"][0] - 5, side), (gap, side), (gap, row - 18))
-        heads = self.tone("heads")
-        x = edge["scores"] + 4
-        y = sum(box["scores"][1::2]) + 4
-        self.write(x, y, "heads", ha="left", color=heads.ink, weight=heads.weight)
+            style: dict[str, Any] = {"color": tone.ink, "weight": tone.weight, "va": "top", "linespacing": 1.3}
+            self.write(self.gap, self.row + 10, "then\ndropout", **style)
+
+    def across(self, before: str, after: str, part: str, text: str) -> None:
+        """An arrow from a table to the next one in the row."""
+        start = self.right(before)
+        end = self.boxes[after][0] - 5
+        spot = ((start + end) / 2, self.row - 9)
+        self.step(part, text, spot, (start, self.row), (end, self.row), result=after, ha="center")
+
+    def arrows_into_the_row(self) -> None:
+        """From keys down to scores, from values down to contexts, from the mask down to the softmax."""
+        floor = _bottom(self.boxes["key"])  # of the tables above the row
+        roof = self.boxes["x"][1] - 18  # of the row
+        product = "row · column"
+        if "query" in self.shown and "query" not in self.alone:
+            product += " ÷ √D"
+        x = self.middle("scores")
+        self.step("scores", product, (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores")
+        x = self.middle("context")
+        self.step("mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context")
+        mask = self.boxes["mask"]
+        start = (mask[0] - 5, _middle(mask))
+        self.step("mask", "", (self.gap, self.row), start, (self.gap, _middle(mask)), (self.gap, self.row - 18))
+
+    def middle(self, name: str) -> float:
+        left, _, width, _ = self.boxes[name]
+        return left + width / 2
+
+    def right(self, name: str) -> float:
+        """Where an arrow starts beside a table, and beside the heads behind it."""
+        left, _, width, _ = self.boxes[name]
+        return left + width + (9 if name in HEADED else 5)
+
+
+def _middle(box: Box) -> float:
+    """The height at which arrows go from side to side."""
+    _, top, _, height = box
+    return top + height / 2
+
+
+def _bottom(box: Box) -> float:
+    _, top, _, height = box
+    return top + height

@@ -6,10 +6,12 @@ so that a figure reads the same on a dark page as on a light one.
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap
@@ -71,12 +73,15 @@ def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
 
 def _keep_apart(ax: Axes) -> None:
     """Move the names at the ends of lines up until each has a line of its own."""
+
+    def height(end: Annotation) -> float:  # in points
+        return ax.transData.transform(end.xy)[1] * 72 / ax.figure.dpi
+
     ends = [text for text in ax.texts if isinstance(text, Annotation) and text.get_gid() == "end"]
-    heights = [ax.transData.transform(end.xy)[1] * 72 / ax.figure.dpi for end in ends]  # in points
     floor = -np.inf
-    for height, end in sorted(zip(heights, ends, strict=True), key=lambda pair: pair[0]):
-        floor = max(height, floor + 14)
-        end.set_position((7, floor - height))
+    for end in sorted(ends, key=height):
+        floor = max(height(end), floor + 14)
+        end.set_position((7, floor - height(end)))
 
 
 def picture(target: Figure) -> tuple[bytes, int]:
@@ -117,17 +122,21 @@ def heatmap(
     if ax is None:
         _, ax = figure(1.5 + 0.75 * len(columns), 1.2 + 0.5 * len(rows))
     values = matrix.detach().cpu().float().numpy()
-    reach = 1.5 * np.nanmax(np.abs(values))  # pale enough to read black on
-    low, high = limits or ((-reach, reach) if np.nanmin(values) < 0 else (np.nanmin(values), np.nanmax(values)))
-    cmap = (SIGNED if low < 0 else SHARE).with_extremes(bad="#BBBBBB")
-    ax.imshow(values, cmap=cmap, vmin=low, vmax=high, aspect="auto")
+    if limits is None:
+        limits = (np.nanmin(values), np.nanmax(values))
+        if limits[0] < 0:
+            reach = 1.5 * np.nanmax(np.abs(values))  # pale enough to read black on
+            limits = (-reach, reach)
+    low, high = limits
+    cmap = SIGNED if low < 0 else SHARE
+    ax.imshow(values, cmap=cmap.with_extremes(bad="#BBBBBB"), vmin=low, vmax=high, aspect="auto")
     ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0)
     ax.set_yticks(range(len(rows)), labels(rows))
     ax.set(xlabel=column_name, ylabel=row_name, title=title)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    for i in range(len(rows) if decimals is not None else 0):
-        for j in np.flatnonzero(~np.isnan(values[i])):
+    if decimals is not None:
+        for i, j in np.argwhere(~np.isnan(values)):
             ax.text(j, i, f"{values[i, j]:z.{decimals}f}", ha="center", va="center")
     return ax
 
@@ -153,44 +162,70 @@ def table(
     to 2 decimals or to as many as fit.
     """
     values = matrix.detach().cpu().double().numpy()
-    left, top, width, height = box
-    x = np.linspace(left, left + width, values.shape[1] + 1)
-    y = np.linspace(top, top + height, len(values) + 1)
-    reach = 1.5 * np.abs(values[np.isfinite(values)]).max(initial=1e-9)  # pale enough to read black on
-    low, high = limits or (-reach, reach)
     free = np.isfinite(values) if allowed is None else allowed.cpu().numpy()
-    em = fontsize * ax.figure.get_dpi() / 72 / (ax.transData.transform((1, 0)) - ax.transData.transform((0, 0)))[0]
-    small = numbers and max(values.shape) <= 6 and y[1] - y[0] > em
-    texts = written(np.where(free, values, 0), (x[1] - x[0]) / em) if small else []
-    style: dict[str, Any] = {"vmin": low, "vmax": high, "alpha": strength, "zorder": 3}
-    style |= {"edgecolors": "white", "linewidth": 1} if texts else {}
-    ax.pcolormesh(x, y, np.ma.masked_equal(values, 0), cmap=cmap.with_extremes(bad=NOTHING), **style)
-    if not free.all():
-        style = {"edgecolor": "#8C8C8C", "hatch": "////", "linewidth": 0, "zorder": 3}
-        style["cmap"] = ListedColormap([NOTHING])
-        ax.pcolor(x, y, np.ma.masked_where(free, np.zeros_like(values)), **style)
     dropped = np.zeros_like(free) if kept is None else free & ~kept.cpu().numpy()
-    middle = (x[:-1] + x[1:]) / 2, (y[:-1] + y[1:]) / 2
+    left, top, width, height = box
+    x = np.linspace(left, left + width, values.shape[1] + 1)  # where the cells begin and end
+    y = np.linspace(top, top + height, len(values) + 1)
+    cell = (x[1] - x[0], y[1] - y[0])
+    em = _em(ax, fontsize)
+    texts = []
+    if numbers and max(values.shape) <= 6 and cell[1] > em:
+        texts = written(np.where(free, values, 0), cell[0] / em)
+
+    if limits is None:
+        reach = 1.5 * np.abs(values[np.isfinite(values)]).max(initial=1e-9)  # pale enough to read black on
+        limits = (-reach, reach)
+    style: dict[str, Any] = {"vmin": limits[0], "vmax": limits[1], "alpha": strength, "zorder": 3}
+    if texts:
+        style |= {"edgecolors": "white", "linewidth": 1}
+    ax.pcolormesh(x, y, np.ma.masked_equal(values, 0), cmap=cmap.with_extremes(bad=NOTHING), **style)
+    _fill(ax, x, y, ~free, NOTHING, edgecolor="#8C8C8C", hatch="////", linewidth=0)
+    _fill(ax, x, y, dropped, "white", edgecolor=NOTHING, linewidth=1)
+
+    middle_x = (x[:-1] + x[1:]) / 2
+    middle_y = (y[:-1] + y[1:]) / 2
     if dropped.any():
-        style = {"edgecolor": NOTHING, "linewidth": 1, "zorder": 3, "cmap": ListedColormap(["white"])}
-        ax.pcolor(x, y, np.ma.masked_where(~dropped, np.zeros_like(values)), **style)
-        rows, columns = dropped.nonzero()
-        size = min(6, 0.3 * fontsize / em * min(x[1] - x[0], y[1] - y[0]))  # in points, within its cell
-        ax.plot(middle[0][columns], middle[1][rows], "x", markersize=size, color="#404040", zorder=5)
-    for i, row in enumerate(texts):
-        for j in np.flatnonzero(free[i] & ~dropped[i]):
-            style = {"ha": "center", "va": "center", "fontsize": fontsize, "color": color, "zorder": 5}
-            ax.text(middle[0][j], middle[1][i], row[j], **style)
+        i, j = dropped.nonzero()
+        size = min(6, 0.3 * fontsize / em * min(cell))  # of a ×, in points, within its cell
+        ax.plot(middle_x[j], middle_y[i], "x", markersize=size, color="#404040", zorder=5)
+    if texts:
+        style = {"ha": "center", "va": "center", "fontsize": fontsize, "color": color, "zorder": 5}
+        for i, j in np.argwhere(free & ~dropped):
+            ax.text(middle_x[j], middle_y[i], texts[i][j], **style)
+
+
+def _em(ax: Axes, fontsize: float) -> float:
+    """The size of letters in units of the axes."""
+    pixels = ax.transData.transform((1, 0)) - ax.transData.transform((0, 0))  # of one unit
+    return fontsize * ax.figure.get_dpi() / 72 / pixels[0]
+
+
+def _fill(ax: Axes, x: np.ndarray, y: np.ndarray, where: np.ndarray, color: str, **style: Any) -> None:
+    """Give those cells of a table one colour, whatever their numbers."""
+    if where.any():
+        cells = np.ma.masked_where(~where, np.zeros(where.shape))
+        ax.pcolor(x, y, cells, cmap=ListedColormap([color]), zorder=3, **style)
 
 
 def written(values: np.ndarray, ems: float) -> list[list[str]]:
     """Numbers as texts, to 2 decimals or to as many as fit into a width of so many ems; none at all if they can't."""
     wide = {".": 0.32, "−": 0.84}  # any digit of the house's letters: 0.64
-    for decimals in (0,) if np.array_equal(values, values.round()) else (2, 1):
-        texts = [[f"{round(v, decimals) + 0.0:.{decimals}f}".replace("-", "−") for v in row] for row in values.tolist()]
-        if max(sum(wide.get(sign, 0.64) for sign in text) for row in texts for text in row) <= ems:
+
+    def width(text: str) -> float:
+        return sum(wide.get(sign, 0.64) for sign in text)
+
+    are_whole = np.array_equal(values, values.round())
+    for decimals in [0] if are_whole else [2, 1]:
+        texts = [[_numeral(value, decimals) for value in row] for row in values.tolist()]
+        if max(width(text) for row in texts for text in row) <= ems:
             return texts
     return []
+
+
+def _numeral(value: float, decimals: int) -> str:
+    """A number with a proper minus, and none before a zero."""
+    return f"{value:z.{decimals}f}".replace("-", "−")
 
 
 def curves(
@@ -206,12 +241,13 @@ def curves(
     """One line a name, which stands at its end, each with its own marker and colour; `milestones` are dashed levels."""
     if ax is None:
         _, ax = figure(7, 4)
-    for (name, y), marker in zip(lines.items(), "os^Dv<>" * len(lines), strict=False):
+    for (name, y), marker in zip(lines.items(), cycle("os^Dv<>"), strict=False):
         (line,) = ax.plot(x, y, marker=marker, markersize=5, label=name)
         if len(lines) > 1:
-            style: dict[str, Any] = {"color": line.get_color(), "va": "center", "gid": "end", "annotation_clip": False}
             last = max(i for i, value in enumerate(y) if value == value)  # which NaN doesn't
-            ax.annotate(name, (float(x[last]), float(y[last])), (7, 0), textcoords="offset points", **style)
+            end = (float(x[last]), float(y[last]))
+            style: dict[str, Any] = {"color": line.get_color(), "va": "center", "gid": "end", "annotation_clip": False}
+            ax.annotate(name, end, (7, 0), textcoords="offset points", **style)
     for name, level in (milestones or {}).items():
         ax.axhline(level, color="#555555", linewidth=1, linestyle="--")
         ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#333333")
@@ -224,9 +260,10 @@ def letters(lines: Mapping[str, str], *, title: str = "") -> Axes:
     length = len(next(iter(lines.values())))
     _, ax = figure(1.2 + 0.32 * length, 0.7 + 0.32 * len(lines))
     for row, text in enumerate(lines.values()):
+        color = COLORS[row // 2 % len(COLORS)]
+        alpha = 0.25 if row % 2 else 0.1
+        box = {"boxstyle": "square,pad=0.35", "facecolor": color, "alpha": alpha, "linewidth": 0}
         for column, letter in enumerate(labels(text)):
-            color = COLORS[row // 2 % len(COLORS)]
-            box = {"boxstyle": "square,pad=0.35", "facecolor": color, "alpha": 0.25 if row % 2 else 0.1, "linewidth": 0}
             ax.text(column, row, letter, ha="center", va="center", family="monospace", bbox=box)
     ax.set(xlim=(-0.6, length - 0.4), ylim=(len(lines) - 0.4, -0.6), title=title)
     ax.set_xticks(range(length), range(length), fontsize=7)
@@ -260,10 +297,11 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
     if ax is None:
         _, ax = figure(4, 4)
     reach = max(float(vector.abs().max()) for vector in vectors.values()) * 1.6
-    for (name, vector), color in zip(vectors.items(), COLORS * len(vectors), strict=False):
+    for (name, vector), color in zip(vectors.items(), cycle(COLORS), strict=False):
         x, y = vector.tolist()
         ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "lw": 2})
-        ax.text(1.2 * x, 1.12 * y, name, color=color, fontweight="bold", ha="center", va="bottom" if y >= 0 else "top")
+        side = "bottom" if y >= 0 else "top"
+        ax.text(1.2 * x, 1.12 * y, name, color=color, fontweight="bold", ha="center", va=side)
     ax.axhline(0, color="#999999", linewidth=0.8, zorder=0)
     ax.axvline(0, color="#999999", linewidth=0.8, zorder=0)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=title)
@@ -281,17 +319,21 @@ def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Ax
     for i, j in (weights > 0.01).nonzero().tolist():  # a thinner line would not be seen
         width = 6 * weights[i, j].item()
         ax.plot([above[j], below[i]], [1, 0], color=COLORS[0], linewidth=width, alpha=0.8)
-    for y, places, row, side in ((1.06, above, read, "bottom"), (-0.06, below, written, "top")):
-        for x, word in zip(places, labels(row), strict=True):
-            ax.text(x, y, word, ha="center", va=side, fontsize=12)
+    for x, word in zip(above, labels(read), strict=True):
+        ax.text(x, 1.06, word, ha="center", va="bottom", fontsize=12)
+    for x, word in zip(below, labels(written), strict=True):
+        ax.text(x, -0.06, word, ha="center", va="top", fontsize=12)
     ax.set(xlim=(-0.08, 1.08), ylim=(-0.3, 1.3))
     ax.axis("off")
     return ax
 
 
 def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> Axes:
-    """A recurrent reader's letters and states, and its writer: everything comes through one vector, or letter `row` of
-    what is written is joined to all states (attention)."""
+    """A recurrent reader's letters and states, and its writer.
+
+    Everything comes through one vector; with a `row`, that letter of what is written is joined to all states
+    (attention).
+    """
     n = len(read)
     orange = COLORS[1]
     arrow = {"arrowstyle": "-|>", "color": "#777777", "shrinkA": 10, "shrinkB": 10}
@@ -325,7 +367,8 @@ def head_grid(maps: Tensor, tokens: Sequence[str]) -> Figure:
     """
     n_layer, n_head, T = maps.shape[:3]
     fig, axes = figure(3.1 * n_head, 3.1 * n_layer, n_head, n_layer)
-    maps = maps.cpu().masked_fill(maps.new_ones(T, T).triu(1).bool().cpu(), float("nan"))
+    future = torch.ones(T, T, dtype=torch.bool).triu(1)
+    maps = maps.cpu().masked_fill(future, float("nan"))
     for (layer, head), ax in zip(np.ndindex(n_layer, n_head), np.ravel(axes), strict=True):
         title = f"layer {layer + 1}, head {head + 1}"
         heatmap(maps[layer, head], tokens, title=title, decimals=None, limits=(0, 0.6), ax=ax)
@@ -341,7 +384,9 @@ class Live:
     """A figure that is drawn again, in place, whenever `update` is called with new data."""
 
     def __init__(self, draw: Callable[..., object], alt: str):
-        self.draw, self.alt, self.handle = draw, alt, None
+        self.draw = draw
+        self.alt = alt
+        self.handle = None
 
     def update(self, *data: object) -> None:
         if self.handle is None:

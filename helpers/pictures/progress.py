@@ -20,19 +20,24 @@ def lessons(folder: str | Path = ".") -> str:
 
 
 def _row(path: Path) -> str:
+    """The line of the table for one notebook."""
     try:  # as JSON: nbformat, which checks a notebook, takes seconds to import
         cells = json.loads(path.read_bytes())["cells"]
         head = _joined(cells[0]["source"])
-        printed = "".join(_joined(out.get("text", "")) for cell in cells for out in cell.get("outputs", []))
+        outputs = [output for cell in cells for output in cell.get("outputs", [])]
+        printed = "".join(_joined(output.get("text", "")) for output in outputs)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is no file, no JSON, or no notebook
         return f"| {path.name[:2]} | {path.name} can't be read: `make fresh` brings it back | | |"
     title = re.search(r"^# (?:\d+ · )?(.+)$", head, re.M)
     time = re.search(r"^\*\*How long\.\*\* (.+?)(?: to read| for the story|\.)", head, re.M)
     verdicts = dict(re.findall(r"^(\d+[a-z]): (.+)$", printed, re.M))
     solved = [label for label, verdict in verdicts.items() if verdict.startswith("right")]
-    told = f"{len(solved)} of {len(verdicts)}" + (f": {', '.join(solved)}" if solved else "")
-    name = f"[{title[1] if title else path.stem}]({path.name})"
-    return f"| {path.name[:2]} | {name} | {time[1] if time else ''} | {told} |"
+    progress = f"{len(solved)} of {len(verdicts)}"
+    if solved:
+        progress += f": {', '.join(solved)}"
+    name = title[1] if title else path.stem
+    minutes = time[1] if time else ""
+    return f"| {path.name[:2]} | [{name}]({path.name}) | {minutes} | {progress} |"
 
 
 def _joined(text: Any) -> str:

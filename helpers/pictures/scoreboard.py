@@ -6,6 +6,7 @@ in notebooks/measured/.
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,10 @@ from matplotlib.axes import Axes
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
 
-MEASURED = Path(__file__).parents[2] / "notebooks" / "measured" / "scoreboard.csv"
+STORED = Path(__file__).parents[2] / "notebooks" / "measured" / "scoreboard.csv"
 COLUMNS = ["notebook", "part", "question", "without", "with"]
-WITHOUT, WITH = plotting.COLORS[1], plotting.COLORS[0]
+WITHOUT = plotting.COLORS[1]
+WITH = plotting.COLORS[0]
 
 
 @dataclass(frozen=True)
@@ -31,23 +33,30 @@ class Row:
     having: tuple[float, ...]
 
     def __str__(self) -> str:
-        without, having = (" ".join(f"{a:.2f}" for a in side) for side in (self.without, self.having))
-        return f"{self.notebook} {self.part} | {self.question} | without {without} | with {having}"
+        name = f"{self.notebook} {self.part}"
+        return f"{name} | {self.question} | without {_digits(self.without)} | with {_digits(self.having)}"
+
+
+def _digits(side: Sequence[float]) -> str:
+    return " ".join(f"{accuracy:.2f}" for accuracy in side)
 
 
 def read_line(line: str) -> Row:
     """The row that `scoreboard` printed. ConfigError for any other line."""
+    found = re.fullmatch(r"(\d+) (.*?) \| (.*?) \| without (.+?) \| with (.+)", line.strip())
     try:
-        name, question, without, having = line.strip().split(" | ")
-        notebook, part = name.split(" ", 1)
-        sides = [side.split() for side in (without, having)]
-        if [side.pop(0) for side in sides] != ["without", "with"] or not (notebook.isdigit() and all(sides)):
+        if not found:
             raise ValueError
-        return Row(notebook, part, question, *(tuple(map(float, side)) for side in sides))
+        notebook, part, question, without, having = found.groups()
+        return Row(notebook, part, question, _accuracies(without), _accuracies(having))
     except ValueError:
         raise ConfigError(
             f'not a row of the scoreboard: {line!r}; one looks like "04 mask | question | without 0.5 | with 1.0"'
         ) from None
+
+
+def _accuracies(digits: str) -> tuple[float, ...]:
+    return tuple(map(float, digits.split()))
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -60,8 +69,8 @@ def to_csv(rows: Sequence[Row]) -> str:
             raise ConfigError(
                 f"{row.part} needs the same seeds without and with: {len(row.without)}, {len(row.having)}"
             )
-        for pair in zip(row.without, row.having, strict=True):
-            table.writerow([row.notebook, row.part, row.question, *(f"{a:.2f}" for a in pair)])
+        for without, having in zip(row.without, row.having, strict=True):
+            table.writerow([row.notebook, row.part, row.question, f"{without:.2f}", f"{having:.2f}"])
     return text.getvalue()
 
 
@@ -69,12 +78,16 @@ def from_csv(text: str) -> list[Row]:
     """The rows of such a table, in its order."""
     sides: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for line in csv.DictReader(io.StringIO(text)):
-        key = line["notebook"], line["part"], line["question"]
+        key = (line["notebook"], line["part"], line["question"])
         sides.setdefault(key, []).append((float(line["without"]), float(line["with"])))
-    return [Row(*key, *zip(*pairs, strict=True)) for key, pairs in sides.items()]
+    rows = []
+    for key, pairs in sides.items():
+        without, having = zip(*pairs, strict=True)
+        rows.append(Row(*key, without, having))
+    return rows
 
 
-def scoreboard(*live: Row, measured: Path = MEASURED) -> None:
+def scoreboard(*live: Row, measured: Path = STORED) -> None:
     """Print this notebook's rows, one line each, and draw them under those of the notebooks before it."""
     print(*live, sep="\n")
     stored = from_csv(measured.read_text(encoding="utf-8")) if measured.exists() else []
@@ -88,7 +101,7 @@ def scoreboard(*live: Row, measured: Path = MEASURED) -> None:
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-    said = (f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it" for row in rows)
+    said = [f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it" for row in rows]
     plotting.show(f"The scoreboard, worst to best seed: {'; '.join(said)}.")
 
 
@@ -100,7 +113,7 @@ def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:
         arrow = {"arrowstyle": "-|>", "color": "#BBBBBB", "shrinkA": 10, "shrinkB": 10}
         ax.annotate("", (min(row.having), y), (max(row.without), y), arrowprops=arrow)
     for name, side, color, inside in (("without", row.without, WITHOUT, "white"), ("with", row.having, WITH, WITH)):
-        ends = min(side), max(side)
+        ends = (min(side), max(side))
         ax.plot(ends, (y, y), color=color, alpha=0.25, linewidth=11, solid_capstyle="round", zorder=1)
         ax.plot(side, [y] * len(side), "o", color=color, markerfacecolor=inside, markersize=6, zorder=3)
         label = f"{name} {_spread(side)}" if y == 0 else _spread(side)
@@ -109,5 +122,6 @@ def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:
 
 def _spread(side: Sequence[float]) -> str:
     """The worst and the best of the seeds, or the one number that they all round to."""
-    low, high = f"{min(side):.2f}", f"{max(side):.2f}"
+    low = f"{min(side):.2f}"
+    high = f"{max(side):.2f}"
     return low if low == high else f"{low}–{high}"

@@ -167,7 +167,9 @@ class Comparison(Study):
             runs = [Run(steps, name, rate, seed, CHOOSE) for rate in rates for seed in seeds]
             if not all(run in done for run in runs):
                 return None, runs
-            losses = {rate: sum(done[run][metric] for run in runs if run.rate == rate) for rate in rates}
+            losses = {}
+            for rate in rates:
+                losses[rate] = sum(done[run][metric] for run in runs if run.rate == rate)
             best = min(rates, key=losses.__getitem__)
             ordered = sorted(rates)
             if best not in (ordered[0], ordered[-1]) or len(rates) >= MOST_RATES:
@@ -184,9 +186,15 @@ class Comparison(Study):
         """The verdicts as a table of text, the largest differences first."""
         lines = list(lines)
         rates = {(line["steps"], line["variant"]): line["rate"] for line in lines if line["part"] == REPORT}
-        judged = sorted(judge(self, lines).items(), key=lambda item: (item[0][0], -item[1].mean))
+        judged = judge(self, lines)
+
+        def order(key: tuple[int, str]) -> tuple[int, float]:
+            steps, _ = key
+            return steps, -judged[key].mean
+
         rows = []
-        for (steps, row), verdict in judged:
+        for steps, row in sorted(judged, key=order):
+            verdict = judged[steps, row]
             rate = rates.get((steps, row), "")  # an interaction has none
             interval = f"{verdict.low:+.3f} to {verdict.high:+.3f}"
             p = f"{verdict.p:.4f}" if verdict.p >= 1e-4 else "< 0.0001"
@@ -215,8 +223,8 @@ def last_place_loss(model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Ite
         total = 0.0
         with evaluating(model):
             for some in windows.split(256):
-                x, last = some[:, :-1], some[:, -1:]
-                total += cross_entropy(model(x)[:, -1:], last, reduction="sum")
+                logits = model(some[:, :-1])[:, -1:]
+                total += cross_entropy(logits, some[:, -1:], reduction="sum")
         found.append(float(total) / len(windows))
     return fmean(found)
 
@@ -237,9 +245,10 @@ def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Ver
             by_seed = {name: reported.get((steps, name), {}) for name in weights}
             seeds = sorted(set.intersection(*map(set, by_seed.values())))  # those that all its variants have
             if len(seeds) < study.seeds:
-                continue
+                continue  # the row waits for its runs
             metric = study.metric(*weights)
-            differences[steps, row] = [
-                sum(weight * by_seed[name][seed][metric] for name, weight in weights.items()) for seed in seeds
-            ]
+            differences[steps, row] = []
+            for seed in seeds:
+                weighted = [weight * by_seed[name][seed][metric] for name, weight in weights.items()]
+                differences[steps, row].append(sum(weighted))
     return verdicts(differences, study.margin)

@@ -83,9 +83,7 @@ class Ladder(Study):
 
     run_type = Climb
     variants = RUNGS
-    sizes = laptop | {
-        "tied": True
-    }  # every rung is a ModernGPT, the first one too: so they differ by their changes only
+    sizes = laptop | {"tied": True}  # which makes a ModernGPT of the first rung too: rungs differ by their changes only
 
     def budget(self) -> str:
         less, more = self.around

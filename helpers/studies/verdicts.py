@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from helpers.support.errors import ConfigError
 
 Row = TypeVar("Row", bound=Hashable)
+LEVEL = 0.05  # the chance of a false claim
 
 
 class Verdict(NamedTuple):
@@ -23,27 +24,31 @@ class Verdict(NamedTuple):
     says: str
 
 
-def verdicts(differences: Mapping[Row, Sequence[float]], margin: float, level: float = 0.05) -> dict[Row, Verdict]:
+def verdicts(differences: Mapping[Row, Sequence[float]], margin: float) -> dict[Row, Verdict]:
     """A verdict for each row of a table, from its differences: a seed's loss with the change minus that without it.
 
     Student's t for paired differences. A row is "worse" or "better" where no difference at all is refuted, and "no
     difference" where one of `margin` or more is refuted, in either direction (two one-sided tests, Schuirmann 1987);
     "slightly" so where both are, and "undecided" where neither is. Each kind of claim is corrected over all rows (Holm
     1979): as long as the differences are roughly normal, the chance of one or more false claims of a kind in the whole
-    table is at most `level`. The margin must be fixed before the differences are seen. ConfigError for a margin that is
+    table is at most LEVEL. The margin must be fixed before the differences are seen. ConfigError for a margin that is
     not above 0, and for a row with fewer than two differences or with one that is no number.
     """
     if not 0 < margin < math.inf:
         raise ConfigError(f"the margin must be a number above 0, not {margin}")
-    found = {row: _estimate(row, values) for row, values in differences.items()}
-    p_differs = holm({row: 2 * t_tail(abs(mean) / error, df) for row, (mean, error, df) in found.items()})
-    p_same = holm({row: t_tail((margin - abs(mean)) / error, df) for row, (mean, error, df) in found.items()})
+    estimates = {row: _estimate(row, values) for row, values in differences.items()}
+    p_differs = {}
+    p_same = {}
+    for row, (mean, error, df) in estimates.items():
+        p_differs[row] = 2 * t_tail(abs(mean) / error, df)
+        p_same[row] = t_tail((margin - abs(mean)) / error, df)
+    p_differs = holm(p_differs)
+    p_same = holm(p_same)
+
     judged = {}
-    for row, (mean, error, df) in found.items():
-        half = t_quantile(1 - level / 2, df) * error
-        differs, same = p_differs[row] <= level, p_same[row] <= level
-        says = "worse" if mean > 0 else "better"
-        says = ("slightly " * same + says) if differs else "no difference" if same else "undecided"
+    for row, (mean, error, df) in estimates.items():
+        half = t_quantile(1 - LEVEL / 2, df) * error
+        says = _says(mean, differs=p_differs[row] <= LEVEL, same=p_same[row] <= LEVEL)
         judged[row] = Verdict(mean, mean - half, mean + half, p_differs[row], p_same[row], says)
     return judged
 
@@ -52,12 +57,22 @@ def _estimate(row: object, values: Sequence[float]) -> tuple[float, float, int]:
     """Mean, its standard error (never 0: equal differences are certain, not undefined), and degrees of freedom."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         raise ConfigError(f"{row}: a verdict takes the differences of at least two seeds, all of them numbers")
-    return fmean(values), max(stdev(values) / math.sqrt(len(values)), sys.float_info.min), len(values) - 1
+    error = stdev(values) / math.sqrt(len(values))
+    return fmean(values), max(error, sys.float_info.min), len(values) - 1
+
+
+def _says(mean: float, differs: bool, same: bool) -> str:
+    """The verdict in words: is it certain that there is a difference, and that it is less than the margin?"""
+    if not differs:
+        return "no difference" if same else "undecided"
+    direction = "worse" if mean > 0 else "better"
+    return f"slightly {direction}" if same else direction
 
 
 def holm(p: Mapping[Row, float]) -> dict[Row, float]:
     """Adjusted p-values (Holm 1979): the smallest times the number of rows, the next times one less, never falling."""
-    adjusted, highest = {}, 0.0
+    adjusted = {}
+    highest = 0.0
     for place, row in enumerate(sorted(p, key=p.__getitem__)):
         highest = max(highest, min(1.0, (len(p) - place) * p[row]))
         adjusted[row] = highest
@@ -78,10 +93,14 @@ def t_tail(t: float, df: int) -> float:
 @cache
 def t_quantile(share: float, df: int) -> float:
     """The t (0 or more) that a share of at least one half of Student's distribution lies below, by bisection."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while t_tail(high, df) > 1 - share:
         high *= 2
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if t_tail(middle, df) > 1 - share else (low, middle)
+        if t_tail(middle, df) > 1 - share:
+            low = middle
+        else:
+            high = middle
     return high

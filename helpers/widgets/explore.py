@@ -17,19 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from helpers.core.attention import causal_mask
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
-from helpers.support.modes import evaluating
 from helpers.widgets.packing import pack
+from helpers.world.microscope import surprise
 
 SOURCES = Path(__file__).parent / "front"
 MOST = 12  # names or words that have room beside each other
+IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', flags=re.M)
 
 
 # ---------------------------------------------------------------- the explorers
@@ -71,22 +72,27 @@ def attend(
     names that are not as many as the keys, for more than 12, and for numbers that are not finite.
     """
     _same_number(names=names, says=says, keys=keys, values=values)
-    _finite(keys=keys, values=values, **{f"asks[{name!r}]": query for name, query in asks.items()})
+    _finite(keys=keys, values=values)
+    for name, query in asks.items():
+        _finite(**{f"asks[{name!r}]": query})
     if not asks or any(query.shape != (2,) for query in asks.values()):
         raise ConfigError("asks must hold at least one query, each of two numbers")
-    query = next(iter(asks.values()))
+    query, *_ = asks.values()
     weights = (keys @ query / 2**0.5).softmax(dim=0)
 
     _, (left, right) = plotting.figure(9, 3.6, columns=2)
-    for name, key in zip(names, keys.tolist(), strict=True):
-        left.annotate("", key, (0, 0), arrowprops={"arrowstyle": "-|>", "color": plotting.COLORS[0]})
-        left.annotate(name, (1.2 * key[0], 1.2 * key[1]), ha="center", va="center")
-    left.annotate("", query.tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 6, "color": "black", "alpha": 0.4})
+    thin = {"arrowstyle": "-|>", "color": plotting.COLORS[0]}
+    thick = {"arrowstyle": "-|>", "color": "black", "lw": 6, "alpha": 0.4}
+    for name, (x, y) in zip(names, keys.tolist(), strict=True):
+        left.annotate("", (x, y), (0, 0), arrowprops=thin)
+        left.annotate(name, (1.2 * x, 1.2 * y), ha="center", va="center")
+    left.annotate("", query.tolist(), (0, 0), arrowprops=thick)
     far = 1.4 * keys.abs().max().item()
     left.set(xlim=(-far, far), ylim=(-far, far), aspect="equal", title="the query (thick) among the keys")
     left.axis("off")
+    bars = [f"{name}: {gift}" for name, gift in zip(names, says, strict=True)]
     right.barh(range(len(names)), weights.tolist(), color=plotting.COLORS[2])
-    right.set_yticks(range(len(names)), [f"{name}: {gift}" for name, gift in zip(names, says, strict=True)])
+    right.set_yticks(range(len(names)), bars)
     right.invert_yaxis()
     right.set(xlabel="weight")
     best = names[int(weights.argmax())]
@@ -107,14 +113,14 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
     """
     _same_number(words=words, scores=scores)
     _finite(scores=scores)
-    hidden = scores.masked_fill(~torch.ones_like(scores).tril().bool(), float("-inf"))
-    weights = hidden.softmax(dim=-1).masked_fill(hidden.isinf(), float("nan"))  # NaN is drawn in grey
+    future = ~causal_mask(len(words), scores.device)
+    weights = scores.masked_fill(future, float("-inf")).softmax(dim=-1)
 
     _, axes = plotting.figure(3 + 1.1 * len(words), 1.4 + 0.5 * len(words), columns=2)
-    for ax, table, title in zip(
-        axes, (hidden.nan_to_num(neginf=float("nan")), weights), ("scores", "weights"), strict=True
-    ):
-        plotting.heatmap(table, words, title=f"{title} under the causal mask", ax=ax)
+    tables = {"scores": scores, "weights": weights}
+    for ax, (name, table) in zip(axes, tables.items(), strict=True):
+        seen = table.masked_fill(future, float("nan"))  # NaN is drawn in grey
+        plotting.heatmap(seen, words, title=f"{name} under the causal mask", ax=ax)
         ax.tick_params(axis="x", rotation=30)
     alt = (
         f"Scores and weights of {len(words)} words under the causal mask. The future, above the diagonal, is "
@@ -167,16 +173,13 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     tokens = tokenizer.encode(text)
     if not 2 <= len(tokens) <= model.config.context_length:
         raise ConfigError(f"text must have from 2 to {model.config.context_length} letters, not {len(tokens)}")
-    with evaluating(model), torch.no_grad():
-        at = next(model.parameters()).device
-        nats = -model(tokens[None].to(at))[0, :-1].log_softmax(dim=-1).cpu().gather(1, tokens[1:, None].long())[:, 0]
     _, ax = plotting.figure(0.22 * len(tokens) + 1, 2)
-    ax.bar(range(1, len(tokens)), nats.tolist(), color=plotting.COLORS[1])
+    ax.bar(range(1, len(tokens)), surprise(model, tokens).tolist(), color=plotting.COLORS[1])
     ax.set_xticks(range(len(tokens)), plotting.labels(text))
     ax.set(ylabel="surprise (nats)")
     alt = f"How much each letter of “{text}” but the first surprises the model, as bars."
-    # The weights have no room in JSON: without a kernel there is only the picture.
-    _show("play", {"text": text}, alt, weights=pack(model, tokenizer) if is_live() else b"")
+    weights = pack(model, tokenizer) if is_live() else b""  # too large for JSON: without a kernel, only the picture
+    _show("play", {"text": text}, alt, weights)
 
 
 # ---------------------------------------------------------------- the hosts
@@ -191,8 +194,10 @@ def front_end(name: str) -> str:
 
     def joined(file: str) -> str:
         seen.add(file)
-        imports = r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n'
-        return re.sub(imports, lambda found: "" if found[1] in seen else joined(found[1]), _read(file), flags=re.M)
+        return IMPORT.sub(imported, _read(file))
+
+    def imported(found: re.Match) -> str:
+        return "" if found[1] in seen else joined(found[1])
 
     return joined(f"{name}.js") + _read("host.js")
 
@@ -203,10 +208,9 @@ def page(output: Mapping[str, Any]) -> str:
     data = json.dumps(found["data"], ensure_ascii=False).replace("</", "<\\/")
     picture = _picture(output["data"]["image/png"].strip(), **output["metadata"]["image/png"])
     place = "explore-" + hashlib.sha256(data.encode()).hexdigest()[:12]
-    start = f"takePlace(document.getElementById({json.dumps(place)}), {data});"
-    return (
-        f'<div id="{place}">{picture}</div>\n<script type="module">\n{front_end(found["front_end"])}{start}\n</script>'
-    )
+    script = front_end(found["front_end"])
+    script += f"takePlace(document.getElementById({json.dumps(place)}), {data});"
+    return f'<div id="{place}">{picture}</div>\n<script type="module">\n{script}\n</script>'
 
 
 def _show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:
@@ -239,7 +243,9 @@ def _read(file: str) -> str:
 
 def _numbers(tensor: Tensor) -> Any:
     """As lists that JSON takes: four decimals, so that two machines store the same."""
-    return [round(x, 4) for x in tensor.tolist()] if tensor.dim() == 1 else [_numbers(row) for row in tensor]
+    if tensor.dim() == 1:
+        return [round(x, 4) for x in tensor.tolist()]
+    return [_numbers(row) for row in tensor]
 
 
 def _same_number(**named: Sequence[str] | Tensor) -> None:

@@ -1,4 +1,4 @@
 """What the lessons look at: texts and their words, telegrams, GPT-2, the numbers of the sources, a microscope.
 
-All rooms but core and support may import it.
+All rooms but support, core and writing may import it.
 """

@@ -24,8 +24,12 @@ SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 SIZE = 1_115_394  # bytes
 BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[3] / "shared" / "data" / "tinyshakespeare.txt"
-TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
+TINY = "tiny Shakespeare"
+BUNDLED = "the bundled play"
+OWN = "your own text"
 
+# How files begin that gzip, zip, bzip2, xz and zstd have compressed.
+COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh9", b"\xfd7zX", b"\x28\xb5\x2f\xfd")
 LARGEST = 1_000_000_000  # bytes of a corpus
 BYTES_PER_BYTE = 5  # what training needs of memory for each byte of a text: the text, its ids, and their copies
 
@@ -63,17 +67,16 @@ def load_corpus(path: object = None) -> Corpus:
     file is missing, no regular file, too large, empty, not UTF-8, has a single symbol, or has the wrong checksum.
     """
     if path is not None:
-        if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
-            hint = "; download it first" * isinstance(path, str)
-            raise CorpusError(f"corpus_path must be the path of a text file, not {shown(repr(path))}{hint}")
-        return _read(Path(path), OWN)
-    if named := os.environ.get("TINY_SHAKESPEARE"):
+        return _read(_as_path(path), OWN)
+    named = os.environ.get("TINY_SHAKESPEARE")
+    if named:
         return _read(Path(named), TINY)
     cached = _cached()
     for place in (BESIDE_THE_CLONE, cached):
         if place.exists():
             return _read(place, TINY)
-    if (raw := _download()) is None:
+    raw = _download()
+    if raw is None:
         return _read(BUNDLED_PLAY, BUNDLED)
     with suppress(OSError, StorageError):  # a cache that can't be written is no reason to do without
         cached.parent.mkdir(parents=True, exist_ok=True)
@@ -83,12 +86,23 @@ def load_corpus(path: object = None) -> Corpus:
 
 def find_corpus(sha256: str) -> Corpus | None:
     """The text with this checksum, if `load_corpus` would find it on this machine: nothing is downloaded."""
-    for place in (Path(os.environ.get("TINY_SHAKESPEARE") or "."), BESIDE_THE_CLONE, _cached(), BUNDLED_PLAY):
+    places = [BESIDE_THE_CLONE, _cached(), BUNDLED_PLAY]
+    named = os.environ.get("TINY_SHAKESPEARE")
+    if named:
+        places.insert(0, Path(named))
+    for place in places:
         with suppress(CorpusError):
             found = _read(place, OWN)
             if found.sha256 == sha256:
                 return found
     return None
+
+
+def _as_path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
+        hint = "; download it first" if isinstance(path, str) else ""
+        raise CorpusError(f"corpus_path must be the path of a text file, not {shown(repr(path))}{hint}")
+    return Path(path)
 
 
 def _cached() -> Path:
@@ -105,7 +119,7 @@ def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
         raise CorpusError(
             f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}; delete or replace it"
         )
-    if raw[:2] == b"\x1f\x8b" or raw[:4] in (b"PK\x03\x04", b"BZh9", b"\xfd7zX", b"\x28\xb5\x2f\xfd"):
+    if raw.startswith(COMPRESSED):
         raise CorpusError(f"{shown(path)} is compressed: unpack it first, and give the path of the text file")
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
@@ -121,28 +135,37 @@ def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
 def _bytes_of(path: Path) -> bytes:
     """The content of a regular file of bearable size; anything else, such as a pipe that never ends, is refused."""
     try:
-        found = path.expanduser().stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise CorpusError(f"{shown(path)} is not a regular file: give the path of a text file")
-        size, free = found.st_size / 1e6, psutil.virtual_memory().available / 1e6  # in MB, as below
-        if (needed := BYTES_PER_BYTE * size) > free or found.st_size > LARGEST:
-            raise CorpusError(
-                f"{shown(path)} has {size:,.0f} MB, and training takes about {needed:,.0f} MB of memory; allowed are "
-                f"{LARGEST / 1e6:,.0f} MB and what fits into the {free:,.0f} MB that are free: use a part of it"
-            )
+        _refuse_unbearable(path, path.expanduser().stat())
         with path.expanduser().open("rb") as file:
             return file.read(LARGEST + 1)
+    except CorpusError:
+        raise
     except (OSError, RuntimeError, ValueError) as error:  # no such file, no such user, no possible name
-        if isinstance(error, CorpusError):
-            raise
         why = getattr(error, "strerror", None) or error
         raise CorpusError(f"can't read the corpus {shown(path)}: {why}; give the path of a text file") from None
+
+
+def _refuse_unbearable(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise CorpusError(f"{shown(path)} is not a regular file: give the path of a text file")
+    size = found.st_size / 1e6  # in MB, as all below
+    needed = BYTES_PER_BYTE * size
+    free = psutil.virtual_memory().available / 1e6
+    largest = LARGEST / 1e6
+    if needed > free or size > largest:
+        raise CorpusError(
+            f"{shown(path)} has {size:,.0f} MB, and training takes about {needed:,.0f} MB of memory; allowed are "
+            f"{largest:,.0f} MB and what fits into the {free:,.0f} MB that are free: use a part of it"
+        )
 
 
 def _download() -> bytes | None:
     """The bytes of tiny Shakespeare; None when there is no network. CorpusError when what comes is not it."""
     raw = _fetch(URL, at_most=SIZE, seconds=30.0)
-    if raw is not None and (checksum := hashlib.sha256(raw).hexdigest()) != SHA256:
+    if raw is None:
+        return None
+    checksum = hashlib.sha256(raw).hexdigest()
+    if checksum != SHA256:
         raise CorpusError(f"the download of {URL} is corrupted: SHA-256 {checksum} instead of {SHA256}")
     return raw
 
@@ -150,12 +173,14 @@ def _download() -> bytes | None:
 def _fetch(url: str, at_most: int, seconds: float, patience: float = 8.0) -> bytes | None:
     """The bytes behind `url`, at most `at_most` + 1 of them; None when they don't come within `seconds`.
 
-    `patience` bounds the wait for each piece, and for the first answer. In a thread, because a look-up of the host's
-    name ignores every timeout; a server that drips or never ends is left behind.
+    `patience` bounds the wait for each piece, and for the first answer. A thread fetches, because a look-up of the
+    host's name ignores every timeout; a server that drips or never ends is left behind.
     """
     import requests  # slow to import, and most texts lie on this machine
 
-    answer, started, over = [], threading.Event(), time.monotonic() + seconds
+    answer: list[bytes] = []
+    started = threading.Event()
+    over = time.monotonic() + seconds
 
     def fetch() -> None:
         got = bytearray()
@@ -164,7 +189,10 @@ def _fetch(url: str, at_most: int, seconds: float, patience: float = 8.0) -> byt
                 response.raise_for_status()
                 started.set()
                 with tqdm(total=at_most, unit="B", unit_scale=True, desc="tiny Shakespeare", leave=False) as bar:
-                    while len(got) <= at_most and (piece := response.raw.read1(min(1 << 16, at_most + 1 - len(got)))):
+                    while len(got) <= at_most:
+                        piece = response.raw.read1(min(1 << 16, at_most + 1 - len(got)))
+                        if not piece:
+                            break
                         got += piece
                         bar.update(len(piece))
                         if time.monotonic() > over:

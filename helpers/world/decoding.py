@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from helpers.core.sampling import filter_logits
+from helpers.core.attention import KVCache
+from helpers.core.sampling import Drawing
 from helpers.support.errors import ConfigError
 from helpers.support.modes import evaluating
 
@@ -13,24 +14,28 @@ from helpers.support.modes import evaluating
 def beam_search(
     model: nn.Module, prompt: Int64[Tensor, "T"], max_new_tokens: int, beams: int = 4
 ) -> tuple[Int64[Tensor, "K T_all"], Float[Tensor, "K"]]:
-    """The `beams` likeliest continuations found, best first, and the log-probability of each, in nats.
+    """The `beams` likeliest continuations found (K, T_all), best first, and the log-probability of each (K,), in nats.
 
     At every step each text is continued by each token, and the `beams` with the highest sum of log-probabilities stay
     (Graves 2012, section 2.5); with one beam this is greedy. K is less than `beams` where there are not as many texts.
     ConfigError when prompt and new tokens outgrow the model's context, and for a model whose logits are no numbers.
     """
-    texts, scores = prompt[None], torch.zeros(1, device=prompt.device)
+    texts = prompt[None]
+    scores = torch.zeros(1, device=prompt.device)
     with evaluating(model):
         for _ in range(max_new_tokens):
-            log_p = filter_logits(model(texts)[:, -1]).log_softmax(dim=-1)  # (K, V)
+            log_p = model(texts)[:, -1].log_softmax(dim=-1)  # (K, V)
+            V = log_p.shape[1]
             sums = (scores[:, None] + log_p).flatten()  # (K * V,): text k continued by token v stands at k * V + v
             scores, best = sums.topk(min(beams, len(sums)))
-            texts = torch.cat([texts[best // log_p.shape[1]], best[:, None] % log_p.shape[1]], dim=1)
+            tokens = best % V
+            texts = torch.cat([texts[best // V], tokens[:, None]], dim=1)
     if scores.isnan().any():
         raise ConfigError("no text has a likelihood that is a number: has the training diverged?")
     return texts, scores
 
 
+# ---------------------------------------------------------------- guessing ahead
 def speculate(
     model: nn.Module,
     draft: nn.Module,
@@ -42,42 +47,73 @@ def speculate(
     keep: float = 0.5,
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "T_all"], float]:
-    """Tokens distributed as `generate`'s, and the share of the draft's guesses that were accepted (NaN for none).
+    """Tokens (T_all,) distributed as `generate`'s, and the share of the draft's guesses that was accepted (or NaN).
 
     The small `draft` guesses up to `ahead` tokens one by one; `model` judges them all in one call, and adds one token
     (Leviathan et al. 2023, algorithm 1). The window moves as in `generate`, and `draft` must take as many tokens as
     `model`. A seed gives other tokens than there: only the distribution is the same. ConfigError for a draft of another
     vocabulary, and for a temperature that makes no sense.
     """
+    rules = Drawing(temperature)
     T = model.config.context_length if hasattr(model, "config") else len(prompt) + max_new_tokens + ahead
-    new_cache = model.new_cache if hasattr(model, "new_cache") else list
-    text, window, cache, judged, accepted = prompt, prompt[-T:], new_cache(), 0, 0
+    new_cache = getattr(model, "new_cache", list)  # an empty list: this model reads all tokens each time
+    text = prompt
+    window = prompt[-T:]
+    cache = new_cache()
+    judged = 0
+    accepted = 0
     with torch.no_grad(), evaluating(model), evaluating(draft):
         while len(text) < len(prompt) + max_new_tokens:
-            if len(window) > T:
-                window, cache = window[-max(1, round(keep * T)) :], new_cache()
-            start, q = len(window), []
-            for _ in range(min(ahead, T - start)):
-                q.append(filter_logits(draft(window[None])[0, -1], temperature).softmax(dim=-1).cpu())
-                window = torch.cat([window, _draw(q[-1], generator).to(window.device)])
-            logits = model(window[None, len(cache[0]) :], cache=cache) if cache else model(window[None])
-            # one row more than there are guesses
-            p = filter_logits(logits[0, -len(q) - 1 :], temperature).softmax(dim=-1).cpu()
-            if q and q[0].shape != p[0].shape:
-                raise ConfigError(f"the draft knows {len(q[0])} tokens, and the model {p.shape[-1]}")
-            new = []
-            for p_i, q_i, guess in zip(p, q, window[start:].tolist(), strict=False):
-                new.append(_judge(p_i, q_i, guess, generator))
-                judged, accepted = judged + 1, accepted + (new[-1] == guess)
-                if new[-1] != guess:
-                    break
-            else:
-                new.append(int(_draw(p[-1], generator)))
-            new_tokens = window.new_tensor(new)
-            text, window = torch.cat([text, new_tokens]), torch.cat([window[:start], new_tokens])
+            if len(window) > T:  # no place left: the last tokens move to the first places
+                window = window[-max(1, round(keep * T)) :]
+                cache = new_cache()
+            guesses, q = _guess(draft, window, min(ahead, T - len(window)), rules, generator)
+            logits = _read(model, torch.cat([window, guesses]), cache)
+            p = _probabilities(logits[-len(guesses) - 1 :], rules)  # after the window, and after each guess
+            new = _keep(p, q, guesses.tolist(), generator)
+            judged += min(len(new), len(guesses))
+            accepted += len(new) - 1
+            text = torch.cat([text, prompt.new_tensor(new)])
+            window = torch.cat([window, prompt.new_tensor(new)])
             for layer in cache:
                 layer.keep_first(len(window) - 1)  # forget the guesses that were refused
     return text[: len(prompt) + max_new_tokens], accepted / judged if judged else float("nan")
+
+
+def _guess(
+    draft: nn.Module, window: Int64[Tensor, "T"], count: int, rules: Drawing, generator: torch.Generator | None
+) -> tuple[Int64[Tensor, "K"], list[Float[Tensor, "V"]]]:
+    """The draft's next `count` tokens (K,), drawn one by one, and the probabilities q from which each was drawn."""
+    start = len(window)
+    q = []
+    for _ in range(count):
+        q.append(_probabilities(draft(window[None])[0, -1], rules))
+        window = torch.cat([window, _draw(q[-1], generator).to(window.device)])
+    return window[start:], q
+
+
+def _read(model: nn.Module, window: Int64[Tensor, "T"], cache: list[KVCache]) -> Float[Tensor, "T_new V"]:
+    """The logits after each token that the cache doesn't hold yet; without a cache, after all of them."""
+    if not cache:
+        return model(window[None])[0]
+    return model(window[None, len(cache[0]) :], cache=cache)[0]
+
+
+def _keep(
+    p: Float[Tensor, "K_1 V"], q: list[Float[Tensor, "V_draft"]], guesses: list[int], generator: torch.Generator | None
+) -> list[int]:
+    """The guesses up to the first that is refused, and then one token of the model's own.
+
+    p are the model's probabilities, q the draft's.
+    """
+    if q and len(q[0]) != p.shape[1]:
+        raise ConfigError(f"the draft knows {len(q[0])} tokens, and the model {p.shape[1]}")
+    new = []
+    for i, guess in enumerate(guesses):
+        new.append(_judge(p[i], q[i], guess, generator))
+        if new[-1] != guess:
+            return new
+    return [*new, int(_draw(p[-1], generator))]
 
 
 def _judge(p: Float[Tensor, "V"], q: Float[Tensor, "V"], guess: int, generator: torch.Generator | None) -> int:
@@ -85,6 +121,10 @@ def _judge(p: Float[Tensor, "V"], q: Float[Tensor, "V"], guess: int, generator: 
     if torch.rand((), generator=generator) * q[guess] < p[guess]:
         return guess
     return int(_draw((p - q).clamp(min=1e-12), generator))  # where q gave too little; never all 0 by rounding
+
+
+def _probabilities(logits: Float[Tensor, "*batch V"], rules: Drawing) -> Float[Tensor, "*batch V"]:
+    return rules.filter(logits).softmax(dim=-1).cpu()
 
 
 def _draw(weights: Float[Tensor, "V"], generator: torch.Generator | None) -> Int64[Tensor, "1"]:

@@ -21,7 +21,13 @@ from helpers.core.gpt import GPT, GPTConfig
 from helpers.support.errors import CheckpointError, ConfigError, HelpersError, VocabularyError
 
 # Hugging Face's names -> ours
-SIZES = {"vocab_size": "vocab_size", "n_positions": "context_length"} | {n: n for n in ("n_layer", "n_head", "n_embd")}
+SIZES = {
+    "vocab_size": "vocab_size",
+    "n_positions": "context_length",
+    "n_layer": "n_layer",
+    "n_head": "n_head",
+    "n_embd": "n_embd",
+}
 MODEL = {"wte": ["token_embedding"], "wpe": ["position_embedding"], "ln_f": ["norm"]}
 BLOCK = {
     "ln_1": ["norm1"],
@@ -32,9 +38,16 @@ BLOCK = {
     "mlp.c_proj": ["mlp.2"],
 }
 # What else changes the numbers: config.json may leave it out, but say nothing else.
-PLAIN: dict[str, Any] = {"activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}
-PLAIN |= dict.fromkeys(("scale_attn_weights", "tie_word_embeddings"), True)
-PLAIN |= dict.fromkeys(("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"), False)
+PLAIN: dict[str, Any] = {
+    "activation_function": "gelu_new",
+    "layer_norm_epsilon": 1e-5,
+    "scale_attn_weights": True,
+    "tie_word_embeddings": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "reorder_and_upcast_attn": False,
+    "add_cross_attention": False,
+}
+LARGEST = 20_000_000  # bytes of a file without weights
 FILES = (
     "copy config.json, model.safetensors and tokenizer.json from GPT-2's public repository, openai-community/gpt2 "
     "(a pytorch_model.bin may run any code when it is opened, so it never is)"
@@ -43,14 +56,16 @@ FILES = (
 
 def names(n_layer: int) -> dict[str, list[str]]:
     """The name of each tensor of GPT-2 -> ours: one, or three for c_attn."""
-    layers = {**MODEL}
+    layers = dict(MODEL)
     for i in range(n_layer):
-        layers |= {f"h.{i}.{name}": [f"blocks.{i}.{our}" for our in ours] for name, ours in BLOCK.items()}
-    return {
-        f"{name}.{kind}": [f"{our}.{kind}" for our in ours]
-        for name, ours in layers.items()
-        for kind in (("weight",) if name in ("wte", "wpe") else ("weight", "bias"))
-    }
+        for name, ours in BLOCK.items():
+            layers[f"h.{i}.{name}"] = [f"blocks.{i}.{our}" for our in ours]
+    tensors = {}
+    for name, ours in layers.items():
+        kinds = ["weight"] if name in ("wte", "wpe") else ["weight", "bias"]
+        for kind in kinds:
+            tensors[f"{name}.{kind}"] = [f"{our}.{kind}" for our in ours]
+    return tensors
 
 
 def from_hugging_face(weights: Mapping[str, Any], config: dict[str, Any]) -> GPT:
@@ -61,52 +76,67 @@ def from_hugging_face(weights: Mapping[str, Any], config: dict[str, Any]) -> GPT
     shape or type, or not finite, and an entry of `config` that makes another model of it.
     """
     sizes = _sizes(config)
-    prefix = "transformer." if "transformer.wte.weight" in weights else ""
-    wanted = {prefix + name: ours for name, ours in names(sizes.n_layer).items()}
-    masks = {f"{prefix}h.{i}.attn.{name}" for i in range(sizes.n_layer) for name in ("bias", "masked_bias")}
-    if lacking := [name for name in wanted if name not in weights]:
-        raise CheckpointError(f"the weights lack {lacking[0]}: a GPT-2 with n_layer={sizes.n_layer} has it")
-    if "lm_head.weight" in weights:
-        wanted["lm_head.weight"] = ["head.weight"]
-    if surplus := [name for name in weights if name not in wanted and name not in masks]:
-        raise CheckpointError(f"the weights hold {surplus[0]!r}: a GPT-2 with n_layer={sizes.n_layer} has no such one")
     with torch.device("meta"):  # shapes without memory
-        shapes = {name: tuple(tensor.shape) for name, tensor in GPT(sizes).state_dict().items()}
-    ours: dict[str, Tensor] = {}
-    for name, parts in wanted.items():
-        turned = ".c_" in name and name.endswith("weight")  # GPT-2 computes x @ W, nn.Linear x @ W.T
-        shape = (len(parts) * shapes[parts[0]][0], *shapes[parts[0]][1:])
-        _refuse_another(name, weights[name], shape[::-1] if turned else shape)
-        ours |= zip(parts, (weights[name].T if turned else weights[name]).chunk(len(parts)), strict=True)
-    model = GPT(sizes)
-    if infinite := [name for name in wanted if not weights[name].isfinite().all()]:
-        raise CheckpointError(f"{infinite[0]} holds NaN or infinity: weights must be finite numbers")
-    if not ours.setdefault("head.weight", ours["token_embedding.weight"]).equal(ours["token_embedding.weight"]):
+        shapes = {name: tensor.shape for name, tensor in GPT(sizes).state_dict().items()}
+    state: dict[str, Tensor] = {}
+    for name, ours in _names_in(weights, sizes.n_layer).items():
+        state |= zip(ours, _parts(name, weights[name], len(ours), shapes[ours[0]]), strict=True)
+    table = state["token_embedding.weight"]
+    head = state.setdefault("head.weight", table)
+    if not head.equal(table):
         raise CheckpointError("lm_head.weight differs from wte.weight: GPT-2's head and embedding share one matrix")
-    model.load_state_dict(ours)
+    model = GPT(sizes)
+    model.load_state_dict(state)
     for block in model.blocks:
         block.mlp[1] = nn.GELU(approximate="tanh")  # GPT-2 learned with this approximation; ours is the exact function
     return model.eval()
 
 
 def _sizes(config: dict[str, Any]) -> GPTConfig:
-    said: dict[str, Any] = {ours: config.get(name) for name, ours in SIZES.items()}
+    """The sizes that config.json says. CheckpointError when it says more than sizes: another model."""
+    ours: dict[str, Any] = {our: config.get(name) for name, our in SIZES.items()}
     try:
-        sizes = GPTConfig(**said, bias=True)
+        sizes = GPTConfig(**ours, bias=True)
     except ConfigError as error:
         raise CheckpointError(f"config.json: {error}".replace("context_length", "n_positions")) from None
-    plain = PLAIN | {"model_type": "gpt2", "n_inner": None if config.get("n_inner") is None else 4 * sizes.n_embd}
-    for name, allowed in plain.items():
-        if (found := config.get(name, PLAIN.get(name))) != allowed:
-            raise CheckpointError(f"config.json: {name} must be {allowed!r} as in GPT-2, not {reprlib.repr(found)}")
+    expected = PLAIN | {"model_type": "gpt2"}
+    if config.get("n_inner") is not None:
+        expected["n_inner"] = 4 * sizes.n_embd
+    for name, value in expected.items():
+        found = config.get(name, PLAIN.get(name))
+        if found != value:
+            raise CheckpointError(f"config.json: {name} must be {value!r} as in GPT-2, not {reprlib.repr(found)}")
     return sizes
 
 
-def _refuse_another(name: str, tensor: Any, shape: tuple[int, ...]) -> None:
+def _names_in(weights: Mapping[str, Any], n_layer: int) -> dict[str, list[str]]:
+    """`names` as these weights write them; CheckpointError when one is missing or left over."""
+    prefix = "transformer." if "transformer.wte.weight" in weights else ""
+    wanted = {prefix + name: ours for name, ours in names(n_layer).items()}
+    for name in wanted:
+        if name not in weights:
+            raise CheckpointError(f"the weights lack {name}: a GPT-2 with n_layer={n_layer} has it")
+    if "lm_head.weight" in weights:
+        wanted["lm_head.weight"] = ["head.weight"]
+    masks = {f"{prefix}h.{i}.attn.{name}" for i in range(n_layer) for name in ("bias", "masked_bias")}
+    for name in weights:
+        if name not in wanted and name not in masks:
+            raise CheckpointError(f"the weights hold {name!r}: a GPT-2 with n_layer={n_layer} has no such one")
+    return wanted
+
+
+def _parts(name: str, tensor: Any, count: int, part: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """A tensor of GPT-2 cut into `count` of ours, each of the shape `part`. CheckpointError for one that isn't so."""
     if not isinstance(tensor, Tensor) or tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise CheckpointError(f"{name} must be a tensor of float32, float16 or bfloat16")
+    turned = ".c_" in name and name.endswith("weight")  # GPT-2 computes x @ W, nn.Linear x @ W.T
+    whole = (count * part[0], *part[1:])
+    shape = whole[::-1] if turned else whole
     if tensor.shape != shape:
         raise CheckpointError(f"{name} must have the shape {shape}, as config.json says, not {(*tensor.shape,)}")
+    if not tensor.isfinite().all():
+        raise CheckpointError(f"{name} holds NaN or infinity: weights must be finite numbers")
+    return (tensor.T if turned else tensor).chunk(count)
 
 
 class BytePairTokenizer:
@@ -136,14 +166,7 @@ def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
     """
     folder = Path(os.path.expanduser(folder))
     config = _read(folder, _entries, "config.json")
-    if not os.path.lexists(folder / "tokenizer.json") and os.path.lexists(folder / "vocab.json"):
-        tokenizer = _read(folder, ByteLevelBPETokenizer.from_file, "vocab.json", "merges.txt")
-    else:
-        tokenizer = _read(folder, Tokenizer.from_file, "tokenizer.json")
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    if not _gives_back_every_byte(tokenizer):
-        raise CheckpointError(f"the tokenizer in {folder} is not GPT-2's: text must come back as it went in")
+    tokenizer = _tokenizer(folder)
     model = from_hugging_face(_read(folder, safetensors.torch.load_file, "model.safetensors"), config)
     ids = tokenizer.get_vocab()
     if BytePairTokenizer.start_of_text not in ids or max(ids.values()) >= model.config.vocab_size:
@@ -152,30 +175,53 @@ def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
     return model, BytePairTokenizer(tokenizer)
 
 
+def _tokenizer(folder: Path) -> Any:
+    """The tokenizer in a folder, as one file or as two; CheckpointError for one that changes a text."""
+    in_two_files = os.path.lexists(folder / "vocab.json") and not os.path.lexists(folder / "tokenizer.json")
+    if in_two_files:
+        tokenizer = _read(folder, ByteLevelBPETokenizer.from_file, "vocab.json", "merges.txt")
+    else:
+        tokenizer = _read(folder, Tokenizer.from_file, "tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    if not _gives_back_every_byte(tokenizer):
+        raise CheckpointError(f"the tokenizer in {folder} is not GPT-2's: text must come back as it went in")
+    return tokenizer
+
+
+def _gives_back_every_byte(tokenizer: Any) -> bool:
+    kind = json.loads(tokenizer.to_str())["model"]
+    if kind["type"] != "BPE" or kind.get("dropout"):
+        return False
+    text = "".join(map(chr, range(0x180))) + " A\u0e2a\U0001f642"
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    return tokenizer.decode(ids, skip_special_tokens=False) == text
+
+
 def _entries(path: str) -> dict[str, Any]:
+    """The content of a file in JSON; CheckpointError unless it is names and values."""
     content = json.loads(Path(path).read_bytes())
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} must hold names and values in braces, as GPT-2's does")
     return content
 
 
-def _gives_back_every_byte(tokenizer: Any) -> bool:
-    said, text = json.loads(tokenizer.to_str())["model"], "".join(map(chr, range(0x180))) + " A\u0e2a\U0001f642"
-    encoded = tokenizer.encode(text, add_special_tokens=False).ids
-    plain = said["type"] == "BPE" and not said.get("dropout")
-    return plain and tokenizer.decode(encoded, skip_special_tokens=False) == text
-
-
-def _read(folder: Path, how: Callable[..., Any], *files: str) -> Any:
+def _read(folder: Path, reader: Callable[..., Any], *names: str) -> Any:
+    """What `reader` makes of files in a folder; CheckpointError when one is missing, too large or damaged."""
+    paths = [folder / name for name in names]
     try:
-        for path in (folder / name for name in files):
-            if not path.is_file():
-                raise CheckpointError(f"{folder} has no file {path.name}: {FILES}")
-            if path.stat().st_size > 20_000_000 and path.name != "model.safetensors":
-                raise CheckpointError(f"{path} has more than 20 MB: it is not GPT-2's")
-        return how(*(str(folder / name) for name in files))
+        for path in paths:
+            _refuse_another_file(path)
+        return reader(*map(str, paths))
     except (HelpersError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a hostile file raises nearly anything, and a panic of Rust's is no Exception
         why = getattr(error, "strerror", None) or "it is cut off, damaged, or larger than the memory"
-        raise CheckpointError(f"can't read {' and '.join(files)} in {folder}: {why}") from None
+        raise CheckpointError(f"can't read {' and '.join(names)} in {folder}: {why}") from None
+
+
+def _refuse_another_file(path: Path) -> None:
+    if not path.is_file():
+        raise CheckpointError(f"{path.parent} has no file {path.name}: {FILES}")
+    if path.stat().st_size > LARGEST and path.name != "model.safetensors":
+        raise CheckpointError(f"{path} has more than 20 MB: it is not GPT-2's")

@@ -58,7 +58,8 @@ def check(id: str, ours: object, *, corpus: str | None = None) -> None:
         print(f"skipped: {id} needs {CORPUS}, and the corpus here is {corpus}")
         return
     count = _compare(entry, "printed", ours)
-    print(f"reproduced: {id} ({source_of(entry)}, {count} number{'s' if count > 1 else ''})")
+    numbers = "1 number" if count == 1 else f"{count} numbers"
+    print(f"reproduced: {id} ({source_of(entry)}, {numbers})")
     print(f"  ours: {excerpt(entry, ours)}")
 
 
@@ -73,8 +74,10 @@ def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
     if "printed" not in entry and "correct" not in entry:
         raise LedgerError(f"{id}: the ledger has no numbers to assert; give the row `printed` or `correct`")
     for field, ours in (("printed", printed), ("correct", correct)):
-        if (field in entry) != (ours is not None):
-            raise LedgerError(f"{id}: the ledger {'has' if field in entry else 'has no'} numbers called {field!r}")
+        if field in entry and ours is None:
+            raise LedgerError(f"{id}: the ledger has numbers called {field!r}")
+        if field not in entry and ours is not None:
+            raise LedgerError(f"{id}: the ledger has no numbers called {field!r}")
         if ours is not None:
             _compare(entry, field, ours)
     print(f"reproduced: {id} ({source_of(entry)}, an erratum)\n{story(entry)}")
@@ -92,55 +95,73 @@ def story(entry: dict) -> str:
     gives = "gives" if entry.get("derived") else "printed"
     lines = {"says": entry["what"], gives: printed, "cause": entry["why"]}
     words = entry.get("correct_in_words")
-    lines |= {"right": correct, "that is": words} if correct else {"right": words}
-    return "\n".join(
-        textwrap.fill(f"{name + ':':9}{text}", 96, initial_indent="  ", subsequent_indent=" " * 11)
-        for name, text in lines.items()
-        if text
-    )
+    if correct:
+        lines["right"] = correct
+        lines["that is"] = words
+    else:
+        lines["right"] = words
+    paragraphs = []
+    for name, text in lines.items():
+        if text:
+            line = f"{name + ':':9}{text}"
+            paragraphs.append(textwrap.fill(line, 96, initial_indent="  ", subsequent_indent=" " * 11))
+    return "\n".join(paragraphs)
 
 
 def numerals(entry: dict, numbers: object) -> list[list[str]]:
     """Numbers as a table of texts, rounded as the row's source prints them; whatever is no table becomes one row."""
     table = torch.as_tensor(numbers, dtype=torch.float64, device="cpu").detach()
+    if table.dim() < 2:
+        table = table.flatten()[None]
     digits = f".{entry['significant'] - 1}e" if "significant" in entry else f".{entry.get('decimals', 4)}f"
-    rows = table.reshape(-1, table.shape[-1]).tolist() if table.dim() > 1 else [table.flatten().tolist()]
-    return [[f"{number:z{digits}}" for number in row] for row in rows]
+    return [[f"{number:z{digits}}" for number in row] for row in table.flatten(end_dim=-2).tolist()]
 
 
 def excerpt(entry: dict, numbers: object) -> str:
     """The numbers in one line; of a table its shape and last row (a causal one's first row is 1, 0, 0, …)."""
-    shape, row = tuple(torch.as_tensor(numbers).shape), numerals(entry, numbers)[-1][-8:]
-    place = "" if math.prod(shape) == len(row) else f"{shape}, last row: " if len(shape) > 1 else f"{shape}, last 8: "
-    return place + " ".join(row)
+    shape = tuple(torch.as_tensor(numbers).shape)
+    row = numerals(entry, numbers)[-1][-8:]
+    if math.prod(shape) == len(row):
+        return " ".join(row)
+    place = "last row" if len(shape) > 1 else "last 8"
+    return f"{shape}, {place}: {' '.join(row)}"
 
 
 def where_they_differ(entry: dict) -> tuple[str, ...]:
     """The printed and the right numbers as text: of a table, the first row in which they differ."""
-    printed, correct = (torch.tensor(entry.get(field, []), dtype=torch.float64) for field in ("printed", "correct"))
+    printed = torch.tensor(entry.get("printed", []), dtype=torch.float64)
+    correct = torch.tensor(entry.get("correct", []), dtype=torch.float64)
     place = ""
     while printed.dim() > 1 and printed.shape == correct.shape:
         wrong = ~torch.isclose(printed, correct, rtol=0, atol=1e-9).flatten(1).all(1)
         first = int(wrong.nonzero()[0, 0])
-        place = f"row {first + 1}: " if len(printed) > 1 else place
-        printed, correct = printed[first], correct[first]
+        if len(printed) > 1:
+            place = f"row {first + 1}: "
+        printed = printed[first]
+        correct = correct[first]
     if "correct_in_words" in entry and printed.shape != correct.shape:
         correct = torch.empty(0)  # other numbers than the printed ones: the words say which
-    texts = [" ".join(number for row in numerals(entry, x) for number in row) for x in (printed, correct)]
-    return tuple(place + text if text else "" for text in texts)
+    texts = []
+    for numbers in (printed, correct):
+        text = " ".join(number for row in numerals(entry, numbers) for number in row)
+        texts.append(place + text if text else "")
+    return tuple(texts)
 
 
 def _compare(entry: dict, field: str, ours: object) -> int:
-    """LedgerError unless `ours` rounds to the row's numbers; how many there are."""
-    id, printed = entry["id"], torch.tensor(entry[field], dtype=torch.float64)
+    """How many numbers `ours` are; LedgerError unless they round to the row's."""
+    id = entry["id"]
+    printed = torch.tensor(entry[field], dtype=torch.float64)
     ours = torch.as_tensor(ours, dtype=torch.float64, device="cpu").detach()
     if ours.shape != printed.shape:
         raise LedgerError(f"{id}: the shape is {tuple(ours.shape)}, the source prints {tuple(printed.shape)}")
     close = (ours - printed).abs() <= _tolerance(entry, printed)  # NaN is never close
-    wrong = ~(close | (ours == printed) | (ours.isnan() & printed.isnan()))  # but equal where the source prints NaN
+    both_nan = ours.isnan() & printed.isnan()  # but equal where the source prints NaN
+    wrong = ~(close | (ours == printed) | both_nan)
     if wrong.any():
-        places = map(tuple, wrong.nonzero()[:3].tolist())
-        first = [f"at {place}: source {printed[place]:g}, ours {ours[place]:g}" for place in places]
+        first = []
+        for place in map(tuple, wrong.nonzero()[:3].tolist()):
+            first.append(f"at {place}: source {printed[place]:g}, ours {ours[place]:g}")
         raise LedgerError(f"{id}: {int(wrong.sum())} of {printed.numel()} numbers differ; {'; '.join(first)}")
     return printed.numel()
 

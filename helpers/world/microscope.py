@@ -4,89 +4,99 @@ They train nothing and leave a model as it was. Surprise, loss and divergence ar
 0. "Side by side" means windows of the whole context, cut out of a text one after the other; what is left is dropped.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64, Integer
-from torch import Tensor
+from torch import Tensor, nn
 
-from helpers.core.attention import attention
 from helpers.core.gpt import GPT
 from helpers.support.errors import ConfigError, CorpusError
 from helpers.support.modes import evaluating
 
+AT_ONCE = 8192  # tokens of one call: the log-probabilities of a long text would fill the memory
 
+
+# ---------------------------------------------------------------- what comes next
 def _known(tokens: Integer[Tensor, "N"], vocab_size: int) -> Int64[Tensor, "N"]:
+    """The tokens on the CPU. CorpusError for none, and for one outside the vocabulary."""
     if len(tokens) == 0 or not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
         raise CorpusError(f"the text is empty or has a token outside the vocabulary of 0 .. {vocab_size - 1}")
     return tokens.cpu().long()
 
 
-def _judge(model: GPT, x: Int64[Tensor, "W T"], y: Int64[Tensor, "W T"], how: Callable[[Tensor, Tensor], Any]) -> list:
-    """`how` of the log-probabilities after each place of x and of what came, y, some windows at a time: those of a long
-    text at once would fill the memory. ConfigError when the model has diverged."""
-    device, at_once, found = next(model.parameters()).device, max(1, 8192 // x.shape[1]), []
+def _side_by_side(model: GPT, tokens: Integer[Tensor, "N"]) -> tuple[Int64[Tensor, "W T"], Int64[Tensor, "W T"]]:
+    """Windows of `tokens` (W, T), and the token that follows each place in them (W, T)."""
+    T = model.config.context_length
+    tokens = _known(tokens, model.config.vocab_size)
+    if len(tokens) <= T:
+        raise CorpusError(f"{len(tokens)} tokens are too few: with a context of {T} this takes {T + 1}")
+    end = (len(tokens) - 1) // T * T
+    return tokens[:end].view(-1, T), tokens[1 : end + 1].view(-1, T)
+
+
+def _predictions(
+    model: GPT, x: Int64[Tensor, "W T"], y: Int64[Tensor, "W T"]
+) -> Iterator[tuple[Float[Tensor, "W_some T V"], Int64[Tensor, "W_some T"]]]:
+    """For some windows of x at a time: the log-probabilities after each place (W, T, V), and their part of y (W, T).
+
+    ConfigError when the model has diverged.
+    """
+    device = next(model.parameters()).device
+    windows = max(1, AT_ONCE // x.shape[1])
     with evaluating(model):
-        for part, came in zip(x.split(at_once), y.split(at_once), strict=True):
-            logits = model(part.to(device)).cpu()
+        for some, came in zip(x.split(windows), y.split(windows), strict=True):
+            logits = model(some.to(device)).cpu()
             if not logits.isfinite().all():
                 raise ConfigError("the model's logits are not finite: has its training diverged?")
-            found.append(how(logits.log_softmax(dim=-1), came))
-    return found
-
-
-def _nats(log_p: Float[Tensor, "W T V"], came: Int64[Tensor, "W T"]) -> Float[Tensor, "W T"]:
-    return -log_p.gather(-1, came[..., None])[..., 0]
-
-
-def _side_by_side(model: GPT, tokens: Tensor, at_least: int = 1) -> tuple[Tensor, Tensor]:
-    """Windows (W, T) of `tokens`, and the tokens that follow each place in them."""
-    T, tokens = model.config.context_length, _known(tokens, model.config.vocab_size)
-    if len(tokens) <= at_least * T:
-        raise CorpusError(f"{len(tokens)} tokens are too few: with a context of {T} this takes {at_least * T + 1}")
-    x, y = (part[: len(part) // T * T].view(-1, T) for part in (tokens[:-1], tokens[1:]))
-    return x, y
+            yield logits.log_softmax(dim=-1), came
 
 
 @torch.no_grad()
 def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
-    """How surprising each token but the first is, given what stands before it: -log of its probability.
+    """How surprising each token but the first is, given what stands before it: -log of its probability, (N - 1,).
 
-    Windows of the whole context start half a context apart, the last one ends with the text. The first window that
+    Windows of the whole context start half a context apart, and the last one ends with the text. The first window that
     reaches a token scores it, so the model sees all of its past or, where that doesn't fit, more than half a context.
-    This costs twice as much as windows side by side. CorpusError for fewer than 2 tokens."""
+    This costs twice as much as windows side by side. CorpusError for fewer than 2 tokens.
+    """
     if len(tokens) < 2:
         raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: this takes at least 2")
     T = min(model.config.context_length, len(tokens) - 1)
     last = len(tokens) - 1 - T
     starts = torch.tensor([*range(0, last, max(1, T // 2)), last])
-    windows = _known(tokens, model.config.vocab_size)[starts[:, None] + torch.arange(T + 1)]  # (W, T + 1)
-    scores = torch.cat(_judge(model, windows[:, :-1], windows[:, 1:], _nats))  # (W, T)
+    places = starts[:, None] + torch.arange(T + 1)  # (W, T + 1)
+    windows = _known(tokens, model.config.vocab_size)[places]
+    scores = []
+    for log_p, came in _predictions(model, windows[:, :-1], windows[:, 1:]):
+        scores.extend(-log_p.gather(-1, came[..., None])[..., 0])  # a row (T,) for each window
+
     nats = torch.empty(len(tokens) - 1)
-    for start, row in zip(starts.flip(0).tolist(), scores.flip(0), strict=True):
+    for start, row in zip(reversed(starts.tolist()), reversed(scores), strict=True):
         nats[start : start + T] = row  # backwards, so that the first window has the last word
     return nats
 
 
-@torch.no_grad()
-def loss_by_place(model: GPT, tokens: Integer[Tensor, "N"]) -> tuple[Float[Tensor, "T"], Float[Tensor, "T"]]:
-    """The loss at each place t of the context, where t + 1 tokens are known, and its standard error, over windows side
-    by side that are taken for independent. CorpusError unless there are two."""
-    x, y = _side_by_side(model, tokens, at_least=2)
-    nats = torch.cat(_judge(model, x, y, _nats))  # (W, T)
-    return nats.mean(dim=0), nats.std(dim=0) / len(nats) ** 0.5
-
-
 def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float[Tensor, "V V"]]:
-    """Log-probabilities of three guessers that counted `tokens`: row = the token that stands there, column = the next.
+    """Log-probabilities (V, V) of three guessers that counted `tokens`: row = a token, column = the next one.
+
     "uniform" knows the alphabet, "unigram" how frequent each token is, "bigram" which one follows which. Every count
-    starts at 1 (Laplace), so that nothing is impossible."""
-    V, tokens = vocab_size, _known(tokens, vocab_size)
-    pairs = torch.bincount(tokens[:-1] * V + tokens[1:], minlength=V * V).view(V, V)
-    seen = {"uniform": torch.zeros(V, V), "unigram": torch.bincount(tokens, minlength=V).expand(V, V), "bigram": pairs}
-    return {name: ((1.0 + n) / (1.0 + n).sum(dim=1, keepdim=True)).log() for name, n in seen.items()}
+    starts at 1 (Laplace), so that nothing is impossible.
+    """
+    V = vocab_size
+    tokens = _known(tokens, V)
+    counts = {
+        "uniform": torch.zeros(V, V),
+        "unigram": torch.bincount(tokens, minlength=V).expand(V, V),
+        "bigram": torch.bincount(tokens[:-1] * V + tokens[1:], minlength=V * V).view(V, V),
+    }
+    guessers = {}
+    for name, count in counts.items():
+        from_one = 1.0 + count
+        guessers[name] = (from_one / from_one.sum(dim=1, keepdim=True)).log()
+    return guessers
 
 
 @torch.no_grad()
@@ -94,17 +104,23 @@ def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor
     """Kullback-Leibler divergence KL(model || reference), the mean over all places of windows side by side.
 
     If the model wrote the next token, by how much more would it surprise the `reference` (log-probabilities, as in
-    `references`) than the model itself? 0 if the two always agree. The other direction lets the reference write: then
-    all depends on rare tokens, which a good model rightly excludes."""
+    `references`) than the model itself? By 0 if the two always agree. In the other direction the reference would write:
+    then all depends on rare tokens, which a good model rightly excludes.
+    """
     x, _ = _side_by_side(model, tokens)
     if reference.shape[0] != model.config.vocab_size or (reference.logsumexp(dim=-1).abs() > 1e-3).any():
         raise ConfigError("the reference must hold log-probabilities, a row for each token of the model's vocabulary")
-    guessed = reference.cpu()
-    parts = _judge(model, x, x, lambda ours, seen: (ours.exp() * (ours - guessed[seen])).sum(dim=-1).flatten())
-    return torch.cat(parts).mean().item()
+    reference = reference.cpu()
+    found = []
+    for log_p, here in _predictions(model, x, x):
+        more = log_p - reference[here]  # (W, T, V)
+        found.append((log_p.exp() * more).sum(dim=-1).flatten())
+    return torch.cat(found).mean().item()
 
 
 class Calibration(NamedTuple):
+    """What a model claims and what comes, in bins of how sure it is."""
+
     claimed: Float[Tensor, "bins"]  # mean probability given to the likeliest token; NaN where a bin is empty
     right: Float[Tensor, "bins"]  # share of these that came
     count: Int64[Tensor, "bins"]
@@ -113,16 +129,51 @@ class Calibration(NamedTuple):
 
 @torch.no_grad()
 def calibration(model: GPT, tokens: Integer[Tensor, "N"], bins: int = 10, temperature: float = 1.0) -> Calibration:
-    """Does what the model is 70% sure of come in 70% of all cases? The likeliest token at each place, side by side, in
-    bins of equal width; logits are divided by `temperature` (Guo et al. 2017, On Calibration of Modern Neural Networks,
-    section 2)."""
+    """How sure a model is of the likeliest token, and how often that one comes, in `bins` of equal width.
+
+    Does what it is 70% sure of come in 70% of all cases? Windows are side by side; logits are divided by `temperature`
+    (Guo et al. 2017, On Calibration of Modern Neural Networks, section 2).
+    """
     x, y = _side_by_side(model, tokens)
-    parts = _judge(model, x, y, lambda log_p, _: torch.stack([*(log_p / temperature).softmax(-1).double().max(-1)]))
-    sure, guess = (part.flatten() for part in torch.cat(parts, dim=1))
-    place, right = (sure * bins).long().clamp(max=bins - 1), (guess == y.flatten()).double()
-    count, claimed, came = (torch.bincount(place, w, minlength=bins) for w in (torch.ones_like(sure), sure, right))
-    error = ((claimed - came).abs().sum() / len(sure)).item()
-    return Calibration((claimed / count).float(), (came / count).float(), count.long(), error)
+    probabilities = []
+    hits = []
+    for log_p, came in _predictions(model, x, y):
+        probability, guess = (log_p / temperature).softmax(dim=-1).max(dim=-1)
+        probabilities.append(probability.flatten())
+        hits.append((guess == came).flatten())
+    sure = torch.cat(probabilities).double()
+    hit = torch.cat(hits).double()
+
+    its_bin = (sure * bins).long().clamp(max=bins - 1)
+    count = torch.bincount(its_bin, minlength=bins)
+    claimed = torch.bincount(its_bin, sure, minlength=bins)  # summed up in each bin
+    right = torch.bincount(its_bin, hit, minlength=bins)
+    error = (claimed - right).abs().sum() / len(sure)
+    return Calibration((claimed / count).float(), (right / count).float(), count, error.item())
+
+
+# ---------------------------------------------------------------- what happens inside
+class Steps(NamedTuple):
+    """Every tensor on the way of a stream through a block."""
+
+    read: Float[Tensor, "B T C"]  # what the first norm makes of the stream
+    weights: Float[Tensor, "B H T T"]
+    talk: Float[Tensor, "B T C"]  # what attention adds to the stream
+    middle: Float[Tensor, "B T C"]  # the stream between attention and MLP
+    again: Float[Tensor, "B T C"]  # what the second norm makes of it
+    hidden: Float[Tensor, "B T M"]  # the MLP's hidden layer, after its nonlinearity
+    think: Float[Tensor, "B T C"]  # what the MLP adds
+
+
+def through(block: nn.Module, x: Float[Tensor, "B T C"]) -> Steps:
+    """The way of a stream x (B, T, C) through a pre-norm block, step by step; it leaves the block as middle + think."""
+    read = block.norm1(x)
+    talk, weights = block.attention(read, return_weights=True)
+    middle = x + talk
+    again = block.norm2(middle)
+    hidden = block.mlp[:-1](again)
+    think = block.mlp[-1](hidden)
+    return Steps(read, weights, talk, middle, again, hidden, think)
 
 
 class Trace(NamedTuple):
@@ -141,68 +192,104 @@ class Trace(NamedTuple):
 
 @torch.no_grad()
 def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
-    """The forward pass line by line, with all that it computes."""
-    layers, T, tokens = [], len(tokens), _known(tokens, model.config.vocab_size).to(next(model.parameters()).device)
+    """All that the forward pass of T tokens computes, layer by layer."""
+    device = next(model.parameters()).device
+    tokens = _known(tokens, model.config.vocab_size).to(device)
     with evaluating(model):
-        x = start = model.embed(tokens[None])
+        x = model.embed(tokens[None])  # (1, T, C)
+        stream = [x]
+        layers = []
         for block in model.blocks:
-            layer = block.attention
-            query, key, value = layer.query_key_value(block.norm1(x))
-            key, value = layer.shared(key), layer.shared(value)
-            context, weights = attention(query, key, value, layer.mask_for(T, T))
-            attended = x + layer.out_proj(layer.join_heads(context))
-            hidden = block.mlp[:-1](block.norm2(attended))
-            x = attended + block.mlp[-1](hidden)
-            layers.append((x, query, key, value, weights, context, attended, hidden))
-        stream, *inside = (torch.cat(part) for part in zip(*layers, strict=True))
-        return Trace(torch.cat([start, stream]), *inside, logits=model.logits(x)[0])
+            steps = through(block, x)
+            query, key, value = block.attention.query_key_value(steps.read)
+            key = block.attention.shared(key)
+            value = block.attention.shared(value)
+            context = steps.weights @ value
+            layers.append((query, key, value, steps.weights, context, steps.middle, steps.hidden))
+            x = steps.middle + steps.think
+            stream.append(x)
+        inside = [torch.cat(of_all_layers) for of_all_layers in zip(*layers, strict=True)]
+        return Trace(torch.cat(stream), *inside, logits=model.logits(x)[0])
 
 
 @torch.no_grad()
 def logit_lens(model: GPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "L_1 T V"]:
-    """The logits if the model ended after the embedding, after its first block, and so on; the last are its own. Each
-    stream goes through the final norm and head (nostalgebraist 2020, interpreting GPT: the logit lens)."""
+    """The logits if the model ended after the embedding, after its first block, and so on; the last are its own.
+
+    Each stream goes through the final norm and head (nostalgebraist 2020, interpreting GPT: the logit lens).
+    """
     return model.logits(every_tensor(model, tokens).stream)
 
 
+# ---------------------------------------------------------------- heads
 @contextmanager
 def switch_off(model: GPT, layer: int, head: int) -> Iterator[None]:
     """Inside, one head is silent: its context is 0 before `out_proj`, and all else goes on. Several may be nested.
-    ConfigError for a head that isn't there. (Michel et al. 2019, Are Sixteen Heads Really Better than One?)"""
-    L, H, C = model.config.n_layer, model.config.n_head, model.config.n_embd
+
+    ConfigError for a head that isn't there. Source: Michel et al. 2019, Are Sixteen Heads Really Better than One?
+    """
+    L = model.config.n_layer
+    H = model.config.n_head
+    C = model.config.n_embd
     if not (0 <= layer < L and 0 <= head < H):
         raise ConfigError(f"no head {head} in layer {layer}: layers go from 0 to {L - 1}, heads from 0 to {H - 1}")
-    others = (torch.arange(C) // (C // H) != head).to(next(model.parameters()).device)
-    silent = model.blocks[layer].attention.out_proj.register_forward_pre_hook(lambda _, inputs: inputs[0] * others)
+    head_of_channel = torch.arange(C) // (C // H)
+    others = (head_of_channel != head).to(next(model.parameters()).device)
+
+    def silence(_: nn.Module, inputs: tuple[Tensor]) -> Tensor:
+        return inputs[0] * others
+
+    hook = model.blocks[layer].attention.out_proj.register_forward_pre_hook(silence)
     try:
         yield
     finally:
-        silent.remove()
+        hook.remove()
 
 
 class Score(NamedTuple):
+    """How much of its attention each head spends on what a habit looks for."""
+
     heads: Float[Tensor, "L H"]
     habitless: float  # of a head that attends evenly to all it sees, or evenly to the last 8: whichever scores higher
 
 
 def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) -> Score:
-    """The share of its attention (`attention_maps`) that each head spends on those keys (last) that are the target of
-    the query: the mean over all queries that have one, NaN if none has."""
-    if target.shape != (maps.shape[1], *maps.shape[-2:]):
-        raise ConfigError(f"maps of {(*maps.shape,)} take a target of {(maps.shape[1], *maps.shape[-2:])}")
-    maps, target, seen = maps.cpu(), target.cpu(), torch.ones(maps.shape[-2:]).tril()
-    even = torch.stack([m / m.sum(-1, keepdim=True) for m in (seen, seen.triu(-7))])[:, None, None]
-    spent = ((m * target[:, None]).sum(-1).transpose(1, 2) for m in (maps, even))  # (L, H, B, T) and (2, 1, B, T)
-    heads, habitless = (share[..., target.any(-1)].mean(-1) for share in spent)
-    return Score(heads, habitless.max().item())
+    """The share of its attention (`attention_maps`) that each head spends on the `target` of the query.
+
+    `target` is True for the keys (last axis) that a query looks for. The share is the mean over all queries that have
+    one, NaN if none has. ConfigError for a target of another shape.
+    """
+    wanted = (maps.shape[1], *maps.shape[-2:])
+    if target.shape != wanted:
+        raise ConfigError(f"maps of {(*maps.shape,)} take a target of {wanted}")
+    target = target.cpu()
+    has_one = target.any(dim=-1)  # (B, T)
+
+    def share(maps: Float[Tensor, "*heads B T T"]) -> Float[Tensor, "*heads"]:
+        spent = (maps * target).sum(dim=-1)  # (*heads, B, T)
+        return spent[..., has_one].mean(dim=-1)
+
+    past = torch.ones(target.shape).tril()
+    last_8 = past.triu(-7)
+    evenly = [seen / seen.sum(dim=-1, keepdim=True) for seen in (past, last_8)]
+    habitless = max(share(even).item() for even in evenly)
+    return Score(share(maps.cpu().transpose(1, 2)), habitless)
 
 
 def head_scores(maps: Float[Tensor, "L B H T T"], tokens: Int64[Tensor, "B T"]) -> dict[str, Score]:
-    """Four habits: attending to the letter before, to earlier ones of the same kind, to those that came after these
-    ("induction", Olsson et al. 2022), and to the first place. No query is its own target."""
-    place, tokens = torch.arange(tokens.shape[1]), tokens.cpu()
+    """The `head_score` of four habits by name; no query is its own target.
+
+    A head may attend to the letter before, to earlier ones that are the same, to those that came after these
+    ("induction", Olsson et al. 2022), and to the first place.
+    """
+    tokens = tokens.cpu()
+    place = torch.arange(tokens.shape[1])
     past = (place < place[:, None]).expand(len(tokens), -1, -1)  # row = query, column = key
     same = past & (tokens[:, None] == tokens[..., None])
-    after = past & same.roll(1, dims=-1)
-    habits = {"letter before": past.triu(-1), "same letter": same, "after the same letter": after}
-    return {name: head_score(maps, target) for name, target in (habits | {"first place": past & (place == 0)}).items()}
+    targets = {
+        "letter before": past.triu(-1),
+        "same letter": same,
+        "after the same letter": past & same.roll(1, dims=-1),
+        "first place": past & (place == 0),
+    }
+    return {name: head_score(maps, target) for name, target in targets.items()}

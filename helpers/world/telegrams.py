@@ -21,12 +21,29 @@ NAMES = ["romeo", "juliet", "rosaline", "tybalt", "mercutio", "benvolio", "paris
 THINGS = ["ring", "rose", "letter", "dagger", "potion", "lute", "mask", "torch"]
 WORDS = NAMES + THINGS
 BOXES = ("giver", "thing", "receiver")  # of a card
-CARDS, WIDTH, ASKED = 6, 32, 3  # cards of a scene, numbers of a word, questions on a paper
-# Each admires the next, and the last one the first: nobody is admired by his own hero.
-_ADMIRERS = ["romeo", "mercutio", "benvolio", "tybalt", "paris", "laurence", "rosaline", "juliet"]
-HERO = dict(zip(_ADMIRERS, _ADMIRERS[1:] + _ADMIRERS[:1], strict=True))
-_MAKERS = ["paris", "juliet", "tybalt", "laurence", "mercutio", "romeo", "rosaline", "benvolio"]  # no card says so
-MAKER = dict(zip(THINGS, _MAKERS, strict=True))
+CARDS = 6  # of a scene
+WIDTH = 32  # numbers of a word
+ASKED = 3  # questions on a paper
+HERO = {  # whom each admires: nobody is admired by his own hero
+    "romeo": "mercutio",
+    "mercutio": "benvolio",
+    "benvolio": "tybalt",
+    "tybalt": "paris",
+    "paris": "laurence",
+    "laurence": "rosaline",
+    "rosaline": "juliet",
+    "juliet": "romeo",
+}
+MAKER = {  # of each thing; no card says so
+    "ring": "paris",
+    "rose": "juliet",
+    "letter": "tybalt",
+    "dagger": "laurence",
+    "potion": "mercutio",
+    "lute": "romeo",
+    "mask": "rosaline",
+    "torch": "benvolio",
+}
 QUESTIONS = {
     "give": "what does {} give?",
     "hero": "what does {}'s hero give?",
@@ -63,20 +80,28 @@ def read(answers: Float[Tensor, "*shape 32"]) -> Int64[Tensor, "*shape"]:
 
 
 # ---------------------------------------------------------------- the world
+def _random_orders(n: int, size: int, generator: torch.Generator) -> Int64[Tensor, "n size"]:
+    """n times the numbers from 0 to size - 1, each time in another order."""
+    return torch.rand(n, size, generator=generator).argsort(dim=1)
+
+
 def scenes(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
     """Six people in a ring, each gives the next one a thing of its own; the cards lie in random order."""
-    giver, thing = (torch.rand(n, 8, generator=generator).argsort(dim=1)[:, :CARDS] for _ in range(2))
+    giver = _random_orders(n, len(NAMES), generator)[:, :CARDS]
+    thing = _random_orders(n, len(THINGS), generator)[:, :CARDS]
     cards = torch.stack([giver, thing + len(NAMES), giver.roll(-1, dims=1)], dim=2)
-    order = torch.rand(n, CARDS, generator=generator).argsort(dim=1)
+    order = _random_orders(n, CARDS, generator)
     return cards.gather(1, order[:, :, None].expand_as(cards))
 
 
 def letters(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
     """Three people give twice each, and what comes later counts; only a card's place says when it was sent."""
-    people, thing = (torch.rand(n, 8, generator=generator).argsort(dim=1) for _ in range(2))
-    giver = people[:, :3].repeat(1, 2).gather(1, torch.rand(n, CARDS, generator=generator).argsort(dim=1))
-    receiver = (giver + torch.randint(1, len(NAMES), (n, CARDS), generator=generator)) % len(NAMES)
-    return torch.stack([giver, thing[:, :CARDS] + len(NAMES), receiver], dim=2)
+    three = _random_orders(n, len(NAMES), generator)[:, :3]
+    thing = _random_orders(n, len(THINGS), generator)[:, :CARDS]
+    giver = three.repeat(1, 2).gather(1, _random_orders(n, CARDS, generator))
+    somebody_else = torch.randint(1, len(NAMES), (n, CARDS), generator=generator)
+    receiver = (giver + somebody_else) % len(NAMES)
+    return torch.stack([giver, thing + len(NAMES), receiver], dim=2)
 
 
 def tell(scene: Int64[Tensor, "6 3"]) -> None:
@@ -90,7 +115,8 @@ def ask(
 ) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n answers"]]:
     """k different people who ask in each scene, and the right answers: k of them, but two where `both` are asked for.
 
-    Whoever asks has a card; where heroes are asked for, so has the hero, and so has the fan, whose hero the asker is.
+    Whoever asks has a card. Where heroes are asked for, the hero of the asker has one too, and so has the fan, whose
+    hero is the asker.
     ConfigError for a question not in QUESTIONS, and for `both` asked by more than one.
     """
     if question not in QUESTIONS:
@@ -100,27 +126,43 @@ def ask(
     if not 1 <= k <= 3:
         raise ConfigError(f"from 1 to 3 people can ask in a scene, not {k}")
     giver, thing, receiver = scene.unbind(dim=2)
-    here = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
-    heroes, makers = (torch.tensor([NAMES.index(x) for x in who]) for who in ([HERO[x] for x in NAMES], _MAKERS))
+    heroes = torch.tensor([NAMES.index(HERO[name]) for name in NAMES])
+    makers = torch.tensor([NAMES.index(MAKER[word]) for word in THINGS])
+
+    has_card = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
+    may_ask = has_card
     if question in ("hero", "maker"):
-        here = here & here[:, heroes] & (here[:, heroes.argsort()] | (k > 1))  # with several, there aren't enough fans
-    askers = here.float().multinomial(k, generator=generator)
-    friends, admired = receiver.gather(1, _card(giver, askers)), heroes[askers]
-    wanted = {"hero": admired, "maker": admired, "next": friends}.get(question, askers)
-    given, got = thing.gather(1, _card(giver, wanted)), thing.gather(1, _card(receiver, askers))
-    brew = len(NAMES) + (given + got) % len(THINGS)  # things have numbers, 0 to 7: the sum, beginning again after 7
-    others = {"maker": makers[given - len(NAMES)], "both": torch.cat([given, got], dim=1), "brew": brew}
-    return askers, others.get(question, given)
+        may_ask = may_ask & has_card[:, heroes]
+        if k == 1:  # for several askers, there aren't enough fans
+            fans = heroes.argsort()
+            may_ask = may_ask & has_card[:, fans]
+    askers = may_ask.float().multinomial(k, generator=generator)
+
+    asked_about = askers
+    if question in ("hero", "maker"):
+        asked_about = heroes[askers]
+    elif question == "next":
+        asked_about = receiver.gather(1, _card(giver, askers))
+    given = thing.gather(1, _card(giver, asked_about))
+    got = thing.gather(1, _card(receiver, askers))
+    if question == "maker":
+        return askers, makers[given - len(NAMES)]
+    if question == "both":
+        return askers, torch.cat([given, got], dim=1)
+    if question == "brew":  # things have numbers, 0 to 7: the sum, beginning again after 7
+        return askers, len(NAMES) + (given + got) % len(THINGS)
+    return askers, given
 
 
 def _card(box: Int64[Tensor, "n 6"], names: Int64[Tensor, "n k"]) -> Int64[Tensor, "n k"]:
     """The place of the last card that bears each name in this box."""
-    return ((box[:, None] == names[:, :, None]) * torch.arange(1, CARDS + 1)).argmax(dim=2)
+    bears_it = box[:, None] == names[:, :, None]  # (n, k, 6)
+    return (bears_it * torch.arange(1, CARDS + 1)).argmax(dim=2)
 
 
 def look_up(question: str, n: int, generator: torch.Generator) -> Examples:
     """For `model(asker, cards)`: the asker's word (n, 32), and the cards (n, 6, 96), their three boxes side by side."""
-    scene = (letters if question == "last" else scenes)(n, generator)
+    scene = letters(n, generator) if question == "last" else scenes(n, generator)
     askers, answers = ask(question, scene, generator)
     return (embed(askers[:, 0]), embed(scene).flatten(start_dim=2)), answers
 
@@ -139,7 +181,8 @@ def few(size: int, seed: int) -> Callable[[str, int, torch.Generator], Examples]
 def page(question: str, n: int, generator: torch.Generator) -> Examples:
     """For `model(tokens)`: six cards, then one question, a card with the asker's name alone; tokens (n, 7, 96)."""
     (asker, cards), answers = look_up(question, n, generator)
-    return (torch.cat([cards, F.pad(asker, (0, 2 * WIDTH))[:, None]], dim=1),), answers
+    question_card = F.pad(asker, (0, 2 * WIDTH))  # (n, 96): the boxes of thing and receiver are empty
+    return (torch.cat([cards, question_card[:, None]], dim=1),), answers
 
 
 def paper(question: str, n: int, generator: torch.Generator) -> Examples:
@@ -153,8 +196,9 @@ def paper(question: str, n: int, generator: torch.Generator) -> Examples:
     askers, answers = ask(question, scene, generator, k=ASKED)
     tokens = torch.zeros(n, CARDS + 2 * ASKED, 3, WIDTH)
     tokens[:, :CARDS] = embed(scene)
-    tokens[:, CARDS::2, 0] = tokens[:, CARDS + 1 :: 2, 0] = embed(askers)
-    tokens[:, CARDS + 1 :: 2, 1] = embed(answers)
+    tokens[:, CARDS::2, 0] = embed(askers)  # the questions,
+    tokens[:, CARDS + 1 :: 2, 0] = embed(askers)  # and behind each the same again,
+    tokens[:, CARDS + 1 :: 2, 1] = embed(answers)  # with the answer
     return (tokens.flatten(start_dim=2),), answers
 
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from helpers.support.errors import CorpusError
@@ -16,7 +16,7 @@ def words_of(text: str) -> list[str]:
 
 
 def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, "V V"]]:
-    """The `size` most frequent words and one vector of length 1 for each, from the company it keeps; no learning.
+    """The `size` most frequent words, and for each a vector (V,) of length 1, from the company it keeps; no learning.
 
     Entry (a, b) is the positive pointwise mutual information of a and b standing at most two places apart (Church and
     Hanks 1990; notebook 01 derives it). CorpusError for a text with fewer than 6 different words.
@@ -25,10 +25,17 @@ def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, 
     vocabulary = [word for word, _ in Counter(words).most_common(size)]
     if len(vocabulary) < 6:
         raise CorpusError(f"word vectors need a text with 6 different words, not {len(vocabulary)}")
-    number, V = {word: i for i, word in enumerate(vocabulary)}, len(vocabulary) + 1
-    ids = torch.tensor([number.get(word, V - 1) for word in words])  # the last number stands for all rarer words
-    near = sum(torch.bincount(ids[:-d] * V + ids[d:], minlength=V * V) for d in (1, 2)).view(V, V).float()
-    near = (near + near.T)[:-1, :-1]
+    V = len(vocabulary)
+    number = {word: i for i, word in enumerate(vocabulary)}
+    ids = torch.tensor([number.get(word, V) for word in words])  # V stands for all rarer words
+    near = _followers(ids, 1, V + 1) + _followers(ids, 2, V + 1)
+    near = (near + near.T)[:V, :V].float()
     by_chance = near.sum(dim=1, keepdim=True) * near.sum(dim=0) / near.sum()
     surprise = (near / by_chance).log().clamp(min=0).nan_to_num(0.0)
     return vocabulary, surprise / surprise.norm(dim=1, keepdim=True).clamp(min=1e-9)
+
+
+def _followers(ids: Int64[Tensor, "N"], distance: int, count: int) -> Int64[Tensor, "count count"]:
+    """How often word b stands `distance` places behind word a, for each of `count` words: row a, column b."""
+    pairs = ids[:-distance] * count + ids[distance:]
+    return torch.bincount(pairs, minlength=count * count).view(count, count)

@@ -220,7 +220,7 @@ def test_a_table_says_what_a_row_is_and_how_it_was_made(site):
 
 
 def test_every_table_of_the_project_is_explained():
-    assert {path.stem for path in (ROOT / "notebooks" / "measured").glob("*.csv")} <= set(tables.MEASURED)
+    assert {path.stem for path in (ROOT / "notebooks" / "measured").glob("*.csv")} <= set(tables.CAPTIONS)
 
 
 def test_long_lines_scroll_on_a_phone_and_wrap_on_paper():

@@ -80,16 +80,6 @@ def test_surprise_with_a_tiny_context(text, context_length):
         close(found, [-log_probabilities(model, text[max(0, i - context_length) : i])[text[i]] for i in range(1, 61)])
 
 
-def test_loss_by_place(small, text):
-    scores, _, came = predictions(small, text)
-    table = torch.tensor([-score[next] for score, next in zip(scores, came, strict=True)]).view(-1, T)
-    mean, error = microscope.loss_by_place(small, text)
-    close(mean, [sum(column.tolist()) / 7 for column in table.T])
-    spread = [math.sqrt(sum((x - sum(c) / 7) ** 2 for x in c) / 6) for c in table.T.tolist()]
-    close(error, [s / math.sqrt(7) for s in spread])
-    close(mean.mean(), training.evaluate(small, text[: 7 * T + 1], T))
-
-
 def test_references_by_hand():
     counted = microscope.references(torch.tensor([0, 1, 0, 1, 2]), 3)
     close(counted["uniform"].exp(), torch.full((3, 3), 1 / 3))
@@ -249,7 +239,6 @@ def test_a_head_that_looks_at_the_letter_before_scores_1():
 # ---------------------------------------------------------------- manners
 INSTRUMENTS = {
     "surprise": lambda model, text: microscope.surprise(model, text),
-    "loss by place": lambda model, text: microscope.loss_by_place(model, text)[0],
     "divergence": lambda model, text: torch.tensor(
         microscope.divergence(model, text, torch.zeros(V, V).log_softmax(-1))
     ),
@@ -286,8 +275,6 @@ def test_texts_that_are_too_short(small, text):
         microscope.surprise(small, text[:1])
     with pytest.raises(CorpusError, match="8 tokens are too few: with a context of 8 this takes 9"):
         microscope.calibration(small, text[:T])
-    with pytest.raises(CorpusError, match="16 tokens are too few: with a context of 8 this takes 17"):
-        microscope.loss_by_place(small, text[: 2 * T])
     with pytest.raises(ConfigError, match="9 tokens do not fit into a context of 8"):
         microscope.every_tensor(small, text[: T + 1])
     for layer, head in ((L, 0), (0, H)):
