@@ -76,10 +76,11 @@ def from_hugging_face(weights: Mapping[str, Any], config: dict[str, Any]) -> GPT
     shape or type, or not finite, and an entry of `config` that makes another model of it.
     """
     sizes = _sizes(config)
+    wanted = _names_in(weights, sizes.n_layer)
     with torch.device("meta"):  # shapes without memory
         shapes = {name: tensor.shape for name, tensor in GPT(sizes).state_dict().items()}
     state: dict[str, Tensor] = {}
-    for name, ours in _names_in(weights, sizes.n_layer).items():
+    for name, ours in wanted.items():
         state |= zip(ours, _parts(name, weights[name], len(ours), shapes[ours[0]]), strict=True)
     table = state["token_embedding.weight"]
     head = state.setdefault("head.weight", table)

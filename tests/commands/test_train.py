@@ -72,6 +72,7 @@ def test_a_run_that_is_stopped_and_resumed_ends_as_the_undisturbed_one(training,
 
 
 # ---------------------------------------------------------------- the sample
+@pytest.mark.slow
 def test_a_long_sample_is_announced_before_it_is_written(training, runs, stop_in_sample):
     stop_in_sample()
     status, _, said = training("--preset", "smoke", "--max-steps", 1, "--sample-length", 1_000_000)
@@ -79,6 +80,7 @@ def test_a_long_sample_is_announced_before_it_is_written(training, runs, stop_in
     assert status == 130
 
 
+@pytest.mark.slow
 def test_in_a_terminal_a_long_sample_has_a_bar(training, stop_in_sample, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     stop_in_sample()
@@ -86,6 +88,7 @@ def test_in_a_terminal_a_long_sample_has_a_bar(training, stop_in_sample, monkeyp
     assert "writing sample.txt:   0%" in said and "1000000" in said and "the model is trained" not in said
 
 
+@pytest.mark.slow
 def test_a_sample_that_is_stopped_costs_nothing_but_itself(training, runs, stop_in_sample):
     options = ("--preset", "smoke", "--max-steps", 1, "--sample-length", 20, "--out", runs / "run")
     stop_in_sample()
@@ -95,6 +98,7 @@ def test_a_sample_that_is_stopped_costs_nothing_but_itself(training, runs, stop_
     assert checkpoint.load(runs / "run").finished and not (runs / "run" / "sample.txt").exists()
 
 
+@pytest.mark.slow
 def test_resume_writes_the_sample_that_is_missing_and_no_other(training, runs):
     options = ("--preset", "smoke", "--max-steps", 1, "--sample-length", 20, "--out", runs / "run")
     training(*options)

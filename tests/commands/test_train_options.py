@@ -27,6 +27,7 @@ def test_command_line_trains_on_a_file(tmp_path, capsys):
     assert [r["step"] for r in json.loads((out / "history.json").read_text())] == [0, 5, 7]
 
 
+@pytest.mark.slow
 def test_the_seed_reaches_the_weights(tmp_path):
     firsts = []
     for run_number, seed in enumerate((1, 1, 2)):

@@ -224,6 +224,7 @@ def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use
     assert generate(sharp, prompts, 0).shape == (2, 3)
 
 
+@pytest.mark.slow
 def test_rows_of_a_batch_are_independent_and_as_likely_as_alone():
     """Pairs of rows against the products of their probabilities; a right program fails once in a million seeds."""
 

@@ -154,6 +154,7 @@ def test_dropout_leaves_x_as_it_is():
         checks.dropout(Changing(weights=F.dropout), torch.randn(6, 3))
 
 
+@pytest.mark.slow
 def test_a_p_that_the_module_does_not_state_can_be_given():
     torch.manual_seed(1)
     module, x = Dropping(weights=F.dropout, named=False), torch.randn(6, 3)

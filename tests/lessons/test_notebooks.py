@@ -147,6 +147,7 @@ def has_gone_on(printed: str, folder: Path) -> bool:
     return sorted(path.name for path in folder.iterdir()) == names
 
 
+@pytest.mark.lesson
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array_wrap__")  # torch's way with NumPy 2, which a kernel doesn't show
 @pytest.mark.filterwarnings("ignore:Glyph")  # of the reader's text
@@ -173,6 +174,7 @@ def test_the_whole_of_08_takes_settings_by_parameter_in_any_folder(own_text, tmp
     assert has_gone_on(out.read_text(encoding="utf-8"), tmp_path / "run")
 
 
+@pytest.mark.lesson
 @pytest.mark.slow
 def test_00_runs_with_few_steps_and_09_needs_the_run_that_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -192,6 +192,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_legible_at_700_pixels_and_no_arrow_crosses_a_text(shown, case):
     CASES[case]()

@@ -13,6 +13,7 @@ from helpers.pictures import machine, plotting
 from helpers.support.errors import ConfigError
 
 
+@pytest.mark.slow
 def test_the_text_arrives_where_the_picture_does(monkeypatch):
     outputs = []
     monkeypatch.setattr(plotting, "display", lambda data, **options: outputs.append((data, options)))
@@ -71,6 +72,7 @@ def test_rows_and_columns_meet_as_in_the_products():
         assert all(a[1] < b[0] for a, b in itertools.pairwise(order)) and order[-1][1] <= machine.WIDTH
 
 
+@pytest.mark.slow
 def test_without_projections_it_says_so(draw):
     ax, alt = draw(WORDS, x=X, scores=SCORES)
     assert {"query = x", "keyᵀ = xᵀ", "value", "=", "W_value", "no projections yet:\nx = query = key"} <= {*texts(ax)}

@@ -86,6 +86,7 @@ def test_limits_make_two_figures_comparable():
     assert ax.images[0].get_clim() == pytest.approx((0.2, 0.4))  # else the smallest and the largest number
 
 
+@pytest.mark.slow
 def test_the_numbers_stand_in_their_cells_and_what_is_missing_stays_grey():
     ax = plotting.heatmap(torch.tensor([[1.0, float("nan")], [3.0, 4.0], [5.0, 6.0]]), list("abc"), list("xy"))
     assert texts_of(ax) == {(0, 0): "1.00", (0, 1): "3.00", (1, 1): "4.00", (0, 2): "5.00", (1, 2): "6.00"}
@@ -186,6 +187,7 @@ def test_letters_are_read_from_left_to_right_and_pairs_of_lines_share_a_colour()
     assert boxes[0] != boxes[1] and boxes[2] != boxes[3]  # but the second of a pair is stronger
 
 
+@pytest.mark.slow
 def test_live_replaces_its_figure(monkeypatch):
     updates = []
 
@@ -239,6 +241,7 @@ def test_figures_stand_side_by_side_in_the_style_of_the_series():
     assert axes[0, 0].plot([0, 1])[0].get_color() == plotting.COLORS[0]
 
 
+@pytest.mark.slow
 def test_the_same_figure_is_the_same_picture_and_a_shown_one_is_closed(displayed):
     for _ in range(2):
         other, _ = plotting.figure()

@@ -32,7 +32,7 @@ def of_kind(request, fresh):
 
 
 @pytest.mark.slow
-def test_a_run_stopped_at_any_step_ends_like_the_undisturbed_one(go, stopped, of_kind, tmp_path):
+def test_a_run_stopped_at_any_step_ends_like_the_undisturbed_one(go, stopped, of_kind, tmp_path, unchecked):
     """Stopped after the first update, before, at and after the change of windows, at a record, and twice."""
     go(**of_kind(), out_dir=tmp_path / "whole")
     whole = end_of(tmp_path / "whole")
@@ -54,6 +54,7 @@ def test_another_window_is_another_run(go, stopped, fresh):
 
 
 # ---------------------------------------------------------------- who uses such a run
+@pytest.mark.slow
 def test_a_run_of_todays_gpt_can_be_used_like_any(go, fresh, tmp_path):
     model, kept = fresh(**TODAY), {}
 
@@ -80,6 +81,7 @@ def test_a_plain_gpt_does_not_go_on_with_the_run_of_todays(go, stopped, fresh):
         go(resume=True)
 
 
+@pytest.mark.slow
 def test_the_view_of_such_a_run_tells_its_recipe(go, fresh, tmp_path):
     go(model=fresh(**TODAY), settings=MUON)
     view = json.loads((tmp_path / "run" / "config.json").read_text())
@@ -167,6 +169,7 @@ def test_a_run_from_before_there_was_a_choice_of_optimizers_goes_on(go, stopped,
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_run_with_an_optimizer_of_ones_own_is_resumed_and_can_write(monkeypatch, stopped, go, tmp_path):
     """Whoever adds one to OPTIMIZERS must not learn after hours that its checkpoint is refused."""
 

@@ -188,6 +188,7 @@ def test_checkpoints_that_are_not_there(tmp_path):
             checkpoint.load(folder)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_tokenizer_can_go_on_but_not_write(go, tmp_path):
     with pytest.raises(console.Stopped):
         go(facts=None, on_record=stop_at(4))
@@ -196,6 +197,7 @@ def test_a_run_without_a_tokenizer_can_go_on_but_not_write(go, tmp_path):
         checkpoint.load_model(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_the_identity_stands_in_the_folder_for_people_too(go, tmp_path):
     go(facts=Facts(CharTokenizer(ALPHABET), "none"))
     facts = json.loads((tmp_path / "run" / "config.json").read_text())

@@ -18,6 +18,7 @@ from helpers.world.corpus import OWN, TINY, Corpus
 
 
 # ---------------------------------------------------------------- what is in the way
+@pytest.mark.slow
 def test_nothing_good_is_overwritten_unasked(go, tmp_path):
     go()
     with pytest.raises(RunError, match="run holds a run already: resume it, overwrite it, or choose another folder"):
@@ -29,6 +30,7 @@ def test_nothing_good_is_overwritten_unasked(go, tmp_path):
     assert checkpoint.load(tmp_path / "run").step == 1
 
 
+@pytest.mark.slow
 def test_the_old_run_stays_whole_until_the_new_one_has_something(go, tmp_path, monkeypatch):
     go()
     write_sample(tmp_path / "run", "the old sample")
@@ -104,6 +106,7 @@ def test_leftovers_of_a_kill_are_swept_up(go, tmp_path):
     assert not [name for name in os.listdir(tmp_path / "run") if name.endswith(".part")]
 
 
+@pytest.mark.slow
 def test_a_training_is_never_renamed_under_its_feet(go, fresh, tokens, quick, tmp_path):
     run, other = tmp_path / "run", Identity.of(fresh(), dataclasses.replace(quick, seed=2), *tokens)
     said = []
@@ -124,6 +127,7 @@ def test_what_could_not_be_resumed_is_not_begun(go, fresh, tmp_path):
 
 
 # ---------------------------------------------------------------- which run is meant
+@pytest.mark.slow
 def test_plan_goes_on_loads_or_starts_anew_and_says_which(go, stopped, fresh, tokens, quick, tmp_path):
     run, asked = tmp_path / "run", Identity.of(fresh(), quick, *tokens, Facts(CharTokenizer(ALPHABET)))
     other = dataclasses.replace(asked, train=asked.train | {"seed": 2})

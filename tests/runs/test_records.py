@@ -49,6 +49,7 @@ def test_history_and_run_folder(model, tokens, quick, tmp_path):
     assert settings["finished"] and settings["best"] == {"step": history.best.step, "val_loss": history.best.val_loss}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_train_is_the_loop_of_updates(small_config, tokens, quick, dropout):
     """What `train` adds, the look at the first batch, records and evaluations, draws nothing."""
@@ -106,6 +107,7 @@ def test_same_seed_same_training(small_config, tokens, quick):
     assert torch.equal(ends[0], ends[1]) and not torch.equal(ends[0], ends[2])
 
 
+@pytest.mark.slow
 def test_what_on_record_does_to_the_mode_does_not_matter(small_config, tokens, quick):
     ends = []
     for on_record in (None, lambda model, _: model.eval()):

@@ -76,6 +76,7 @@ def test_a_finished_run_that_is_resumed_does_nothing(go, fresh, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_made_longer(go, tmp_path):
     go()
     (tmp_path / "run" / "sample.txt").write_text("what it wrote when it was shorter")
@@ -85,6 +86,7 @@ def test_a_finished_run_can_be_made_longer(go, tmp_path):
         go(resume=True)
 
 
+@pytest.mark.slow
 def test_views_say_what_the_checkpoint_says_after_a_resume(go, tmp_path):
     go()
     folder = tmp_path / "run"
@@ -117,6 +119,7 @@ def test_a_training_that_diverges_keeps_what_was_saved(go, tmp_path, monkeypatch
     assert checkpoint.load(tmp_path / "run").step == 4
 
 
+@pytest.mark.slow
 def test_frozen_weights_stay_frozen_after_a_resume(go, stopped, fresh, tmp_path):
     def frozen():
         model = fresh()
@@ -136,6 +139,7 @@ def test_a_run_that_is_to_end_where_it_stopped_gets_its_last_record(go, stopped,
 
 
 # ---------------------------------------------------------------- snapshots
+@pytest.mark.slow
 def test_snapshots_are_the_model_as_it_learned(go, stopped, tmp_path):
     """Records are at 0, 2, 4, 8, 12: each that doubles the steps is kept, and the last state is at the end."""
     seen = {}
@@ -168,6 +172,7 @@ def test_a_longer_run_keeps_its_snapshots_and_goes_on_doubling(go, tmp_path):
     assert all(torch.equal(late[step][name], w) for step in early for name, w in early[step].items())
 
 
+@pytest.mark.slow
 def test_a_run_from_before_snapshots_goes_on_without_them(go, stopped, tmp_path):
     stopped()
     resave(tmp_path / "run" / "checkpoint.pt", lambda state: state.pop("snapshots") and state)
@@ -212,6 +217,7 @@ def test_another_text_of_the_same_alphabet_is_not_resumed(go, tokens):
             go(resume=True, on=other)
 
 
+@pytest.mark.slow
 def test_the_same_text_in_smaller_integers_is_the_same(go, tokens):
     with pytest.raises(console.Stopped):
         go(on_record=stop_at(4))
@@ -229,6 +235,7 @@ def test_a_model_and_its_tokenizer_belong_together(go):
         go(facts=Facts(CharTokenizer("abc")))
 
 
+@pytest.mark.slow
 def test_what_a_notebook_may_take_for_its_model(go, fresh, tmp_path):
     """Only a finished run, on this text, of these sizes, of enough steps."""
     config, seen = fresh().config, []

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 import torch
 
 from helpers.core.gpt import GPT, count_parameters
@@ -40,6 +41,7 @@ def test_it_ends_at_the_speedrun():
     assert all(map(torch.equal, model.state_dict().values(), theirs.state_dict().values()))
 
 
+@pytest.mark.slow
 def test_a_rung_keeps_what_is_below_it_and_changes_something():
     built = {name: ladder.build(name, 65, 100, seed=1) for name in RUNGS}
     models = {name: model for name, (model, _) in built.items()}
@@ -80,6 +82,7 @@ def test_what_is_missing_is_what_is_not_there():
     assert len(left) == 2 * 2 * len(RUNGS) and {run.seed for run in left} == {2, 3}
 
 
+@pytest.mark.slow
 def test_a_run_gives_a_line_and_its_seed_decides():
     tokens = torch.randint(9, (900,), generator=torch.Generator().manual_seed(0))
     one, again, other = (Ladder().measure(Climb(LAST, 2, seed), tokens, 9) for seed in (1, 1, 2))
@@ -87,6 +90,7 @@ def test_a_run_gives_a_line_and_its_seed_decides():
     assert list(one) == ["variant", "steps", "seed", "parameters", "loss", "seconds"]
 
 
+@pytest.mark.slow
 def test_the_stored_table_is_whole():
     comments, found = read_table(MEASURED / "ladder.csv")
     assert comments[0].startswith("made by: make study NAME=ladder, at commit ") and "uncommitted" not in comments[0]

@@ -121,6 +121,7 @@ def test_a_kill_and_ctrl_c_lose_the_runs_in_progress_and_no_more(start, tmp_path
     assert kept(tmp_path) == [(name, seed) for name in "abc" for seed in (1, 2)]
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_go_on(start, tmp_path):
     process = start("broken", "a")
     _, error = process.communicate(timeout=60)

@@ -42,6 +42,7 @@ def in_process(monkeypatch):
     monkeypatch.setattr(tool.side_by_side, "grow", grow)
 
 
+@pytest.mark.slow
 def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, in_process, capsys, tmp_path):
     tool.main(["small", *small])
     said = capsys.readouterr().out
@@ -60,6 +61,7 @@ def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, in_pro
     assert said.endswith(capsys.readouterr().out) and said.splitlines()[-1].split()[1] == "other"
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_made_again(small, in_process, tmp_path):
     """A made-up loss in the table that grows is still there at the end, for its run was not made again."""
     path = tmp_path / "growing" / "small.csv"
@@ -73,6 +75,7 @@ def test_what_is_there_is_not_made_again(small, in_process, tmp_path):
     assert lines[0] == line and [each["loss"] == 77.0 for each in lines] == [True, False, False, False]
 
 
+@pytest.mark.slow
 def test_runs_of_another_state_are_refused_and_left_as_they_are(small, tmp_path):
     """Whoever changes the code, the text or the budget must not mix old runs with new ones."""
     path = tmp_path / "growing" / "small.csv"

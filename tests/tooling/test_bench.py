@@ -240,6 +240,7 @@ def command(monkeypatch, tmp_path):
     return lambda *arguments: bench.main([*arguments, "--corpus", str(BUNDLED_PLAY), *folders]), measured
 
 
+@pytest.mark.slow
 def test_the_table_moves_when_it_is_whole(command, tmp_path, monkeypatch, capsys):
     run, measured = command
     run("two")

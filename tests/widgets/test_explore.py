@@ -74,6 +74,7 @@ def test_in_jupyterlab_the_explorer_knows_its_place_and_the_picture_is_what_is_s
     assert made[0]["place"] != made[1]["place"]
 
 
+@pytest.mark.slow
 def test_the_pictures_say_what_they_show(shown):
     for call in CALLS.values():
         call()
@@ -194,9 +195,12 @@ from helpers.widgets import explore, widget
 explore.mask(torch.arange(9.0).view(3, 3), ["a", "b", "c"])"""
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_a_stored_notebook_holds_the_picture_and_passes_nbval(tmp_path):
-    """As `make store` runs it and `make test` compares it: no state of a widget, no id that differs in the next run."""
+    """As `make store` runs it and `make test` compares it: no state of a widget, no id that differs in the next run.
+
+    The lessons with explorers show the same to `make test`; this test also says what it is that failed.
+    """
     import papermill
 
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])

@@ -158,6 +158,7 @@ def test_any_run_becomes_a_page_and_what_is_committed_stays(run, tmp_path, monke
     assert packed == pack(best, tokenizer, about=about) and about["preset"] == "tiny" and about["step"] == 8
 
 
+@pytest.mark.slow
 def test_a_run_without_snapshots_becomes_a_page_too(run, tmp_path):
     state = checkpoint.load(run)
     state.snapshots.clear()
@@ -168,6 +169,7 @@ def test_a_run_without_snapshots_becomes_a_page_too(run, tmp_path):
     assert "mount(place," in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_files_of_another_model_go(run, tmp_path):
     other = tmp_path / "play-step-77.js"
     other.write_text("")

@@ -141,6 +141,7 @@ def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
     assert found.name == corpus.BUNDLED and "NOT SHAKESPEARE" in str(found)
 
 
+@pytest.mark.slow
 def test_a_network_that_never_answers_is_given_up(monkeypatch):
     hung_up = threading.Event()
     monkeypatch.setattr("requests.get", lambda *a, **k: hung_up.wait(60))  # as a look-up of a name may hang

@@ -101,6 +101,7 @@ def test_every_size_and_the_type_must_be_said():
             gpt2.from_hugging_face(weights_of(config_of()), config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", weights_of(config_of()))
 def test_every_weight_is_needed_whole(name):
     config, weights = config_of(), weights_of(config_of())

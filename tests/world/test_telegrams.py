@@ -172,6 +172,7 @@ def test_a_paper_holds_questions_and_answers_and_an_exam_lacks_the_last(seeded):
     assert accuracy(cheat, "hero", examples=exam) == 0
 
 
+@pytest.mark.slow
 def test_fit_learns_from_its_seed_alone():
     first = fit(ThingOfCard, "give", 100)
     torch.manual_seed(99)

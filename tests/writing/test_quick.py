@@ -1,5 +1,7 @@
 """The quick way to write: the text, the dice and the logits are those of core's `generate`."""
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -46,10 +48,15 @@ def reader_of(model: GPT, generator: torch.Generator | None = None, draft: Count
     return reader
 
 
-def counts_of(model: GPT) -> Counts:
+@functools.cache
+def draft_for(config: GPTConfig) -> Counts:
     """A draft that often guesses right: it counts what the model itself writes."""
-    text = generate(model, torch.tensor([1]), 400, generator=torch.Generator().manual_seed(99))
-    return Counts(text, model.config.vocab_size)
+    text = generate(sharp(config), torch.tensor([1]), 400, generator=torch.Generator().manual_seed(99))
+    return Counts(text, config.vocab_size)
+
+
+def counts_of(model: GPT) -> Counts:
+    return draft_for(model.config)
 
 
 def text_and_dice(
@@ -68,7 +75,7 @@ OPTIONS = [{}, {"temperature": 0.3}, {"temperature": 2.0, "top_k": 4}, {"top_p":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_quick_way_and_a_draft_write_the_same_text_with_the_same_dice(model, options):
+def test_the_quick_way_and_a_draft_write_the_same_text_with_the_same_dice(model, options, unchecked):
     draft = counts_of(model)
     for seed in (0, 5, 13):  # prompts of 1, 6 and 14 tokens, the last longer than the context
         expected = text_and_dice(model, seed, quick=False, **options)
@@ -104,6 +111,7 @@ def test_a_window_that_starts_with_what_was_read_long_ago_is_read_again(plain):
         torch.testing.assert_close(quick(same[:, :end]), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_draft_saves_passes(plain, monkeypatch):
     text = generate(plain, torch.tensor([1]), 200, top_k=1)
     passes, rows = [], QuickGPT.rows
@@ -115,6 +123,7 @@ def test_a_draft_saves_passes(plain, monkeypatch):
         assert len(passes) == 60 if draft is None else len(passes) < most
 
 
+@pytest.mark.slow
 def test_who_stops_early_or_throws_in_between_finds_the_dice_as_without_a_draft(plain):
     texts = []
     for draft in (None, counts_of(plain)):
@@ -130,6 +139,7 @@ def test_who_stops_early_or_throws_in_between_finds_the_dice_as_without_a_draft(
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_pytorchs_own_dice_do_as_well(plain):
     texts = []
     for draft in (None, counts_of(plain)):
