@@ -121,7 +121,7 @@ def _itself(mask: Tensor) -> Tensor:
 
 
 def _shifted(by: int) -> list[Callable[..., Any]]:
-    return _seeing_where(_is_causal, lambda mask: torch.ones_like(mask).tril(by))
+    return _seeing_where(_is_causal, variants.shifted(by))
 
 
 def _window(width: int) -> list[Callable[..., Any]]:
@@ -136,9 +136,9 @@ MASKS: dict[str, Any] = (
             *_seeing(lambda mask: ~mask | _itself(mask)),
         ],
         "the mask is transposed: its rows belong to the queries, its columns to the keys": (
-            _seeing_where(_is_square, lambda mask: mask.mT)
+            _seeing_where(_is_square, variants.transposed)
         ),
-        "it masks causally, whatever mask it is given": _seeing(lambda mask: torch.ones_like(mask).tril()),
+        "it masks causally, whatever mask it is given": _seeing(variants.shifted(0)),
         "the mask is not applied": _seeing(torch.ones_like),
         "the mask is applied by row instead of column: it hides whole queries, not keys": [
             *_seeing(lambda mask: mask.all(-1, keepdim=True).expand_as(mask)),
@@ -236,7 +236,7 @@ HEADS: dict[str, list[SeveralHeads]] = {
     ],
     "the width is not split into heads: it is one wide head": [heads_with(split=lambda x, H: x[:, None])],
     "the mask shows the future and hides the past: it is transposed (triu for tril) or inverted": [
-        heads_with(mask_of=variants.triangle(turned=True))
+        heads_with(attention_with(mask_of=variants.transposed))
     ],
 } | _in_heads(FORMULA)
 HEADS_FAR_BELOW_ZERO = _in_heads(FAR_BELOW_ZERO)

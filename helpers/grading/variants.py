@@ -89,18 +89,27 @@ def without_shift(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Te
 
 
 # ---------------------------------------------------------------- masks
-def triangle(diagonal: int = 0, turned: bool = False) -> Callable[[int], Tensor]:
-    """The causal mask of T tokens with another diagonal: -1 hides a token from itself, 1 shows the next one."""
-
-    def mask_of(T: int) -> Tensor:
-        mask = torch.ones(T, T, dtype=torch.bool).tril(diagonal)
-        return mask.T if turned else mask
-
-    return mask_of
+def transposed(mask: Tensor) -> Tensor:
+    return mask.mT
 
 
-def everything(T: int) -> Tensor:
-    return torch.ones(T, T, dtype=torch.bool)
+def shifted(diagonal: int) -> Callable[[Tensor], Tensor]:
+    """Causal, with another diagonal: -1 hides a token from itself, 1 shows the next one."""
+    return lambda mask: torch.ones_like(mask).tril(diagonal)
+
+
+# What learners get wrong in causal attention, as the part of `attention_with` that they replace.
+CAUSAL_MISTAKES: dict[str, list[dict[str, Any]]] = {
+    "the future is not hidden": [{"mask_of": torch.ones_like}],
+    "the past is hidden: row t may see the columns up to t": [{"mask_of": transposed}],
+    "a word does not see itself, so the first row is empty": [{"mask_of": shifted(-1)}],
+    "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": [{"fill": 0.0}],
+    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
+        {"fill": -(10.0**size)} for size in range(11)
+    ],
+    "the scores are not divided by √D": [{"scale": lambda query, key, value: 1}],
+    "the scores are divided by D: its square root is meant": [{"scale": lambda query, key, value: key.shape[-1]}],
+}
 
 
 # ---------------------------------------------------------------- heads
@@ -134,14 +143,12 @@ def heads_with(
     formula: Formula = attention,
     split: Callable[[Tensor, int], Tensor] = split,
     join: Callable[[Tensor], Tensor] = join,
-    mask_of: Callable[[int], Tensor] = causal_mask,
 ) -> SeveralHeads:
-    """Causal attention of several heads with another formula, split, join or mask."""
+    """Causal attention of several heads with another formula, split or join."""
 
     def variant(query: Tensor, key: Tensor, value: Tensor, H: int) -> Tensor:
         parts = [split(x, H) for x in (query, key, value)]
-        T = parts[0].shape[-2]
-        contexts, _ = formula(*parts, mask_of(T))
+        contexts, _ = formula(*parts, causal_mask(parts[0].shape[-2]))
         return join(contexts)
 
     return variant

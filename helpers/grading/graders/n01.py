@@ -42,7 +42,7 @@ def scores(answer: Answer) -> Pairs:
         "divide by 2, not by 4: only one sum is known, not a difference too": lambda a, b, s: (s**2 - a**2 - b**2) / 4,
         "the sign is wrong: that is for |a - b|; here the SUM is known": lambda a, b, s: (a**2 + b**2 - s**2) / 2,
         "lengths must be squared first: |a + b| is not |a| + |b|": lambda a, b, s: (s - a - b) / 2,
-        "that is the cosine: a · b still has both lengths in it": (lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)),
+        "that is the cosine: a · b still has both lengths in it": lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b),
         "that holds only for vectors of one direction: |a| |b| still wants the cosine": lambda a, b, s: a * b,
         "the square of b is forgotten": lambda a, b, s: (s**2 - a**2) / 2,
         "the square of a is forgotten": lambda a, b, s: (s**2 - b**2) / 2,
