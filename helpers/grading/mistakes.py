@@ -217,13 +217,6 @@ def _in_heads(table: dict[str, Any]) -> dict[str, list[SeveralHeads]]:
     }
 
 
-def _joined_in(order: tuple[int, ...]) -> SeveralHeads:
-    def join(contexts: Tensor) -> Any:
-        return variants.join(contexts[:, list(order)]) if contexts.shape[1] == len(order) else ...
-
-    return heads_with(join=join)
-
-
 MIXED_UP = "by view alone, without transpose: tokens and heads are mixed up"
 HEADS: dict[str, list[SeveralHeads]] = {
     f"the heads are split {MIXED_UP}": [heads_with(split=variants.split_by_view)],
@@ -238,12 +231,18 @@ HEADS: dict[str, list[SeveralHeads]] = {
     "the mask shows the future and hides the past: it is transposed (triu for tril) or inverted": [
         heads_with(attention_with(mask_of=variants.transposed))
     ],
-} | _in_heads(FORMULA)
+}
 HEADS_FAR_BELOW_ZERO = _in_heads(FAR_BELOW_ZERO)
 
 
 def of_heads(H: int) -> dict[str, list[SeveralHeads]]:
-    """With H heads there are so many wrong orders in which to join them."""
+    """What goes wrong with H heads. Sizes are often written as numbers, so with other heads it may do anything."""
     _, *orders = itertools.permutations(range(H))
-    in_wrong_order = [*map(_joined_in, orders), heads_with(join=variants.join_in_turn)]
-    return HEADS | {"the heads are joined in the wrong order": in_wrong_order}
+    joined = [heads_with(join=lambda contexts, order=order: variants.join(contexts[:, order])) for order in orders]
+    table = HEADS | {"the heads are joined in the wrong order": [*joined, heads_with(join=variants.join_in_turn)]}
+    with_H = {sentence: [_with_so_many(H, attend) for attend in wrong] for sentence, wrong in table.items()}
+    return with_H | _in_heads(FORMULA)
+
+
+def _with_so_many(H: int, attend: SeveralHeads) -> Callable[..., Any]:
+    return lambda query, key, value, heads: attend(query, key, value, heads) if heads == H else ...

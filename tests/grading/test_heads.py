@@ -233,6 +233,8 @@ WRONG_CLASSES = {
     "/ the root of all heads": ("square root of the width of all heads together", parts(whole_width)),
     "one wide head": ("one wide head", lambda d_in, d_out, T, p, H: Parts(d_in, d_out, T, p, 1)),
     "split by view": ("the heads are split by view alone", split_by(by_view)),
+    "split by view, for three heads of four numbers": ("the heads are split by view alone", split_by(
+        lambda x, H: x.reshape(len(x), 3, -1, 4))),
     "joined by view": ("the heads are joined by view alone", joined_by(lambda c: c.reshape(len(c), c.shape[2], -1))),
     "both by view": ("the heads are split and joined by view alone", BothByView),
     "in turn": ("the heads take their numbers in turn", split_by(in_turn)),
