@@ -62,10 +62,7 @@ def dropout(answer: Answer) -> Pairs:
     "5b",
     {
         "that is the chance of the last word alone: add up over the words": lambda T, p: p**T,
-        "the words have different numbers of weights: word t has t": [
-            lambda T, p: T * p**T,
-            lambda T, p: T * p,
-        ],
+        "the words have different numbers of weights: word t has t": [lambda T, p: T * p**T, lambda T, p: T * p],
         "word t is counted from 1: the first has one weight, the last has T": [
             lambda T, p: sum(p**t for t in range(T)),
             lambda T, p: sum(p**t for t in range(1, T)),

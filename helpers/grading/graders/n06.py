@@ -215,10 +215,7 @@ def _weighed(share1: Tensor, share2: Tensor, one: Piece, two: Piece) -> Tensor:
         "the largest score of all is the larger of both, not the smaller": _merged(torch.minimum),
         "the largest score of both together is not their sum": [
             _merged(torch.add),
-            lambda m1, l1, context1, m2, l2, context2: (
-                m1 + m2,
-                *_merged()(m1, l1, context1, m2, l2, context2)[1:],
-            ),
+            lambda m1, l1, context1, m2, l2, context2: (m1 + m2, *_merged()(m1, l1, context1, m2, l2, context2)[1:]),
         ],
         "the piece with the larger score takes everything: the other one counts, too": _with_context(
             lambda one, two, both: torch.where(one[0] >= two[0], one[2], two[2])

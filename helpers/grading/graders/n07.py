@@ -224,11 +224,9 @@ def mlp_share(answer: Answer) -> Pairs:
 @exercise(
     "7d",
     {
-        "one causal layer is not enough: *today* takes its mixture from the same bag of words in both": [
-            (1, ..., ...),
-        ],
+        "one causal layer is not enough: *today* takes its mixture from the same bag of words in both": [(1, ..., ...)],
         "the causal mask tells earlier words from later ones: the second layer can use what the first one saw": [
-            (0, ..., ...),
+            (0, ..., ...)
         ],
         "that is more than it takes: after one layer the two *dog* differ already, since one has seen more": [
             (3, ..., ...),

@@ -231,10 +231,7 @@ def greedy(answer: Answer) -> Pairs:
             confusing((OVERFIT, LEAK), (LEAK, OVERFIT))
         ),
     },
-    broken=(
-        "it calls healthy runs overfitting and knows one fault of five. Does the validation loss RISE?",
-        broken,
-    ),
+    broken=("it calls healthy runs overfitting and knows one fault of five. Does the validation loss RISE?", broken),
 )
 def diagnosis(answer: Answer) -> Pairs:
     """answer(training, validation, fresh), lists of losses -> the name of what is wrong, or "healthy"."""

@@ -80,9 +80,7 @@ def _thrown_together(with_change: Tensor, whole: Tensor) -> tuple[float, float]:
             paired=lambda a, b, both: a + b + 2 * both
         ),
         "the covariance counts twice: once for each side": _errors(paired=lambda a, b, both: a + b - both),
-        "errors don't add up, their squares do": _errors(
-            apart=lambda a, b, both: (a.sqrt() + b.sqrt()) ** 2,
-        ),
+        "errors don't add up, their squares do": _errors(apart=lambda a, b, both: (a.sqrt() + b.sqrt()) ** 2),
         "variances add up, though the means are subtracted: noise does not cancel noise": [
             _errors(apart=lambda a, b, both: (a - b).abs()),
             _errors(apart=lambda a, b, both: a - b),
@@ -275,10 +273,7 @@ def _luckiest(losses: dict[float, Tensor]) -> float | None:
             _rate(torch.median),
             _rate(lambda runs: runs.quantile(0.5)),
         ],
-        "it looks at one seed only: take the mean of all": [
-            _rate(lambda runs: runs[0]),
-            _rate(lambda runs: runs[-1]),
-        ],
+        "it looks at one seed only: take the mean of all": [_rate(lambda runs: runs[0]), _rate(lambda runs: runs[-1])],
         "that is the loss: its rate is asked for": (
             lambda losses: torch.stack([*map(torch.mean, losses.values())]).nan_to_num(math.inf).min()
         ),
