@@ -71,10 +71,10 @@ def naive(query, key, value, mask=None):
 WRONG_FORMULAS = {
     # by what the scores are divided
     "/ 1": ("not divided by the square root of the head width", divided(lambda *_: 1)),
-    "/ 2": ("divided by a constant, 2, not", divided(lambda *_: 2)),
-    "/ 8": ("divided by a constant, 8, not", divided(lambda *_: 8)),
-    "/ sqrt(64)": ("divided by a constant, 8, not", divided(lambda *_: math.sqrt(64))),
-    "* 3": ("divided by a constant, 0.3333, not", divided(lambda *_: 1 / 3)),
+    "/ 2": ("divided by a constant, not", divided(lambda *_: 2)),
+    "/ 8": ("divided by a constant, not", divided(lambda *_: 8)),
+    "/ sqrt(64)": ("divided by a constant, not", divided(lambda *_: math.sqrt(64))),
+    "* 3": ("divided by a constant, not", divided(lambda *_: 1 / 3)),
     "/ D": ("divided by the head width, not by its square root", divided(lambda q, k, v: k.shape[-1])),
     "/ (D / 2)": ("divided by half the head width", divided(lambda q, k, v: k.shape[-1] / 2)),
     "/ log2(D)": ("divided by log2 of the head width", divided(lambda q, k, v: math.log2(k.shape[-1]))),
@@ -85,13 +85,11 @@ WRONG_FORMULAS = {
     "/ sqrt(S)": ("square root of the number of keys", divided(lambda q, k, v: k.shape[-2] ** 0.5)),
     "/ S": ("divided by the number of keys", divided(lambda q, k, v: k.shape[-2])),
     "/ sqrt(T)": ("square root of the number of queries", divided(lambda q, k, v: q.shape[-2] ** 0.5)),
-    "/ (D // 2 + 1)": ("but by 1 at width 1, 2 at width 3", divided(lambda q, k, v: k.shape[-1] // 2 + 1)),
+    "/ (D // 2 + 1)": ("it gives", divided(lambda q, k, v: k.shape[-1] // 2 + 1)),
     "/ -sqrt(D)": ("wrong sign", divided(lambda q, k, v: -(k.shape[-1] ** 0.5))),
     "* 0": ("do not depend on the scores", divided(lambda *_: math.inf)),
-    "* 2 at width 16 only": (
-        "but by 1 at width 1, 1.732 at width 3",
-        divided(lambda q, k, v: k.shape[-1] ** 0.5 / (1 + (k.shape[-1] == 16))),
-    ),
+    "* 2 at width 16 only": ("for query of shape (2, 3, 4, 16)", divided(
+        lambda q, k, v: k.shape[-1] ** 0.5 / (1 + (k.shape[-1] == 16)))),
     # over which axis the softmax runs
     "dim=-2": ("over the queries, not over the keys", formula(softmax=lambda s: s.softmax(-2))),
     "dim=0": ("runs over the batch", formula(softmax=lambda s: s.softmax(0))),
@@ -100,9 +98,9 @@ WRONG_FORMULAS = {
     "dim=-3": ("runs over dim=-3", formula(softmax=lambda s: s.softmax(-3))),
     "no dim": ("as it does when no dim is given", formula(softmax=lambda s: s.softmax(0 if s.dim() == 3 else 1))),
     # which way the key is turned
-    "key.T": ("on one text, (T, D), it is right: exchange the last two axes", with_key(lambda k: k.T)),
-    "transpose(0, 1)": ("on one text, (T, D), it is right", with_key(lambda k: k.transpose(0, 1))),
-    "transpose(1, 2)": ("without heads, (B, T, D), it is right: count the axes", with_key(lambda k: k.transpose(1, 2))),
+    "key.T": ("exchange the key's last two axes", with_key(lambda k: k.T)),
+    "transpose(0, 1)": ("exchange the key's last two axes", with_key(lambda k: k.transpose(0, 1))),
+    "transpose(1, 2)": ("counted from the end", with_key(lambda k: k.transpose(1, 2))),
     "query and key exchanged": ("query and key are exchanged", lambda q, k, v, m=None: attention(k, q, v, m)),
     # the mask
     "inverted": ("the mask is inverted", seen(torch.logical_not)),
@@ -139,33 +137,37 @@ WRONG_FORMULAS = {
         hide=lambda s, m: s + torch.finfo(torch.float32).min * ~m)),
     "added +1": ("a finite number is added", formula(hide=lambda s, m: s + ~m)),
 } | {
-    f"filled with {value:g}": ("set to a finite number", formula(hide=lambda s, m, to=value: s.masked_fill(~m, to)))
-    for value in (-1.0, -7.5, -20.0, -100.0, -1e4, -65504.0, -1e9, -1e20, torch.finfo(torch.float32).min,
-                  torch.finfo(torch.float64).min, 1e-3 - 1, 5.0)
+    f"filled with {value:g}": (words, formula(hide=lambda s, m, to=value: s.masked_fill(~m, to)))
+    for words, values in {
+        "set to a finite number": (-1.0, -20.0, -100.0, -1e4, -65504.0, -1e9, -1e20, torch.finfo(torch.float32).min,
+                                   torch.finfo(torch.float64).min, -12_345.0),
+        "forbidden keys get weight": (-7.5, 1e-3 - 1, 5.0),  # numbers that the table does not have
+    }.items()
+    for value in values
 } | {
     # the rest
-    f"changes its {name}": (f"it changes its input, the {name}, in place", in_place(name))
+    f"changes its {name}": (f"it changes its input `{name}`", in_place(name))
     for name in ("query", "key", "value", "mask")
 } | {
-    "scale in place": ("it changes its input, the query, in place", lambda q, k, v, m=None: attention(
+    "scale in place": ("it changes its input `q`", lambda q, k, v, m=None: attention(
         q.mul_(2).div_(4), k * 2, v, m)),
     "large scores": ("large scores give NaN", formula(softmax=lambda s: s.exp() / s.exp().sum(-1, keepdim=True))),
     "the mask times the exponentials": ("large scores give NaN", naive),
     "large scores, with an epsilon": ("allowed scores lose their weight", formula(softmax=own_softmax)),
     "the largest of all": ("large scores give NaN", formula(
         softmax=lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(-1, keepdim=True))),
-    "clamped": ("for scores of about -1e+06 the result differs", formula(
+    "clamped": ("with numbers up to 2198", formula(
         divide=lambda s, q, k, v: (s / k.shape[-1] ** 0.5).clamp(-50, 50))),
     "clamped when masked": ("set to a finite number", formula(softmax=lambda s: s.clamp(-50, 50).softmax(-1))),
-    "context": ("the weights are right, but the context differs", lambda q, k, v, m=None: (
+    "context": ("it gives", lambda q, k, v, m=None: (
         attention(q, k, 2 * v, m)[0], attention(q, k, v, m)[1])),
-    "unnormalised": ("differs from the formula", lambda q, k, v, m=None: (
+    "unnormalised": ("it gives", lambda q, k, v, m=None: (
         attention(q, k, v, m)[0], 0.9 * attention(q, k, v, m)[1])),
-    "bfloat16": ("differs from the formula", lambda q, k, v, m=None: attention(
+    "bfloat16": ("it gives", lambda q, k, v, m=None: attention(
         q.bfloat16(), k.bfloat16(), v.bfloat16(), m)),
-    "only square": ("for 3 queries and 5 keys with a mask", lambda q, k, v, m=None: attention(
+    "only square": ("q of shape (2, 3, 4), k of shape (2, 5, 4)", lambda q, k, v, m=None: attention(
         q.view(k.shape), k, v, m)),
-    "no mask allowed": ("for 5 queries and 5 keys with a mask", lambda q, k, v, m: (
+    "no mask allowed": ("m of shape (5, 5) it raises ZeroDivisionError", lambda q, k, v, m: (
         attention(q, k, v) if m is None else 1 / 0)),
 }  # fmt: skip
 

@@ -203,9 +203,9 @@ def verdict(capsys, monkeypatch):
     """What `check` prints, after the label."""
     from exercise_answers import GIVEN, MISTAKES  # slow, and only the tests of the exercises need it
 
-    from helpers.grading import exercises
+    from helpers.grading import exercises, judge
 
-    results = exercises._results
+    results = judge.results
 
     def checked(label, answer) -> str:
         def given(grader, other):
@@ -215,7 +215,7 @@ def verdict(capsys, monkeypatch):
                 GIVEN[label, id(other)] = list(results(grader, other))
             return GIVEN[label, id(other)]
 
-        monkeypatch.setattr(exercises, "_results", given)
+        monkeypatch.setattr(judge, "results", given)
         assert exercises.check(label, answer) is None
         line = capsys.readouterr().out
         assert line.startswith(f"{label}: ") and line.count("\n") == 1

@@ -37,7 +37,7 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
     """
     if a.shape != b.shape:
         raise CheckError(f"the shapes differ: {tuple(a.shape)} and {tuple(b.shape)}")
-    places = compare.places_apart(compare.tensor(a), compare.tensor(b), absolute=tolerance)
+    places = compare.places_apart(compare.tensor(a), compare.tensor(b), compare.near(tolerance))
     if len(places):
         first = tuple(places[0].tolist())
         raise CheckError(

@@ -4,8 +4,8 @@ import dis
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,23 @@ from torch import Tensor, nn
 
 # The instructions of a function whose body is `...`, `pass`, `return None` or a docstring.
 NOTHING = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "MAKE_CELL", "COPY_FREE_VARS"}
-ROUNDING = 1e-5  # of single precision, relative and absolute
+
+
+class Near(NamedTuple):
+    """How near a number must come: it may be off by this part of itself, and by this much."""
+
+    relative: float
+    absolute: float
+
+
+ROUNDING = Near(1e-5, 1e-5)  # of single precision
+
+
+def near(tolerance: float | Near | None) -> Near:
+    """What a grader means by the tolerance that it yields: a number is absolute."""
+    if tolerance is None:
+        return ROUNDING
+    return tolerance if isinstance(tolerance, Near) else Near(0.0, tolerance)
 
 
 # ---------------------------------------------------------------- numbers
@@ -28,21 +44,20 @@ def tensor(value: Any) -> Tensor:
     return torch.from_numpy(np.array(value, dtype=np.float64))
 
 
-def places_apart(a: Tensor, b: Tensor, relative: float = 0.0, absolute: float = 0.0, equal_nan: bool = False) -> Tensor:
+def places_apart(a: Tensor, b: Tensor, near: Near, equal_nan: bool = False) -> Tensor:
     """The indices of the entries that differ, one row each. Infinity is equal to itself, NaN only if it may be."""
-    near = torch.isclose(a, b, rtol=relative, atol=absolute, equal_nan=equal_nan)
-    return (~near).nonzero()
+    return (~torch.isclose(a, b, near.relative, near.absolute, equal_nan)).nonzero()
 
 
 # ---------------------------------------------------------------- what an answer gave, and what is right
-def difference(given: Any, right: Any, tolerance: float | None, tell: bool) -> str:
+def difference(given: Any, right: Any, near: Near, tell: bool) -> str:
     """What is wrong with what was given, as a sentence's end, or an empty text. `tell` says what is right, too."""
     if given is right or right is ...:  # in a mistake, ... stands for anything
         return ""
     if isinstance(right, str) or right is None:
         return _difference_of_texts(given, right, tell)
     if isinstance(right, (list, tuple)):
-        return _difference_of_lists(given, right, tolerance, tell)
+        return _difference_of_lists(given, right, near, tell)
     try:
         a = tensor(given)
         b = tensor(right)
@@ -52,7 +67,7 @@ def difference(given: Any, right: Any, tolerance: float | None, tell: bool) -> s
         a = a.reshape(())
     if a.shape != b.shape:
         return f"it has the shape {tuple(a.shape)} and should have {tuple(b.shape)}"
-    places = places_apart(a, b, 0.0 if tolerance else ROUNDING, tolerance or ROUNDING, equal_nan=True)
+    places = places_apart(a, b, near, equal_nan=True)
     if not len(places):
         return ""
     first = tuple(places[0].tolist())
@@ -79,12 +94,12 @@ def _letters(value: Any) -> Any:
     return re.sub(r"\W", "", "".join(texts)).lower()
 
 
-def _difference_of_lists(given: Any, right: Sequence, tolerance: float | None, tell: bool) -> str:
+def _difference_of_lists(given: Any, right: Sequence, near: Near, tell: bool) -> str:
     if isinstance(given, (Tensor, np.ndarray)) and not any(isinstance(x, Tensor) for x in right):
         given = given.tolist()
     if not isinstance(given, (list, tuple)) or len(given) != len(right):
         return f"it should {'return' if tell else 'be'} {len(right)} things in a {type(right).__name__}"
-    differences = (difference(a, b, tolerance, tell) for a, b in zip(given, right, strict=True))
+    differences = (difference(a, b, near, tell) for a, b in zip(given, right, strict=True))
     return next(filter(None, differences), "")
 
 
@@ -131,7 +146,7 @@ def in_short(name: str, value: Any) -> str:
         if value.dim() < 2 and value.numel() <= 4:
             return f"{name}=[{', '.join(f'{x:.4g}' for x in value.flatten().tolist())}]"
         size = value.double().abs().max().item()
-        return f"{name} of shape {tuple(value.shape)}" + (f" with numbers up to {size:.0f}" if size > 99 else "")
+        return f"{name} of shape {tuple(value.shape)}" + (f" with numbers up to {size:.4g}" if size > 99 else "")
     if callable(value):
         return f"{name} ({value.__doc__})" if inspect.isfunction(value) and value.__doc__ else name
     if isinstance(value, list) and value and all(map(callable, value)):
@@ -139,7 +154,16 @@ def in_short(name: str, value: Any) -> str:
     return f"{name}={reprlib.repr(value)}"
 
 
-# ---------------------------------------------------------------- answers that are none
+# ---------------------------------------------------------------- what an answer gives
+def kept(value: Any) -> Any:
+    """A copy of the tensors, for the answer may write its next ones over them; and all that an iterator gives."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if type(value) in (list, tuple):
+        return type(value)(map(kept, value))
+    return list(value) if isinstance(value, Iterator) else value
+
+
 def kind(value: Any) -> str:
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -1,7 +1,6 @@
 """The check of dropout: what is dropped shows in what comes out, and a known mistake is named."""
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,37 +19,16 @@ ONE_FOR_ALL_TEXTS = "every text of a batch loses the same weights: each must dra
 NOISE = "noise is added: each weight must be dropped, or kept and divided by 1 - p, with nothing in between"
 UNSCALED = "on average the output is not that of evaluation: kept weights must be divided by 1 - p"
 
-
-class Pattern(NamedTuple):
-    """How entries are dropped together."""
-
-    same_for_queries: bool  # all queries lose the same
-    all_at_once: bool  # a query loses all that it sees, or nothing
-    single_numbers: bool  # the numbers of a vector are dropped one by one, and not a head's as a whole
-
-
+# What is dropped instead, by three questions: do all queries lose the same; does a query lose all that it sees at once;
+# are the numbers of a vector dropped one by one, and not those of a head as a whole?
 DROPPED = {
-    Pattern(same_for_queries=False, all_at_once=True, single_numbers=False): (
-        "whole rows of weights are dropped: each weight must be drawn for itself"
-    ),
-    Pattern(same_for_queries=False, all_at_once=True, single_numbers=True): (
-        "numbers of the output are dropped: dropout must come before the weights mix the values"
-    ),
-    Pattern(same_for_queries=True, all_at_once=True, single_numbers=False): (
-        "whole heads are dropped: each weight must be drawn for itself"
-    ),
-    Pattern(same_for_queries=True, all_at_once=True, single_numbers=True): (
-        "the same numbers of the output are dropped for all tokens: weights must be dropped"
-    ),
-    Pattern(same_for_queries=True, all_at_once=False, single_numbers=False): (
-        "whole values are dropped: every query must draw for itself which keys it loses"
-    ),
-    Pattern(same_for_queries=True, all_at_once=False, single_numbers=True): (
-        "numbers of the values are dropped: weights must be dropped, for every query anew"
-    ),
-    Pattern(same_for_queries=False, all_at_once=False, single_numbers=True): (
-        "single numbers are dropped too, not weights alone: dropout belongs on the weights, and nowhere else"
-    ),
+    (False, False, True): "single numbers, too,",
+    (False, True, False): "whole rows of weights",
+    (False, True, True): "numbers of the output",
+    (True, False, False): "whole values",
+    (True, False, True): "numbers of the values",
+    (True, True, False): "whole heads",
+    (True, True, True): "the same numbers of the output for all tokens",
 }
 
 
@@ -146,10 +124,12 @@ def _fault(module: nn.Module, x: Tensor, p: float | None, mean_is_wrong: bool) -
         return fault
     nothing_dropped = (kept[:, 0] - share[:, None] * full).norm(dim=-1) < 1e-3 * full.norm()
     whole = share[nothing_dropped]
-    if not (whole > 1e-3).any():
+    if mean_is_wrong or not (whole > 1e-3).any():
         return UNSCALED if mean_is_wrong else None
-    factor = whole.max().item()
-    return _wrong_share(p, factor, 1 - share.mean().item() / factor, mean_is_wrong)
+    rate = 1 - 1 / whole.max().item()
+    if p is None or abs(rate - p) < 5e-3:
+        return None
+    return f"of the weights {rate:.3g} is dropped, not p = {p:g}"
 
 
 def _drawn_anew(module: nn.Module, x: Tensor, draws: int) -> Tensor:
@@ -174,26 +154,11 @@ def _wrongly_dropped(kept: Tensor, full: Tensor, share: Tensor, heads: int | Non
     if not heads and not (same_for_queries or all_at_once):  # there may be as many heads as numbers
         heads = parts
     single_numbers = parts > heads if heads else parts == full.numel() > 1
-    return DROPPED.get(Pattern(same_for_queries, all_at_once, single_numbers))
+    what = DROPPED.get((same_for_queries, all_at_once, single_numbers))
+    return f"{what} are dropped: each weight must be drawn for itself, and nothing else" if what else None
 
 
-# ---------------------------------------------------------------- how much is dropped
-def _wrong_share(p: float | None, factor: float, rate: float, mean_is_wrong: bool) -> str | None:
-    """What is wrong when a share `rate` of the weights is dropped and the others are multiplied by `factor`."""
-    if not mean_is_wrong:
-        rate = 1 - 1 / factor  # exact, and the same
-        if p is None or abs(rate - p) < 5e-3:
-            return None
-        if abs(rate - (1 - p)) < 5e-3:
-            return f"1 - p is taken for p: of the weights {rate:.3g} is dropped, with p = {p:g}"
-        return f"p is ignored: of the weights {rate:.3g} is dropped, not p = {p:g}"
-    if p and abs(rate - (1 - p)) < 0.03 and abs(factor * (1 - p) - 1) < 0.01:
-        return f"p is the share that is kept: of the weights {1 - p:.3g} is dropped, not p = {p:g}"
-    if p and abs(factor * p - 1) < 0.01:
-        return "kept weights are divided by p; they must be divided by 1 - p"
-    return UNSCALED
-
-
+# ---------------------------------------------------------------- what a module says of itself
 def _stated(module: nn.Module) -> float | None:
     """The p that a module gives as its own, if it is one."""
     values = {getattr(owner, name, None) for owner in module.modules() for name in ("p", "dropout", "dropout_p")}

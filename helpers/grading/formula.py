@@ -1,40 +1,29 @@
 """The check of the attention formula: a candidate is tried on many inputs, and a known mistake is named."""
 
+import dataclasses
+import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from helpers.core.attention import attention, causal_mask
-from helpers.grading import mistakes
-from helpers.grading.mistakes import Trial, all_close
-from helpers.support.errors import CheckError
+from helpers.grading import judge, mistakes
+from helpers.grading.compare import Near
+from helpers.grading.judge import Answer, Given, Pairs, Question
+
+SINGLE = Near(1e-5, 1e-6)
+DOUBLE = Near(1e-11, 1e-12)
 
 
-class Case(NamedTuple):
+class Inputs(NamedTuple):
     """The inputs of one call."""
 
     query: Tensor
     key: Tensor
     value: Tensor
     mask: Tensor | None
-
-    @property
-    def right(self) -> tuple[Tensor, Tensor]:
-        return attention(*self)
-
-
-class Result(NamedTuple):
-    """What a candidate gave for a case, and the names of the inputs that it changed."""
-
-    case: Case
-    context: Tensor
-    weights: Tensor
-    changed: str
-
-    def is_right(self, relative: float = 1e-5) -> bool:
-        return all_close((self.context, self.weights), self.case.right, relative)
 
 
 @torch.no_grad()
@@ -46,29 +35,53 @@ def attention_formula(candidate: Callable) -> None:
     not; then on scores down to -1e200 and with an empty row, where a finite mask value shows. The inputs must stay as
     they are. Single precision inside is fine. A known mistake is named.
     """
-    cases = _cases()
-    results, errors = [], []
-    for case in cases:
-        try:
-            results.append(_called(candidate, case))
-        except CheckError as error:
-            errors.append((case, error))
-    if errors or not all(result.is_right() for result in results):
-        raise _what_is_wrong(candidate, cases, results, errors)
-    if any(_sees_forbidden(result) for result in results):
-        raise _not_attention(mistakes.FINITE)
-    for result in results:
-        if result.changed:
-            raise _not_attention(f"it changes its input, the {result.changed}, in place")
-    in_double = all(result.is_right(1e-11) for result in results)
+    judge.refuse("attention", Question(_near_zero, mistakes.FORMULA), candidate)
+    in_double = judge.is_right(functools.partial(_near_zero, near=DOUBLE), candidate)
     sizes = (1e3, 1e6, 1e20, 1e100) if in_double else (1e3, 1e6, 1e17)  # below any finite mask value
-    causal_case = cases[1]
-    _try_far_below_zero(candidate, causal_case, sizes)
-    _try_an_empty_row(candidate, causal_case)
+    far_below_zero = functools.partial(_far_below_zero, sizes=sizes)
+    judge.refuse("attention", Question(far_below_zero, mistakes.FAR_BELOW_ZERO), candidate)
 
 
-def _cases() -> list[Case]:
+# ---------------------------------------------------------------- the two graders
+def _near_zero(answer: Answer, near: Near = SINGLE) -> Pairs:
     """Several head widths, heads, one text and two, more keys than queries, fewer, and masks."""
+    for inputs in _random_inputs():
+        given = answer(*inputs)
+        if inputs.mask is not None:
+            yield _leak(given, inputs.mask), None
+        yield given, attention(*inputs), near
+
+
+def _far_below_zero(answer: Answer, sizes: Sequence[float]) -> Pairs:
+    query, key, value, _ = _random_inputs()[1]
+    mask = causal_mask(5)
+    for size in sizes:
+        low = (-size * query.abs(), size * key.abs(), value, mask)
+        given = answer(*low)
+        yield _leak(given, mask), None
+        yield given, attention(*low), SINGLE
+    an_empty_row = mask.clone()
+    an_empty_row[2] = False
+    # NaN, as the formula has it, and 0, as PyTorch chose, are both fine.
+    yield _leak(answer(query, key, value, an_empty_row), an_empty_row), None
+
+
+def _leak(given: Given, mask: Tensor) -> Given:
+    """The same call, judged for one thing: a forbidden key gets no weight at all, however little."""
+    if given.value is ...:
+        return given
+    fault = mistakes.LEAK if _shows_forbidden(given.value, mask) else given.fault
+    return dataclasses.replace(given, value=None, fault=fault)
+
+
+def _shows_forbidden(value: Any, mask: Tensor) -> bool:
+    match value:
+        case (_, Tensor() as weights) if weights.shape[-2:] == mask.shape:
+            return bool((weights.masked_fill(mask, 0) > 0).any())
+    return False
+
+
+def _random_inputs() -> list[Inputs]:
     generator = torch.Generator().manual_seed(0)
     shapes = [  # leading dimensions, queries, keys, head width, width of the values, share that an odd mask allows
         ((2,), 5, 5, 4, 3, None),
@@ -92,101 +105,5 @@ def _cases() -> list[Case]:
         elif share:
             mask = torch.rand(T, S, generator=generator) < share
             mask[:, 2] = True  # no row is empty
-        cases.append(Case(query, key, value, mask))
+        cases.append(Inputs(query, key, value, mask))
     return cases
-
-
-def _called(candidate: Callable, case: Case) -> Result:
-    """The candidate's context and weights; CheckError for anything else."""
-    copies = [x if x is None else x.clone() for x in case]
-    try:
-        given = candidate(*copies)
-    except Exception as error:
-        raise _not_attention(f"it raises {type(error).__name__}: {error}") from error
-    if not isinstance(given, tuple | list) or len(given) != 2 or not all(isinstance(x, Tensor) for x in given):
-        raise _not_attention("it must return two tensors, the context and the weights")
-    context, weights = given
-    for name, tensor, right in zip(("context", "weights"), given, case.right, strict=True):
-        if tensor.shape != right.shape:
-            shapes = f"{tuple(right.shape)}, not {tuple(tensor.shape)}"
-            raise _not_attention(f"the {name} should have the shape {shapes}")
-    changed = [
-        name
-        for name, before, after in zip(case._fields, case, copies, strict=True)
-        if before is not None and not torch.equal(before, after)
-    ]
-    return Result(case, context.clone(), weights.clone(), " and the ".join(changed))
-
-
-def _not_attention(fault: str) -> CheckError:
-    return CheckError(f"not attention: {fault}")
-
-
-# ---------------------------------------------------------------- what is wrong
-def _what_is_wrong(
-    candidate: Callable, cases: list[Case], results: list[Result], errors: list[tuple[Case, CheckError]]
-) -> CheckError:
-    weights_are_right = all(all_close([result.weights], [result.case.right[1]]) for result in results)
-    if not weights_are_right:
-        fault = mistakes.weights_fault([Trial(r.case.query, r.case.key, r.case.mask, r.weights) for r in results])
-        if fault:
-            return _not_attention(fault)
-    if errors:
-        first_case, error = errors[0]
-        return CheckError(f"{error}{_hint(candidate, cases, first_case, [case for case, _ in errors])}")
-    what = "the weights are right, but the context" if weights_are_right else "the result"
-    apart = max(_largest_difference(result) for result in results)
-    return _not_attention(f"{what} differs from the formula by {apart:.3g}")
-
-
-def _largest_difference(result: Result) -> float:
-    context, weights = result.case.right
-    return max((result.context - context).abs().max().item(), (result.weights - weights).abs().max().item())
-
-
-def _hint(candidate: Callable, cases: list[Case], first: Case, failed: list[Case]) -> str:
-    """Where an error comes from: is it right on one text, or without heads, or only on some shapes?"""
-    if len(failed) == len(cases):
-        query, key, value, _ = cases[0]
-        one_text = Case(query[0], key[0], value[0], None)
-        if not _is_right_on(candidate, one_text):
-            return ""
-        return (
-            "; on one text, (T, D), it is right: exchange the last two axes, with key.transpose(-2, -1), "
-            "for key.T and key.transpose(0, 1) exchange others in a batch"
-        )
-    with_heads = [case for case in cases if case.query.dim() == 4]
-    if len(failed) == len(with_heads) and all(case.query.dim() == 4 for case in failed):
-        return "; without heads, (B, T, D), it is right: count the axes from the end, as in key.transpose(-2, -1)"
-    a_mask = "without a mask" if first.mask is None else "with a mask"
-    return f", for {first.query.shape[-2]} queries and {first.key.shape[-2]} keys {a_mask}"
-
-
-def _is_right_on(candidate: Callable, case: Case) -> bool:
-    try:
-        return _called(candidate, case).is_right()
-    except CheckError:
-        return False
-
-
-# ---------------------------------------------------------------- where a finite mask shows
-def _sees_forbidden(result: Result) -> bool:
-    mask = result.case.mask
-    return mask is not None and bool((result.weights.masked_fill(mask, 0) > 0).any())
-
-
-def _try_far_below_zero(candidate: Callable, case: Case, sizes: Sequence[float]) -> None:
-    for size in sizes:
-        low = Case(-size * case.query.abs(), size * case.key.abs(), case.value, case.mask)
-        result = _called(candidate, low)
-        fault = mistakes.fault_far_below_zero(low, (result.context, result.weights), low.right)
-        if fault:
-            raise _not_attention(fault)
-
-
-def _try_an_empty_row(candidate: Callable, case: Case) -> None:
-    mask = causal_mask(5)
-    mask[2] = False
-    weights = _called(candidate, case._replace(mask=mask)).weights
-    if (weights[:, 2] > 0).any():  # NaN, as the formula has it, and 0, as PyTorch chose, are both fine
-        raise _not_attention(mistakes.FINITE)

@@ -1,19 +1,20 @@
 """The check of multi-head attention: a class's own layers are read as heads, and a known mistake is named."""
 
+import dataclasses
+import functools
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from helpers.core.attention import causal_mask
-from helpers.grading import mistakes, variants
-from helpers.grading.mistakes import Trial, all_close
-from helpers.grading.variants import heads_with
+from helpers.grading import compare, judge, mistakes
+from helpers.grading.compare import Near
+from helpers.grading.judge import Answer, Given, Pairs, Question
+from helpers.grading.variants import RIGHT_HEADS, SeveralHeads
 from helpers.support.errors import CheckError
 
 
@@ -30,6 +31,9 @@ class Sizes(NamedTuple):
     def D(self) -> int:
         return self.d_out // self.num_heads
 
+    def __repr__(self) -> str:
+        return f"({self.d_in} to {self.d_out}, {self.num_heads} heads)"
+
 
 SIZES = (Sizes(6, 12, 5, 0.5, 3), Sizes(7, 14, 6, 0.5, 2), Sizes(5, 3, 4, 0.5, 1))
 EQUAL_SIZES = (Sizes(12, 12, 5, 0.5, 4), Sizes(14, 14, 6, 0.5, 2))  # for what needs as many channels out as in
@@ -45,12 +49,8 @@ class Heads(NamedTuple):
     H: int
     project: Callable[[Tensor], Tensor]
 
-    def split(self, x: Tensor) -> Tensor:
-        return variants.split(x, self.H)
-
 
 Layout = Callable[[Tensor], Heads]  # a way to read x's heads from a module's layers
-Mix = Callable[[Heads], Tensor]  # the module's output
 
 
 # ---------------------------------------------------------------- the check
@@ -65,21 +65,93 @@ def multi_head(build: Build) -> None:
     named; x must stay as it is.
     """
     with torch.random.fork_rng(devices=[]):  # building draws weights, which nobody outside should notice
-        all_sizes = _sizes_for(build)
-        for sizes in all_sizes:
-            module, layouts = _built(build, sizes)
-            x = _random_texts(sizes, sizes.context_length)
-            texts = [x, x[:, :3], x[:1, :1]]
-            outputs = [_output(module, text, sizes) for text in texts]
-            _refuse_random(module, x, outputs[0])
-            fitting = [layout for layout in layouts if _fits(RIGHT, layout, texts, outputs)]
-            if not fitting:
-                raise _what_is_wrong(build, all_sizes, sizes, layouts, texts, outputs)
-            in_double = _fits(RIGHT, fitting[0], texts, outputs, relative=1e-11)
-            factors = (1e2, 1e5, 1e20, 1e60) if in_double else (1e2, 1e5, 1e15)
-            _try_far_below_zero(module, fitting[0], sizes, factors)
+        candidate = Candidate(build)
+    wrong = candidate.answers(mistakes.of_heads(candidate.all_sizes[0].num_heads))
+    wrong["the output projection is missing"] = candidate.with_heads(RIGHT_HEADS, project=False)
+    judge.refuse("multi-head attention", Question(candidate.near_zero, wrong), candidate)
+    in_double = judge.is_right(functools.partial(candidate.near_zero, relative=1e-11), candidate)
+    factors = (1e2, 1e5, 1e20, 1e60) if in_double else (1e2, 1e5, 1e15)
+    far_below_zero = functools.partial(candidate.far_below_zero, factors=factors)
+    wrong = candidate.answers(mistakes.HEADS_FAR_BELOW_ZERO)
+    judge.refuse("multi-head attention", Question(far_below_zero, wrong), candidate)
 
 
+class Candidate:
+    """What `build` makes for some sizes, with random weights in its layers, and what these should give."""
+
+    def __init__(self, build: Build):
+        self.modules: dict[Sizes, nn.Module] = {}
+        self.layouts: dict[Sizes, list[Layout]] = {}
+        for sizes in _sizes_for(build):
+            module = _built(build, sizes)
+            layers, self.layouts[sizes] = _layers_and_layouts(module, sizes)
+            _fill_with_random_numbers(layers)
+            _refuse_random(module, _random_texts(2, sizes))
+            self.modules[sizes] = module
+        self.all_sizes = list(self.modules)
+        self.right = self._right_in_one_layout()
+
+    def __call__(self, sizes: Sizes, x: Tensor) -> Tensor:
+        return self.modules[sizes](x)
+
+    def with_heads(self, attend: SeveralHeads, project: bool = True) -> list[Answer]:
+        """What it would give if its heads attended in this way, for each layout of its layers."""
+
+        def answer(number: int, sizes: Sizes, x: Tensor) -> Tensor:
+            heads = self.layouts[sizes][number](x)
+            contexts = attend(heads.query, heads.key, heads.value, heads.H)
+            return heads.project(contexts) if project and contexts is not ... else contexts
+
+        layouts = self.layouts[self.all_sizes[0]]
+        return [functools.partial(answer, number) for number in range(len(layouts))]
+
+    def answers(self, table: dict[str, list[SeveralHeads]]) -> dict[str, list[Answer]]:
+        return {
+            sentence: [answer for attend in wrong for answer in self.with_heads(attend)]
+            for sentence, wrong in table.items()
+        }
+
+    def _right_in_one_layout(self) -> Answer:
+        """Nobody prescribes a layout: it is the one that fits, and the first one if none does."""
+        answers = self.with_heads(RIGHT_HEADS)
+        for answer in answers:
+            if judge.is_right(functools.partial(self.near_zero, right=answer), self):
+                return answer
+        return answers[0]
+
+    # ------------------------------------------------------------ the two graders
+    def near_zero(self, answer: Answer, relative: float = 1e-5, right: Answer | None = None) -> Pairs:
+        right = right or self.right
+        for sizes in self.all_sizes:
+            x = _random_texts(2, sizes)
+            for text in (x, x[:, :3], x[:1, :1]):
+                output = right(sizes, text)
+                yield answer(sizes, text), output, _near(output, relative)
+
+    def far_below_zero(self, answer: Answer, factors: Sequence[float]) -> Pairs:
+        for sizes, factor in itertools.product(self.all_sizes, factors):
+            texts = factor * _random_texts(16, sizes)
+            output = self.right(sizes, texts)
+            given = answer(sizes, texts)
+            yield _leak(given, output), None
+            yield given, output, _near(output)
+
+
+def _near(right: Tensor, relative: float = 1e-5) -> Near:
+    """Single precision must do. An entry may be off by a part of the largest one, too, for sums that cancel."""
+    return Near(relative, 0.1 * relative * max(1.0, right.abs().max().item()))
+
+
+def _leak(given: Given, right: Tensor) -> Given:
+    """The same call, judged for one thing: the first word sees itself alone, however low its score."""
+    if given.value is ...:
+        return given
+    is_number = isinstance(given.value, Tensor) and given.value.shape == right.shape and not given.value.isnan().any()
+    others_seen = is_number and compare.difference(given.value[:, 0], right[:, 0], _near(right[:, 0]), tell=True)
+    return dataclasses.replace(given, value=None, fault=mistakes.LEAK if others_seen else given.fault)
+
+
+# ---------------------------------------------------------------- building it
 def _sizes_for(build: Build) -> tuple[Sizes, ...]:
     """Other sizes for what has other layers, or can't be built with more channels out than in."""
     with suppress(Exception):
@@ -92,176 +164,42 @@ def _sizes_for(build: Build) -> tuple[Sizes, ...]:
     return SIZES
 
 
-def _built(build: Build, sizes: Sizes) -> tuple[nn.Module, list[Layout]]:
-    """The module, its layers' weights random, and the ways in which these may be read as heads."""
-    module = _tried(lambda: build(*sizes), nn.Module).double().eval()
-    layers, layouts = _layers_and_layouts(module, sizes)
+def _built(build: Build, sizes: Sizes) -> nn.Module:
+    try:
+        module = build(*sizes)
+    except Exception as error:
+        raise _not_multi_head(f"it raises {type(error).__name__}: {error}") from error
+    if not isinstance(module, nn.Module):
+        raise _not_multi_head(f"it is {compare.kind(module)}, not a module")
+    return module.double().eval()
+
+
+def _fill_with_random_numbers(layers: Sequence[nn.Module]) -> None:
     generator = torch.Generator().manual_seed(0)
     for layer in layers:
         for parameter in layer.parameters():
             parameter.copy_(0.4 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    return module, layouts
 
 
-def _random_texts(sizes: Sizes, T: int) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(2, T, sizes.d_in, generator=generator, dtype=torch.float64)
+def _random_texts(B: int, sizes: Sizes) -> Tensor:
+    generator = torch.Generator().manual_seed(B)
+    return torch.randn(B, sizes.context_length, sizes.d_in, generator=generator, dtype=torch.float64)
 
 
-def _output(module: nn.Module, x: Tensor, sizes: Sizes) -> Tensor:
-    given = x.clone()
-    output = _tried(lambda: module(given), Tensor).clone()
-    right_shape = (*x.shape[:2], sizes.d_out)
-    if output.shape != right_shape:
-        raise _not_multi_head(f"the output has the shape {tuple(output.shape)} instead of {right_shape}")
-    if not torch.equal(given, x):
-        raise _not_multi_head("it changes its input in place: the caller's x must stay as it is")
-    return output
-
-
-def _tried(call: Callable, kind: type) -> Any:
+def _refuse_random(module: nn.Module, x: Tensor) -> None:
     try:
-        result = call()
-    except Exception as error:
-        raise _not_multi_head(f"it raises {type(error).__name__}: {error}") from error
-    if not isinstance(result, kind):
-        raise _not_multi_head(f"it returns a {type(result).__name__}, not a {kind.__name__.lower()}")
-    return result
-
-
-def _refuse_random(module: nn.Module, x: Tensor, output: Tensor) -> None:
-    if torch.equal(output.nan_to_num(), module(x.clone()).nan_to_num()):
-        return
-    if torch.equal(_seeded(module, x), _seeded(module, x)):
-        raise _not_multi_head("dropout is left on in evaluation")
-    raise _not_multi_head("two calls with the same input and the same seed give two results: it keeps a state")
-
-
-def _seeded(module: nn.Module, x: Tensor) -> Tensor:
-    torch.manual_seed(0)
-    return module(x.clone()).nan_to_num().clone()
-
-
-def _fits(mix: Mix, layout: Layout, texts: Sequence[Tensor], outputs: Sequence[Tensor], relative: float = 1e-5) -> bool:
-    pairs = zip(texts, outputs, strict=True)
-    return all(all_close([output], [mix(layout(text))], relative) for text, output in pairs)
-
-
-def _try_far_below_zero(module: nn.Module, layout: Layout, sizes: Sizes, factors: Sequence[float]) -> None:
-    generator = torch.Generator().manual_seed(2)
-    many = torch.randn(16, sizes.context_length, sizes.d_in, generator=generator, dtype=torch.float64)
-    for factor in factors:
-        output = _output(module, factor * many, sizes)
-        heads = layout(factor * many)
-        right = RIGHT(heads)
-        if output.isnan().any():
-            late = torch.allclose(output, _mixed_by(heads_with(variants.masked_late))(heads), equal_nan=True)
-            raise _not_multi_head(mistakes.LATE if late else mistakes.OVERFLOW)
-        if not all_close([output[:, 0]], [right[:, 0]]):  # the first word sees itself alone, however low its score
-            raise _not_multi_head(mistakes.FINITE)
-        if not all_close([output], [right]):
-            raise _not_multi_head(f"for inputs {factor:.0e} times as large the result differs from the formula")
+        first = module(x.clone()).nan_to_num().clone()
+        second = module(x.clone()).nan_to_num()
+    except Exception:
+        return  # the judge will ask again, and say why
+    if not torch.equal(first, second):
+        raise _not_multi_head(
+            "two calls with the same input give two results: is dropout left on in evaluation, or does it keep a state?"
+        )
 
 
 def _not_multi_head(fault: str) -> CheckError:
     return CheckError(f"not multi-head attention: {fault}")
-
-
-# ---------------------------------------------------------------- what is wrong
-def _mixed_by(attend: variants.SeveralHeads, project: bool = True) -> Mix:
-    """The output that `attend` makes of a module's own query, key and value."""
-
-    def mix(heads: Heads) -> Tensor:
-        contexts = attend(heads.query, heads.key, heads.value, heads.H)
-        return heads.project(contexts) if project else contexts
-
-    return mix
-
-
-RIGHT = _mixed_by(variants.RIGHT_HEADS)
-
-
-def mistakes_of_heads(H: int) -> dict[str, list[Mix]]:
-    """The mistakes that only several heads can have, and the wrong axes."""
-    mixed_up = "by view alone, without transpose: tokens and heads are mixed up"
-    split = variants.split_by_view
-    join = variants.join_by_view
-    orders = [list(order) for order in itertools.permutations(range(H))][1:]
-    in_other_orders = [heads_with(join=lambda contexts, o=o: variants.join(contexts[:, o])) for o in orders]
-    found = {
-        f"the heads are split {mixed_up}": [_mixed_by(heads_with(split=split))],
-        f"the heads are joined {mixed_up}": [_mixed_by(heads_with(join=join))],
-        f"the heads are split and joined {mixed_up}": [_mixed_by(heads_with(split=split, join=join))],
-        "the heads take their numbers in turn: view to (B, T, H, D), not to (B, T, D, H)": [
-            _mixed_by(heads_with(split=variants.split_in_turn))
-        ],
-        "the heads are joined in the wrong order": [
-            _mixed_by(attend) for attend in (*in_other_orders, heads_with(join=variants.join_in_turn))
-        ],
-        "the width is not split into heads: it is one wide head": [
-            _mixed_by(heads_with(split=lambda x, H: x[:, None]))
-        ],
-        "the output projection is missing": [_mixed_by(variants.RIGHT_HEADS, project=False)],
-    }
-    for name, formula in mistakes.AXES.items():
-        found[name] = [_mixed_by(heads_with(formula))]
-    return found
-
-
-def _what_is_wrong(
-    build: Build,
-    all_sizes: tuple[Sizes, ...],
-    sizes: Sizes,
-    layouts: list[Layout],
-    texts: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-) -> CheckError:
-    """The name of the mistake that gives these outputs; what the weights behind them show; or how far off they are."""
-    named = mistakes_of_heads(sizes.num_heads)
-    for layout, (name, mixes) in itertools.product(layouts, named.items()):
-        if any(_fits(mix, layout, texts, outputs) for mix in mixes):
-            return _not_multi_head(name)
-    apart = min((outputs[0] - RIGHT(layout(texts[0]))).abs().max().item() for layout in layouts)
-    fault = _read_off(build, all_sizes, len(layouts))
-    return _not_multi_head(fault or f"the result differs from the formula by {apart:.3g}")
-
-
-def _read_off(build: Build, all_sizes: tuple[Sizes, ...], ways: int) -> str | None:
-    """What is wrong with the weights behind the outputs, wherever these are a mixture of the values."""
-    for way in range(ways):
-        trials = []
-        for sizes in all_sizes:
-            with suppress(CheckError):
-                module, layouts = _built(build, sizes)
-                T = min(sizes.context_length, sizes.D)  # no more tokens than a head is wide
-                x = _random_texts(sizes, T)
-                heads = layouts[way](x)
-                weights = weights_behind(heads, _output(module, x, sizes))
-                if weights is not None:
-                    trials.append(Trial(heads.split(heads.query), heads.split(heads.key), causal_mask(T), weights))
-        fault = mistakes.weights_fault(trials) if trials else None
-        if fault:
-            return fault
-    return None
-
-
-def weights_behind(heads: Heads, output: Tensor) -> Tensor | None:
-    """The weights (B, H, T, T) with which `output` mixes the values; None when it is no mixture of them.
-
-    The output is linear in the weights, so they are solved for. That takes no more tokens than a head is wide.
-    """
-    value = heads.split(heads.value)
-    B, H, T, D = value.shape
-    bias = heads.project(value.new_zeros(H * D))
-    alone = torch.eye(H)[:, None, :, None] * value[:, :, :, None, :]  # (B, H, T, H, D): one head's value of one token
-    basis = (heads.project(alone.reshape(B, H * T, H * D)) - bias).mT  # (B, C, H * T)
-    target = (output - bias).mT  # (B, C, T)
-    numbers = target.nan_to_num()
-    solved = torch.linalg.lstsq(basis, numbers).solution
-    if not all_close([basis @ solved], [numbers]):
-        return None
-    solved = torch.where(target.isnan().any(1, keepdim=True), math.nan, solved).unflatten(1, (H, T)).mT
-    return solved.masked_fill(solved.abs() < 1e-8, 0)
 
 
 # ---------------------------------------------------------------- layers read as heads
@@ -316,8 +254,7 @@ def _of_four_layers(
 
     by_neighbours = torch.arange(G).repeat_interleave(H // G)
     in_turn = torch.arange(G).repeat(H // G)
-    ways = [by_neighbours] if G in (1, H) else [by_neighbours, in_turn]
-    return [query, key, value, out], [layout(heads_of_keys) for heads_of_keys in ways]
+    return [query, key, value, out], [layout(by_neighbours), layout(in_turn)]
 
 
 def _of_pytorchs_class(inner: nn.MultiheadAttention) -> tuple[list[nn.Module], list[Layout]]:

@@ -15,40 +15,16 @@ SeveralHeads = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
 # ---------------------------------------------------------------- the formula
-def root_of_width(query: Tensor, key: Tensor, value: Tensor) -> float:
-    return math.sqrt(key.shape[-1])
-
-
-def divided_by(divisor: Callable[[int], float]) -> Formula:
-    """Attention whose scores are divided by something else that is made of the head width."""
-    return attention_with(scale=lambda query, key, value: divisor(key.shape[-1]))
-
-
 def unchanged(x: Tensor, *_: Any) -> Tensor:
     return x
 
 
-def attention_with(
-    scale: Callable[[Tensor, Tensor, Tensor], float] = root_of_width,
-    fill: float = -math.inf,
-    dim: int = -1,
-    on_scores: Callable[..., Tensor] = unchanged,
-    on_weights: Callable[..., Tensor] = unchanged,
-) -> Formula:
-    """Attention with another scale, fill of forbidden scores or axis of the softmax, or with scores or weights changed.
+def turned(key: Tensor) -> Tensor:
+    return key.mT
 
-    What a call has behind the mask goes to `on_scores` and `on_weights`.
-    """
 
-    def variant(
-        query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *more: Any
-    ) -> tuple[Tensor, Tensor]:
-        scores = on_scores(query @ key.mT / scale(query, key, value), *more)
-        weights = masked_softmax(scores, mask, fill, dim)
-        weights = on_weights(weights, *more)
-        return weights @ value, weights
-
-    return variant
+def root_of_width(query: Tensor, key: Tensor, value: Tensor) -> float:
+    return math.sqrt(key.shape[-1])
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None, fill: float = -math.inf, dim: int = -1) -> Tensor:
@@ -57,44 +33,83 @@ def masked_softmax(scores: Tensor, mask: Tensor | None, fill: float = -math.inf,
     return scores.softmax(dim)
 
 
+def attention_with(
+    scale: Callable[[Tensor, Tensor, Tensor], float] = root_of_width,
+    fill: float = -math.inf,
+    dim: int = -1,
+    turn: Callable[[Tensor], Tensor] = turned,
+    mask_of: Callable[[Tensor], Tensor] = unchanged,
+    on_scores: Callable[..., Tensor] = unchanged,
+    on_weights: Callable[..., Tensor] = unchanged,
+) -> Formula:
+    """Attention with another scale, fill of forbidden scores, axis of the softmax, turn of the key, or mask.
+
+    Or its scores or weights are changed; what a call has behind the mask goes to `on_scores` and `on_weights`.
+    """
+
+    def variant(
+        query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *more: Any
+    ) -> tuple[Tensor, Tensor]:
+        scores = on_scores(query @ turn(key) / scale(query, key, value), *more)
+        weights = masked_softmax(scores, None if mask is None else mask_of(mask), fill, dim)
+        weights = on_weights(weights, *more)
+        return weights @ value, weights
+
+    return variant
+
+
 plain_attention = attention_with()  # it takes any shapes, and fails as PyTorch fails
 
 
-def masked_late(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Softmax over everything, then the mask, then each row divided by what is left of it."""
-    weights = attention(query, key, value)[1] * mask
-    weights = weights / weights.sum(-1, keepdim=True)
-    return weights @ value, weights
+def divided_by(divisor: Callable[[int], float]) -> Formula:
+    """Attention whose scores are divided by something else that is made of the head width."""
+    return attention_with(scale=lambda query, key, value: divisor(key.shape[-1]))
 
 
-def exchanged(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Attention with queries for keys and keys for queries, where there are as many of both; else NaN."""
-    if query.shape == key.shape:
-        return attention(key, query, value, mask)
-    weights = query @ key.mT * math.nan
-    return weights @ value, weights
+def weighed_by(weights_of: Callable[[Tensor, Tensor], Tensor]) -> Formula:
+    """Attention that makes its weights of scores and mask in another way, wherever there is a mask."""
+
+    def variant(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        scores = query @ key.mT / root_of_width(query, key, value)
+        weights = scores.softmax(-1) if mask is None else weights_of(scores, mask)
+        return weights @ value, weights
+
+    return variant
+
+
+def shares(exponentials: Tensor) -> Tensor:
+    """Each row divided by its sum."""
+    return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 def without_shift(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Attention whose softmax does not take the largest score away first."""
-    exponentials = (query @ key.mT / root_of_width(query, key, value)).exp()
-    weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
+    weights = shares((query @ key.mT / root_of_width(query, key, value)).exp())
     return weights @ value, weights
 
 
 # ---------------------------------------------------------------- masks
-def triangle(diagonal: int = 0, turned: bool = False) -> Callable[[int], Tensor]:
-    """The causal mask of T tokens with another diagonal: -1 hides a token from itself, 1 shows the next one."""
-
-    def mask_of(T: int) -> Tensor:
-        mask = torch.ones(T, T, dtype=torch.bool).tril(diagonal)
-        return mask.T if turned else mask
-
-    return mask_of
+def transposed(mask: Tensor) -> Tensor:
+    return mask.mT
 
 
-def everything(T: int) -> Tensor:
-    return torch.ones(T, T, dtype=torch.bool)
+def shifted(diagonal: int) -> Callable[[Tensor], Tensor]:
+    """Causal, with another diagonal: -1 hides a token from itself, 1 shows the next one."""
+    return lambda mask: torch.ones_like(mask).tril(diagonal)
+
+
+# What learners get wrong in causal attention, as the part of `attention_with` that they replace.
+CAUSAL_MISTAKES: dict[str, list[dict[str, Any]]] = {
+    "the future is not hidden": [{"mask_of": torch.ones_like}],
+    "the past is hidden: row t may see the columns up to t": [{"mask_of": transposed}],
+    "a word does not see itself, so the first row is empty": [{"mask_of": shifted(-1)}],
+    "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": [{"fill": 0.0}],
+    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
+        {"fill": -(10.0**size)} for size in range(11)
+    ],
+    "the scores are not divided by √D": [{"scale": lambda query, key, value: 1}],
+    "the scores are divided by D: its square root is meant": [{"scale": lambda query, key, value: key.shape[-1]}],
+}
 
 
 # ---------------------------------------------------------------- heads
@@ -128,14 +143,12 @@ def heads_with(
     formula: Formula = attention,
     split: Callable[[Tensor, int], Tensor] = split,
     join: Callable[[Tensor], Tensor] = join,
-    mask_of: Callable[[int], Tensor] = causal_mask,
 ) -> SeveralHeads:
-    """Causal attention of several heads with another formula, split, join or mask."""
+    """Causal attention of several heads with another formula, split or join."""
 
     def variant(query: Tensor, key: Tensor, value: Tensor, H: int) -> Tensor:
         parts = [split(x, H) for x in (query, key, value)]
-        T = parts[0].shape[-2]
-        contexts, _ = formula(*parts, mask_of(T))
+        contexts, _ = formula(*parts, causal_mask(parts[0].shape[-2]))
         return join(contexts)
 
     return variant

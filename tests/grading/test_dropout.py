@@ -93,7 +93,7 @@ WRONG_DROPOUTS = {
     "key": ("dropout comes before the softmax", dict(key=F.dropout)),
     "scores": ("dropout comes before the softmax", dict(scores=F.dropout)),
     "masked": ("dropout comes before the softmax", dict(masked=F.dropout)),
-    "weights and output": ("single numbers are dropped too", dict(weights=F.dropout, output=F.dropout)),
+    "weights and output": ("single numbers, too, are dropped", dict(weights=F.dropout, output=F.dropout)),
     "one mask for the batch": ("every text of a batch loses the same", dict(weights=shaped(0, 1, 1, 1))),
     "noise on the output": ("noise is added", dict(output=noisy)),
     "noise on the weights": ("noise is added", dict(weights=noisy)),
@@ -104,16 +104,16 @@ WRONG_DROPOUTS = {
     "not scaled": ("kept weights must be divided by 1 - p", dict(weights=masked(divide=lambda p: 1))),
     "not scaled, heads": ("kept weights must be divided by 1 - p", dict(
         weights=masked(divide=lambda p: 1), num_heads=2, project=True)),
-    "divided by p": ("are divided by p; they must", dict(weights=masked(divide=lambda p: p))),
+    "divided by p": ("kept weights must be divided by 1 - p", dict(weights=masked(divide=lambda p: p))),
     "times 1 - p": ("kept weights must be divided by 1 - p", dict(weights=masked(divide=lambda p: 1 / (1 - p)))),
-    "p kept, divided by p": ("1 - p is taken for p: of the weights 0.8 is dropped, with p = 0.2", dict(
+    "p kept, divided by p": ("of the weights 0.8 is dropped, not p = 0.2", dict(
         weights=lambda x, p: F.dropout(x, 1 - p))),
-    "p kept": ("p is the share that is kept: of the weights 0.8 is dropped, not p = 0.2", dict(
+    "p kept": ("kept weights must be divided by 1 - p", dict(
         weights=masked(keep=lambda p: p))),
-    "p ignored": ("p is ignored: of the weights 0.5 is dropped, not p = 0.2", dict(weights=F.dropout, share=0.5)),
-    "p ignored, heads": ("p is ignored: of the weights 0.1 is dropped, not p = 0.2", dict(
+    "p ignored": ("of the weights 0.5 is dropped, not p = 0.2", dict(weights=F.dropout, share=0.5)),
+    "p ignored, heads": ("of the weights 0.1 is dropped, not p = 0.2", dict(
         weights=F.dropout, share=0.1, num_heads=4, project=True)),
-    "p nearly right": ("p is ignored: of the weights 0.21 is dropped, not p = 0.2", dict(
+    "p nearly right": ("of the weights 0.21 is dropped, not p = 0.2", dict(
         weights=F.dropout, share=0.21)),
     "never": ("never applied", dict()),
     "always": ("left on in evaluation", dict(weights=F.dropout, always=True)),
@@ -160,7 +160,7 @@ def test_a_p_that_the_module_does_not_state_can_be_given():
     module, x = Dropping(weights=F.dropout, named=False), torch.randn(6, 3)
     checks.dropout(module, x)
     checks.dropout(module, x, p=0.2)
-    with pytest.raises(CheckError, match=r"p is ignored: of the weights 0.2 is dropped, not p = 0.3"):
+    with pytest.raises(CheckError, match=r"of the weights 0.2 is dropped, not p = 0.3"):
         checks.dropout(module, x, p=0.3)
 
 

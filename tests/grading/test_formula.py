@@ -5,7 +5,7 @@ import torch
 from attention_formulas import RIGHT_FORMULAS, WRONG_FORMULAS
 
 from helpers.core.attention import attention
-from helpers.grading import checks, mistakes
+from helpers.grading import checks
 from helpers.support.errors import CheckError
 
 
@@ -50,32 +50,31 @@ def test_a_finite_mask_that_spares_empty_rows_is_found_on_low_scores():
         weights = weights if mask is None else weights * mask.any(-1, keepdim=True)
         return weights @ value, weights
 
-    with pytest.raises(CheckError) as error:
+    with pytest.raises(CheckError, match="forbidden keys get weight"):
         checks.attention_formula(spares)
-    assert str(error.value) == f"not attention: {mistakes.FINITE}"
 
 
 def test_what_is_no_attention_at_all_gets_one_sentence():
     with pytest.raises(CheckError, match="it raises ZeroDivisionError: division by zero"):
         checks.attention_formula(lambda *case: 1 / 0)
-    with pytest.raises(CheckError, match="must return two tensors"):
+    with pytest.raises(CheckError, match="it returns a NoneType, which is no number and no tensor"):
         checks.attention_formula(lambda *case: (attention(*case)[0], None))
     with pytest.raises(CheckError, match="it raises TypeError"):
         checks.attention_formula(lambda query: None)
 
 
 def test_a_fault_without_a_name_is_refused_too():
-    with pytest.raises(CheckError, match="differs from the formula by"):
+    with pytest.raises(CheckError, match=r"it gives .* where -0\.3264 is right"):
         checks.attention_formula(lambda q, k, v, mask: attention(q, k, 1.01 * v, mask))
-    with pytest.raises(CheckError, match=r"differs from the formula by 0\.0"):
+    with pytest.raises(CheckError, match=r"it gives .* where 0\.\d+ is right"):
         checks.attention_formula(
             lambda q, k, v, mask: (attention(q, k, v, mask)[0], attention(q, k, v, mask)[1] * 0.99)
         )
-    with pytest.raises(CheckError, match=r"the context should have the shape \(2, 5, 3\), not \(2, 5, 2\)"):
+    with pytest.raises(CheckError, match=r"it has the shape \(2, 5, 2\) and should have \(2, 5, 3\)"):
         checks.attention_formula(lambda q, k, v, mask: attention(q, k, v[..., :2], mask))
-    with pytest.raises(CheckError, match=r"the context should have the shape \(2, 5, 3\), not \(2, 3, 5\)"):
+    with pytest.raises(CheckError, match=r"it has the shape \(2, 3, 5\) and should have \(2, 5, 3\)"):
         checks.attention_formula(lambda q, k, v, mask: (attention(q, k, v, mask)[0].mT, attention(q, k, v, mask)[1]))
-    with pytest.raises(CheckError, match="must return two tensors"):
+    with pytest.raises(CheckError, match="it should return 2 things in a tuple"):
         checks.attention_formula(lambda q, k, v, mask: attention(q, k, v, mask)[0])
 
 

@@ -217,18 +217,15 @@ def test_every_right_class_passes(name):
 # Inside a class some are told by other words, for only the output shows; None: there it is no mistake, or can't show.
 ALIKE = {
     "dim=0": "runs over the batch", "dim=-3": "runs over dim=1", "no dim": "runs over dim=1",
-    "dim=2": "over the queries", "transposed": "the mask shows the future and hides the past", "flipped": "keys get",
-    "inverted but for itself": "the mask shows the future", "added, the smallest number": "set to a finite number",
-    "added -1e4": "set to a finite number", "added -1e9": "set to a finite number", "* 2 at width 16 only": None,
-    "large scores, with an epsilon": "large scores give NaN",
-    "clamped": "the result differs",
-    "causal whatever is asked": None, "only square": None, "key.T": None, "transpose(0, 1)": None,
-    "transpose(1, 2)": "it raises RuntimeError", "unnormalised": None, "no mask allowed": "ZeroDivisionError",
-    "context": "differs", "filled with -1.79769e+308": None, "/ sqrt(T)": "square root of the number of keys",
-    "/ S": "divided by the number of keys",
-    "/ (D // 2 + 1)": "but by 2 at width 3, 3 at width 4, 4 at width 7", "large scores": "large scores",
-    "tril(2)": "tril(2)", "bfloat16": None, "scale in place": None,
-    "rolled": "tril(1)", "the last place leaks": "keys get weight", "/ log(D)": "the logarithm of the head width",
+    "dim=2": "over the queries", "transposed": "the mask shows the future and hides the past", "flipped": "it gives",
+    "inverted but for itself": "the mask shows the future", "* 2 at width 16 only": None,
+    "large scores, with an epsilon": "it gives nan", "clamped": "with numbers up to", "causal whatever is asked": None,
+    "only square": None, "key.T": None, "transpose(0, 1)": None, "unnormalised": None,
+    "no mask allowed": "ZeroDivisionError", "context": "it gives", "filled with -1.79769e+308": None,
+    "filled with -7.5": "it gives", "filled with -0.999": "it gives", "filled with 5": "it gives",
+    "filled with -12345": "forbidden keys get weight", "clamped when masked": "forbidden keys get weight",
+    "/ sqrt(T)": "square root of the number of keys", "bfloat16": None, "scale in place": None,
+    "the last place leaks": "it gives",
 } | {f"changes its {name}": None for name in ("query", "key", "value", "mask")}  # fmt: skip
 WRONG_CLASSES = {
     name: (ALIKE.get(name, words), mixing(name)) for name, (words, _) in WRONG_FORMULAS.items() if ALIKE.get(name, 1)
@@ -236,6 +233,8 @@ WRONG_CLASSES = {
     "/ the root of all heads": ("square root of the width of all heads together", parts(whole_width)),
     "one wide head": ("one wide head", lambda d_in, d_out, T, p, H: Parts(d_in, d_out, T, p, 1)),
     "split by view": ("the heads are split by view alone", split_by(by_view)),
+    "split by view, for three heads of four numbers": ("the heads are split by view alone", split_by(
+        lambda x, H: x.reshape(len(x), 3, -1, 4))),
     "joined by view": ("the heads are joined by view alone", joined_by(lambda c: c.reshape(len(c), c.shape[2], -1))),
     "both by view": ("the heads are split and joined by view alone", BothByView),
     "in turn": ("the heads take their numbers in turn", split_by(in_turn)),
@@ -244,11 +243,11 @@ WRONG_CLASSES = {
     "two exchanged": ("joined in the wrong order", in_order(0, 2, 1)),
     "number by number": ("joined in the wrong order", joined_by(lambda c: c.permute(0, 2, 3, 1).flatten(2))),
     "projection unused": ("the output projection is missing", changed(forward=unprojected)),
-    "changes x": ("it changes its input in place", changed(forward=lambda self, x: Parts.forward(self, x.mul_(2)))),
-    "changes x afterwards": ("it changes its input in place", changed(
+    "changes x": ("it changes its input `x`", changed(forward=lambda self, x: Parts.forward(self, x.mul_(2)))),
+    "changes x afterwards": ("it changes its input `x`", changed(
         forward=lambda self, x: (Parts.forward(self, x), x.zero_())[0])),
-    "keeps something": ("two results: it keeps a state", Counting),
-    "dropout in evaluation": ("dropout is left on in evaluation", changed(
+    "keeps something": ("two results: is dropout left on in evaluation, or does it keep a state?", Counting),
+    "dropout in evaluation": ("is dropout left on in evaluation", changed(
         forward=lambda self, x: F.dropout(Parts.forward(self, x), 0.5))),
     "only whole texts": ("it raises", changed(forward=lambda self, x: Parts.forward(self, x) + torch.zeros(
         {6: 5, 7: 6, 5: 4}[x.shape[-1]], 1))),
@@ -285,11 +284,11 @@ def test_every_wrong_class_is_named(fault):
 def test_what_is_no_multi_head_attention_gets_one_sentence():
     faults = {
         "it has no linear layer W_query": lambda *sizes: nn.Identity(),
-        "differs from the formula by": parts(lambda q, k, v, mask: attention(q.exp(), k, v, mask)),
+        "it gives": parts(lambda q, k, v, mask: attention(q.exp(), k, v, mask)),
         "it raises TypeError": lambda: None,
-        "it returns a tuple": changed(forward=lambda self, x: (x, x)),
-        r"the output has the shape \(2, 5, 6\)": changed(forward=lambda self, x: x),
-        r"the output has the shape \(2, 12, 5\) instead of \(2, 5, 12\)": changed(
+        r"it has the shape \(2, 2, 5, 6\) and should have \(2, 5, 12\)": changed(forward=lambda self, x: (x, x)),
+        r"it has the shape \(2, 5, 6\)": changed(forward=lambda self, x: x),
+        r"it has the shape \(2, 12, 5\) and should have \(2, 5, 12\)": changed(
             forward=lambda self, x: Parts.forward(self, x).mT
         ),
         "it has no linear layer out_proj": type(

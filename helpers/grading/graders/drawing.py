@@ -13,7 +13,7 @@ def one_hot(place: Tensor, V: int) -> Tensor:
     return torch.nn.functional.one_hot(place, V)
 
 
-def nucleus(inside: Callable[[Tensor, Tensor, float], Tensor], descending: bool = True) -> Answer:
+def nucleus_by(inside: Callable[[Tensor, Tensor, float], Tensor], descending: bool = True) -> Answer:
     """What is inside, by a rule for the sorted probabilities, the sum up to each of them and p."""
 
     def variant(probabilities: Tensor, p: float) -> Tensor:
@@ -23,15 +23,15 @@ def nucleus(inside: Callable[[Tensor, Tensor, float], Tensor], descending: bool 
     return variant
 
 
-kept = nucleus(lambda ranked, total, p: total - ranked < p)
+kept = nucleus_by(lambda ranked, total, p: total - ranked < p)
 
 
 def in_sorted_order(probabilities: Tensor, p: float) -> Tensor:
     return kept(probabilities.sort(descending=True).values, p)
 
 
-def pieces(tokens: Tensor, n: int) -> list[tuple[int, ...]]:
-    return [tuple(piece) for piece in tokens.unfold(0, n, 1).tolist()]
+def pieces(tokens: Tensor, n: int, step: int = 1) -> list[tuple[int, ...]]:
+    return [tuple(piece) for piece in tokens.unfold(0, n, step).tolist()]
 
 
 def share(counts: Callable[[list[tuple[int, ...]], int], bool]) -> Answer:
@@ -44,15 +44,20 @@ def share(counts: Callable[[list[tuple[int, ...]], int], bool]) -> Answer:
     return variant
 
 
-def repeated(tokens: Tensor, n: int) -> float:
-    return 1 - len(set(pieces(tokens, n))) / len(pieces(tokens, n))
+def number_repeated(tokens: Tensor, n: int, step: int = 1) -> int:
+    windows = pieces(tokens, n, step)
+    return len(windows) - len(set(windows))
+
+
+def repeated(tokens: Tensor, n: int, step: int = 1) -> float:
+    return number_repeated(tokens, n, step) / len(pieces(tokens, n, step))
 
 
 def variance(logits: Tensor, shares: Tensor) -> Tensor:
     return (shares * (logits - (shares * logits).sum()) ** 2).sum()
 
 
-def slope(
+def slope_with(
     power: float = 3, at: Callable[[float], float] = lambda hot: hot, spread: Callable[..., Tensor] = variance
 ) -> Answer:
     """A spread of the logits over a power of the temperature, with probabilities of the temperature `at`."""
@@ -82,7 +87,7 @@ def cached(
     return variant
 
 
-def speculation(
+def speculated(
     keep: Callable[[Tensor, Tensor], Tensor] = lambda p, q: (p / q).clamp(max=1),
     rest: Callable[[Tensor, Tensor], Tensor] = lambda p, q: (p - q).clamp(min=0),
     whole: bool = True,

@@ -1,5 +1,7 @@
 """The exercises of notebook 00: why attention."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, randn
 
@@ -169,39 +171,37 @@ def alignment(answer: Answer) -> Pairs:
         yield answer(weights), weights.argmax(-1)
 
 
+def _additive(score: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Answer:
+    """A score of the projected query, the projected keys and v."""
+    return lambda query, keys, W_query, W_key, v: score(query @ W_query, keys @ W_key, v)
+
+
+_right_score = _additive(lambda q, k, v: torch.tanh(q + k) @ v)
+
+
 @exercise(
     "0e",
     {
-        "tanh is missing: without it the score is a sum of two separate parts": (
-            lambda query, keys, W_query, W_key, v: (query @ W_query + keys @ W_key) @ v
+        "tanh is missing: without it the score is a sum of two separate parts": _additive(lambda q, k, v: (q + k) @ v),
+        "tanh is taken of each part: add first, then take it of the sum": _additive(
+            lambda q, k, v: (torch.tanh(q) + torch.tanh(k)) @ v
         ),
-        "tanh is taken of each part: add first, then take it of the sum": (
-            lambda query, keys, W_query, W_key, v: (torch.tanh(query @ W_query) + torch.tanh(keys @ W_key)) @ v
-        ),
-        "tanh comes last: it comes before the product with v": (
-            lambda query, keys, W_query, W_key, v: torch.tanh((query @ W_query + keys @ W_key) @ v)
-        ),
+        "tanh comes last: it comes before the product with v": _additive(lambda q, k, v: torch.tanh((q + k) @ v)),
         "the two matrices are exchanged": (
-            lambda query, keys, W_query, W_key, v: torch.tanh(query @ W_key + keys @ W_query) @ v
+            lambda query, keys, W_query, W_key, v: _right_score(query, keys, W_key, W_query, v)
         ),
-        "v is missing: without it all numbers weigh the same": (
-            lambda query, keys, W_query, W_key, v: torch.tanh(query @ W_query + keys @ W_key).sum(-1)
+        "v is missing: without it all numbers weigh the same": _additive(lambda q, k, v: torch.tanh(q + k).sum(-1)),
+        "the products with v are not added up: a score is one number per key": _additive(
+            lambda q, k, v: torch.tanh(q + k) * v
         ),
-        "the products with v are not added up: a score is one number per key": (
-            lambda query, keys, W_query, W_key, v: torch.tanh(query @ W_query + keys @ W_key) * v
+        "the parts are multiplied: additive attention adds them": _additive(lambda q, k, v: torch.tanh(q * k) @ v),
+        "it gives weights: scores come before the softmax": _additive(
+            lambda q, k, v: (torch.tanh(q + k) @ v).softmax(-1)
         ),
-        "the parts are multiplied: additive attention adds them": (
-            lambda query, keys, W_query, W_key, v: torch.tanh((query @ W_query) * (keys @ W_key)) @ v
-        ),
-        "it gives weights: scores come before the softmax": (
-            lambda query, keys, W_query, W_key, v: (torch.tanh(query @ W_query + keys @ W_key) @ v).softmax(-1)
-        ),
-        "the query is left out, so every word looks at the same place": (
-            lambda query, keys, W_query, W_key, v: torch.tanh(keys @ W_key) @ v
-        ),
+        "the query is left out, so every word looks at the same place": _additive(lambda q, k, v: torch.tanh(k) @ v),
         "that is another bend than tanh": [
-            lambda query, keys, W_query, W_key, v: torch.sigmoid(query @ W_query + keys @ W_key) @ v,
-            lambda query, keys, W_query, W_key, v: torch.relu(query @ W_query + keys @ W_key) @ v,
+            _additive(lambda q, k, v: torch.sigmoid(q + k) @ v),
+            _additive(lambda q, k, v: torch.relu(q + k) @ v),
         ],
     },
 )
@@ -209,4 +209,4 @@ def additive_scores(answer: Answer) -> Pairs:
     """answer(query (D,), keys (S, D), W_query, W_key (D, A), v (A,)) -> additive scores (S,)."""
     for S, D, A, size in ((5, 3, 4, 1), (1, 1, 1, 1), (3, 3, 3, 1), (2, 4, 1, 1), (4, 2, 3, 100)):
         query, keys, W_query, W_key, v = size * randn(D), size * randn(S, D), *randn(2, D, A), randn(A)
-        yield answer(query, keys, W_query, W_key, v), torch.tanh(query @ W_query + keys @ W_key) @ v
+        yield answer(query, keys, W_query, W_key, v), _right_score(query, keys, W_query, W_key, v)

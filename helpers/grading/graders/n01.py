@@ -1,6 +1,7 @@
 """The exercises of notebook 01: dot products."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, randn
@@ -11,30 +12,20 @@ from helpers.grading.registry import Answer, Pairs, exercise
 @exercise(
     "1a",
     {
-        "rows and columns are exchanged: row t belongs to query t, column s to key s": (
-            lambda queries, keys: keys @ queries.T
-        ),
+        "rows and columns are exchanged: row t belongs to query t, column s to key s": lambda q, k: k @ q.T,
         "the keys must be turned on their side: the matrix product goes along a row and down a column": (
-            lambda queries, keys: queries @ keys
+            lambda q, k: q @ k
         ),
-        "that multiplies row by row: every query must meet every key": lambda queries, keys: queries * keys,
-        "the products are not added up: a score is one number for each pair": (
-            lambda queries, keys: queries[:, None] * keys
-        ),
-        "it adds where it should multiply": lambda queries, keys: (queries[:, None] + keys).sum(-1),
-        "it multiplies the sums; it should add up the products": (
-            lambda queries, keys: queries.sum(-1)[:, None] * keys.sum(-1)
-        ),
+        "that multiplies row by row: every query must meet every key": lambda q, k: q * k,
+        "the products are not added up: a score is one number for each pair": lambda q, k: q[:, None] * k,
+        "it adds where it should multiply": lambda q, k: (q[:, None] + k).sum(-1),
+        "it multiplies the sums; it should add up the products": lambda q, k: q.sum(-1)[:, None] * k.sum(-1),
         "that is the distance: a dot product adds up products": torch.cdist,
-        "that is the cosine: a dot product keeps the lengths": (
-            lambda queries, keys: (
-                (queries / queries.norm(dim=1, keepdim=True)) @ (keys / keys.norm(dim=1, keepdim=True)).T
-            )
-        ),
-        "it divides by √D: these scores are not scaled": lambda queries, keys: queries @ keys.T / keys.shape[1] ** 0.5,
-        "it gives weights: scores come before the softmax": lambda queries, keys: (queries @ keys.T).softmax(-1),
-        "the signs are lost: a score may be negative": lambda queries, keys: (queries @ keys.T).abs(),
-        "only the first number of each vector counts": lambda queries, keys: queries[:, :1] @ keys[:, :1].T,
+        "that is the cosine: a dot product keeps the lengths": lambda q, k: torch.cosine_similarity(q[:, None], k, -1),
+        "it divides by √D: these scores are not scaled": lambda q, k: q @ k.T / k.shape[1] ** 0.5,
+        "it gives weights: scores come before the softmax": lambda q, k: (q @ k.T).softmax(-1),
+        "the signs are lost: a score may be negative": lambda q, k: (q @ k.T).abs(),
+        "only the first number of each vector counts": lambda q, k: q[:, :1] @ k[:, :1].T,
     },
 )
 def scores(answer: Answer) -> Pairs:
@@ -51,7 +42,7 @@ def scores(answer: Answer) -> Pairs:
         "divide by 2, not by 4: only one sum is known, not a difference too": lambda a, b, s: (s**2 - a**2 - b**2) / 4,
         "the sign is wrong: that is for |a - b|; here the SUM is known": lambda a, b, s: (a**2 + b**2 - s**2) / 2,
         "lengths must be squared first: |a + b| is not |a| + |b|": lambda a, b, s: (s - a - b) / 2,
-        "that is the cosine: a · b still has both lengths in it": (lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)),
+        "that is the cosine: a · b still has both lengths in it": lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b),
         "that holds only for vectors of one direction: |a| |b| still wants the cosine": lambda a, b, s: a * b,
         "the square of b is forgotten": lambda a, b, s: (s**2 - a**2) / 2,
         "the square of a is forgotten": lambda a, b, s: (s**2 - b**2) / 2,
@@ -67,10 +58,16 @@ def dot(answer: Answer) -> Pairs:
         yield answer(*lengths), sum(x * y for x, y in zip(a, b, strict=True)), 1e-4 + 1e-8 * lengths[2] ** 2
 
 
-def _without_itself(scores: Tensor, i: int, own: float = float("-inf")) -> Tensor:
+def _others(scores: Tensor, i: int, own: float = -math.inf) -> Tensor:
+    """The scores of vector i with all, its own one replaced."""
     scores = scores.clone()
     scores[i] = own
     return scores
+
+
+def _best_of(score: Callable[[Tensor, Tensor], Tensor] = torch.mv, own: float = -math.inf) -> Answer:
+    """The index with the best score(vectors, vector i)."""
+    return lambda i, vectors: _others(score(vectors, vectors[i]), i, own).argmax()
 
 
 @exercise(
@@ -80,35 +77,27 @@ def _without_itself(scores: Tensor, i: int, own: float = float("-inf")) -> Tenso
         "the vector itself still takes part: leave its own score out": lambda i, vectors: (
             vectors @ vectors[i]
         ).argmax(),
-        "its own score is set to 0, and 0 wins where all others are negative: set it to -inf": (
-            lambda i, vectors: _without_itself(vectors @ vectors[i], i, 0.0).argmax()
-        ),
-        "its own score is set to a low number, and others may be lower still: set it to -inf": (
-            lambda i, vectors: _without_itself(vectors @ vectors[i], i, -1000.0).argmax()
-        ),
+        "its own score is set to 0, and 0 wins where all others are negative: set it to -inf": _best_of(own=0.0),
+        "its own score is set to a low number, and others may be lower still: set it to -inf": _best_of(own=-1000.0),
         "it takes the second best, but a vector need not be its own best: leave out place i, wherever it stands": (
             lambda i, vectors: (vectors @ vectors[i]).argsort(descending=True)[1]
         ),
         "it counts places among the others only: from place i on, the index is one too small": (
-            lambda i, vectors: torch.cat([(vectors @ vectors[i])[:i], (vectors @ vectors[i])[i + 1 :]]).argmax()
+            lambda i, vectors: (torch.cat([vectors[:i], vectors[i + 1 :]]) @ vectors[i]).argmax()
         ),
-        "that is the best cosine: with dot products, length counts": (
-            lambda i, vectors: _without_itself(torch.cosine_similarity(vectors[i][None], vectors), i).argmax()
+        "that is the best cosine: with dot products, length counts": _best_of(
+            lambda vectors, x: torch.cosine_similarity(vectors, x[None])
         ),
-        "that is the nearest by distance: the best dot product is asked for": (
-            lambda i, vectors: _without_itself(-(vectors - vectors[i]).norm(dim=1), i).argmax()
+        "that is the nearest by distance: the best dot product is asked for": _best_of(
+            lambda vectors, x: -(vectors - x).norm(dim=1)
         ),
-        "that is the WORST of the others": (
-            lambda i, vectors: _without_itself(vectors @ vectors[i], i, float("inf")).argmin()
+        "that is the WORST of the others": _best_of(lambda vectors, x: -(vectors @ x)),
+        "the signs are lost: the most negative score is the worst, not the best": _best_of(
+            lambda vectors, x: (vectors @ x).abs()
         ),
-        "the signs are lost: the most negative score is the worst, not the best": (
-            lambda i, vectors: _without_itself((vectors @ vectors[i]).abs(), i).argmax()
-        ),
-        "it gives the score: its index is asked for": (
-            lambda i, vectors: _without_itself(vectors @ vectors[i], i).amax()
-        ),
-        "it always chooses the longest of the others, whatever vector i is": (
-            lambda i, vectors: _without_itself(vectors.norm(dim=1), i).argmax()
+        "it gives the score: its index is asked for": lambda i, vectors: _others(vectors @ vectors[i], i).amax(),
+        "it always chooses the longest of the others, whatever vector i is": _best_of(
+            lambda vectors, x: vectors.norm(dim=1)
         ),
     },
 )
@@ -118,7 +107,7 @@ def nearest(answer: Answer) -> Pairs:
     lengths = torch.tensor([[0.1, 0.1], [4.0, 5.0], [0.2, 0.0], [6.0, -1.0]])  # the short ones are not their own best
     for vectors in (randn(6, 3), opposed, 1000 * opposed, lengths, randn(2, 4), 1000 * randn(5, 2), -randn(4, 5).abs()):
         for i in range(len(vectors)):
-            yield answer(i, vectors), _without_itself(vectors @ vectors[i], i).argmax()
+            yield answer(i, vectors), _best_of()(i, vectors)
 
 
 @exercise(
@@ -141,48 +130,47 @@ def order(answer: Answer) -> Pairs:
     yield answer, "cabd"
 
 
+def _products(of: Callable[[Tensor], Tensor]) -> Answer:
+    """The dot products of vectors that are changed first."""
+    return lambda vectors: of(vectors) @ of(vectors).T
+
+
 def _broken_cosines(vectors: Tensor) -> Tensor:
     unit = vectors / vectors.norm(dim=0)
     return unit @ unit.T
 
 
+_right_cosines = _products(lambda vectors: vectors / vectors.norm(dim=1, keepdim=True))
+
+
 @exercise(
     "1e",
     {
-        "it divides by the length of the whole table: every vector has its own": (
-            lambda vectors: vectors @ vectors.T / vectors.norm() ** 2
+        "it divides by the length of the whole table: every vector has its own": _products(lambda x: x / x.norm()),
+        "each column is divided by a length: divide each ROW, keepdim=True keeps the lengths in a column": _products(
+            lambda vectors: vectors / vectors.norm(dim=1)
         ),
-        "each column is divided by a length: divide each ROW, keepdim=True keeps the lengths in a column": (
-            lambda vectors: (vectors / vectors.norm(dim=1)) @ (vectors / vectors.norm(dim=1)).T
-        ),
-        "these are dot products still: divide by both lengths": lambda vectors: vectors @ vectors.T,
+        "these are dot products still: divide by both lengths": _products(lambda vectors: vectors),
         "it divides by one length only: both vectors have one": [
             lambda vectors: vectors @ vectors.T / vectors.norm(dim=1, keepdim=True),
             lambda vectors: vectors @ vectors.T / vectors.norm(dim=1),
         ],
-        "it divides by squares of lengths: a vector's cosine with itself is 1": (
-            lambda vectors: (vectors @ vectors.T) / (vectors.norm(dim=1, keepdim=True) ** 2 * vectors.norm(dim=1) ** 2)
+        "it divides by squares of lengths: a vector's cosine with itself is 1": _products(
+            lambda vectors: vectors / vectors.norm(dim=1, keepdim=True) ** 2
         ),
         "the length is the root of the sum of squares, not the sum of the numbers": [
-            lambda vectors: (vectors / vectors.sum(1, keepdim=True)) @ (vectors / vectors.sum(1, keepdim=True)).T,
-            lambda vectors: (
-                (vectors / vectors.abs().sum(1, keepdim=True)) @ (vectors / vectors.abs().sum(1, keepdim=True)).T
-            ),
+            _products(lambda vectors: vectors / vectors.sum(1, keepdim=True)),
+            _products(lambda vectors: vectors / vectors.abs().sum(1, keepdim=True)),
         ],
         "it compares columns: the result should be (T, T), one row for each vector": (
-            lambda vectors: (vectors / vectors.norm(dim=0)).T @ (vectors / vectors.norm(dim=0))
+            lambda vectors: _right_cosines(vectors.T)
         ),
-        "the signs are lost: opposite vectors have the cosine -1": (
-            lambda vectors: torch.cosine_similarity(vectors[:, None], vectors, dim=-1).abs()
-        ),
-        "those are 1 minus the cosines": (
-            lambda vectors: 1 - torch.cosine_similarity(vectors[:, None], vectors, dim=-1)
-        ),
+        "the signs are lost: opposite vectors have the cosine -1": lambda vectors: _right_cosines(vectors).abs(),
+        "those are 1 minus the cosines": lambda vectors: 1 - _right_cosines(vectors),
     },
     broken=("a vector's cosine with itself should be 1. What does the diagonal say?", _broken_cosines),
 )
 def cosines(answer: Answer) -> Pairs:
     """answer(vectors (T, D)) -> the cosine of each vector with each other (T, T)."""
     for vectors in (randn(4, 3), randn(3, 3), randn(2, 5), randn(1, 1), 1000 * randn(5, 2), 0.01 * randn(3, 4)):
-        unit = vectors.double() / vectors.double().norm(dim=1, keepdim=True)
-        yield answer(vectors), unit @ unit.T
+        yield answer(vectors), _right_cosines(vectors.double())

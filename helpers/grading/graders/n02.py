@@ -1,6 +1,7 @@
 """The exercises of notebook 02: softmax."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, randn
@@ -65,28 +66,31 @@ def softmax(answer: Answer) -> Pairs:
         yield answer(scores), scores.double().softmax(dim=-1), rounding
 
 
+def _mixed(mix: Callable[[Tensor, Tensor], Tensor]) -> Answer:
+    """Contexts that are made of the raw scores and the values."""
+    return lambda queries, keys, values: mix(queries @ keys.T, values)
+
+
 @exercise(
     "2b",
     {
         "it scales the scores: in this notebook there is no √D yet": (
             lambda queries, keys, values: (queries @ keys.T / keys.shape[1] ** 0.5).softmax(-1) @ values
         ),
-        "the softmax runs over the queries: each query's weights add up to 1, so it runs along each row": (
-            lambda queries, keys, values: (queries @ keys.T).softmax(0) @ values
+        "the softmax runs over the queries: each query's weights add up to 1, so it runs along each row": _mixed(
+            lambda scores, values: scores.softmax(0) @ values
         ),
-        "there is no softmax: the raw scores mix the values": (lambda queries, keys, values: queries @ keys.T @ values),
-        "those are the weights: they still have to mix the values": (
-            lambda queries, keys, values: (queries @ keys.T).softmax(-1)
-        ),
+        "there is no softmax: the raw scores mix the values": _mixed(torch.mm),
+        "those are the weights: they still have to mix the values": _mixed(lambda scores, values: scores.softmax(-1)),
         "it mixes the keys: they are only for finding, the values are what is told": (
             lambda queries, keys, values: (queries @ keys.T).softmax(-1) @ keys
         ),
         "scores are divided by their sum: that is no softmax": [
-            lambda queries, keys, values: (queries @ keys.T / (queries @ keys.T).sum(-1, keepdim=True)) @ values,
-            lambda queries, keys, values: queries @ keys.T @ values / (queries @ keys.T).sum(-1, keepdim=True),
+            _mixed(lambda scores, values: scores / scores.sum(-1, keepdim=True) @ values),
+            _mixed(lambda scores, values: scores @ values / scores.sum(-1, keepdim=True)),
         ],
-        "it takes only the value with the best score: a mixture is asked for": (
-            lambda queries, keys, values: values[(queries @ keys.T).argmax(-1)]
+        "it takes only the value with the best score: a mixture is asked for": _mixed(
+            lambda scores, values: values[scores.argmax(-1)]
         ),
         "it is the plain average of the values, whatever the query": (
             lambda queries, keys, values: values.mean(0).expand(len(queries), -1)
@@ -97,11 +101,9 @@ def softmax(answer: Answer) -> Pairs:
         "the values take part in finding: scores come from queries and keys": (
             lambda queries, keys, values: (queries @ values.T).softmax(-1) @ values
         ),
-        "the exponentials are not divided by their sum": (
-            lambda queries, keys, values: (queries @ keys.T).exp() @ values
-        ),
-        "large scores give NaN: take the largest score of each row away first": (
-            lambda queries, keys, values: _shares(queries @ keys.T) @ values
+        "the exponentials are not divided by their sum": _mixed(lambda scores, values: scores.exp() @ values),
+        "large scores give NaN: take the largest score of each row away first": _mixed(
+            lambda scores, values: _shares(scores) @ values
         ),
         "the keys must be turned on their side: every query must meet every key": (
             lambda queries, keys, values: (queries @ keys).softmax(-1) @ values
@@ -115,17 +117,17 @@ def contexts(answer: Answer) -> Pairs:
         yield answer(queries, keys, values), (queries @ keys.T).double().softmax(dim=-1) @ values.double()
 
 
+def _odds(share: float) -> float:
+    return share / (1 - share)
+
+
 @exercise(
     "2c",
     {
-        "that is upside down: the hotter, the more equal the shares": (
-            lambda lead, share: math.log(share / (1 - share)) / lead
-        ),
-        "temperature divides the lead, it doesn't multiply it": lambda lead, share: (
-            lead * math.log(share / (1 - share))
-        ),
+        "that is upside down: the hotter, the more equal the shares": lambda lead, share: math.log(_odds(share)) / lead,
+        "temperature divides the lead, it doesn't multiply it": lambda lead, share: lead * math.log(_odds(share)),
         "the logarithm is missing: the ratio of the shares is e to the power lead / temperature": (
-            lambda lead, share: lead * (1 - share) / share
+            lambda lead, share: lead / _odds(share)
         ),
         "compare the two shares with each other: the smaller is 1 - share, not 1": (
             lambda lead, share: -lead / math.log(share)
@@ -135,18 +137,18 @@ def contexts(answer: Answer) -> Pairs:
             lambda lead, share: lead / math.log(1 / (1 - share) + 1),
         ],
         "the ratio is upside down, which makes the temperature negative": (
-            lambda lead, share: lead / math.log((1 - share) / share)
+            lambda lead, share: -lead / math.log(_odds(share))
         ),
         "the logarithm has the base e, since softmax takes powers of e": [
-            lambda lead, share: lead / math.log10(share / (1 - share)),
-            lambda lead, share: lead / math.log2(share / (1 - share)),
+            lambda lead, share: lead / math.log10(_odds(share)),
+            lambda lead, share: lead / math.log2(_odds(share)),
         ],
-        "the lead is forgotten: twice the lead needs twice the temperature": (
-            lambda lead, share: 1 / math.log(share / (1 - share))
+        "the lead is forgotten: twice the lead needs twice the temperature": lambda _, share: (
+            1 / math.log(_odds(share))
         ),
         "the lead is one difference, not one on each side": [
-            lambda lead, share: 2 * lead / math.log(share / (1 - share)),
-            lambda lead, share: lead / (2 * math.log(share / (1 - share))),
+            lambda lead, share: 2 * lead / math.log(_odds(share)),
+            lambda lead, share: lead / (2 * math.log(_odds(share))),
         ],
         "shares are ratios of exponentials: that is linear": [
             lambda lead, share: lead / share,
@@ -158,7 +160,7 @@ def contexts(answer: Answer) -> Pairs:
 def temperature(answer: Answer) -> Pairs:
     """answer(lead, share) -> the temperature at which the larger of two scores, `lead` apart, gets `share`."""
     for lead, share in ((1.0, 0.9), (2.5, 0.6), (0.25, 0.99), (300.0, 0.75), (7, 0.501), (1e-3, 0.8)):
-        yield answer(lead, share), lead / math.log(share / (1 - share))
+        yield answer(lead, share), lead / math.log(_odds(share))
 
 
 @exercise(
@@ -240,48 +242,53 @@ def weights(answer: Answer) -> Pairs:
     yield answer(scores), scores.double().softmax(dim=-1)
 
 
+def _compared(rule: Callable[[Tensor, Tensor], Tensor]) -> Answer:
+    """Is it sharper? By a rule for the best and the smallest score."""
+    return lambda scores: bool(rule(scores.max(), scores.min()))
+
+
+def _softmax_wins(best: Tensor, other: Tensor) -> Tensor:
+    return best - other > (best / other).log()
+
+
+def _best_two(scores: Tensor) -> bool:
+    second, best = scores.sort().values[-2:] if len(scores) > 1 else (scores[0], scores[0])
+    return bool(_softmax_wins(best, second))
+
+
 @exercise(
     "2f",
     {
         "True is not always right: softmax may be the flatter one": lambda scores: True,
         "False is not always right: softmax may be the sharper one": lambda scores: False,
-        "that is the wrong way round": lambda scores: bool(
-            scores.max() - scores.min() < (scores.max() / scores.min()).log()
-        ),
-        "the difference is compared with the ratio: compare it with the ratio's logarithm": (
-            lambda scores: bool(scores.max() - scores.min() > scores.max() / scores.min())
+        "that is the wrong way round": _compared(lambda best, least: best - least < (best / least).log()),
+        "the difference is compared with the ratio: compare it with the ratio's logarithm": _compared(
+            lambda best, least: best - least > best / least
         ),
         "no fixed difference decides: the level of the scores counts, too": [
-            lambda scores: bool(scores.max() - scores.min() > 1),
-            lambda scores: bool(scores.max() - scores.min() >= 1),
-            lambda scores: bool(scores.max() - scores.min() > 2),
-            lambda scores: bool(scores.max() - scores.min() > 0.5),
+            _compared(lambda best, least: best - least > 1),
+            _compared(lambda best, least: best - least >= 1),
+            _compared(lambda best, least: best - least > 2),
+            _compared(lambda best, least: best - least > 0.5),
         ],
         "no fixed level decides: the difference of the scores counts, too": [
-            lambda scores: bool(scores.max() > 1),
-            lambda scores: bool(scores.min() > 1),
+            _compared(lambda best, least: best > 1),
+            _compared(lambda best, least: least > 1),
         ],
         "it compares the best score's shares: compare its share RELATIVE to that of the smallest": (
             lambda scores: bool(scores.softmax(0).max() > scores.max() / scores.sum())
         ),
-        "it compares the best with the second best: the smallest is meant": (
-            lambda scores: (
-                len(scores) > 1
-                and bool(
-                    scores.sort()[0][-1] - scores.sort()[0][-2] > (scores.sort()[0][-1] / scores.sort()[0][-2]).log()
-                )
-            )
-        ),
+        "it compares the best with the second best: the smallest is meant": _best_two,
         "it takes the last and the first score for the best and the smallest": [
-            lambda scores: bool(scores[-1] - scores[0] > (scores[-1] / scores[0]).log()),
-            lambda scores: bool(scores[0] - scores[-1] > (scores[0] / scores[-1]).log()),
+            lambda scores: bool(_softmax_wins(scores[-1], scores[0])),
+            lambda scores: bool(_softmax_wins(scores[0], scores[-1])),
         ],
-        "large scores overflow: e to the power max - min is the ratio, without e to the power of a score": (
-            lambda scores: bool(scores.max().exp() / scores.min().exp() > scores.max() / scores.min())
+        "large scores overflow: e to the power max - min is the ratio, without e to the power of a score": _compared(
+            lambda best, least: best.exp() / least.exp() > best / least
         ),
         "the logarithm has the base e, since softmax takes powers of e": [
-            lambda scores: bool(scores.max() - scores.min() > (scores.max() / scores.min()).log10()),
-            lambda scores: bool(scores.max() - scores.min() > (scores.max() / scores.min()).log2()),
+            _compared(lambda best, least: best - least > (best / least).log10()),
+            _compared(lambda best, least: best - least > (best / least).log2()),
         ],
     },
 )
@@ -294,4 +301,4 @@ def sharper(answer: Answer) -> Pairs:
              [2.6, 0.4, 2.5], [1.0, 5.0, 3.0], [500.0, 501.0, 500.5], [0.05, 2.0, 1.9, 0.06], [4.0, 4.0], [2.0],
              [0.001, 0.002, 0.0015], [0.3, 2.4], [1.2, 0.4, 1.1], [0.15, 1.1], [7.0, 9.5, 8.0], [1.3, 1.9]]  # fmt: skip
     for scores in map(torch.tensor, cases):
-        yield answer(scores), bool(scores.max() - scores.min() > (scores.max() / scores.min()).log())
+        yield answer(scores), _compared(_softmax_wins)(scores)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, randn
 
-from helpers.core.attention import attention
+from helpers.core.attention import attention, causal_mask
 from helpers.grading.registry import Answer, Pairs, exercise
 from helpers.grading.variants import attention_with, divided_by, plain_attention, without_shift
 
@@ -14,6 +14,10 @@ from helpers.grading.variants import attention_with, divided_by, plain_attention
 def _by_number_of(size_of: Callable[[Tensor, Tensor, Tensor], int]) -> Answer:
     """Attention whose scores are divided by the root of another size than D."""
     return attention_with(scale=lambda query, key, value: size_of(query, key, value) ** 0.5)
+
+
+def _divided_late(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+    return [x / key.shape[-1] ** 0.5 for x in divided_by(lambda D: 1)(query, key, value)]
 
 
 @exercise(
@@ -37,11 +41,7 @@ def _by_number_of(size_of: Callable[[Tensor, Tensor, Tensor], int]) -> Answer:
         "the scores are divided by the root of the values' width: D is that of the keys": (
             _by_number_of(lambda query, key, value: value.shape[-1])
         ),
-        "it divides after the softmax: the scores are meant to shrink, not the weights": (
-            lambda query, key, value: tuple(
-                x / key.shape[-1] ** 0.5 for x in divided_by(lambda D: 1)(query, key, value)
-            )
-        ),
+        "it divides after the softmax: the scores are meant to shrink, not the weights": _divided_late,
         "the softmax runs over the queries: it should run over the keys, the last dimension": attention_with(dim=-2),
         "dimension 1 is the last one in a table only: with more dimensions, say -1": attention_with(dim=1),
         "context and weights are exchanged: the context comes first": (
@@ -69,14 +69,26 @@ def scaled_attention(answer: Answer) -> Pairs:
         yield answer(*inputs), attention(*inputs)
 
 
-def _cross(query_from: int = 0, key_from: int = 1, value_from: int = 1, order: tuple[int, ...] = (0, 1, 2)) -> Answer:
-    """Cross-attention that takes its query, key and value from x (0) or memory (1), by matrices in that order."""
+def _cross(
+    query_from: int = 0,
+    key_from: int = 1,
+    value_from: int = 1,
+    order: tuple[int, ...] = (0, 1, 2),
+    attend: Answer = plain_attention,
+    asked_for: int | slice = 0,
+) -> Answer:
+    """Cross-attention: query, key and value come from x (0) or memory (1), by matrices in that order."""
 
     def variant(*inputs: Tensor) -> Tensor:
-        chosen = [inputs[place] for place in (query_from, key_from, value_from)]
-        return plain_attention(*(source @ inputs[2 + i] for source, i in zip(chosen, order, strict=True)))[0]
+        sources = [inputs[place] for place in (query_from, key_from, value_from)]
+        projected = [source @ inputs[2 + i] for source, i in zip(sources, order, strict=True)]
+        return attend(*projected)[asked_for]
 
     return variant
+
+
+def _by_the_width_of_x(x: Tensor, memory: Tensor, *matrices: Tensor) -> Tensor:
+    return _cross(attend=divided_by(lambda D: x.shape[-1] ** 0.5))(x, memory, *matrices)
 
 
 @exercise(
@@ -90,30 +102,14 @@ def _cross(query_from: int = 0, key_from: int = 1, value_from: int = 1, order: t
         "W_query and W_key are exchanged": _cross(order=(1, 0, 2)),
         "W_key is used where W_value belongs": _cross(order=(0, 1, 1)),
         "W_value is used where W_key belongs": _cross(order=(0, 2, 2)),
-        "the scores are not divided by √D": (
-            lambda x, memory, W_query, W_key, W_value: divided_by(lambda D: 1)(
-                x @ W_query, memory @ W_key, memory @ W_value
-            )[0]
-        ),
-        "the scores are divided by √C: D is the width of the projected keys": (
-            lambda x, memory, W_query, W_key, W_value: divided_by(lambda D: x.shape[-1] ** 0.5)(
-                x @ W_query, memory @ W_key, memory @ W_value
-            )[0]
-        ),
-        "the softmax runs over the queries: it should run over the keys": (
-            lambda x, memory, W_query, W_key, W_value: attention_with(dim=0)(
-                x @ W_query, memory @ W_key, memory @ W_value
-            )[0]
-        ),
+        "the scores are not divided by √D": _cross(attend=divided_by(lambda D: 1)),
+        "the scores are divided by √C: D is the width of the projected keys": _by_the_width_of_x,
+        "the softmax runs over the queries: it should run over the keys": _cross(attend=attention_with(dim=0)),
         "the memory is mixed as it is: W_value makes the values": (
             lambda x, memory, W_query, W_key, W_value: plain_attention(x @ W_query, memory @ W_key, memory)[0]
         ),
-        "only the context is asked for, without the weights": (
-            lambda x, memory, W_query, W_key, W_value: plain_attention(x @ W_query, memory @ W_key, memory @ W_value)
-        ),
-        "those are the weights: they still have to mix the values": (
-            lambda x, memory, W_query, W_key, W_value: plain_attention(x @ W_query, memory @ W_key, memory @ W_value)[1]
-        ),
+        "only the context is asked for, without the weights": _cross(asked_for=slice(None)),
+        "those are the weights: they still have to mix the values": _cross(asked_for=1),
     },
 )
 def cross_attention(answer: Answer) -> Pairs:
@@ -125,41 +121,47 @@ def cross_attention(answer: Answer) -> Pairs:
         yield answer(*inputs), attention(x @ W_query, memory @ W_key, memory @ W_value)[0]
 
 
+def _less_its_mean(mean: Callable[[Tensor, Tensor], Tensor]) -> Answer:
+    """Each weight times what its derivative is above a mean."""
+    return lambda weights, d_weights: weights * (d_weights - mean(weights, d_weights))
+
+
+def _mean_of_row(weights: Tensor, d_weights: Tensor) -> Tensor:
+    return (weights * d_weights).sum(-1, keepdim=True)
+
+
+_right_gradient = _less_its_mean(_mean_of_row)
+
+
 @exercise(
     "3c",
     {
-        "what raises one weight lowers the others: take the weighted mean of d_weights away": (
-            lambda weights, d_weights: weights * d_weights
-        ),
+        "what raises one weight lowers the others: take the weighted mean of d_weights away": torch.mul,
         "each score moves ALL weights of its row, not only its own": (
             lambda weights, d_weights: weights * (1 - weights) * d_weights
         ),
-        "the mean that is taken away is weighted, by the weights": (
-            lambda weights, d_weights: weights * (d_weights - d_weights.mean(-1, keepdim=True))
+        "the mean that is taken away is weighted, by the weights": _less_its_mean(
+            lambda weights, d_weights: d_weights.mean(-1, keepdim=True)
         ),
-        "the sum over a row is not weighted: multiply by the weights before you add": (
-            lambda weights, d_weights: weights * (d_weights - d_weights.sum(-1, keepdim=True))
+        "the sum over a row is not weighted: multiply by the weights before you add": _less_its_mean(
+            lambda weights, d_weights: d_weights.sum(-1, keepdim=True)
         ),
-        "the mean is taken down the columns: a row is one softmax": (
-            lambda weights, d_weights: weights * (d_weights - (weights * d_weights).sum(0, keepdim=True))
+        "the mean is taken down the columns: a row is one softmax": _less_its_mean(
+            lambda weights, d_weights: (weights * d_weights).sum(0, keepdim=True)
         ),
-        "the mean is taken over the whole table: each row has its own": (
-            lambda weights, d_weights: weights * (d_weights - (weights * d_weights).sum())
+        "the mean is taken over the whole table: each row has its own": _less_its_mean(
+            lambda weights, d_weights: (weights * d_weights).sum()
         ),
-        "the sign is wrong": (
-            lambda weights, d_weights: weights * ((weights * d_weights).sum(-1, keepdim=True) - d_weights)
-        ),
+        "the sign is wrong": lambda weights, d_weights: -_right_gradient(weights, d_weights),
         "a small weight makes its score's effect small, too: multiply by the weights at the end": (
-            lambda weights, d_weights: d_weights - (weights * d_weights).sum(-1, keepdim=True)
+            lambda weights, d_weights: d_weights - _mean_of_row(weights, d_weights)
         ),
         "the mean is taken away from the products: it is weighted once more": (
-            lambda weights, d_weights: weights * d_weights - (weights * d_weights).sum(-1, keepdim=True)
+            lambda weights, d_weights: weights * d_weights - _mean_of_row(weights, d_weights)
         ),
         "it treats the weights as if they were scores": [
             lambda weights, d_weights: weights.softmax(-1) * d_weights,
-            lambda weights, d_weights: (
-                weights.softmax(-1) * (d_weights - (weights.softmax(-1) * d_weights).sum(-1, keepdim=True))
-            ),
+            lambda weights, d_weights: _right_gradient(weights.softmax(-1), d_weights),
         ],
         "that is the derivative by the weights, unchanged": lambda weights, d_weights: d_weights,
     },
@@ -199,45 +201,50 @@ def _broken_find(x: Tensor, W_query: Tensor, W_key: Tensor) -> Tensor:
     return queries @ keys.T
 
 
+def _found(score: Callable[[Tensor, Tensor], Tensor]) -> Answer:
+    """Scores that are made of the queries x W_query and the keys x W_key."""
+    return lambda x, W_query, W_key: score(x @ W_query, x @ W_key)
+
+
 @exercise(
     "3e",
     {
-        "now both are keys: the queries need W_query": lambda x, W_query, W_key: x @ W_key @ (x @ W_key).T,
-        "rows and columns are exchanged: row t holds the scores of query t": (
-            lambda x, W_query, W_key: x @ W_key @ (x @ W_query).T
-        ),
+        "now both are keys: the queries need W_query": _found(lambda query, key: key @ key.T),
+        "rows and columns are exchanged: row t holds the scores of query t": _found(lambda query, key: key @ query.T),
         "neither matrix is used: x would find what is like itself": lambda x, W_query, W_key: x @ x.T,
         "W_query is used, but the keys are the bare x": lambda x, W_query, W_key: x @ W_query @ x.T,
         "W_key is used, but the queries are the bare x": lambda x, W_query, W_key: x @ (x @ W_key).T,
-        "it scales the scores: they are asked for without √D here": (
-            lambda x, W_query, W_key: x @ W_query @ (x @ W_key).T / W_key.shape[1] ** 0.5
+        "it scales the scores: they are asked for without √D here": _found(
+            lambda query, key: query @ key.T / key.shape[1] ** 0.5
         ),
-        "it gives weights: scores come before the softmax": (
-            lambda x, W_query, W_key: (x @ W_query @ (x @ W_key).T).softmax(-1)
-        ),
-        "it averages both directions, and so the scores are still symmetric": (
-            lambda x, W_query, W_key: (x @ W_query @ (x @ W_key).T + x @ W_key @ (x @ W_query).T) / 2
+        "it gives weights: scores come before the softmax": _found(lambda query, key: (query @ key.T).softmax(-1)),
+        "it averages both directions, and so the scores are still symmetric": _found(
+            lambda query, key: (query @ key.T + key @ query.T) / 2
         ),
         "one matrix for both, even if it is the sum of two, makes the scores symmetric": [
-            lambda x, W_query, W_key: x @ (W_query + W_key) @ (x @ (W_query + W_key)).T,
-            lambda x, W_query, W_key: x @ (W_query + W_key) @ (x @ (W_query + W_key)).T / 4,
+            _found(lambda query, key: (query + key) @ (query + key).T),
+            _found(lambda query, key: (query + key) @ (query + key).T / 4),
         ],
         "it hides the future: no mask is asked for": [
-            lambda x, W_query, W_key: (x @ W_query @ (x @ W_key).T).tril(),
-            lambda x, W_query, W_key: (x @ W_query @ (x @ W_key).T).masked_fill(
-                torch.ones(len(x), len(x)).triu(1) > 0, -torch.inf
-            ),
+            _found(lambda query, key: (query @ key.T).tril()),
+            _found(lambda query, key: (query @ key.T).masked_fill(~causal_mask(len(query)), -torch.inf)),
         ],
     },
-    broken=("a finds b exactly as much as b finds a, whatever the matrices are. Where does the symmetry come from?",
-            _broken_find),
-)  # fmt: skip
+    broken=(
+        "a finds b exactly as much as b finds a, whatever the matrices are. Where does the symmetry come from?",
+        _broken_find,
+    ),
+)
 def find(answer: Answer) -> Pairs:
     """answer(x (T, C), W_query, W_key (C, D)) -> unscaled scores (T, T)."""
     for T, C, D, size in ((4, 3, 2, 1), (3, 3, 3, 1), (2, 1, 4, 1), (1, 2, 2, 1), (5, 4, 4, 100)):
         x, W_query, W_key = (size * randn(T, C)).round(decimals=1), *randn(2, C, D).round(decimals=1)
-        scores = x.double() @ W_query.double() @ (x.double() @ W_key.double()).T
-        yield answer(x, W_query.clone(), W_key.clone()), scores, 1e-4 * size**2
+        right = _found(lambda query, key: query @ key.T)
+        yield (
+            answer(x, W_query.clone(), W_key.clone()),
+            right(x.double(), W_query.double(), W_key.double()),
+            1e-4 * size**2,
+        )
 
 
 @exercise(

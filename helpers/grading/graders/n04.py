@@ -7,9 +7,16 @@ import torch
 from torch import Tensor, randn
 
 from helpers.core.attention import causal_mask
-from helpers.grading.graders import causality
+from helpers.grading.graders.causality import (
+    CAUSAL,
+    LEAKING,
+    changed_at,
+    changed_future,
+    derivatives_vanish,
+    outputs_at,
+)
 from helpers.grading.registry import Answer, Pairs, exercise
-from helpers.grading.variants import masked_softmax, triangle
+from helpers.grading.variants import masked_softmax, shifted, transposed, unchanged
 
 
 def _averages(x: Tensor, first: Callable[[int], int], end: Callable[[int], int]) -> Tensor:
@@ -104,47 +111,43 @@ def window_mask(answer: Answer) -> Pairs:
     {
         "True is not always right: some of these functions look ahead": lambda function, x: True,
         "False is not always right: some of these functions are causal": lambda function, x: False,
-        "True and False are exchanged": lambda function, x: function.__doc__ in causality.LEAKING,
+        "True and False are exchanged": lambda function, x: function.__doc__ in LEAKING,
         "only the last token was changed: a leak may come from any later token": [
-            causality.changed_at(-1, slice(0, -1)),
-            causality.changed_at(-1, slice(0, -1), 1.0),
-            causality.changed_at(-1, slice(0, -1), 100.0),
+            changed_at(-1, slice(0, -1)),
+            changed_at(-1, slice(0, -1), 1.0),
+            changed_at(-1, slice(0, -1), 100.0),
         ],
-        "only the first output was looked at: any output may leak": causality.outputs_at(lambda t: slice(0, 1)),
+        "only the first output was looked at: any output may leak": outputs_at(lambda t: slice(0, 1)),
         "it looks at output t + 1 too, whose own input was changed: compare outputs 0 to t": (
-            causality.outputs_at(lambda t: slice(0, t + 2))
+            outputs_at(lambda t: slice(0, t + 2))
         ),
-        "it compares all outputs: those after t may change, since their inputs did": causality.outputs_at(
-            lambda t: slice(None)
-        ),
-        "it changes the past and looks at later outputs: those may change": causality.changed_at(0, slice(1, None)),
+        "it compares all outputs: those after t may change, since their inputs did": outputs_at(lambda t: slice(None)),
+        "it changes the past and looks at later outputs: those may change": changed_at(0, slice(1, None)),
         "the same number was added to the whole future: some leaks see only differences": [
-            causality.changed_future(lambda x: x + 1),
-            causality.changed_future(lambda x: x + 10),
-            causality.changed_future(lambda x: x + 100),
+            changed_future(lambda x: x + 1),
+            changed_future(lambda x: x + 10),
+            changed_future(lambda x: x + 100),
         ],
         "only the order of the future was changed: some leaks see only its sum": [
-            causality.changed_future(lambda x: x.flip(0)),
-            causality.changed_future(lambda x: x.roll(1, 0)),
+            changed_future(lambda x: x.flip(0)),
+            changed_future(lambda x: x.roll(1, 0)),
         ],
-        "only the signs of the future were changed: some leaks see only absolute values": causality.changed_future(
-            lambda x: -x
-        ),
+        "only the signs of the future were changed: some leaks see only absolute values": changed_future(lambda x: -x),
         "the future was only stretched: some leaks see only signs or directions": [
-            causality.changed_future(lambda x: 2 * x),
-            causality.changed_future(lambda x: 10 * x),
+            changed_future(lambda x: 2 * x),
+            changed_future(lambda x: 10 * x),
         ],
         "small changes were let pass: a leak may be small, compare exactly": [
-            causality.changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a, b, atol=1e-1)),
-            causality.changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a, b, atol=1e-2)),
+            changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a, b, atol=1e-1)),
+            changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a, b, atol=1e-2)),
         ],
         "only sums were compared: a leak may add up to nothing": (
-            causality.changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a.sum(-1), b.sum(-1)))
+            changed_future(lambda x: 3 * randn(x.shape), lambda a, b: torch.allclose(a.sum(-1), b.sum(-1)))
         ),
         "it sees no jumps: signs and rounded numbers answer only to large changes, and their derivatives are 0": [
-            causality.derivatives_vanish,
-            causality.changed_future(lambda x: x + 1e-3 * randn(x.shape)),
-            causality.changed_future(lambda x: x + 1e-2 * randn(x.shape)),
+            derivatives_vanish,
+            changed_future(lambda x: x + 1e-3 * randn(x.shape)),
+            changed_future(lambda x: x + 1e-2 * randn(x.shape)),
         ],
     },
 )
@@ -153,8 +156,8 @@ def is_causal(answer: Answer) -> Pairs:
     for T, C in ((6, 3), (4, 5)):
         # Large numbers come late, where a leak of them shows; a shift of all numbers leaves no rounding errors.
         x = (64 * torch.arange(1, T + 1)[:, None] * randn(T, C)).round() / 64
-        for function in (causality.CAUSAL | causality.LEAKING).values():
-            yield answer(function, x), function.__doc__ in causality.CAUSAL
+        for function in (CAUSAL | LEAKING).values():
+            yield answer(function, x), function.__doc__ in CAUSAL
 
 
 @exercise(
@@ -180,9 +183,9 @@ def _broken_causal_weights(scores: Tensor) -> Tensor:
     return weights.tril()
 
 
-def _weights(mask_of: Callable[[int], Tensor] = causal_mask, fill: float = -math.inf, dim: int = -1) -> Answer:
+def _weights(mask_of: Callable[[Tensor], Tensor] = unchanged, fill: float = -math.inf, dim: int = -1) -> Answer:
     """Causal weights with another mask, value of forbidden scores or axis of the softmax."""
-    return lambda scores: masked_softmax(scores, mask_of(len(scores)), fill, dim)
+    return lambda scores: masked_softmax(scores, mask_of(causal_mask(len(scores))), fill, dim)
 
 
 @exercise(
@@ -197,14 +200,14 @@ def _weights(mask_of: Callable[[int], Tensor] = causal_mask, fill: float = -math
             _weights(fill=-(10.0**size)) for size in (0, 1, 2, 3, 4, 5, 9)
         ],
         "the past is hidden: row t may see the columns up to t": [
-            _weights(triangle(turned=True)),
+            _weights(transposed),
             lambda scores: scores.softmax(dim=-1).triu(),
         ],
         "a token does not see itself, so the first row is empty": [
-            _weights(triangle(-1)),
-            lambda scores: _weights(triangle(-1))(scores).nan_to_num(),
+            _weights(shifted(-1)),
+            lambda scores: _weights(shifted(-1))(scores).nan_to_num(),
         ],
-        "it looks one token ahead": _weights(triangle(1)),
+        "it looks one token ahead": _weights(shifted(1)),
         "the softmax runs down the columns: each row should add up to 1": _weights(dim=0),
         "it divides by the sums of the columns: each row should add up to 1": (
             lambda scores: scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(0)

@@ -10,7 +10,7 @@ from torch import Tensor, rand, randn
 
 from helpers.core.attention import attention, causal_mask
 from helpers.grading.registry import Answer, Pairs, exercise
-from helpers.grading.variants import attention_with, everything, masked_softmax, triangle, unchanged
+from helpers.grading.variants import CAUSAL_MISTAKES, attention_with, masked_softmax, unchanged
 
 
 def _dropped(x: Tensor, keep: Tensor, p: float) -> Tensor:
@@ -62,10 +62,7 @@ def dropout(answer: Answer) -> Pairs:
     "5b",
     {
         "that is the chance of the last word alone: add up over the words": lambda T, p: p**T,
-        "the words have different numbers of weights: word t has t": [
-            lambda T, p: T * p**T,
-            lambda T, p: T * p,
-        ],
+        "the words have different numbers of weights: word t has t": [lambda T, p: T * p**T, lambda T, p: T * p],
         "word t is counted from 1: the first has one weight, the last has T": [
             lambda T, p: sum(p**t for t in range(T)),
             lambda T, p: sum(p**t for t in range(1, T)),
@@ -97,12 +94,12 @@ def lost_words(answer: Answer) -> Pairs:
 Drop = Callable[[Tensor, Tensor, float], Tensor]
 
 
-def _attending(mask_of: Callable[[int], Tensor] = causal_mask, on_weights: Drop = _dropped, **parts: Any) -> Answer:
+def _attending(on_weights: Drop = _dropped, **parts: Any) -> Answer:
     """Batched causal attention with one part replaced. `on_scores` and `on_weights` drop, as `_dropped` does."""
     attend = attention_with(on_weights=on_weights, **parts)
 
     def variant(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: float) -> Tensor:
-        context, _ = attend(query, key, value, mask_of(query.shape[1]), keep, p)
+        context, _ = attend(query, key, value, causal_mask(query.shape[1]), keep, p)
         return context
 
     return variant
@@ -115,18 +112,8 @@ def _masked_late(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: flo
 @exercise(
     "5c",
     {
-        "the future is not hidden": _attending(everything),
-        "the past is hidden: row t may see the columns up to t": _attending(triangle(turned=True)),
-        "a word does not see itself, so the first row is empty": _attending(triangle(-1)),
-        "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": _attending(fill=0.0),
-        "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
-            _attending(fill=-(10.0**size)) for size in range(11)
-        ],
+        **{sentence: [_attending(**part) for part in parts] for sentence, parts in CAUSAL_MISTAKES.items()},
         "the mask comes after the softmax, which has already given weight away to the future": _masked_late,
-        "the scores are not divided by √D": _attending(scale=lambda query, key, value: 1),
-        "the scores are divided by D: its square root is meant": _attending(
-            scale=lambda query, key, value: key.shape[-1]
-        ),
         "the scores are divided by √T: D is the last dimension": _attending(
             scale=lambda query, key, value: query.shape[1] ** 0.5
         ),

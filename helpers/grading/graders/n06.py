@@ -9,11 +9,10 @@ from torch import Tensor, randn
 from helpers.core.attention import causal_mask
 from helpers.grading.registry import Answer, Pairs, exercise
 from helpers.grading.variants import (
+    CAUSAL_MISTAKES,
     RIGHT_HEADS,
     SeveralHeads,
     attention_with,
-    divided_by,
-    everything,
     heads_with,
     join,
     join_by_view,
@@ -21,7 +20,6 @@ from helpers.grading.variants import (
     split,
     split_by_view,
     split_in_turn,
-    triangle,
 )
 
 
@@ -83,17 +81,9 @@ def join_heads(answer: Answer) -> Pairs:
 
 
 _ROOT_OF_C = "the scores are divided by √C: D, the width of ONE head, is meant"
-_FILLS = (0.0, *(-(10.0**size) for size in range(11)))
 _MISTAKES_OF_HEADS: dict[str, list[SeveralHeads]] = {
-    "the future is not hidden": [heads_with(mask_of=everything)],
-    "the past is hidden: row t may see the columns up to t": [heads_with(mask_of=triangle(turned=True))],
-    "a word does not see itself, so the first row is empty": [heads_with(mask_of=triangle(-1))],
-    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
-        heads_with(attention_with(fill=fill)) for fill in _FILLS
-    ],
+    **{sentence: [heads_with(attention_with(**part)) for part in parts] for sentence, parts in CAUSAL_MISTAKES.items()},
     _ROOT_OF_C: [heads_with(attention_with(lambda query, key, value: (query.shape[1] * query.shape[-1]) ** 0.5))],
-    "the scores are not divided by √D": [heads_with(divided_by(lambda D: 1))],
-    "the scores are divided by D: its square root is meant": [heads_with(divided_by(lambda D: D))],
     "the scores are divided by the root of the number of heads: D is the width of one": [
         heads_with(attention_with(lambda query, key, value: query.shape[1] ** 0.5))
     ],
@@ -225,10 +215,7 @@ def _weighed(share1: Tensor, share2: Tensor, one: Piece, two: Piece) -> Tensor:
         "the largest score of all is the larger of both, not the smaller": _merged(torch.minimum),
         "the largest score of both together is not their sum": [
             _merged(torch.add),
-            lambda m1, l1, context1, m2, l2, context2: (
-                m1 + m2,
-                *_merged()(m1, l1, context1, m2, l2, context2)[1:],
-            ),
+            lambda m1, l1, context1, m2, l2, context2: (m1 + m2, *_merged()(m1, l1, context1, m2, l2, context2)[1:]),
         ],
         "the piece with the larger score takes everything: the other one counts, too": _with_context(
             lambda one, two, both: torch.where(one[0] >= two[0], one[2], two[2])

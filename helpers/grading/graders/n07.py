@@ -26,6 +26,11 @@ def _root_mean_square(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
     return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * gain + shift
 
 
+def _divided_by_length(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
+    x = x - x.mean(-1, keepdim=True)
+    return x / (x.norm(dim=-1, keepdim=True) + 1e-5) * gain + shift
+
+
 @exercise(
     "7a",
     {
@@ -51,14 +56,7 @@ def _root_mean_square(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
         ),
         "the shift comes after the gain: don't multiply it": lambda x, gain, shift: _normed()(x, gain, gain * shift),
         "gain and shift are exchanged": lambda x, gain, shift: _normed()(x, shift, gain),
-        "it divides by the length of the row, which is √C times the standard deviation": (
-            lambda x, gain, shift: (
-                (x - x.mean(-1, keepdim=True))
-                / ((x - x.mean(-1, keepdim=True)).norm(dim=-1, keepdim=True) + 1e-5)
-                * gain
-                + shift
-            )
-        ),
+        "it divides by the length of the row, which is √C times the standard deviation": _divided_by_length,
         "the mean is only taken away, and nothing is divided": (
             lambda x, gain, shift: (x - x.mean(-1, keepdim=True)) * gain + shift
         ),
@@ -74,58 +72,79 @@ def layer_norm(answer: Answer) -> Pairs:
         yield answer(x, gain, shift), torch.layer_norm(x.double(), (C,), gain.double(), shift.double()), 1e-4
 
 
+Step = Callable[[Tensor, Part, Part], Tensor]  # the stream, a norm and a branch -> the stream
+
+
+def _pre_norm(x: Tensor, norm: Part, branch: Part) -> Tensor:
+    return x + branch(norm(x))
+
+
+def _post_norm(x: Tensor, norm: Part, branch: Part) -> Tensor:
+    return norm(x + branch(x))
+
+
+def _without_path(x: Tensor, norm: Part, branch: Part) -> Tensor:
+    return branch(norm(x))
+
+
+def _without_norm(x: Tensor, norm: Part, branch: Part) -> Tensor:
+    return x + branch(x)
+
+
+def _normed_stream(x: Tensor, norm: Part, branch: Part) -> Tensor:
+    return norm(x) + branch(norm(x))
+
+
+def _normed_branch(x: Tensor, norm: Part, branch: Part) -> Tensor:
+    return x + norm(branch(x))
+
+
+def _block(attends: Step = _pre_norm, thinks: Step = _pre_norm) -> Answer:
+    """Two steps: attention with norm1, then the MLP with norm2."""
+    return lambda x, norm1, attention, norm2, mlp: thinks(attends(x, norm1, attention), norm2, mlp)
+
+
+_right_block = _block()
+
+
 @exercise(
     "7b",
     {
-        "that is post-norm: each norm stands before its branch, and the sum is left alone": (
-            lambda x, norm1, attention, norm2, mlp: norm2(norm1(x + attention(x)) + mlp(norm1(x + attention(x))))
+        "that is post-norm: each norm stands before its branch, and the sum is left alone": _block(
+            _post_norm, _post_norm
         ),
-        "both residual paths are missing: a branch is ADDED to x": (
-            lambda x, norm1, attention, norm2, mlp: mlp(norm2(attention(norm1(x))))
-        ),
-        "the residual path around the MLP is missing": (
-            lambda x, norm1, attention, norm2, mlp: mlp(norm2(x + attention(norm1(x))))
-        ),
-        "the residual path around attention is missing": (
-            lambda x, norm1, attention, norm2, mlp: attention(norm1(x)) + mlp(norm2(attention(norm1(x))))
-        ),
+        "both residual paths are missing: a branch is ADDED to x": _block(_without_path, _without_path),
+        "the residual path around the MLP is missing": _block(thinks=_without_path),
+        "the residual path around attention is missing": _block(_without_path),
         "the stream is normalised: only what a branch reads should be": [
-            lambda x, norm1, attention, norm2, mlp: (
-                norm2(norm1(x) + attention(norm1(x))) + mlp(norm2(norm1(x) + attention(norm1(x))))
-            ),
-            lambda x, norm1, attention, norm2, mlp: (
-                norm1(x) + attention(norm1(x)) + mlp(norm2(norm1(x) + attention(norm1(x))))
-            ),
-            lambda x, norm1, attention, norm2, mlp: (
-                norm2(x + attention(norm1(x))) + mlp(norm2(x + attention(norm1(x))))
-            ),
+            _block(_normed_stream, _normed_stream),
+            _block(_normed_stream),
+            _block(thinks=_normed_stream),
         ],
         "attention and MLP stand side by side: the MLP reads what attention has written": [
             lambda x, norm1, attention, norm2, mlp: x + attention(norm1(x)) + mlp(norm2(x)),
             lambda x, norm1, attention, norm2, mlp: x + attention(norm1(x)) + mlp(norm1(x)),
         ],
         "the MLP comes first: attention does": [
-            lambda x, norm1, attention, norm2, mlp: x + mlp(norm2(x)) + attention(norm1(x + mlp(norm2(x)))),
-            lambda x, norm1, attention, norm2, mlp: x + mlp(norm1(x)) + attention(norm2(x + mlp(norm1(x)))),
+            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm2, mlp, norm1, attention),
+            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm1, mlp, norm2, attention),
         ],
         "the two norms are exchanged": (
-            lambda x, norm1, attention, norm2, mlp: x + attention(norm2(x)) + mlp(norm1(x + attention(norm2(x))))
+            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm2, attention, norm1, mlp)
         ),
         "norm1 is used twice: the MLP has norm2": (
-            lambda x, norm1, attention, norm2, mlp: x + attention(norm1(x)) + mlp(norm1(x + attention(norm1(x))))
+            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm1, attention, norm1, mlp)
         ),
-        "nothing is normalised": lambda x, norm1, attention, norm2, mlp: x + attention(x) + mlp(x + attention(x)),
-        "what a branch writes is normalised: normalise what it reads": (
-            lambda x, norm1, attention, norm2, mlp: x + norm1(attention(x)) + norm2(mlp(x + norm1(attention(x))))
-        ),
+        "nothing is normalised": _block(_without_norm, _without_norm),
+        "what a branch writes is normalised: normalise what it reads": _block(_normed_branch, _normed_branch),
         "the second residual path starts from the first x: what attention wrote is lost": (
             lambda x, norm1, attention, norm2, mlp: x + mlp(norm2(x + attention(norm1(x))))
         ),
         "what attention wrote is added twice": (
-            lambda x, norm1, attention, norm2, mlp: x + 2 * attention(norm1(x)) + mlp(norm2(x + attention(norm1(x))))
+            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm1, attention, norm2, mlp) + attention(norm1(x))
         ),
         "x itself is added twice": (
-            lambda x, norm1, attention, norm2, mlp: 2 * x + attention(norm1(x)) + mlp(norm2(x + attention(norm1(x))))
+            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm1, attention, norm2, mlp) + x
         ),
         "the MLP is forgotten": lambda x, norm1, attention, norm2, mlp: x + attention(norm1(x)),
     },
@@ -140,9 +159,7 @@ def block(answer: Answer) -> Pairs:
             lambda x: x - x.mean() + 0.1,
             lambda x, U=U: (x @ U).tanh(),
         ]
-        norm1, attend, norm2, mlp = parts
-        after = x + attend(norm1(x))
-        yield answer(x, norm1, attend, norm2, mlp), after + mlp(norm2(after))
+        yield answer(x, *parts), _right_block(x, *parts)
 
 
 Count = Callable[[int, int], float]
@@ -207,11 +224,9 @@ def mlp_share(answer: Answer) -> Pairs:
 @exercise(
     "7d",
     {
-        "one causal layer is not enough: *today* takes its mixture from the same bag of words in both": [
-            (1, ..., ...),
-        ],
+        "one causal layer is not enough: *today* takes its mixture from the same bag of words in both": [(1, ..., ...)],
         "the causal mask tells earlier words from later ones: the second layer can use what the first one saw": [
-            (0, ..., ...),
+            (0, ..., ...)
         ],
         "that is more than it takes: after one layer the two *dog* differ already, since one has seen more": [
             (3, ..., ...),
@@ -242,50 +257,50 @@ def _broken_stack(x: Tensor, norm: Part, branches: list[Part]) -> Tensor:
     return x
 
 
-def _stack(step: Callable[[Tensor, Tensor, Part, Part], Tensor]) -> Answer:
-    """One step for each branch; it gets the stream, what went in at the bottom, the norm and the branch."""
+def _stack(step: Step) -> Answer:
+    """One step for each branch."""
 
     def variant(x: Tensor, norm: Part, branches: list[Part]) -> Tensor:
-        start = x
         for branch in branches:
-            x = step(x, start, norm, branch)
+            x = step(x, norm, branch)
         return x
 
     return variant
 
 
+_right_stack = _stack(_pre_norm)
+
+
+def _added_to_the_first(x: Tensor, norm: Part, branches: list[Part]) -> Tensor:
+    return x + branches[-1](norm(_added_to_the_first(x, norm, branches[:-1]))) if branches else x
+
+
 @exercise(
     "7e",
     {
-        "there is no residual path any more: a branch is ADDED to the stream": _stack(
-            lambda x, start, norm, branch: branch(norm(x))
-        ),
+        "there is no residual path any more: a branch is ADDED to the stream": _stack(_without_path),
         "that is post-norm, and the stream is still normalised": [
-            _stack(lambda x, start, norm, branch: norm(x + branch(x))),
-            _stack(lambda x, start, norm, branch: norm(x + branch(norm(x)))),
+            _stack(_post_norm),
+            _stack(lambda x, norm, branch: norm(x + branch(norm(x)))),
         ],
-        "nothing is normalised any more: a branch reads norm(x)": _stack(lambda x, start, norm, branch: x + branch(x)),
+        "nothing is normalised any more: a branch reads norm(x)": _stack(_without_norm),
         "what a branch writes is normalised: normalise what it reads": [
-            _stack(lambda x, start, norm, branch: x + norm(branch(x))),
-            _stack(lambda x, start, norm, branch: x + norm(branch(norm(x)))),
+            _stack(_normed_branch),
+            _stack(lambda x, norm, branch: x + norm(branch(norm(x)))),
         ],
-        "every branch is added to the first x: the stream must keep what was written before": _stack(
-            lambda x, start, norm, branch: start + branch(norm(x))
-        ),
-        "all branches read the first x: each should read what those below it have written": _stack(
-            lambda x, start, norm, branch: x + branch(norm(start))
+        "every branch is added to the first x: the stream must keep what was written before": _added_to_the_first,
+        "all branches read the first x: each should read what those below it have written": (
+            lambda x, norm, branches: x + sum(branch(norm(x)) for branch in branches)
         ),
         "the branch reads x as it is, and the stream is still normalised": _stack(
-            lambda x, start, norm, branch: norm(x) + branch(x)
+            lambda x, norm, branch: norm(x) + branch(x)
         ),
-        "the stream itself is asked for, without a last norm": lambda x, norm, branches: norm(
-            _stack(lambda x, start, norm, branch: x + branch(norm(x)))(x, norm, branches)
+        "the stream itself is asked for, without a last norm": (
+            lambda x, norm, branches: norm(_right_stack(x, norm, branches))
         ),
-        "only the last branch is left": lambda x, norm, branches: x + branches[-1](norm(x)) if branches else x,
-        "only the first branch is left": lambda x, norm, branches: x + branches[0](norm(x)) if branches else x,
-        "the stream doubles at every branch: x is added once": _stack(
-            lambda x, start, norm, branch: 2 * x + branch(norm(x))
-        ),
+        "only the last branch is left": lambda x, norm, branches: _right_stack(x, norm, branches[-1:]),
+        "only the first branch is left": lambda x, norm, branches: _right_stack(x, norm, branches[:1]),
+        "the stream doubles at every branch: x is added once": _stack(lambda x, norm, branch: 2 * x + branch(norm(x))),
     },
     broken=("with branches that write nothing but zeros, x should come out as it went in. Does it?", _broken_stack),
 )
@@ -298,5 +313,4 @@ def stack(answer: Answer) -> Pairs:
     for T, C, L in ((3, 4, 2), (2, 6, 0), (1, 3, 1), (4, 4, 6)):
         branches = [lambda x, W=W: (x @ W).cumsum(0).tanh() for W in randn(L, C, C)]
         x = 3 * randn(T, C) + 1
-        right = _stack(lambda x, start, norm, branch: x + branch(norm(x)))
-        yield answer(x, norm, list(branches)), right(x, norm, branches), 1e-4
+        yield answer(x, norm, branches), _right_stack(x, norm, branches), 1e-4

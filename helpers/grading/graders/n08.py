@@ -9,7 +9,20 @@ from torch import Tensor, nn, randint, randn
 from helpers.core.attention import MultiHeadAttention
 from helpers.core.gpt import GPT, GPTConfig
 from helpers.core.sampling import generate
-from helpers.grading.graders import curves, silence
+from helpers.grading.graders.curves import (
+    COPY,
+    HEALTHY,
+    HIGH,
+    LEAK,
+    LOW,
+    NAMES,
+    OVERFIT,
+    RUNS,
+    always,
+    broken,
+    confusing,
+)
+from helpers.grading.graders.silence import of_changed, of_zeroed, own, silenced, swapped, without
 from helpers.grading.registry import Answer, Pairs, exercise
 
 
@@ -182,53 +195,51 @@ def greedy(answer: Answer) -> Pairs:
 @exercise(
     "8d",
     {
-        "one name doesn't fit all runs: look at each": [curves.always(name) for name in curves.NAMES],
+        "one name doesn't fit all runs: look at each": [always(name) for name in NAMES],
         "healthy runs are called overfitting: a validation loss a little above the training loss is normal. Does it "
-        "RISE?": curves.confusing((curves.HEALTHY, curves.OVERFIT)),
+        "RISE?": confusing((HEALTHY, OVERFIT)),
         "where the training rate is too high, the loss jumps far above its start: at too low a rate it never rises": (
-            curves.confusing((curves.HIGH, curves.LOW))
+            confusing((HIGH, LOW))
         ),
-        "too high and too low are exchanged": curves.confusing((curves.HIGH, curves.LOW), (curves.LOW, curves.HIGH)),
-        "a loss that has jumped far above its start is called healthy": curves.confusing((curves.HIGH, curves.HEALTHY)),
-        "a loss that jumps above its start is no overfitting: there the TRAINING loss falls": curves.confusing(
-            (curves.HIGH, curves.OVERFIT)
+        "too high and too low are exchanged": confusing((HIGH, LOW), (LOW, HIGH)),
+        "a loss that has jumped far above its start is called healthy": confusing((HIGH, HEALTHY)),
+        "a loss that jumps above its start is no overfitting: there the TRAINING loss falls": confusing(
+            (HIGH, OVERFIT)
         ),
-        "a loss that has hardly left its start is called healthy": curves.confusing((curves.LOW, curves.HEALTHY)),
+        "a loss that has hardly left its start is called healthy": confusing((LOW, HEALTHY)),
         "a loss near 0, even on fresh text, is too good to be true: nobody can foresee the next letter so well": [
-            curves.confusing((curves.COPY, curves.HEALTHY)),
-            curves.confusing((curves.COPY, curves.HEALTHY), (curves.LEAK, curves.HEALTHY)),
+            confusing((COPY, HEALTHY)),
+            confusing((COPY, HEALTHY), (LEAK, HEALTHY)),
         ],
-        "no leak makes FRESH text easy: who gets nearly 0 there, has seen the answer in its input": curves.confusing(
-            (curves.COPY, curves.LEAK)
+        "no leak makes FRESH text easy: who gets nearly 0 there, has seen the answer in its input": confusing(
+            (COPY, LEAK)
         ),
-        "a leaked validation text looks healthy: fresh text, which nobody has seen, tells the truth": curves.confusing(
-            (curves.LEAK, curves.HEALTHY)
+        "a leaked validation text looks healthy: fresh text, which nobody has seen, tells the truth": confusing(
+            (LEAK, HEALTHY)
         ),
-        "it overfits there, too, but the validation loss hides it: compare validation with fresh": curves.confusing(
-            (curves.LEAK, curves.OVERFIT)
+        "it overfits there, too, but the validation loss hides it: compare validation with fresh": confusing(
+            (LEAK, OVERFIT)
         ),
-        "a leaked text is learned by heart; a copied input takes the loss to 0 on fresh text, too": curves.confusing(
-            (curves.LEAK, curves.COPY)
+        "a leaked text is learned by heart; a copied input takes the loss to 0 on fresh text, too": confusing(
+            (LEAK, COPY)
         ),
-        "overfitting is missed: compare the last validation loss with its lowest": curves.confusing(
-            (curves.OVERFIT, curves.HEALTHY)
-        ),
-        "where it overfits, validation and fresh rise together: a leak holds validation down": curves.confusing(
-            (curves.OVERFIT, curves.LEAK)
+        "overfitting is missed: compare the last validation loss with its lowest": confusing((OVERFIT, HEALTHY)),
+        "where it overfits, validation and fresh rise together: a leak holds validation down": confusing(
+            (OVERFIT, LEAK)
         ),
         "overfitting and a leak are exchanged: a leak holds the validation loss down, and fresh text rises alone": (
-            curves.confusing((curves.OVERFIT, curves.LEAK), (curves.LEAK, curves.OVERFIT))
+            confusing((OVERFIT, LEAK), (LEAK, OVERFIT))
         ),
     },
-    broken=(
-        "it calls healthy runs overfitting and knows one fault of five. Does the validation loss RISE?",
-        curves.broken,
-    ),
+    broken=("it calls healthy runs overfitting and knows one fault of five. Does the validation loss RISE?", broken),
 )
 def diagnosis(answer: Answer) -> Pairs:
     """answer(training, validation, fresh), lists of losses -> the name of what is wrong, or "healthy"."""
-    for name, training, validation, fresh in curves.RUNS:
+    for name, training, validation, fresh in RUNS:
         yield answer(training, validation, fresh), name
+
+
+_right_silence = silenced(without)
 
 
 @exercise(
@@ -236,59 +247,55 @@ def diagnosis(answer: Answer) -> Pairs:
     {
         "nothing is silenced: that is the whole layer": lambda layer, x, head: layer(x),
         "it zeros a head's channels of the OUTPUT, where out_proj has already mixed all heads": (
-            silence.of_changed(silence.own, "output")
+            of_changed(own, "output")
         ),
-        "it zeros channels of x, which every head reads": silence.of_changed(silence.own, "input"),
-        "head h doesn't own every H-th channel: it owns D neighbours, from h D on": silence.of_changed(
+        "it zeros channels of x, which every head reads": of_changed(own, "input"),
+        "head h doesn't own every H-th channel: it owns D neighbours, from h D on": of_changed(
             lambda head, H, D: slice(head, None, H), "context"
         ),
-        "only one channel of the head is silenced: it has D": silence.of_changed(
+        "only one channel of the head is silenced: it has D": of_changed(
             lambda head, H, D: slice(head, head + 1), "context"
         ),
-        "the others are silenced, and this head speaks alone": silence.silenced(
-            lambda context, head: context - silence.without(context, head)
+        "the others are silenced, and this head speaks alone": silenced(
+            lambda context, head: context - without(context, head)
         ),
         "another head is silenced: heads count from 0": [
-            silence.silenced(lambda context, head: silence.without(context, (head + 1) % context.shape[1])),
-            silence.silenced(lambda context, head: silence.without(context, head - 1)),
+            silenced(lambda context, head: without(context, (head + 1) % context.shape[1])),
+            silenced(lambda context, head: without(context, head - 1)),
         ],
         "always the same head is silenced, whatever `head` says": [
-            silence.silenced(lambda context, head: silence.without(context, 0)),
-            silence.silenced(lambda context, head: silence.without(context, -1)),
+            silenced(lambda context, head: without(context, 0)),
+            silenced(lambda context, head: without(context, -1)),
         ],
         "without query or key its scores are all equal: the head then averages, and is not silent": [
-            silence.of_zeroed("W_query"),
-            silence.of_zeroed("W_key"),
-            silence.of_zeroed("W_query", "W_key"),
+            of_zeroed("W_query"),
+            of_zeroed("W_key"),
+            of_zeroed("W_query", "W_key"),
         ],
         "the value's bias still speaks: silence the head's context": [
-            silence.of_zeroed("W_value"),
-            silence.of_zeroed("W_query", "W_key", "W_value"),
+            of_zeroed("W_value"),
+            of_zeroed("W_query", "W_key", "W_value"),
         ],
-        "the other heads speak louder to make up for it: leave them as they are": silence.silenced(
-            lambda context, head: silence.without(context, head) * context.shape[1] / (context.shape[1] - 1)
+        "the other heads speak louder to make up for it: leave them as they are": silenced(
+            lambda context, head: without(context, head) * context.shape[1] / (context.shape[1] - 1)
         ),
         "it replaces the head's context by its mean: zeros are asked for": [
-            silence.silenced(lambda context, head: silence.without(context, head, context[:, head].mean())),
-            silence.silenced(lambda context, head: silence.without(context, head, context[:, head].mean((0, 1)))),
-            silence.silenced(
-                lambda context, head: silence.without(context, head, context[:, head].mean(1, keepdim=True))
-            ),
+            silenced(lambda context, head: without(context, head, context[:, head].mean())),
+            silenced(lambda context, head: without(context, head, context[:, head].mean((0, 1)))),
+            silenced(lambda context, head: without(context, head, context[:, head].mean(1, keepdim=True))),
         ],
-        "out_proj is forgotten": lambda layer, x, head: silence.silenced(silence.without)(
-            silence.swapped(layer, out_proj=nn.Identity()), x, head
-        ),
+        "out_proj is forgotten": lambda layer, x, head: _right_silence(swapped(layer, out_proj=nn.Identity()), x, head),
         "out_proj's bias is forgotten: only the head is silent": lambda layer, x, head: (
-            silence.silenced(silence.without)(layer, x, head) - layer.out_proj.bias
+            _right_silence(layer, x, head) - layer.out_proj.bias
         ),
-        "it looks ahead: the layer is causal": lambda layer, x, head: silence.silenced(silence.without)(
-            silence.swapped(layer, mask=torch.ones_like(layer.mask)), x, head
+        "it looks ahead: the layer is causal": lambda layer, x, head: _right_silence(
+            swapped(layer, mask=torch.ones_like(layer.mask)), x, head
         ),
-        "the head is cut out, and the matrix after it no longer fits: put zeros in its place": silence.silenced(
+        "the head is cut out, and the matrix after it no longer fits: put zeros in its place": silenced(
             lambda context, head: torch.cat([context[:, :head], context[:, head + 1 :]], 1)
         ),
         "that is what the head adds: the output WITHOUT it is asked for": lambda layer, x, head: (
-            layer(x) - silence.silenced(silence.without)(layer, x, head)
+            layer(x) - _right_silence(layer, x, head)
         ),
     },
 )
@@ -299,7 +306,7 @@ def without_head(answer: Answer) -> Pairs:
         for parameter in layer.parameters():
             nn.init.normal_(parameter)
         x = randn(B, T, H * D)
-        yield answer(layer, x, head), silence.silenced(silence.without)(layer, x, head), 1e-4
+        yield answer(layer, x, head), _right_silence(layer, x, head), 1e-4
 
 
 @exercise(

@@ -1,51 +1,72 @@
 """The exercises of notebook 09: drawing from a model, and the cache."""
 
 import math
+from collections.abc import Callable
 
 import torch
-from torch import nn, randint, randn
+from torch import Tensor, nn, randint, randn
 
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.grading.graders import drawing
+from helpers.grading.graders.drawing import (
+    cached,
+    in_sorted_order,
+    kept,
+    nucleus_by,
+    number_repeated,
+    one_hot,
+    pieces,
+    repeated,
+    share,
+    slope_with,
+    speculated,
+    variance,
+)
 from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.variants import shares
+
+
+def _reheated(change: Callable[[Tensor, float], Tensor]) -> Answer:
+    """Probabilities of changed logits, which are the logarithms of the probabilities."""
+    return lambda probabilities, hot: change(probabilities.log(), hot).softmax(-1)
+
+
+_right_heat = _reheated(lambda logits, hot: logits / hot)
 
 
 @exercise(
     "9a",
     {
         "temperature divides logits, and those are probabilities: undo the softmax first": [
-            lambda probabilities, temperature: (probabilities / temperature).softmax(-1),
-            lambda probabilities, temperature: torch.log_softmax(probabilities / temperature, -1).exp(),
+            lambda probabilities, hot: (probabilities / hot).softmax(-1),
+            lambda probabilities, hot: torch.log_softmax(probabilities / hot, -1).exp(),
         ],
         "it multiplies by the temperature: hot should make the shares more equal": [
-            lambda probabilities, temperature: (probabilities.log() * temperature).softmax(-1),
-            lambda probabilities, temperature: probabilities**temperature / (probabilities**temperature).sum(),
+            _reheated(lambda logits, hot: logits * hot),
+            lambda probabilities, hot: probabilities**hot / (probabilities**hot).sum(),
         ],
         "they don't add up to 1: divide by their sum": [
-            lambda probabilities, temperature: probabilities ** (1 / temperature),
-            lambda probabilities, temperature: probabilities / temperature,
+            lambda probabilities, hot: probabilities ** (1 / hot),
+            lambda probabilities, hot: probabilities / hot,
         ],
         "divided by the temperature and then by their sum, they are what they were: the power comes first": (
-            lambda probabilities, temperature: probabilities
+            lambda probabilities, hot: probabilities
         ),
-        "those are logits: softmax is still to come": (
-            lambda probabilities, temperature: probabilities.log() / temperature
-        ),
-        "those are the logarithms of the new probabilities": (
-            lambda probabilities, temperature: (probabilities.log() / temperature).log_softmax(-1)
-        ),
+        "those are logits: softmax is still to come": lambda probabilities, hot: probabilities.log() / hot,
+        "those are the logarithms of the new probabilities": lambda probabilities, hot: _right_heat(
+            probabilities, hot
+        ).log(),
         "softmax takes powers of e, so undo it by the natural logarithm": [
-            lambda probabilities, temperature: (probabilities.log2() / temperature).softmax(-1),
-            lambda probabilities, temperature: (probabilities.log10() / temperature).softmax(-1),
+            lambda probabilities, hot: (probabilities.log2() / hot).softmax(-1),
+            lambda probabilities, hot: (probabilities.log10() / hot).softmax(-1),
         ],
         "the temperature is forgotten, or it is 1: a second softmax only flattens": (
-            lambda probabilities, temperature: probabilities.softmax(-1)
+            lambda probabilities, hot: probabilities.softmax(-1)
         ),
         "it lets the likeliest take everything: that is temperature 0": (
-            lambda probabilities, temperature: drawing.one_hot(probabilities.argmax(), len(probabilities))
+            lambda probabilities, hot: one_hot(probabilities.argmax(), len(probabilities))
         ),
         "a sigmoid undone looks at each probability alone: the shares compete in a softmax": (
-            lambda probabilities, temperature: (probabilities.logit() / temperature).softmax(-1)
+            lambda probabilities, hot: (probabilities.logit() / hot).softmax(-1)
         ),
     },
 )
@@ -53,60 +74,55 @@ def temperature(answer: Answer) -> Pairs:
     """answer(probabilities (V,), temperature) -> the probabilities at that temperature (V,)."""
     for V, hot in ((6, 0.5), (6, 2.0), (3, 1.0), (10, 0.2), (2, 7.5), (5, 3), (1, 0.5)):
         probabilities = randn(V).softmax(0)
-        yield answer(probabilities, hot), (probabilities.double().log() / hot).softmax(0)
+        yield answer(probabilities, hot), _right_heat(probabilities.double(), hot)
 
 
 @exercise(
     "9b",
     {
         "the token with which the sum reaches p belongs to the nucleus: without it the sum stays below": [
-            drawing.nucleus(lambda ranked, total, p: total <= p),
-            drawing.nucleus(lambda ranked, total, p: total < p),
+            nucleus_by(lambda ranked, total, p: total <= p),
+            nucleus_by(lambda ranked, total, p: total < p),
         ],
         "that is a threshold for each token: the nucleus is a sum": [
             lambda probabilities, p: probabilities >= p,
             lambda probabilities, p: probabilities > p,
         ],
         "it keeps one token too many: where the sum is p already, it is complete": [
-            drawing.nucleus(lambda ranked, total, p: total - ranked <= p),
-            drawing.nucleus(lambda ranked, total, p: (total - ranked < p).roll(1) | (total - ranked < p)),
+            nucleus_by(lambda ranked, total, p: total - ranked <= p),
+            nucleus_by(lambda ranked, total, p: (total - ranked < p).roll(1) | (total - ranked < p)),
         ],
-        "that is in sorted order: put zeros and ones back into the order of the vocabulary": drawing.in_sorted_order,
+        "that is in sorted order: put zeros and ones back into the order of the vocabulary": in_sorted_order,
         "it goes back the wrong way: the k-th of the sorted belongs at place order[k]": (
-            lambda probabilities, p: drawing.in_sorted_order(probabilities, p)[probabilities.argsort(descending=True)]
+            lambda probabilities, p: in_sorted_order(probabilities, p)[probabilities.argsort(descending=True)]
         ),
-        "it begins with the least likely": drawing.nucleus(
-            lambda ranked, total, p: total - ranked < p, descending=False
-        ),
+        "it begins with the least likely": nucleus_by(lambda ranked, total, p: total - ranked < p, descending=False),
         "it adds up in the order of the vocabulary: begin with the likeliest": (
             lambda probabilities, p: probabilities.cumsum(0) - probabilities < p
         ),
-        "kept and cut are exchanged: 1 is kept": lambda probabilities, p: 1 - drawing.kept(probabilities, p),
+        "kept and cut are exchanged: 1 is kept": lambda probabilities, p: 1 - kept(probabilities, p),
         "those are the new probabilities: 1 is asked for where a token is kept": [
-            lambda probabilities, p: (
-                (probabilities * drawing.kept(probabilities, p))
-                / (probabilities * drawing.kept(probabilities, p)).sum()
-            ),
-            lambda probabilities, p: probabilities * drawing.kept(probabilities, p),
+            lambda probabilities, p: shares(probabilities * kept(probabilities, p)),
+            lambda probabilities, p: probabilities * kept(probabilities, p),
         ],
         "those are the numbers of the tokens: say 1 or 0 for each of the vocabulary": (
-            lambda probabilities, p: drawing.kept(probabilities, p).nonzero().flatten()
+            lambda probabilities, p: kept(probabilities, p).nonzero().flatten()
         ),
         "it compares with the likeliest: that is min-p": lambda probabilities, p: (
             probabilities >= p * probabilities.max()
         ),
-        "it keeps a share of the tokens, whatever their probabilities": drawing.nucleus(
+        "it keeps a share of the tokens, whatever their probabilities": nucleus_by(
             lambda ranked, total, p: torch.arange(len(ranked)) < p * len(ranked)
         ),
         "only the likeliest is kept: others may be needed to reach p": (
-            lambda probabilities, p: drawing.one_hot(probabilities.argmax(), len(probabilities))
+            lambda probabilities, p: one_hot(probabilities.argmax(), len(probabilities))
         ),
         "everything is kept: stop where the sum reaches p": lambda probabilities, p: torch.ones_like(probabilities),
     },
 )
 def nucleus(answer: Answer) -> Pairs:
     """answer(probabilities (V,), p) -> 1 for each token of the nucleus, 0 for all others (V,)."""
-    for shares, p in (  # 64ths: their sums are exact
+    for in_64ths, p in (  # their sums are exact
         ([3, 26, 6, 19, 10], 0.3),
         ([3, 26, 6, 19, 10], 0.6),
         ([3, 26, 6, 19, 10], 0.8),
@@ -116,51 +132,45 @@ def nucleus(answer: Answer) -> Pairs:
         ([1, 2, 4, 7, 50], 0.9),
         ([64], 0.5),
     ):
-        probabilities = torch.tensor(shares) / 64
-        yield answer(probabilities, p), drawing.kept(probabilities, p)
+        probabilities = torch.tensor(in_64ths) / 64
+        yield answer(probabilities, p), kept(probabilities, p)
 
 
 @exercise(
     "9c",
     {
         "that is the share of NEW windows: those that have occurred before are asked for": (
-            lambda tokens, n: 1 - drawing.repeated(tokens, n)
+            lambda tokens, n: 1 - repeated(tokens, n)
         ),
-        "that is their number: divide by the number of windows": (
-            lambda tokens, n: len(drawing.pieces(tokens, n)) - len(set(drawing.pieces(tokens, n)))
-        ),
+        "that is their number: divide by the number of windows": number_repeated,
         "there are T - n + 1 windows, not T": [
-            lambda tokens, n: (len(drawing.pieces(tokens, n)) - len(set(drawing.pieces(tokens, n)))) / len(tokens),
-            lambda tokens, n: 1 - len(set(drawing.pieces(tokens, n))) / len(tokens),
+            lambda tokens, n: number_repeated(tokens, n) / len(tokens),
+            lambda tokens, n: 1 - len(set(pieces(tokens, n))) / len(tokens),
         ],
         "there are T - n + 1 windows: one is missing": [
-            lambda tokens, n: drawing.repeated(tokens[:-1], n),
-            lambda tokens, n: (
-                (len(drawing.pieces(tokens, n)) - len(set(drawing.pieces(tokens, n)))) / (len(tokens) - n)
-            ),
+            lambda tokens, n: repeated(tokens[:-1], n),
+            lambda tokens, n: number_repeated(tokens, n) / (len(tokens) - n),
         ],
-        "only single tokens are compared: a window has n": lambda tokens, n: drawing.repeated(tokens, 1),
-        "the windows overlap: the next one begins one token later, not n": lambda tokens, n: (
-            1 - len(set(map(tuple, tokens.unfold(0, n, n).tolist()))) / len(tokens.unfold(0, n, n))
-        ),
+        "only single tokens are compared: a window has n": lambda tokens, n: repeated(tokens, 1),
+        "the windows overlap: the next one begins one token later, not n": lambda tokens, n: repeated(tokens, n, n),
         "only the window just before is compared: it may have occurred anywhere before": (
-            drawing.share(lambda pieces, i: i > 0 and pieces[i] == pieces[i - 1])
+            share(lambda pieces, i: i > 0 and pieces[i] == pieces[i - 1])
         ),
         "a window's first occurrence counts, too: it has not occurred BEFORE": (
-            drawing.share(lambda pieces, i: pieces.count(pieces[i]) > 1)
+            share(lambda pieces, i: pieces.count(pieces[i]) > 1)
         ),
         "it counts those that will come again: the last occurrence has occurred before, the first has not": (
-            drawing.share(lambda pieces, i: pieces.index(pieces[i]) == i and pieces.count(pieces[i]) > 1)
+            share(lambda pieces, i: pieces.index(pieces[i]) == i and pieces.count(pieces[i]) > 1)
         ),
         "the order inside a window counts: 1, 2 is not 2, 1": [
-            drawing.share(lambda pieces, i: sorted(pieces[i]) in [sorted(piece) for piece in pieces[:i]]),
-            drawing.share(lambda pieces, i: set(pieces[i]) in [set(piece) for piece in pieces[:i]]),
+            share(lambda pieces, i: sorted(pieces[i]) in [sorted(piece) for piece in pieces[:i]]),
+            share(lambda pieces, i: set(pieces[i]) in [set(piece) for piece in pieces[:i]]),
         ],
         "it compares sums: different windows may have equal ones": (
-            drawing.share(lambda pieces, i: sum(pieces[i]) in [sum(piece) for piece in pieces[:i]])
+            share(lambda pieces, i: sum(pieces[i]) in [sum(piece) for piece in pieces[:i]])
         ),
         "an overlapping window may be a repetition, too: 3, 3, 3 holds 3, 3 twice": (
-            lambda tokens, n: drawing.share(lambda pieces, i: pieces[i] in pieces[: max(0, i - n + 1)])(tokens, n)
+            lambda tokens, n: share(lambda pieces, i: pieces[i] in pieces[: max(0, i - n + 1)])(tokens, n)
         ),
     },
 )
@@ -168,60 +178,58 @@ def repetition(answer: Answer) -> Pairs:
     """answer(tokens (T,), n) -> the share of the windows of n tokens that have occurred before."""
     texts = ([1, 2, 1, 2, 1, 2], [1, 2, 3, 4, 5, 6], [3, 3, 3, 3, 5, 3, 3], [1, 4, 2, 3, 2, 4, 1, 4, 2])
     for text, n in ((text, n) for text in texts for n in (1, 2, 3)):
-        yield answer(torch.tensor(text), n), drawing.repeated(torch.tensor(text), n)
+        yield answer(torch.tensor(text), n), repeated(torch.tensor(text), n)
     for T, n in ((40, 4), (300, 10), (6, 5)):
         text = randint(2, (T,))
-        yield answer(text, n), drawing.repeated(text, n)
+        yield answer(text, n), repeated(text, n)
 
 
 @exercise(
     "9d",
     {
         "hotter is more even, and the entropy rises: the sign is wrong": (
-            lambda logits, temperature: -drawing.slope()(logits, temperature)
+            lambda logits, temperature: -slope_with()(logits, temperature)
         ),
-        "the power of the temperature is 3: 2 from the entropy's own slope, 1 from z / τ": drawing.slope(2),
-        "the power of the temperature is 3, not 1": drawing.slope(1),
-        "the power of the temperature is 3, not 4: z / τ is differentiated once": drawing.slope(4),
-        "the division by τ³ is missing": drawing.slope(0),
-        "the probabilities are those at temperature 1: take them at τ": drawing.slope(at=lambda hot: 1.0),
-        "the probabilities are at 1 / τ: softmax takes z / τ": drawing.slope(at=lambda hot: 1 / hot),
+        "the power of the temperature is 3: 2 from the entropy's own slope, 1 from z / τ": slope_with(2),
+        "the power of the temperature is 3, not 1": slope_with(1),
+        "the power of the temperature is 3, not 4: z / τ is differentiated once": slope_with(4),
+        "the division by τ³ is missing": slope_with(0),
+        "the probabilities are those at temperature 1: take them at τ": slope_with(at=lambda hot: 1.0),
+        "the probabilities are at 1 / τ: softmax takes z / τ": slope_with(at=lambda hot: 1 / hot),
         "all logits count alike in that variance: weigh each with its probability": [
-            drawing.slope(spread=lambda logits, shares: logits.var(unbiased=False)),
-            drawing.slope(spread=lambda logits, shares: logits.var()),
+            slope_with(spread=lambda logits, shares: logits.var(unbiased=False)),
+            slope_with(spread=lambda logits, shares: logits.var()),
         ],
-        "that is the variance around the plain mean: take the mean that the probabilities give": drawing.slope(
+        "that is the variance around the plain mean: take the mean that the probabilities give": slope_with(
             spread=lambda logits, shares: (shares * (logits - logits.mean()) ** 2).sum()
         ),
-        "that is the mean of the squares: the square of the mean is to be taken away": drawing.slope(
+        "that is the mean of the squares: the square of the mean is to be taken away": slope_with(
             spread=lambda logits, shares: (shares * logits**2).sum()
         ),
-        "that is the standard deviation: its square is meant": drawing.slope(
-            spread=lambda logits, shares: drawing.variance(logits, shares).sqrt()
+        "that is the standard deviation: its square is meant": slope_with(
+            spread=lambda logits, shares: variance(logits, shares).sqrt()
         ),
         "the spread of the probabilities is not asked for: it is that of the logits": [
-            drawing.slope(spread=lambda logits, shares: shares.var()),
-            drawing.slope(spread=lambda logits, shares: shares.var(unbiased=False)),
+            slope_with(spread=lambda logits, shares: shares.var()),
+            slope_with(spread=lambda logits, shares: shares.var(unbiased=False)),
         ],
-        "that is the mean of the logits, and the entropy knows no level: add 1 to all of them": drawing.slope(
+        "that is the mean of the logits, and the entropy knows no level: add 1 to all of them": slope_with(
             spread=lambda logits, shares: (shares * logits).sum()
         ),
         "that is the entropy: its slope is asked for": lambda logits, temperature: torch.distributions.Categorical(
             logits=logits / temperature
         ).entropy(),
         "those are bits per degree: the entropy is in nats": (
-            lambda logits, temperature: drawing.slope()(logits, temperature) / math.log(2)
+            lambda logits, temperature: slope_with()(logits, temperature) / math.log(2)
         ),
-        "z / τ has 1 / τ² in its variance already: that makes five": lambda logits, temperature: drawing.slope(5)(
-            logits, temperature
-        ),
+        "z / τ has 1 / τ² in its variance already: that makes five": slope_with(5),
     },
 )
 def slope(answer: Answer) -> Pairs:
     """answer(logits (V,), temperature) -> the derivative of the entropy by the temperature, in nats."""
     for V, hot in ((5, 1.0), (5, 2.0), (3, 0.7), (12, 1.5), (2, 0.8), (7, 3), (4, 1.3)):
         logits = 2 * randn(V) + 1
-        yield answer(logits, hot), drawing.slope()(logits.double(), hot), 1e-3  # also for who measures it in float32
+        yield answer(logits, hot), slope_with()(logits.double(), hot), 1e-3  # also for who measures it in float32
 
 
 @exercise(
@@ -257,28 +265,26 @@ def cache_size(answer: Answer) -> Pairs:
 @exercise(
     "9f",
     {
-        "the places are one too high: the first token stands at 0": drawing.cached(lambda t, T: t + 1),
-        "the places are one too low: token t stands at t": drawing.cached(lambda t, T: max(t - 1, 0)),
-        "every token stands at the last place: each has its own": drawing.cached(lambda t, T: T - 1),
-        "the places run backwards": drawing.cached(lambda t, T: T - 1 - t),
+        "the places are one too high: the first token stands at 0": cached(lambda t, T: t + 1),
+        "the places are one too low: token t stands at t": cached(lambda t, T: max(t - 1, 0)),
+        "every token stands at the last place: each has its own": cached(lambda t, T: T - 1),
+        "the places run backwards": cached(lambda t, T: T - 1 - t),
         "every token gets a cache of its own, and knows nothing of its past": [
-            drawing.cached(lambda t, T: t, forget=True),
-            drawing.cached(lambda t, T: 0, forget=True),
+            cached(lambda t, T: t, forget=True),
+            cached(lambda t, T: 0, forget=True),
         ],
-        "the whole past goes through again, into a cache that has it already": drawing.cached(
-            lambda t, T: 0, again=True
-        ),
-        "the places are forgotten: a token's vector is that of its letter plus that of its place": drawing.cached(None),
-        "all layers share one cache: the keys of the layers must not mix": drawing.cached(lambda t, T: t, layers=1),
+        "the whole past goes through again, into a cache that has it already": cached(lambda t, T: 0, again=True),
+        "the places are forgotten: a token's vector is that of its letter plus that of its place": cached(None),
+        "all layers share one cache: the keys of the layers must not mix": cached(lambda t, T: t, layers=1),
         "only the last row is returned: each token has its row of logits": (
             lambda model, tokens: model(tokens[None])[0, -1]
         ),
-        "the last norm is missing: head(norm(x))": drawing.cached(lambda t, T: t, norm=False),
+        "the last norm is missing: head(norm(x))": cached(lambda t, T: t, norm=False),
         "those are probabilities: logits are asked for": lambda model, tokens: model(tokens[None])[0].softmax(-1),
     },
     broken=(
         "the first row is right and all others are wrong. At which place does the model believe each token to stand?",
-        drawing.cached(lambda t, T: 0),
+        cached(lambda t, T: 0),
     ),
 )
 def cached_logits(answer: Answer) -> Pairs:
@@ -295,41 +301,39 @@ def cached_logits(answer: Answer) -> Pairs:
     "9g",
     {
         "a probability can't be above 1: a token that the target likes more is kept for certain": (
-            drawing.speculation(keep=lambda p, q: p / q)
+            speculated(keep=lambda p, q: p / q)
         ),
-        "the ratio is upside down: what the target likes LESS than the draft is kept seldom": drawing.speculation(
+        "the ratio is upside down: what the target likes LESS than the draft is kept seldom": speculated(
             keep=lambda p, q: (q / p).clamp(max=1)
         ),
-        "target and draft are exchanged": lambda target, draft: drawing.speculation()(draft, target),
+        "target and draft are exchanged": lambda target, draft: speculated()(draft, target),
         "the draft has drawn the token already: divide by its probability": [
-            drawing.speculation(keep=torch.minimum),
-            drawing.speculation(keep=lambda p, q: p),
+            speculated(keep=torch.minimum),
+            speculated(keep=lambda p, q: p),
         ],
-        "that is how often it is REFUSED": drawing.speculation(keep=lambda p, q: 1 - (p / q).clamp(max=1)),
-        "it keeps or refuses for certain: between, the ratio decides": drawing.speculation(
-            keep=lambda p, q: (p >= q).float()
-        ),
+        "that is how often it is REFUSED": speculated(keep=lambda p, q: 1 - (p / q).clamp(max=1)),
+        "it keeps or refuses for certain: between, the ratio decides": speculated(keep=lambda p, q: (p >= q).float()),
         "after a refusal it draws from the target as a whole: what was kept before is counted twice": (
-            drawing.speculation(rest=lambda p, q: p)
+            speculated(rest=lambda p, q: p)
         ),
-        "after a refusal it draws from the draft, which was wrong": drawing.speculation(rest=lambda p, q: q),
-        "what is left does not add up to 1: divide by its sum": drawing.speculation(whole=False),
+        "after a refusal it draws from the draft, which was wrong": speculated(rest=lambda p, q: q),
+        "what is left does not add up to 1: divide by its sum": speculated(whole=False),
         "what the draft has too much of has come too often already: only what it has too little of is left": [
-            drawing.speculation(rest=lambda p, q: (p - q).abs()),
-            drawing.speculation(rest=lambda p, q: (q - p).clamp(min=0)),
+            speculated(rest=lambda p, q: (p - q).abs()),
+            speculated(rest=lambda p, q: (q - p).clamp(min=0)),
         ],
-        "no probability is below 0: cut what the draft has too much of": drawing.speculation(
+        "no probability is below 0: cut what the draft has too much of": speculated(
             rest=lambda p, q: p - q, whole=False
         ),
         "that goes through a softmax: differences of probabilities are no logits": [
-            drawing.speculation(rest=lambda p, q: (p - q).softmax(0)),
-            drawing.speculation(rest=lambda p, q: (p - q).clamp(min=0).softmax(0)),
+            speculated(rest=lambda p, q: (p - q).softmax(0)),
+            speculated(rest=lambda p, q: (p - q).clamp(min=0).softmax(0)),
         ],
         "the two are exchanged: first what is kept, then what is drawn after a refusal": (
-            lambda target, draft: drawing.speculation()(target, draft)[::-1]
+            lambda target, draft: speculated()(target, draft)[::-1]
         ),
         "the second is missing: from what is drawn after a refusal?": (
-            lambda target, draft: drawing.speculation()(target, draft)[0]
+            lambda target, draft: speculated()(target, draft)[0]
         ),
     },
 )
@@ -337,6 +341,6 @@ def speculation(answer: Answer) -> Pairs:
     """answer(target, draft (V,)) -> for each token how often it is kept, and what is drawn after a refusal (V,)."""
     for V, spread in ((4, 1.0), (9, 2.0), (2, 1.0), (6, 0.3), (3, 3.0)):
         target, draft = (spread * randn(2, V)).softmax(1)
-        yield answer(target.clone(), draft.clone()), drawing.speculation()(target.double(), draft.double()), 1e-4
+        yield answer(target.clone(), draft.clone()), speculated()(target.double(), draft.double()), 1e-4
     target, draft = torch.tensor([[0.5, 0.0, 0.25, 0.25], [0.25, 0.5, 0.125, 0.125]])
-    yield answer(target, draft), drawing.speculation()(target, draft), 1e-4
+    yield answer(target, draft), speculated()(target, draft), 1e-4

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -79,9 +80,7 @@ def _thrown_together(with_change: Tensor, whole: Tensor) -> tuple[float, float]:
             paired=lambda a, b, both: a + b + 2 * both
         ),
         "the covariance counts twice: once for each side": _errors(paired=lambda a, b, both: a + b - both),
-        "errors don't add up, their squares do": _errors(
-            apart=lambda a, b, both: (a.sqrt() + b.sqrt()) ** 2,
-        ),
+        "errors don't add up, their squares do": _errors(apart=lambda a, b, both: (a.sqrt() + b.sqrt()) ** 2),
         "variances add up, though the means are subtracted: noise does not cancel noise": [
             _errors(apart=lambda a, b, both: (a - b).abs()),
             _errors(apart=lambda a, b, both: a - b),
@@ -110,46 +109,41 @@ def _loss(logits: Tensor, targets: Tensor, **how: str) -> Tensor:
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), **how)
 
 
+def _at_the_last(loss: Callable[[Tensor, Tensor], Tensor]) -> Answer:
+    """A loss of the logits (B, V) and the targets (B,) of the last place."""
+    return lambda logits, targets: loss(logits[:, -1], targets[:, -1])
+
+
 @exercise(
     "10c",
     {
         "that is the mean over all places: only at the last one is nothing left to peek at": _loss,
-        "that is the first place: the last one is asked for": lambda logits, targets: _loss(
-            logits[:, 0], targets[:, 0]
-        ),
-        "that is the last text of the batch: take the last place of each": (
-            lambda logits, targets: _loss(logits[-1], targets[-1])
-        ),
+        "that is the first place: the last one is asked for": lambda x, targets: _loss(x[:, 0], targets[:, 0]),
+        "that is the last text of the batch: take the last place of each": lambda x, targets: _loss(x[-1], targets[-1]),
         "the logits of the last place belong to the target of the last place": [
             lambda logits, targets: _loss(logits[:, -1], targets[:, 0]),
             lambda logits, targets: _loss(logits[:, 0], targets[:, -1]),
         ],
-        "that is the sum over the texts: their mean is asked for": (
-            lambda logits, targets: _loss(logits[:, -1], targets[:, -1], reduction="sum")
+        "that is the sum over the texts: their mean is asked for": _at_the_last(partial(_loss, reduction="sum")),
+        "one loss for each text: their mean is asked for": _at_the_last(partial(_loss, reduction="none")),
+        "it takes the softmax twice: cross_entropy wants logits": _at_the_last(
+            lambda logits, targets: _loss(logits.softmax(-1), targets)
         ),
-        "one loss for each text: their mean is asked for": (
-            lambda logits, targets: _loss(logits[:, -1], targets[:, -1], reduction="none")
-        ),
-        "it takes the softmax twice: cross_entropy wants logits": (
-            lambda logits, targets: _loss(logits[:, -1].softmax(-1), targets[:, -1])
-        ),
-        "the sign is wrong: a loss is minus the logarithm": lambda logits, targets: (
-            -_loss(logits[:, -1], targets[:, -1])
-        ),
+        "the sign is wrong: a loss is minus the logarithm": _at_the_last(lambda x, targets: -_loss(x, targets)),
         "the logarithm is missing, or the softmax: a loss is -log of a probability": [
-            lambda logits, targets: F.nll_loss(logits[:, -1].softmax(-1), targets[:, -1]),
-            lambda logits, targets: F.nll_loss(logits[:, -1], targets[:, -1]),
-            lambda logits, targets: -F.nll_loss(logits[:, -1].softmax(-1), targets[:, -1]),
+            _at_the_last(lambda logits, targets: F.nll_loss(logits.softmax(-1), targets)),
+            _at_the_last(F.nll_loss),
+            _at_the_last(lambda logits, targets: -F.nll_loss(logits.softmax(-1), targets)),
         ],
-        "first the logarithm of each text, then the mean": lambda logits, targets: (
-            F.nll_loss(logits[:, -1].softmax(-1), targets[:, -1]).neg().log().neg()
+        "first the logarithm of each text, then the mean": _at_the_last(
+            lambda logits, targets: -(-F.nll_loss(logits.softmax(-1), targets)).log()
         ),
-        "the softmax runs over the texts: it runs over the vocabulary": (
-            lambda logits, targets: F.nll_loss(logits[:, -1].log_softmax(0), targets[:, -1])
+        "the softmax runs over the texts: it runs over the vocabulary": _at_the_last(
+            lambda logits, targets: F.nll_loss(logits.log_softmax(0), targets)
         ),
-        "those are bits: a loss is in nats": lambda logits, targets: _loss(logits[:, -1], targets[:, -1]) / math.log(2),
-        "that is the share of right guesses: the loss asks how sure it was": lambda logits, targets: (
-            (logits[:, -1].argmax(-1) == targets[:, -1]).float().mean()
+        "those are bits: a loss is in nats": _at_the_last(lambda x, targets: _loss(x, targets) / math.log(2)),
+        "that is the share of right guesses: the loss asks how sure it was": _at_the_last(
+            lambda logits, targets: (logits.argmax(-1) == targets).float().mean()
         ),
     },
 )
@@ -157,7 +151,7 @@ def last_loss(answer: Answer) -> Pairs:
     """answer(logits (B, T, V), targets (B, T)) -> mean loss at the last place, where nothing can leak."""
     for B, T, V in ((6, 5, 7), (2, 4, 3), (1, 3, 5), (3, 1, 4), (4, 2, 2)):
         logits, targets = 2 * randn(B, T, V), randint(V, (B, T))
-        yield answer(logits, targets), _loss(logits[:, -1].double(), targets[:, -1])
+        yield answer(logits, targets), _at_the_last(_loss)(logits.double(), targets)
 
 
 def _adjusted(
@@ -178,6 +172,12 @@ def _adjusted(
 
 def _from_above(x: Tensor) -> Tensor:
     return x.flip(0).cummin(0).values.flip(0)
+
+
+def _by_powers(p: Tensor) -> Tensor:
+    ranked, order = p.sort()
+    adjusted = 1 - (1 - ranked) ** torch.arange(len(p), 0, -1)
+    return torch.empty_like(p).scatter(0, order, adjusted.cummax(0).values)
 
 
 @exercise(
@@ -211,9 +211,7 @@ def _from_above(x: Tensor) -> Tensor:
         "a running minimum from above is Hochberg's, which asks more of the data: Holm runs a maximum from below": (
             _adjusted(running=_from_above)
         ),
-        "that is Šidák's power, which needs independent changes: Holm multiplies": lambda p: torch.empty_like(
-            p
-        ).scatter(0, p.argsort(), (1 - (1 - p.sort().values) ** torch.arange(len(p), 0, -1)).cummax(0).values),
+        "that is Šidák's power, which needs independent changes: Holm multiplies": _by_powers,
         "those are the thresholds or the decisions: adjusted p-values are asked for": [
             lambda p: p <= 0.05,
             lambda p: _adjusted()(p) <= 0.05,
@@ -275,10 +273,7 @@ def _luckiest(losses: dict[float, Tensor]) -> float | None:
             _rate(torch.median),
             _rate(lambda runs: runs.quantile(0.5)),
         ],
-        "it looks at one seed only: take the mean of all": [
-            _rate(lambda runs: runs[0]),
-            _rate(lambda runs: runs[-1]),
-        ],
+        "it looks at one seed only: take the mean of all": [_rate(lambda runs: runs[0]), _rate(lambda runs: runs[-1])],
         "that is the loss: its rate is asked for": (
             lambda losses: torch.stack([*map(torch.mean, losses.values())]).nan_to_num(math.inf).min()
         ),
