@@ -79,9 +79,19 @@ def stream(
     use_cache: bool = True,
     reader: Callable[[Tensor], Tensor] | None = None,
 ) -> Iterator[Any]:
-    """An iterator over what `generate` writes, as it is drawn: a token each time, or for a batch a list of B tokens.
+    """An iterator over tokens that continue the prompt, as they are drawn: a token each time, for a batch a list of B.
 
-    The arguments are checked at once, before the first token. While it runs, the model is in evaluation mode.
+    `temperature`, `top_k` and `top_p` say how a token is drawn: see Drawing. The prompt is cropped to the model's
+    context. When that is full, the last `keep` of it (a share, above 0 and at most 1) moves to its start and writing
+    goes on from there. With keep=1 the window slides by one token at each step, which is nanoGPT's rule: it sees more,
+    but writes everything at the last position and computes the whole window each time.
+
+    With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step until the window
+    moves, because with learned positions it changes them all. The tokens are the same without a cache. A `reader` gives
+    the logits after a window in another way (helpers/writing has a quicker one).
+
+    ConfigError, at once, for an empty prompt and for a setting that makes no sense; at the first token, for a model
+    whose logits are no numbers. While tokens are drawn, the model is in evaluation mode.
     """
     if prompt.numel() == 0:
         raise ConfigError("the prompt is empty: it needs at least one token to continue from")
@@ -150,33 +160,14 @@ def _refuse_nonsense(logits: Float[Tensor, "B V"]) -> None:
 
 
 def generate(
-    model: nn.Module,
-    prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"],
-    max_new_tokens: int,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    keep: float = 0.5,
-    generator: torch.Generator | None = None,
-    use_cache: bool = True,
-    reader: Callable[[Tensor], Tensor] | None = None,
+    model: nn.Module, prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"], max_new_tokens: int, **options: Any
 ) -> Int64[Tensor, "*batch T_all"]:
     """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device: (T_all,) or (B, T_all).
 
-    The prompt is cropped to the model's context. When that is full, the last `keep` of it (a share, above 0 and at most
-    1) moves to its start and writing goes on from there. With keep=1 the window slides by one token at each step, which
-    is nanoGPT's rule: it sees more, but writes everything at the last position and computes the whole window each time.
-
-    With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step until the window
-    moves, because with learned positions it changes them all. The tokens are the same without a cache. A `reader`
-    gives the logits after a window in another way (helpers/writing has a quicker one).
-
-    The rows of a batch are drawn side by side from one generator: they are independent, and a row is not what the same
-    seed gives alone. ConfigError for an empty prompt, for a setting that makes no sense (see Drawing), and for a model
-    whose logits are no numbers.
+    The options are those of `stream`: temperature, top_k, top_p, keep, generator, use_cache and reader. The rows of a
+    batch are drawn side by side from one generator: they are independent, and a row is not what the same seed gives
+    alone. ConfigError as for `stream`.
     """
-    rules: dict[str, Any] = dict(temperature=temperature, top_k=top_k, top_p=top_p, keep=keep, generator=generator)
-    tokens = list(stream(model, prompt, max_new_tokens, use_cache=use_cache, reader=reader, **rules))
+    tokens = list(stream(model, prompt, max_new_tokens, **options))
     drawn = prompt.new_tensor(tokens)
     return torch.cat([prompt, drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)], dim=-1)
