@@ -89,7 +89,11 @@ class Candidate:
             _refuse_random(module, _random_texts(2, sizes))
             self.modules[sizes] = module
         self.all_sizes = list(self.modules)
-        self.right = self._right_in_one_layout()
+        self.texts: list[tuple[Sizes, Tensor]] = []
+        for sizes in self.all_sizes:
+            x = _random_texts(2, sizes)
+            self.texts += [(sizes, x), (sizes, x[:, :3]), (sizes, x[:1, :1])]
+        self.right = functools.cache(self._right_in_one_layout())  # every wrong answer is compared with the same
 
     def __call__(self, sizes: Sizes, x: Tensor) -> Tensor:
         return self.modules[sizes](x)
@@ -122,11 +126,9 @@ class Candidate:
     # ------------------------------------------------------------ the two graders
     def near_zero(self, answer: Answer, relative: float = 1e-5, right: Answer | None = None) -> Pairs:
         right = right or self.right
-        for sizes in self.all_sizes:
-            x = _random_texts(2, sizes)
-            for text in (x, x[:, :3], x[:1, :1]):
-                output = right(sizes, text)
-                yield answer(sizes, text), output, _near(output, relative)
+        for sizes, text in self.texts:
+            output = right(sizes, text)
+            yield answer(sizes, text), output, _near(output, relative)
 
     def far_below_zero(self, answer: Answer, factors: Sequence[float]) -> Pairs:
         for sizes, factor in itertools.product(self.all_sizes, factors):

@@ -10,6 +10,8 @@ from helpers.grading import checks
 from helpers.support.errors import CheckError
 from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper
 
+pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
+
 
 class Dropping(nn.Module):
     """Causal attention with `num_heads` heads, with a place for everything that one might drop."""

@@ -13,6 +13,8 @@ from exercise_answers import ASKED, LABELS, NOTEBOOKS, SOLVED, module_at, soluti
 from helpers.grading import exercises
 from helpers.support.errors import ConfigError
 
+pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
+
 
 def test_the_notebooks_ask_every_exercise_once_and_under_its_number():
     assert list(ASKED) == LABELS and len(ASKED) == 67

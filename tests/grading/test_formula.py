@@ -8,6 +8,8 @@ from helpers.core.attention import attention
 from helpers.grading import checks
 from helpers.support.errors import CheckError
 
+pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
+
 
 @pytest.mark.parametrize("fault", WRONG_FORMULAS)
 @pytest.mark.filterwarnings("ignore:The use of `x.T`")

@@ -24,6 +24,8 @@ from helpers.grading import checks
 from helpers.support.errors import CheckError
 from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper
 
+pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
+
 
 class Parts(nn.Module):
     """Multi-head attention with the layers that the check knows, every head by itself, with places for faults."""
