@@ -13,13 +13,13 @@ from pathlib import Path
 import torch
 
 from helpers.commands import train
+from helpers.core.precision import has_bfloat16
 from helpers.core.sampling import generate
 from helpers.runs import checkpoint
 from helpers.runs.folder import is_run
 from helpers.runs.presets import choose_preset, run_folder
 from helpers.support import files
 from helpers.support.console import command, say
-from helpers.support.precision import has_bfloat16
 from helpers.world.corpus import Corpus, load_corpus
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,6 +17,7 @@ from helpers.core.data import CharTokenizer, split
 from helpers.core.gpt import count_parameters
 from helpers.core.modern import build_gpt
 from helpers.core.optim import TrainConfig
+from helpers.core.precision import has_bfloat16
 from helpers.core.sampling import Temperature, stream
 from helpers.runs.folder import folder_named, is_run, status, write_sample
 from helpers.runs.presets import PRESETS, choose_preset, describe_loss, run_folder
@@ -24,7 +25,6 @@ from helpers.runs.state import Facts, Identity
 from helpers.runs.train import print_record, train
 from helpers.support import console
 from helpers.support.guards import Length, options
-from helpers.support.precision import has_bfloat16
 from helpers.world.corpus import load_corpus
 
 SAMPLE = "sample.txt"

@@ -25,7 +25,8 @@ def attention(
     """Scaled dot-product attention: softmax(query @ key.T / sqrt(D)) @ value, and the weights.
 
     `mask` broadcasts to (*batch, T_query, T_key) and is True where attention is allowed. A row that allows nothing
-    gives NaN, as in the formula. `dropout_p` drops weights after softmax and scales the kept ones by 1/(1-p).
+    gives NaN, as in the formula. `dropout_p` drops weights after softmax and scales the kept ones by 1/(1-p); the
+    weights that are returned are those after dropout.
     Source: Vaswani et al. 2017, Attention Is All You Need, section 3.2.1.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (*batch, T_query, T_key)
@@ -58,7 +59,7 @@ class KVCache:
         return self.length
 
     def keep_first(self, count: int) -> None:
-        """Forget all but the first `count` tokens; no effect if there are fewer. (Guesses that were wrong.)"""
+        """Forget all but the first `count` tokens; no effect if there are fewer. Whoever guesses ahead needs it."""
         self.length = min(self.length, max(0, count))
 
     def append(
@@ -83,7 +84,7 @@ class MultiHeadAttention(nn.Module):
 
     `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` doesn't divide it. In training, `dropout`
     is the share of weights that are dropped. With a `cache`, x holds only the newest tokens, and they attend to the
-    cached ones too. `return_weights=True` gives (output, weights (B, H, T, T)).
+    cached ones too. `return_weights=True` gives (output, weights (B, H, T, T_all)).
     Sources: Vaswani et al. 2017, section 3.2.2; names and order of the layers: Raschka, listing 3.5.
     """
 
@@ -111,18 +112,22 @@ class MultiHeadAttention(nn.Module):
         self.register_buffer("mask", causal_mask(context_length), persistent=False)
 
     def forward(self, x: Float[Tensor, "B T d_in"], return_weights: bool = False, cache: KVCache | None = None):
-        query, key, value = self.query_key_value(x)
+        start = len(cache) if cache is not None else 0
+        query, key, value = self.query_key_value(x, start)
         if cache is not None:
             key, value = cache.append(key, value)
         if return_weights:
             mask = self.mask_for(query.shape[-2], key.shape[-2])
-            context, weights = attention(query, key, value, mask, self.dropout_now)
+            context, weights = attention(query, self.shared(key), self.shared(value), mask, self.dropout_now)
             return self.out_proj(self.join_heads(context)), weights
         context = self.fused_attention(query, key, value)
         return self.out_proj(self.join_heads(context))
 
-    def query_key_value(self, x: Float[Tensor, "B T d_in"]) -> tuple[Tensor, Tensor, Tensor]:
-        """What each token asks, offers and tells, head by head: three times (B, H, T, D)."""
+    def query_key_value(self, x: Float[Tensor, "B T d_in"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """What each token asks, offers and tells, head by head: three times (B, H, T, D).
+
+        The first token stands at position `start`, which makes no difference here. (With rotary positions it does.)
+        """
         query = self.split_heads(self.W_query(x))
         key = self.split_heads(self.W_key(x))
         value = self.split_heads(self.W_value(x))
@@ -136,13 +141,13 @@ class MultiHeadAttention(nn.Module):
         return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
 
     def shared(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
-        """Keys or values for every head that asks: here each head has its own. (Today's attention shares them.)"""
+        """Keys or values, once for each head that asks. Here each has its own; in ModernAttention some share them."""
         return x
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
         """The context as `attention` has it, computed by PyTorch, which need not store the weights."""
         dropout_p = self.dropout_now
-        if query.shape == key.shape:  # PyTorch's own causal flag is quicker than a mask
+        if query.shape == key.shape:  # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
             return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, is_causal=True)
         if query.shape[-2] == 1:  # the newest token may look at everything
             return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p)

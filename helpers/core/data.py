@@ -16,7 +16,7 @@ CHUNK = 1 << 20  # characters that are encoded at once, so that a large text nee
 
 
 class CharTokenizer:
-    """Characters <-> ids: the id of a character is its rank in the sorted alphabet of the corpus."""
+    """Characters <-> ids: the id of a character is its place in `characters`, the sorted alphabet of a corpus."""
 
     def __init__(self, characters: str):
         if not isinstance(characters, str) or not characters or len(set(characters)) != len(characters):
@@ -82,7 +82,7 @@ class CharTokenizer:
     def _smallest_type(self) -> type:
         if self.vocab_size <= 2**8:
             return np.uint8
-        return np.int16 if self.vocab_size <= 2**15 else np.int32
+        return np.int16 if self.vocab_size <= 2**15 else np.int32  # PyTorch can do little with uint16
 
 
 def alphabet_of(text: str) -> str:

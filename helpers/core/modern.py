@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from pydantic import Field
 from torch import Tensor, nn
 
-from helpers.core.attention import KVCache, MultiHeadAttention, attention
+from helpers.core.attention import KVCache, MultiHeadAttention
 from helpers.core.gpt import GPT, Block, GPTConfig
 from helpers.support.errors import ConfigError
 from helpers.support.guards import NotNegative, Width, settings
@@ -39,7 +39,7 @@ class ModernConfig(GPTConfig):
     bigrams: Rows = 0  # rows of a table that is looked up by the last two tokens and added to the embedding
     trigrams: Rows = 0  # ... by the last three
     fourgrams: Rows = 0  # ... by the last four
-    before: Annotated[int, Field(ge=0, le=16)] = 0  # how many tokens before each one add to its embedding, by tables
+    before: Annotated[int, Field(ge=0, le=16)] = 0  # so many tokens in front of each one add to its embedding, too
 
     def __post_init__(self):
         super().__post_init__()
@@ -54,7 +54,8 @@ class ModernConfig(GPTConfig):
 def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"]]:
     """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by t / 10,000^(2i/D).
 
-    Channel i and channel i + D/2 are a pair; the sines of its first channel are negative, as its partner enters there.
+    Channels i and i + D/2 are a pair (a, b), which becomes (a cos - b sin, b cos + a sin): the first half of the sines
+    carries the minus.
     """
     frequency = 10_000 ** (-torch.arange(0, D, 2) / D)  # (D/2,), in radians per position
     angle = torch.arange(T)[:, None] * frequency  # (T, D/2)
@@ -70,12 +71,11 @@ def rotate(
 
 
 # ---------------------------------------------------------------- attention
-def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> tuple[Tensor, Tensor]:
-    """`attention` in fewer passes: the queries are scaled instead of the scores, to which the mask is added."""
+def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> Tensor:
+    """The context of `attention` in fewer passes: it scales the queries instead of the scores, and adds the mask."""
     forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
     scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
-    weights = F.dropout(scores.softmax(dim=-1), dropout_p)
-    return weights @ value, weights
+    return F.dropout(scores.softmax(dim=-1), dropout_p) @ value
 
 
 class ModernAttention(MultiHeadAttention):
@@ -102,29 +102,13 @@ class ModernAttention(MultiHeadAttention):
             self.register_buffer("cos", cos, persistent=False)
             self.register_buffer("sin", sin, persistent=False)
 
-    def forward(self, x: Float[Tensor, "B T C"], return_weights: bool = False, cache: KVCache | None = None):
-        start = len(cache) if cache is not None else 0
-        query, key, value = self.query_key_value(x, start)
-        if cache is not None:
-            key, value = cache.append(key, value)
-        # In bfloat16 on a CPU, the backward pass of PyTorch's fused attention takes twice as long as the formula's.
-        lean = query.dtype == torch.bfloat16 and query.device.type == "cpu"
-        if return_weights or lean:
-            formula = lean_attention if lean else attention
-            mask = self.mask_for(query.shape[-2], key.shape[-2])
-            context, weights = formula(query, self.shared(key), self.shared(value), mask, self.dropout_now)
-            output = self.out_proj(self.join_heads(context))
-            return (output, weights) if return_weights else output
-        context = self.fused_attention(query, key, value)
-        return self.out_proj(self.join_heads(context))
-
     def query_key_value(self, x: Float[Tensor, "B T C"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens from position `start` on."""
         layers = (self.W_query, self.W_key, self.W_value)
         weight = torch.cat([layer.weight for layer in layers])  # in one product: fewer passes over memory
         bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
         heads = self.split_heads(F.linear(x, weight, bias))
-        # Queries and keys have places, values have none.
+        # Only queries and keys are normalised and turned.
         placed, value = heads.split((self.num_heads + self.kv_heads, self.kv_heads), dim=1)
         query, key = self.place(placed, start).split((self.num_heads, self.kv_heads), dim=1)
         return query, key, value
@@ -149,6 +133,10 @@ class ModernAttention(MultiHeadAttention):
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
         T_query, T_key = query.shape[-2], key.shape[-2]
+        if query.dtype == torch.bfloat16 and query.device.type == "cpu":
+            # There the backward pass of PyTorch's fused attention takes twice as long as the formula's.
+            mask = self.mask_for(T_query, T_key)
+            return lean_attention(query, self.shared(key), self.shared(value), mask, self.dropout_now)
         causal = T_query == T_key and not self.config.window  # PyTorch's own flag is quicker than a mask
         return F.scaled_dot_product_attention(
             query,
@@ -170,7 +158,7 @@ class SquaredReLU(nn.Module):
 
 
 class SwiGLU(nn.Linear):
-    """silu(W x) * (V x): the first half opens and closes the second (Shazeer 2020, GLU Variants, section 2)."""
+    """silu(gate) * content, both of them made by one product (Shazeer 2020, GLU Variants, section 2)."""
 
     def __init__(self, C: int, width: int, bias: bool):
         super().__init__(C, 2 * width, bias=bias)
@@ -211,10 +199,11 @@ class ModernBlock(Block):
 
 # ---------------------------------------------------------------- n-gram tables
 def ngram_rows(tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int) -> Int64[Tensor, "B T"]:
-    """At each place, the row of a table that belongs to the last `n` tokens: their number in base V + 1, modulo `rows`.
+    """At each place, the row of a table that belongs to the last `n` tokens.
 
-    Before the first token stands V, again and again. With (V + 1)^n rows each n-gram has its own, with fewer some share
-    one (the hashing trick: Weinberger et al. 2009, section 2; Svenstrup et al. 2017, Hash Embeddings).
+    The tokens are read as digits in base V + 1, those before the text as V, and the row is that number modulo `rows`.
+    With (V + 1)^n rows each n-gram has its own, with fewer some share one (the hashing trick: Weinberger et al. 2009,
+    section 2; Svenstrup et al. 2017, Hash Embeddings).
     """
     number = tokens
     for back in range(1, n):
@@ -229,7 +218,7 @@ class TokenCache(KVCache):
     tokens: Tensor | None = None
 
     def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_past"]:
-        """Keep `tokens` too, whose keys are appended later; return those that stand before them."""
+        """Keep the new tokens, and return the earlier ones. The layers append the keys afterwards."""
         past = tokens[:, :0] if self.tokens is None else self.tokens[:, : len(self)]
         self.tokens = torch.cat([past, tokens], dim=1)
         return past
@@ -239,10 +228,15 @@ class TokenCache(KVCache):
 class ModernGPT(GPT):
     """A GPT with the changes that its config asks for: (B, T) -> logits (B, T, V), with or without a cache.
 
-    Besides those above: a head of its own (Press and Wolf 2017 recommend the shared one); residual branches that start
-    at 0, so that each block starts as the identity (Zhang et al. 2019, Fixup, section 3); logits softly capped, softcap
-    * tanh(logits / softcap) (Gemma 2, 2024, section 2); in each embedding also the tokens before, by place (Bengio et
-    al. 2003, A Neural Probabilistic Language Model, section 2, put such vectors side by side). ConfigError as for GPT.
+    Besides those above:
+    - a head of its own (Press and Wolf 2017 recommend the shared one);
+    - residual branches that start at 0: each block starts as the identity (Zhang et al. 2019, Fixup, section 3);
+    - logits softly capped: softcap * tanh(logits / softcap) (Gemma 2, 2024, section 2);
+    - embeddings that add the tokens before, with a table for each distance (Bengio et al. 2003, A Neural Probabilistic
+      Language Model, section 2, put such vectors side by side).
+
+    The plain parts are made first, and replaced. Each part that is made draws random numbers, and the lessons' numbers
+    rest on that order. ConfigError as for GPT.
     """
 
     config: ModernConfig
@@ -278,7 +272,7 @@ class ModernGPT(GPT):
         """
         text = tokens if past is None else torch.cat([past, tokens], dim=1)
         end = start + tokens.shape[1]
-        assert text.shape[1] == end, "the tables look back at `past`: it must hold the `start` tokens before"
+        assert text.shape[1] == end, "`past` must hold the `start` tokens before, at which the tables look back"
         self.refuse_more_than_the_context(end)
         V = self.config.vocab_size
         x = self.token_embedding(tokens)

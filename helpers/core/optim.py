@@ -33,16 +33,16 @@ class TrainConfig:
     min_learning_rate: NotNegative = 1e-4
     warmup_steps: Steps = 100
     schedule: str = "cosine"  # one of SCHEDULES
-    decay: Part = 0.2  # of "stable": the share of the steps in which the rate falls
+    decay: Part = 0.2  # for the schedule "stable": the last share of the steps, in which the rate falls
     optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[Share, Share] = (0.9, 0.99)
     weight_decay: NotNegative = 0.1
-    muon_scale: Positive = 1.0  # times the learning rate
+    muon_scale: Positive = 1.0  # Muon's rate is muon_scale * learning_rate
     muon_momentum: Share = 0.95
     grad_clip: Positive = 1.0
-    windows: tuple[tuple[Part, Width], ...] = ()  # (share of the steps, length): until then, windows of that length
+    windows: tuple[tuple[Part, Width], ...] = ()  # ((0.7, 64),): 64 tokens for the first 70% of the steps
     bfloat16: bool = False  # on CUDA
-    bfloat16_cpu: bool = False  # on a CPU that multiplies in it
+    bfloat16_cpu: bool = False  # on a CPU that has instructions for it
     compile: bool = False  # on CUDA
     seed: Seed = 1
     device: Annotated[str, Field(min_length=1)] = "cpu"
@@ -56,7 +56,13 @@ class TrainConfig:
             if chosen not in known:
                 raise ConfigError(f"unknown {name} {chosen!r}: choose one of {', '.join(known)}")
         if self.max_steps // self.eval_interval > 100_000:
-            raise ConfigError(f"a record every {self.eval_interval} of {self.max_steps:,} steps: allowed are 100,000")
+            raise ConfigError(
+                f"eval_interval={self.eval_interval} makes {self.max_steps // self.eval_interval:,} records: "
+                "allowed are 100,000"
+            )
+        shares = [share for share, _ in self.windows]
+        if shares != sorted(shares):
+            raise ConfigError(f"windows: their shares must rise, and {', '.join(map(str, shares))} do not")
         low, high = self.min_learning_rate, self.learning_rate
         if low > high:
             raise ConfigError(f"min_learning_rate={low} must not be above learning_rate={high}")
@@ -91,7 +97,7 @@ def cosine(step: int, config: TrainConfig) -> float:
 def warmup_stable_decay(step: int, config: TrainConfig) -> float:
     """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the minimum.
 
-    Unlike a cosine, it needs no end until the decay begins (Hu et al. 2024, MiniCPM).
+    A cosine must know the end from the start, this one only when the decay begins (Hu et al. 2024, MiniCPM).
     """
     low, high = config.min_learning_rate, config.learning_rate
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
@@ -144,9 +150,9 @@ class Muon(torch.optim.Optimizer):
         ahead = torch._foreach_lerp(gradients, momenta, beta)  # Nesterov's momentum: a step ahead
         moves = orthogonal(torch.stack(ahead))
         rows, columns = matrices[0].shape
-        step = rate * max(1, rows / columns) ** 0.5
+        distance = rate * max(1, rows / columns) ** 0.5  # a tall matrix moves further, as Jordan has it
         for matrix, move in zip(matrices, moves, strict=True):
-            matrix.mul_(1 - rate * weight_decay).sub_(move, alpha=step)
+            matrix.mul_(1 - rate * weight_decay).sub_(move, alpha=distance)
 
 
 def _of_one_shape(matrices: list[Tensor]) -> list[list[Tensor]]:
@@ -157,7 +163,10 @@ def _of_one_shape(matrices: list[Tensor]) -> list[list[Tensor]]:
 
 
 def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N rows columns"]:
-    """The nearest orthogonal matrices, roughly: five steps of Newton-Schulz, with Jordan's coefficients."""
+    """Nearly orthogonal matrices, near the given ones: their singular values lie around 1.
+
+    Five times x becomes 3.4445 x - 4.7750 (x xT) x + 2.0315 (x xT)^2 x: Newton-Schulz, with Jordan's coefficients.
+    """
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonal(matrices.mT).mT  # x @ x.T is smaller that way round
     x = F.normalize(matrices.bfloat16(), dim=(1, 2))

@@ -19,10 +19,11 @@ FEW = 16  # tokens at once: for so few, waking other threads takes longer than t
 
 @settings
 class Drawing:
-    """How the next token is drawn: below a temperature of 1 safer, above it bolder. ConfigError for nonsense.
+    """How the next token is drawn: below a temperature of 1 safer, above it bolder; top_k=1 takes the likeliest.
 
     top_k keeps the k largest logits (Fan et al. 2018, section 5.4); ties with the k-th stay. top_p keeps the smallest
-    set of most likely tokens whose probabilities add up to at least p (Holtzman et al. 2020, section 3.1).
+    set of most likely tokens whose probabilities add up to at least p (Holtzman et al. 2020, section 3.1). ConfigError
+    for a value that makes no sense.
     """
 
     temperature: Temperature = 1.0
@@ -42,12 +43,13 @@ class Drawing:
     def draw(self, logits: Float[Tensor, "B V"], generator: torch.Generator | None) -> Int64[Tensor, "B 1"]:
         """The next tokens, drawn on the CPU: one seed, one text.
 
-        Each token arrives at the time e / p, where e is drawn from an exponential distribution, and the first one wins:
-        the largest p / e. torch.multinomial does the same with the same draws, and would look for NaN each time.
+        Each token gets a random time, e / p, where e is drawn from an exponential distribution. The earliest token
+        wins, and a token wins with probability p. torch.multinomial does the same with the same draws, and also looks
+        for NaN each time.
         """
         probabilities = self.filter(logits).softmax(dim=-1).cpu()
-        times = torch.empty_like(probabilities).exponential_(generator=generator)
-        return (probabilities / times).argmax(dim=-1, keepdim=True)
+        e = torch.empty_like(probabilities).exponential_(generator=generator)
+        return (probabilities / e).argmax(dim=-1, keepdim=True)
 
 
 def outside_nucleus(logits: Float[Tensor, "*batch V"], top_p: float) -> Tensor:
@@ -79,19 +81,20 @@ def stream(
     use_cache: bool = True,
     reader: Callable[[Tensor], Tensor] | None = None,
 ) -> Iterator[Any]:
-    """An iterator over tokens that continue the prompt, as they are drawn: a token each time, for a batch a list of B.
+    """An iterator over tokens that continue the prompt, as they are drawn: an int each time, or B ints for a batch.
 
     `temperature`, `top_k` and `top_p` say how a token is drawn: see Drawing. The prompt is cropped to the model's
     context. When that is full, the last `keep` of it (a share, above 0 and at most 1) moves to its start and writing
-    goes on from there. With keep=1 the window slides by one token at each step, which is nanoGPT's rule: it sees more,
-    but writes everything at the last position and computes the whole window each time.
+    goes on from there. With keep=1 the window drops one token at each step, as in nanoGPT: the model sees more text,
+    but it draws every new token at the last position, and the whole window is computed again each time.
 
-    With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step until the window
-    moves, because with learned positions it changes them all. The tokens are the same without a cache. A `reader` gives
-    the logits after a window in another way (helpers/writing has a quicker one).
+    With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step. When the window
+    moves, they are thrown away: they depend on old positions and on tokens that are gone. But for rounding, the logits
+    are the same without a cache. A `reader` gives the logits after a window in another way (helpers/writing has a
+    quicker one).
 
     ConfigError, at once, for an empty prompt and for a setting that makes no sense; at the first token, for a model
-    whose logits are no numbers. While tokens are drawn, the model is in evaluation mode.
+    whose logits are no numbers. The model is in evaluation mode until the iterator ends or is closed.
     """
     if prompt.numel() == 0:
         raise ConfigError("the prompt is empty: it needs at least one token to continue from")
@@ -131,9 +134,9 @@ def _columns(
 
 
 class Reader:
-    """The logits after a window: (B, T) -> (B, V). With a cache, a model reads each token once.
+    """The logits after a window of one text: (B, T) -> (B, V). With a cache, a model reads each token once.
 
-    When the window has moved, all keys and values change, and it is read anew.
+    When the window has moved, all keys and values change, and it is read anew. Another text takes another reader.
     """
 
     def __init__(self, model: nn.Module, use_cache: bool = True):
@@ -165,9 +168,10 @@ def generate(
     """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device: (T_all,) or (B, T_all).
 
     The options are those of `stream`: temperature, top_k, top_p, keep, generator, use_cache and reader. The rows of a
-    batch are drawn side by side from one generator: they are independent, and a row is not what the same seed gives
-    alone. ConfigError as for `stream`.
+    batch are drawn side by side from one generator: they are independent, and a row differs from what the same seed
+    gives for its prompt alone. ConfigError as for `stream`.
     """
     tokens = list(stream(model, prompt, max_new_tokens, **options))
     drawn = prompt.new_tensor(tokens)
-    return torch.cat([prompt, drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)], dim=-1)
+    drawn = drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)  # (new,), or (new, B) -> (B, new)
+    return torch.cat([prompt, drawn], dim=-1)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from helpers.core.data import get_batch
 from helpers.core.optim import Optimizer, TrainConfig, learning_rate
+from helpers.core.precision import forward_pass
 from helpers.support.errors import CorpusError
 from helpers.support.modes import evaluating
-from helpers.support.precision import forward_pass
 from helpers.support.products import quick_products
 
 
@@ -34,21 +34,15 @@ def updates(
     generator: torch.Generator,
     first_step: int = 0,
 ) -> Iterator[float]:
-    """The loop: one update after the other, from `first_step` to `max_steps`; each yields the loss of its batch.
+    """The loop: one update after the other, from `first_step` to `max_steps`. It yields each batch's loss.
 
     `generator` draws the batches, PyTorch's global generator draws the dropout: whoever seeds both gets the same
-    weights again. Model and tokens must be on `config.device` already. A group of the optimizer that has a "scale"
-    (Muon's) multiplies the learning rate by it.
+    weights again. Model and tokens must be on `config.device` already. If a group of the optimizer has a "scale"
+    (Muon's has), its learning rate is multiplied by it.
     """
-    forward = forward_pass(
-        model,
-        config.device,
-        compile=config.compile,
-        bfloat16=config.bfloat16,
-        bfloat16_cpu=config.bfloat16_cpu,
-    )
+    forward = forward_pass(model, config)
     for step in range(first_step, config.max_steps):
-        model.train()
+        model.train()  # the caller may have evaluated it
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, config) * group.get("scale", 1.0)
         batch_size, window = batch_shape(step, config, model.config.context_length)

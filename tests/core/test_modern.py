@@ -241,7 +241,7 @@ def test_the_tokens_before_add_to_an_embedding_by_their_place():
 def test_in_bfloat16_attention_is_the_formula():
     layer = ModernAttention(replace(PLAIN, n_kv_head=2, window=3, dropout=0.5)).bfloat16().eval()
     x = torch.randn(2, 9, 32, dtype=torch.bfloat16)
-    checks.close(layer(x), layer(x, return_weights=True)[0], tolerance=0)
+    checks.close(layer(x), layer(x, return_weights=True)[0], tolerance=0.02)
     checks.close(layer(x).float(), layer.float()(x.float()), tolerance=0.02)
 
 

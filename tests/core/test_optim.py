@@ -53,7 +53,8 @@ EVERYTHING = ModernConfig(
             {"device": "cuda:99"},
             'device=\'cuda:99\', but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"',
         ),
-        ({"max_steps": 10**6, "eval_interval": 1}, "a record every 1 of 1,000,000 steps: allowed are 100,000"),
+        ({"windows": ((0.7, 4), (0.2, 8))}, "windows: their shares must rise, and 0.7, 0.2 do not"),
+        ({"max_steps": 10**6, "eval_interval": 1}, "eval_interval=1 makes 1,000,000 records: allowed are 100,000"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_when_they_are_made(wrong, sentence):

@@ -97,7 +97,7 @@ def test_what_a_reader_does_between_two_updates_to_the_mode_does_not_matter(fres
 @pytest.mark.parametrize("bfloat16", [False, True])
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_every_way_to_train_learns(tokens, quick, monkeypatch, optimizer, bfloat16):
-    monkeypatch.setattr("helpers.support.precision.has_bfloat16", lambda: True)
+    monkeypatch.setattr("helpers.core.precision.has_bfloat16", lambda: True)
     torch.manual_seed(0)
     model = ModernGPT(ModernConfig(65, 16, 2, 2, 32, rotary=True, qk_norm=True, tied=False, bigrams=500, before=2))
     config = dataclasses.replace(quick, learning_rate=1e-2, optimizer=optimizer, bfloat16_cpu=bfloat16)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from helpers.core.attention import MultiHeadAttention
+from helpers.core.attention import MultiHeadAttention, attention
 from helpers.grading import checks
 from helpers.support.errors import CheckError, ConfigError
 
@@ -91,3 +91,12 @@ def test_a_refusal_is_printed_and_must_be_the_one_that_was_meant(capsys):
         with pytest.raises(type(other)), checks.refused("inverted"):
             raise other
     assert capsys.readouterr().out == ""
+
+
+def test_no_check_touches_the_global_generator():
+    """A reader who seeds once gets the same numbers with a check in between and without one."""
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    checks.attention_formula(attention)
+    checks.multi_head(MultiHeadAttention)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -9,11 +9,11 @@ from run_folder import ALPHABET, MUON, TODAY, end_of, resave
 
 from helpers.core import optim
 from helpers.core.modern import ModernGPT
+from helpers.core.precision import has_bfloat16
 from helpers.runs import checkpoint
 from helpers.runs.checkpoint import load_model
 from helpers.runs.folder import is_trained
 from helpers.support.errors import CheckpointError
-from helpers.support.precision import has_bfloat16
 
 KINDS = {
     "the plain GPT with AdamW": ({}, {}),

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from helpers.core import precision
 from helpers.core.gpt import GPT, GPTConfig
 from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.optim import TrainConfig
+from helpers.core.precision import forward_pass, has_bfloat16
 from helpers.grading import checks
-from helpers.support import precision
-from helpers.support.precision import forward_pass, has_bfloat16
 
 PLAIN = GPTConfig(vocab_size=65, context_length=16, n_layer=2, n_head=2, n_embd=32, bias=True)
 TODAYS = ModernConfig(65, 16, 2, 2, 32, rotary=True, qk_norm=True, tied=False, bigrams=500)
@@ -33,7 +34,7 @@ def processor(monkeypatch):
 
 def on_cpu(model: nn.Module, *, bfloat16_cpu: bool):
     """The options of CUDA are on, and must not matter."""
-    return forward_pass(model, "cpu", compile=True, bfloat16=True, bfloat16_cpu=bfloat16_cpu)
+    return forward_pass(model, TrainConfig(1, 1, 1, compile=True, bfloat16=True, bfloat16_cpu=bfloat16_cpu))
 
 
 @pytest.mark.parametrize("config", [PLAIN, TODAYS])

@@ -7,19 +7,19 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor, nn
 
+from helpers.core.optim import TrainConfig
 from helpers.support.products import quick_products
 
 
-def forward_pass(
-    model: nn.Module, device: str, *, compile: bool, bfloat16: bool, bfloat16_cpu: bool
-) -> Callable[[Tensor], Tensor]:
+def forward_pass(model: nn.Module, config: TrainConfig) -> Callable[[Tensor], Tensor]:
     """`model` as a function. On CUDA compiled, and in bfloat16, where that is asked for; on a CPU with the quicker of
     two libraries, or, with `bfloat16_cpu`, with its weights rounded to bfloat16 if the processor multiplies in it."""
-    if torch.device(device).type == "cuda":
+    device = torch.device(config.device).type
+    if device == "cuda":
         # Compiling for CUDA takes Triton, which PyTorch brings along on Linux only.
-        compiled = torch.compile(model) if compile and importlib.util.find_spec("triton") else model
-        return _inside(lambda: torch.autocast("cuda", torch.bfloat16, enabled=bfloat16), compiled)
-    if bfloat16_cpu and torch.device(device).type == "cpu" and has_bfloat16():
+        compiled = torch.compile(model) if config.compile and importlib.util.find_spec("triton") else model
+        return _inside(lambda: torch.autocast("cuda", torch.bfloat16, enabled=config.bfloat16), compiled)
+    if device == "cpu" and config.bfloat16_cpu and has_bfloat16():
         return lambda tokens: _rounded(model, tokens)
     return _inside(quick_products, model)
 
