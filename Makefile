@@ -46,7 +46,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport PYTHONDONTWRITEBYTECODE MPLBACKEND
 
-.PHONY: ablations help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better picture play bench publish torture lock clean
+.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better picture play bench publish torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -147,9 +147,6 @@ play: .venv/ready ## pack the trained model anew for the page that lets you play
 
 publish: .venv/ready ## write the address of your repository into README, pyproject.toml and notebooks: REPO=owner/name
 	@$(BIN)/python tools/publish.py
-
-ablations: ## the study of notebook 10, by its old name
-	@$(MAKE) --no-print-directory study NAME=parts
 
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values; and the rare tests
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null; tortured=$$?; $(PYTEST) -m "torture or lesson" tests && exit $$tortured
