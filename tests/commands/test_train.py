@@ -153,6 +153,7 @@ def test_a_path_of_a_text_is_never_repeated_whole_or_obeyed(runs, capsys, path):
     assert said.startswith("error: ") and said.count("\n") == 1 and "\x1b" not in said and len(said) < 500
 
 
+@pytest.mark.slow
 def test_a_folder_that_a_terminal_would_obey_is_never_printed_raw(training, runs, stop_in_update):
     """To a pipe neither: who reads a log reads it in a terminal."""
     options = ("--preset", "smoke", "--sample-length", 5, "--out", runs / "\x1b[31mred")
@@ -164,7 +165,7 @@ def test_a_folder_that_a_terminal_would_obey_is_never_printed_raw(training, runs
 
 
 # ---------------------------------------------------------------- make better
-@pytest.mark.slow
+@pytest.mark.torture
 def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, corpus, tmp_path, monkeypatch, capsys):
     """Stopped and begun again, it goes on where it was."""
     import better  # in tools/

@@ -24,6 +24,7 @@ def test_a_run_that_is_named_writes_and_nothing_is_said(trained, sampling):
     assert status == 0 and not said and printed != sampling("--length", 30)[1]
 
 
+@pytest.mark.slow
 def test_two_samples_of_one_seed_are_two_texts_and_the_same_again(trained, sampling):
     _, printed, _ = sampling("--length", 20, "--num-samples", 2, "--prompt", "R")
     first, second = printed.split("---- 2 of 2 ----\n")

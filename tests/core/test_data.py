@@ -10,6 +10,7 @@ from helpers.core.data import CharTokenizer, get_batch, split
 from helpers.support.errors import CorpusError, VocabularyError
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text(min_size=1))
 def test_decode_undoes_encode(text):

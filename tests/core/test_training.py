@@ -55,6 +55,7 @@ def test_equals_a_loop_written_from_the_recipe(model, tokens, quick, small_confi
     assert found == pytest.approx(losses, abs=1e-4) and model.training
 
 
+@pytest.mark.slow
 def test_same_seeds_same_weights(fresh, tokens, quick):
     """With dropout, so that both generators count."""
     ends = []
@@ -94,6 +95,7 @@ def test_what_a_reader_does_between_two_updates_to_the_mode_does_not_matter(fres
     assert torch.equal(*ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bfloat16", [False, True])
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_every_way_to_train_learns(tokens, quick, monkeypatch, optimizer, bfloat16):

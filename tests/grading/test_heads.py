@@ -211,6 +211,7 @@ RIGHT_CLASSES = {
     by_pytorchs_class)}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT_CLASSES)
 def test_every_right_class_passes(name):
     checks.multi_head(RIGHT_CLASSES[name])

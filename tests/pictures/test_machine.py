@@ -85,6 +85,7 @@ def test_without_projections_it_says_so(draw):
     assert not any("no projections" in text.lower() for text in [alt, *texts(ax)])
 
 
+@pytest.mark.slow
 def test_x_plays_no_part_beside_a_projection(draw):
     """A query that was projected is not compared with x: the keys are missing, and so they are drawn."""
     for name in ("query", "key"):
@@ -143,6 +144,7 @@ def test_one_word_is_followed_through_the_machine(draw):
     assert "Followed" not in alt
 
 
+@pytest.mark.slow
 def test_other_words_can_be_looked_at(draw):
     x, key = torch.rand(2, 4), torch.rand(3, 4)
     scores = x @ key.T

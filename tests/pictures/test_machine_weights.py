@@ -12,6 +12,7 @@ from helpers.pictures import machine, plotting
 from helpers.support.errors import ConfigError
 
 
+@pytest.mark.slow
 def test_what_the_mask_forbids_is_hatched_and_no_small_weight_is(draw):
     tables = CAUSAL | {"weights": CAUSAL["weights"].clone()}
     tables["weights"][3, 1], tables["weights"][5, 0] = 1e-6, 0.0  # small; dropped

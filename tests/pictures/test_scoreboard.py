@@ -43,6 +43,7 @@ def test_rows_are_read_back_from_their_table():
         to_csv([Row("05", "dropout", "?", (0.5,), (0.5, 1.0))])
 
 
+@pytest.mark.slow
 def test_only_rows_of_earlier_notebooks_are_added(shown, tmp_path, capsys):
     later = Row("07", "two layers", "?", (0.3,), (1.0,))
     stale = Row("04", "mask", MASK.question, (0.0,), (0.1,))

@@ -57,7 +57,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_no_shell_sees_what_make_is_given(make, tmp_path):
     for value in HOSTILE:
         value = value.replace("PWNED", str(tmp_path / "pwned"))

@@ -46,6 +46,7 @@ def test_a_run_stopped_at_any_step_ends_like_the_undisturbed_one(go, stopped, of
         assert end_of(folder) == whole, steps
 
 
+@pytest.mark.slow
 def test_another_window_is_another_run(go, stopped, fresh):
     """The test above could pass with windows that change nothing: here they do."""
     stopped(model=fresh(**TODAY), settings=MUON)
@@ -74,6 +75,7 @@ def test_a_run_of_todays_gpt_can_be_used_like_any(go, fresh, tmp_path):
     assert not is_trained(tmp_path / "run", "", dataclasses.replace(model.config, before=1), 12)
 
 
+@pytest.mark.slow
 def test_a_plain_gpt_does_not_go_on_with_the_run_of_todays(go, stopped, fresh):
     """Of equal sizes, they differ by the fields that only one of them has."""
     stopped(model=fresh(**TODAY))
@@ -121,6 +123,7 @@ def of_muon(tmp_path_factory):
     return {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_momenta_are_refused_in_a_sentence(go, stopped, fresh, tmp_path, of_muon, name):
     path = tmp_path / "run" / "checkpoint.pt"
@@ -144,6 +147,7 @@ def test_hostile_momenta_are_refused_in_a_sentence(go, stopped, fresh, tmp_path,
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_an_optimizer_is_not_changed_in_the_middle_of_a_run(go, stopped, fresh):
     stopped(model=fresh(**TODAY), settings=MUON)
     with pytest.raises(CheckpointError, match="its optimizer is muon, not adamw"):

@@ -71,6 +71,7 @@ def test_foreign_files_are_never_touched(go, tmp_path, name, kind):
     assert os.listdir(tmp_path / "run") == [name]
 
 
+@pytest.mark.slow
 def test_unrelated_files_may_lie_beside_a_run(go, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.md").write_text("mine")
@@ -89,6 +90,7 @@ def test_places_where_no_run_can_be(go, tmp_path, monkeypatch, out):
     assert sorted(os.listdir(tmp_path)) == ["file", "link"] and (tmp_path / "file").read_text() == "in the way"
 
 
+@pytest.mark.slow
 def test_two_trainings_in_one_folder(go, tmp_path):
     (tmp_path / "run").mkdir()
     said = r"another training is writing into .*run: wait for it, or choose another folder"
@@ -98,6 +100,7 @@ def test_two_trainings_in_one_folder(go, tmp_path):
     go()
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_kill_are_swept_up(go, tmp_path):
     with pytest.raises(console.Stopped):
         go(on_record=stop_at(4))

@@ -71,6 +71,7 @@ def test_train_is_the_loop_of_updates(small_config, tokens, quick, dropout):
     assert history[-1].train_loss == pytest.approx(sum(losses[8:]) / 4)
 
 
+@pytest.mark.slow
 def test_the_first_record_is_in_evaluation_mode(small_config, tokens, quick):
     """A look with dropout would be worse than the model is, and would use up draws."""
     first = []
@@ -80,6 +81,7 @@ def test_the_first_record_is_in_evaluation_mode(small_config, tokens, quick):
     assert first[0] == first[1]
 
 
+@pytest.mark.slow
 def test_the_model_is_left_with_its_best_weights(model, tokens, quick, tmp_path, monkeypatch):
     """The validation losses are dictated: the record at step 4 is the best of the five."""
     losses, weights = iter([4.0, 3.0, 1.0, 2.0, 3.0]), {}
@@ -96,6 +98,7 @@ def test_the_model_is_left_with_its_best_weights(model, tokens, quick, tmp_path,
     assert not loaded.training
 
 
+@pytest.mark.slow
 def test_same_seed_same_training(small_config, tokens, quick):
     ends = []
     for seed in (1, 1, 2):
@@ -118,6 +121,7 @@ def test_what_on_record_does_to_the_mode_does_not_matter(small_config, tokens, q
     assert torch.equal(*ends)
 
 
+@pytest.mark.slow
 def test_the_settings_choose_optimizer_schedule_and_windows(tokens, quick):
     """What `updates` does of it, tests/core sees: here it must arrive, and the records must say the rate."""
     torch.manual_seed(0)

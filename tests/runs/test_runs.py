@@ -47,6 +47,7 @@ def test_a_crash_loses_no_more_than_since_the_last_record(go, tmp_path):
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_last_and_best_are_two(go, fresh, tmp_path, monkeypatch):
     """The validation losses are dictated: the best record is the one at step 4, and the run goes on from step 8."""
     losses = iter([4.0, 3.0, 1.0, 2.0])
@@ -97,6 +98,7 @@ def test_views_say_what_the_checkpoint_says_after_a_resume(go, tmp_path):
         assert (folder / name).read_text() == right
 
 
+@pytest.mark.slow
 def test_the_checkpoint_is_written_before_its_views(go, tmp_path, monkeypatch):
     """Killed in between, a run must not have views of a state that it has lost."""
     written, write = [], files.write
@@ -132,6 +134,7 @@ def test_frozen_weights_stay_frozen_after_a_resume(go, stopped, fresh, tmp_path)
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_to_end_where_it_stopped_gets_its_last_record(go, stopped, tmp_path):
     stopped()
     history = go(resume=True, settings={"max_steps": 5})
@@ -210,6 +213,7 @@ def test_another_run_is_not_resumed(go, tmp_path, change, sentence):
     assert (tmp_path / "run" / "checkpoint.pt").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_another_text_of_the_same_alphabet_is_not_resumed(go, tokens):
     go()
     for other in ((tokens[0].flip(0), tokens[1]), (tokens[0], tokens[1].flip(0)), (tokens[1], tokens[0])):
@@ -224,6 +228,7 @@ def test_the_same_text_in_smaller_integers_is_the_same(go, tokens):
     assert len(go(resume=True, on=[part.byte() for part in tokens])) == 5
 
 
+@pytest.mark.slow
 def test_other_sizes_are_named(go, fresh):
     go()
     with pytest.raises(CheckpointError, match="its n_embd is 32, not 64"):

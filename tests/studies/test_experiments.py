@@ -53,6 +53,7 @@ def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     assert torch.equal(seen[2], TOKENS[:100]) and torch.equal(measured[2], pieces[2])
 
 
+@pytest.mark.slow
 def test_a_line_holds_the_losses_of_the_model_that_was_trained(monkeypatch):
     trained = []
 
@@ -272,7 +273,7 @@ def test_the_report_has_a_line_for_each_row_and_says_the_rate():
     assert re.fullmatch(r" +10  a and b +0\.01  \+0\.99\d  \+0\.\d+ to \+\d\.\d+ +< 0\.0001 +worse", worst), worst
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_a_reader_adds_a_variant_and_gets_a_verdict():
     """The whole way, with trainings: a model that is told nothing of its past is found out in seconds."""
     study = dataclasses.replace(

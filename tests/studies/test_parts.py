@@ -64,6 +64,7 @@ def test_no_scaling_is_the_root_of_the_head_width():
     checks.close(build("no scaling").blocks[0](x), whole.blocks[0](x), tolerance=1e-5)
 
 
+@pytest.mark.slow
 def test_parts_that_are_taken_out_are_gone():
     C, L = SIZES["n_embd"], SIZES["n_layer"]
     parameters = {name: count_parameters(build(name)) for name in ALL.variants}
@@ -147,6 +148,7 @@ def test_without_residual_each_branch_keeps_its_own_norm():
     checks.close(block(x), block.mlp(block.norm2(block.attention(block.norm1(x)))))
 
 
+@pytest.mark.slow
 def test_sgd_decays_matrices_as_adamw_does_and_nothing_else():
     """At their middle rates a weight without a gradient shrinks in a long run by about the same share per step."""
     shares = []

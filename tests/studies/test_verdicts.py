@@ -108,7 +108,7 @@ def test_the_intervals_hold_the_truth_in_95_percent_of_cases():
     assert abs(missed - 0.05) < luck
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_a_false_claim_anywhere_in_a_table_is_as_rare_as_the_level():
     """Where nothing differs, 5 % of tables say that something does; without Holm's correction a quarter or more."""
     cases = drawn(tables=300, rows=12, seeds=8)

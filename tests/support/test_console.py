@@ -121,7 +121,7 @@ def test_who_stops_a_command_before_it_has_begun_reads_a_sentence(tmp_path, wait
         assert process.returncode == 128 + number and len(said.splitlines()) == 1 and said.startswith("stopped by")
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_a_closed_stdout_is_no_reason_to_fail(tmp_path):
     options = f"--preset smoke --max-steps 1 --sample-length 5 --out {tmp_path / 'run'}"
     done = subprocess.run(

@@ -272,7 +272,7 @@ def test_every_word_of_the_glossary_leads_to_a_section_that_uses_it():
     assert len(terms) > 50 and terms == sorted(terms, key=str.lower) and text.count("\n- **") == len(terms)
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_the_whole_site_is_built_without_a_warning_and_without_a_broken_link(tmp_path):
     assert website.build(ROOT, tmp_path / "site") == "" and website.broken_links(tmp_path / "site") == []
     names = {path.stem for path in (tmp_path / "site").glob("*.html")}

@@ -46,6 +46,7 @@ def shown(monkeypatch):
     return bundles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(shown, monkeypatch, name):
     monkeypatch.setattr(widget, "Explorer", None)  # a widget that is made is kept in the notebook

@@ -49,7 +49,7 @@ def p_value(ahead: int, draws: int = 3000) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ahead", [1, 2, 4])
+@pytest.mark.parametrize("ahead", [4, *(pytest.param(few, marks=pytest.mark.torture) for few in (1, 2))])
 def test_guesses_change_nothing_about_the_distribution(ahead, unchecked):
     """A right program fails once in a million seeds."""
     assert abs(sum(ALL.values()) - 1) < 1e-5 and min(ALL.values()) * 3000 > 5
