@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import itertools
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,9 @@ from helpers.runs.state import Facts
 from helpers.runs.train import train
 from helpers.support import console
 from helpers.world.corpus import BUNDLED_PLAY
+
+if "OMP_NUM_THREADS" not in os.environ:  # as `make` sets it: on a busy machine several threads wait for each other
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
