@@ -254,6 +254,7 @@ WRONG_CLASSES = {
         forward=lambda self, x: F.dropout(Parts.forward(self, x), 0.5))),
     "only whole texts": ("it raises", changed(forward=lambda self, x: Parts.forward(self, x) + torch.zeros(
         {6: 5, 7: 6, 5: 4}[x.shape[-1]], 1))),
+    "a text of one word, squeezed": ("shape", changed(forward=lambda self, x: Parts.forward(self, x).squeeze())),
     "fused, without the root": ("not divided by the square root", lambda *sizes: Fused(
         *sizes, mix=WRONG_FORMULAS["/ 1"][1])),
     "fused, tril(1)": ("tril(1)", lambda *sizes: Fused(*sizes, mix=WRONG_FORMULAS["tril(1)"][1])),
