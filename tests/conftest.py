@@ -91,12 +91,18 @@ def project(empty_project, monkeypatch, tmp_path) -> Path:
     return empty_project(tmp_path, monkeypatch)
 
 
-@pytest.fixture
-def unchecked():
-    """Without checks of annotations, for a test that calls the same functions thousands of times."""
-    jaxtyping.config.update("jaxtyping_disable", True)
+@pytest.fixture(autouse=True)
+def annotations(request):
+    """Quick tests check every annotation. Slow ones call the same functions thousands of times, and would be slower."""
+    jaxtyping.config.update("jaxtyping_disable", request.node.get_closest_marker("slow") is not None)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def unchecked(annotations):
+    """The same for a quick test that does so."""
+    jaxtyping.config.update("jaxtyping_disable", True)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_the_nucleus_is_the_smallest_set(V, p, seed):
 
 
 @pytest.mark.slow
-def test_draws_follow_the_probabilities(unchecked):
+def test_draws_follow_the_probabilities():
     """Chi-square of 20,000 draws against the probabilities: below 18.47, the 0.1% point for 4 degrees of freedom."""
 
     class Constant(nn.Module):

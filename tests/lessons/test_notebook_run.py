@@ -27,9 +27,7 @@ def rows_of(name):
 @pytest.mark.slow
 @pytest.mark.lesson
 @pytest.mark.parametrize(("name", "parameters"), RUNS.items(), ids=RUNS)
-def test_with_own_text_it_runs_and_every_proof_in_it_can_fail(
-    name, parameters, own_text, unchecked, monkeypatch, capsys
-):
+def test_with_own_text_it_runs_and_every_proof_in_it_can_fail(name, parameters, own_text, monkeypatch, capsys):
     rows = rows_of(name)
     seen = run(BY_NAME[name], own_text | parameters, monkeypatch, spared=SPARED.get(name, ""))
     printed = capsys.readouterr().out

@@ -151,7 +151,7 @@ def has_gone_on(printed: str, folder: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array_wrap__")  # torch's way with NumPy 2, which a kernel doesn't show
 @pytest.mark.filterwarnings("ignore:Glyph")  # of the reader's text
-def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(own_text, unchecked, tmp_path, monkeypatch, capsys):
+def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(own_text, tmp_path, monkeypatch, capsys):
     """In a folder that is not the project's, on a text of the reader's."""
     assert train.main(OF_COMMAND.split()) == 0
     capsys.readouterr()

@@ -25,6 +25,7 @@ PARAMETRIZED = {0: "parameters", 1: "result"}
 
 # ---------------------------------------------------------------- papermill, in processes of its own
 @pytest.mark.slow
+@pytest.mark.torture
 def test_notebooks_that_fail_or_die_stop_nobody(project, monkeypatch, capsys):
     built = []
     monkeypatch.setattr(website, "build", lambda root, out, runs: built.append(runs) or "")

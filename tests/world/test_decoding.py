@@ -50,7 +50,7 @@ def p_value(ahead: int, draws: int = 3000) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ahead", [4, *(pytest.param(few, marks=pytest.mark.torture) for few in (1, 2))])
-def test_guesses_change_nothing_about_the_distribution(ahead, unchecked):
+def test_guesses_change_nothing_about_the_distribution(ahead):
     """A right program fails once in a million seeds."""
     assert abs(sum(ALL.values()) - 1) < 1e-5 and min(ALL.values()) * 3000 > 5
     assert p_value(ahead) > 1e-6
@@ -72,7 +72,7 @@ def accepted_by_p(p, q, guess, generator):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [always, redrawn_from_p, accepted_by_p])
-def test_a_wrong_rule_of_acceptance_is_caught(wrong, unchecked, monkeypatch):
+def test_a_wrong_rule_of_acceptance_is_caught(wrong, monkeypatch):
     monkeypatch.setattr(decoding, "_judge", wrong)
     assert p_value(ahead=2) < 1e-6
 

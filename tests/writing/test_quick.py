@@ -75,7 +75,7 @@ OPTIONS = [{}, {"temperature": 0.3}, {"temperature": 2.0, "top_k": 4}, {"top_p":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_quick_way_and_a_draft_write_the_same_text_with_the_same_dice(model, options, unchecked):
+def test_the_quick_way_and_a_draft_write_the_same_text_with_the_same_dice(model, options):
     draft = counts_of(model)
     for seed in (0, 5, 13):  # prompts of 1, 6 and 14 tokens, the last longer than the context
         expected = text_and_dice(model, seed, quick=False, **options)
