@@ -59,7 +59,7 @@ class KVCache:
         return self.length
 
     def keep_first(self, count: int) -> None:
-        """Forget all but the first `count` tokens; no effect if there are fewer. Whoever guesses ahead needs it."""
+        """Forget all but the first `count` tokens, as speculative decoding does with guesses that were refused."""
         self.length = min(self.length, max(0, count))
 
     def append(
@@ -68,12 +68,12 @@ class KVCache:
         """Add the newest tokens' keys and values; return views of those of all tokens so far."""
         B, H, T, D = key.shape
         start, end = self.length, self.length + T
-        if self.key is not None and len(self.key) != B:  # PyTorch would copy a batch of one into all rows
+        if self.key is not None and len(self.key) != B:  # `copy_` would silently repeat a batch of one
             raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
         if self.key is None or self.value is None:
             self.key = key.new_empty(B, H, self.context_length, D)
             self.value = value.new_empty(B, H, self.context_length, D)
-        self.key.narrow(2, start, T).copy_(key.detach())  # `narrow` fails where nothing is left; a slice would be empty
+        self.key.narrow(2, start, T).copy_(key.detach())  # raises when the cache is full; a slice would be empty
         self.value.narrow(2, start, T).copy_(value.detach())
         self.length = end
         return self.key[:, :, :end], self.value[:, :, :end]
@@ -141,7 +141,7 @@ class MultiHeadAttention(nn.Module):
         return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
 
     def shared(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
-        """Keys or values, once for each head that asks. Here each has its own; in ModernAttention some share them."""
+        """Keys or values, one for each head of queries. Here each has its own; in ModernAttention several share one."""
         return x
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:

@@ -45,7 +45,7 @@ class CharTokenizer:
 
         This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
         """
-        chunks = [np.empty(0, dtype=self._smallest_type)]
+        chunks = [np.empty(0, dtype=self._smallest_type)]  # an empty text has no other
         for codes in code_points(text):
             ids = self._id_of[codes]
             if (ids < 0).any():

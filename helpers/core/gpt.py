@@ -1,7 +1,7 @@
 """The GPT of the series: nanoGPT's model, layer by layer in nanoGPT's order.
 
-For a reader who comes from nanoGPT: wte, wpe, drop, h, ln_f, lm_head are called token_embedding, position_embedding,
-dropout, blocks, norm, head here; c_attn's rows are W_query, W_key, W_value, one below the other; c_proj is out_proj.
+For a reader who comes from nanoGPT: wte is token_embedding here, wpe position_embedding, drop dropout, h blocks, ln_f
+norm, lm_head head; c_attn is W_query, W_key and W_value, one below the other; c_proj is out_proj.
 """
 
 import math

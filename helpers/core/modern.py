@@ -39,7 +39,7 @@ class ModernConfig(GPTConfig):
     bigrams: Rows = 0  # rows of a table that is looked up by the last two tokens and added to the embedding
     trigrams: Rows = 0  # ... by the last three
     fourgrams: Rows = 0  # ... by the last four
-    before: Annotated[int, Field(ge=0, le=16)] = 0  # so many tokens in front of each one add to its embedding, too
+    before: Annotated[int, Field(ge=0, le=16)] = 0  # how many earlier tokens are added to the embedding of each one
 
     def __post_init__(self):
         super().__post_init__()
@@ -54,8 +54,8 @@ class ModernConfig(GPTConfig):
 def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"]]:
     """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by t / 10,000^(2i/D).
 
-    Channels i and i + D/2 are a pair (a, b), which becomes (a cos - b sin, b cos + a sin): the first half of the sines
-    carries the minus.
+    Channels i and i + D/2 are a pair (a, b), which becomes (a cos - b sin, b cos + a sin). The minus is in the sines:
+    their first half is negative.
     """
     frequency = 10_000 ** (-torch.arange(0, D, 2) / D)  # (D/2,), in radians per position
     angle = torch.arange(T)[:, None] * frequency  # (T, D/2)
@@ -218,7 +218,7 @@ class TokenCache(KVCache):
     tokens: Tensor | None = None
 
     def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_past"]:
-        """Keep the new tokens, and return the earlier ones. The layers append the keys afterwards."""
+        """Keep the new tokens, and return the earlier ones. Call it first: the layers make the cache longer."""
         past = tokens[:, :0] if self.tokens is None else self.tokens[:, : len(self)]
         self.tokens = torch.cat([past, tokens], dim=1)
         return past

@@ -33,14 +33,14 @@ class TrainConfig:
     min_learning_rate: NotNegative = 1e-4
     warmup_steps: Steps = 100
     schedule: str = "cosine"  # one of SCHEDULES
-    decay: Part = 0.2  # for the schedule "stable": the last share of the steps, in which the rate falls
+    decay: Part = 0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
     optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[Share, Share] = (0.9, 0.99)
     weight_decay: NotNegative = 0.1
     muon_scale: Positive = 1.0  # Muon's rate is muon_scale * learning_rate
     muon_momentum: Share = 0.95
     grad_clip: Positive = 1.0
-    windows: tuple[tuple[Part, Width], ...] = ()  # ((0.7, 64),): 64 tokens for the first 70% of the steps
+    windows: tuple[tuple[Part, Width], ...] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
     bfloat16: bool = False  # on CUDA
     bfloat16_cpu: bool = False  # on a CPU that has instructions for it
     compile: bool = False  # on CUDA
@@ -165,7 +165,7 @@ def _of_one_shape(matrices: list[Tensor]) -> list[list[Tensor]]:
 def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N rows columns"]:
     """Nearly orthogonal matrices, near the given ones: their singular values lie around 1.
 
-    Five times x becomes 3.4445 x - 4.7750 (x xT) x + 2.0315 (x xT)^2 x: Newton-Schulz, with Jordan's coefficients.
+    Five steps of Newton-Schulz, each x -> 3.4445 x - 4.7750 (x xT) x + 2.0315 (x xT)^2 x, with Jordan's coefficients.
     """
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonal(matrices.mT).mT  # x @ x.T is smaller that way round

@@ -12,8 +12,11 @@ from helpers.support.products import quick_products
 
 
 def forward_pass(model: nn.Module, config: TrainConfig) -> Callable[[Tensor], Tensor]:
-    """`model` as a function. On CUDA compiled, and in bfloat16, where that is asked for; on a CPU with the quicker of
-    two libraries, or, with `bfloat16_cpu`, with its weights rounded to bfloat16 if the processor multiplies in it."""
+    """`model` as a function, computed by the quickest means.
+
+    On CUDA: compiled, and in bfloat16, where the settings ask for it. On a CPU that multiplies in bfloat16, where they
+    ask for that: with weights rounded to it. On any other: with the quicker of two libraries.
+    """
     device = torch.device(config.device).type
     if device == "cuda":
         # Compiling for CUDA takes Triton, which PyTorch brings along on Linux only.

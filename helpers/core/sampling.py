@@ -41,15 +41,9 @@ class Drawing:
         return logits
 
     def draw(self, logits: Float[Tensor, "B V"], generator: torch.Generator | None) -> Int64[Tensor, "B 1"]:
-        """The next tokens, drawn on the CPU: one seed, one text.
-
-        Each token gets a random time, e / p, where e is drawn from an exponential distribution. The earliest token
-        wins, and a token wins with probability p. torch.multinomial does the same with the same draws, and also looks
-        for NaN each time.
-        """
-        probabilities = self.filter(logits).softmax(dim=-1).cpu()
-        e = torch.empty_like(probabilities).exponential_(generator=generator)
-        return (probabilities / e).argmax(dim=-1, keepdim=True)
+        """The next tokens, drawn on the CPU, so that one seed writes one text on every machine."""
+        probabilities = self.filter(logits).softmax(dim=-1)
+        return torch.multinomial(probabilities.cpu(), 1, generator=generator)
 
 
 def outside_nucleus(logits: Float[Tensor, "*batch V"], top_p: float) -> Tensor:
@@ -85,13 +79,13 @@ def stream(
 
     `temperature`, `top_k` and `top_p` say how a token is drawn: see Drawing. The prompt is cropped to the model's
     context. When that is full, the last `keep` of it (a share, above 0 and at most 1) moves to its start and writing
-    goes on from there. With keep=1 the window drops one token at each step, as in nanoGPT: the model sees more text,
-    but it draws every new token at the last position, and the whole window is computed again each time.
+    goes on from there. keep=1 is nanoGPT's way: the model always sees a full window, which moves by one token and is
+    computed anew each time.
 
     With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step. When the window
-    moves, they are thrown away: they depend on old positions and on tokens that are gone. But for rounding, the logits
-    are the same without a cache. A `reader` gives the logits after a window in another way (helpers/writing has a
-    quicker one).
+    moves, they are thrown away: they depend on old positions and on tokens that are gone. Except for rounding, the
+    logits are the same without a cache. A `reader` gives the logits after a window in another way; helpers/writing has
+    a quicker one.
 
     ConfigError, at once, for an empty prompt and for a setting that makes no sense; at the first token, for a model
     whose logits are no numbers. The model is in evaluation mode until the iterator ends or is closed.
@@ -149,7 +143,7 @@ class Reader:
         if self.new_cache is None:
             new, cached = window, {}
         else:
-            if self.cache is None or len(self.cache[0]) >= window.shape[1]:
+            if self.cache is None or len(self.cache[0]) >= window.shape[1]:  # nothing is read yet, or the window moved
                 self.cache = self.new_cache()
             new, cached = window[:, len(self.cache[0]) :], {"cache": self.cache}
         with one_thread() if new.numel() <= FEW else nullcontext():
@@ -172,6 +166,6 @@ def generate(
     gives for its prompt alone. ConfigError as for `stream`.
     """
     tokens = list(stream(model, prompt, max_new_tokens, **options))
-    drawn = prompt.new_tensor(tokens)
-    drawn = drawn.view(-1, *prompt.shape[:-1]).movedim(0, -1)  # (new,), or (new, B) -> (B, new)
+    drawn = prompt.new_tensor(tokens).view(-1, *prompt.shape[:-1])  # (new,) or (new, B): token by token
+    drawn = drawn.movedim(0, -1)  # (new,) or (B, new)
     return torch.cat([prompt, drawn], dim=-1)

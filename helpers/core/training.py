@@ -47,7 +47,7 @@ def updates(
             group["lr"] = learning_rate(step, config) * group.get("scale", 1.0)
         batch_size, window = batch_shape(step, config, model.config.context_length)
         x, y = get_batch(tokens, batch_size, window, generator)
-        optimizer.zero_grad()  # before forward, which can then use the gradients' memory
+        optimizer.zero_grad()  # before the forward pass, which can use the memory that becomes free
         loss = cross_entropy(forward(x), y)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from helpers.grading import judge
-from helpers.grading.judge import Question, Verdict
+from helpers.grading.judge import EXERCISES, Question, Verdict
 from helpers.grading.limit import TooLongError, at_most
-from helpers.grading.registry import EXERCISES
 from helpers.support.errors import ConfigError
 
 SECONDS = 5.0  # for all cases of one answer together

@@ -40,6 +40,21 @@ class Question:
                 yield sentence, answer
 
 
+EXERCISES: dict[str, Question] = {}  # by their labels
+
+
+def exercise(
+    label: str, mistakes: dict[str, Any], broken: tuple[str, Answer] | None = None
+) -> Callable[[Grader], Grader]:
+    """A decorator that makes a grader the exercise `label`."""
+
+    def register(grader: Grader) -> Grader:
+        EXERCISES[label] = Question(grader, mistakes, broken)
+        return grader
+
+    return register
+
+
 @dataclass(frozen=True)
 class Given:
     """What an answer gave for some inputs. A fault is the answer's own, whatever would be right."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, randn
 
 from helpers.core.attention import attention
-from helpers.grading.registry import Answer
+from helpers.grading.judge import Answer
 
 
 def _row_by_row(x: Tensor) -> Tensor:

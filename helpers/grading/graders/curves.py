@@ -4,7 +4,7 @@ A tiny GPT (one layer, width 32) on the bundled play, six faults at two sizes: w
 letters alone. tests/test_curves.py has the recipes and makes the runs again.
 """
 
-from helpers.grading.registry import Answer
+from helpers.grading.judge import Answer
 
 HEALTHY, HIGH, LOW = "healthy", "learning rate too high", "learning rate too low"
 OVERFIT, COPY, LEAK = "overfitting", "targets not shifted", "validation text leaked"

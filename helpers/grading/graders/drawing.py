@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from helpers.core.gpt import GPT
-from helpers.grading.registry import Answer
+from helpers.grading.judge import Answer
 
 
 def one_hot(place: Tensor, V: int) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, randn
 
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 
 
 def _shares(scores: Tensor, shift: Tensor | float = 0.0, dim: int = -1) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, randn
 
 from helpers.core.attention import attention, causal_mask
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 from helpers.grading.variants import attention_with, divided_by, plain_attention, without_shift
 
 

@@ -15,7 +15,7 @@ from helpers.grading.graders.causality import (
     derivatives_vanish,
     outputs_at,
 )
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 from helpers.grading.variants import masked_softmax, shifted, transposed, unchanged
 
 

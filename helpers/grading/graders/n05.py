@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, rand, randn
 
 from helpers.core.attention import attention, causal_mask
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 from helpers.grading.variants import CAUSAL_MISTAKES, attention_with, masked_softmax, unchanged
 
 

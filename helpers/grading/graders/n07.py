@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, randn
 
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 
 Part = Callable[[Tensor], Tensor]
 

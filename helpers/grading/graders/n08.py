@@ -23,7 +23,7 @@ from helpers.grading.graders.curves import (
     confusing,
 )
 from helpers.grading.graders.silence import of_changed, of_zeroed, own, silenced, swapped, without
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 
 
 @exercise(

@@ -21,7 +21,7 @@ from helpers.grading.graders.drawing import (
     speculated,
     variance,
 )
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 from helpers.grading.variants import shares
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, randint, randn
 
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 
 
 @exercise(

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, randint, randn
 
-from helpers.grading.registry import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, exercise
 
 CACHE = 2 * 24 * 8192 * 2048 * 2  # keys and values, layers, tokens, width, bytes
 

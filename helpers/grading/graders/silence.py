@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.core.attention import MultiHeadAttention, attention
-from helpers.grading.registry import Answer
+from helpers.grading.judge import Answer
 
 Place = Callable[[int, int, int], slice]  # from head, H and D to channels
 
