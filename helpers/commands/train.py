@@ -19,12 +19,15 @@ from helpers.core.modern import build_gpt
 from helpers.core.optim import TrainConfig
 from helpers.core.precision import has_bfloat16
 from helpers.core.sampling import Temperature, stream
+from helpers.runs.checkpoint import load_model
 from helpers.runs.folder import folder_named, is_run, status, write_sample
 from helpers.runs.presets import PRESETS, choose_preset, describe_loss, run_folder
 from helpers.runs.state import Facts, Identity
 from helpers.runs.train import print_record, train
+from helpers.scaling.sharing import Sharing
+from helpers.scaling.team import alike, device_of, gathered, was_restarted
 from helpers.support import console
-from helpers.support.guards import Length, options
+from helpers.support.guards import Count, Length, Positive, options
 from helpers.world.corpus import load_corpus
 
 SAMPLE = "sample.txt"
@@ -36,9 +39,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    told = _parser().parse_args(arguments)
-    preset = choose_preset(told.preset, max_steps=told.max_steps, seed=told.seed, device=told.device)
-    _check(told.sample_length, told.temperature)
+    with alike():
+        told = _parser().parse_args(arguments)
+        _check(told.sample_length, told.temperature, told.accumulate, told.time_out)
+    with gathered(told.time_out) as team:
+        _train(told, Sharing(team, told.accumulate, told.fsdp))
+
+
+def _train(told: argparse.Namespace, sharing: Sharing) -> None:
+    team = sharing.team
+    device = device_of(told.device, team)
+    preset = choose_preset(told.preset, max_steps=told.max_steps, seed=told.seed, device=device)
+    sharing.check(preset.training)
     corpus = load_corpus(told.corpus)
     console.say(corpus)
     tokenizer = CharTokenizer(corpus.alphabet)
@@ -49,9 +61,12 @@ def _command(arguments: list[str]) -> None:
     model = build_gpt(preset.model_config(tokenizer.vocab_size))
     folder = run_folder(told.preset, preset, corpus) if told.out is None else folder_named(told.out, "--out")
     facts = Facts(tokenizer, told.preset, corpus)
-    console.say(f"{count_parameters(model):,} parameters on {_machine(preset.training)}")
+    console.say(
+        f"{count_parameters(model):,} parameters on {_machine(sharing.settings(preset.training))}{_shared_by(sharing)}"
+    )
+    resume = team.from_leader(told.resume or (was_restarted() and is_run(folder)))
     with _saying_what_is_kept(lambda: _what_is_kept(folder)):
-        if told.resume:
+        if resume and team.leads:
             asked = Identity.of(model, preset.training, train_tokens, val_tokens, facts)
             console.say(status(folder, asked))
         history = train(
@@ -60,15 +75,20 @@ def _command(arguments: list[str]) -> None:
             val_tokens,
             preset.training,
             out_dir=folder,
-            resume=told.resume,
-            overwrite=told.overwrite,
+            resume=resume,
+            overwrite=told.overwrite and not resume,
             facts=facts,
             on_record=print_record,
+            sharing=sharing,
         )
+    if not team.leads:
+        return
+    if sharing.fsdp:  # the others have the rest of this model, and are gone
+        model, _ = load_model(folder)
     if not (folder / SAMPLE).exists():  # a finished run that is resumed has its sample
         with _saying_what_is_kept(lambda: f"{console.shown(folder)} keeps the trained model: resume writes the sample"):
             dice = torch.Generator().manual_seed(preset.training.seed)
-            start = prompt.to(preset.training.device)
+            start = prompt.to(next(model.parameters()).device)
             letters = stream(model, start, told.sample_length, temperature=told.temperature, generator=dice)
             write_sample(folder, tokenizer.decode([*prompt.tolist(), *_watched(letters, told.sample_length)]))
     console.say(describe_loss(history.best.val_loss, corpus.name, preset))
@@ -90,6 +110,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, to the same end")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out by a new one")
+    parser.add_argument("--accumulate", type=int, default=1, help="cut each batch into N pieces, to save memory")
+    parser.add_argument("--fsdp", action="store_true", help="with torchrun: cut the weights too, for large models")
+    parser.add_argument("--time-out", type=float, default=300, help="seconds to wait for another process (300)")
     parser.add_argument("--prompt", help="what the sample continues (default: a newline)")
     parser.add_argument("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (default: 0.8)")
     parser.add_argument("--sample-length", type=int, default=500, help="characters in sample.txt (default: 500)")
@@ -97,8 +120,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @options
-def _check(sample_length: Length, temperature: Temperature) -> None:
+def _check(sample_length: Length, temperature: Temperature, accumulate: Count, time_out: Positive) -> None:
     """Refuse now what would show only after the training."""
+
+
+def _shared_by(sharing: Sharing) -> str:
+    return f", shared by {sharing}" if sharing.parts > 1 else ""
 
 
 def _machine(training: TrainConfig) -> str:

@@ -4,7 +4,7 @@ helpers/runs/train.py puts this loop into a run that survives a stop, which `pyt
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +26,13 @@ def cross_entropy(
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction=reduction)
 
 
+def learn(forward: Callable[[Tensor], Tensor], x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
+    """The loss of a batch. Its gradients are added to those that the weights have."""
+    loss = cross_entropy(forward(x), y)
+    loss.backward()
+    return loss
+
+
 def updates(
     model: nn.Module,
     tokens: Integer[Tensor, "N"],
@@ -33,12 +40,13 @@ def updates(
     optimizer: Optimizer,
     generator: torch.Generator,
     first_step: int = 0,
+    learn: Callable[..., Tensor] = learn,
 ) -> Iterator[float]:
     """The loop: one update after the other, from `first_step` to `max_steps`. It yields each batch's loss.
 
     `generator` draws the batches, PyTorch's global generator draws the dropout: whoever seeds both gets the same
     weights again. Model and tokens must be on `config.device` already. If a group of the optimizer has a "scale"
-    (Muon's has), its learning rate is multiplied by it.
+    (Muon's has), its learning rate is multiplied by it. Whoever shares the work gives another `learn`: helpers/scaling.
     """
     forward = forward_pass(model, config)
     for step in range(first_step, config.max_steps):
@@ -48,8 +56,7 @@ def updates(
         batch_size, window = batch_shape(step, config, model.config.context_length)
         x, y = get_batch(tokens, batch_size, window, generator)
         optimizer.zero_grad()  # before the forward pass, which can use the memory that becomes free
-        loss = cross_entropy(forward(x), y)
-        loss.backward()
+        loss = learn(forward, x, y)
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
         optimizer.step()
         yield loss.item()

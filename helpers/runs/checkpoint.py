@@ -94,7 +94,7 @@ def load(folder: str | Path, model: nn.Module | None = None, asked: Identity | N
         if asked is not None:
             if state.step > asked.train["max_steps"]:
                 raise CheckpointError(f"it is at step {state.step:,} already: max_steps must not be below")
-            state.identity = asked
+            state.identity = state.identity.going_on_as(asked, state.step)
     except Exception as error:  # a hostile archive raises nearly anything
         why = str(error) if isinstance(error, HelpersError) else "its content makes no sense"
         raise CheckpointError(f"{shown(path)} can't be used: {why}") from None

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import platform
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPTConfig
 from helpers.core.modern import ModernConfig
 from helpers.core.optim import Optimizer, TrainConfig
+from helpers.scaling.sharing import Sharing, cut_like, whole
 from helpers.support.guards import NotNegative, Steps, settings
 from helpers.world.corpus import Corpus
 
@@ -74,7 +75,7 @@ class Facts:
 
 @settings
 class Identity:
-    """What a run is: all that its numbers depend on. (`torch` and `python` are kept, and not compared.)"""
+    """What a run is: all that its numbers depend on. (`shared_by`, `torch` and `python` are not compared.)"""
 
     preset: str
     corpus: str  # its name
@@ -83,12 +84,19 @@ class Identity:
     alphabet: str
     model: dict[str, Any]  # GPTConfig, or ModernConfig
     train: dict[str, Any]  # TrainConfig
+    shared_by: str = "one process"  # who trained it: see helpers/scaling
     torch: str = field(default_factory=lambda: str(torch.__version__))
     python: str = field(default_factory=platform.python_version)
 
     @classmethod
     def of(
-        cls, model: nn.Module, config: TrainConfig, train_tokens: Tensor, val_tokens: Tensor, facts: Facts | None = None
+        cls,
+        model: nn.Module,
+        config: TrainConfig,
+        train_tokens: Tensor,
+        val_tokens: Tensor,
+        facts: Facts | None = None,
+        sharing: Sharing | None = None,
     ) -> "Identity":
         """The identity of the run that `train` makes of these arguments."""
         facts = facts or Facts()
@@ -100,7 +108,15 @@ class Identity:
             alphabet=facts.tokenizer.characters if facts.tokenizer else "",
             model=asdict(model.config),
             train=asdict(config),
+            shared_by=str(sharing or Sharing()),
         )
+
+    def going_on_as(self, asked: "Identity", step: int) -> "Identity":
+        """The identity asked for, with all who have shared the work so far."""
+        last = self.shared_by.rpartition(": ")[2]
+        if last == asked.shared_by:
+            return replace(asked, shared_by=self.shared_by)
+        return replace(asked, shared_by=f"{self.shared_by}; from step {step}: {asked.shared_by}")
 
     def difference(self, asked: "Identity") -> str:
         """What makes `asked` another run, in words; empty when this run can go on as the one asked for."""
@@ -152,15 +168,15 @@ class State:
         self.losses = []
         self.seconds_before = self.seconds
         if self.history.best is self.history[-1]:
-            self.best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+            self.best = {name: weight.detach().clone() for name, weight in whole(model.state_dict()).items()}
         if self.step in self.history.doublings and (self.snapshots or self.step == 0):
-            self.snapshots[self.step] = {name: _half(p) for name, p in model.named_parameters()}
+            self.snapshots[self.step] = {name: _half(p) for name, p in whole(dict(model.named_parameters())).items()}
 
     def keep(self, model: nn.Module, optimizer: Optimizer, generator: torch.Generator) -> None:
         """Take up what the objects of a training hold now."""
-        self.model = model.state_dict()
+        self.model = whole(model.state_dict())
         moments = {parameter: kept for part in parts_of(optimizer) for parameter, kept in part.state.items()}
-        self.optimizer = {name: dict(moments[p]) for name, p in model.named_parameters() if p in moments}
+        self.optimizer = {name: whole(moments[p]) for name, p in model.named_parameters() if p in moments}
         self.generators = {"batches": generator.get_state(), "dropout": torch.get_rng_state()}
         device = next(model.parameters()).device
         if device.type == "cuda":
@@ -170,11 +186,12 @@ class State:
 
     def restore(self, model: nn.Module, optimizer: Optimizer, generator: torch.Generator) -> None:
         """Put what was kept back into the objects of a training."""
-        model.load_state_dict(self.model)
+        load_weights(model, self.model)
         names = {parameter: name for name, parameter in model.named_parameters()}
         for part in parts_of(optimizer):
-            ordered = [names[parameter] for group in part.param_groups for parameter in group["params"]]
-            moments = {i: self.optimizer[name] for i, name in enumerate(ordered) if name in self.optimizer}
+            ordered = [parameter for group in part.param_groups for parameter in group["params"]]
+            kept = {i: (self.optimizer.get(names[parameter], {}), parameter) for i, parameter in enumerate(ordered)}
+            moments = {i: cut_moments(found, parameter) for i, (found, parameter) in kept.items() if found}
             # Rates, betas and decay come from the settings, not from a file.
             part.load_state_dict({"state": moments, "param_groups": part.state_dict()["param_groups"]})
         generator.set_state(self.generators["batches"])
@@ -184,6 +201,16 @@ class State:
             torch.cuda.set_rng_state(self.generators["device"], device)
         elif device.type == "mps" and "device" in self.generators:
             torch.mps.set_rng_state(self.generators["device"])
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Whole weights into a model, whether its own are whole or cut."""
+    own = model.state_dict()
+    model.load_state_dict({name: cut_like(weight, own[name]) for name, weight in weights.items()})
+
+
+def cut_moments(kept: dict[str, Tensor], parameter: Tensor) -> dict[str, Tensor]:
+    return {kind: value if kind == "step" else cut_like(value, parameter) for kind, value in kept.items()}
 
 
 def parts_of(optimizer: Optimizer) -> tuple[torch.optim.Optimizer, ...]:

@@ -15,7 +15,8 @@ from helpers.core.optim import TrainConfig, learning_rate, make_optimizer
 from helpers.core.training import cross_entropy, evaluate, updates
 from helpers.runs import checkpoint
 from helpers.runs.folder import hold
-from helpers.runs.state import Facts, History, Identity, Record, State
+from helpers.runs.state import Facts, History, Identity, Record, State, load_weights
+from helpers.scaling.sharing import Sharing
 from helpers.support import console
 from helpers.support.errors import ConfigError, CorpusError, TrainingError
 from helpers.support.modes import evaluating
@@ -34,6 +35,7 @@ def train(
     overwrite: bool = False,
     facts: Facts | None = None,
     on_record: OnRecord | None = None,
+    sharing: Sharing | None = None,
 ) -> History:
     """Train `model`, a GPT or another model whose `config` is a GPTConfig, in place; return the history.
 
@@ -42,23 +44,26 @@ def train(
 
     With `out_dir`, that folder holds the run (see helpers/runs/folder.py), and `facts` with it. The run is saved at
     every record, and when Ctrl-C or a signal asks to stop. `resume` goes on from there to the same end, to the last bit
-    on the same machine; a finished run stays as it is. `overwrite` replaces the run.
+    on the same machine; a finished run stays as it is. `overwrite` replaces the run. With `sharing`, several processes
+    that all call `train` do the work together, and their leader alone reads and writes the folder.
 
     Raises CorpusError for tokens outside the vocabulary, RunError and StorageError for a folder that can't be used,
     CheckpointError for a checkpoint that doesn't fit, all before the run is changed; TrainingError when the loss is
     no longer a number (what was saved stays); console.Stopped when asked to stop.
     """
+    sharing = sharing or Sharing()
+    sharing.check(config)
     _refuse_misfits(model, train_tokens, val_tokens, facts)
     if out_dir is None and (resume or overwrite):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
-    folder = None if out_dir is None else Path(out_dir)
-    identity = Identity.of(model, config, train_tokens, val_tokens, facts)
+    folder = Path(out_dir) if out_dir is not None and sharing.team.leads else None
+    identity = Identity.of(model, config, train_tokens, val_tokens, facts, sharing)
     with nullcontext() if folder is None else hold(folder, resume=resume, overwrite=overwrite):
-        training = _Training(model, train_tokens, val_tokens, config, identity, folder, on_record)
+        training = _Training(model, train_tokens, val_tokens, config, identity, folder, on_record, sharing)
         if resume:
             training.restore()
         training.go()
-    model.load_state_dict(training.state.best)
+    load_weights(model, sharing.team.from_leader(training.state.best))
     return training.state.history
 
 
@@ -74,6 +79,7 @@ class _Training:
         identity: Identity,
         folder: Path | None,
         on_record: OnRecord | None,
+        sharing: Sharing,
     ):
         self.model = model.to(config.device)
         self.train_tokens = train_tokens.to(config.device)
@@ -81,15 +87,18 @@ class _Training:
         self.config = config
         self.folder = folder
         self.on_record = on_record
+        self.sharing = sharing
+        self.wrapped = sharing.wrap(self.model, config)
         self.optimizer = make_optimizer(model, config)
         self.generator = torch.Generator().manual_seed(config.seed)  # draws the batches
         torch.manual_seed(config.seed)  # draws the dropout
         self.state = State(identity)
 
     def restore(self) -> None:
-        assert self.folder is not None
-        self.state = checkpoint.load(self.folder, self.model, self.state.identity)
-        checkpoint.write_views(self.folder, self.state)  # a kill may have come after the checkpoint and before them
+        if self.folder is not None:
+            self.state = checkpoint.load(self.folder, self.model, self.state.identity)
+            checkpoint.write_views(self.folder, self.state)  # a kill may have come after the checkpoint and before them
+        self.state = self.sharing.team.from_leader(self.state)
         self.state.restore(self.model, self.optimizer, self.generator)
 
     def go(self) -> None:
@@ -100,13 +109,19 @@ class _Training:
                 self.record()
             started = time.perf_counter()
             for loss in updates(
-                self.model, self.train_tokens, self.config, self.optimizer, self.generator, first_step=state.step
+                self.wrapped,
+                self.train_tokens,
+                self.sharing.settings(self.config),
+                self.optimizer,
+                self.generator,
+                first_step=state.step,
+                learn=self.sharing.learn,
             ):
                 state.add_update(_number(loss, state.step), time.perf_counter() - started)
                 if state.step in record_at:
                     self.record()
-                if stop.number is not None:
-                    self.stop(stop.number)
+                if number := self.sharing.team.largest(stop.number or 0):
+                    self.stop(number)
                 started = time.perf_counter()
 
     @property
@@ -136,12 +151,16 @@ class _Training:
             return cross_entropy(self.model(x), y).item()
 
     def save(self) -> None:
-        if self.folder is not None:
+        if self.folder is not None or self.sharing.fsdp:  # cut weights are gathered by all
             self.state.keep(self.model, self.optimizer, self.generator)
+        if self.folder is not None:
             checkpoint.save(self.folder, self.state)
 
     def stop(self, signal: int) -> None:
         self.save()
+        self.sharing.team.from_leader(None)  # when one process ends, torchrun ends all: the leader saves first
+        if not self.sharing.team.leads:
+            raise console.Silent(128 + signal)
         done = f"after {self.state.step:,} of {self.config.max_steps:,} steps"
         kept = (
             f"all saved in {console.shown(self.folder)}: resume continues from there"

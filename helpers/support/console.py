@@ -26,6 +26,14 @@ class Stopped(KeyboardInterrupt):
         super().__init__(f"stopped by {STOPPED_BY[signal.Signals(number).name]}" + (f": {told}" if told else ""))
 
 
+class Silent(Exception):
+    """The end of a process whose reason another one has said already."""
+
+    def __init__(self, status: int):
+        self.status = status
+        super().__init__(status)
+
+
 class Request:
     """Whether a stop was asked for, and by which signal."""
 
@@ -86,20 +94,29 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
             main(sys.argv[1:] if arguments is None else arguments)
             sys.stdout.flush()
         return 0
+    except Silent as end:
+        return end.status
     except HelpersError as error:
-        return _end(f"error: {error}", 2)
+        return _end(f"error: {error}", status_of(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it closes stdout
         return 128 + 13
     except KeyboardInterrupt as stopped:
         stopped = stopped if isinstance(stopped, Stopped) else Stopped(signal.SIGINT)
-        return _end(str(stopped), 128 + stopped.number)
+        return _end(str(stopped), status_of(stopped))
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):  # as PyTorch says it, on every device
             raise
         return _end("error: out of memory: choose a smaller model, batch or text", 2)
     except OSError as error:  # a full disk behind stdout, for example
         return _end(f"error: {error.strerror or error}", 2)
+
+
+def status_of(end: HelpersError | KeyboardInterrupt) -> int:
+    """The exit status of a command that ends so: 2 after one of our errors, 128 + n after signal n."""
+    if isinstance(end, HelpersError):
+        return 2
+    return 128 + (end.number if isinstance(end, Stopped) else signal.SIGINT)
 
 
 class Options(argparse.ArgumentParser):

@@ -33,6 +33,10 @@ class TrainingError(HelpersError):
     """Training can't go on, for example because the loss is no longer a number."""
 
 
+class TeamError(TrainingError):
+    """The processes that train together have lost one of them."""
+
+
 class LedgerError(HelpersError, AssertionError):
     """A tensor does not reproduce the number that a source prints."""
 

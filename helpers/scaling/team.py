@@ -1,0 +1,183 @@
+"""The processes that train one model together: who takes part, what they agree on, and how they end.
+
+`torchrun` starts them, and PyTorch's process group connects them: gloo between CPUs, NCCL between GPUs. A process that
+torchrun did not start is a team of one, which sends nothing.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from helpers.support import console
+from helpers.support.errors import HelpersError, TeamError
+
+
+@dataclass(frozen=True)
+class Team:
+    """One process of `size`. What two of them call, all must call, and in the same order: each waits for the others."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """One process reads and writes the run, and prints."""
+        return self.rank == 0
+
+    def total(self, number: Tensor) -> Tensor:
+        """The sum of what the processes have."""
+        if self.size > 1:
+            dist.all_reduce(number)
+        return number
+
+    def largest(self, number: int) -> int:
+        """The largest of what the processes have."""
+        if self.size == 1:
+            return number
+        found = torch.tensor(number)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return int(found)
+
+    def from_leader(self, value: Any) -> Any:
+        """What the leader has."""
+        if self.size == 1:
+            return value
+        held = [value if self.leads else None]
+        dist.broadcast_object_list(held)
+        return held[0]
+
+
+ALONE = Team()
+
+
+@contextmanager
+def alike() -> Iterator[None]:
+    """What goes wrong inside goes wrong in every process, before they have met: the leader says it."""
+    try:
+        yield
+    except HelpersError as error:
+        if os.environ.get("RANK", "0") != "0":
+            raise console.Silent(console.status_of(error)) from None
+        raise
+
+
+@contextmanager
+def gathered(time_out: float) -> Iterator[Team]:
+    """The team that torchrun has started this process for; it dissolves at the end of the block.
+
+    Only the leader's stdout is heard. When the processes end by an error or a signal, the first one says why, and the
+    others end in silence. TeamError when a process is missing, has died, or doesn't answer for `time_out` seconds.
+    """
+    if not dist.is_torchelastic_launched():
+        yield ALONE
+        return
+    shared, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=time_out)))
+    store = dist.PrefixStore(_meeting(shared, rank, size, time_out), shared)
+    try:
+        with _said_once(store), _lost_ones_named(time_out), _only_the_leader_printing(rank):
+            _connect(store, rank, size, time_out)
+            yield Team(rank, size)
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _meeting(store: dist.Store, rank: int, size: int, time_out: float) -> str:
+    """A name that the processes of this start have in common, and no earlier start had.
+
+    When torchrun starts the processes again, its store still has what those before have written, such as addresses at
+    which nobody answers now (https://github.com/pytorch/pytorch/issues/135712). So each process greets the leader with
+    a name that nobody has had, and the leader answers every greeting until all have heard the answer.
+    """
+    name = uuid4().hex
+    if rank:
+        store.set(f"greeting of {rank}", name)
+        store.wait([f"answer to {name}"], timedelta(seconds=time_out))
+        name = store.get(f"answer to {name}").decode()
+        store.set(f"{rank} has heard {name}", "")
+        return name
+    deadline = time.monotonic() + time_out
+    greetings = [f"greeting of {other}" for other in range(1, size)]
+    while not store.check([f"{other} has heard {name}" for other in range(1, size)]):
+        for greeting in greetings:
+            if store.check([greeting]):
+                store.set(f"answer to {store.get(greeting).decode()}", name)
+        if time.monotonic() > deadline:
+            raise TeamError(f"not all of {size} processes have arrived within {time_out:g} seconds")
+        time.sleep(0.05)
+    return name
+
+
+def _connect(store: dist.Store, rank: int, size: int, time_out: float) -> None:
+    backend = "gloo"
+    if torch.cuda.is_available():
+        torch.cuda.set_device(local_rank())
+        backend = "cpu:gloo,cuda:nccl"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=time_out))
+
+
+def local_rank() -> int:
+    """Which of its machine's processes this one is: the number of its GPU."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def device_of(asked: str, team: Team) -> str:
+    """The device that was asked for; in a team, "auto" and "cuda" mean a GPU for each process."""
+    if team.size > 1 and asked in ("auto", "cuda") and torch.cuda.is_available():
+        return f"cuda:{local_rank()}"
+    return asked
+
+
+def was_restarted() -> bool:
+    """Whether torchrun (--max-restarts) has started the team again, because a process had failed."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
+@contextmanager
+def _only_the_leader_printing(rank: int) -> Iterator[None]:
+    if rank == 0:
+        yield
+        return
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
+@contextmanager
+def _said_once(store: dist.Store) -> Iterator[None]:
+    """Let the first error or stop through, and make those of the other processes silent."""
+    try:
+        yield
+    except (HelpersError, KeyboardInterrupt) as end:
+        if not _is_first(store):
+            raise console.Silent(console.status_of(end)) from None
+        raise
+
+
+def _is_first(store: dist.Store) -> bool:
+    try:
+        return store.add("why the team ended", 1) == 1
+    except dist.DistError:  # torchrun has died, and the store with it
+        return True
+
+
+@contextmanager
+def _lost_ones_named(time_out: float) -> Iterator[None]:
+    """Turn what gloo and NCCL say when a process is gone into a sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+            raise
+        raise TeamError(
+            f"a process of this training has died, or has not answered for {time_out:g} seconds: "
+            "what was saved is kept, and torchrun's report names the process"
+        ) from None
