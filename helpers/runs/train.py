@@ -88,7 +88,7 @@ class _Training:
         self.folder = folder
         self.on_record = on_record
         self.sharing = sharing
-        self.wrapped = sharing.wrap(self.model, config)
+        self.wrapped = sharing.wrap(self.model)
         self.optimizer = make_optimizer(model, config)
         self.generator = torch.Generator().manual_seed(config.seed)  # draws the batches
         torch.manual_seed(config.seed)  # draws the dropout

@@ -53,11 +53,11 @@ class Sharing:
                 "take fewer, or a larger batch_size"
             )
 
-    def wrap(self, model: nn.Module, config: TrainConfig) -> nn.Module:
+    def wrap(self, model: nn.Module) -> nn.Module:
         """`model` as PyTorch's engine wants it. FSDP2 changes the model itself, and cuts its weights."""
         self.module = model
         if self.fsdp:
-            cut(model, config, self.team.size)
+            cut(model, self.team.size)
         elif self.team.size > 1:
             self.module = with_equal_gradients(model)
         return self.module
@@ -110,13 +110,13 @@ def with_equal_gradients(model: nn.Module) -> DistributedDataParallel:
     return wrapped
 
 
-def cut(model: nn.Module, config: TrainConfig, processes: int) -> None:
+def cut(model: nn.Module, processes: int) -> None:
     """Leave each process a slice of every matrix (PyTorch's `fully_shard`, block by block)."""
     from torch.distributed.device_mesh import init_device_mesh  # half a second, which only this takes
     from torch.distributed.fsdp import fully_shard
 
     warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # nothing is added to the logits in place
-    mesh = init_device_mesh(torch.device(config.device).type, (processes,))
+    mesh = init_device_mesh(next(model.parameters()).device.type, (processes,))
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)

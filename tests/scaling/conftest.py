@@ -1,0 +1,42 @@
+"""A small training that any team can share."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed.fsdp  # before a fork, so that only this process waits for it
+from members import SETTINGS
+from run_folder import ALPHABET
+
+from helpers.core.data import CharTokenizer
+from helpers.core.modern import build_gpt, config_of
+from helpers.runs.state import Facts, History
+from helpers.runs.train import train
+from helpers.scaling.sharing import Sharing
+from helpers.scaling.team import ALONE, Team
+
+
+@pytest.fixture
+def shared_training(small_config, tokens):
+    """A function that trains in a team, and gives back the history and the weights that the process is left with."""
+
+    def run(
+        team: Team = ALONE,
+        accumulate: int = 1,
+        fsdp: bool = False,
+        sizes: dict[str, Any] | None = None,
+        settings: dict[str, Any] | None = None,
+        **options,
+    ) -> tuple[History, dict[str, torch.Tensor]]:
+        torch.manual_seed(0)
+        model = build_gpt(config_of({**dataclasses.asdict(small_config), **(sizes or {})}))
+        config = dataclasses.replace(SETTINGS, **(settings or {}))
+        sharing = Sharing(team, accumulate, fsdp)
+        if "out_dir" in options:
+            options["facts"] = Facts(CharTokenizer(ALPHABET))
+        history = train(model, *tokens, config, sharing=sharing, **options)
+        weights = model.state_dict().items()
+        return history, {name: w.full_tensor() if fsdp and team.size > 1 else w for name, w in weights}
+
+    return run

@@ -1,0 +1,47 @@
+"""Teams of processes for tests: forks of this one, which has PyTorch already, connected by gloo."""
+
+import multiprocessing
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from helpers.core.optim import TrainConfig
+from helpers.scaling.team import Team
+
+# A batch of 7 has unequal parts, however it is shared.
+SETTINGS = TrainConfig(batch_size=7, max_steps=10, eval_interval=5, warmup_steps=2)
+
+
+def together(size: int, work: Callable[[Team], Any], seconds: float = 60) -> list[Any]:
+    """What `work` returns in each process of a team, by rank. AssertionError with the traceback of one that fails."""
+    forks = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory() as folder:
+        members = [forks.Process(target=_take_part, args=(rank, size, Path(folder), work)) for rank in range(size)]
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # pytest has threads, which rest
+            for member in members:
+                member.start()
+        for member in members:
+            member.join(seconds)
+            member.kill()
+        for error in Path(folder).glob("error *"):
+            raise AssertionError(error.read_text())
+        return [torch.load(f"{folder}/{rank}", weights_only=False) for rank in range(size)]
+
+
+def _take_part(rank: int, size: int, folder: Path, work: Callable[[Team], Any]) -> None:
+    try:
+        timeout = timedelta(seconds=20)
+        dist.init_process_group(
+            "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=timeout
+        )
+        torch.save(work(Team(rank, size)), folder / str(rank))
+        dist.destroy_process_group()
+    except BaseException:
+        (folder / f"error {rank}").write_text(traceback.format_exc())

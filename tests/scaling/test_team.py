@@ -1,0 +1,143 @@
+"""The processes of a team find each other, and end together: with one sentence, within the time-out."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch.distributed as dist
+
+from helpers.runs import checkpoint
+from helpers.scaling import team
+from helpers.scaling.team import ALONE, gathered
+from helpers.support import console
+from helpers.support.errors import ConfigError, TeamError
+from helpers.world.corpus import BUNDLED_PLAY
+
+ROOT = Path(__file__).parents[2]
+
+
+# ---------------------------------------------------------------- finding each other
+def test_without_torchrun_a_process_is_alone():
+    with gathered(time_out=1) as found:
+        assert found is ALONE and found.leads
+        assert found.largest(3) == 3 and found.from_leader("a") == "a"
+
+
+def test_what_an_earlier_start_has_left_in_the_store_misleads_nobody():
+    store, names = dist.HashStore(), {}
+    store.set("greeting of 1", "of one who died")  # and greeted before that
+
+    def meet(rank):
+        names[rank] = team._meeting(store, rank, 2, time_out=10)
+
+    leader = threading.Thread(target=meet, args=(0,))
+    leader.start()
+    time.sleep(0.2)  # so that the leader answers the dead one first
+    meet(1)
+    leader.join()
+    assert names[0] == names[1]
+
+
+def test_a_process_that_never_arrives_is_missed():
+    with pytest.raises(TeamError, match="not all of 2 processes have arrived"):
+        team._meeting(dist.HashStore(), 0, 2, time_out=0.2)
+
+
+# ---------------------------------------------------------------- one sentence
+def test_the_first_to_end_says_why_and_the_others_are_silent():
+    store = dist.HashStore()
+    with pytest.raises(ConfigError), team._said_once(store):
+        raise ConfigError("so")
+    with pytest.raises(console.Silent) as end, team._said_once(store):
+        raise ConfigError("so")
+    assert end.value.status == 2
+    with pytest.raises(console.Silent) as end, team._said_once(store):
+        raise console.Stopped(signal.SIGTERM)
+    assert end.value.status == 143
+
+
+def test_what_is_wrong_in_all_processes_is_said_by_the_leader(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(ConfigError), team.alike():
+        raise ConfigError("so")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(console.Silent), team.alike():
+        raise ConfigError("so")
+
+
+def test_only_errors_of_the_connection_are_called_a_lost_process():
+    with pytest.raises(TeamError, match="has died, or has not answered for 7 seconds"), team._lost_ones_named(7):
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
+    with pytest.raises(RuntimeError, match="shapes"), team._lost_ones_named(7):
+        raise RuntimeError("shapes do not fit")
+
+
+# ---------------------------------------------------------------- torchrun
+def torchrun(size, out, *options, restarts=0):
+    """Start a training in `size` processes; the command prints into one pipe."""
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", str(size), "--max-restarts", str(restarts)),
+            *("-m", "helpers.training", "--preset", "smoke", "--corpus", BUNDLED_PLAY, "--out", out),
+            *("--sample-length", "10", "--time-out", "20", *options),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def processes(running):
+    """The training processes, by rank."""
+    children = psutil.Process(running.pid).children(recursive=True)
+    members = [child for child in children if "helpers.training" in child.cmdline()]
+    return sorted(members, key=lambda child: int(child.environ()["RANK"]))
+
+
+def said(text):
+    return [line for line in text.splitlines() if line.startswith(("error: ", "stopped by "))]
+
+
+@pytest.mark.slow
+def test_a_process_dies_and_the_team_goes_on(tmp_path):
+    running = torchrun(2, tmp_path, restarts=1)
+    while not (tmp_path / "history.json").exists():
+        time.sleep(0.02)
+    processes(running)[1].kill()
+    printed, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, printed
+    assert len(said(printed)) == 1 and "a process of this training has died" in printed and "goes on" in printed
+    end = checkpoint.load(tmp_path)
+    assert end.finished and end.identity.shared_by == "2 processes"
+
+
+@pytest.mark.slow
+@pytest.mark.torture
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGSTOP])
+def test_whatever_ends_one_process_ends_all_with_one_sentence(tmp_path, rank, number):
+    running = torchrun(2, tmp_path, "--max-steps", "100000", "--time-out", "5")
+    while not (tmp_path / "history.json").exists():
+        time.sleep(0.02)
+    processes(running)[rank].send_signal(number)
+    printed, _ = running.communicate(timeout=60)
+    assert running.returncode and len(said(printed)) == 1, printed
+    checkpoint.load(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.torture
+@pytest.mark.parametrize("options", [["--nonsense"], ["--preset", "x"], ["--temperature", "0"], ["--accumulate", "99"]])
+def test_a_bad_option_is_said_once(tmp_path, options):
+    running = torchrun(2, tmp_path, *options)
+    printed, _ = running.communicate(timeout=60)
+    assert running.returncode and len(said(printed)) == 1, printed
