@@ -25,7 +25,7 @@ from helpers.runs.presets import PRESETS, choose_preset, describe_loss, run_fold
 from helpers.runs.state import Facts, Identity
 from helpers.runs.train import print_record, train
 from helpers.scaling.sharing import Sharing
-from helpers.scaling.team import alike, device_of, gathered, was_restarted
+from helpers.scaling.team import alike, device_of, gathered, restarts
 from helpers.support import console
 from helpers.support.guards import Count, Length, Positive, options
 from helpers.world.corpus import load_corpus
@@ -64,7 +64,8 @@ def _train(told: argparse.Namespace, sharing: Sharing) -> None:
     console.say(
         f"{count_parameters(model):,} parameters on {_machine(sharing.settings(preset.training))}{_shared_by(sharing)}"
     )
-    resume = team.from_leader(told.resume or (was_restarted() and is_run(folder)))
+    restarted = team.largest(restarts()) > 0  # torchrun counts on each machine
+    resume = team.from_leader(told.resume or (restarted and is_run(folder)))
     with _saying_what_is_kept(lambda: _what_is_kept(folder)):
         if resume and team.leads:
             asked = Identity.of(model, preset.training, train_tokens, val_tokens, facts)

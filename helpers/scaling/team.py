@@ -61,12 +61,12 @@ ALONE = Team()
 
 @contextmanager
 def alike() -> Iterator[None]:
-    """What goes wrong inside goes wrong in every process, before they have met: the leader says it."""
+    """Before the processes meet: what goes wrong in one goes wrong in all of them, and the leader says it."""
     try:
         yield
-    except HelpersError as error:
+    except (HelpersError, KeyboardInterrupt) as end:
         if os.environ.get("RANK", "0") != "0":
-            raise console.Silent(console.status_of(error)) from None
+            raise console.Silent(console.status_of(end)) from None
         raise
 
 
@@ -80,13 +80,17 @@ def gathered(time_out: float) -> Iterator[Team]:
     if not dist.is_torchelastic_launched():
         yield ALONE
         return
-    shared, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=time_out)))
-    store = dist.PrefixStore(_meeting(shared, rank, size, time_out), shared)
+    store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=time_out)))
     try:
         with _said_once(store), _lost_ones_named(time_out), _only_the_leader_printing(rank):
-            _connect(store, rank, size, time_out)
+            name = _meeting(store, rank, size, time_out)
+            _connect(dist.PrefixStore(name, store), rank, size, time_out)
             yield Team(rank, size)
+    except BaseException as end:
+        console.unfinished.append(end)
+        raise
     finally:
+        console.deafen()  # torchrun asks all to stop when one has ended badly, and this one has ended
         if dist.is_initialized():
             dist.destroy_process_group()
 
@@ -98,22 +102,25 @@ def _meeting(store: dist.Store, rank: int, size: int, time_out: float) -> str:
     which nobody answers now (https://github.com/pytorch/pytorch/issues/135712). So each process greets the leader with
     a name that nobody has had, and the leader answers every greeting until all have heard the answer.
     """
-    name = uuid4().hex
-    if rank:
-        store.set(f"greeting of {rank}", name)
-        store.wait([f"answer to {name}"], timedelta(seconds=time_out))
-        name = store.get(f"answer to {name}").decode()
-        store.set(f"{rank} has heard {name}", "")
-        return name
+    own = uuid4().hex
     deadline = time.monotonic() + time_out
-    greetings = [f"greeting of {other}" for other in range(1, size)]
-    while not store.check([f"{other} has heard {name}" for other in range(1, size)]):
-        for greeting in greetings:
-            if store.check([greeting]):
-                store.set(f"answer to {store.get(greeting).decode()}", name)
+    others = range(1, size)
+    if rank:
+        store.set(f"greeting of {rank}", own)
+        awaited = [f"answer to {own}"]
+    else:
+        awaited = [f"{other} has heard {own}" for other in others]
+    while not store.check(awaited):  # store.wait would keep Python from hearing signals
+        for other in [] if rank else others:
+            if store.check([f"greeting of {other}"]):
+                store.set(f"answer to {store.get(f'greeting of {other}').decode()}", own)
         if time.monotonic() > deadline:
-            raise TeamError(f"not all of {size} processes have arrived within {time_out:g} seconds")
-        time.sleep(0.05)
+            raise TeamError(f"not all of the {size} processes have arrived within {time_out:g} seconds")
+        time.sleep(0.02)
+    if not rank:
+        return own
+    name = store.get(f"answer to {own}").decode()
+    store.set(f"{rank} has heard {name}", "")
     return name
 
 
@@ -137,9 +144,9 @@ def device_of(asked: str, team: Team) -> str:
     return asked
 
 
-def was_restarted() -> bool:
-    """Whether torchrun (--max-restarts) has started the team again, because a process had failed."""
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+def restarts() -> int:
+    """How often torchrun (--max-restarts) has started the team again, because a process had failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 @contextmanager
@@ -157,6 +164,7 @@ def _said_once(store: dist.Store) -> Iterator[None]:
     try:
         yield
     except (HelpersError, KeyboardInterrupt) as end:
+        console.deafen()
         if not _is_first(store):
             raise console.Silent(console.status_of(end)) from None
         raise
@@ -164,7 +172,7 @@ def _said_once(store: dist.Store) -> Iterator[None]:
 
 def _is_first(store: dist.Store) -> bool:
     try:
-        return store.add("why the team ended", 1) == 1
+        return store.add(f"why start {restarts()} ended", 1) == 1
     except dist.DistError:  # torchrun has died, and the store with it
         return True
 

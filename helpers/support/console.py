@@ -26,6 +26,11 @@ class Stopped(KeyboardInterrupt):
         super().__init__(f"stopped by {STOPPED_BY[signal.Signals(number).name]}" + (f": {told}" if told else ""))
 
 
+# How a connection to other processes broke. While these are kept, nothing of it is cleared away, which could wait for a
+# process that is gone; and `leave` does not clear away either.
+unfinished: list[BaseException] = []
+
+
 class Silent(Exception):
     """The end of a process whose reason another one has said already."""
 
@@ -126,15 +131,23 @@ class Options(argparse.ArgumentParser):
         raise ConfigError(f"{shown(message)}; --help lists the options")
 
 
+def deafen() -> None:
+    """Let signals that ask to stop change nothing any more."""
+    for name in STOPPED_BY:
+        number = signal.Signals[name]
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
 def leave(main: Callable[[], int]) -> None:
     """Run `main` and end the process with its status. When all is done or said, a signal that comes changes nothing."""
-    numbers = [signal.Signals[name] for name in STOPPED_BY]
-    for number in numbers:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)  # what `command` puts back when it is done
+    deafen()  # this is what `command` puts back when it is done
     status = main()
-    for number in numbers:
-        signal.signal(number, signal.SIG_IGN)  # while Python closes
+    for name in STOPPED_BY:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)  # while Python closes
+    if unfinished:
+        sys.stdout.flush()
+        os._exit(status)
     sys.exit(status)
 
 

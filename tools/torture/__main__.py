@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 
 from helpers.support.console import printable, table
-from tools.torture import harness, small
+from tools.torture import harness, small, teams
 
-for module in ("interruptions", "paths", "checkpoints", "states", "corpora", "commands", "calls"):
+for module in ("interruptions", "teams", "paths", "checkpoints", "states", "corpora", "commands", "calls"):
     importlib.import_module(f"tools.torture.{module}")  # each adds its groups
 
 
@@ -39,6 +39,7 @@ def main() -> int:
     rows, failures = [], []
     with tempfile.TemporaryDirectory(prefix="torture-") as base:
         small.prepare(Path(base))
+        teams.prepare()
         for group in chosen:
             start, results = time.perf_counter(), []
             cases = [options.case] if options.case is not None else range(group.quick if options.quick else group.count)

@@ -88,18 +88,8 @@ class Kind:
         return Path(shutil.copytree(self.half, folder / "half"))
 
     def differs_from_whole(self, folder: Path) -> str:
-        """'' when the run in `folder` ended as the undisturbed one: weights, moments, history, sample, bit for bit."""
-        ours, whole = (
-            {
-                "state": plain(torch.load(place / "checkpoint.pt", weights_only=True)),
-                "history.json": plain(json.loads((place / "history.json").read_text())),
-                "sample.txt": (place / "sample.txt").read_bytes(),
-                "tokenizer.json": (place / "tokenizer.json").read_bytes(),
-            }
-            for place in (folder, self.whole)
-        )
-        differing = [name for name in whole if ours[name] != whole[name]]
-        return bad(f"another end than the undisturbed run's: {', '.join(differing)}") if differing else ""
+        """'' when the run in `folder` ended as the undisturbed one."""
+        return differing(folder, self.whole)
 
     def to_the_end(self, folder: Path, where: Path) -> str:
         """'' when the run in `folder`, begun or not, can be brought to the undisturbed end, and leaves nothing else."""
@@ -288,6 +278,21 @@ def refused(outcome: Outcome, status: int = 2) -> str:
     if len(lines) != 1 or (status == 2 and not lines[0].startswith("error: ")):
         return bad(f"not one sentence: {outcome.err!r}")
     return REFUSED
+
+
+def differing(folder: Path, undisturbed: Path) -> str:
+    """'' when two runs ended alike: weights, moments, history, sample, bit for bit."""
+    ours, whole = (
+        {
+            "state": plain(torch.load(place / "checkpoint.pt", weights_only=True)),
+            "history.json": plain(json.loads((place / "history.json").read_text())),
+            "sample.txt": (place / "sample.txt").read_bytes(),
+            "tokenizer.json": (place / "tokenizer.json").read_bytes(),
+        }
+        for place in (folder, undisturbed)
+    )
+    names = [name for name in whole if ours[name] != whole[name]]
+    return bad(f"another end than the undisturbed run's: {', '.join(names)}") if names else ""
 
 
 def leftovers(folder: Path) -> str:
