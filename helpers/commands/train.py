@@ -25,7 +25,7 @@ from helpers.runs.presets import PRESETS, choose_preset, describe_loss, run_fold
 from helpers.runs.state import Facts, Identity
 from helpers.runs.train import print_record, train
 from helpers.scaling.sharing import Sharing
-from helpers.scaling.team import alike, device_of, gathered, restarts
+from helpers.scaling.team import device_of, gathered, one_voice, restarts
 from helpers.support import console
 from helpers.support.guards import Count, Length, Positive, options
 from helpers.world.corpus import load_corpus
@@ -39,11 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> None:
-    with alike():
+    with one_voice() as store:
         told = _parser().parse_args(arguments)
         _check(told.sample_length, told.temperature, told.accumulate, told.time_out)
-    with gathered(told.time_out) as team:
-        _train(told, Sharing(team, told.accumulate, told.fsdp))
+        with gathered(store, told.time_out) as team:
+            _train(told, Sharing(team, told.accumulate, told.fsdp))
 
 
 def _train(told: argparse.Namespace, sharing: Sharing) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from helpers.core.data import get_batch
 from helpers.core.optim import TrainConfig, learning_rate, make_optimizer
-from helpers.core.training import cross_entropy, evaluate, updates
+from helpers.core.training import cross_entropy, updates
 from helpers.runs import checkpoint
 from helpers.runs.folder import hold
 from helpers.runs.state import Facts, History, Identity, Record, State, load_weights
@@ -134,7 +134,7 @@ class _Training:
         T = self.model.config.context_length
         if not state.losses:
             state.losses = [self.first_loss()]
-        val_loss = _number(evaluate(self.model, self.val_tokens, T), state.step)
+        val_loss = _number(self.sharing.evaluate(self.model, self.val_tokens, T), state.step)
         state.add_record(self.model, val_loss, self.config.batch_size * T, learning_rate(state.step, self.config))
         self.save()
         if self.on_record:

@@ -9,17 +9,20 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Integer
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from helpers.core.optim import TrainConfig
-from helpers.core.training import cross_entropy, learn
+from helpers.core.training import cross_entropy, evaluate, learn, windows_side_by_side
 from helpers.scaling.team import ALONE, Team
 from helpers.support.errors import ConfigError
+from helpers.support.modes import evaluating
+from helpers.support.products import quick_products
 
 
 class Sharing:
@@ -83,6 +86,20 @@ class Sharing:
                 (share * self.team.size).backward()  # the engine takes the mean over the processes
             loss += share.detach()
         return self.team.total(loss)
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int) -> float:
+        """What core's `evaluate` gives, but for rounding; each process computes its share of the windows."""
+        if self.team.size == 1:
+            return evaluate(model, tokens, context_length)
+        pieces = windows_side_by_side(tokens, context_length)
+        total = torch.zeros((), dtype=torch.float64, device=tokens.device)
+        with evaluating(model), quick_products():
+            while turns := list(islice(pieces, self.team.size)):
+                is_mine = self.team.rank < len(turns)
+                x, y = turns[self.team.rank if is_mine else 0]  # with cut weights, nobody may leave out a pass
+                total += is_mine * cross_entropy(model(x), y, reduction="sum")
+        return self.team.total(total).item() / (len(tokens) - 1)
 
     def _in_step(self, last: bool) -> AbstractContextManager:
         """The processes exchange their gradients once, at the last piece."""

@@ -60,39 +60,50 @@ ALONE = Team()
 
 
 @contextmanager
-def alike() -> Iterator[None]:
-    """Before the processes meet: what goes wrong in one goes wrong in all of them, and the leader says it."""
-    try:
-        yield
-    except (HelpersError, KeyboardInterrupt) as end:
-        if os.environ.get("RANK", "0") != "0":
-            raise console.Silent(console.status_of(end)) from None
-        raise
+def one_voice() -> Iterator[dist.Store | None]:
+    """Let one of the processes that torchrun has started speak, and give them the store that they share.
 
-
-@contextmanager
-def gathered(time_out: float) -> Iterator[Team]:
-    """The team that torchrun has started this process for; it dissolves at the end of the block.
-
-    Only the leader's stdout is heard. When the processes end by an error or a signal, the first one says why, and the
-    others end in silence. TeamError when a process is missing, has died, or doesn't answer for `time_out` seconds.
+    Only the leader's stdout is heard. When they end by an error or a signal, the first one says why, and the others end
+    in silence. A process that torchrun did not start speaks for itself, and has no store.
     """
     if not dist.is_torchelastic_launched():
-        yield ALONE
+        yield None
         return
-    store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=time_out)))
     try:
-        with _said_once(store), _lost_ones_named(time_out), _only_the_leader_printing(rank):
-            name = _meeting(store, rank, size, time_out)
-            _connect(dist.PrefixStore(name, store), rank, size, time_out)
-            yield Team(rank, size)
+        with _said_once(store := _store()), _only_the_leader_printing():
+            yield store
     except BaseException as end:
         console.unfinished.append(end)
         raise
     finally:
         console.deafen()  # torchrun asks all to stop when one has ended badly, and this one has ended
+
+
+@contextmanager
+def gathered(store: dist.Store | None, time_out: float) -> Iterator[Team]:
+    """The team of the processes that share the store; it dissolves at the end of the block.
+
+    TeamError when a process is missing, has died, or doesn't answer for `time_out` seconds.
+    """
+    if store is None:
+        yield ALONE
+        return
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    try:
+        with _lost_ones_named(time_out):
+            name = _meeting(store, rank, size, time_out)
+            _connect(dist.PrefixStore(name, store), rank, size, time_out)
+            yield Team(rank, size)
+    finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _store() -> dist.Store:
+    """What torchrun keeps for its processes; as a rule it serves the store itself."""
+    serves = os.environ["RANK"] == "0" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(address, port, is_master=serves, wait_for_workers=False)
 
 
 def _meeting(store: dist.Store, rank: int, size: int, time_out: float) -> str:
@@ -150,8 +161,8 @@ def restarts() -> int:
 
 
 @contextmanager
-def _only_the_leader_printing(rank: int) -> Iterator[None]:
-    if rank == 0:
+def _only_the_leader_printing() -> Iterator[None]:
+    if os.environ["RANK"] == "0":
         yield
         return
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):

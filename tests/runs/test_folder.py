@@ -9,7 +9,7 @@ import pytest
 from run_folder import ALPHABET, end_of, stop_at
 
 from helpers.core.data import CharTokenizer
-from helpers.runs import checkpoint, folder, train
+from helpers.runs import checkpoint, folder
 from helpers.runs.folder import best_run, folder_named, is_run, plan, write_sample
 from helpers.runs.state import Facts, Identity
 from helpers.support import console
@@ -36,7 +36,7 @@ def test_the_old_run_stays_whole_until_the_new_one_has_something(go, tmp_path, m
     write_sample(tmp_path / "run", "the old sample")
     before = end_of(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(train, "evaluate", lambda *_: 1 / 0)
+        patch.setattr("helpers.scaling.sharing.evaluate", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             go(overwrite=True, settings={"seed": 2})
     assert end_of(tmp_path / "run") == before and (tmp_path / "run" / "sample.txt").exists()
@@ -157,7 +157,7 @@ def run_of(go, tmp_path, monkeypatch):
     def make(name, loss, corpus=TINY, **options):
         facts = Facts(CharTokenizer(ALPHABET), corpus=Corpus("", corpus, tmp_path, sha256="0"))
         with monkeypatch.context() as patch:
-            patch.setattr(train, "evaluate", lambda *_: loss)
+            patch.setattr("helpers.scaling.sharing.evaluate", lambda *_: loss)
             go(**{"out_dir": tmp_path / "runs" / name, "settings": {"max_steps": 1}, "facts": facts} | options)
 
     return make

@@ -85,7 +85,7 @@ def test_the_first_record_is_in_evaluation_mode(small_config, tokens, quick):
 def test_the_model_is_left_with_its_best_weights(model, tokens, quick, tmp_path, monkeypatch):
     """The validation losses are dictated: the record at step 4 is the best of the five."""
     losses, weights = iter([4.0, 3.0, 1.0, 2.0, 3.0]), {}
-    monkeypatch.setattr("helpers.runs.train.evaluate", lambda *_: next(losses))
+    monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: next(losses))
 
     def keep(model, record):
         weights[record.step] = weights_of(model)
@@ -160,13 +160,13 @@ class Explodes(nn.Module):
 
 
 def test_a_loss_that_is_no_number_stops_the_training(model, tokens, quick, monkeypatch):
-    monkeypatch.setattr("helpers.runs.train.evaluate", lambda *_: 1.0)
+    monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: 1.0)
     with pytest.raises(TrainingError, match="the loss is nan at step 5: training diverged"):
         train(Explodes(model, calls=7), *tokens, quick)
 
 
 def test_a_validation_loss_that_is_no_number_stops_it_too(model, tokens, quick, monkeypatch):
-    monkeypatch.setattr("helpers.runs.train.evaluate", lambda *_: float("nan"))
+    monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: float("nan"))
     with pytest.raises(TrainingError, match="the loss is nan at step 0"):
         train(model, *tokens, quick)
 

@@ -10,7 +10,7 @@ from run_folder import end_of, resave, stop_at
 
 from helpers.core import training
 from helpers.core.data import CharTokenizer
-from helpers.runs import checkpoint, train
+from helpers.runs import checkpoint
 from helpers.runs.folder import is_trained, status
 from helpers.runs.state import Facts
 from helpers.support import console, files
@@ -51,13 +51,13 @@ def test_a_crash_loses_no_more_than_since_the_last_record(go, tmp_path):
 def test_last_and_best_are_two(go, fresh, tmp_path, monkeypatch):
     """The validation losses are dictated: the best record is the one at step 4, and the run goes on from step 8."""
     losses = iter([4.0, 3.0, 1.0, 2.0])
-    monkeypatch.setattr(train, "evaluate", lambda *_: next(losses))
+    monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: next(losses))
     with pytest.raises(StopIteration):
         go()
     state = checkpoint.load(tmp_path / "run")
     assert state.step == 8 and state.history.best.step == 4
     assert not torch.equal(state.best["head.weight"], state.model["head.weight"])
-    monkeypatch.setattr(train, "evaluate", lambda *_: 3.0)
+    monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: 3.0)
     model = fresh()
     history = go(model=model, resume=True)
     assert history.column("step") == [0, 2, 4, 8, 12] and history.best.step == 4
@@ -110,7 +110,7 @@ def test_the_checkpoint_is_written_before_its_views(go, tmp_path, monkeypatch):
 
 
 def test_a_training_that_diverges_keeps_what_was_saved(go, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "evaluate", lambda *_: 1.0)
+    monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: 1.0)
     real = training.cross_entropy
     calls = iter(range(100))
     monkeypatch.setattr(
@@ -186,7 +186,7 @@ def test_a_run_from_before_snapshots_goes_on_without_them(go, stopped, tmp_path)
 
 
 def test_weights_beyond_half_precision_leave_a_run_that_loads(go, fresh, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "evaluate", lambda *_: 1.0)
+    monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: 1.0)
     model = fresh()
     model.norm.weight.data.fill_(1e-6)
     model.position_embedding.weight.data[-1].fill_(-1e5)  # too large for float16, which ends at 65,504

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from helpers.runs import checkpoint
 from helpers.scaling import team
-from helpers.scaling.team import ALONE, gathered
+from helpers.scaling.team import ALONE, gathered, one_voice
 from helpers.support import console
 from helpers.support.errors import ConfigError, TeamError
 from helpers.world.corpus import BUNDLED_PLAY
@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 
 # ---------------------------------------------------------------- finding each other
 def test_without_torchrun_a_process_is_alone():
-    with gathered(time_out=1) as found:
-        assert found is ALONE and found.leads
+    with one_voice() as store, gathered(store, time_out=1) as found:
+        assert store is None and found is ALONE and found.leads
         assert found.largest(3) == 3 and found.from_leader("a") == "a"
 
 
@@ -60,15 +60,6 @@ def test_the_first_to_end_says_why_and_the_others_are_silent():
     with pytest.raises(console.Silent) as end, team._said_once(store):
         raise console.Stopped(signal.SIGTERM)
     assert end.value.status == 143
-
-
-def test_what_is_wrong_in_all_processes_is_said_by_the_leader(monkeypatch):
-    monkeypatch.setenv("RANK", "0")
-    with pytest.raises(ConfigError), team.alike():
-        raise ConfigError("so")
-    monkeypatch.setenv("RANK", "1")
-    with pytest.raises(console.Silent), team.alike():
-        raise ConfigError("so")
 
 
 def test_only_errors_of_the_connection_are_called_a_lost_process():

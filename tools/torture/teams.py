@@ -162,16 +162,17 @@ def struck(name: str, choose: Callable[[Random, int], list[int]], number: int, c
     @group(name, count=count, quick=2, seconds=180)
     def case(k: int, random: Random, folder: Path) -> tuple[str, Attempt]:
         shared = TEAMS[k % len(TEAMS)]
-        times = [random.uniform(0, 1.05) * seconds(shared) for _ in range(random.randint(1, 2))]
+        # Before a tenth of a second, a fork has not begun to listen.
+        times = [max(0.1, random.uniform(0, 1.05) * seconds(shared)) for _ in range(random.randint(1, 2))]
         ranks = [choose(random, shared.size) for _ in times]
 
         def attempt() -> str:
             out, agent = folder / "run", Agent(shared.size, folder)
             for moment, hit in zip(times, ranks, strict=True):
                 outcomes = agent.attempt(shared.train_into(out), hits=dict.fromkeys(hit, number), after=moment)
-                someone_is_left = len(hit) < shared.size or number != signal.SIGKILL
-                failed = any(outcome.status for outcome in outcomes)
-                if failed and someone_is_left and (problem := complained(outcomes)):
+                # The dead say nothing, and those who were done before had nothing to say.
+                failed = any(outcome.status not in (0, -signal.SIGKILL) for outcome in outcomes)
+                if failed and (problem := complained(outcomes)):
                     return problem
                 if number != signal.SIGSTOP and agent.forced:
                     return bad(f"{agent.forced} of the team had to be killed")
