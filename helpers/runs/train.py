@@ -58,11 +58,12 @@ def train(
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
     folder = Path(out_dir) if out_dir is not None and sharing.team.leads else None
     identity = Identity.of(model, config, train_tokens, val_tokens, facts, sharing)
-    with nullcontext() if folder is None else hold(folder, resume=resume, overwrite=overwrite):
+    holding = nullcontext() if folder is None else hold(folder, resume=resume, overwrite=overwrite)
+    with console.stop_requests() as stop, holding:
         training = _Training(model, train_tokens, val_tokens, config, identity, folder, on_record, sharing)
         if resume:
             training.restore()
-        training.go()
+        training.go(stop)
     load_weights(model, sharing.team.from_leader(training.state.best))
     return training.state.history
 
@@ -101,28 +102,27 @@ class _Training:
         self.state = self.sharing.team.from_leader(self.state)
         self.state.restore(self.model, self.optimizer, self.generator)
 
-    def go(self) -> None:
+    def go(self, stop: console.Request) -> None:
         state = self.state
         record_at = set(record_steps(self.config))
-        with console.stop_requests() as stop:
-            if not state.history or self._ends_without_a_record:
+        if not state.history or self._ends_without_a_record:
+            self.record()
+        started = time.perf_counter()
+        for loss in updates(
+            self.wrapped,
+            self.train_tokens,
+            self.sharing.settings(self.config),
+            self.optimizer,
+            self.generator,
+            first_step=state.step,
+            learn=self.sharing.learn,
+        ):
+            state.add_update(_number(loss, state.step), time.perf_counter() - started)
+            if state.step in record_at:
                 self.record()
+            if number := self.sharing.team.largest(stop.number or 0):
+                self.stop(number)
             started = time.perf_counter()
-            for loss in updates(
-                self.wrapped,
-                self.train_tokens,
-                self.sharing.settings(self.config),
-                self.optimizer,
-                self.generator,
-                first_step=state.step,
-                learn=self.sharing.learn,
-            ):
-                state.add_update(_number(loss, state.step), time.perf_counter() - started)
-                if state.step in record_at:
-                    self.record()
-                if number := self.sharing.team.largest(stop.number or 0):
-                    self.stop(number)
-                started = time.perf_counter()
 
     @property
     def _ends_without_a_record(self) -> bool:

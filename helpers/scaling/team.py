@@ -70,7 +70,11 @@ def one_voice() -> Iterator[dist.Store | None]:
         yield None
         return
     try:
-        with _said_once(store := _store()), _only_the_leader_printing():
+        with console.stop_requests() as early:
+            store = _store()
+        with _said_once(store), _only_the_leader_printing():
+            if early.number is not None:
+                raise console.Stopped(early.number)
             yield store
     except BaseException as end:
         console.unfinished.append(end)

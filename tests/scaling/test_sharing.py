@@ -28,6 +28,14 @@ WAYS = {
 }
 
 
+QUICK = {(0, "2 processes"), (0, "2 processes, 3 pieces each"), (0, "2 processes with cut weights"), (1, "2 processes")}
+ALL = [
+    pytest.param(kind, way, marks=() if (number, way) in QUICK else pytest.mark.torture)
+    for number, kind in enumerate(KINDS)
+    for way in WAYS
+]
+
+
 def curves(history):
     return [(record.step, record.train_loss, record.val_loss) for record in history]
 
@@ -84,8 +92,7 @@ def test_a_batch_has_at_least_one_row_for_each_part():
 
 # ---------------------------------------------------------------- one training
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [pytest.param(way, marks=pytest.mark.torture if "4" in way else ()) for way in WAYS])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "way"), ALL)
 def test_however_it_is_shared_it_is_the_same_training(shared_training, kind, way):
     sizes, settings = KINDS[kind]
     size, options = WAYS[way]

@@ -78,6 +78,7 @@ def test_a_kernel_whose_port_was_taken_is_started_again(refusals, tries, monkeyp
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_notebooks_run_side_by_side_and_a_stop_keeps_what_was_there(project, monkeypatch):
     """08 and 01 wait for each other, which only ends well when they run at the same time; 09 takes what 08 leaves."""
     wait = f"""
