@@ -6,7 +6,7 @@ import signal
 
 import pytest
 import torch
-from members import together
+from members import SETTINGS, together
 from run_folder import MUON, TODAY
 
 from helpers.core.training import cross_entropy, learn
@@ -81,8 +81,6 @@ def test_alone_nothing_is_shared_and_nothing_is_drawn(model):
 
 
 def test_a_batch_has_at_least_one_row_for_each_part():
-    from conftest import SETTINGS
-
     Sharing(Team(0, 7)).check(SETTINGS)
     with pytest.raises(
         ConfigError, match=r"a batch of 7 can't be cut into 8 parts \(4 processes, batches in 2 pieces\)"
