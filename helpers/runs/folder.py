@@ -146,7 +146,7 @@ def _view_of_finished(folder: Path) -> dict[str, Any]:
     """The view of a finished run that can write; nothing for any other."""
     view = _view(folder)
     with suppress(KeyError, TypeError, OverflowError):
-        writes = view["finished"] is True and bool(view["alphabet"])
+        writes = view["finished"] is True and bool(view["alphabet"] or view.get("tokenizer"))
         on_a_text = isinstance(view["corpus"], str) and isinstance(view["tokens_sha256"], str)
         if writes and on_a_text and math.isfinite(view["best"]["val_loss"]):
             return view
