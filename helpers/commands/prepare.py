@@ -9,24 +9,24 @@ import hashlib
 import signal
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import filelock
 from tqdm import tqdm
 
 from helpers.core.data import CharTokenizer, alphabet_of
-from helpers.runs.folder import folder_named
+from helpers.runs.folder import folder_named, locked
 from helpers.scaling import shards
 from helpers.scaling.shards import MANIFEST, PROGRESS, Manifest
 from helpers.scaling.vocabulary import LARGEST, ByteTokenizer, Tokenizer, learn_byte_pairs, tokenizer_of
 from helpers.support import console, files
 from helpers.support.console import shown
-from helpers.support.errors import ConfigError, CorpusError, RunError, StorageError
+from helpers.support.errors import ConfigError, CorpusError, StorageError
 from helpers.world.corpus import COMPRESSED
 
 if sys.version_info >= (3, 14):
@@ -35,7 +35,7 @@ else:
     from backports import zstd
 
 PIECE = 1 << 17  # bytes that are read at once; the shards' `after` counts such pieces
-LEARN_FROM = 20_000_000  # characters at the beginning of the text, from which pairs of bytes are learned
+LEARN_FROM = 20_000_000  # bytes at the beginning of the text, from which pairs of bytes are learned
 TOKENIZERS = ("characters", "bytes", "bpe")
 
 
@@ -67,7 +67,9 @@ def _asked(tokenizer: str, vocab_size: int | None) -> str:
         raise ConfigError(f"unknown tokenizer {shown(repr(tokenizer))}: choose one of {', '.join(TOKENIZERS)}")
     if tokenizer != "bpe":
         if vocab_size is not None:
-            raise ConfigError(f"--vocab-size is for bpe: the text decides how many {tokenizer} there are")
+            raise ConfigError(
+                "--vocab-size is for bpe: the text decides how many characters there are, and of bytes there are 256"
+            )
         return tokenizer
     size = 4096 if vocab_size is None else vocab_size
     if not 256 < size <= LARGEST:
@@ -87,59 +89,111 @@ def _text_file(name: str) -> Path:
 
 
 # ---------------------------------------------------------------- from texts to shards
-def prepare(paths: Sequence[Path], folder: Path, asked: str, bar: Any) -> Manifest:
+def prepare(paths: Sequence[Path], folder: Path, asked: str, bar: tqdm) -> Manifest:
     """Read the texts twice, for their checksums and characters and for their tokens, and write `folder`.
 
     Shards that are there and whole are kept: after a kill the same call goes on, and a damaged folder is mended.
     CorpusError when a text can't be used, or another corpus lies in `folder`; StorageError when it can't be written.
     """
     _refuse_foreign(folder)
-    before = [_state_of(path) for path in paths]
+    as_found = [_version(path) for path in paths]
     sources, alphabet = _look(paths, asked, bar)
-    with _locked(folder):
+    with locked(folder):
         begun = _refuse_foreign(folder)
         if begun is None:
             begun = Manifest(_tokenizer(asked, alphabet, paths).to_json(), asked, sources)
+            shards.write(folder / PROGRESS, begun)
         if (begun.checksums, begun.asked) != ([source["sha256"] for source in sources], asked):
             raise CorpusError(f"{shown(folder)} holds a corpus of other texts or tokens: choose another folder")
         names = map(shards.name_of, range(len(begun.shards) + 2))
         files.remove_leftovers(folder, (MANIFEST, PROGRESS, *names))
         manifest = _write_shards(paths, folder, begun, bar)
-        if before != [_state_of(path) for path in paths]:
+        if as_found != [_version(path) for path in paths]:
             raise CorpusError("a text was changed while it was read: delete the folder and begin again")
         shards.write(folder / MANIFEST, manifest)
         (folder / PROGRESS).unlink(missing_ok=True)
     return manifest
 
 
-def _look(paths: Sequence[Path], asked: str, bar: Any) -> tuple[list[dict[str, str]], str]:
+def _refuse_foreign(folder: Path) -> Manifest | None:
+    """What a corpus in `folder` says of itself, if one lies there; CorpusError for anything else that does."""
+    for name in (MANIFEST, PROGRESS):
+        if (folder / name).exists():
+            return shards.read(folder / name)
+    if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(".") for path in folder.iterdir())):
+        raise CorpusError(f"{shown(folder)} is there already, and holds no corpus: name another folder by --out")
+    return None
+
+
+def _version(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _look(paths: Sequence[Path], asked: str, bar: tqdm) -> tuple[list[dict[str, str]], str]:
     """What the manifest says of the texts; and their alphabet, if characters are `asked` for."""
     sources = []
     letters: set[str] = set()
     known = b""  # the letters of one byte
+    length = 0
     for path in paths:
         digest = hashlib.sha256()
-        for piece in _pieces(path, bar, digest.update):
+        for piece in _pieces(path, bar, digest):
+            length += len(piece)
             if asked == "characters":
                 new = piece.encode().translate(None, known).decode() if piece.isascii() else alphabet_of(piece)
                 letters.update(new)
                 known = "".join(filter(str.isascii, letters)).encode()
-            elif not letters:
-                letters.add(piece[0])  # there is something
         sources.append({"name": path.name, "sha256": digest.hexdigest()})
-    if len(letters) < 1 + (asked == "characters"):
-        what = f"only the symbol {min(letters)!r}" if letters else "nothing"
-        raise CorpusError(f"the texts hold {what}: a corpus needs at least two different characters")
+    if not length:
+        raise CorpusError("there is no text in the files: a corpus needs at least two different characters")
+    if len(letters) == 1:
+        raise CorpusError(f"the text holds only {min(letters)!r}: a corpus needs at least two different characters")
     if len(letters) > LARGEST:
-        raise CorpusError(f"the texts have {len(letters):,} different characters, and {LARGEST:,} may be: choose bpe")
+        raise CorpusError(f"the text has {len(letters):,} different characters, and {LARGEST:,} may be: choose bpe")
     return sources, "".join(sorted(letters))
 
 
-def _pieces(path: Path, bar: Any = None, hear: Callable[[bytes], object] = bool) -> Iterator[str]:
+def _tokenizer(asked: str, alphabet: str, paths: Sequence[Path]) -> Tokenizer:
+    if asked == "characters":
+        return CharTokenizer(alphabet)
+    if asked == "bytes":
+        return ByteTokenizer()
+    pieces = (piece for path in paths for piece in _pieces(path, tqdm(disable=True)))
+    return learn_byte_pairs(islice(pieces, LEARN_FROM // PIECE), int(asked.split()[1]))
+
+
+def _write_shards(paths: Sequence[Path], folder: Path, begun: Manifest, bar: tqdm) -> Manifest:
+    """Keep the first shards, as far as they are whole, and write all others, each in the background."""
+    tokenizer = tokenizer_of(begun.tokenizer)
+    done = []
+    with suppress(CorpusError):
+        for shard in begun.shards:
+            shards.check(folder, shard, tokenizer)
+            done.append(shard)
+    start = done[-1].after if done else [0, 0]
+    pieces = (piece for path in paths for piece in _pieces(path, bar))
+    writing: list[Future] = []
+
+    def wait() -> None:
+        if writing:
+            done.append(writing.pop().result())
+            shards.write(folder / PROGRESS, replace(begun, shards=tuple(done)))
+
+    with ThreadPoolExecutor(1) as background:
+        for number, (content, after) in enumerate(shards.cut(pieces, tokenizer, start), start=len(done)):
+            wait()
+            writing.append(background.submit(shards.save, folder, number, content, after, shards.type_of(tokenizer)))
+        wait()
+    return replace(begun, shards=tuple(done))
+
+
+# ---------------------------------------------------------------- from files to text
+def _pieces(path: Path, bar: tqdm, digest: Any = None) -> Iterator[str]:
     """The text of a file as `load_corpus` has it, without a mark of byte order and with \\n for \\r\\n, piece by piece.
 
     A piece ends where a line does, before its \\n and after a letter: no token of byte pairs reaches over that. (Where
-    there is no such place, it ends anywhere.) `hear` is told the bytes that the file holds, unpacked.
+    there is no such place, it ends anywhere.) `digest` takes in the bytes of the file, unpacked.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     begins = read = 0  # bytes before what is decoded, and all
@@ -150,9 +204,9 @@ def _pieces(path: Path, bar: Any = None, hear: Callable[[bytes], object] = bool)
             while content:
                 before = file.tell()
                 content = stream.read(PIECE)
-                hear(content)
-                if bar is not None:
-                    bar.update(file.tell() - before)
+                bar.update(file.tell() - before)
+                if digest is not None:
+                    digest.update(content)
                 begins = read - len(decoder.getstate()[0])
                 read += len(content)
                 new = held + decoder.decode(content, final=not content)
@@ -190,80 +244,7 @@ def _unpacked(file: Any, path: Path) -> Any:
     return nullcontext(file)
 
 
-def _tokenizer(asked: str, alphabet: str, paths: Sequence[Path]) -> Tokenizer:
-    if asked == "characters":
-        return CharTokenizer(alphabet)
-    if asked == "bytes":
-        return ByteTokenizer()
-    pieces = (piece for path in paths for piece in _pieces(path))
-    return learn_byte_pairs(_first(pieces, LEARN_FROM), int(asked.split()[1]))
-
-
-def _first(pieces: Iterator[str], characters: int) -> Iterator[str]:
-    """The first `characters` of a text, or a piece more."""
-    for piece in pieces:
-        yield piece
-        characters -= len(piece)
-        if characters <= 0:
-            return
-
-
-def _write_shards(paths: Sequence[Path], folder: Path, begun: Manifest, bar: Any) -> Manifest:
-    """Keep the first shards, as far as they are whole, and write all others, each in the background."""
-    tokenizer = tokenizer_of(begun.tokenizer)
-    done = []
-    for shard in begun.shards:
-        try:
-            shards.check(folder, shard, tokenizer)
-        except CorpusError:
-            break
-        done.append(shard)
-    pieces = (piece for path in paths for piece in _pieces(path, bar))
-    writing: Future | None = None
-
-    def written() -> None:
-        if writing is not None:
-            done.append(writing.result())
-            shards.write(folder / PROGRESS, replace(begun, shards=tuple(done)))
-
-    with ThreadPoolExecutor(1) as background:
-        start = done[-1].after if done else [0, 0]
-        for number, (content, after) in enumerate(shards.cut(pieces, tokenizer, start), start=len(done)):
-            written()
-            writing = background.submit(shards.save, folder, number, content, after, shards.type_of(tokenizer))
-        written()
-    return replace(begun, shards=tuple(done))
-
-
-# ---------------------------------------------------------------- the folder
-def _refuse_foreign(folder: Path) -> Manifest | None:
-    """What a corpus in `folder` says of itself, if one lies there; CorpusError for anything else that does."""
-    for name in (MANIFEST, PROGRESS):
-        if (folder / name).exists():
-            return shards.read(folder / name)
-    if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(".") for path in folder.iterdir())):
-        raise CorpusError(f"{shown(folder)} is there already, and holds no corpus: name another folder by --out")
-    return None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(folder / ".lock", blocking=False).acquire()
-    except filelock.Timeout:
-        raise RunError(f"another program is preparing {shown(folder)}: wait for it, or choose another folder") from None
-    except OSError as error:
-        raise StorageError(f"can't write into the folder {shown(folder)}: {error.strerror or error}") from None
-    with lock:
-        yield
-
-
-def _state_of(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
-
-
+# ---------------------------------------------------------------- what a person sees
 def _bar(paths: Sequence[Path]) -> tqdm:
     """In a terminal, how much of the files is read; each is read twice."""
     total = 2 * sum(path.stat().st_size for path in paths)

@@ -12,6 +12,7 @@ from torch import Tensor
 from helpers.support.errors import CorpusError, VocabularyError
 
 UNICODE = 0x110000  # how many characters there can be
+MOST_TO_VALIDATE = 1_000_000  # tokens
 NOT_HERE = 255  # no id, in a table of bytes
 CHUNK = 1 << 20  # characters that are encoded at once, so that a large text needs little memory beside it
 
@@ -113,11 +114,19 @@ def code_points(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
+def first_to_validate(count: int) -> int:
+    """Where validation begins in a text of `count` tokens."""
+    return max(int(0.9 * count), count - MOST_TO_VALIDATE)
+
+
 def split(
     tokens: Integer[Tensor, "N"], context_length: int
 ) -> tuple[Integer[Tensor, "N_train"], Integer[Tensor, "N_val"]]:
-    """The first 90% to train on, the last 10% to validate; CorpusError when either is too short for one window."""
-    cut = int(0.9 * len(tokens))
+    """The first 90% to train on, the last 10% to validate; CorpusError when either is too short for one window.
+
+    A validation reads all of its part, so that it has a million tokens at most.
+    """
+    cut = first_to_validate(len(tokens))
     train, val = tokens[:cut], tokens[cut:]
     if min(len(train), len(val)) <= context_length:
         raise CorpusError(

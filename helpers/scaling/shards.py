@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
+from helpers.core.data import first_to_validate
 from helpers.scaling.vocabulary import Tokenizer, tokenizer_of
 from helpers.support import files
 from helpers.support.console import shown
@@ -96,7 +97,9 @@ def load(folder: Path, name: str) -> Prepared:
             check(folder, shard, tokenizer)
         tokens = _side_by_side([folder / shard.file for shard in manifest.shards], type_of(tokenizer))
     except (OSError, HelpersError) as error:
-        raise CorpusError(f"the corpus in {shown(folder)} can't be used: {error}; prepare it again") from None
+        raise CorpusError(
+            f"the corpus in {shown(folder)} can't be used: {error}; the command that prepared it mends it"
+        ) from None
     return Prepared(name, folder, manifest.sha256, tokenizer, tokens)
 
 
@@ -173,7 +176,7 @@ def _side_by_side(paths: list[Path], kind: type) -> Integer[Tensor, "N"]:
 def write(path: Path, manifest: Manifest) -> None:
     """Write it under a checksum; StorageError as in `files.write`."""
     total = manifest.tokens
-    content = {"format": FORMAT, **asdict(manifest), "tokens": total, "validation_begins": int(0.9 * total)}
+    content = {"format": FORMAT, **asdict(manifest), "tokens": total, "validation_begins": first_to_validate(total)}
     files.write(path, json.dumps(content | {"seal": _seal(content)}, indent=1))
 
 
