@@ -10,7 +10,7 @@ import signal
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import islice
@@ -164,7 +164,7 @@ def _tokenizer(asked: str, alphabet: str, paths: Sequence[Path]) -> Tokenizer:
 
 
 def _write_shards(paths: Sequence[Path], folder: Path, begun: Manifest, bar: tqdm) -> Manifest:
-    """Keep the first shards, as far as they are whole, and write all others, each in the background."""
+    """Keep the first shards, as far as they are whole, and write all others, each while the next is made."""
     tokenizer = tokenizer_of(begun.tokenizer)
     done = []
     with suppress(CorpusError):
@@ -173,18 +173,19 @@ def _write_shards(paths: Sequence[Path], folder: Path, begun: Manifest, bar: tqd
             done.append(shard)
     start = done[-1].after if done else [0, 0]
     pieces = (piece for path in paths for piece in _pieces(path, bar))
-    writing: list[Future] = []
 
-    def wait() -> None:
-        if writing:
-            done.append(writing.pop().result())
-            shards.write(folder / PROGRESS, replace(begun, shards=tuple(done)))
+    def keep(number: int, content: memoryview, after: list[int]) -> None:
+        done.append(shards.save(folder, number, content, after))
+        shards.write(folder / PROGRESS, replace(begun, shards=tuple(done)))
 
-    with ThreadPoolExecutor(1) as background:
+    with ThreadPoolExecutor(1) as second_thread:
+        job = None
         for number, (content, after) in enumerate(shards.cut(pieces, tokenizer, start), start=len(done)):
-            wait()
-            writing.append(background.submit(shards.save, folder, number, content, after, shards.type_of(tokenizer)))
-        wait()
+            if job is not None:
+                job.result()
+            job = second_thread.submit(keep, number, content, after)
+        if job is not None:
+            job.result()
     return replace(begun, shards=tuple(done))
 
 

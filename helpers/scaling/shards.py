@@ -184,10 +184,13 @@ def _seal(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def cut(pieces: Iterable[str], tokenizer: Tokenizer, start: list[int]) -> Iterator[tuple[bytes, list[int]]]:
-    """The tokens of a text in pieces, from `start` on: the content of each shard, and where the next one begins."""
+def cut(pieces: Iterable[str], tokenizer: Tokenizer, start: list[int]) -> Iterator[tuple[memoryview, list[int]]]:
+    """The tokens of a text in pieces, from `start` on: the content of each shard, and where the next one begins.
+
+    A content lasts until the one after the next is asked for: there is room for two.
+    """
     kind = type_of(tokenizer)
-    room = np.empty(SHARD_BYTES // kind().itemsize, kind)
+    room, next_room = (np.empty(SHARD_BYTES // kind().itemsize, kind) for _ in range(2))
     filled = 0
     number, token = start
     for number, piece in enumerate(pieces):
@@ -201,17 +204,18 @@ def cut(pieces: Iterable[str], tokenizer: Tokenizer, start: list[int]) -> Iterat
             filled += len(part)
             token += len(part)
             if filled == len(room):
-                yield room.tobytes(), [number, token]
+                yield room.data, [number, token]
+                room, next_room = next_room, room
                 filled = 0
     if filled:
-        yield room[:filled].tobytes(), [number, token]
+        yield room[:filled].data, [number, token]
 
 
 def name_of(number: int) -> str:
     return f"{number:05}.bin"
 
 
-def save(folder: Path, number: int, content: bytes, after: list[int], kind: type) -> Shard:
+def save(folder: Path, number: int, content: memoryview, after: list[int]) -> Shard:
     """Write a shard whole or not at all; StorageError as in `files.write`."""
     files.write(folder / name_of(number), content)
-    return Shard(name_of(number), len(content) // kind().itemsize, hashlib.sha256(content).hexdigest(), after)
+    return Shard(name_of(number), len(content), hashlib.sha256(content).hexdigest(), after)
