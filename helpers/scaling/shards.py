@@ -96,7 +96,7 @@ def load(folder: Path, name: str) -> Prepared:
         for shard in manifest.shards:
             check(folder, shard, tokenizer)
         tokens = _side_by_side([folder / shard.file for shard in manifest.shards], type_of(tokenizer))
-    except (OSError, HelpersError) as error:
+    except (OSError, ValueError) as error:
         raise CorpusError(
             f"the corpus in {shown(folder)} can't be used: {error}; the command that prepared it mends it"
         ) from None

@@ -4,6 +4,7 @@ import json
 import re
 import reprlib
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from helpers.core.data import CharTokenizer
 from helpers.support.errors import VocabularyError
 
 LARGEST = 2**15  # tokens of a vocabulary that we learn or store: PyTorch computes with signed numbers of 16 bits
-LINE_END = re.compile(r"(?<=\S)(?=\n)")  # no token of byte pairs reaches over it, for each is a word or white space
+WORD_END = re.compile(r"(?<=\S)(?=[ \n\t\r])")  # no token of byte pairs reaches over it
+REMEMBERED = 1_000_000  # characters of words whose ids are kept
 
 
 class ByteTokenizer:
@@ -54,6 +56,8 @@ class BytePairTokenizer:
     def __init__(self, tokenizer: Any, start_of_text: str = "\n"):
         self.tokenizer = tokenizer
         self.start_of_text = start_of_text
+        self._ids: dict[str, list[int]] = {}  # of words that were met
+        self._remembered = 0
 
     @property
     def vocab_size(self) -> int:
@@ -67,9 +71,16 @@ class BytePairTokenizer:
             raise _no_unicode(text) from None
 
     def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
-        """The same ids in 16 bits, for whole corpora: all cores encode lines of it."""
-        lines = self.tokenizer.encode_batch_fast(LINE_END.split(text), add_special_tokens=False)
-        return torch.from_numpy(np.concatenate([np.array(line.ids, dtype=np.int16) for line in lines]))
+        """The same ids in 16 bits, for whole corpora: a word is encoded once, and then it is known."""
+        if self._remembered > REMEMBERED:
+            self._ids.clear()
+            self._remembered = 0
+        words = WORD_END.split(text)
+        new = list(set(words) - self._ids.keys())
+        for word, encoded in zip(new, self.tokenizer.encode_batch_fast(new, add_special_tokens=False), strict=True):
+            self._ids[word] = encoded.ids
+            self._remembered += len(word)
+        return torch.from_numpy(np.fromiter(chain.from_iterable(map(self._ids.__getitem__, words)), dtype=np.int16))
 
     def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
         return self.tokenizer.decode([int(i) for i in ids], skip_special_tokens=False)

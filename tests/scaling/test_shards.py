@@ -10,7 +10,7 @@ import torch
 from helpers.core.data import CharTokenizer, get_batch, split
 from helpers.core.training import windows_side_by_side
 from helpers.runs.state import _sha256_of
-from helpers.scaling import shards
+from helpers.scaling import shards, vocabulary
 from helpers.scaling.shards import Manifest
 from helpers.scaling.vocabulary import ByteTokenizer, learn_byte_pairs, tokenizer_of
 from helpers.support.errors import CorpusError, VocabularyError
@@ -153,6 +153,12 @@ def test_byte_pairs_write_every_text_in_fewer_tokens(pairs):
     assert pairs.decode(ids) == text and len(ids) < len(text.encode()) and 257 < pairs.vocab_size <= 270
     compact = pairs.encode_compactly(text)
     assert compact.dtype == torch.int16 and torch.equal(compact.long(), ids)
+
+
+def test_byte_pairs_forget_words_and_encode_them_again(pairs, monkeypatch):
+    monkeypatch.setattr(vocabulary, "REMEMBERED", 20)
+    for text in 3 * ["the cat and the hat", "the bat", "", " a \u3000  \x1c\t!\x85 \n\n\n  the\n"]:
+        assert torch.equal(pairs.encode_compactly(text).long(), pairs.encode(text))
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udcff"])
