@@ -1,6 +1,8 @@
-"""The names of helpers/core/data.py, and of the texts in helpers/world/corpus.py and words.py."""
+"""The command `python -m helpers.data`, and the names of helpers/core/data.py, world/corpus.py and world/words.py."""
 
+from helpers.commands.prepare import main
 from helpers.core.data import CharTokenizer, alphabet_of, get_batch, split
+from helpers.support.console import leave
 from helpers.world.corpus import BUNDLED, BUNDLED_PLAY, OWN, TINY, Corpus, load_corpus
 from helpers.world.words import word_vectors, words_of
 
@@ -18,3 +20,6 @@ __all__ = [
     "word_vectors",
     "words_of",
 ]
+
+if __name__ == "__main__":
+    leave(main)

@@ -1,6 +1,10 @@
-"""What `make bench` measures: six groups of lines, each of them ours against a rival."""
+"""What `make bench` measures: seven groups of lines, each of them ours against a rival."""
 
 import math
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +18,9 @@ import bench_rivals as rivals
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from tqdm import tqdm
 
+from helpers.commands.prepare import prepare
 from helpers.core.attention import MultiHeadAttention, attention, causal_mask
 from helpers.core.data import CharTokenizer, get_batch, split
 from helpers.core.gpt import GPT
@@ -23,6 +29,7 @@ from helpers.core.optim import make_optimizer
 from helpers.core.sampling import generate
 from helpers.core.training import evaluate, updates
 from helpers.runs.presets import PRESETS, Preset
+from helpers.scaling import shards
 from helpers.world.corpus import Corpus, load_corpus
 from helpers.writing.drafting import Counts
 from helpers.writing.quick import quick_reader
@@ -336,11 +343,81 @@ def data_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
         yield Line("data", f"{what} {megabytes} MB", "nanoGPT's recipe", partial(with_text, part))
 
 
+# ---------------------------------------------------------------- (g) a corpus larger than memory
+def corpus_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
+    megabytes, rounds = (4, 5) if quick else (2000, 3)
+
+    def with_text(measured: Callable[[Path, Path], dict]) -> dict:
+        with tempfile.TemporaryDirectory() as folder:
+            text = Path(folder) / "text.txt"
+            some = (corpus.text * (1_000_000 // len(corpus.text) + 1)).encode()[:1_000_000]
+            with text.open("wb") as file:
+                for _ in range(megabytes):
+                    file.write(some)
+                os.fsync(file.fileno())
+            return measured(text, Path(folder) / "shards")
+
+    def preparing(reading: Callable[[Path], None], text: Path, folder: Path) -> dict:
+        def anew() -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+            prepare([text], folder, "characters", tqdm(disable=True))
+
+        return race(anew, partial(reading, text), rounds)
+
+    def peak(text: Path, folder: Path) -> dict:
+        command = [sys.executable, "-m", "helpers.data", str(text), "--out", str(folder)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        ratio = used.ru_maxrss / (500e6 if sys.platform == "darwin" else 500e6 / 1024)
+        return {"unit": "memory", "ratio": ratio, "low": ratio, "high": ratio}
+
+    def batching(text: Path, folder: Path) -> dict:
+        prepare([text], folder, "characters", tqdm(disable=True))
+        stored = shards.load(folder, corpus.name)
+        kept = torch.cat([stored.tokenizer.encode_compactly(text) for text in several(text)])
+        same = torch.equal(stored.tokens, kept)
+        B, T = PRESETS["laptop"].training.batch_size, PRESETS["laptop"].model["context_length"]
+        ours, theirs = ((lambda on=on: [get_batch(on, B, T) for _ in range(1000)]) for on in (stored.tokens, kept))
+        return race(ours, theirs, 15, "the same tokens" if same else "OTHER TOKENS")
+
+    ours = f"preparing {megabytes:,} MB"
+    yield Line("corpus", ours, "reading it from the disk", partial(with_text, partial(preparing, from_disk)))
+    yield Line("corpus", ours, "reading its lines in Python", partial(with_text, partial(preparing, by_lines)), aim=3.0)
+    yield Line("corpus", f"{ours}, most memory", "500 MB", partial(with_text, peak), aim=1.0)
+    batches = f"1,000 batches of laptop from {megabytes:,} MB in shards"
+    yield Line("corpus", batches, "from memory", partial(with_text, batching), aim=1.1)
+
+
+def several(path: Path) -> Iterator[str]:
+    """The text of a file, a million characters at a time."""
+    with path.open(encoding="utf-8", newline="") as file:
+        while piece := file.read(1_000_000):
+            yield piece
+
+
+def from_disk(path: Path) -> None:
+    """Read all bytes of a file. Linux forgets first what of it lies in memory."""
+    with path.open("rb", buffering=0) as file:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        while file.read(1 << 20):
+            pass
+
+
+def by_lines(path: Path) -> None:
+    """What the shortest program does that looks at every line."""
+    with path.open(encoding="utf-8") as file:
+        for _ in file:
+            pass
+
+
 def all_lines(quick: bool, corpus: Corpus) -> list[Line]:
     """Every line of the table, in order; nothing is measured yet."""
     of_models = (attention_lines(quick), length_lines(quick), training_lines(quick, corpus), generation_lines(quick))
     of_models += (drafted_lines(quick, corpus),)
-    return [line for lines in (*of_models, loss_lines(quick, corpus), data_lines(quick, corpus)) for line in lines]
+    of_data = (data_lines(quick, corpus), corpus_lines(quick, corpus))
+    return [line for lines in (*of_models, loss_lines(quick, corpus), *of_data) for line in lines]
 
 
 # ---------------------------------------------------------------- (g) writing several letters in one pass

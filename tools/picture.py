@@ -12,7 +12,6 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.animation import PillowWriter
 
-from helpers.core.data import CharTokenizer
 from helpers.core.sampling import generate
 from helpers.runs import checkpoint
 from helpers.support.console import command, say
@@ -27,7 +26,7 @@ WIDTH, LINES = 46, 12  # of the text, in letters and lines
 
 def texts(folder: str) -> Iterator[tuple[int, str]]:
     """Each snapshot's step, and what that model writes after the prompt, with the same random numbers each time."""
-    tokenizer = CharTokenizer(checkpoint.load(folder).identity.alphabet)
+    _, tokenizer = checkpoint.load_model(folder)
     for step, model in checkpoint.load_snapshots(folder):
         generator = torch.Generator().manual_seed(1)
         prompt = tokenizer.encode(PROMPT)

@@ -13,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from helpers.commands.writing import prompt_of
-from helpers.core.data import CharTokenizer, split
+from helpers.core.data import split
 from helpers.core.gpt import count_parameters
 from helpers.core.modern import build_gpt
 from helpers.core.optim import TrainConfig
@@ -28,7 +28,7 @@ from helpers.scaling.sharing import Sharing
 from helpers.scaling.team import device_of, gathered, one_voice, restarts
 from helpers.support import console
 from helpers.support.guards import Count, Length, Positive, options
-from helpers.world.corpus import load_corpus
+from helpers.world.corpus import open_corpus
 
 SAMPLE = "sample.txt"
 
@@ -51,12 +51,11 @@ def _train(told: argparse.Namespace, sharing: Sharing) -> None:
     device = device_of(told.device, team)
     preset = choose_preset(told.preset, max_steps=told.max_steps, seed=told.seed, device=device)
     sharing.check(preset.training)
-    corpus = load_corpus(told.corpus)
+    corpus = open_corpus(told.corpus)
     console.say(corpus)
-    tokenizer = CharTokenizer(corpus.alphabet)
+    tokenizer = corpus.tokenizer
     prompt = prompt_of(told.prompt, tokenizer)
-    tokens = tokenizer.encode_compactly(corpus.text)
-    train_tokens, val_tokens = split(tokens, preset.model["context_length"])
+    train_tokens, val_tokens = split(corpus.tokens, preset.model["context_length"])
     torch.manual_seed(preset.training.seed)
     model = build_gpt(preset.model_config(tokenizer.vocab_size))
     folder = run_folder(told.preset, preset, corpus) if told.out is None else folder_named(told.out, "--out")
@@ -104,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="presets: " + "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items()),
     )
     parser.add_argument("--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (default: laptop)")
-    parser.add_argument("--corpus", help="UTF-8 text file to train on (default: tiny Shakespeare, found or downloaded)")
+    parser.add_argument("--corpus", help="UTF-8 text, or folder of helpers.data (default: tiny Shakespeare, found)")
     parser.add_argument("--out", help="folder for the run (default: build/runs/ and the preset, with what differs)")
     parser.add_argument("--seed", type=int, default=1, help="for weights, batches, dropout and sample (default: 1)")
     parser.add_argument("--max-steps", type=int, help="number of updates (default: the preset's)")

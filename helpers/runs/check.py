@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from helpers.core.gpt import GPT
 from helpers.core.modern import build_gpt, config_of
 from helpers.core.optim import TrainConfig, muon_matrices
-from helpers.runs.state import State
+from helpers.runs.state import Identity, State
+from helpers.scaling.vocabulary import tokenizer_of
 from helpers.support.errors import CheckpointError
 
 # What an optimizer keeps for each of its parameters.
@@ -25,7 +26,7 @@ def check(state: State, model: nn.Module | None = None) -> None:
     config = config_of(state.identity.model)
     said: dict[str, Any] = state.identity.train | {"device": "cpu"}  # which every machine has
     settings = TrainConfig(**said)  # each of the right type, and in its range
-    _check_alphabet(state.identity.alphabet, config.vocab_size)
+    _check_vocabulary(state.identity, config.vocab_size)
     _check_history(state)
     if model is None:
         _insist(config.n_layer < len(state.model), "its weights are of another model")  # or this would take long
@@ -45,7 +46,11 @@ def _insist(fits: object, what: str) -> None:
         raise CheckpointError(what)
 
 
-def _check_alphabet(alphabet: str, vocab_size: int) -> None:
+def _check_vocabulary(identity: Identity, vocab_size: int) -> None:
+    alphabet = identity.alphabet
+    if identity.tokenizer:
+        _insist(not alphabet, "it has two tokenizers")
+        _insist(tokenizer_of(identity.tokenizer).vocab_size == vocab_size, "its tokenizer is of another vocabulary")
     _insist(len(alphabet) in (0, vocab_size), "its alphabet and its vocabulary differ in size")
     _insist(len(set(alphabet)) == len(alphabet), "its alphabet has a character twice")
 

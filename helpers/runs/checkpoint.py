@@ -23,6 +23,7 @@ from helpers.core.gpt import GPT
 from helpers.core.modern import build_gpt, config_of
 from helpers.runs.check import check
 from helpers.runs.state import History, Identity, Record, State
+from helpers.scaling.vocabulary import Tokenizer, tokenizer_of
 from helpers.support import files
 from helpers.support.console import shown
 from helpers.support.errors import CheckpointError, HelpersError, StorageError
@@ -48,12 +49,13 @@ def write_views(folder: Path, state: State) -> None:
     """Let config.json, history.json and tokenizer.json say what the checkpoint says, and delete an outdated sample."""
     best = state.history.best
     facts = {"step": state.step, "finished": state.finished, "best": {"step": best.step, "val_loss": best.val_loss}}
+    identity = asdict(state.identity) | {"tokenizer": bool(state.identity.tokenizer)}  # which has a file of its own
     texts = {
-        "config.json": json.dumps(facts | asdict(state.identity), indent=1),
+        "config.json": json.dumps(facts | identity, indent=1),
         "history.json": state.history.to_json(),
     }
-    if state.identity.alphabet:
-        texts["tokenizer.json"] = CharTokenizer(state.identity.alphabet).to_json()
+    if tokenizer := _tokenizer(state.identity):
+        texts["tokenizer.json"] = tokenizer.to_json()
     for name in VIEWS:
         if name in texts:
             files.write(folder / name, texts[name])
@@ -125,18 +127,25 @@ def _signed(path: Path) -> bytes:
     return content
 
 
-def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
+def load_model(folder: str | Path) -> tuple[GPT, Tokenizer]:
     """The best model of a run folder, in evaluation mode, and its tokenizer; CheckpointError as in `load`."""
     return writer_of(load(folder))
 
 
-def writer_of(state: State) -> tuple[GPT, CharTokenizer]:
+def writer_of(state: State) -> tuple[GPT, Tokenizer]:
     """The same, of a state that is loaded already."""
-    if not state.identity.alphabet:
+    tokenizer = _tokenizer(state.identity)
+    if tokenizer is None:
         raise CheckpointError("the run was trained without a tokenizer: it can't write")
     model = build_gpt(config_of(state.identity.model))
     model.load_state_dict(state.best)
-    return model.eval(), CharTokenizer(state.identity.alphabet)
+    return model.eval(), tokenizer
+
+
+def _tokenizer(identity: Identity) -> Tokenizer | None:
+    if identity.tokenizer:
+        return tokenizer_of(identity.tokenizer)
+    return CharTokenizer(identity.alphabet) if identity.alphabet else None
 
 
 def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:

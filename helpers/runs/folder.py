@@ -36,20 +36,21 @@ def hold(folder: str | Path, *, resume: bool = False, overwrite: bool = False) -
     if resume and overwrite:
         raise RunError("resume goes on with a run, overwrite replaces it: choose one of the two")
     _refuse_foreign(folder, resume, overwrite)  # before anything is written
-    with _locked(folder):
+    with locked(folder):
         _refuse_foreign(folder, resume, overwrite)  # again: another program may have written meanwhile
         files.remove_leftovers(folder, (CHECKPOINT, *VIEWS))
         yield folder
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Keep `folder`, created if need be, for one program: RunError and StorageError as in `hold`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(folder / ".lock", blocking=False).acquire()
     except filelock.Timeout:
         raise RunError(
-            f"another training is writing into {shown(folder)}: wait for it, or choose another folder"
+            f"another program is writing into {shown(folder)}: wait for it, or choose another folder"
         ) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -146,7 +147,7 @@ def _view_of_finished(folder: Path) -> dict[str, Any]:
     """The view of a finished run that can write; nothing for any other."""
     view = _view(folder)
     with suppress(KeyError, TypeError, OverflowError):
-        writes = view["finished"] is True and bool(view["alphabet"])
+        writes = view["finished"] is True and bool(view["alphabet"] or view.get("tokenizer"))
         on_a_text = isinstance(view["corpus"], str) and isinstance(view["tokens_sha256"], str)
         if writes and on_a_text and math.isfinite(view["best"]["val_loss"]):
             return view
@@ -170,7 +171,7 @@ def set_aside(folder: Path) -> Path:
     number = 1
     while os.path.lexists(aside := folder.with_name(f"{folder.name}-{number}")):
         number += 1
-    with _locked(folder):  # never while a training writes into it
+    with locked(folder):  # never while a training writes into it
         try:
             return folder.rename(aside)
         except OSError as error:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPTConfig
 from helpers.core.modern import config_of
 from helpers.core.optim import TrainConfig
 from helpers.runs.folder import RUNS
+from helpers.scaling.shards import Prepared
 from helpers.support.console import shown
 from helpers.support.errors import ConfigError
 from helpers.world.corpus import BUNDLED, TINY, Corpus
@@ -133,7 +135,7 @@ def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device:
     return dataclasses.replace(preset, training=dataclasses.replace(preset.training, **settings))
 
 
-def run_folder(name: str, preset: Preset, corpus: Corpus) -> Path:
+def run_folder(name: str, preset: Preset, corpus: Corpus | Prepared) -> Path:
     """Where the run of a preset goes unless told otherwise: build/runs/, then its name and what differs from it.
 
     So a run with another seed, another text or fewer steps never meets the one that is there.
@@ -146,6 +148,8 @@ def run_folder(name: str, preset: Preset, corpus: Corpus) -> Path:
         parts.append(f"seed-{preset.training.seed}")
     if corpus.name != TINY:
         parts.append("bundled" if corpus.name == BUNDLED else corpus.sha256[:8])
+    if not isinstance(corpus.tokenizer, CharTokenizer):
+        parts.append(f"{corpus.tokenizer.vocab_size}-tokens")
     return RUNS / "-".join(parts)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPTConfig
 from helpers.core.modern import ModernConfig
 from helpers.core.optim import Optimizer, TrainConfig
+from helpers.scaling.shards import Prepared
 from helpers.scaling.sharing import Sharing, cut_like, whole
+from helpers.scaling.vocabulary import Tokenizer
 from helpers.support.guards import NotNegative, Steps, settings
 from helpers.world.corpus import Corpus
 
@@ -68,9 +69,9 @@ class History(list[Record]):
 class Facts:
     """What a run keeps besides its numbers: what its tokens mean, and where they come from."""
 
-    tokenizer: CharTokenizer | None = None
+    tokenizer: Tokenizer | None = None
     preset: str = ""
-    corpus: Corpus | None = None
+    corpus: Corpus | Prepared | None = None
 
 
 @settings
@@ -81,12 +82,13 @@ class Identity:
     corpus: str  # its name
     corpus_sha256: str  # of the file
     tokens_sha256: str  # of what was trained and validated on
-    alphabet: str
+    alphabet: str  # of characters
     model: dict[str, Any]  # GPTConfig, or ModernConfig
     train: dict[str, Any]  # TrainConfig
     shared_by: str = "one process"  # who trained it: see helpers/scaling
     torch: str = field(default_factory=lambda: str(torch.__version__))
     python: str = field(default_factory=platform.python_version)
+    tokenizer: str = ""  # as JSON, when tokens are no characters
 
     @classmethod
     def of(
@@ -100,12 +102,14 @@ class Identity:
     ) -> "Identity":
         """The identity of the run that `train` makes of these arguments."""
         facts = facts or Facts()
+        alphabet = getattr(facts.tokenizer, "characters", "")
         return cls(
             preset=facts.preset,
             corpus=facts.corpus.name if facts.corpus else "",
             corpus_sha256=facts.corpus.sha256 if facts.corpus else "",
             tokens_sha256=_sha256_of(train_tokens, val_tokens),
-            alphabet=facts.tokenizer.characters if facts.tokenizer else "",
+            alphabet=alphabet,
+            tokenizer=facts.tokenizer.to_json() if facts.tokenizer and not alphabet else "",
             model=asdict(model.config),
             train=asdict(config),
             shared_by=str(sharing or Sharing()),
@@ -118,9 +122,13 @@ class Identity:
             return replace(asked, shared_by=self.shared_by)
         return replace(asked, shared_by=f"{self.shared_by}; from step {step}: {asked.shared_by}")
 
+    @property
+    def _text(self) -> tuple[str, str, str]:
+        return self.tokens_sha256, self.alphabet, self.tokenizer
+
     def difference(self, asked: "Identity") -> str:
         """What makes `asked` another run, in words; empty when this run can go on as the one asked for."""
-        if (self.tokens_sha256, self.alphabet) != (asked.tokens_sha256, asked.alphabet):
+        if self._text != asked._text:
             return "it was trained on another text"
         here = {**_defaults(asked.model), **self.model, **DEFAULTS, **self.train}
         there = {**asked.model, **DEFAULTS, **asked.train}

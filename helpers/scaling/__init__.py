@@ -1,4 +1,4 @@
-"""One training in several processes, on one machine or on many. The engine is PyTorch's; here it is handed the work.
+"""What outgrows one machine: a training in several processes, and corpora larger than memory.
 
-Runs and commands import it.
+Writing, world, runs and commands import it.
 """

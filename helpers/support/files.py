@@ -10,7 +10,7 @@ from helpers.support.console import shown
 from helpers.support.errors import StorageError
 
 
-def write(path: str | Path, content: str | bytes) -> None:
+def write(path: str | Path, content: str | bytes | memoryview) -> None:
     """Replace the file at `path` by `content` (text as UTF-8) in one step.
 
     The bytes go to a temporary file in the same folder and reach the disk before the name changes hands, so that a

@@ -15,6 +15,7 @@ from torch import Tensor
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
 from helpers.core.modern import build_gpt, config_of
+from helpers.scaling.vocabulary import Tokenizer
 from helpers.support.errors import ConfigError
 
 LARGEST = torch.finfo(torch.float16).max
@@ -22,7 +23,7 @@ LARGEST = torch.finfo(torch.float16).max
 
 def pack(
     model: GPT,
-    tokenizer: CharTokenizer,
+    tokenizer: Tokenizer,
     levels: int | None = None,
     about: dict[str, Any] | None = None,
 ) -> bytes:
@@ -30,7 +31,8 @@ def pack(
 
     With `levels`, each row of a matrix is rounded to that many steps on either side of zero: one byte a weight, and
     fewer once compressed. `about` (plain values) goes into the header as it is. ConfigError for a model with layers
-    that its config doesn't name, for weights that float16 doesn't hold, and for a tokenizer of another vocabulary.
+    that its config doesn't name, for weights that float16 doesn't hold, and for a tokenizer of another vocabulary or of
+    other tokens than characters.
     """
     with torch.device("meta"):  # where weights take no memory
         described = build_gpt(model.config)
@@ -40,6 +42,8 @@ def pack(
         raise ConfigError(
             f"the tokenizer has {tokenizer.vocab_size} characters, the model {model.config.vocab_size}: they must agree"
         )
+    if not isinstance(tokenizer, CharTokenizer):
+        raise ConfigError("the page writes characters, and this model bytes or pairs of bytes: make write can use it")
     body = bytearray()
     tensors = {}
     for name, weight in model.named_parameters():  # shared ones once

@@ -7,14 +7,18 @@ import stat
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import platformdirs
 import psutil
+from jaxtyping import Integer
+from torch import Tensor
 from tqdm import tqdm
 
-from helpers.core.data import alphabet_of
+from helpers.core.data import CharTokenizer, alphabet_of
+from helpers.scaling import shards
+from helpers.scaling.shards import Prepared
 from helpers.support import files
 from helpers.support.console import shown
 from helpers.support.errors import CorpusError, StorageError
@@ -47,6 +51,15 @@ class Corpus:
     def alphabet(self) -> str:
         """The characters of the text, each once, sorted."""
         return alphabet_of(self.text)
+
+    @functools.cached_property
+    def tokenizer(self) -> CharTokenizer:
+        return CharTokenizer(self.alphabet)
+
+    @functools.cached_property
+    def tokens(self) -> Integer[Tensor, "N"]:
+        """The text as ids, in small integers."""
+        return self.tokenizer.encode_compactly(self.text)
 
     def __str__(self) -> str:
         size = f"{len(self.text):,} characters, {len(self.alphabet)} different ones"
@@ -82,6 +95,15 @@ def load_corpus(path: object = None) -> Corpus:
         cached.parent.mkdir(parents=True, exist_ok=True)
         files.write(cached, raw)
     return _corpus(raw, TINY, cached)
+
+
+def open_corpus(path: object = None) -> Corpus | Prepared:
+    """What to train on: the folder at `path`, if `python -m helpers.data` wrote one there, else as `load_corpus`."""
+    if not isinstance(path, (str, os.PathLike)) or not os.path.isdir(os.path.expanduser(path)):
+        return load_corpus(path)
+    prepared = shards.load(Path(path).expanduser(), OWN)
+    known = prepared.sha256 == SHA256 and isinstance(prepared.tokenizer, CharTokenizer)  # a loss is one per character
+    return replace(prepared, name=TINY) if known else prepared
 
 
 def find_corpus(sha256: str) -> Corpus | None:
@@ -120,7 +142,7 @@ def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
             f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}; delete or replace it"
         )
     if raw.startswith(COMPRESSED):
-        raise CorpusError(f"{shown(path)} is compressed: unpack it first, and give the path of the text file")
+        raise CorpusError(f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data")
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -155,7 +177,8 @@ def _refuse_unbearable(path: Path, found: os.stat_result) -> None:
     if needed > free or size > largest:
         raise CorpusError(
             f"{shown(path)} has {size:,.0f} MB, and training takes about {needed:,.0f} MB of memory; allowed are "
-            f"{largest:,.0f} MB and what fits into the {free:,.0f} MB that are free: use a part of it"
+            f"{largest:,.0f} MB and what fits into the {free:,.0f} MB that are free: use a part of it, or prepare it "
+            "by python -m helpers.data"
         )
 
 

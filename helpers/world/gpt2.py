@@ -6,19 +6,19 @@ helpers/commands/gpt2.py writes with them (`make gpt2`).
 import json
 import os
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from jaxtyping import Int64
 from tokenizers import Tokenizer
 from tokenizers.implementations import ByteLevelBPETokenizer
 from torch import Tensor, nn
 
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.support.errors import CheckpointError, ConfigError, HelpersError, VocabularyError
+from helpers.scaling.vocabulary import BytePairTokenizer, gives_back_every_byte
+from helpers.support.errors import CheckpointError, ConfigError, HelpersError
 
 # Hugging Face's names -> ours
 SIZES = {
@@ -47,6 +47,7 @@ PLAIN: dict[str, Any] = {
     "reorder_and_upcast_attn": False,
     "add_cross_attention": False,
 }
+START_OF_TEXT = "<|endoftext|>"  # what stands between the documents that GPT-2 read
 LARGEST = 20_000_000  # bytes of a file without weights
 FILES = (
     "copy config.json, model.safetensors and tokenizer.json from GPT-2's public repository, openai-community/gpt2 "
@@ -140,25 +141,6 @@ def _parts(name: str, tensor: Any, count: int, part: tuple[int, ...]) -> tuple[T
     return (tensor.T if turned else tensor).chunk(count)
 
 
-class BytePairTokenizer:
-    """GPT-2's tokenizer, with the methods of `CharTokenizer`: frequent runs of UTF-8 bytes <-> ids."""
-
-    start_of_text = "<|endoftext|>"  # what stands between the documents that GPT-2 read
-
-    def __init__(self, tokenizer: Any):
-        self.tokenizer = tokenizer
-
-    def encode(self, text: str) -> Int64[Tensor, "T"]:
-        """Ids of `text`; VocabularyError when it isn't Unicode, which a terminal of another encoding may hand over."""
-        try:
-            return torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids, dtype=torch.long)
-        except TypeError:
-            raise VocabularyError(f"this is no text in Unicode: {reprlib.repr(text)}") from None
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(list(ids), skip_special_tokens=False)
-
-
 def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
     """GPT-2 and its tokenizer from a folder with config.json, model.safetensors and tokenizer.json.
 
@@ -170,10 +152,10 @@ def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
     tokenizer = _tokenizer(folder)
     model = from_hugging_face(_read(folder, safetensors.torch.load_file, "model.safetensors"), config)
     ids = tokenizer.get_vocab()
-    if BytePairTokenizer.start_of_text not in ids or max(ids.values()) >= model.config.vocab_size:
+    if START_OF_TEXT not in ids or max(ids.values()) >= model.config.vocab_size:
         raise CheckpointError(f"the tokenizer in {folder} must know <|endoftext|>, and no id from vocab_size on")
-    tokenizer.add_special_tokens([BytePairTokenizer.start_of_text])  # vocab.json doesn't say that it is one
-    return model, BytePairTokenizer(tokenizer)
+    tokenizer.add_special_tokens([START_OF_TEXT])  # vocab.json doesn't say that it is one
+    return model, BytePairTokenizer(tokenizer, START_OF_TEXT)
 
 
 def _tokenizer(folder: Path) -> Any:
@@ -185,18 +167,9 @@ def _tokenizer(folder: Path) -> Any:
         tokenizer = _read(folder, Tokenizer.from_file, "tokenizer.json")
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    if not _gives_back_every_byte(tokenizer):
+    if not gives_back_every_byte(tokenizer):
         raise CheckpointError(f"the tokenizer in {folder} is not GPT-2's: text must come back as it went in")
     return tokenizer
-
-
-def _gives_back_every_byte(tokenizer: Any) -> bool:
-    kind = json.loads(tokenizer.to_str())["model"]
-    if kind["type"] != "BPE" or kind.get("dropout"):
-        return False
-    text = "".join(map(chr, range(0x180))) + " A\u0e2a\U0001f642"
-    ids = tokenizer.encode(text, add_special_tokens=False).ids
-    return tokenizer.decode(ids, skip_special_tokens=False) == text
 
 
 def _entries(path: str) -> dict[str, Any]:

@@ -31,8 +31,8 @@ def training(corpus, runs, monkeypatch, capsys):
     for name, preset in list(presets.PRESETS.items()):
         monkeypatch.setitem(presets.PRESETS, name, in_small(preset))
 
-    def command(*options):
-        status = train.main([*map(str, options), "--corpus", str(corpus)])
+    def command(*options, on=corpus):
+        status = train.main([*map(str, options), "--corpus", str(on)])
         return status, *capsys.readouterr()
 
     return command

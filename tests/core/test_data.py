@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.core import data
-from helpers.core.data import CharTokenizer, get_batch, split
+from helpers.core.data import CharTokenizer, first_to_validate, get_batch, split
 from helpers.support.errors import CorpusError, VocabularyError
 
 
@@ -47,6 +47,13 @@ def test_a_corpus_is_kept_in_the_smallest_integers(size, kind):
     assert torch.equal(tokenizer.encode(text), compact.long())
 
 
+def test_ids_that_need_more_than_a_byte_are_right_in_any_alphabet():
+    tokenizer = CharTokenizer("".join(map(chr, range(1000, 1254))) + "abc")
+    assert tokenizer.encode("cab").tolist() == [256, 254, 255]
+    with pytest.raises(VocabularyError, match="not in the vocabulary: 'd'"):
+        tokenizer.encode("bad")
+
+
 def test_texts_longer_than_a_chunk(monkeypatch):
     monkeypatch.setattr(data, "CHUNK", 7)
     text = "so long as men can breathe \U0001f600 or eyes can see"
@@ -68,6 +75,15 @@ def test_split_is_the_first_ninety_percent():
     assert (len(train), len(val), train[-1].item() + 1) == (1_003_854, 111_540, val[0].item())
     with pytest.raises(CorpusError, match="its 100 characters leave 90 for training and 10 for validation"):
         split(torch.arange(100), 10)
+
+
+def test_validation_never_reads_more_than_a_million_tokens():
+    """All of them are read at each record: a tenth of a large corpus would take longer than the training."""
+    assert [first_to_validate(size) for size in (10_000_000, 10_000_001, 2_000_000_000)] == [
+        9_000_000,
+        9_000_001,
+        1_999_000_000,
+    ]
 
 
 def test_a_batch_is_windows_of_the_text_and_the_same_one_later():

@@ -93,7 +93,7 @@ def test_places_where_no_run_can_be(go, tmp_path, monkeypatch, out):
 @pytest.mark.slow
 def test_two_trainings_in_one_folder(go, tmp_path):
     (tmp_path / "run").mkdir()
-    said = r"another training is writing into .*run: wait for it, or choose another folder"
+    said = r"another program is writing into .*run: wait for it, or choose another folder"
     with filelock.FileLock(tmp_path / "run" / ".lock"), pytest.raises(RunError, match=said):
         go()
     assert os.listdir(tmp_path / "run") == [".lock"]
@@ -115,7 +115,7 @@ def test_a_training_is_never_renamed_under_its_feet(go, fresh, tokens, quick, tm
     said = []
 
     def meanwhile(model, record):
-        with pytest.raises(RunError, match="another training is writing into"):
+        with pytest.raises(RunError, match="another program is writing into"):
             plan(run, other, reuse=True, overwrite=False, ours=True)
         said.append(record.step)
 
