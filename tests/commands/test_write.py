@@ -11,6 +11,7 @@ def trained(training, runs):
     return runs
 
 
+@pytest.mark.slow
 def test_the_best_finished_run_writes_and_is_named(trained, sampling):
     status, printed, said = sampling("--length", 30)
     assert status == 0 and len(printed) == 31
@@ -19,6 +20,7 @@ def test_the_best_finished_run_writes_and_is_named(trained, sampling):
     assert sampling("--length", 30, "--run", trained / "better") == (0, printed, "")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_named_writes_and_nothing_is_said(trained, sampling):
     status, printed, said = sampling("--run", trained / "worse", "--length", 30)
     assert status == 0 and not said and printed != sampling("--length", 30)[1]

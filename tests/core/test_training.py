@@ -84,6 +84,7 @@ def test_updates_follow_the_schedule_and_each_groups_scale(tokens, quick):
     assert seen == [[rate * 3.0, rate, rate] for rate in expected] and len(set(expected)) > 5
 
 
+@pytest.mark.slow
 def test_what_a_reader_does_between_two_updates_to_the_mode_does_not_matter(fresh, tokens, quick):
     ends = []
     for meddle in (False, True):

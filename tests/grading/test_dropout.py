@@ -198,6 +198,7 @@ def test_the_series_own_dropout_passes(build, p):
     checks.dropout(build(3, 4, 6, p, *heads), torch.randn(6, 3))
 
 
+@pytest.mark.slow
 def test_the_verdict_on_dropout_does_not_depend_on_the_global_generator():
     x, draws = torch.randn(6, 3), []
 

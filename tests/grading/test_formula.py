@@ -65,6 +65,7 @@ def test_what_is_no_attention_at_all_gets_one_sentence():
         checks.attention_formula(lambda query: None)
 
 
+@pytest.mark.slow
 def test_a_fault_without_a_name_is_refused_too():
     with pytest.raises(CheckError, match=r"it gives .* where -0\.3264 is right"):
         checks.attention_formula(lambda q, k, v, mask: attention(q, k, 1.01 * v, mask))

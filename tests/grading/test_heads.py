@@ -285,6 +285,7 @@ def test_every_wrong_class_is_named(fault):
     assert words in str(error.value)
 
 
+@pytest.mark.slow
 def test_what_is_no_multi_head_attention_gets_one_sentence():
     faults = {
         "it has no linear layer W_query": lambda *sizes: nn.Identity(),

@@ -43,6 +43,7 @@ def test_every_table_has_its_name_and_its_shape(draw):
     assert "row · column ÷ √D" in found and "row · column ÷ √D" not in texts(draw(WORDS, **ALONE)[0])
 
 
+@pytest.mark.slow
 def test_the_numbers_stand_in_their_cells(draw):
     ax, _ = draw(WORDS, **ALONE)
     for name in ("x", "scores", "weights", "context"):
@@ -93,6 +94,7 @@ def test_x_plays_no_part_beside_a_projection(draw):
         assert not any(" = x" in text for text in texts(ax)) and "No projections" not in alt
 
 
+@pytest.mark.slow
 def test_long_words_are_cut(draw):
     ax, _ = draw(["tokenization", "attention"])
     assert texts(ax).count("tokenizat…") == texts(ax).count("attention") == 3

@@ -285,6 +285,7 @@ def test_a_table_writes_as_many_decimals_as_fit(width, text):
     assert found == ([] if text is None else [text, "0.00" if width == 60 else "0.0"])
 
 
+@pytest.mark.slow
 def test_arcs_are_as_thick_as_the_weights_and_join_the_right_words():
     ax = plotting.arcs(["a", "b"], ["x", "y"], torch.tensor([[0.0, 1.0], [0.25, 0.75]]))
     drawn = {tuple(line.get_xdata()): line.get_linewidth() for line in ax.lines}  # (of read, of written) -> width

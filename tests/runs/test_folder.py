@@ -163,6 +163,7 @@ def run_of(go, tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.slow
 def test_the_best_of_the_finished_runs_is_taken_and_said(run_of, tmp_path):
     runs = tmp_path / "runs"
     run_of("laptop", 1.9)
@@ -177,6 +178,7 @@ def test_the_best_of_the_finished_runs_is_taken_and_said(run_of, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_loss_on_another_text_wins_nothing(run_of, tokens, tmp_path):
     runs, other = tmp_path / "runs", [part.flip(0) for part in tokens]
     run_of("mine", 0.5, corpus=OWN)

@@ -31,6 +31,7 @@ def test_records_come_early_and_then_at_intervals():
     assert record_steps(dataclasses.replace(config, max_steps=1)) == [0, 1]
 
 
+@pytest.mark.slow
 def test_history_and_run_folder(model, tokens, quick, tmp_path):
     seen = []
     out = tmp_path / "deep" / "run"
@@ -140,6 +141,7 @@ def test_the_settings_choose_optimizer_schedule_and_windows(tokens, quick):
     assert seen == 6 * [8] + 6 * [16]
 
 
+@pytest.mark.slow
 def test_the_records_say_the_mean_loss_and_the_speed_since_the_last_one(model, tokens, quick):
     history = train(model, *tokens, quick)
     for before, after in itertools.pairwise(history):

@@ -33,6 +33,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(go, stopped, tmp_path, number):
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_crash_loses_no_more_than_since_the_last_record(go, tmp_path):
     go(out_dir=tmp_path / "whole")
 
@@ -65,6 +66,7 @@ def test_last_and_best_are_two(go, fresh, tmp_path, monkeypatch):
     assert torch.equal(checkpoint.load_model(tmp_path / "run")[0].head.weight, state.best["head.weight"])
 
 
+@pytest.mark.slow
 def test_a_finished_run_that_is_resumed_does_nothing(go, fresh, tmp_path):
     history = go()
     before = (tmp_path / "run" / "checkpoint.pt").read_bytes()

@@ -184,6 +184,7 @@ def test_a_loss_that_is_no_number_ends_all_with_the_same_sentence(shared_trainin
     assert first == second and "training diverged" in first
 
 
+@pytest.mark.slow
 def test_an_older_run_says_nothing_of_who_shared_it(shared_training, tmp_path):
     shared_training(out_dir=tmp_path / "run")
     identity = checkpoint.load(tmp_path / "run").identity
