@@ -151,7 +151,7 @@ def test_saved_by_two_it_goes_on_with_four_and_with_one(shared_training, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fsdp", [False, True])
+@pytest.mark.parametrize("fsdp", [False, pytest.param(True, marks=pytest.mark.torture)])
 def test_a_team_that_is_stopped_and_goes_on_ends_as_the_undisturbed_one(shared_training, tmp_path, fsdp):
     """To the last bit, dropout included."""
     options = {"fsdp": fsdp, "sizes": {"dropout": 0.1}}

@@ -1,17 +1,20 @@
 """The processes of a team find each other, and end together: with one sentence, within the time-out."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import psutil
 import pytest
 import torch.distributed as dist
 
+from helpers.commands import train
 from helpers.runs import checkpoint
 from helpers.scaling import team
 from helpers.scaling.team import ALONE, gathered, one_voice
@@ -20,6 +23,7 @@ from helpers.support.errors import ConfigError, TeamError
 from helpers.world.corpus import BUNDLED_PLAY
 
 ROOT = Path(__file__).parents[2]
+FORK = multiprocessing.get_context("fork")
 
 
 # ---------------------------------------------------------------- finding each other
@@ -98,8 +102,46 @@ def said(text):
     return [line for line in text.splitlines() if line.startswith(("error: ", "stopped by "))]
 
 
+def member(rank, start, port, out):
+    """What torchrun starts: here, a fork of this process."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), TORCHELASTIC_USE_AGENT_STORE="True")
+    os.environ.update(TORCHELASTIC_RUN_ID="test", TORCHELASTIC_RESTART_COUNT=str(start))
+    sys.stdout = sys.stderr = (out.parent / f"said by {rank} in {start}").open("w", buffering=1)
+    options = ["--preset", "smoke", "--corpus", str(BUNDLED_PLAY), "--max-steps", "60", "--sample-length", "10"]
+    os._exit(train.main([*options, "--out", str(out), "--time-out", "20"]))
+
+
 @pytest.mark.slow
 def test_a_process_dies_and_the_team_goes_on(tmp_path):
+    """Started again with the same store, as by torchrun --max-restarts."""
+    out = tmp_path / "run"
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    ends = []
+    for start in range(2):
+        team = [FORK.Process(target=member, args=(rank, start, store.port, out)) for rank in range(2)]
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # pytest has threads, which rest
+            for process in team:
+                process.start()
+        while start == 0 and not (out / "history.json").exists():
+            time.sleep(0.01)
+        if start == 0:
+            team[1].kill()
+        for process in team:
+            process.join(60)
+        ends.append([process.exitcode for process in team])
+    assert ends == [[2, -signal.SIGKILL], [0, 0]]
+    first, second = ((tmp_path / f"said by 0 in {start}").read_text() for start in range(2))
+    assert "a process of this training has died" in said(first)[0]
+    assert "goes on" in second and "60  train" in second and not said(second)
+    assert not (tmp_path / "said by 1 in 1").read_text()  # only the leader speaks
+    end = checkpoint.load(out)
+    assert end.finished and end.identity.shared_by == "2 processes"
+
+
+@pytest.mark.slow
+@pytest.mark.torture
+def test_torchrun_starts_the_team_again(tmp_path):
     running = torchrun(2, tmp_path, "--max-steps", "60", restarts=1)
     while not (tmp_path / "history.json").exists():
         time.sleep(0.02)

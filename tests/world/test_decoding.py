@@ -70,8 +70,11 @@ def accepted_by_p(p, q, guess, generator):
     return guess if accepted else int(torch.multinomial((p - q).clamp(min=1e-12), 1, generator=generator))
 
 
+FARTHER = [pytest.param(wrong, marks=pytest.mark.torture) for wrong in (always, redrawn_from_p)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", [always, redrawn_from_p, accepted_by_p])
+@pytest.mark.parametrize("wrong", [accepted_by_p, *FARTHER])
 def test_a_wrong_rule_of_acceptance_is_caught(wrong, monkeypatch):
     monkeypatch.setattr(decoding, "_judge", wrong)
     assert p_value(ahead=2) < 1e-6

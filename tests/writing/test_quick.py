@@ -70,7 +70,8 @@ def text_and_dice(
     return text.tolist(), torch.randint(1000, (3,), generator=dice).tolist()
 
 
-OPTIONS = [{}, {"temperature": 0.3}, {"temperature": 2.0, "top_k": 4}, {"top_p": 0.8}, {"top_k": 1}, {"keep": 0.9}]
+RARE = [pytest.param(options, marks=pytest.mark.torture) for options in ({"temperature": 0.3}, {"top_k": 1})]
+OPTIONS = [{}, {"temperature": 2.0, "top_k": 4}, {"top_p": 0.8}, {"keep": 0.9}, *RARE]
 
 
 @pytest.mark.slow
