@@ -127,6 +127,7 @@ def of_muon(tmp_path_factory):
     return {}
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_momenta_are_refused_in_a_sentence(go, stopped, fresh, tmp_path, of_muon, name):

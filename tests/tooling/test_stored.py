@@ -31,6 +31,7 @@ def stored(empty_project, tmp_path_factory):
         return nbformat.read(path, as_version=4), texts, page
 
 
+@pytest.mark.torture
 def test_storing_twice_changes_nothing(stored):
     _, (first, second), _ = stored
     assert first == second and b'"text/plain": [\n       "2"' in first
