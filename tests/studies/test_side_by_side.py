@@ -91,6 +91,7 @@ def kept(folder):
     return sorted((line["variant"], line["seed"]) for line in lines)
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_a_kill_and_ctrl_c_lose_the_runs_in_progress_and_no_more(start, tmp_path):
     """Every process ends with the one that is stopped, or `communicate` would wait for its end of the pipe."""

@@ -20,6 +20,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a kernel has a session of its own, which is POSIX's")
 def test_who_kills_papermill_kills_its_kernel():

@@ -151,6 +151,7 @@ def test_a_network_that_never_answers_is_given_up(monkeypatch):
     hung_up.set()
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 @pytest.mark.parametrize("pause", [0.0, 0.05], ids=["endless", "dripping"])
 def test_a_server_that_never_ends_is_left(pause):
