@@ -6,7 +6,7 @@ torchrun did not start is a team of one, which sends nothing.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import timedelta
@@ -71,8 +71,9 @@ def one_voice() -> Iterator[dist.Store | None]:
         return
     try:
         with console.stop_requests() as early:
-            store = _store()
-        with _said_once(store), _only_the_leader_printing():
+            torchrun_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+            store = _store(serve=os.environ["RANK"] == "0" and not torchrun_serves)
+        with _said_once(_store), _only_the_leader_printing():
             if early.number is not None:
                 raise console.Stopped(early.number)
             yield store
@@ -80,7 +81,7 @@ def one_voice() -> Iterator[dist.Store | None]:
         console.unfinished.append(end)
         raise
     finally:
-        console.deafen()  # torchrun asks all to stop when one has ended badly, and this one has ended
+        console.ignore_stops()  # torchrun asks all to stop when one has ended badly, and this one has ended
 
 
 @contextmanager
@@ -103,11 +104,10 @@ def gathered(store: dist.Store | None, time_out: float) -> Iterator[Team]:
             dist.destroy_process_group()
 
 
-def _store() -> dist.Store:
-    """What torchrun keeps for its processes; as a rule it serves the store itself."""
-    serves = os.environ["RANK"] == "0" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+def _store(serve: bool = False) -> dist.Store:
+    """What torchrun keeps for its processes."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    return dist.TCPStore(address, port, is_master=serves, wait_for_workers=False)
+    return dist.TCPStore(address, port, is_master=serve, wait_for_workers=False)
 
 
 def _meeting(store: dist.Store, rank: int, size: int, time_out: float) -> str:
@@ -174,20 +174,23 @@ def _only_the_leader_printing() -> Iterator[None]:
 
 
 @contextmanager
-def _said_once(store: dist.Store) -> Iterator[None]:
-    """Let the first error or stop through, and make those of the other processes silent."""
+def _said_once(connect: Callable[[], dist.Store]) -> Iterator[None]:
+    """Let the first error or stop through, and make those of the other processes silent.
+
+    They ask by a new connection to the store: a signal may have broken the old one.
+    """
     try:
         yield
     except (HelpersError, KeyboardInterrupt) as end:
-        console.deafen()
-        if not _is_first(store):
+        console.ignore_stops()
+        if not _is_first(connect):
             raise console.Silent(console.status_of(end)) from None
         raise
 
 
-def _is_first(store: dist.Store) -> bool:
+def _is_first(connect: Callable[[], dist.Store]) -> bool:
     try:
-        return store.add(f"why start {restarts()} ended", 1) == 1
+        return connect().add(f"why start {restarts()} ended", 1) == 1
     except dist.DistError:  # torchrun has died, and the store with it
         return True
 

@@ -139,12 +139,17 @@ def deafen() -> None:
             signal.signal(number, lambda *_: None)
 
 
+def ignore_stops() -> None:
+    """Let such signals not even interrupt what waits: a connection may break by that."""
+    for name in STOPPED_BY:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
+
+
 def leave(main: Callable[[], int]) -> None:
     """Run `main` and end the process with its status. When all is done or said, a signal that comes changes nothing."""
     deafen()  # this is what `command` puts back when it is done
     status = main()
-    for name in STOPPED_BY:
-        signal.signal(signal.Signals[name], signal.SIG_IGN)  # while Python closes
+    ignore_stops()  # while Python closes
     if unfinished:
         sys.stdout.flush()
         os._exit(status)

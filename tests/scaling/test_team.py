@@ -54,14 +54,15 @@ def test_a_process_that_never_arrives_is_missed():
 
 
 # ---------------------------------------------------------------- one sentence
-def test_the_first_to_end_says_why_and_the_others_are_silent():
+def test_the_first_to_end_says_why_and_the_others_are_silent(monkeypatch):
     store = dist.HashStore()
-    with pytest.raises(ConfigError), team._said_once(store):
+    monkeypatch.setattr(console, "ignore_stops", lambda: None)
+    with pytest.raises(ConfigError), team._said_once(lambda: store):
         raise ConfigError("so")
-    with pytest.raises(console.Silent) as end, team._said_once(store):
+    with pytest.raises(console.Silent) as end, team._said_once(lambda: store):
         raise ConfigError("so")
     assert end.value.status == 2
-    with pytest.raises(console.Silent) as end, team._said_once(store):
+    with pytest.raises(console.Silent) as end, team._said_once(lambda: store):
         raise console.Stopped(signal.SIGTERM)
     assert end.value.status == 143
 
