@@ -420,7 +420,7 @@ def all_lines(quick: bool, corpus: Corpus) -> list[Line]:
     return [line for lines in (*of_models, loss_lines(quick, corpus), *of_data) for line in lines]
 
 
-# ---------------------------------------------------------------- (g) writing several letters in one pass
+# ---------------------------------------------------------------- (h) writing several letters in one pass
 def drafted_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
     """A model that was trained for a moment, since a draft is right only about one that has learned something."""
     steps, letters = (50, 60) if quick else (500, 500)

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -12,8 +12,7 @@ from torch import Tensor
 from helpers.support.errors import CorpusError, VocabularyError
 
 UNICODE = 0x110000  # how many characters there can be
-MOST_TO_VALIDATE = 1_000_000  # tokens
-NOT_HERE = 255  # no id, in a table of bytes
+MOST_TO_VALIDATE = 1_000_000  # tokens, since each validation reads all of them
 CHUNK = 1 << 20  # characters that are encoded at once, so that a large text needs little memory beside it
 
 
@@ -48,20 +47,13 @@ class CharTokenizer:
         This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
         """
         chunks = [np.empty(0, dtype=self._smallest_type)]  # an empty text has no other
-        for start in range(0, len(text), CHUNK):
-            chunks.append(self._ids_of(text[start : start + CHUNK]))
+        for codes in code_points(text):
+            ids = self._id_of[codes]
+            if (ids < 0).any():
+                unknown = "".join(sorted(set(text) - set(self.characters)))
+                raise VocabularyError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}")
+            chunks.append(ids.astype(self._smallest_type))
         return torch.from_numpy(np.concatenate(chunks))
-
-    def _ids_of(self, text: str) -> np.ndarray:
-        if text.isascii():  # a table of bytes is four times as fast
-            ids = text.encode().translate(self._ascii)
-            if NOT_HERE not in ids:
-                return np.frombuffer(ids, dtype=np.uint8).astype(self._smallest_type, copy=False)
-        ids = self._id_of[code_points(text)]
-        if (ids < 0).any():
-            unknown = "".join(sorted(set(text) - set(self.characters)))
-            raise VocabularyError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}")
-        return ids.astype(self._smallest_type)
 
     def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
         """The characters behind `ids`; VocabularyError for an id outside 0 .. vocab_size - 1."""
@@ -87,13 +79,6 @@ class CharTokenizer:
         ids[[ord(character) for character in self.characters]] = np.arange(self.vocab_size)
         return ids
 
-    @functools.cached_property
-    def _ascii(self) -> bytes:
-        """The id of each ASCII character in a byte, NOT_HERE for those that have none or a larger one."""
-        ids = self._id_of[:128]
-        fits = (ids >= 0) & (ids < NOT_HERE)
-        return np.where(fits, ids, NOT_HERE).astype(np.uint8).tobytes() + bytes(128)
-
     @property
     def _smallest_type(self) -> type:
         if self.vocab_size <= 2**8:
@@ -104,14 +89,15 @@ class CharTokenizer:
 def alphabet_of(text: str) -> str:
     """The characters of `text`, each once, sorted."""
     seen = np.zeros(UNICODE, dtype=bool)
-    for start in range(0, len(text), CHUNK):
-        seen[code_points(text[start : start + CHUNK])] = True
+    for codes in code_points(text):
+        seen[codes] = True
     return "".join(map(chr, np.flatnonzero(seen)))
 
 
-def code_points(text: str) -> np.ndarray:
-    """The Unicode numbers of the characters."""
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+def code_points(text: str) -> Iterator[np.ndarray]:
+    """The Unicode numbers of the characters, a chunk at a time."""
+    for start in range(0, len(text), CHUNK):
+        yield np.frombuffer(text[start : start + CHUNK].encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
 def first_to_validate(count: int) -> int:
@@ -122,9 +108,9 @@ def first_to_validate(count: int) -> int:
 def split(
     tokens: Integer[Tensor, "N"], context_length: int
 ) -> tuple[Integer[Tensor, "N_train"], Integer[Tensor, "N_val"]]:
-    """The first 90% to train on, the last 10% to validate; CorpusError when either is too short for one window.
+    """The first 90% to train on, the last 10% (but at most MOST_TO_VALIDATE tokens) to validate.
 
-    A validation reads all of its part, so that it has a million tokens at most.
+    CorpusError when either is too short for one window.
     """
     cut = first_to_validate(len(tokens))
     train, val = tokens[:cut], tokens[cut:]

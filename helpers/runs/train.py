@@ -58,6 +58,7 @@ def train(
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
     folder = Path(out_dir) if out_dir is not None and sharing.team.leads else None
     identity = Identity.of(model, config, train_tokens, val_tokens, facts, sharing)
+    _refuse_different_starts(sharing.team.everyones(identity))
     holding = nullcontext() if folder is None else hold(folder, resume=resume, overwrite=overwrite)
     with console.stop_requests() as stop, holding:
         training = _Training(model, train_tokens, val_tokens, config, identity, folder, on_record, sharing)
@@ -198,6 +199,19 @@ def _refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor, 
         raise ConfigError(f"the tokenizer has {facts.tokenizer.vocab_size} characters, and the model's vocabulary {V}")
     if any(p.dtype != torch.float32 for p in model.parameters()):
         raise ConfigError("weights are trained in float32: model.float() makes them so; bfloat16 is a setting")
+
+
+def _refuse_different_starts(identities: list[Identity]) -> None:
+    """Processes that train on different texts, as when one machine lacks the text, would spoil a run without a word."""
+    first = identities[0]
+    for rank, other in enumerate(identities):
+        why = first.difference(other)
+        if first.train["max_steps"] != other.train["max_steps"]:
+            why = "its max_steps is another"
+        if first.shared_by != other.shared_by:
+            why = f"it shares the work as {first.shared_by}, not as {other.shared_by}"
+        if why:
+            raise ConfigError(f"process 0 was started otherwise than process {rank}: {why}")
 
 
 def _number(loss: float, step: int) -> float:

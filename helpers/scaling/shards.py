@@ -20,7 +20,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers.core.data import first_to_validate
-from helpers.scaling.vocabulary import Tokenizer, tokenizer_of
+from helpers.scaling.vocabulary import Tokenizer, quick_encoder, tokenizer_of
 from helpers.support import files
 from helpers.support.console import shown
 from helpers.support.errors import CorpusError, HelpersError
@@ -85,7 +85,7 @@ class Prepared:
 def load(folder: Path, name: str) -> Prepared:
     """The corpus in `folder`; its tokens stay on the disk until they are used.
 
-    Every shard is read once, for its checksum: a second for each GB or so, which is little beside a training on it.
+    Every shard is read once, for its checksum, which takes little beside a training on it.
     CorpusError when the folder is none of ours or not finished, and when a shard is missing, cut off or damaged.
     """
     if (folder / PROGRESS).exists() and not (folder / MANIFEST).exists():
@@ -191,12 +191,13 @@ def cut(pieces: Iterable[str], tokenizer: Tokenizer, start: list[int]) -> Iterat
     """
     kind = type_of(tokenizer)
     room, next_room = (np.empty(SHARD_BYTES // kind().itemsize, kind) for _ in range(2))
+    encode = quick_encoder(tokenizer)
     filled = 0
     number, token = start
     for number, piece in enumerate(pieces):
         if number < start[0]:
             continue
-        ids = tokenizer.encode_compactly(piece).numpy()
+        ids = encode(piece)
         token = start[1] if number == start[0] else 0
         while token < len(ids):
             part = ids[token : token + len(room) - filled]

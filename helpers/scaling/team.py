@@ -55,6 +55,14 @@ class Team:
         dist.broadcast_object_list(held)
         return held[0]
 
+    def everyones(self, value: Any) -> list[Any]:
+        """What each process has, by rank."""
+        if self.size == 1:
+            return [value]
+        held: list[Any] = [None] * self.size
+        dist.all_gather_object(held, value)
+        return held
+
 
 ALONE = Team()
 

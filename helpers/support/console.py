@@ -131,23 +131,18 @@ class Options(argparse.ArgumentParser):
         raise ConfigError(f"{shown(message)}; --help lists the options")
 
 
-def deafen() -> None:
-    """Let signals that ask to stop change nothing any more."""
-    for name in STOPPED_BY:
-        number = signal.Signals[name]
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
-
-
 def ignore_stops() -> None:
-    """Let such signals not even interrupt what waits: a connection may break by that."""
+    """Signals that ask to stop change nothing any more, and interrupt nothing: a connection may break by that."""
     for name in STOPPED_BY:
         signal.signal(signal.Signals[name], signal.SIG_IGN)
 
 
 def leave(main: Callable[[], int]) -> None:
     """Run `main` and end the process with its status. When all is done or said, a signal that comes changes nothing."""
-    deafen()  # this is what `command` puts back when it is done
+    for name in STOPPED_BY:
+        number = signal.Signals[name]
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)  # what `command` puts back when it is done
     status = main()
     ignore_stops()  # while Python closes
     if unfinished:

@@ -47,13 +47,6 @@ def test_a_corpus_is_kept_in_the_smallest_integers(size, kind):
     assert torch.equal(tokenizer.encode(text), compact.long())
 
 
-def test_ids_that_need_more_than_a_byte_are_right_in_any_alphabet():
-    tokenizer = CharTokenizer("".join(map(chr, range(1000, 1254))) + "abc")
-    assert tokenizer.encode("cab").tolist() == [256, 254, 255]
-    with pytest.raises(VocabularyError, match="not in the vocabulary: 'd'"):
-        tokenizer.encode("bad")
-
-
 def test_texts_longer_than_a_chunk(monkeypatch):
     monkeypatch.setattr(data, "CHUNK", 7)
     text = "so long as men can breathe \U0001f600 or eyes can see"

@@ -27,6 +27,7 @@ def shared_training(small_config, tokens):
         fsdp: bool = False,
         sizes: dict[str, Any] | None = None,
         settings: dict[str, Any] | None = None,
+        text: int = 0,
         **options,
     ) -> tuple[History, dict[str, torch.Tensor]]:
         torch.manual_seed(0)
@@ -35,7 +36,8 @@ def shared_training(small_config, tokens):
         sharing = Sharing(team, accumulate, fsdp)
         if "out_dir" in options:
             options["facts"] = Facts(CharTokenizer(ALPHABET))
-        history = train(model, *tokens, config, sharing=sharing, **options)
+        train_tokens, val_tokens = tokens
+        history = train(model, train_tokens[text:], val_tokens, config, sharing=sharing, **options)
         weights = model.state_dict().items()
         return history, {name: w.full_tensor() if fsdp and team.size > 1 else w for name, w in weights}
 

@@ -147,6 +147,22 @@ def test_bytes_write_every_text_and_survive_half_a_letter():
         tokenizer.decode([256])
 
 
+ALPHABETS = ["abc\n", "aé\u4e00b", "".join(map(chr, range(1, 256))), "".join(map(chr, range(1000, 1254))) + "abc"]
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS, ids=["ascii", "mixed", "255", "257"])
+def test_the_table_of_bytes_gives_the_ids_of_core(alphabet):
+    tokenizer = CharTokenizer("".join(sorted(alphabet)))
+    encode = vocabulary.quick_encoder(tokenizer)
+    for text in (alphabet, alphabet[:1], "ab" * 9, ""):
+        ids = encode(text)
+        assert ids.tolist() == tokenizer.encode(text).tolist() and ids.dtype == shards.type_of(tokenizer)
+    with pytest.raises(VocabularyError, match="not in the vocabulary"):
+        encode("ab\u2020")
+    with pytest.raises(VocabularyError, match="not in the vocabulary"):
+        encode("ab\x00")
+
+
 def test_byte_pairs_write_every_text_in_fewer_tokens(pairs):
     text = "the cat sat: ça va \U0001f642?\r\n\n  \n and the bat\n"
     ids = pairs.encode(text)

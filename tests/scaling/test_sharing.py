@@ -71,6 +71,24 @@ def test_a_mean_of_means_would_be_another_gradient(model):
     assert not torch.allclose(model.head.weight.grad, whole, atol=1e-6)
 
 
+def test_each_part_draws_dropout_of_its_own(fresh):
+    """Two equal texts in two pieces: if both were dropped alike, they would give the same logits."""
+    model, logits = fresh(dropout=0.5), []
+
+    def forward(tokens):
+        logits.append(model(tokens))
+        return logits[-1]
+
+    x = torch.zeros(2, 16, dtype=torch.long)
+    sharing = Sharing(accumulate=2)
+    sharing.wrap(model)
+    for _ in range(2):
+        torch.manual_seed(1)
+        sharing.learn(forward, x, x)
+    assert not torch.equal(logits[0], logits[1])
+    assert torch.equal(logits[0], logits[2]) and torch.equal(logits[1], logits[3])
+
+
 def test_alone_nothing_is_shared_and_nothing_is_drawn(model):
     x = torch.zeros(2, 16, dtype=torch.long)
     before = torch.get_rng_state()
@@ -114,6 +132,29 @@ def test_dropout_depends_on_the_parts_and_not_on_who_computes_them(shared_traini
             assert farthest(history, alone) < 1e-5
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("otherwise", "why"),
+    [
+        ({"settings": {"seed": 2}}, "its seed is 1, not 2"),
+        ({"settings": {"max_steps": 9}}, "its max_steps is another"),
+        ({"text": 1}, "it was trained on another text"),
+        ({"accumulate": 2}, "it shares the work as 2 processes, not as 2 processes, batches in 2 pieces"),
+    ],
+    ids=str,
+)
+def test_processes_that_were_started_otherwise_do_not_begin(shared_training, tmp_path, otherwise, why):
+    """One machine may lack the text, and read another one in its place."""
+
+    def work(team):
+        with pytest.raises(ConfigError) as error:
+            shared_training(team, out_dir=tmp_path / "run", **(otherwise if team.rank else {}))
+        return str(error.value)
+
+    sentence = f"process 0 was started otherwise than process 1: {why}"
+    assert together(2, work) == [sentence, sentence] and not (tmp_path / "run").exists()
+
+
 # ---------------------------------------------------------------- the run
 def interrupted(shared_training, at, **options):
     """Share a training whose second process hears SIGTERM at step `at`; how each process ends."""
@@ -153,11 +194,11 @@ def test_saved_by_two_it_goes_on_with_four_and_with_one(shared_training, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("fsdp", [False, pytest.param(True, marks=pytest.mark.torture)])
 def test_a_team_that_is_stopped_and_goes_on_ends_as_the_undisturbed_one(shared_training, tmp_path, fsdp):
-    """To the last bit, dropout included."""
+    """To the last bit, dropout included. Two numbers have the same sum in any order, three have not."""
     options = {"fsdp": fsdp, "sizes": {"dropout": 0.1}}
-    together(2, lambda team: shared_training(team, out_dir=tmp_path / "whole", **options))
-    together(2, interrupted(shared_training, 5, out_dir=tmp_path / "run", **options))
-    together(2, lambda team: shared_training(team, out_dir=tmp_path / "run", resume=True, **options))
+    together(3, lambda team: shared_training(team, out_dir=tmp_path / "whole", **options))
+    together(3, interrupted(shared_training, 5, out_dir=tmp_path / "run", **options))
+    together(3, lambda team: shared_training(team, out_dir=tmp_path / "run", resume=True, **options))
     end, whole = checkpoint.load(tmp_path / "run"), checkpoint.load(tmp_path / "whole")
     assert curves(end.history) == curves(whole.history)
     assert all(torch.equal(end.model[name], weight) for name, weight in whole.model.items())
