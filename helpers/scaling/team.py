@@ -78,10 +78,10 @@ def one_voice() -> Iterator[dist.Store | None]:
         yield None
         return
     try:
-        with console.stop_requests() as early:
-            torchrun_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-            store = _store(serve=os.environ["RANK"] == "0" and not torchrun_serves)
         with _said_once(_store), _only_the_leader_printing():
+            with console.stop_requests() as early:
+                torchrun_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+                store = _store(serve=os.environ["RANK"] == "0" and not torchrun_serves)
             if early.number is not None:
                 raise console.Stopped(early.number)
             yield store
