@@ -136,8 +136,8 @@ def test_dropout_depends_on_the_parts_and_not_on_who_computes_them(shared_traini
 @pytest.mark.parametrize(
     ("otherwise", "why"),
     [
-        ({"settings": {"seed": 2}}, "its seed is 1, not 2"),
-        ({"settings": {"max_steps": 9}}, "its max_steps is another"),
+        pytest.param({"settings": {"seed": 2}}, "its seed is 1, not 2", marks=pytest.mark.torture),
+        pytest.param({"settings": {"max_steps": 9}}, "its max_steps is another", marks=pytest.mark.torture),
         ({"text": 1}, "it was trained on another text"),
         ({"accumulate": 2}, "it shares the work as 2 processes, not as 2 processes, batches in 2 pieces"),
     ],
