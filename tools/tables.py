@@ -41,6 +41,13 @@ CAPTIONS = {  # title, and what a row is
         "divided by theirs, so that below 1 ours takes less; `low` and `high` are the smallest and the largest ratio "
         "of a round. `make bench` measures it anew.",
     ),
+    "speedup": (
+        "How much faster two processes are",
+        "Each row is one measurement of one model with so many `parameters`: seconds of an update by one process "
+        "`alone` and `shared` by two, and what it consists of. `half` and `both`: the gradient of half the batch, "
+        "while the other process rests, or does the same; `update`: AdamW; `send`: an all-reduce of the gradient. "
+        "[Notebook 14](../14_scaling_out.ipynb) reads this table.",
+    ),
     "scoreboard": (
         "The scoreboard of the thread",
         "Each row is one network, trained on telegrams with one seed: the share of questions that it answers right "

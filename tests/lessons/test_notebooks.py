@@ -23,7 +23,7 @@ tools = sys.modules["tools_notebooks"] = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tools)
 each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
 # All others draw the machine.
-DRAWING = {"06": "draw_heads(", "07": "draw_block(", "09": "generate(", "10": "draw_block("}
+DRAWING = {"06": "draw_heads(", "07": "draw_block(", "09": "generate(", "10": "draw_block(", "14": "draw_shared("}
 FOLDED = "jp-MarkdownHeadingCollapsed"
 
 
@@ -33,6 +33,10 @@ def tags(cell):
 
 def prose(notebook):
     return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def choices(question):
+    return question.count("<summary>")
 
 
 def pictures(notebook):
@@ -89,11 +93,15 @@ def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
     assert notebook.cells[start].metadata[FOLDED] is True
     lesson = nbformat.v4.new_notebook(cells=notebook.cells[:start])
     code = "".join(cell.source for cell in cells(lesson))
-    live = ("plotting.Live(" in code) + ("explore." in code)  # a curve that grows while one waits, something to play
+    # A curve that grows while one waits, something to play, a machine that is cut in two ways
+    live = ("plotting.Live(" in code) + ("explore." in code) + code.count("draw_shared(")
     assert not any("ledger." in cell.source for cell in cells(lesson)) and 3 <= len(pictures(lesson)) <= 6 + live
     told = prose(lesson)
-    assert len(re.sub(r"<[^>]+>|\$[^$]*\$|^\|.*$", " ", told, flags=re.M).split()) <= 1100
-    assert told.count("**Predict before you run.**") == told.count("<summary>") >= 3
+    read = re.sub(r"<details>.*?</details>", " ", told, flags=re.S)  # who predicts opens one or two of them
+    assert len(re.sub(r"<[^>]+>|\$[^$]*\$|^\|.*$", " ", read, flags=re.M).split()) <= 2200
+    questions = told.split("**Predict before you run.**")[1:]
+    assert len(questions) >= 3 and told.count("<summary>") == sum(choices(question) for question in questions)
+    assert all(choices(question) in (1, 2, 3, 4) for question in questions)  # the answer, or one to each choice
     assert DRAWING.get(name[:2], "machine.draw(") in code
 
 
