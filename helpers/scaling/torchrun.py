@@ -23,7 +23,7 @@ class Torchrun:
     """
 
     def __init__(self, processes: int, *command: str | Path, max_restarts: int = 0):
-        self._folder = tempfile.TemporaryDirectory()
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # one that was killed may still write
         self._logs = Path(self._folder.name)
         options = ["--standalone", "--nproc-per-node", str(processes), "--max-restarts", str(max_restarts)]
         options += ["--log-dir", str(self._logs), "--redirects", "3"]  # else their lines get mixed
