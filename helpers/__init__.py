@@ -7,7 +7,10 @@ import sys
 
 def _stop(number: int, frame: object) -> None:
     name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-    os.write(2, f"stopped by {name}: nothing has begun\n".encode())
+    # torchrun sends SIGTERM to all when one has ended and said why, and Ctrl-C reaches all: then one speaks.
+    of_several = "TORCHELASTIC_RUN_ID" in os.environ
+    if not of_several or (number == signal.SIGINT and os.environ.get("RANK") == "0"):
+        os.write(2, f"stopped by {name}: nothing has begun\n".encode())
     os._exit(128 + number)
 
 

@@ -173,7 +173,7 @@ def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, c
     text = load_corpus(corpus)
     monkeypatch.setattr(better, "STORED", tmp_path / "stored.txt")
     monkeypatch.setattr(better, "load_corpus", lambda: text)
-    monkeypatch.setattr(train, "load_corpus", lambda _: text)
+    monkeypatch.setattr(train, "open_corpus", lambda _: text)
     first = better.run_folder("three-minutes", better.choose_preset("three-minutes"), text)
     training("--preset", "three-minutes", "--out", first)
     kept = (first / "checkpoint.pt").read_bytes()

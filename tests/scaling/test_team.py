@@ -175,3 +175,20 @@ def test_a_bad_option_is_said_once(tmp_path, options):
     running = torchrun(2, tmp_path, *options)
     printed, _ = running.communicate(timeout=60)
     assert running.returncode and len(said(printed)) == 1, printed
+
+
+@pytest.mark.parametrize(
+    ("surroundings", "number", "said_by_it"),
+    [
+        ({}, signal.SIGTERM, "stopped by SIGTERM: nothing has begun\n"),
+        ({"TORCHELASTIC_RUN_ID": "x", "RANK": "0"}, signal.SIGTERM, ""),  # another has ended, and said why
+        ({"TORCHELASTIC_RUN_ID": "x", "RANK": "0"}, signal.SIGINT, "stopped by Ctrl-C: nothing has begun\n"),
+        ({"TORCHELASTIC_RUN_ID": "x", "RANK": "1"}, signal.SIGINT, ""),
+    ],
+)
+def test_of_processes_that_are_stopped_as_they_start_one_speaks_at_most(surroundings, number, said_by_it):
+    program = f"import sys, os, signal; sys.argv = ['-m']; import helpers; os.kill(os.getpid(), {int(number)})"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | surroundings, capture_output=True, text=True, timeout=20
+    )
+    assert ended.stderr == said_by_it and ended.returncode == 128 + number
