@@ -47,10 +47,11 @@ def draw_shared(
         else:
             canvas.whole("weights", weights, _box(WEIGHTS, top))
         canvas.across(WEIGHTS, OWN, top)
-        canvas.whole("gradient of its texts", gradient, _box(OWN, top))
         if cut:
+            canvas.half("gradient of its texts", gradient, process, _box(OWN, top), borrowed=True)
             canvas.half("gradient of all", total, process, _box(MEAN, top))
         else:
+            canvas.whole("gradient of its texts", gradient, _box(OWN, top))
             canvas.whole("gradient of all", total, _box(MEAN, top))
     canvas.sums("reduce-scatter" if cut else "all-reduce")
     if cut:

@@ -2,7 +2,6 @@
 
 import itertools
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -30,16 +29,6 @@ LETTERS = list("abcdefghijklmnopqrstuvwxy ")
 TOKENS = torch.tensor([17, 14, 12, 25])
 
 
-@pytest.fixture
-def shown(monkeypatch):
-    """What would be displayed: pairs of axes and alternative texts."""
-    pictures = []
-    plt.switch_backend("agg")
-    monkeypatch.setattr(plotting, "show", lambda alt, figure: pictures.append((figure.axes[0], alt)))
-    yield pictures
-    plt.close("all")
-
-
 def texts(ax):
     return [text.get_text() for text in ax.texts]
 
@@ -58,12 +47,12 @@ ADDED = {"rotary": "", "rotary and tables": "tokens before", "positions and tabl
 
 
 @pytest.mark.parametrize("name", TODAY)
-def test_a_gpt_of_today_is_drawn_with_what_it_adds_to_its_tokens(shown, name):
+def test_a_gpt_of_today_is_drawn_with_what_it_adds_to_its_tokens(drawn, name):
     """Notebook 08 draws whatever preset it has trained."""
     torch.manual_seed(0)
     model = build_gpt(ModernConfig(26, 8, 3, 2, 16, **TODAY[name]))
     block.draw_gpt(model, TOKENS, LETTERS)
-    ((ax, alt),) = shown
+    ((ax, alt),) = drawn
     found = {*texts(ax)}
     assert ("position table" in found) == (name == "positions and tables")
     assert found >= {"token table", "x", "logits", *filter(None, [ADDED[name]])}
@@ -82,9 +71,9 @@ def holds(found, *wanted):
         assert any(one.shape == like.shape and np.allclose(one, like, atol=1e-5) for one in found), like.shape
 
 
-def test_heads_stand_side_by_side_and_are_joined_to_the_output(shown):
+def test_heads_stand_side_by_side_and_are_joined_to_the_output(drawn):
     block.draw_heads(WORDS, WEIGHTS, CONTEXTS, HEADS.out_proj, causal_mask(6))
-    (ax, alt), joined = shown.pop(), torch.cat([*CONTEXTS], dim=-1)
+    (ax, alt), joined = drawn.pop(), torch.cat([*CONTEXTS], dim=-1)
     holds(tables(ax), *WEIGHTS, *CONTEXTS, joined, HEADS.out_proj.weight.T, HEADS(X[None])[0])
     wanted = {
         "head 1",
@@ -103,14 +92,14 @@ def test_heads_stand_side_by_side_and_are_joined_to_the_output(shown):
     most, where = WEIGHTS[2, 5].max(0)
     assert alt.startswith("3 heads side by side") and f"head 3 {most:.2f} for {WORDS[where]}" in alt
     block.draw_heads(WORDS, WEIGHTS, CONTEXTS, nn.Linear(12, 5, bias=False), causal_mask(6))
-    assert {"=", "output: T × C = 6 × 5"} <= {*texts(shown.pop()[0])}
+    assert {"=", "output: T × C = 6 × 5"} <= {*texts(drawn.pop()[0])}
 
 
-def test_the_block_is_drawn_with_what_it_computes_without_dropout(shown):
+def test_the_block_is_drawn_with_what_it_computes_without_dropout(drawn):
     BLOCK.train()
     block.draw_block(WORDS, BLOCK, X)
     assert BLOCK.training and BLOCK.mlp.training
-    (ax, alt), _ = shown.pop(), BLOCK.eval()
+    (ax, alt), _ = drawn.pop(), BLOCK.eval()
     read = BLOCK.norm1(X[None])
     talk, weights = BLOCK.attention(read, return_weights=True)
     again = BLOCK.norm2(X + talk)
@@ -125,17 +114,17 @@ def test_the_block_is_drawn_with_what_it_computes_without_dropout(shown):
     assert f"adds a table {talk.norm() / X.norm():.2f} times as long as x" in alt and "6 words of 12 numbers" in alt
 
 
-def test_parts_of_the_block_can_be_called_otherwise(shown):
+def test_parts_of_the_block_can_be_called_otherwise(drawn):
     block.draw_block(WORDS, BLOCK, X, {"norm": "LayerNorm?", "writes": "the residual path?"})
-    found = texts(shown.pop()[0])
+    found = texts(drawn.pop()[0])
     assert found.count("LayerNorm?") == found.count("the residual path?") == 2 and not {"norm", "writes"} & set(found)
     assert "MLP: each word thinks" in found
 
 
-def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(shown):
+def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(drawn):
     block.draw_gpt(MODEL.train(), TOKENS, LETTERS)
     assert MODEL.training
-    (ax, alt), _ = shown.pop(), MODEL.eval()
+    (ax, alt), _ = drawn.pop(), MODEL.eval()
     table, places, logits = MODEL.token_embedding.weight, MODEL.position_embedding.weight, MODEL(TOKENS[None])[0]
     stream = [table[TOKENS] + places[:4]]
     for layer in MODEL.blocks:
@@ -171,10 +160,10 @@ def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(shown):
     assert texts(ax).count("·") == 5 and alt.startswith("A GPT reads r, o, m, ·.")
 
 
-def test_of_many_tokens_only_the_likeliest_is_named(shown):
+def test_of_many_tokens_only_the_likeliest_is_named(drawn):
     model = GPT(GPTConfig(300, 4, 1, 1, 8))
     block.draw_gpt(model, torch.tensor([1, 2]), [f"w{i}" for i in range(300)])
-    ax, _ = shown.pop()
+    ax, _ = drawn.pop()
     assert len([text for text in texts(ax) if text.startswith("w") and text not in ("w1", "w2")]) <= 1
 
 
@@ -194,9 +183,9 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_legible_at_700_pixels_and_no_arrow_crosses_a_text(shown, case):
+def test_it_is_legible_at_700_pixels_and_no_arrow_crosses_a_text(drawn, case):
     CASES[case]()
-    ax, _ = shown.pop()
+    ax, _ = drawn.pop()
     renderer = ax.figure.canvas.get_renderer()
     assert ax.figure.get_facecolor() == (1, 1, 1, 1) and ax.figure.get_size_inches()[0] == 10
     written = [text for text in ax.texts if text.get_text()]
@@ -232,6 +221,6 @@ def test_it_is_legible_at_700_pixels_and_no_arrow_crosses_a_text(shown, case):
         (lambda: block.draw_gpt(MODEL, TOKENS, LETTERS[:5]), "5 names"),
     ],
 )
-def test_what_does_not_fit_is_named(shown, call, message):
+def test_what_does_not_fit_is_named(drawn, call, message):
     with pytest.raises(ConfigError, match=message):
         call()
