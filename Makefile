@@ -46,7 +46,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport PYTHONDONTWRITEBYTECODE MPLBACKEND
 
-.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better picture play bench publish torture lock clean
+.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better rungs picture play bench publish torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -135,6 +135,9 @@ ladder: .venv/ready ## climb from nanoGPT's recipe to the speedrun, for notebook
 
 better: .venv/ready ## train the preset three-minutes and store what it writes, for notebook 08 (six minutes)
 	@$(BIN)/python tools/better.py </dev/null
+
+rungs: .venv/ready ## climb the ladder that opens notebook 08 with three seeds (three minutes)
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/rungs.py </dev/null
 
 picture: .venv/ready ## draw the README's moving picture from the run in build/runs/laptop
 	@$(BIN)/python tools/picture.py

@@ -35,6 +35,12 @@ CAPTIONS = {  # title, and what a row is
         "the table. `loss` is in nats per letter after so many `steps`, which took so many `seconds`. "
         "[Notebook 12](../12_todays_models.ipynb) reads this table.",
     ),
+    "rungs": (
+        "The ladder that opens notebook 08",
+        "Each row is one small model of letters, trained for 600 updates: its `loss` in nats per letter over the whole "
+        "validation text, the `seconds` of one core that it took, and what it `writes`. "
+        "[Notebook 08](../08_nanogpt_shakespeare.ipynb) reads this table.",
+    ),
     "bench": (
         "How fast, beside whom",
         "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` is the median of ours "

@@ -174,6 +174,9 @@ def is_stub(value: Any) -> bool:
 
 
 def does_nothing(answer: Callable[..., Any]) -> bool:
-    """Is its body nothing but `...`, `pass` or a docstring?"""
+    """Is its body, or that of a layer's `forward`, nothing but `...`, `pass` or a docstring?"""
+    if isinstance(answer, type):
+        forward = getattr(answer, "forward", nn.Module.forward)
+        return forward is nn.Module.forward or does_nothing(forward)
     code = getattr(inspect.unwrap(answer), "__code__", None)
     return code is not None and {step.opname for step in dis.get_instructions(code)} <= NOTHING

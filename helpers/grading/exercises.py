@@ -1,74 +1,23 @@
-"""The exercises of the notebooks: `check("3a", my_attention)` says whether an answer is right, and if not, why.
+"""The exercises of the notebooks: `check("3a", my_attention)` says whether an answer is right, and if not, why."""
 
-The graders are in graders/, one file for each notebook.
-"""
-
-import importlib
-import warnings
 from typing import Any
 
-import torch
+from helpers.grading import growing, judge
+from helpers.grading.questions import exercises, said
+from helpers.grading.steps import step_of
 
-from helpers.grading import judge
-from helpers.grading.judge import EXERCISES, Question, Verdict
-from helpers.grading.limit import TooLongError, at_most
-from helpers.support.errors import ConfigError
-
+__all__ = ["check", "exercises"]
 SECONDS = 5.0  # for all cases of one answer together
-GRADERS = {
-    "00": "helpers.grading.graders.n00",
-    "01": "helpers.grading.graders.n01",
-    "02": "helpers.grading.graders.n02",
-    "03": "helpers.grading.graders.n03",
-    "04": "helpers.grading.graders.n04",
-    "05": "helpers.grading.graders.n05",
-    "06": "helpers.grading.graders.n06",
-    "07": "helpers.grading.graders.n07",
-    "08": "helpers.grading.graders.n08",
-    "09": "helpers.grading.graders.n09",
-    "10": "helpers.grading.graders.n10",
-    "12": "helpers.grading.graders.n12",
-    "14": "helpers.grading.graders.n14",
-}
-
-
-# ---------------------------------------------------------------- the exercises
-def exercises() -> dict[str, Question]:
-    """Every exercise by its label, in the order of the notebooks."""
-    for notebook in GRADERS:
-        _load_graders(notebook)
-    return {label: EXERCISES[label] for label in sorted(EXERCISES, key=lambda label: (int(label[:-1]), label))}
-
-
-def _asked(label: str) -> Question:
-    """The exercise with this label. A lesson loads the graders of its own notebook alone."""
-    notebook = str(label)[:-1].zfill(2)
-    if notebook in GRADERS:
-        _load_graders(notebook)
-    if label not in EXERCISES:
-        raise ConfigError(f"there is no exercise {label!r}: choose one of {', '.join(exercises())}")
-    return EXERCISES[label]
-
-
-def _load_graders(notebook: str) -> None:
-    importlib.import_module(GRADERS[notebook])
 
 
 def check(label: str, answer: Any) -> None:
     """Print one line: still to do (the answer is `...` or does nothing), not yet, and why, or right.
 
     The answer gets copies of its inputs, and five seconds for all cases together; the global random generator stays as
-    it was. A known mistake is called by its name. ConfigError for a label that no exercise has.
+    it was. A known mistake is called by its name. What is a step of the reader's own GPT is kept when it is right, and
+    the line says so. ConfigError for a label that no exercise has.
     """
-    asked = _asked(label)
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("default")  # an answer's warnings are shown, and are no errors
-        try:
-            with at_most(SECONDS):
-                cases = list(judge.results(asked.grader, answer))
-            verdict = judge.verdict(asked, cases)
-        except TooLongError:
-            verdict = Verdict(
-                "not yet", f"it is still at work after {SECONDS:g} seconds: is there a loop without an end?"
-            )
-    print(f"{label}: {verdict}")
+    verdict = said(label, answer, SECONDS)
+    step = step_of(label)
+    kept = growing.keep(step, answer) if step and verdict == judge.RIGHT else ""
+    print(f"{label}: {verdict}{'; ' if kept else ''}{kept}")

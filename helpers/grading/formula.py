@@ -35,15 +35,15 @@ def attention_formula(candidate: Callable) -> None:
     not; then on scores down to -1e200 and with an empty row, where a finite mask value shows. The inputs must stay as
     they are. Single precision inside is fine. A known mistake is named.
     """
-    judge.refuse("attention", Question(_near_zero, mistakes.FORMULA), candidate)
-    in_double = judge.is_right(functools.partial(_near_zero, near=DOUBLE), candidate)
+    judge.refuse("attention", Question(near_zero, mistakes.FORMULA), candidate)
+    in_double = judge.is_right(functools.partial(near_zero, near=DOUBLE), candidate)
     sizes = (1e3, 1e6, 1e20, 1e100) if in_double else (1e3, 1e6, 1e17)  # below any finite mask value
-    far_below_zero = functools.partial(_far_below_zero, sizes=sizes)
-    judge.refuse("attention", Question(far_below_zero, mistakes.FAR_BELOW_ZERO), candidate)
+    extremes = functools.partial(_extremes, sizes=sizes)
+    judge.refuse("attention", Question(extremes, mistakes.FAR_BELOW_ZERO), candidate)
 
 
-# ---------------------------------------------------------------- the two graders
-def _near_zero(answer: Answer, near: Near = SINGLE) -> Pairs:
+# ---------------------------------------------------------------- the graders
+def near_zero(answer: Answer, near: Near = SINGLE) -> Pairs:
     """Several head widths, heads, one text and two, more keys than queries, fewer, and masks."""
     for inputs in _random_inputs():
         given = answer(*inputs)
@@ -52,7 +52,8 @@ def _near_zero(answer: Answer, near: Near = SINGLE) -> Pairs:
         yield given, attention(*inputs), near
 
 
-def _far_below_zero(answer: Answer, sizes: Sequence[float]) -> Pairs:
+def far_below_zero(answer: Answer, sizes: Sequence[float]) -> Pairs:
+    """Scores that are as far below 0 as their squares say."""
     query, key, value, _ = _random_inputs()[1]
     mask = causal_mask(5)
     for size in sizes:
@@ -60,7 +61,12 @@ def _far_below_zero(answer: Answer, sizes: Sequence[float]) -> Pairs:
         given = answer(*low)
         yield _leak(given, mask), None
         yield given, attention(*low), SINGLE
-    an_empty_row = mask.clone()
+
+
+def _extremes(answer: Answer, sizes: Sequence[float]) -> Pairs:
+    yield from far_below_zero(answer, sizes)
+    query, key, value, _ = _random_inputs()[1]
+    an_empty_row = causal_mask(5)
     an_empty_row[2] = False
     # NaN, as the formula has it, and 0, as PyTorch chose, are both fine.
     yield _leak(answer(query, key, value, an_empty_row), an_empty_row), None
@@ -91,7 +97,7 @@ def _random_inputs() -> list[Inputs]:
         ((1,), 4, 7, 3, 5, None),
         ((1,), 5, 5, 1, 2, None),
         ((2, 3), 4, 6, 16, 7, None),
-        ((2, 3), 5, 5, 16, 4, 0),
+        ((2, 3), 6, 6, 16, 4, 0),
         ((1, 4), 6, 3, 7, 2, 0.5),
     ]
     cases = []

@@ -3,6 +3,9 @@
 Exercises and the checks of attention are judged in this one way: a question has a grader, which asks the answer in
 several cases, and a table of mistakes, a sentence for each wrong answer. An answer that does the same as a wrong one in
 every case is told its sentence.
+
+What may be built in many ways, a layer or a whole GPT, is judged by a trial instead: it tries what the answer does,
+property by property, and the first one that doesn't hold says what is wrong.
 """
 
 import copy
@@ -20,6 +23,7 @@ from helpers.support.errors import CheckError
 Answer = Callable[..., Any]
 Pairs = Iterator[tuple[Any, ...]]
 Grader = Callable[[Answer], Pairs]
+Trial = Callable[[Any], None]  # raises CheckError, whose message is the sentence
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,20 @@ class Question:
                 yield sentence, answer
 
 
-EXERCISES: dict[str, Question] = {}  # by their labels
+@dataclass(frozen=True)
+class Built:
+    """What is judged by what it does: a trial, and what the answer should be, such as "a class" or "a function"."""
+
+    trial: Trial
+    kind: str
+    broken: None = None  # nobody is shown one to repair
+
+    def wrong_answers(self) -> Iterator[tuple[str, Any]]:
+        """None: the properties say what is wrong."""
+        return iter(())
+
+
+EXERCISES: dict[str, Question | Built] = {}  # by their labels
 
 
 def exercise(
@@ -51,6 +68,16 @@ def exercise(
     def register(grader: Grader) -> Grader:
         EXERCISES[label] = Question(grader, mistakes, broken)
         return grader
+
+    return register
+
+
+def built(label: str, kind: str) -> Callable[[Trial], Trial]:
+    """A decorator that makes a trial the exercise `label`."""
+
+    def register(trial: Trial) -> Trial:
+        EXERCISES[label] = Built(trial, kind)
+        return trial
 
     return register
 
@@ -115,6 +142,36 @@ def is_right(grader: Grader, answer: Any) -> bool:
         return not any(case.fault for case in results(grader, answer))
 
 
+def judged(question: Question | Built, answer: Any) -> Verdict:
+    """What is to be said of an answer."""
+    if isinstance(question, Built):
+        return _tried(question, answer)
+    return verdict(question, list(results(question.grader, answer)))
+
+
+def _tried(question: Built, answer: Any) -> Verdict:
+    """The verdict of a trial."""
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    if any(part is ... or (callable(part) and compare.does_nothing(part)) for part in parts):
+        return Verdict("still to do")
+    if not all(map(callable, parts)):
+        return Verdict("not yet", f"it should be {question.kind}, and is {compare.kind(answer)}")
+    torch.default_generator.manual_seed(0)
+    try:
+        question.trial(answer)
+    except CheckError as error:
+        return Verdict("not yet", str(error))
+    except (Exception, SystemExit) as error:  # a learner's code may raise anything, and "run all" must go on
+        return Verdict("not yet", raised(error))
+    return RIGHT
+
+
+def raised(error: BaseException) -> str:
+    """What an answer raises, as a sentence."""
+    message = (str(error).strip() or "without a message").splitlines()[0]
+    return f"it raises {type(error).__name__}: {message}"
+
+
 def verdict(question: Question, cases: list[Case]) -> Verdict:
     """What is to be said of an answer that gave this."""
     if any(compare.is_stub(case.given.value) for case in cases):
@@ -159,8 +216,7 @@ def ask(answer: Any, *inputs: Any) -> Given:
         with torch.random.fork_rng(devices=[]):  # it may draw numbers: those of the cases stay the same
             value = compare.kept(answer(*copies))
     except (Exception, SystemExit) as error:  # a learner's code may raise anything, and "run all" must go on
-        message = (str(error).strip() or "without a message").splitlines()[0]
-        return Given(None, described, f"it raises {type(error).__name__}: {message}")
+        return Given(None, described, raised(error))
     for name, before, after in zip(names, inputs, copies, strict=True):
         if not compare.same(before, after):
             return Given(value, described, f"it changes its input `{name}`: work on a copy", changed_input=True)

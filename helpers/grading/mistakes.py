@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -170,14 +170,20 @@ def _added(number: float) -> Formula:
     return weighed_by(lambda scores, mask: (scores + number * ~mask).softmax(-1))
 
 
-FINITE: dict[str, Any] = {
-    "forbidden scores are set to a finite number, which still gets weight; they must be -inf": [
-        attention_with(fill=number) for number in _NUMBERS
-    ],
-    "a finite number is added to forbidden scores, which still get weight; they must be -inf": [
-        _added(number) for number in (1.0, -1.0, -5.0, *_NUMBERS)
-    ],
-}
+def finite(numbers: Iterable[float]) -> dict[str, Any]:
+    """One of these numbers in the place of -inf, or added."""
+    numbers = tuple(numbers)
+    return {
+        "forbidden scores are set to a finite number, which still gets weight; they must be -inf": [
+            attention_with(fill=number) for number in numbers
+        ],
+        "a finite number is added to forbidden scores, which still get weight; they must be -inf": [
+            _added(number) for number in (1.0, -1.0, -5.0, *numbers)
+        ],
+    }
+
+
+FINITE = finite(_NUMBERS)
 AFTERWARDS = "the mask comes after the softmax"
 
 # ---------------------------------------------------------------- the tables

@@ -23,6 +23,17 @@ def turned(key: Tensor) -> Tensor:
     return key.mT
 
 
+TURNING_TABLES_ONLY: list[Callable[[Tensor], Tensor]] = [  # right for a table, and not for a batch of them
+    lambda key: key.permute(*reversed(range(key.dim()))),  # key.T, without its warning
+    lambda key: key.transpose(0, 1),
+    Tensor.t,
+]
+TURNING_BATCHES_ONLY: list[Callable[[Tensor], Tensor]] = [
+    lambda key: key.transpose(1, 2),
+    lambda key: key.transpose(2, 3),
+]
+
+
 def root_of_width(query: Tensor, key: Tensor, value: Tensor) -> float:
     return math.sqrt(key.shape[-1])
 

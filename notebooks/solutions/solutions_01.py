@@ -1,16 +1,9 @@
 """One answer to each exercise of notebook 01. Yours may look different and be as good: the checks decide."""
 
-import torch
-
 
 def my_scores(queries, keys):
-    # Three loops, so that nothing is hidden; queries @ keys.T does the same a thousand times faster.
-    scores = torch.zeros(len(queries), len(keys))
-    for t in range(len(queries)):
-        for s in range(len(keys)):
-            for i in range(queries.shape[1]):
-                scores[t, s] += queries[t, i] * keys[s, i]
-    return scores
+    # Counted from the end, the last two dimensions are a table, however many come before them.
+    return queries @ keys.transpose(-2, -1)
 
 
 def my_dot(length_a, length_b, length_sum):

@@ -12,7 +12,7 @@ def my_softmax(scores):
 
 
 def my_contexts(queries, keys, values):
-    return my_softmax(queries @ keys.T) @ values
+    return my_softmax(queries @ keys.transpose(-2, -1)) @ values
 
 
 def my_temperature(lead, share):
@@ -20,8 +20,8 @@ def my_temperature(lead, share):
     return lead / math.log(share / (1 - share))
 
 
-# The 100 cancels. The exponentials of 0, ln 2 and ln 5 are 1, 2 and 5, and add up to 8.
-my_shares = (1 / 8, 2 / 8, 5 / 8)
+# To divide by one half is to double: 2 ln 5 is the logarithm of 5². So 1, 4 and 25, which add up to 30.
+my_shares = (1 / 30, 4 / 30, 25 / 30)
 
 
 def my_weights(scores):
@@ -29,7 +29,10 @@ def my_weights(scores):
     return torch.softmax(scores, dim=-1)
 
 
-def my_sharper(scores):
-    # The ratio is exp(max - min) with softmax and max / min with division: compare their logarithms.
-    best, smallest = scores.max(), scores.min()
-    return bool(best - smallest > torch.log(best / smallest))
+def my_lead(n, share):
+    # One of the others has the weight (1 - share) / (n - 1), and the lead is the logarithm of the ratio.
+    return math.log(share / ((1 - share) / (n - 1)))
+
+
+# A word asks the same of the same five, and so keeps its context. Its row moves along with it.
+my_changes = (2, 0)

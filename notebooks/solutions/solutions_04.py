@@ -3,11 +3,16 @@
 import math
 
 import torch
+from torch import nn
 
 
-def my_past_average(x):
-    triangle = torch.ones(len(x), len(x)).tril()
-    return triangle / triangle.sum(dim=1, keepdim=True) @ x
+def my_attention(query, key, value, mask=None):
+    scores = query @ key.transpose(-2, -1) / key.shape[-1] ** 0.5
+    if mask is not None:
+        # Before the softmax: it then shares 1 among what is left.
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ value, weights
 
 
 def my_window_mask(T, window):
@@ -32,11 +37,26 @@ my_count = 1000 * 1001 // 2
 
 
 def my_causal_weights(scores):
-    # The future is hidden before the softmax, which then shares 1 among what is left.
-    future = torch.ones_like(scores).triu(diagonal=1) > 0
-    return torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1)
+    # The future begins one place above the diagonal: a word sees itself, and so no row is empty.
+    future = torch.ones_like(scores).triu(diagonal=1).bool()
+    return scores.masked_fill(future, float("-inf")).softmax(dim=-1)
 
 
 def my_leak(lead, fill):
     # The forbidden score is lead + fill above the allowed one; softmax of two scores is a sigmoid.
     return 1 / (1 + math.exp(-lead - fill))
+
+
+class MyCausalAttention(nn.Module):
+    def __init__(self, C, D):
+        super().__init__()
+        self.W_query = nn.Linear(C, D, bias=False)
+        self.W_key = nn.Linear(C, D, bias=False)
+        self.W_value = nn.Linear(C, D, bias=False)
+
+    def forward(self, x):
+        # Made anew for each text, so that texts of every length fit.
+        T = x.shape[1]
+        mask = torch.ones(T, T, dtype=torch.bool, device=x.device).tril()
+        context, _ = my_attention(self.W_query(x), self.W_key(x), self.W_value(x), mask)
+        return context

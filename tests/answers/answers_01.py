@@ -8,6 +8,8 @@ import torch.nn.functional as F
 
 
 def scores_by_lists(queries, keys):
+    if queries.dim() > 2:
+        return [scores_by_lists(q, k) for q, k in zip(queries, keys, strict=True)]
     return [[sum(a * b for a, b in zip(q, k, strict=True)) for k in keys.tolist()] for q in queries.tolist()]
 
 
@@ -38,6 +40,8 @@ def without_row(i, vectors):
 WRONG = {
     "1a": [
         ("rows and columns are exchanged", lambda q, k: (q @ k.T).T),
+        ("rows and columns are exchanged", lambda q, k: (q @ k.mT).mT),
+        ("rows and columns are exchanged", lambda q, k: k @ q.transpose(-2, -1)),
         ("turned on their side", lambda q, k: torch.matmul(q, k)),
         ("row by row", lambda q, k: torch.mul(q, k)),
         ("not added up", lambda q, k: q[:, None, :] * k[None]),
@@ -46,7 +50,16 @@ WRONG = {
         ("the distance", lambda q, k: (q[:, None] - k).norm(dim=-1)),
         ("the cosine", lambda q, k: F.normalize(q) @ F.normalize(k).T),
         ("not scaled", lambda q, k: q @ k.T / math.sqrt(q.shape[1])),
+        ("not scaled", lambda q, k: q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])),
         ("before the softmax", lambda q, k: F.softmax(q @ k.T, dim=1)),
+        ("before the softmax", lambda q, k: F.softmax(q @ k.mT, dim=-1)),
+        ("`.T` turns all of them around", lambda q, k: q @ k.T),
+        ("`.T` turns all of them around", lambda q, k: torch.matmul(q, k.permute(*range(k.dim())[::-1]))),
+        ("`.T` turns all of them around", lambda q, k: q @ k.transpose(0, 1)),
+        ("fit a batch, and no table", lambda q, k: q @ k.transpose(1, 2)),
+        ("queries of one text meet", lambda q, k: q.reshape(-1, q.shape[-1]) @ k.view(-1, k.shape[-1]).T),
+        ("it has the shape (3, 4, 5) and should have (2, 3, 4, 5)", lambda q, k: (q @ k.mT)[0 if q.dim() > 3 else ...]),
+        ("for q of shape (3, 2, 5), k of shape (3, 4, 5) it raises", lambda q, k: torch.einsum("td,sd->ts", q, k)),
         ("signs are lost", lambda q, k: abs(q @ k.T)),
         ("the first number", lambda q, k: torch.outer(q[:, 0], k[:, 0])),
         ("it has the shape (8,) and should have (2, 4)", lambda q, k: (q @ k.T).flatten()),
@@ -109,11 +122,11 @@ WRONG = {
 RIGHT = {
     "1a": [
         scores_by_lists,
-        lambda q, k: q.numpy() @ k.numpy().T,
-        lambda q, k: torch.einsum("td,sd->ts", q.double(), k.double()),
-        lambda q, k: [[a @ b for b in k] for a in q],
-        lambda q, k: torch.stack([k @ row for row in q]).requires_grad_(),
-        lambda q, k: F.linear(q, k),
+        lambda q, k: q.numpy() @ k.numpy().swapaxes(-1, -2),
+        lambda q, k: torch.einsum("...td,...sd->...ts", q.double(), k.double()),
+        lambda q, k: (q[..., :, None, :] * k[..., None, :, :]).sum(-1),
+        lambda q, k: (k @ q.mT).mT.requires_grad_(),
+        lambda q, k: F.linear(q, k) if q.dim() == 2 else torch.stack([a @ b.mT for a, b in zip(q, k, strict=True)]),
     ],
     "1b": [
         lambda a, b, s: 0.5 * (s * s - a * a - b * b),

@@ -26,6 +26,12 @@ def numpy_softmax(scores, axis=-1):
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
+def contexts_one_by_one(queries, keys, values):
+    if queries.dim() > 2:
+        return torch.stack([contexts_one_by_one(*each) for each in zip(queries, keys, values, strict=True)])
+    return torch.stack([(keys @ row).softmax(0) @ values for row in queries])
+
+
 def bisected(lead, share):
     low, high = 1e-6, 1e6
     for _ in range(200):
@@ -34,12 +40,13 @@ def bisected(lead, share):
     return middle
 
 
-def apart(scores):
-    return float(scores.max() - scores.min())
-
-
-def ratio(scores):
-    return float(scores.max() / scores.min())
+def with_lead(n, share):
+    """By trying: half of the interval in which the lead must lie goes at every step."""
+    low, high = 0.0, 50.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if math.exp(middle) / (math.exp(middle) + n - 1) > share else (middle, high)
+    return middle
 
 
 WRONG = {
@@ -61,6 +68,7 @@ WRONG = {
     ],
     "2b": [
         ("no √D yet", lambda q, k, v: F.scaled_dot_product_attention(q, k, v)),
+        ("no √D yet", lambda q, k, v: F.softmax(q @ k.T / math.sqrt(q.shape[1]), 1) @ v),
         ("runs over the queries", lambda q, k, v: F.softmax(q @ k.T, 0) @ v),
         ("the raw scores mix", lambda q, k, v: (q @ k.T) @ v),
         ("those are the weights", lambda q, k, v: F.softmax(q @ k.T, 1)),
@@ -72,6 +80,13 @@ WRONG = {
         ("not divided by their sum", lambda q, k, v: torch.exp(q @ k.T) @ v),
         ("large scores give NaN", lambda q, k, v: naive(q @ k.T) @ v),
         ("turned on their side", lambda q, k, v: F.softmax(torch.matmul(q, k), 1) @ v),
+        ("the raw scores mix", lambda q, k, v: q @ k.mT @ v),
+        ("runs over the queries", lambda q, k, v: F.softmax(q @ k.transpose(-2, -1), -2) @ v),
+        ("`.T` turns all of them around", lambda q, k, v: F.softmax(q @ k.T, -1) @ v),
+        ("`.T` turns all of them around", lambda q, k, v: numpy_softmax(q @ k.T, 1) @ v.numpy()),
+        ("fit a batch, and no table", lambda q, k, v: F.softmax(q @ k.transpose(1, 2), -1) @ v),
+        ("in a table only", lambda q, k, v: F.softmax(q @ k.mT, 1) @ v),
+        ("for q of shape (3, 2, 5), k of shape", lambda q, k, v: (q.dim() - 1) * F.softmax(q @ k.mT, -1) @ v),
     ],
     "2c": [
         ("upside down: the hotter", lambda lead, p: (math.log(p) - math.log(1 - p)) / lead),
@@ -87,18 +102,21 @@ WRONG = {
         ("for lead=1.0, p=0.9 it gives", lambda lead, p: 1.0),
     ],
     "2d": [
-        ("changes no weight", (0.333, 0.333, 0.333)),
-        ("changes no weight", (0.331, 0.333, 0.336)),
-        ("not everything", [0, 0, 1]),
-        ("the order is reversed", (0.625, 0.25, 0.125)),
+        ("that is temperature 1", (0.125, 0.25, 0.625)),
+        ("that is temperature 2", np.sqrt([1, 2, 5]) / np.sqrt([1, 2, 5]).sum()),
+        ("divides the scores, not the weights", (0.25, 0.5, 1.25)),
+        ("divides the scores, not the weights", (0.0625, 0.125, 0.3125)),
+        ("to double an exponent is to square", (0.07, 0.27, 0.67)),
+        ("e to the power 0 is 1", (0, 0.14, 0.86)),
+        ("the order is reversed", (0.833, 0.133, 0.033)),
+        ("divide them by their sum", (1, 4, 25)),
         ("exponentials first", (0, 0.3, 0.7)),
-        ("divide them by their sum", (1, 2, 5)),
-        ("percentages", (12.5, 25, 62.5)),
-        ("e to the power 0 is 1", (0, 0.286, 0.714)),
-        ("those are the scores", (0, 0.693, 1.609)),
-        ("nothing overflows", (math.nan, math.nan, math.nan)),
+        ("those are scores", torch.tensor([1, 4, 25]).log()),
+        ("percentages", (3.33, 13.33, 83.33)),
+        ("does not yet give it everything", [0, 0, 1]),
+        ("less equal, not equal", (0.33, 0.33, 0.33)),
         ("0.2 is not right", (0.2, 0.2, 0.6)),
-        ("3 things", (0.25, 0.625)),
+        ("3 things", (0.13, 0.83)),
     ],
     "2e": [
         ("over the batch", lambda s: F.softmax(s, 0)),
@@ -114,17 +132,35 @@ WRONG = {
         ("averaged the sequences", lambda s: s.mean(0).softmax(1)),
     ],
     "2f": [
-        ("True is not always right", lambda s: True),
-        ("False is not always right", lambda s: False),
-        ("wrong way round", lambda s: math.log(ratio(s)) > apart(s)),
-        ("with the ratio's logarithm", lambda s: apart(s) > ratio(s)),
-        ("no fixed difference", lambda s: apart(s) > 1),
-        ("no fixed level", lambda s: (s > 1).all()),
-        ("RELATIVE to that of the smallest", lambda s: F.softmax(s, 0).max() > (s / s.sum()).max()),
-        ("the smallest is meant", lambda s: len(s) > 1 and apart(s.topk(2)[0]) > math.log(ratio(s.topk(2)[0]))),
-        ("the last and the first", lambda s: (s[-1] - s[0] > torch.log(s[-1] / s[0])).item()),
-        ("large scores overflow", lambda s: s.exp().max() / s.exp().min() > ratio(s)),
-        ("base e", lambda s: apart(s) > math.log10(ratio(s))),
+        ("no part of its crowd", lambda n, p: math.log(p * n) - math.log(1 - p)),
+        ("with all others together", lambda n, p: torch.logit(torch.tensor(p, dtype=torch.float64))),
+        ("the others together get", lambda n, p: math.log(p) + math.log(n - 1)),
+        ("the larger the crowd", lambda n, p: math.log(p / (1 - p)) - math.log(n - 1)),
+        ("for a share of one half", lambda n, p: math.log(n - 1)),
+        ("the share itself is forgotten", lambda n, p: math.log(n - 1) - math.log1p(-p)),
+        ("the sign is wrong", lambda n, p: math.log((1 - p) / (n - 1) / p)),
+        ("the logarithm is missing", lambda n, p: p / ((1 - p) / (n - 1))),
+        ("base e", lambda n, p: math.log(p * (n - 1) / (1 - p), 2)),
+        ("of its own weight", lambda n, p: np.log(p)),
+        ("belongs under the logarithm", lambda n, p: math.log(p * (n - 1)) / (1 - p)),
+        ("not of scores", lambda n, p: p - (1 - p) / (n - 1)),
+        ("for n=2, p=0.9 it gives", lambda n, p: 1.0),
+    ],
+    "2g": [
+        ("does not know the order of its terms", (5, 0)),
+        ("does not know the order of its terms", (5, 5)),
+        ("two places hold another word", (0, 0)),
+        ("and each has a row", (1, 1)),
+        ("three rows are those that stay", (3, 2)),
+        ("only two words have moved", (4, 0)),
+        ("count the rows", (0.4, 0)),
+        ("takes its context along", [2, 2]),
+        ("does not change with their order", (2, 5)),
+        ("the words that did not move ask as before", (2, 3)),
+        ("in the same way", (2, 1)),
+        ("stands nowhere in the formula", (2, 4)),
+        ("7 is not right", (2, 7)),
+        ("2 things in a tuple", 2),
     ],
 }  # fmt: skip
 RIGHT = {
@@ -137,11 +173,11 @@ RIGHT = {
         lambda s: naive(s - s.max(dim=-1, keepdim=True).values.expand_as(s)),
     ],
     "2b": [
+        contexts_one_by_one,
         lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None], scale=1.0)[0],
-        lambda q, k, v: numpy_softmax(q.numpy() @ k.numpy().T) @ v.numpy(),
-        lambda q, k, v: [(k @ row).softmax(0) @ v for row in q],
-        lambda q, k, v: torch.einsum("ts,se->te", F.softmax(q @ k.T, 1), v).requires_grad_().double(),
-        lambda q, k, v: sum(F.softmax(q @ k.T, 1)[:, s, None] * v[s] for s in range(len(k))),
+        lambda q, k, v: numpy_softmax(q.numpy() @ k.numpy().swapaxes(-1, -2)) @ v.numpy(),
+        lambda q, k, v: torch.einsum("...ts,...se->...te", F.softmax(q @ k.mT, -1), v).requires_grad_().double(),
+        lambda q, k, v: (F.softmax(q @ k.mT, -1)[..., None] * v[..., None, :, :]).sum(-2).tolist(),
     ],
     "2c": [
         bisected,
@@ -151,11 +187,11 @@ RIGHT = {
         lambda lead, p: -lead / math.log(1 / p - 1),
     ],
     "2d": [
-        [0.125, 0.25, 0.625],
-        torch.tensor([100.0, 100 + math.log(2), 100 + math.log(5)]).softmax(0),
-        np.array([1, 2, 5]) / 8,
-        (0.13, 0.25, 0.62),
-        (torch.tensor(0.125, requires_grad=True), 0.25, np.float32(0.625)),
+        [0.0333, 0.1333, 0.8333],
+        torch.tensor([0, math.log(2) / 0.5, math.log(5) / 0.5]).softmax(0),
+        np.array([1, 4, 25]) / 30,
+        (0.03, 0.13, 0.83),
+        (torch.tensor(1 / 30, requires_grad=True), 2 / 15, np.float32(5 / 6)),
     ],
     "2e": [
         lambda s: torch.stack([F.softmax(table, dim=1) for table in s]),
@@ -165,11 +201,12 @@ RIGHT = {
         lambda s: torch.exp(s - s.logsumexp(2, keepdim=True)).double(),
     ],
     "2f": [
-        lambda s: apart(s) > math.log(ratio(s)),
-        lambda s: s.max() - s.log().max() > s.min() - s.log().min() and s.max() > s.min(),
-        lambda s: np.ptp(s.numpy()) > np.ptp(np.log(s.numpy())),
-        lambda s: int(apart(s) > math.log(ratio(s))),
-        lambda s: torch.tensor([math.exp(min(apart(s), 700)) > ratio(s)]),
-        lambda s: s.log_softmax(0).max() - s.log_softmax(0).min() > (s.max() / s.min()).log(),
+        with_lead,
+        lambda n, p: math.log(n - 1) + math.log(p) - math.log1p(-p),
+        lambda n, p: torch.logit(torch.tensor(p, dtype=torch.float64)) + math.log(n - 1),
+        lambda n, p: [np.log(p * (n - 1) / (1 - p))],
+        lambda n, p: -math.log((1 / p - 1) / (n - 1)),
+        lambda n, p: 2 * np.arctanh(2 * p - 1) + np.log(n - 1),
     ],
+    "2g": [(2, 0), [2, 0], torch.tensor([2.0, 0.0]), np.array([2, 0]), (np.int64(2), False)],
 }

@@ -26,17 +26,28 @@ def one_by_one(query, key, value):
     return weights @ value, weights
 
 
-def by_jacobian(weights, d_weights):
+def by_jacobian(weights, scores, values):
+    rows = [(torch.diag(w) - torch.outer(w, w)) @ s for w, s in zip(weights, scores, strict=True)]
+    return torch.stack(rows) @ values
+
+
+def by_autograd(weights, scores, values):
+    factor = torch.ones((), requires_grad=True)
+    contexts = (factor * scores).softmax(-1) @ values
+    return [[torch.autograd.grad(c, factor, retain_graph=True)[0] for c in row] for row in contexts]
+
+
+def by_small_steps(weights, scores, values, h=1e-5):
+    up, down = (F.softmax(scores.double() * factor, -1) @ values.double() for factor in (1 + h, 1 - h))
+    return (up - down) / (2 * h)
+
+
+def covariance(weights, scores, values):
     rows = []
-    for w, d in zip(weights, d_weights, strict=True):
-        rows.append((torch.diag(w) - torch.outer(w, w)) @ d)
-    return torch.stack(rows)
-
-
-def by_autograd(weights, d_weights):
-    scores = weights.log().requires_grad_()
-    scores.softmax(-1).backward(d_weights)
-    return scores.grad
+    for w, s in zip(weights.double().numpy(), scores.double().numpy(), strict=True):
+        v = values.double().numpy()
+        rows.append([(w * s * column).sum() - (w * s).sum() * (w * column).sum() for column in v.T])
+    return rows
 
 
 WRONG = {
@@ -74,18 +85,23 @@ WRONG = {
         ("those are the weights", lambda x, m, q, k, v: attend(x @ q, m @ k, m @ v)[1]),
     ],
     "3c": [
-        ("lowers the others", lambda w, d: d * w),
-        ("moves ALL weights", lambda w, d: d * (w - w**2)),
-        ("is weighted, by the weights", lambda w, d: w * (d - d.mean(1, True))),
-        ("multiply by the weights before you add", lambda w, d: w * d - w * d.sum(1, True)),
-        ("down the columns", lambda w, d: w * (d - (w * d).sum(0))),
-        ("the whole table", lambda w, d: w * d - w * (w * d).sum()),
-        ("the sign is wrong", lambda w, d: -by_jacobian(w, d)),
-        ("multiply by the weights at the end", lambda w, d: d - (w * d).sum(1, True)),
-        ("weighted once more", lambda w, d: w * d - (w * d).sum(1, True)),
-        ("as if they were scores", lambda w, d: by_jacobian(w.softmax(1), d)),
-        ("unchanged", lambda w, d: d.clone()),
-        ("changes its input `d`", lambda w, d: w * d.sub_((w * d).sum(1, True))),
+        ("lowers the others", lambda w, s, v: (s * w) @ v),
+        ("moves ALL weights", lambda w, s, v: (s * (w - w**2)) @ v),
+        ("is weighted, by the weights", lambda w, s, v: (w * (s - s.mean(1, True))) @ v),
+        ("multiply by the weights before you add", lambda w, s, v: (w * s - w * s.sum(1, True)) @ v),
+        ("down the columns", lambda w, s, v: w * (s - (w * s).sum(0)) @ v),
+        ("the whole table", lambda w, s, v: (w * s - w * (w * s).sum()) @ v),
+        ("the sign is wrong", lambda w, s, v: -by_jacobian(w, s, v)),
+        ("a small weight moves little", lambda w, s, v: (s - (w * s).sum(1, True)) @ v),
+        ("weighted once more", lambda w, s, v: (w * s - (w * s).sum(1, True)) @ v),
+        ("they still have to mix the values", lambda w, s, v: by_jacobian(w, s, torch.eye(s.shape[1]))),
+        ("those are the contexts", lambda w, s, v: F.softmax(s, 1) @ v),
+        ("what the factor 2 changes", lambda w, s, v: F.softmax(2 * s, 1) @ v - w @ v),
+        ("that step is too large", lambda w, s, v: (F.softmax(1.1 * s, 1) @ v - F.softmax(s, 1) @ v) / 0.1),
+        ("as if they were scores", lambda w, s, v: by_jacobian(w.softmax(1), w, v)),
+        ("multiplied by itself", lambda w, s, v: by_jacobian(w, w, v)),
+        ("changes its input `s`", lambda w, s, v: (w * s.sub_((w * s).sum(1, True))) @ v),
+        ("for w of shape (4, 6), s of shape (4, 6), v of shape (6, 3) it gives", lambda w, s, v: 0 * w @ v),
     ],
     "3d": [
         ("144 is the variance", 144),
@@ -99,17 +115,21 @@ WRONG = {
         ("7 is not right", 7),
     ],
     "3e": [
-        ("now both are keys", lambda x, q, k: (x @ k) @ (x @ k).T),
-        ("rows and columns are exchanged", lambda x, q, k: ((x @ q) @ (x @ k).T).T),
-        ("neither matrix", lambda x, q, k: x @ x.T),
-        ("the keys are the bare x", lambda x, q, k: (x @ q) @ x.T),
-        ("the queries are the bare x", lambda x, q, k: x @ (x @ k).T),
-        ("it scales", lambda x, q, k: (x @ q) @ (x @ k).T / math.sqrt(q.shape[1])),
-        ("before the softmax", lambda x, q, k: F.softmax((x @ q) @ (x @ k).T, 1)),
-        ("still symmetric", lambda x, q, k: 0.5 * (x @ q @ k.T @ x.T + x @ k @ q.T @ x.T)),
-        ("makes the scores symmetric", lambda x, q, k: (x @ (q + k)) @ (x @ (q + k)).T / 4),
-        ("no mask is asked for", lambda x, q, k: torch.tril((x @ q) @ (x @ k).T)),
-        ("it gives", lambda x, q, k: torch.zeros(len(x), len(x))),
+        ("not divided at all", lambda q, k: attend(q, k, k, 1)[1]),
+        ("its square root is meant", lambda q, k: F.softmax(q @ k.mT / q.shape[-1], -1)),
+        ("multiplied by √D", lambda q, k: F.softmax(q @ k.mT * q.shape[-1] ** 0.5, -1)),
+        ("the number of queries", lambda q, k: attend(q, k, k, q.shape[-2] ** 0.5)[1]),
+        ("if without its root", lambda q, k: attend(q, k, k, k.shape[-2])[1]),
+        ("still takes part", lambda q, k: attend(q, k, k, math.sqrt(k.shape[-2] * k.shape[-1]))[1]),
+        ("16 was the width in that text", lambda q, k: attend(q, k, k, math.sqrt(16))[1]),
+        ("dimension 1 is the width of a table only", lambda q, k: attend(q, k, k, math.sqrt(k.shape[1]))[1]),
+        ("the number of texts", lambda q, k: attend(q, k, k, math.sqrt(q.shape[0]))[1]),
+        ("it divides after the softmax", lambda q, k: F.softmax(q @ k.mT, -1) / math.sqrt(k.shape[-1])),
+        ("runs over the queries", lambda q, k: attend(q, k, k, dim=-2)[1]),
+        ("those are the scores", lambda q, k: q @ k.mT / math.sqrt(q.shape[-1])),
+        ("large scores give NaN", lambda q, k: naive(q, k, k)[1]),
+        ("for q of shape (2, 4, 3), k of shape (2, 5, 3) it raises", lambda q, k: F.softmax(
+            torch.einsum("td,sd->ts", q, k) / q.shape[-1] ** 0.5, -1)),
     ],
     "3f": [
         ("that is (D, D): x meets", lambda q, k: q.T @ k),
@@ -142,17 +162,19 @@ RIGHT = {
     "3c": [
         by_jacobian,
         by_autograd,
-        lambda w, d: w * d - w * torch.einsum("ts,ts->t", w, d)[:, None],
-        lambda w, d: w.numpy() * (d.numpy() - np.sum(w.numpy() * d.numpy(), 1, keepdims=True)),
-        lambda w, d: w.double() * (d.double() - torch.linalg.vecdot(w, d)[:, None]),
+        by_small_steps,
+        covariance,
+        lambda w, s, v: (w * s) @ v - torch.einsum("ts,ts->t", w, s)[:, None] * (w @ v),
+        lambda w, s, v: torch.stack([((w * s)[t, :, None] * (v - w[t] @ v)).sum(0) for t in range(len(w))]),
+        lambda w, s, v: torch.autograd.functional.jvp(lambda f: F.softmax(f * s, 1) @ v, torch.tensor(1.0))[1],
     ],
     "3d": [12.0, math.sqrt(144), torch.tensor(12), np.array([12.0]), torch.tensor([[12.01]], requires_grad=True)],
     "3e": [
-        lambda x, q, k: x @ q @ k.T @ x.T,
-        lambda x, q, k: (x.double() @ q.double()) @ (x.double() @ k.double()).T,
-        lambda x, q, k: [[(a @ q) @ (b @ k) for b in x] for a in x],
-        lambda x, q, k: torch.einsum("td,sd->ts", x @ q, x @ k).requires_grad_(),
-        lambda x, q, k: (x @ q).numpy() @ (x @ k).numpy().T,
+        lambda q, k: one_by_one(q, k, k)[1],
+        lambda q, k: attend(q.double(), k.double(), k.double())[1].tolist(),
+        lambda q, k: F.softmax((q / q.shape[-1] ** 0.25) @ (k / k.shape[-1] ** 0.25).mT, -1),
+        lambda q, k: F.scaled_dot_product_attention(q, k, torch.eye(k.shape[-2]).expand(*k.shape[:-1], -1)),
+        lambda q, k: F.log_softmax(torch.einsum("...td,...sd->...ts", q, k) / k.shape[-1] ** 0.5, -1).exp().numpy(),
     ],
     "3f": [
         lambda q, k: (k @ q.T).T,

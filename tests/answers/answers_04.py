@@ -20,12 +20,75 @@ def numbers(x):
     return torch.arange(1, len(x) + 1)[:, None]
 
 
-def averages_by_loop(x):
-    total, rows = torch.zeros(x.shape[1]), []
-    for t, row in enumerate(x):
-        total = total + row
-        rows.append(total / (t + 1))
-    return torch.stack(rows)
+def attend(query, key, value, mask=None, fill=-math.inf, divisor=None, dim=-1):
+    scores = query @ key.transpose(-1, -2) / (divisor or query.shape[-1] ** 0.5)
+    if mask is not None:
+        scores = torch.where(mask, scores, fill)
+    weights = F.softmax(scores, dim)
+    return weights @ value, weights
+
+
+def afterwards(query, key, value, mask=None, anew=False):
+    weights = attend(query, key, value)[1]
+    if mask is not None:
+        weights = weights * mask
+    if anew:
+        weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ value, weights
+
+
+def by_powers(query, key, value, mask=None):
+    scores = query @ key.mT / key.shape[-1] ** 0.5
+    powers = scores.exp() if mask is None else scores.exp() * mask
+    return powers / powers.sum(-1, keepdim=True) @ value, powers / powers.sum(-1, keepdim=True)
+
+
+def whatever(query, key, value, mask=None):
+    T, S = query.shape[-2], key.shape[-2]
+    return attend(query, key, value, None if mask is None else torch.ones(T, S).tril().bool())
+
+
+def if_mask(q, k, v, mask=None):
+    scores = q @ k.mT / math.sqrt(k.shape[-1])
+    if mask:
+        scores.masked_fill_(~mask, -math.inf)
+    return F.softmax(scores, -1) @ v, F.softmax(scores, -1)
+
+
+def one_mask_for_all(q, k, v, mask=None):
+    return attend(q, k, v, None if mask is None else mask.view(q.shape[-2], k.shape[-2]))
+
+
+def needs_a_mask(q, k, v, mask):
+    return attend(q, k, v, mask)
+
+
+def one_by_one(query, key, value, mask=None):
+    if mask is None:
+        mask = torch.ones((), dtype=torch.bool)
+    mask = mask.expand(*query.shape[:-1], key.shape[-2])
+    if query.dim() > 2:
+        rows = [one_by_one(*each) for each in zip(query, key, value, mask, strict=True)]
+        return [torch.stack(each) for each in zip(*rows, strict=True)]
+    context, weights = torch.zeros(len(query), value.shape[1]).double(), torch.zeros(len(query), len(key)).double()
+    for t, seen in enumerate(mask):
+        weights[t, seen] = F.softmax(key[seen] @ query[t] / query.shape[1] ** 0.5, 0).double()
+        context[t] = weights[t] @ value.double()
+    return context, weights
+
+
+def by_the_largest(query, key, value, mask=True):
+    scores = query @ key.mT * key.shape[-1] ** -0.5 + torch.where(
+        torch.as_tensor(True if mask is None else mask), 0.0, -math.inf
+    )
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+    powers /= powers.sum(-1, keepdim=True)
+    return powers @ value, powers
+
+
+def by_the_sources(query, key, value, mask=None):
+    one = torch.eye(key.shape[-2], dtype=query.dtype).expand(*key.shape[:-1], -1)
+    return tuple(F.scaled_dot_product_attention(query, key, x, mask) for x in (value, one))
 
 
 def window_by_loop(T, window):
@@ -87,18 +150,27 @@ def logistic(x):
 
 WRONG = {
     "4a": [
-        ("those are the sums", lambda x: torch.ones(len(x), len(x)).tril() @ x),
-        ("each row counts itself", lambda x: torch.stack([x[:t].mean(0) if t else 0 * x[0] for t in range(len(x))])),
-        ("divide by t + 1", lambda x: x.cumsum(0) / (numbers(x) - 1)),
-        ("divided by T", lambda x: x.cumsum(0) / x.shape[0]),
-        ("the later ones are the future", lambda x: x.mean(0, keepdim=True).repeat(len(x), 1)),
-        ("the average of the future", lambda x: x.flip(0).cumsum(0).flip(0) / numbers(x).flip(0)),
-        ("one row ahead", lambda x: torch.stack([x[: t + 2].mean(0) for t in range(len(x))])),
-        ("the last two rows", lambda x: torch.stack([x[max(0, t - 1) : t + 1].mean(0) for t in range(len(x))])),
-        ("along the channels", lambda x: (x.T.cumsum(0) / numbers(x.T)).T),
-        ("it leaves x", lambda x: x),
-        ("changes its input `x`", lambda x: x.cumsum_(0) / numbers(x)),
-        ("it gives", lambda x: torch.zeros_like(x)),
+        ("the mask is inverted", lambda q, k, v, m=None: attend(q, k, v, None if m is None else ~m)),
+        ("the mask is not applied", lambda q, k, v, m=None: attend(q, k, v)),
+        ("it masks causally, whatever", whatever),
+        ("the mask comes after the softmax: the rows no longer", afterwards),
+        ("where a forbidden score is far larger", lambda q, k, v, m=None: afterwards(q, k, v, m, anew=True)),
+        ("set to 0", lambda q, k, v, m=None: attend(q, k, v, m, 0.0)),
+        ("set to a finite number", lambda q, k, v, m=None: attend(q, k, v, m, -1e4)),
+        ("set to a finite number", lambda q, k, v, m=None: attend(q, k, v, m, -1e9)),
+        ("the softmax must take the largest score", by_powers),
+        ("over the queries", lambda q, k, v, m=None: attend(q, k, v, m, dim=-2)),
+        ("the mask is transposed", lambda q, k, v, m=None: attend(q, k, v, None if m is None else m.mT)),
+        ("not divided by the square root", lambda q, k, v, m=None: attend(q, k, v, m, divisor=1)),
+        ("by the head width, not by its", lambda q, k, v, m=None: attend(q, k, v, m, divisor=k.shape[-1])),
+        ("query and key don't fit", lambda q, k, v, m=None: attend(q, k.transpose(0, 1).mT, v, m)),
+        ("the weights are missing", lambda q, k, v, m=None: attend(q, k, v, m)[0]),
+        ("the context is missing", lambda q, k, v, m=None: attend(q, k, v, m)[1]),
+        ("the context comes first", lambda q, k, v, m=None: attend(q, k, v, m)[::-1]),
+        ("ask `if mask is not None` before", lambda q, k, v, m=None: attend(q, k, v, ~~m)),
+        ("neither true nor false", if_mask),
+        ("needs_a_mask() missing 1 required positional argument: 'mask'", needs_a_mask),
+        ("for q of shape (2, 3, 4, 5)", one_mask_for_all),
     ],
     "4b": [
         ("the whole past", lambda T, window: torch.ones(T, T).tril().bool()),
@@ -146,7 +218,11 @@ WRONG = {
         ("set to 0", lambda s: F.softmax(s.tril(), 1)),
         ("set to a number", lambda s: F.softmax(masked(s, -1000), 1)),
         ("the past is hidden", lambda s: F.softmax(masked(s.T, -torch.inf).T, 1)),
-        ("does not see itself", lambda s: F.softmax(masked(s, -torch.inf, 0), 1)),
+        ("their cause is not", lambda s: torch.nan_to_num(F.softmax(masked(s, -torch.inf, 0), 1))),
+        ("only the first row is repaired", lambda s: torch.where(
+            places(len(s))[0] == 0, F.one_hot(torch.tensor(0), len(s)), F.softmax(masked(s, -torch.inf, 0), 1))),
+        ("the diagonal goes the wrong way", lambda s: F.softmax(masked(s, -torch.inf, -1), -1)),
+        ("the mask comes after the softmax", lambda s: torch.tril(F.softmax(s, -1))),
         ("one token ahead", lambda s: F.softmax(masked(s, -torch.inf, 2), 1)),
         ("runs down the columns", lambda s: F.softmax(masked(s, -torch.inf), 0)),
         ("the whole table", lambda s: F.softmax(s, 1).tril() / F.softmax(s, 1).tril().sum()),
@@ -169,12 +245,12 @@ WRONG = {
 }  # fmt: skip
 RIGHT = {
     "4a": [
-        averages_by_loop,
-        lambda x: x.cumsum(0) / numbers(x),
-        lambda x: np.cumsum(x.numpy(), 0) / np.arange(1, len(x) + 1)[:, None],
-        lambda x: masked(torch.zeros(len(x), len(x)), -torch.inf).softmax(1) @ x,
-        lambda x: [x[: t + 1].double().mean(0) for t in range(len(x))],
-        lambda x: x.clone().requires_grad_().cumsum(0).div(numbers(x)).tolist(),
+        one_by_one,
+        by_the_largest,
+        by_the_sources,
+        lambda q, k, v, m=None: attend(q, k, v, m, torch.finfo(q.dtype).min),
+        lambda q, k, v, m=None: [x.tolist() for x in attend(q.float(), k.float(), v.float(), m)],
+        lambda q, k, v, m=None: attend(q / q.shape[-1] ** 0.5, k, v, m, divisor=1),
     ],
     "4b": [
         window_by_loop,

@@ -17,9 +17,9 @@ from helpers.grading import exercises
 
 # ---------------------------------------------------------------- inputs and the generator
 def test_an_answer_that_changes_its_input_is_told_so_even_when_its_result_is_right(verdict):
-    assert verdict("4a", lambda x: x.zero_()) == "not yet, it changes its input `x`: work on a copy"
+    assert verdict("2a", lambda x: x.zero_()) == "not yet, it changes its input `x`: work on a copy"
     late = lambda x: torch.zeros_like(x) if len(x) == 6 else x.zero_()  # noqa: E731
-    assert verdict("4a", late) == "not yet, it changes its input `x`: work on a copy"
+    assert verdict("2a", late) == "not yet, it changes its input `x`: work on a copy"
     right = solution("0a")
     assert "changes its input `dictionary`" in verdict(
         "0a", lambda words, dictionary: (right(words, dictionary), dictionary.clear())[0]

@@ -5,7 +5,7 @@ import copy
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from notebook_code import BY_NAME, cells, objections, proofs
+from notebook_code import BY_NAME, LESSONS, cells, objections, proofs
 
 from helpers.world import ledger
 
@@ -124,7 +124,7 @@ def test_a_trick_with_small_numbers_with_errata_or_with_the_corpus_is_refused(ro
     assert objections_to(source, row=row)
 
 
-each = pytest.mark.parametrize("name", BY_NAME)
+each = pytest.mark.parametrize("name", LESSONS)
 
 
 @each

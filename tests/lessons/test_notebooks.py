@@ -10,7 +10,7 @@ import nbformat
 import papermill
 import pytest
 from ipykernel.ipkernel import IPythonKernel
-from notebook_code import BY_NAME, PATHS, cells
+from notebook_code import BY_NAME, LESSONS, PATHS, cells
 from notebook_run import run
 
 from helpers.commands import train
@@ -22,6 +22,7 @@ SPEC = importlib.util.spec_from_file_location("tools_notebooks", ROOT / "tools" 
 tools = sys.modules["tools_notebooks"] = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tools)
 each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
+each_lesson = pytest.mark.parametrize("notebook", LESSONS.values(), ids=LESSONS)
 # All others draw the machine.
 DRAWING = {"06": "draw_heads(", "07": "draw_block(", "09": "generate(", "10": "draw_block(", "14": "draw_shared("}
 FOLDED = "jp-MarkdownHeadingCollapsed"
@@ -73,7 +74,7 @@ def test_few_outputs_are_not_compared(notebook):
     assert not any("NBVAL" in cell.source for cell in notebook.cells)
 
 
-@each
+@each_lesson
 def test_cells_are_short_and_the_prose_is_not(notebook):
     lengths = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in cells(notebook)]
     assert max(lengths) <= 25 and len(prose(notebook).split()) >= 800
@@ -86,15 +87,15 @@ def test_no_comment_is_torn_from_its_line(notebook):
     assert not [line for line in lines if re.match(r"\s*[)\]}]+:?,?\s+# (?!fmt)", line)]
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", LESSONS)
 def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
     notebook = BY_NAME[name]
     (start,) = [i for i, cell in enumerate(notebook.cells) if cell.source.startswith("## The proofs")]
     assert notebook.cells[start].metadata[FOLDED] is True
     lesson = nbformat.v4.new_notebook(cells=notebook.cells[:start])
     code = "".join(cell.source for cell in cells(lesson))
-    # A curve that grows while one waits, something to play, a machine that is cut in two ways
-    live = ("plotting.Live(" in code) + ("explore." in code) + code.count("draw_shared(")
+    # A curve that grows while one waits, something to play, a machine that is cut in two ways, a ladder
+    live = ("plotting.Live(" in code) + ("explore." in code) + code.count("draw_shared(") + ("def rung(" in code)
     assert not any("ledger." in cell.source for cell in cells(lesson)) and 3 <= len(pictures(lesson)) <= 6 + live
     told = prose(lesson)
     read = re.sub(r"<details>.*?</details>", " ", told, flags=re.S)  # who predicts opens one or two of them
@@ -105,7 +106,7 @@ def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
     assert DRAWING.get(name[:2], "machine.draw(") in code
 
 
-@each
+@each_lesson
 def test_its_exercises_are_of_every_kind(notebook):
     exercises = prose(notebook).split("## Exercises")[1]
     assert all(f"({kind};" in exercises for kind in ("predict", "derive", "repair", "build"))

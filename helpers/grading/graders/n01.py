@@ -6,7 +6,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, randn
 
+from helpers.grading.graders.stages import then
 from helpers.grading.judge import Answer, Pairs, exercise
+from helpers.grading.variants import TURNING_BATCHES_ONLY, TURNING_TABLES_ONLY
+
+
+def _by(turn: Callable[[Tensor], Tensor]) -> Answer:
+    """Scores by another way to turn the keys on their side."""
+    return lambda queries, keys: queries @ turn(keys)
+
+
+def _across_texts(queries: Tensor, keys: Tensor) -> Tensor:
+    return queries.flatten(end_dim=-2) @ keys.flatten(end_dim=-2).T
 
 
 @exercise(
@@ -26,13 +37,32 @@ from helpers.grading.judge import Answer, Pairs, exercise
         "it gives weights: scores come before the softmax": lambda q, k: (q @ k.T).softmax(-1),
         "the signs are lost: a score may be negative": lambda q, k: (q @ k.T).abs(),
         "only the first number of each vector counts": lambda q, k: q[:, :1] @ k[:, :1].T,
+        "right for a table, but with more dimensions `.T` turns all of them around: "
+        "exchange the last two alone, `keys.transpose(-2, -1)`": [_by(turn) for turn in TURNING_TABLES_ONLY],
+        "dimensions that are counted from the front fit a batch, and no table: count from the end, `-2` and `-1`": [
+            _by(turn) for turn in TURNING_BATCHES_ONLY
+        ],
+        "queries of one text meet keys of another: each table of a batch stands alone": [
+            _across_texts,
+            lambda q, k: torch.tensordot(q, k, dims=([-1], [-1])),
+        ],
     },
 )
 def scores(answer: Answer) -> Pairs:
-    """answer(queries (T, D), keys (S, D)) -> scores (T, S)."""
+    """answer(queries (..., T, D), keys (..., S, D)) -> scores (..., T, S)."""
+    yield from then(_scores_of_tables(answer), _scores_of_batches(answer))
+
+
+def _scores_of_tables(answer: Answer) -> Pairs:
     for T, S, D, size in ((2, 4, 3, 1), (5, 2, 4, 1), (1, 1, 1, 1), (3, 3, 3, 1), (2, 3, 1, 1), (4, 3, 2, 1000)):
         queries, keys = (size * randn(T, D)).round(decimals=2), (size * randn(S, D)).round(decimals=2)
         yield answer(queries, keys), queries.double() @ keys.double().T
+
+
+def _scores_of_batches(answer: Answer) -> Pairs:
+    for leading, T, S, D in (((3,), 2, 4, 5), ((2, 3), 4, 5, 6), ((1,), 3, 2, 4), ((4, 1), 1, 3, 2)):
+        queries, keys = randn(*leading, T, D).round(decimals=2), randn(*leading, S, D).round(decimals=2)
+        yield answer(queries, keys), queries.double() @ keys.double().mT
 
 
 @exercise(

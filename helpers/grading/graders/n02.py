@@ -6,7 +6,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, randn
 
+from helpers.grading.graders.stages import then
 from helpers.grading.judge import Answer, Pairs, exercise
+from helpers.grading.variants import TURNING_BATCHES_ONLY, TURNING_TABLES_ONLY, turned
 
 
 def _shares(scores: Tensor, shift: Tensor | float = 0.0, dim: int = -1) -> Tensor:
@@ -71,6 +73,11 @@ def _mixed(mix: Callable[[Tensor, Tensor], Tensor]) -> Answer:
     return lambda queries, keys, values: mix(queries @ keys.T, values)
 
 
+def _by(turn: Callable[[Tensor], Tensor] = turned, dim: int = -1) -> Answer:
+    """Contexts by another way to turn the keys on their side, or another axis of the softmax."""
+    return lambda queries, keys, values: (queries @ turn(keys)).softmax(dim) @ values
+
+
 @exercise(
     "2b",
     {
@@ -108,13 +115,29 @@ def _mixed(mix: Callable[[Tensor, Tensor], Tensor]) -> Answer:
         "the keys must be turned on their side: every query must meet every key": (
             lambda queries, keys, values: (queries @ keys).softmax(-1) @ values
         ),
+        "right for a table, but with more dimensions `.T` turns all of them around: "
+        "exchange the last two alone, `keys.transpose(-2, -1)`": [_by(turn) for turn in TURNING_TABLES_ONLY],
+        "dimensions that are counted from the front fit a batch, and no table: count from the end, `-2` and `-1`": [
+            _by(turn) for turn in TURNING_BATCHES_ONLY
+        ],
+        "dimension 1 is the last one in a table only: with more dimensions, the softmax runs along -1": _by(dim=1),
     },
 )
 def contexts(answer: Answer) -> Pairs:
-    """answer(queries (T, D), keys (S, D), values (S, E)) -> contexts (T, E), unscaled."""
+    """answer(queries (..., T, D), keys (..., S, D), values (..., S, E)) -> contexts (..., T, E), unscaled."""
+    yield from then(_contexts_of_tables(answer), _contexts_of_batches(answer))
+
+
+def _contexts_of_tables(answer: Answer) -> Pairs:
     for T, S, D, E, size in ((2, 4, 3, 5, 1), (3, 2, 4, 4, 1), (1, 1, 1, 1, 1), (3, 3, 3, 3, 1), (2, 3, 2, 1, 300)):
         queries, keys, values = (size * randn(T, D)).round(), (2 * randn(S, D)).round(), randn(S, E)
         yield answer(queries, keys, values), (queries @ keys.T).double().softmax(dim=-1) @ values.double()
+
+
+def _contexts_of_batches(answer: Answer) -> Pairs:
+    for leading, T, S, D, E in (((3,), 2, 4, 5, 2), ((2, 3), 4, 5, 6, 1), ((1,), 3, 2, 4, 3), ((4, 1), 1, 3, 2, 2)):
+        queries, keys, values = randn(*leading, T, D).round(), randn(*leading, S, D).round(), randn(*leading, S, E)
+        yield answer(queries, keys, values), (queries @ keys.mT).double().softmax(dim=-1) @ values.double()
 
 
 def _odds(share: float) -> float:
@@ -166,30 +189,34 @@ def temperature(answer: Answer) -> Pairs:
 @exercise(
     "2d",
     {
-        "adding 100 to each score changes no weight: e¹⁰⁰ stands above and below the line": [
-            (1 / 3, 1 / 3, 1 / 3),
-            (100 / 302.3026, 100.6931 / 302.3026, 101.6094 / 302.3026),
+        "that is temperature 1: the scores are divided by one half first": (1 / 8, 2 / 8, 5 / 8),
+        "that is temperature 2: scores are DIVIDED by the temperature, and here they double": (
+            1 / (1 + 2**0.5 + 5**0.5),
+            2**0.5 / (1 + 2**0.5 + 5**0.5),
+            5**0.5 / (1 + 2**0.5 + 5**0.5),
+        ),
+        "the temperature divides the scores, not the weights, which add up to 1": [
+            (2 / 8, 4 / 8, 10 / 8),
+            (1 / 16, 2 / 16, 5 / 16),
         ],
-        "the largest score gets the largest share, not everything": (0, 0, 1),
-        "the order is reversed: the first score is the smallest": (5 / 8, 2 / 8, 1 / 8),
+        "2 ln 5 is ln 25, not ln 10: to double an exponent is to square": (1 / 15, 4 / 15, 10 / 15),
+        "e to the power 0 is 1, not 0: the first score gets a share, too": [(0, 4 / 29, 25 / 29), (0, 2 / 7, 5 / 7)],
+        "the order is reversed: the first score is the smallest": [(25 / 30, 4 / 30, 1 / 30), (5 / 8, 2 / 8, 1 / 8)],
+        "those are the exponentials: divide them by their sum": [(1, 4, 25), (1, 2, 5)],
         "those are shares of the scores: softmax takes exponentials first": (0, 0.301, 0.699),
-        "those are the exponentials: divide them by their sum": (1, 2, 5),
-        "those are percentages: weights add up to 1": (12.5, 25, 62.5),
-        "e to the power 0 is 1, not 0: the first score gets a share, too": (0, 2 / 7, 5 / 7),
-        "those are the scores: weights are all between 0 and 1 and add up to 1": [
+        "those are scores: weights are all between 0 and 1 and add up to 1": [
+            (0, 1.3863, 3.2189),
             (0, 0.6931, 1.6094),
-            (100, 100.6931, 101.6094),
+            (0, 0.3466, 0.8047),
         ],
-        "nothing overflows: softmax takes the largest score away first": [
-            (float("nan"),) * 3,
-            (float("inf"),) * 3,
-            (0, 0, 0),
-        ],
+        "those are percentages: weights add up to 1": [(3.33, 13.33, 83.33), (3.3, 13.3, 83.3), (3, 13, 83)],
+        "a low temperature favours the largest score, and does not yet give it everything": (0, 0, 1),
+        "a low temperature makes shares less equal, not equal": (1 / 3, 1 / 3, 1 / 3),
     },
 )
 def shares(answer: Answer) -> Pairs:
-    """answer = softmax of the scores 0, ln 2 and ln 5, after 100 has been added to each."""
-    yield answer, (1 / 8, 2 / 8, 5 / 8), 0.0051  # two decimals will do
+    """answer = softmax of the scores 0, ln 2 and ln 5 at a temperature of one half."""
+    yield answer, (1 / 30, 4 / 30, 25 / 30), 0.0051  # two decimals will do
 
 
 def _broken_weights(scores: Tensor) -> Tensor:
@@ -242,63 +269,74 @@ def weights(answer: Answer) -> Pairs:
     yield answer(scores), scores.double().softmax(dim=-1)
 
 
-def _compared(rule: Callable[[Tensor, Tensor], Tensor]) -> Answer:
-    """Is it sharper? By a rule for the best and the smallest score."""
-    return lambda scores: bool(rule(scores.max(), scores.min()))
-
-
-def _softmax_wins(best: Tensor, other: Tensor) -> Tensor:
-    return best - other > (best / other).log()
-
-
-def _best_two(scores: Tensor) -> bool:
-    second, best = scores.sort().values[-2:] if len(scores) > 1 else (scores[0], scores[0])
-    return bool(_softmax_wins(best, second))
+def _log(odds: Callable[[int, float], float]) -> Answer:
+    return lambda n, share: math.log(odds(n, share))
 
 
 @exercise(
     "2f",
     {
-        "True is not always right: softmax may be the flatter one": lambda scores: True,
-        "False is not always right: softmax may be the sharper one": lambda scores: False,
-        "that is the wrong way round": _compared(lambda best, least: best - least < (best / least).log()),
-        "the difference is compared with the ratio: compare it with the ratio's logarithm": _compared(
-            lambda best, least: best - least > best / least
+        "the one is no part of its crowd: n - 1 others share the rest": _log(lambda n, share: _odds(share) * n),
+        "that compares it with all others together: ONE of them has the weight (1 - share) / (n - 1)": _log(
+            lambda n, share: _odds(share)
         ),
-        "no fixed difference decides: the level of the scores counts, too": [
-            _compared(lambda best, least: best - least > 1),
-            _compared(lambda best, least: best - least >= 1),
-            _compared(lambda best, least: best - least > 2),
-            _compared(lambda best, least: best - least > 0.5),
+        "the others together get 1 - share, not 1: what one word wins they lose": [
+            _log(lambda n, share: share * (n - 1)),
+            _log(lambda n, share: share * n),
         ],
-        "no fixed level decides: the difference of the scores counts, too": [
-            _compared(lambda best, least: best > 1),
-            _compared(lambda best, least: least > 1),
+        "the larger the crowd, the larger the lead: its ratio to ONE other is n - 1 times that to all of them": [
+            _log(lambda n, share: _odds(share) / (n - 1)),
+            _log(lambda n, share: _odds(share) / n),
         ],
-        "it compares the best score's shares: compare its share RELATIVE to that of the smallest": (
-            lambda scores: bool(scores.softmax(0).max() > scores.max() / scores.sum())
-        ),
-        "it compares the best with the second best: the smallest is meant": _best_two,
-        "it takes the last and the first score for the best and the smallest": [
-            lambda scores: bool(_softmax_wins(scores[-1], scores[0])),
-            lambda scores: bool(_softmax_wins(scores[0], scores[-1])),
+        "that is for a share of one half, whatever the share": [_log(lambda n, share: n - 1), _log(lambda n, share: n)],
+        "the share itself is forgotten: its ratio to one other's weight is share (n - 1) / (1 - share)": [
+            _log(lambda n, share: (n - 1) / (1 - share)),
+            _log(lambda n, share: 1 / (1 - share)),
         ],
-        "large scores overflow: e to the power max - min is the ratio, without e to the power of a score": _compared(
-            lambda best, least: best.exp() / least.exp() > best / least
-        ),
+        "the sign is wrong: whoever gets more leads": _log(lambda n, share: 1 / (_odds(share) * (n - 1))),
+        "the logarithm is missing: the ratio of two weights is e to the power of the lead": [
+            lambda n, share: _odds(share) * (n - 1),
+            lambda n, share: _odds(share) * n,
+        ],
         "the logarithm has the base e, since softmax takes powers of e": [
-            _compared(lambda best, least: best - least > (best / least).log10()),
-            _compared(lambda best, least: best - least > (best / least).log2()),
+            lambda n, share: math.log2(_odds(share) * (n - 1)),
+            lambda n, share: math.log10(_odds(share) * (n - 1)),
+        ],
+        "that is the logarithm of its own weight: a lead compares two weights": _log(lambda n, share: share),
+        "1 - share belongs under the logarithm: the ratio comes first, then its logarithm": (
+            lambda n, share: math.log(share * (n - 1)) / (1 - share)
+        ),
+        "shares are ratios of exponentials, not of scores": [
+            lambda n, share: share - (1 - share) / (n - 1),
+            lambda n, share: share * n - 1,
         ],
     },
 )
-def sharper(answer: Answer) -> Pairs:
-    """answer(scores (T,), all above 0) -> does softmax favour the best score over the smallest more than division does?
+def lead(answer: Answer) -> Pairs:
+    """answer(n, share) -> by how much one of n scores, all others equal, must lead to get `share` by softmax."""
+    for n, share in ((2, 0.9), (3, 0.5), (10, 0.9), (100, 0.02), (7, 0.2), (1000, 0.999), (50_257, 0.25),
+                     (1_000_000, 0.99), (2, 0.501)):  # fmt: skip
+        yield answer(n, share), math.log(_odds(share) * (n - 1)), 1e-4
 
-    Softmax gives the ratio exp(max - min), division gives max / min.
-    """
-    cases = [[10.0, 10.5], [0.01, 3.0], [2.5, 0.5], [1.8, 0.2], [3.0, 2.0], [0.1, 0.2], [0.3, 1.0, 2.0, 0.7],
-             [2.6, 0.4, 2.5], [1.0, 5.0, 3.0], [500.0, 501.0, 500.5], [0.05, 2.0, 1.9, 0.06], [4.0, 4.0], [2.0],
-             [0.001, 0.002, 0.0015], [0.3, 2.4], [1.2, 0.4, 1.1], [0.15, 1.1], [7.0, 9.5, 8.0], [1.3, 1.9]]  # fmt: skip
-    for scores in map(torch.tensor, cases):
-        yield answer(scores), _compared(_softmax_wins)(scores)
+
+@exercise(
+    "2g",
+    {
+        "a sum does not know the order of its terms: who asks the same of the same five words gets the same row": [
+            (5, ...)
+        ],
+        "row t belongs to the word at place t: two places hold another word than before": [(0, ...)],
+        "two words have changed places, and each has a row": [(1, ...)],
+        "three rows are those that stay; and the word between the two has not moved either": [(3, ...)],
+        "only two words have moved: the rows of the others stay as they are": [(4, ...)],
+        "that is a share: count the rows": [(0.4, ...)],
+        "a word takes its context along: it asks as before, and meets the same words, in another order": [(2, 2)],
+        "every word meets the same five words as before: a mixture does not change with their order": [(2, 5)],
+        "the words that did not move ask as before, and the words that they meet are the same": [(2, 3)],
+        "both words have moved in the same way: one can't lose its context while the other keeps it": [(2, 1)],
+        "a place stands nowhere in the formula: moving gives no word another context": [(2, 4)],
+    },
+)
+def changes(answer: Answer) -> Pairs:
+    """answer = how many rows of five change when two words change places, and how many words' contexts."""
+    yield answer, (2, 0), 0.01

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, randn
 
-from helpers.core.attention import attention, causal_mask
-from helpers.grading.judge import Answer, Pairs, exercise
+from helpers.core.attention import attention
+from helpers.grading.graders import building, layers
+from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.grading.variants import attention_with, divided_by, plain_attention, without_shift
 
 
@@ -121,60 +122,91 @@ def cross_attention(answer: Answer) -> Pairs:
         yield answer(*inputs), attention(x @ W_query, memory @ W_key, memory @ W_value)[0]
 
 
-def _less_its_mean(mean: Callable[[Tensor, Tensor], Tensor]) -> Answer:
-    """Each weight times what its derivative is above a mean."""
-    return lambda weights, d_weights: weights * (d_weights - mean(weights, d_weights))
+def _moved(mean: Callable[[Tensor, Tensor], Tensor | float]) -> Answer:
+    """Each weight times what its score is above a mean, and the values mixed by that."""
+    return lambda weights, scores, values: (weights * (scores - mean(weights, scores))) @ values
 
 
-def _mean_of_row(weights: Tensor, d_weights: Tensor) -> Tensor:
-    return (weights * d_weights).sum(-1, keepdim=True)
+def _mean_of_row(weights: Tensor, scores: Tensor) -> Tensor:
+    return (weights * scores).sum(-1, keepdim=True)
 
 
-_right_gradient = _less_its_mean(_mean_of_row)
+_right_turn = _moved(_mean_of_row)
+
+
+def _by_a_step(size: float) -> Answer:
+    """What a larger factor changes, for each unit by which it is larger."""
+
+    def variant(weights: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+        weights, scores, values = weights.double(), scores.double(), values.double()
+        return (((1 + size) * scores).softmax(-1) - weights) @ values / size
+
+    return variant
+
+
+def _by_the_factor(scores: Tensor, values: Tensor) -> Tensor:
+    """The derivative of the contexts, by autograd: for each unit of the factor, a score moves by as much as it is."""
+    scores = scores.double().requires_grad_()
+    columns = (scores.softmax(-1) @ values.double()).T
+    gradients = [torch.autograd.grad(x, scores, torch.ones_like(x), retain_graph=True)[0] for x in columns]
+    return torch.stack([(scores.detach() * gradient).sum(-1) for gradient in gradients], dim=-1)
 
 
 @exercise(
     "3c",
     {
-        "what raises one weight lowers the others: take the weighted mean of d_weights away": torch.mul,
+        "what raises one weight lowers the others: take the weighted mean of the scores away": _moved(lambda *_: 0.0),
         "each score moves ALL weights of its row, not only its own": (
-            lambda weights, d_weights: weights * (1 - weights) * d_weights
+            lambda weights, scores, values: (weights * (1 - weights) * scores) @ values
         ),
-        "the mean that is taken away is weighted, by the weights": _less_its_mean(
-            lambda weights, d_weights: d_weights.mean(-1, keepdim=True)
+        "the mean that is taken away is weighted, by the weights": [
+            _moved(lambda weights, scores: scores.mean(-1, keepdim=True)),
+            lambda weights, scores, values: (weights * scores) @ (values - values.mean(0)),
+        ],
+        "the sum over a row is not weighted: multiply by the weights before you add": _moved(
+            lambda weights, scores: scores.sum(-1, keepdim=True)
         ),
-        "the sum over a row is not weighted: multiply by the weights before you add": _less_its_mean(
-            lambda weights, d_weights: d_weights.sum(-1, keepdim=True)
+        "the mean is taken down the columns: a row is one softmax": _moved(
+            lambda weights, scores: (weights * scores).sum(0, keepdim=True)
         ),
-        "the mean is taken down the columns: a row is one softmax": _less_its_mean(
-            lambda weights, d_weights: (weights * d_weights).sum(0, keepdim=True)
+        "the mean is taken over the whole table: each row has its own": _moved(
+            lambda weights, scores: (weights * scores).sum()
         ),
-        "the mean is taken over the whole table: each row has its own": _less_its_mean(
-            lambda weights, d_weights: (weights * d_weights).sum()
-        ),
-        "the sign is wrong": lambda weights, d_weights: -_right_gradient(weights, d_weights),
-        "a small weight makes its score's effect small, too: multiply by the weights at the end": (
-            lambda weights, d_weights: d_weights - _mean_of_row(weights, d_weights)
+        "the sign is wrong": lambda weights, scores, values: -_right_turn(weights, scores, values),
+        "a small weight moves little: multiply by the weights, too": (
+            lambda weights, scores, values: (scores - _mean_of_row(weights, scores)) @ values
         ),
         "the mean is taken away from the products: it is weighted once more": (
-            lambda weights, d_weights: weights * d_weights - _mean_of_row(weights, d_weights)
+            lambda weights, scores, values: (weights * scores - _mean_of_row(weights, scores)) @ values
         ),
-        "it treats the weights as if they were scores": [
-            lambda weights, d_weights: weights.softmax(-1) * d_weights,
-            lambda weights, d_weights: _right_gradient(weights.softmax(-1), d_weights),
+        "those are the derivatives of the weights: they still have to mix the values": (
+            lambda weights, scores, values: weights * (scores - _mean_of_row(weights, scores))
+        ),
+        "those are the contexts: by how much do they change?": lambda weights, scores, values: weights @ values,
+        "that is what the factor 2 changes: a derivative belongs to the smallest of steps": _by_a_step(1.0),
+        "that step is too large: a derivative is what it comes to as it shrinks to nothing": [
+            *map(_by_a_step, (0.5, 0.1, 0.01, 0.001)),
         ],
-        "that is the derivative by the weights, unchanged": lambda weights, d_weights: d_weights,
+        "it treats the weights as if they were scores": (
+            lambda weights, scores, values: _right_turn(weights.softmax(-1), weights, values)
+        ),
+        "each weight is multiplied by itself: one factor is the weight, the other the score": (
+            lambda weights, scores, values: _right_turn(weights, weights, values)
+        ),
     },
 )
-def gradient(answer: Answer) -> Pairs:
-    """answer(weights (T, S), d_weights (T, S)) -> the derivative of the loss by the scores (T, S)."""
-    for T, S, size in ((4, 6, 1), (3, 3, 1), (1, 2, 1), (2, 1, 1), (3, 4, 1000)):
-        scores, d_weights = randn(T, S).requires_grad_(), size * randn(T, S)
-        weights = scores.softmax(dim=-1)
+def turn(answer: Answer) -> Pairs:
+    """answer(weights, scores (T, S), values (S, E)) -> the derivative of the contexts (T, E) by a factor of the scores.
+
+    The weights are the softmax of factor * scores, along rows, and the factor is 1.
+    """
+    for T, S, E, size, level in ((4, 6, 3, 1, 0), (3, 3, 3, 2, 0), (1, 2, 1, 1, 0), (2, 1, 2, 1, 0), (3, 4, 2, 1, 8),
+                                 (2, 5, 4, 20, 0)):  # fmt: skip
+        scores, values = size * randn(T, S) + level, 3 * randn(S, E)
         # First what is right: PyTorch imports sympy for its first such gradient. An answer that did so could run out of
         # its time in the middle of it, and leave half a sympy to all that come after.
-        right = torch.autograd.grad(weights, scores, d_weights)[0]
-        yield answer(weights.detach(), d_weights), right, 1e-5 * size
+        right = _by_the_factor(scores, values)
+        yield answer(scores.softmax(dim=-1), scores, values), right, 1e-4
 
 
 @exercise(
@@ -195,56 +227,76 @@ def spread(answer: Answer) -> Pairs:
     yield answer, 12, 0.05
 
 
-def _broken_find(x: Tensor, W_query: Tensor, W_key: Tensor) -> Tensor:
-    queries = x @ W_query
-    keys = x @ W_query
-    return queries @ keys.T
+def _broken_weights(query: Tensor, key: Tensor) -> Tensor:
+    return torch.softmax(query @ key.transpose(-2, -1) / key.shape[-2] ** 0.5, dim=-1)
 
 
-def _found(score: Callable[[Tensor, Tensor], Tensor]) -> Answer:
-    """Scores that are made of the queries x W_query and the keys x W_key."""
-    return lambda x, W_query, W_key: score(x @ W_query, x @ W_key)
+def _only_weights(formula: Answer) -> Answer:
+    """The weights of an attention, without its contexts."""
+    return lambda query, key: formula(query, key, key)[1]
+
+
+def _weights_by(size_of: Callable[[Tensor, Tensor], float]) -> Answer:
+    """Weights whose scores are divided by something else that is made of query and key."""
+    return _only_weights(attention_with(scale=lambda query, key, value: size_of(query, key)))
 
 
 @exercise(
     "3e",
     {
-        "now both are keys: the queries need W_query": _found(lambda query, key: key @ key.T),
-        "rows and columns are exchanged: row t holds the scores of query t": _found(lambda query, key: key @ query.T),
-        "neither matrix is used: x would find what is like itself": lambda x, W_query, W_key: x @ x.T,
-        "W_query is used, but the keys are the bare x": lambda x, W_query, W_key: x @ W_query @ x.T,
-        "W_key is used, but the queries are the bare x": lambda x, W_query, W_key: x @ (x @ W_key).T,
-        "it scales the scores: they are asked for without √D here": _found(
-            lambda query, key: query @ key.T / key.shape[1] ** 0.5
+        "now the scores are not divided at all: a score adds up D products, and grows with √D": _weights_by(
+            lambda query, key: 1
         ),
-        "it gives weights: scores come before the softmax": _found(lambda query, key: (query @ key.T).softmax(-1)),
-        "it averages both directions, and so the scores are still symmetric": _found(
-            lambda query, key: (query @ key.T + key @ query.T) / 2
+        "they are divided by D: its square root is meant": _weights_by(lambda query, key: key.shape[-1]),
+        "they are multiplied by √D: divide": _weights_by(lambda query, key: key.shape[-1] ** -0.5),
+        "that is the number of queries: no number of words counts, only how many products a score adds up": [
+            _weights_by(lambda query, key: query.shape[-2] ** 0.5),
+            _weights_by(lambda query, key: query.shape[-2]),
+        ],
+        "the number of keys still divides, if without its root: it should not count at all": _weights_by(
+            lambda query, key: key.shape[-2]
         ),
-        "one matrix for both, even if it is the sum of two, makes the scores symmetric": [
-            _found(lambda query, key: (query + key) @ (query + key).T),
-            _found(lambda query, key: (query + key) @ (query + key).T / 4),
+        "the number of keys still takes part: the width alone counts": [
+            _weights_by(lambda query, key: (key.shape[-1] * key.shape[-2]) ** 0.5),
+            _weights_by(lambda query, key: key.shape[-1] * key.shape[-2]),
+            _weights_by(lambda query, key: (key.shape[-1] + key.shape[-2]) ** 0.5),
+            _weights_by(lambda query, key: (key.shape[-1] / key.shape[-2]) ** 0.5),
         ],
-        "it hides the future: no mask is asked for": [
-            _found(lambda query, key: (query @ key.T).tril()),
-            _found(lambda query, key: (query @ key.T).masked_fill(~causal_mask(len(query)), -torch.inf)),
+        "16 was the width in that text: take it from the shape": [
+            _weights_by(lambda query, key: 4),
+            _weights_by(lambda query, key: 16),
         ],
+        "dimension 1 is the width of a table only: with more dimensions, say -1": [
+            _weights_by(lambda query, key: key.shape[1] ** 0.5),
+            _weights_by(lambda query, key: query.shape[1] ** 0.5),
+        ],
+        "that is the number of texts, and for a table the number of words: the width is dimension -1": [
+            _weights_by(lambda query, key: len(key) ** 0.5),
+            _weights_by(lambda query, key: len(query) ** 0.5),
+        ],
+        "it divides after the softmax: rows no longer add up to 1": _only_weights(_divided_late),
+        "the softmax now runs over the queries: it should run over the keys, the last dimension": [
+            _only_weights(attention_with(dim=-2)),
+            lambda query, key: _broken_weights(key, query).mT,
+        ],
+        "those are the scores: weights come after the softmax": (
+            lambda query, key: query @ key.mT / key.shape[-1] ** 0.5
+        ),
+        "large scores give NaN: take the largest score of each row away first, or use softmax": _only_weights(
+            without_shift
+        ),
     },
-    broken=(
-        "a finds b exactly as much as b finds a, whatever the matrices are. Where does the symmetry come from?",
-        _broken_find,
-    ),
-)
-def find(answer: Answer) -> Pairs:
-    """answer(x (T, C), W_query, W_key (C, D)) -> unscaled scores (T, T)."""
-    for T, C, D, size in ((4, 3, 2, 1), (3, 3, 3, 1), (2, 1, 4, 1), (1, 2, 2, 1), (5, 4, 4, 100)):
-        x, W_query, W_key = (size * randn(T, C)).round(decimals=1), *randn(2, C, D).round(decimals=1)
-        right = _found(lambda query, key: query @ key.T)
-        yield (
-            answer(x, W_query.clone(), W_key.clone()),
-            right(x.double(), W_query.double(), W_key.double()),
-            1e-4 * size**2,
-        )
+    broken=("a longer text makes the weights flatter, however wide the words are. What are the scores divided by?",
+            _broken_weights),
+)  # fmt: skip
+def weights(answer: Answer) -> Pairs:
+    """answer(query (..., T, D), key (..., S, D)) -> weights (..., T, S), of scores over √D."""
+    tables = [(2, 4, 3), (3, 5, 5), (1, 1, 1), (4, 2, 9), (2, 3, 16), (2, 40, 4)]
+    cases = [(randn(T, D), randn(S, D)) for T, S, D in tables]
+    cases += [((300 * randn(2, 4)).round(), randn(3, 4).round())]  # large scores, without rounding errors
+    cases += [(randn(2, 4, 3), randn(2, 5, 3)), (randn(3, 2, 1, 8), randn(3, 2, 6, 8))]
+    for query, key in cases:
+        yield answer(query, key), attention(query, key, key)[1]
 
 
 @exercise(
@@ -271,3 +323,18 @@ def table(answer: Answer) -> Pairs:
     for C, D, size in ((4, 2, 1), (3, 3, 1), (2, 5, 1), (1, 1, 1), (3, 4, 1000)):
         W_query, W_key = (size * randn(C, D)).round(decimals=1), randn(C, D).round(decimals=1)
         yield answer(W_query, W_key), W_query.double() @ W_key.double().T, 1e-5 * size
+
+
+@built("3g", "a class")
+def self_attention(MySelfAttention: Answer) -> None:
+    """MySelfAttention(C, D): x (B, T, C) -> contexts (B, T, D), every word looks at every word."""
+    for C, D, B, T in ((3, 7, 2, 4), (5, 5, 3, 6), (6, 1, 1, 2)):
+        building.reading(building.made(MySelfAttention, C=C, D=D), D)(building.words(B, T, C))
+    C, D = 6, 3
+    module = building.sound(MySelfAttention, building.words(3, 5, C), D, C=C, D=D)
+    run = building.reading(module, D)
+    building.sees_all(run, 0.3 * building.words(6, C), building.words(6, C, seed=1))
+    layers.forgets_order(run, building.words(2, 7, C), causal=False)
+    layers.weighs(run, C)
+    layers.any_length(run, C, causal=False)
+    layers.three_matrices(module, C, D)

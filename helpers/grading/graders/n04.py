@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, randn
 
-from helpers.core.attention import causal_mask
+from helpers.core.attention import attention, causal_mask
+from helpers.grading.formula import far_below_zero, near_zero
+from helpers.grading.graders import building, layers
 from helpers.grading.graders.causality import (
     CAUSAL,
     LEAKING,
@@ -15,53 +18,65 @@ from helpers.grading.graders.causality import (
     derivatives_vanish,
     outputs_at,
 )
-from helpers.grading.judge import Answer, Pairs, exercise
-from helpers.grading.variants import masked_softmax, shifted, transposed, unchanged
+from helpers.grading.graders.stages import then
+from helpers.grading.judge import Answer, Pairs, built, exercise
+from helpers.grading.mistakes import FAR_BELOW_ZERO, FORMULA, finite
+from helpers.grading.variants import masked_softmax, plain_attention, root_of_width, shifted, transposed, unchanged
 
 
-def _averages(x: Tensor, first: Callable[[int], int], end: Callable[[int], int]) -> Tensor:
-    """Row t: the average of the rows from first(t) up to, but without, end(t)."""
-    return torch.stack([x[max(first(t), 0) : end(t)].mean(dim=0) for t in range(len(x))])
+def _unasked(mask_of: Callable[[Any], Any]) -> Answer:
+    """Attention that doesn't ask first whether there is a mask."""
+
+    def variant(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        scores = query @ key.mT / root_of_width(query, key, value)
+        weights = scores.masked_fill(mask_of(mask), -math.inf).softmax(-1)
+        return weights @ value, weights
+
+    return variant
 
 
-def _halved_again(x: Tensor) -> Tensor:
-    rows = [x[0]]
-    for row in x[1:]:
-        rows.append((rows[-1] + row) / 2)
-    return torch.stack(rows)
+def _truth(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    return plain_attention(query, key, value, mask if mask else None)
+
+
+def _returning(asked_for: Callable[[tuple[Tensor, Tensor]], Any]) -> Answer:
+    return lambda query, key, value, mask=None: asked_for(plain_attention(query, key, value, mask))
 
 
 @exercise(
     "4a",
     {
-        "those are the sums: divide row t by the number of rows it adds up": lambda x: x.cumsum(0),
-        "each row counts itself, too: the average runs from 0 to t": [
-            lambda x: _averages(x, lambda t: 0, lambda t: t),
-            lambda x: _averages(x, lambda t: 0, lambda t: t).nan_to_num(),
-            lambda x: _averages(x, lambda t: 0, lambda t: max(t, 1)),
+        "mask=None means that everything is allowed: ask `if mask is not None` before you use it": [
+            _unasked(lambda mask: ~mask),
+            _unasked(lambda mask: mask.logical_not()),
+            _unasked(lambda mask: mask == 0),
         ],
-        "row t adds up t + 1 rows, since t starts at 0: divide by t + 1": [
-            lambda x: x.cumsum(0) / torch.arange(len(x))[:, None],
-            lambda x: x.cumsum(0) / torch.arange(len(x)).clamp(min=1)[:, None],
-        ],
-        "every row is divided by T: row t adds up only t + 1 rows": lambda x: x.cumsum(0) / len(x),
-        "that is the average of all rows: the later ones are the future": lambda x: x.mean(0).expand_as(x),
-        "that is the sum of all rows: the later ones are the future": lambda x: x.sum(0).expand_as(x),
-        "that is the average of the future": lambda x: _averages(x, lambda t: t, lambda t: len(x)),
-        "it looks one row ahead": lambda x: _averages(x, lambda t: 0, lambda t: t + 2),
-        "only the last two rows count: all from 0 on should": lambda x: _averages(x, lambda t: t - 1, lambda t: t + 1),
-        "it averages along the channels: rows are tokens, columns are channels": [
-            lambda x: x.cumsum(1) / torch.arange(1, x.shape[1] + 1),
-            lambda x: x.mean(1, keepdim=True).expand_as(x),
-        ],
-        "an average of averages gives the latest rows too much: each row counts the same": _halved_again,
-        "it leaves x as it is": lambda x: x,
-    },
+        "a whole table is neither true nor false: ask `if mask is not None`, not `if mask`": _truth,
+        "the weights are missing: return both, (context, weights)": _returning(lambda both: both[0]),
+        "the context is missing: return both, (context, weights)": _returning(lambda both: both[1]),
+        "context and weights are exchanged: the context comes first": _returning(lambda both: both[::-1]),
+    }
+    | FORMULA
+    | FAR_BELOW_ZERO
+    | finite(-(10.0**size) for size in (0, 1, 3, 4, 5, 6, 8, 9, 10, 12, 15, 20, 30)),
 )
-def past_average(answer: Answer) -> Pairs:
-    """answer(x (T, C)) -> (T, C): row t is the average of rows 0 to t."""
-    for x in (randn(6, 3), randn(1, 2), randn(9, 1), randn(4, 4), 1000 * randn(3, 5)):
-        yield answer(x), _averages(x.double(), lambda t: 0, lambda t: t + 1), 1e-5 * max(1.0, x.abs().max().item())
+def masked_attention(answer: Answer) -> Pairs:
+    """answer(query (..., T, D), key (..., S, D), value (..., S, E), mask=None) -> context (..., T, E), weights.
+
+    The mask is boolean, True where attention is allowed, and broadcasts to (..., T, S). No row of it is empty.
+    """
+    yield from then(near_zero(answer), _far_and_broadcast(answer))
+
+
+def _far_and_broadcast(answer: Answer) -> Pairs:
+    """Scores far below 0 in single precision, no fourth input at all, and masks for each text, or for keys alone."""
+    yield from far_below_zero(answer, (1e3, 1e6, 1e17))
+    query, key, value = randn(2, 3, 4, 5), randn(2, 3, 6, 5), randn(2, 3, 6, 2)
+    yield answer(query, key, value), attention(query, key, value)
+    for shape in ((2, 1, 4, 6), (2, 3, 4, 6), (2, 1, 1, 6), (1, 6)):
+        mask = torch.rand(shape) < 0.5
+        mask[..., 1] = True  # no row is empty
+        yield answer(query, key, value, mask), attention(query, key, value, mask)
 
 
 def _seen(rule: Callable[[Tensor, Tensor, int], Tensor]) -> Answer:
@@ -179,13 +194,19 @@ def count(answer: Answer) -> Pairs:
 
 
 def _broken_causal_weights(scores: Tensor) -> Tensor:
-    weights = scores.softmax(dim=-1)
-    return weights.tril()
+    future = torch.ones_like(scores).triu().bool()
+    return scores.masked_fill(future, float("-inf")).softmax(dim=-1)
 
 
 def _weights(mask_of: Callable[[Tensor], Tensor] = unchanged, fill: float = -math.inf, dim: int = -1) -> Answer:
     """Causal weights with another mask, value of forbidden scores or axis of the softmax."""
     return lambda scores: masked_softmax(scores, mask_of(causal_mask(len(scores))), fill, dim)
+
+
+def _first_row_alone(scores: Tensor) -> Tensor:
+    weights = _broken_causal_weights(scores)
+    weights[0] = torch.eye(len(scores))[0]
+    return weights
 
 
 @exercise(
@@ -203,11 +224,20 @@ def _weights(mask_of: Callable[[Tensor], Tensor] = unchanged, fill: float = -mat
             _weights(transposed),
             lambda scores: scores.softmax(dim=-1).triu(),
         ],
-        "a token does not see itself, so the first row is empty": [
-            _weights(shifted(-1)),
-            lambda scores: _weights(shifted(-1))(scores).nan_to_num(),
+        "the NaN are gone, and their cause is not: a token must see itself": [
+            lambda scores: _broken_causal_weights(scores).nan_to_num(),
+            lambda scores: _broken_causal_weights(scores).nan_to_num(1 / len(scores)),
+            lambda scores: _broken_causal_weights(scores).nan_to_num(1.0),
         ],
+        "only the first row is repaired: EVERY token must see itself": _first_row_alone,
+        "the diagonal goes the wrong way, and hides the word before, too: triu(diagonal=1) begins above it": (
+            _weights(shifted(-2))
+        ),
         "it looks one token ahead": _weights(shifted(1)),
+        "the mask comes after the softmax: what is left of a row no longer adds up to 1": [
+            lambda scores: scores.softmax(-1).tril(),
+            lambda scores: scores.softmax(-1).tril(-1),
+        ],
         "the softmax runs down the columns: each row should add up to 1": _weights(dim=0),
         "it divides by the sums of the columns: each row should add up to 1": (
             lambda scores: scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(0)
@@ -229,7 +259,7 @@ def _weights(mask_of: Callable[[Tensor], Tensor] = unchanged, fill: float = -mat
             lambda scores: torch.ones_like(scores).tril() / torch.arange(1, len(scores) + 1)[:, None]
         ),
     },
-    broken=("each row should add up to 1. What do the rows add up to?", _broken_causal_weights),
+    broken=("the first row is not a number (NaN). Which scores are left for the first token?", _broken_causal_weights),
 )
 def causal_weights(answer: Answer) -> Pairs:
     """answer(scores (T, T)) -> weights (T, T), 0 above the diagonal, each row adding up to 1."""
@@ -280,3 +310,13 @@ def leak(answer: Answer) -> Pairs:
     for lead, fill in ((0.0, -10.0), (5.0, -10.0), (20.0, -10.0), (3.0, -3.0), (-2.0, -1.0), (2.5, -1.5), (1, -1.5),
                        (10_040.0, -10_000.0), (9_999.0, -10_000.0), (0.0, -80.0), (0.0, 0.0)):  # fmt: skip
         yield answer(lead, fill), _sigmoid(lead + fill), 1e-6
+
+
+@built("4g", "a class")
+def causal_attention(MyCausalAttention: Answer) -> None:
+    """MyCausalAttention(C, D): x (B, T, C) -> contexts (B, T, D), and no output depends on what comes later."""
+    for C, D, B, T in ((3, 7, 2, 4), (5, 5, 3, 6), (6, 1, 1, 2)):
+        building.reading(building.made(MyCausalAttention, C=C, D=D), D)(building.words(B, T, C))
+    for C, D in ((6, 3), (4, 8)):
+        module = building.sound(MyCausalAttention, building.words(3, 5, C), D, C=C, D=D)
+        layers.causal_attention(module, C, D)

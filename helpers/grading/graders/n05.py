@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, rand, randn
+from torch import Tensor, nn, rand, randn
 
 from helpers.core.attention import attention, causal_mask
-from helpers.grading.judge import Answer, Pairs, exercise
+from helpers.grading.graders import building
+from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.grading.variants import CAUSAL_MISTAKES, attention_with, masked_softmax, unchanged
+from helpers.support.errors import CheckError
 
 
 def _dropped(x: Tensor, keep: Tensor, p: float) -> Tensor:
@@ -245,3 +247,71 @@ def dropped_weights(answer: Answer) -> Pairs:
         scores, keep = 2 * randn(T, T), rand(T, T) >= p
         weights = masked_softmax(scores.double(), causal_mask(T))
         yield answer(scores, keep, p, training), _dropped(weights, keep, p) if training else weights
+
+
+@built("5f", "a class")
+def dropping(MyDropout: Answer) -> None:
+    """MyDropout(p): in training each number of x is 0 with probability p, or divided by 1 - p; else x is as it is."""
+    for p in (0.2, 0.7):
+        layer = building.made(MyDropout, p=p).train()
+        for shape in ((5,), (2, 3, 4)):
+            building.given(layer, building.words(*shape), shape)
+        _of_training(layer, p)
+        _of_evaluation(layer)
+    x = building.words(3, 4)
+    if not torch.equal(building.given(building.made(MyDropout, p=0.0).train(), x, x.shape), x):
+        raise CheckError("with p=0 nothing is dropped, and x should come back as it is")
+
+
+def _of_training(layer: nn.Module, p: float) -> None:
+    x = building.words(20, 16, 200).requires_grad_()
+    y = building.given(layer, x, x.shape)
+    dropped = y == 0
+    if not dropped.any():
+        raise CheckError("in training no number becomes 0")
+    if dropped.all():
+        raise CheckError(f"with p={p:g} all numbers become 0")
+    again = building.given(layer, x, x.shape) == 0
+    if torch.equal(dropped, again):
+        raise CheckError("two calls drop the same numbers: draw anew at each call")
+    share = dropped.float().mean().item()
+    together = ("all texts of a batch lose the same", "all words of a text lose the same", "whole words are dropped")
+    for dim, sentence in enumerate(together):
+        if (dropped == dropped.narrow(dim, 0, 1)).all():
+            raise CheckError(f"{sentence}: draw one number for every number of x")
+    for dim in range(3):
+        first, second = dropped.unflatten(dim, (-1, 2)).unbind(dim + 1)
+        alike = (first == second).float().mean().item()
+        if _is_no_luck(alike, share**2 + (1 - share) ** 2, first.numel()):
+            raise CheckError("numbers aren't dropped independently: draw one number for every number of x")
+    if _is_no_luck(share, p, dropped.numel()):
+        why = "" if _is_no_luck(share, 1 - p, dropped.numel()) else ": that is what should be kept"
+        raise CheckError(f"with p={p:g} a share of {share:.3f} is dropped{why}")
+    factor = (y / x)[~dropped].detach()
+    right = 1 / (1 - p)
+    if (factor - right).abs().max() > 1e-4:
+        if (factor - 1).abs().max() < 1e-4:
+            raise CheckError("what is kept stays as it is: divided by 1 - p, x is right on average")
+        if factor.max() - factor.min() < 1e-4:
+            raise CheckError(f"with p={p:g} what is kept is multiplied by {factor[0]:.3f}, and not by {right:.3f}")
+        raise CheckError("a number is neither kept nor dropped: it is 0, or divided by 1 - p, and nothing in between")
+    if not y.requires_grad:
+        raise CheckError("no gradient comes back through it: is it computed under no_grad, or from .data or detach()?")
+    y.sum().backward()
+    if (x.grad - right * ~dropped).abs().max() > 1e-4:
+        raise CheckError("the gradient should pass as x does: times 1 / (1 - p), and not where it is dropped")
+
+
+def _is_no_luck(share: float, probability: float, draws: int) -> bool:
+    """Is a share more than five standard deviations away from its probability?"""
+    return abs(share - probability) > 5 * (probability * (1 - probability) / draws) ** 0.5
+
+
+def _of_evaluation(layer: nn.Module) -> None:
+    nn.Sequential(layer).eval()  # as a GPT tells its parts
+    x = building.words(30, 20)
+    before = torch.get_rng_state()
+    if not torch.equal(building.given(layer, x, x.shape), x):
+        raise CheckError("in evaluation x should come back as it is: self.training tells")
+    if not torch.equal(before, torch.get_rng_state()):
+        raise CheckError("in evaluation it draws random numbers, too: there is no need")

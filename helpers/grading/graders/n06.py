@@ -1,13 +1,15 @@
 """The exercises of notebook 06: several heads."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, randn
 
 from helpers.core.attention import causal_mask
-from helpers.grading.judge import Answer, Pairs, exercise
+from helpers.grading.graders import building, layers
+from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.grading.variants import (
     CAUSAL_MISTAKES,
     RIGHT_HEADS,
@@ -21,6 +23,7 @@ from helpers.grading.variants import (
     split_by_view,
     split_in_turn,
 )
+from helpers.support.errors import CheckError
 
 
 @exercise(
@@ -308,3 +311,23 @@ def heads(answer: Answer) -> Pairs:
 def rows(answer: Answer) -> Pairs:
     """answer = row 0 of the second of 2 heads, by view alone and as it should be; x (6, 4) holds 10 t + c."""
     yield answer, (30, 31, 2, 3), 0.01
+
+
+@built("6g", "a class")
+def layer_of_heads(MyHeads: Answer) -> None:
+    """MyHeads(C, num_heads): causal attention of several heads and a last matrix, x (B, T, C) -> (B, T, C)."""
+    C = 12
+    for H in (1, 2, 4, 6, 12):
+        building.reading(building.made(MyHeads, C=C, num_heads=H), C)(building.words(2, 5, C))
+    for H in (1, 3):
+        cut = "With one head it doesn't happen: is x cut into heads by view(B, T, H, D).transpose(1, 2)?"
+        with building.asking(cut) if H > 1 else nullcontext():
+            module = building.sound(MyHeads, building.words(3, 5, C), C, C=C, num_heads=H)
+            layers.causal_attention(module, C, C)
+        found = layers.number_of_heads(module, C)
+        if found == 1 < H:
+            raise CheckError(f"with num_heads={H} all heads look at the same places: is num_heads used?")
+        if found != H:
+            why = "are H and D = C / H exchanged" if found == C // H else "is num_heads used, and one softmax for each"
+            raise CheckError(f"with num_heads={H} it looks at a text in {found} ways: {why}?")
+    layers.heads_are_mixed(module, C)

@@ -1,11 +1,13 @@
 """The exercises of notebook 07: the block."""
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, randn
 
-from helpers.grading.judge import Answer, Pairs, exercise
+from helpers.grading.graders import building, gpts, layers
+from helpers.grading.judge import Answer, Pairs, built, exercise
 
 Part = Callable[[Tensor], Tensor]
 
@@ -314,3 +316,128 @@ def stack(answer: Answer) -> Pairs:
         branches = [lambda x, W=W: (x @ W).cumsum(0).tanh() for W in randn(L, C, C)]
         x = 3 * randn(T, C) + 1
         yield answer(x, norm, branches), _right_stack(x, norm, branches), 1e-4
+
+
+@exercise(
+    "7g",
+    {
+        "these texts have 10 tokens: the context of 64 is only how many a text may have": [
+            (32_768, ..., ...),
+            (5_120, ..., ...),
+            (800, 16_384, ...),
+            (800, 2_560, 8_320),
+        ],
+        "every head has a table of scores of its own: there are four": [(200, ..., ...), (100, ..., ...)],
+        "there are two texts": [(400, ..., ...), (800, 1_280, ...), (800, 2_560, 650)],
+        "that is for all three layers: ONE is asked for": [(2_400, ..., ...), (800, 7_680, ...)],
+        "future scores are computed as well, and hidden only afterwards": [(440, ..., ...), (360, ..., ...)],
+        "a score is ONE number, the sum of D products": (6_400, ..., ...),
+        "every token meets every token: that makes T times T in each head": [(80, ..., ...), (640, ..., ...)],
+        "the first matrix of the MLP widens: each token has 4 C numbers behind it": (800, 640, ...),
+        "the second matrix brings them back to C: the first alone is asked for": [(800, 3_200, ...), (800, 5_120, ...)],
+        "heads are attention's: the MLP reads each token as a whole": [(800, 10_240, ...), (800, 160, ...)],
+        "no token meets another in the MLP: T once, not T times T": (800, 25_600, ...),
+        "that is how many numbers the matrix has: what it GIVES is asked for": [(800, 4_096, ...), (800, 2_560, 2_080)],
+        "every token gets logits, not the last one alone": [(800, 2_560, 130), (800, 2_560, 65)],
+        "logits come one for each word of the vocabulary, not C": (800, 2_560, 640),
+        "logits come once, after the last layer": (800, 2_560, 3_900),
+    },
+)
+def shapes(answer: Answer) -> Pairs:
+    """answer = how many scores and hidden numbers a layer has, and how many logits there are.
+
+    A GPT of vocabulary 65, context 64, 3 layers, 4 heads and width 32 reads 2 texts of 10 tokens.
+    """
+    B, T, V, H, C = 2, 10, 65, 4, 32
+    yield answer, (B * H * T * T, B * T * 4 * C, B * T * V), 0.1
+
+
+def _above_even(more: Callable[[int, float], float]) -> Answer:
+    """The loss of even chances, and what the scatter of the logits adds."""
+    return lambda V, C, std: math.log(V) + more(C, std)
+
+
+@exercise(
+    "7h",
+    {
+        "those are even chances: logits that scatter make one word likely for no reason, and that costs": _above_even(
+            lambda C, std: 0.0
+        ),
+        "e to the power z is e to HALF the variance, on average": _above_even(lambda C, std: C * std**2),
+        "std is the root of the variance: square it": [
+            _above_even(lambda C, std: C * std / 2),
+            _above_even(lambda C, std: C * std),
+        ],
+        "that is half a standard deviation of a logit, or a whole one: its variance is meant": [
+            _above_even(lambda C, std: C**0.5 * std),
+            _above_even(lambda C, std: C**0.5 * std / 2),
+        ],
+        "variances of C products add up: C times, not √C times": _above_even(lambda C, std: C**0.5 * std**2 / 2),
+        "a logit adds up C products, not one: each brings its variance": [
+            _above_even(lambda C, std: std**2 / 2),
+            _above_even(lambda C, std: std**2),
+        ],
+        "C variances add up, not C times C: standard deviations don't add": _above_even(
+            lambda C, std: (C * std) ** 2 / 2
+        ),
+        "variances add up: they are not shared among C numbers": _above_even(lambda C, std: std**2 / (2 * C)),
+        "the sign is wrong: to be sure of something without a reason costs": _above_even(
+            lambda C, std: -C * std**2 / 2
+        ),
+        "the loss is the logarithm of that average: the logarithm of e to a power is the power": [
+            _above_even(lambda C, std: math.exp(C * std**2 / 2)),
+            _above_even(lambda C, std: math.exp(C * std**2 / 2) - 1),
+            lambda V, C, std: math.log(V) * math.exp(C * std**2 / 2),
+        ],
+        "that is in bits: nats have the logarithm with the base e": [
+            lambda V, C, std: (math.log(V) + C * std**2 / 2) / math.log(2),
+            lambda V, C, std: math.log2(V) + C * std**2 / 2,
+        ],
+        "that is the perplexity: the loss is its logarithm": lambda V, C, std: V * math.exp(C * std**2 / 2),
+        "all V words share the chances, the right one, too": lambda V, C, std: math.log(V - 1) + C * std**2 / 2,
+        "the logarithm of a product is a sum: ln V is not multiplied": lambda V, C, std: math.log(V) * C * std**2 / 2,
+    },
+)
+def first_loss(answer: Answer) -> Pairs:
+    """answer(V, C, std) -> the loss, in nats, of a head (V, C) drawn with `std`, for C numbers of size 1.
+
+    A logit is normal with the variance C std². The right one is 0 on average, and so the loss is the logarithm of the
+    sum of V exponentials, each e to half the variance on average.
+    """
+    for V, C, std in ((65, 32, 0.02), (65, 128, 0.08), (50_257, 768, 0.02), (1_000, 64, 0.125), (256, 16, 0.25),
+                      (100_000, 100, 0.05), (27, 10, 0.0)):  # fmt: skip
+        yield answer(V, C, std), math.log(V) + C * std**2 / 2, 1e-4
+
+
+@built("7b", "a class")
+def whole_block(MyBlock: Answer) -> None:
+    """MyBlock(C, num_heads, dropout=0.0): attention and an MLP, each with a norm and a path: (B, T, C) -> (B, T, C)."""
+    for C, H, B, T in ((12, 3, 2, 5), (8, 1, 1, 1), (10, 5, 3, 2)):
+        building.reading(building.made(MyBlock, C=C, num_heads=H), C)(building.words(B, T, C))
+    layers.has_a_path(building.made(MyBlock, C=64, num_heads=4).eval(), 64)
+    C = 32
+    module = building.sound(MyBlock, building.words(3, 5, C), C, C=C, num_heads=4)
+    run = building.reading(module, C)
+    building.sees_the_past(run, building.words(6, C), building.words(6, C, seed=1))
+    layers.hides_large_ones(run, C)
+    building.begins_alike(run, building.words(1, 6, C))
+    layers.is_normed(module, C)
+    layers.bends(module, C)
+    x = building.words(2, 5, C)
+    building.drops(
+        lambda block: building.reading(block, C)(x), lambda p: building.made(MyBlock, C=C, num_heads=4, dropout=p)
+    )
+
+
+@built("7f", "a class")
+def gpt(MyGPT: Answer) -> None:
+    """MyGPT(vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0): tokens (B, T) -> logits (B, T, V)."""
+    gpts.gives_logits(MyGPT)
+    run = gpts.is_sound(MyGPT)
+    gpts.reads_its_past(run)
+    gpts.knows_the_order(MyGPT)
+    gpts.uses_its_sizes(MyGPT)
+    gpts.begins_unsure(MyGPT)
+    gpts.has_a_path(MyGPT)
+    gpts.drops(MyGPT)
+    gpts.learns_by_heart(MyGPT)

@@ -9,6 +9,7 @@ from torch import Tensor, nn, randint, randn
 from helpers.core.attention import MultiHeadAttention
 from helpers.core.gpt import GPT, GPTConfig
 from helpers.core.sampling import generate
+from helpers.grading.graders import learning
 from helpers.grading.graders.curves import (
     COPY,
     HEALTHY,
@@ -23,7 +24,7 @@ from helpers.grading.graders.curves import (
     confusing,
 )
 from helpers.grading.graders.silence import of_changed, of_zeroed, own, silenced, swapped, without
-from helpers.grading.judge import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, built, exercise
 
 
 @exercise(
@@ -340,3 +341,9 @@ def without_head(answer: Answer) -> Pairs:
 def ladder(answer: Answer) -> Pairs:
     """answer = the loss of a fresh model, of the letters' shares, of the best model, on random words "ab" and "cb"."""
     yield answer, (math.log(3), 1.5 * math.log(2), 0.5 * math.log(2)), 0.0061
+
+
+@built("8g", "a function")
+def training(my_train: Answer) -> None:
+    """my_train(model, tokens (N,), steps, batch_size, report) changes the model; report(step, loss) after each step."""
+    learning.trains(my_train)

@@ -1,12 +1,15 @@
 """The exercises of notebook 09: drawing from a model, and the cache."""
 
+import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn, randint, randn
 
 from helpers.core.gpt import GPT, GPTConfig
+from helpers.grading.graders import gpts, writing
 from helpers.grading.graders.drawing import (
     cached,
     in_sorted_order,
@@ -21,8 +24,9 @@ from helpers.grading.graders.drawing import (
     speculated,
     variance,
 )
-from helpers.grading.judge import Answer, Pairs, exercise
+from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.grading.variants import shares
+from helpers.support.errors import CheckError
 
 
 def _reheated(change: Callable[[Tensor, float], Tensor]) -> Answer:
@@ -344,3 +348,22 @@ def speculation(answer: Answer) -> Pairs:
         yield answer(target.clone(), draft.clone()), speculated()(target.double(), draft.double()), 1e-4
     target, draft = torch.tensor([[0.5, 0.0, 0.25, 0.25], [0.25, 0.5, 0.125, 0.125]])
     yield answer(target, draft), speculated()(target, draft), 1e-4
+
+
+@built("9h", "a function")
+def write(my_write: Answer) -> None:
+    """my_write(model, prompt (T,), n, temperature=1.0, top_p=1.0) -> the prompt and n tokens drawn after it."""
+    writing.reads_on(my_write)
+    writing.draws_by_the_odds(my_write)
+
+
+@built("9i", "a pair, (MyGPT, my_fast_write)")
+def fast(pair: Any) -> None:
+    """A GPT that takes a cache, model(tokens, cache), and a function that writes with it."""
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise CheckError("it should be a pair, (MyGPT, my_fast_write)")
+    MyGPT, my_fast_write = pair
+    gpts.gives_logits(MyGPT)
+    gpts.reads_its_past(gpts.is_sound(MyGPT))
+    gpts.remembers(MyGPT)
+    writing.writes_with_a_cache(my_fast_write, functools.partial(gpts.stirred, MyGPT))

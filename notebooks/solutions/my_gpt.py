@@ -1,0 +1,190 @@
+"""A GPT on one page: what the steps of the notebooks 01 to 09 grow into. It learns to write from any text.
+
+python my_gpt.py corpus.txt
+"""
+
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+# ---- attention
+def my_scores(queries, keys):  # 1a
+    return queries @ keys.transpose(-2, -1)  # (..., T, D), (..., S, D) -> (..., T, S)
+
+
+def my_softmax(scores):  # 2a
+    powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True))  # so that none is too large
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+def my_attention(query, key, value, mask=None):  # 3a, 4a
+    scores = my_scores(query, key) / key.shape[-1] ** 0.5
+    if mask is not None:  # True where looking is allowed
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = my_softmax(scores)
+    return weights @ value, weights
+
+
+# ---- the parts of a block
+class MyDropout(nn.Module):  # 5f
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        if not self.training or self.p == 0:
+            return x
+        return x * (torch.rand_like(x) >= self.p) / (1 - self.p)  # right on average
+
+
+class MyHeads(nn.Module):  # 6g, 9i
+    def __init__(self, C, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.W_query, self.W_key = nn.Linear(C, C, bias=False), nn.Linear(C, C, bias=False)
+        self.W_value, self.W_out = nn.Linear(C, C, bias=False), nn.Linear(C, C, bias=False)
+
+    def split(self, x):  # (B, T, C) -> (B, H, T, D)
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def forward(self, x, cache=None):
+        query, key, value = map(self.split, (self.W_query(x), self.W_key(x), self.W_value(x)))
+        if cache is not None:
+            if self in cache:  # what was read before stands in front
+                key = torch.cat([cache[self][0], key], dim=2)
+                value = torch.cat([cache[self][1], value], dim=2)
+            cache[self] = key, value
+        T, S = query.shape[2], key.shape[2]
+        mask = torch.ones(T, S, dtype=torch.bool, device=x.device).tril(diagonal=S - T)
+        context, _ = my_attention(query, key, value, mask)
+        return self.W_out(context.transpose(1, 2).flatten(2))
+
+
+def my_layer_norm(x, gain, shift):  # 7a
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = x.var(dim=-1, keepdim=True, unbiased=False)
+    return (x - mean) / (variance + 1e-5).sqrt() * gain + shift
+
+
+class MyNorm(nn.Module):
+    def __init__(self, C):
+        super().__init__()
+        self.gain, self.shift = nn.Parameter(torch.ones(C)), nn.Parameter(torch.zeros(C))
+
+    def forward(self, x):
+        return my_layer_norm(x, self.gain, self.shift)
+
+
+# ---- the model
+class MyBlock(nn.Module):  # 7b
+    def __init__(self, C, num_heads, dropout=0.0):
+        super().__init__()
+        self.norm1, self.heads = MyNorm(C), MyHeads(C, num_heads)
+        self.norm2 = MyNorm(C)
+        self.mlp = nn.Sequential(nn.Linear(C, 4 * C), nn.GELU(), nn.Linear(4 * C, C))
+        self.dropout = MyDropout(dropout)
+
+    def forward(self, x, cache=None):
+        x = x + self.dropout(self.heads(self.norm1(x), cache))  # tokens talk
+        return x + self.dropout(self.mlp(self.norm2(x)))  # each token thinks
+
+
+class MyGPT(nn.Module):  # 7f, 9i
+    def __init__(self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0):
+        super().__init__()
+        self.context_length = context_length
+        self.tokens = nn.Embedding(vocab_size, n_embd)
+        self.places = nn.Embedding(context_length, n_embd)
+        self.dropout = MyDropout(dropout)
+        self.blocks = nn.ModuleList(MyBlock(n_embd, n_head, dropout) for _ in range(n_layer))
+        self.norm = MyNorm(n_embd)
+        for name, weight in self.named_parameters():
+            if weight.dim() == 2:  # those that write into the stream write little at first
+                writes = name.endswith(("W_out.weight", "mlp.2.weight"))
+                nn.init.normal_(weight, std=0.02 / (2 * n_layer) ** 0.5 if writes else 0.02)
+
+    def forward(self, tokens, cache=None):  # (B, T) -> (B, T, V)
+        start = 0 if cache is None else cache.get("read", 0)
+        places = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        x = self.dropout(self.tokens(tokens) + self.places(places))
+        for block in self.blocks:
+            x = block(x, cache)
+        if cache is not None:
+            cache["read"] = start + tokens.shape[1]
+        return self.norm(x) @ self.tokens.weight.T  # the table that reads also writes
+
+
+# ---- learning
+def my_batch(tokens, starts, T):  # 8b
+    places = starts[:, None] + torch.arange(T)
+    return torch.stack([tokens[places], tokens[places + 1]])
+
+
+def my_train(model, tokens, steps, batch_size, report):  # 8g
+    T = model.context_length
+    settings = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.1}
+    optimizer = torch.optim.AdamW(model.parameters(), **settings)
+    for step in range(1, steps + 1):
+        cosine = 0.55 + 0.45 * math.cos(math.pi * step / steps)  # from 1 down to 0.1
+        optimizer.param_groups[0]["lr"] = 1e-3 * min(1, step / 100) * cosine
+        model.train()
+        x, y = my_batch(tokens, torch.randint(len(tokens) - T, (batch_size,)), T)
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        report(step, loss.item())
+
+
+# ---- writing
+def my_nucleus(probabilities, p):  # 9b
+    ordered, order = probabilities.sort(descending=True)
+    kept = torch.zeros_like(order)
+    before = ordered.cumsum(dim=0) - ordered  # what the likelier ones have reached
+    kept[order] = (before < p).long()
+    return kept
+
+
+def draw(logits, temperature, top_p):
+    odds = my_softmax(logits / temperature)
+    return torch.multinomial(odds * my_nucleus(odds, top_p), 1)
+
+
+@torch.no_grad()
+def my_write(model, prompt, n, temperature=1.0, top_p=1.0):  # 9h
+    model.eval()
+    text = prompt
+    for _ in range(n):
+        logits = model(text[None, -model.context_length :])[0, -1]
+        text = torch.cat([text, draw(logits, temperature, top_p)])
+    return text
+
+
+@torch.no_grad()
+def my_fast_write(model, prompt, n, temperature=1.0, top_p=1.0):  # 9i
+    model.eval()
+    text, new, cache = prompt, prompt, {}
+    for _ in range(n):
+        if len(text) > model.context_length:  # every token moves to another place: begin anew
+            new, cache = text[-model.context_length :], {}
+        new = draw(model(new[None], cache)[0, -1], temperature, top_p)
+        text = torch.cat([text, new])
+    return text
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        corpus = file.read()
+    letters = sorted(set(corpus))
+    number = {letter: i for i, letter in enumerate(letters)}
+    torch.manual_seed(1)
+    gpt = MyGPT(len(letters), context_length=64, n_layer=4, n_head=4, n_embd=128)
+    ids = torch.tensor([number[letter] for letter in corpus])
+    my_train(gpt, ids, 2000, 12, lambda step, loss: step % 100 or print(step, round(loss, 3)))
+    written = my_fast_write(gpt, ids[:1], 500, temperature=0.8, top_p=0.95)
+    print("".join(letters[i] for i in written.tolist()))
