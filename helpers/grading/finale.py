@@ -122,6 +122,7 @@ class _Curve:
         self.ours = ours
         self.end = time.monotonic() + seconds
         self.start = time.monotonic()
+        self.seconds = 0.0
         self.total = steps
         self.step = 0
         self.recent: list[float] = []
@@ -130,12 +131,9 @@ class _Curve:
         self.live = plotting.Live(self.draw, "The loss of your GPT as it learns, beside that of ours.")
         self.drawn = 0.0
 
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.start
-
     def report(self, step: int, loss: float) -> None:
         self.step = step
+        self.seconds = time.monotonic() - self.start
         self.recent.append(float(loss))
         if step % EVERY == 0:
             self.steps.append(step)
@@ -164,6 +162,7 @@ def draw(curves: Mapping[str, Curve], title: str) -> None:
         if len(steps):
             above = 8 if i == 0 else -12
             ax.annotate(name, (steps[-1], losses[-1]), (6, above), textcoords="offset points", color=color)
+    ax.margins(x=0.1, y=0.12)
     ax.set(xlabel="step", ylabel="loss (nats per letter)", title=title)
 
 
@@ -242,7 +241,8 @@ PAGE = """<!doctype html>
 def page(training: Training, ours: Mapping[str, Curve], path: Path) -> str:
     """Steps solved, the curve, what it writes and how large it is, as one HTML file that needs nothing else."""
     grown = growing.read(path)
-    draw({"mine": (training.steps, training.losses)} | dict(ours), "")
+    others = {"the lesson's" if name == "ours" else name: curve for name, curve in ours.items()}
+    draw({"mine": (training.steps, training.losses)} | others, "")
     picture = io.BytesIO()
     plt.gcf().savefig(picture, format="png", dpi=120, bbox_inches="tight")
     plt.close()

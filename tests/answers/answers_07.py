@@ -29,13 +29,6 @@ def row_by_row(x, gain, shift):
     return rows
 
 
-def in_two_steps(x, norm1, attention, norm2, mlp):
-    stream = x.clone()
-    for norm, branch in ((norm1, attention), (norm2, mlp)):
-        stream += branch(norm(stream))
-    return stream
-
-
 @functools.cache
 def parameters(V, T, L, C):
     with torch.device("meta"):
@@ -92,25 +85,6 @@ WRONG = {
         ("nothing is divided", lambda x, g, s: centered(x) * g + s),
         ("changes its input `x`", lambda x, g, s: x.sub_(x.mean(1, True)) / deviation(x) * g + s),
     ],
-    "7b": [
-        ("that is post-norm", lambda x, n1, a, n2, m: (lambda y: n2(y + m(y)))(n1(x + a(x)))),
-        ("both residual paths", lambda x, n1, a, n2, m: m(n2(a(n1(x))))),
-        ("around the MLP", lambda x, n1, a, n2, m: m(n2(x + a(n1(x))))),
-        ("around attention", lambda x, n1, a, n2, m: (lambda y: y + m(n2(y)))(a(n1(x)))),
-        ("the stream is normalised", lambda x, n1, a, n2, m: (lambda y: n2(y) + m(n2(y)))(n1(x) + a(n1(x)))),
-        ("the stream is normalised", lambda x, n1, a, n2, m: (lambda y: y + m(n2(y)))(n1(x) + a(n1(x)))),
-        ("side by side", lambda x, n1, a, n2, m: m(n2(x)) + a(n1(x)) + x),
-        ("the MLP comes first", lambda x, n1, a, n2, m: in_two_steps(x, n2, m, n1, a)),
-        ("the two norms are exchanged", lambda x, n1, a, n2, m: in_two_steps(x, n2, a, n1, m)),
-        ("norm1 is used twice", lambda x, n1, a, n2, m: in_two_steps(x, n1, a, n1, m)),
-        ("nothing is normalised", lambda x, n1, a, n2, m: in_two_steps(x, torch.clone, a, torch.clone, m)),
-        ("what a branch writes", lambda x, n1, a, n2, m: in_two_steps(x, a, n1, m, n2)),
-        ("starts from the first x", lambda x, n1, a, n2, m: x + m(n2(x + a(n1(x))))),
-        ("added twice", lambda x, n1, a, n2, m: x + in_two_steps(x, n1, a, n2, m)),
-        ("what attention wrote is added twice", lambda x, n1, a, n2, m: a(n1(x)) + in_two_steps(x, n1, a, n2, m)),
-        ("the MLP is forgotten", lambda x, n1, a, n2, m: a(n1(x)) + x),
-        ("it returns nothing", lambda x, n1, a, n2, m: print(end="")),
-    ],
     "7c": [
         ("of one block", lambda V, T, L, C: 8 * C**2 / all_of(V, T, L, C)),
         ("count it once", lambda V, T, L, C: 8 * C**2 * L / all_of(V, T, L, C, words=2)),
@@ -165,14 +139,6 @@ RIGHT = {
         lambda x, g, s: (x.numpy() - x.numpy().mean(1, keepdims=True))
         / np.sqrt(x.numpy().var(1, keepdims=True) + 1e-5) * g.numpy() + s.numpy(),
         lambda x, g, s: g * (centered(x) / ((centered(x) ** 2).mean(1, True) + 1e-5) ** 0.5) + s,
-    ],
-    "7b": [
-        in_two_steps,
-        lambda x, n1, a, n2, m: a(n1(x)) + x + m(n2(a(n1(x)) + x)),
-        lambda x, n1, a, n2, m: (lambda y: y + m(n2(y)))(x + a(n1(x))).double(),
-        lambda x, n1, a, n2, m: torch.stack([x, a(n1(x)), m(n2(x + a(n1(x))))]).sum(0).requires_grad_(),
-        lambda x, n1, a, n2, m: functools.reduce(
-            lambda y, part: y + part[1](part[0](y)), [(n1, a), (n2, m)], x).tolist(),
     ],
     "7c": [
         lambda V, T, L, C: 8 * C * C * L / (V * C + T * C + L * (12 * C * C + 2 * C) + C),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from exercise_answers import NOTEBOOKS, module_at
+from jupyter_client.manager import start_new_kernel
 
 from helpers.grading import exercises, growing, yours
 from helpers.grading.steps import LABELS, STEPS
@@ -334,3 +335,32 @@ def alone(*command):
         env=environment,
         cwd=Path(command[0]).parent,
     )
+
+
+# ---------------------------------------------------------------- who is there
+@pytest.mark.slow
+def test_a_kernel_keeps_what_a_person_solves_and_nothing_that_papermill_or_nbval_run(tmp_path):
+    """JupyterLab lets a cell ask for input; nbclient, under papermill and nbval, doesn't."""
+    manager, client = start_new_kernel(kernel_name="python3")
+    told = []
+
+    def run(source, person):
+        told.clear()
+        client.execute_interactive(
+            source,
+            allow_stdin=person,
+            output_hook=lambda message: told.append(message["content"].get("text", "")),
+            timeout=60,
+        )
+        return "".join(told)
+
+    try:
+        place = f"growing.PLACE = Path({str(tmp_path)!r}, 'm.py')"
+        run(f"from pathlib import Path\nfrom helpers.grading import growing\n{place}", person=True)
+        cell = f"{SCORES}\nfrom helpers.grading import exercises\nexercises.check('1a', my_scores)"
+        assert run(cell, person=False) == "1a: right\n" and not list(tmp_path.iterdir())
+        assert "1a: right; kept in build/my_gpt.py: 1 of" in run(cell, person=True)
+        assert SCORES in text(tmp_path / "m.py")
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

@@ -93,75 +93,8 @@ def _without_norm(x: Tensor, norm: Part, branch: Part) -> Tensor:
     return x + branch(x)
 
 
-def _normed_stream(x: Tensor, norm: Part, branch: Part) -> Tensor:
-    return norm(x) + branch(norm(x))
-
-
 def _normed_branch(x: Tensor, norm: Part, branch: Part) -> Tensor:
     return x + norm(branch(x))
-
-
-def _block(attends: Step = _pre_norm, thinks: Step = _pre_norm) -> Answer:
-    """Two steps: attention with norm1, then the MLP with norm2."""
-    return lambda x, norm1, attention, norm2, mlp: thinks(attends(x, norm1, attention), norm2, mlp)
-
-
-_right_block = _block()
-
-
-@exercise(
-    "7b",
-    {
-        "that is post-norm: each norm stands before its branch, and the sum is left alone": _block(
-            _post_norm, _post_norm
-        ),
-        "both residual paths are missing: a branch is ADDED to x": _block(_without_path, _without_path),
-        "the residual path around the MLP is missing": _block(thinks=_without_path),
-        "the residual path around attention is missing": _block(_without_path),
-        "the stream is normalised: only what a branch reads should be": [
-            _block(_normed_stream, _normed_stream),
-            _block(_normed_stream),
-            _block(thinks=_normed_stream),
-        ],
-        "attention and MLP stand side by side: the MLP reads what attention has written": [
-            lambda x, norm1, attention, norm2, mlp: x + attention(norm1(x)) + mlp(norm2(x)),
-            lambda x, norm1, attention, norm2, mlp: x + attention(norm1(x)) + mlp(norm1(x)),
-        ],
-        "the MLP comes first: attention does": [
-            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm2, mlp, norm1, attention),
-            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm1, mlp, norm2, attention),
-        ],
-        "the two norms are exchanged": (
-            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm2, attention, norm1, mlp)
-        ),
-        "norm1 is used twice: the MLP has norm2": (
-            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm1, attention, norm1, mlp)
-        ),
-        "nothing is normalised": _block(_without_norm, _without_norm),
-        "what a branch writes is normalised: normalise what it reads": _block(_normed_branch, _normed_branch),
-        "the second residual path starts from the first x: what attention wrote is lost": (
-            lambda x, norm1, attention, norm2, mlp: x + mlp(norm2(x + attention(norm1(x))))
-        ),
-        "what attention wrote is added twice": (
-            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm1, attention, norm2, mlp) + attention(norm1(x))
-        ),
-        "x itself is added twice": (
-            lambda x, norm1, attention, norm2, mlp: _right_block(x, norm1, attention, norm2, mlp) + x
-        ),
-        "the MLP is forgotten": lambda x, norm1, attention, norm2, mlp: x + attention(norm1(x)),
-    },
-)
-def block(answer: Answer) -> Pairs:
-    """answer(x, norm1, attention, norm2, mlp) -> the pre-norm block's output, of x's shape."""
-    for T, C in ((3, 4), (1, 2), (5, 5)):
-        x, (W, U) = randn(T, C), 0.5 * randn(2, C, C)
-        parts: list[Part] = [
-            lambda x: x / x.norm(),
-            lambda x, W=W: (x @ W).cumsum(0).sin(),
-            lambda x: x - x.mean() + 0.1,
-            lambda x, U=U: (x @ U).tanh(),
-        ]
-        yield answer(x, *parts), _right_block(x, *parts)
 
 
 Count = Callable[[int, int], float]
