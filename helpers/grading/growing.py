@@ -269,5 +269,7 @@ def _prove(grown: Grown, step: Step, module: types.ModuleType) -> None:
             continue
         verdict = said(other.label, grown.answer(other, module), SECONDS)
         if verdict != judge.RIGHT:
+            if step.label in grown_into(other.label) and other is not step:
+                raise ConfigError(f"in your file stands what it grew into, your {other.label}, which can do more")
             where = "read back from the file it is" if other is step else f"with it, your {other.label} would be"
             raise ConfigError(f"{where} {verdict}")

@@ -80,10 +80,10 @@ WRONG = {
         ("all heads look at the same places", OneAfterTheOther),
         ("ways: are H and D", with_(split=exchanged)),
         ("in 2 ways", AlwaysTwo),
-        ("With one head it doesn't happen: is x cut", with_(split=by_view)),
-        ("With one head it doesn't happen: is x cut", with_(split=by_view, join=lambda self, x: x.reshape(
+        ("With one head it doesn't happen: are heads cut out", with_(split=by_view)),
+        ("With one head it doesn't happen: are heads cut out", with_(split=by_view, join=lambda self, x: x.reshape(
             len(x), -1, x.shape[1] * x.shape[3]))),
-        ("With one head it doesn't happen: is x cut", with_(join=lambda self, x: x.reshape(
+        ("With one head it doesn't happen: are heads cut out", with_(join=lambda self, x: x.reshape(
             len(x), -1, x.shape[1] * x.shape[3]))),
         ("is the last matrix missing", without(nn.Identity())),
         ("has the shape (2, 5, 6) and should have (2, 5, 12)", with_(

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 
 
 def centered(x):
-    return x - torch.sum(x, 1, True) / x.shape[1]
+    return x - torch.sum(x, -1, True) / x.shape[-1]
 
 
 def deviation(x, divisor=0, inside=1e-5):
-    return torch.sqrt((centered(x) ** 2).sum(1, True) / (x.shape[1] - divisor) + inside)
+    return torch.sqrt((centered(x) ** 2).sum(-1, True) / (x.shape[-1] - divisor) + inside)
 
 
 def normed(x, gain, shift, **more):
@@ -22,11 +22,11 @@ def normed(x, gain, shift, **more):
 
 def row_by_row(x, gain, shift):
     rows = []
-    for row in x.tolist():
+    for row in x.flatten(0, -2).tolist():
         mean = sum(row) / len(row)
         root = math.sqrt(sum((a - mean) ** 2 for a in row) / len(row) + 1e-5)
         rows.append([(a - mean) / root * g + s for a, g, s in zip(row, gain.tolist(), shift.tolist(), strict=True)])
-    return rows
+    return torch.tensor(rows).view(x.shape)
 
 
 @functools.cache
@@ -83,6 +83,7 @@ WRONG = {
         ("gain and shift are exchanged", lambda x, g, s: F.layer_norm(x, g.shape, s, g)),
         ("the length of the row", lambda x, g, s: centered(x) / (centered(x).norm(dim=1, keepdim=True) + 1e-5) * g + s),
         ("nothing is divided", lambda x, g, s: centered(x) * g + s),
+        ("count from the end", lambda x, g, s: (x - x.mean(1, True)) / (x.var(1, False, keepdim=True) + 1e-5) ** 0.5 * g + s),
         ("changes its input `x`", lambda x, g, s: x.sub_(x.mean(1, True)) / deviation(x) * g + s),
     ],
     "7c": [
@@ -132,13 +133,13 @@ WRONG = {
 RIGHT = {
     "7a": [
         row_by_row,
-        lambda x, g, s: F.layer_norm(x, (x.shape[1],), g, s),
+        lambda x, g, s: F.layer_norm(x, x.shape[-1:], g, s),
         lambda x, g, s: normed(x.double(), g, s),
-        lambda x, g, s: ((x - x.mean(1)[:, None]) * (x.var(1, correction=0) + 1e-5).rsqrt()[:, None]).requires_grad_()
+        lambda x, g, s: ((x - x.mean(-1, True)) * (x.var(-1, correction=0) + 1e-5).rsqrt()[..., None]).requires_grad_()
         * g + s,
-        lambda x, g, s: (x.numpy() - x.numpy().mean(1, keepdims=True))
-        / np.sqrt(x.numpy().var(1, keepdims=True) + 1e-5) * g.numpy() + s.numpy(),
-        lambda x, g, s: g * (centered(x) / ((centered(x) ** 2).mean(1, True) + 1e-5) ** 0.5) + s,
+        lambda x, g, s: (x.numpy() - x.numpy().mean(-1, keepdims=True))
+        / np.sqrt(x.numpy().var(-1, keepdims=True) + 1e-5) * g.numpy() + s.numpy(),
+        lambda x, g, s: g * (centered(x) / ((centered(x) ** 2).mean(-1, True) + 1e-5) ** 0.5) + s,
     ],
     "7c": [
         lambda V, T, L, C: 8 * C * C * L / (V * C + T * C + L * (12 * C * C + 2 * C) + C),

@@ -165,7 +165,19 @@ class TorchPostNorm(nn.TransformerEncoderLayer):
         return super().forward(x, src_mask=mask, is_causal=True)
 
 
+def normed_stream(self, x):
+    x = self.norm1(x)
+    x = self.norm2(x + self.drop(self.heads(x)))
+    return x + self.drop(self.mlp(x))
+
+
+def normed_at_the_door(self, x):
+    return Block.forward(self, self.norm1(x))
+
+
 BLOCKS = [
+    ("the stream itself is normalised", block(normed_stream)),
+    ("the stream itself is normalised", block(normed_at_the_door)),
     ("is x added, both to what attention gives and to", block(no_path)),
     ("a fresh block leaves little of its input", block(only_round_attention)),
     ("a fresh block leaves little of its input", block(only_round_the_mlp)),

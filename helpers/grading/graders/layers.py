@@ -160,6 +160,20 @@ def bends(module: nn.Module, C: int) -> None:
         raise CheckError("it only takes means, and matrices of them: is there an MLP, with a GELU or ReLU inside?")
 
 
+def leaves_the_stream(module: nn.Module, C: int) -> None:
+    """Of a fresh block: large inputs come out nearly as they were (pre-norm), or all rows at one size (post-norm)."""
+    x = 1e3 * words(2, 5, C)
+    output = reading(module, C)(x)
+    kept = (output - x).norm() < 0.1 * x.norm()
+    centred = output - output.mean(-1, keepdim=True)  # LayerNorm leaves these at one size, RMSNorm the others
+    normed = any(bool(rows.std() < 5e-3 * rows.mean()) for rows in (centred.norm(dim=-1), output.norm(dim=-1)))
+    if not kept and not normed:
+        raise CheckError(
+            "the stream itself is normalised, and then added to: a branch reads a normed copy of x, and what it "
+            "makes of it is added to x as it was"
+        )
+
+
 def is_normed(module: nn.Module, C: int) -> None:
     """Inputs a thousand times as large are not changed a thousand times as much."""
     run = reading(module, C)

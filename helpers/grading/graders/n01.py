@@ -37,8 +37,9 @@ def _across_texts(queries: Tensor, keys: Tensor) -> Tensor:
         "it gives weights: scores come before the softmax": lambda q, k: (q @ k.T).softmax(-1),
         "the signs are lost: a score may be negative": lambda q, k: (q @ k.T).abs(),
         "only the first number of each vector counts": lambda q, k: q[:, :1] @ k[:, :1].T,
-        "right for a table, but with more dimensions `.T` turns all of them around: "
-        "exchange the last two alone, `keys.transpose(-2, -1)`": [_by(turn) for turn in TURNING_TABLES_ONLY],
+        "right for a table, but with more dimensions `.T` turns all of them around: exchange the last two alone": [
+            _by(turn) for turn in TURNING_TABLES_ONLY
+        ],
         "dimensions that are counted from the front fit a batch, and no table: count from the end, `-2` and `-1`": [
             _by(turn) for turn in TURNING_BATCHES_ONLY
         ],

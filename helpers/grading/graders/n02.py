@@ -115,8 +115,9 @@ def _by(turn: Callable[[Tensor], Tensor] = turned, dim: int = -1) -> Answer:
         "the keys must be turned on their side: every query must meet every key": (
             lambda queries, keys, values: (queries @ keys).softmax(-1) @ values
         ),
-        "right for a table, but with more dimensions `.T` turns all of them around: "
-        "exchange the last two alone, `keys.transpose(-2, -1)`": [_by(turn) for turn in TURNING_TABLES_ONLY],
+        "right for a table, but with more dimensions `.T` turns all of them around: exchange the last two alone": [
+            _by(turn) for turn in TURNING_TABLES_ONLY
+        ],
         "dimensions that are counted from the front fit a batch, and no table: count from the end, `-2` and `-1`": [
             _by(turn) for turn in TURNING_BATCHES_ONLY
         ],

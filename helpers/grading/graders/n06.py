@@ -320,7 +320,10 @@ def layer_of_heads(MyHeads: Answer) -> None:
     for H in (1, 2, 4, 6, 12):
         building.reading(building.made(MyHeads, C=C, num_heads=H), C)(building.words(2, 5, C))
     for H in (1, 3):
-        cut = "With one head it doesn't happen: is x cut into heads by view(B, T, H, D).transpose(1, 2)?"
+        cut = (
+            "With one head it doesn't happen: are heads cut out by view(B, T, H, D).transpose(1, 2), and joined by "
+            "the way back, transpose first?"
+        )
         with building.asking(cut) if H > 1 else nullcontext():
             module = building.sound(MyHeads, building.words(3, 5, C), C, C=C, num_heads=H)
             layers.causal_attention(module, C, C)

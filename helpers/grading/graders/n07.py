@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, randn
 
 from helpers.grading.graders import building, gpts, layers
+from helpers.grading.graders.stages import then
 from helpers.grading.judge import Answer, Pairs, built, exercise
 
 Part = Callable[[Tensor], Tensor]
@@ -51,6 +52,7 @@ def _divided_by_length(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
         ],
         "the mean is not taken away": _normed(center=False),
         "that is RMSNorm, which leaves the mean where it is": _root_mean_square,
+        "dimension 1 holds the numbers of a word in a table (T, C) only: count from the end, dim=-1": _normed(1),
         "the gain is forgotten": lambda x, gain, shift: _normed()(x, torch.ones_like(gain), shift),
         "the shift is forgotten": lambda x, gain, shift: _normed()(x, gain, torch.zeros_like(shift)),
         "gain and shift are forgotten": (
@@ -65,13 +67,28 @@ def _divided_by_length(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
     },
 )
 def layer_norm(answer: Answer) -> Pairs:
-    """answer(x (T, C), gain (C,), shift (C,)) -> each row to mean 0 and variance 1, times gain, plus shift (T, C)."""
+    """answer(x (..., C), gain (C,), shift (C,)) -> each row to mean 0 and variance 1, times gain, plus shift."""
+    yield from then(_tables(answer), _batches(answer))
+
+
+def _tables(answer: Answer) -> Pairs:
     for T, C, size, level in ((5, 8, 1, 0), (3, 3, 0.05, 1), (5, 8, 5e-4, 2**-7), (1, 4, 2, -3), (4, 2, 1, 0),
                               (2, 16, 100, 50)):  # fmt: skip
         x, gain, shift = size * randn(T, C) + level, randn(C), randn(C)
         if T == 5:
             x[2] = level  # a row that doesn't vary at all
-        yield answer(x, gain, shift), torch.layer_norm(x.double(), (C,), gain.double(), shift.double()), 1e-4
+        yield answer(x, gain, shift), _layer_norm(x, gain, shift), 1e-4
+
+
+def _batches(answer: Answer) -> Pairs:
+    """For who is right about tables: several texts at once."""
+    for shape in ((2, 3, 4), (2, 2, 3, 5)):
+        x, gain, shift = randn(shape), randn(shape[-1]), randn(shape[-1])
+        yield answer(x, gain, shift), _layer_norm(x, gain, shift), 1e-4
+
+
+def _layer_norm(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
+    return torch.layer_norm(x.double(), gain.shape, gain.double(), shift.double())
 
 
 Step = Callable[[Tensor, Part, Part], Tensor]  # the stream, a norm and a branch -> the stream
@@ -355,6 +372,7 @@ def whole_block(MyBlock: Answer) -> None:
     layers.hides_large_ones(run, C)
     building.begins_alike(run, building.words(1, 6, C))
     layers.is_normed(module, C)
+    layers.leaves_the_stream(building.made(MyBlock, C=C, num_heads=4).eval(), C)
     layers.bends(module, C)
     x = building.words(2, 5, C)
     building.drops(
