@@ -94,7 +94,7 @@ def ours(corpus: Corpus) -> dict[str, Curve]:
 
 def _learn(
     text: str, ours: dict[str, Curve], found: dict[str, Any], path: Path, seconds: float, steps: int, seed: int
-) -> Training:
+) -> Training | None:
     tokenizer = CharTokenizer.from_text(text)
     train_tokens, val_tokens = split(tokenizer.encode(text), SIZES["context_length"])
     torch.manual_seed(seed)
@@ -104,6 +104,9 @@ def _learn(
         found["my_train"](model, train_tokens, steps, BATCH, curve.report)
     except _EnoughError:
         print(f"after {seconds:g} seconds it had made {curve.step:,} of {steps:,} steps; that's where it stands")
+    if not curve.step:
+        print("your my_train has reported no step, so there is nothing to show: step 8g says how")
+        return None
     curve.finish()
     loss = evaluate(model, val_tokens, SIZES["context_length"])
     torch.save(model.state_dict(), path.with_suffix(".pt"))
@@ -217,7 +220,7 @@ PAGE = """<!doctype html>
 <style>
   body {{ font: 17px/1.55 Georgia, serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; }}
   body {{ color: #222; background: #fff; }}
-  h1 {{ font-weight: normal; }}
+  h1, h2 {{ font-weight: normal; }}
   pre {{ font: 14px/1.5 ui-monospace, monospace; white-space: pre-wrap; background: #f5f3ee; padding: 1rem; }}
   img {{ max-width: 100%; }}
   li.todo {{ color: #767676; }}

@@ -33,28 +33,31 @@ PROGRAM = """
 if __name__ == "__main__":
     import sys
 
+    def program(path):
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"can't read {path}: {error}")
+        if len(text) < 1000:
+            raise SystemExit(f"{path} is too short to learn from: it should have 1,000 characters at least")
+        letters = sorted(set(text))
+        number = {letter: i for i, letter in enumerate(letters)}
+        tokens = torch.tensor([number[letter] for letter in text])
+
+        def report(step, loss):
+            if step % 100 == 0:
+                print(f"step {step:5,}  loss {loss:.3f}", flush=True)
+
+        torch.manual_seed(1)
+        gpt = MyGPT(len(letters), context_length=64, n_layer=4, n_head=4, n_embd=128)
+        my_train(gpt, tokens, 2000, 12, report)
+        written = my_write(gpt, tokens[:1], 500, 0.8, 0.95)
+        print("".join(letters[i] for i in written.tolist()))
+
     if len(sys.argv) != 2:
         raise SystemExit("name a text file to learn from: python my_gpt.py corpus.txt")
-    try:
-        with open(sys.argv[1], encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"can't read {sys.argv[1]}: {error}")
-    letters = sorted(set(text))
-    number = {letter: i for i, letter in enumerate(letters)}
-    tokens = torch.tensor([number[letter] for letter in text])
-    if len(tokens) < 1000:
-        raise SystemExit(f"{sys.argv[1]} is too short to learn from: it should have 1,000 characters at least")
-
-    def report(step, loss):
-        if step % 100 == 0:
-            print(f"step {step:5,}  loss {loss:.3f}", flush=True)
-
-    torch.manual_seed(1)
-    gpt = MyGPT(len(letters), context_length=64, n_layer=4, n_head=4, n_embd=128)
-    my_train(gpt, tokens, 2000, 12, report)
-    written = my_write(gpt, tokens[:1], 500, 0.8, 0.95)
-    print("".join(letters[i] for i in written.tolist()))
+    program(sys.argv[1])
 """.strip()
 
 
@@ -190,7 +193,7 @@ def parsed(text: str) -> Grown:
 def read(path: Path) -> Grown:
     """What the reader's file holds, nothing if there is none; ConfigError when it can't be read."""
     try:
-        return parsed(path.read_text(encoding="utf-8"))
+        return parsed(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return Grown()
     except SyntaxError as error:

@@ -17,6 +17,9 @@ from helpers.support.errors import ConfigError
 ALLOWED = {"torch"} | sys.stdlib_module_names  # the file should run wherever PyTorch is
 
 
+Names = dict[str, Any]
+
+
 @dataclass
 class Source:
     """Definitions by their names, what is needed before what needs it, and the imports of all of them."""
@@ -86,82 +89,99 @@ class _Collector:
         self.known = known
         self.begun: set[str] = set()  # two functions may call each other
 
-    def add(self, name: str, value: Any) -> None:
-        """Put `value` and all that it uses into what is found."""
+    def add(self, name: str, value: Any, around: Names | None = None) -> None:
+        """Put `value` and all that it uses into what is found; `around` has the names among which it is used."""
         if name in self.begun:
             return
         self.begun.add(name)
-        code = _code(value)
-        if code is None:
+        namespace = _namespace(value, around)
+        if namespace is None:
             raise ConfigError(f"`{name}` should be written with `def` or `class`")
-        text = "".join(linecache.getlines(code.co_filename))
-        namespace = _namespace(value)
-        own, source = _definition(name, value, namespace, text)
+        own, source, text = _definition(name, value, namespace)
         if own != name:  # it was made under another name
-            self.add(own, value)
+            self.add(own, value, namespace)
             source = f"{name} = {own}"
         for used in sorted(names_used(source) - {name, own}):
-            if used in namespace:
+            if used in namespace and not used.startswith("__"):
                 self._need(used, namespace[used], namespace, text)
         self.found.parts[name] = source
 
-    def _need(self, name: str, value: Any, namespace: dict[str, Any], text: str) -> None:
+    def _need(self, name: str, value: Any, namespace: Names, text: str) -> None:
         """Whatever a definition refers to by this name."""
         ours = f"`{name}` is ours: in your file stands what you wrote yourself, so call your own"
-        for _, package, statement in _bindings(name, namespace, text):
+        if _is_own(value, namespace):
+            self.add(name, value, namespace)
+            return
+        for package, statement in _bindings(name, value, namespace, text):
             if package == "helpers":
                 raise ConfigError(ours)
             if package not in ALLOWED:
                 raise ConfigError(f"`{name}` comes from {package}: your file should need nothing but PyTorch")
             self.found.imports.add(statement)
             return
-        if _code(value) is not None and not isinstance(value, types.ModuleType):
-            if _namespace(value) is namespace:
-                self.add(name, value)
-            elif name not in self.known:
-                raise ConfigError(ours)
-        elif _is_constant(value):
+        if _is_constant(value):
             self.found.parts.setdefault(name, f"{name} = {_literal(value)}")
+        elif isinstance(value, (type, types.FunctionType)):
+            if name not in self.known:
+                raise ConfigError(ours)
         elif getattr(builtins, name, None) is not value:
             raise ConfigError(f"`{name}` is a value of this notebook: hand it over as an argument, or make it inside")
 
 
-def _definition(name: str, value: Any, namespace: dict[str, Any], text: str) -> tuple[str, str]:
-    """The statement that made `value`, and the name that it has there."""
-    own = inspect.unwrap(value).__name__
+def _definition(name: str, value: Any, namespace: Names) -> tuple[str, str, str]:
+    """The name under which `value` was made, the statement that made it, and the cell in which it stands."""
+    own = getattr(inspect.unwrap(value), "__name__", name)
     names = [own, name, *(other for other, known in namespace.items() if known is value)]
     for candidate in names:
-        for node in reversed(_body(text)):
-            if defined_in(node) == candidate and (candidate == own or namespace.get(candidate) is value):
-                return candidate, written(node, text)
+        for text in _texts(value, namespace):
+            for node in reversed(_body(text)):
+                if defined_in(node) == candidate and (candidate == own or namespace.get(candidate) is value):
+                    return candidate, written(node, text), text
     raise ConfigError(f"the source of `{name}` can't be found: write it in a cell of the notebook")
 
 
-def _code(value: Any) -> types.CodeType | None:
-    """The code of a function, or that of a method of a class."""
-    if isinstance(value, type):
-        inside = [vars(value).get("__init__"), vars(value).get("forward"), *vars(value).values()]
-        for method in inside:
-            if isinstance(method, types.FunctionType):
-                return inspect.unwrap(method).__code__
+def _functions(value: Any) -> list[types.FunctionType]:
+    """The function, or those of a class, that somebody has written: what Python makes itself has no lines."""
+    inside = [*vars(value).values()] if isinstance(value, type) else [value]
+    found = [inspect.unwrap(each) for each in inside if callable(each)]
+    functions = [each for each in found if isinstance(each, types.FunctionType)]
+    return [each for each in functions if linecache.getlines(each.__code__.co_filename)]
+
+
+def _texts(value: Any, namespace: Names) -> list[str]:
+    """Where its source may stand: in the cells of its functions, and in all that have run."""
+    cells = ["".join(linecache.getlines(each.__code__.co_filename)) for each in _functions(value)]
+    return [*cells, *reversed(namespace.get("In", []))]
+
+
+def _namespace(value: Any, around: Names | None) -> Names | None:
+    """The global names that a function, or a class, can see; None for what is neither."""
+    if not isinstance(inspect.unwrap(value) if callable(value) else value, (type, types.FunctionType)):
         return None
-    return getattr(inspect.unwrap(value), "__code__", None) if callable(value) else None
+    functions = _functions(value)
+    if isinstance(value, type):  # its functions may be another class's
+        functions = [each for each in functions if each.__globals__.get("__name__") == value.__module__]
+    if functions:
+        return functions[0].__globals__
+    return around or vars(sys.modules.get(getattr(value, "__module__", ""), types)) or None
 
 
-def _namespace(value: Any) -> dict[str, Any]:
-    """The global names that a function, or the methods of a class, can see."""
+def _is_own(value: Any, namespace: Names) -> bool:
+    """Was it written in this notebook?"""
     if isinstance(value, type):
-        methods = [method for method in vars(value).values() if isinstance(method, types.FunctionType)]
-        return inspect.unwrap(methods[0]).__globals__
-    return inspect.unwrap(value).__globals__
+        return value.__module__ == namespace.get("__name__")
+    return callable(value) and getattr(inspect.unwrap(value), "__globals__", None) is namespace
 
 
-def _bindings(name: str, namespace: dict[str, Any], text: str) -> Iterator[tuple[str, str, str]]:
-    """The imports that bind `name`: in its own cell, and in those that have run before."""
+def _bindings(name: str, value: Any, namespace: Names, text: str) -> Iterator[tuple[str, str]]:
+    """The imports that bind `name`, in its own cell and in those that have run before: package and statement."""
     for cell in [text, *reversed(namespace.get("In", []))]:
-        for found in imports_of(ast.Module(_body(cell), [])):
-            if found[0] == name:
-                yield found
+        for bound, package, statement in imports_of(ast.Module(_body(cell), [])):
+            module = statement.removeprefix("from ").partition(" ")[0]
+            if bound == name:
+                yield package, statement
+            elif bound == "*" and getattr(sys.modules.get(module), name, None) is value:
+                yield package, statement.replace("*", name)
 
 
 def _body(text: str) -> list[ast.stmt]:

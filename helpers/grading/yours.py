@@ -170,7 +170,7 @@ def _file() -> tuple[Grown, types.ModuleType] | None:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    return path.read_text(encoding="utf-8-sig")
 
 
 def _yours(names: list[str]) -> list[Any]:

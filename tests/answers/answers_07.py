@@ -83,7 +83,7 @@ WRONG = {
         ("gain and shift are exchanged", lambda x, g, s: F.layer_norm(x, g.shape, s, g)),
         ("the length of the row", lambda x, g, s: centered(x) / (centered(x).norm(dim=1, keepdim=True) + 1e-5) * g + s),
         ("nothing is divided", lambda x, g, s: centered(x) * g + s),
-        ("count from the end", lambda x, g, s: (x - x.mean(1, True)) / (x.var(1, False, keepdim=True) + 1e-5) ** 0.5 * g + s),
+        ("count from the end", lambda x, g, s: normed(x.transpose(1, -1), 1, 0).transpose(1, -1) * g + s),
         ("changes its input `x`", lambda x, g, s: x.sub_(x.mean(1, True)) / deviation(x) * g + s),
     ],
     "7c": [

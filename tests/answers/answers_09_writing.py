@@ -318,7 +318,7 @@ PAIRS = [
     ("is longer than the context of 8", (GPT, fast(window=lambda tokens, T: tokens[-1:]))),
     ("it raises IndexError", (GPT, fast(full=lambda tokens, T: False))),
     ("is longer than the context of 8", (RotaryGPT, fast(full=lambda tokens, T: False))),
-    ("it raises IndexError", (GPT, fast(start=lambda cache={}: cache))),
+    ("does each call begin with a new cache", (GPT, fast(start=lambda cache={}: cache))),
     ("top_p is not used", (GPT, fast(odds_of=lambda logits, t, p: odds_of(logits, t, 1.0)))),
     ("temperature is not used", (GPT, fast(odds_of=lambda logits, t, p: odds_of(logits, 1.0, p)))),
     ("it should be a pair", GPT),

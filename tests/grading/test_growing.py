@@ -135,6 +135,22 @@ def test_it_may_be_written_under_another_name_or_as_a_lambda(file, notebook):
     assert module.my_softmax(torch.zeros(4)).tolist() == [0.25] * 4
 
 
+KEPT = {
+    "a dataclass": "from dataclasses import dataclass\n\n\n@dataclass\nclass Sizes:\n    width: int = 3\n",
+    "a class that only names another": "class Base:\n    width = 3\n\n\nclass Sizes(Base):\n    pass\n",
+    "a name that ours had": "from helpers.gpt import GPTConfig as Sizes\n\n\nclass Sizes:\n    width = 3\n",
+    "a star": "from torch import *\n\n\nclass Sizes:\n    width = ones(3).numel()\n",
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_what_people_write_around_an_answer_is_kept(what, file, notebook, capsys):
+    notebook.run(KEPT[what])
+    text_ = "text = 7\n\n\ndef my_scores(q, k):\n    assert Sizes().width == 3 and text\n    return q @ k.mT\n"
+    notebook.solve(("1a", text_, "my_scores"))
+    assert "kept in" in capsys.readouterr().out and "class Sizes" in text(file)
+
+
 REFUSED = {
     "from helpers.attention import attention\n\n\ndef my_scores(q, k):\n    attention\n    return q @ k.mT\n": (
         "`attention` is ours"

@@ -188,6 +188,14 @@ def writes_with_a_cache(my_write: Callable[..., Any], make: Callable[..., nn.Mod
     def scrambled(T: int) -> tuple[nn.Module, list[Sight]]:
         return _watched(make(vocab_size=V, context_length=T).train(), lambda logits: 5 * torch.sin(300 * logits))
 
+    model, _ = scrambled(24)
+    texts = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        texts.append(text_of(my_write, model, prompt, 4))
+    first, again = texts
+    if not torch.equal(first, again):
+        raise CheckError("a second text isn't written as the first one was: does each call begin with a new cache?")
     model, sights = scrambled(24)
     text_of(my_write, model, prompt, 19)
     is_used_for_writing(sights)
