@@ -92,6 +92,13 @@ def ours(corpus: Corpus) -> dict[str, Curve]:
     return {"ours": (history.column("step")[1:], history.column("train_loss")[1:])}
 
 
+def show_ours(corpus: Corpus, letters: int = 400) -> None:
+    """Print what our `laptop` wrote, for whoever wants to read it beside their own; nothing where nobody reads."""
+    sample = presets.run_folder("laptop", presets.choose_preset("laptop"), corpus) / "sample.txt"
+    if growing.place() and sample.exists():
+        print(f"\nours writes:\n{sample.read_text(encoding='utf-8')[:letters].strip()}")
+
+
 def _learn(
     text: str, ours: dict[str, Curve], found: dict[str, Any], path: Path, seconds: float, steps: int, seed: int
 ) -> Training | None:

@@ -50,6 +50,17 @@ def test_it_learns_and_writes_and_leaves_a_page(solved, capsys):
     assert finale.write_again(TEXT, "to", 20).startswith("to") and torch.load(solved.with_suffix(".pt"))
 
 
+def test_what_ours_writes_stands_beside_it_where_somebody_reads(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(finale.presets, "run_folder", lambda *_: tmp_path)
+    finale.show_ours(None)
+    (tmp_path / "sample.txt").write_text("What; thy", encoding="utf-8")
+    finale.show_ours(None)
+    assert capsys.readouterr().out == "\nours writes:\nWhat; thy\n"
+    monkeypatch.delenv("MY_GPT")
+    finale.show_ours(None)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.slow
 def test_it_ends_when_its_time_is_over_and_stands_where_it_stands(solved, capsys):
     training = finale.learn(TEXT, seconds=1.0, steps=10**6)

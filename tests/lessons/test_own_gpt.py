@@ -59,7 +59,6 @@ def with_all_steps_solved(notebook):
 
 
 @pytest.mark.torture
-@pytest.mark.timeout(0)
 def test_the_lessons_run_on_the_file_of_a_reader_who_solves_every_step(tmp_path, monkeypatch):
     file = tmp_path / "build" / "my_gpt.py"
     monkeypatch.setenv("MY_GPT", str(file))
