@@ -123,7 +123,7 @@ def wrong_ones():
             yield pytest.param(label, number, marks=pytest.mark.torture if late else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("label", "number"), wrong_ones())
+@pytest.mark.parametrize(("label", "number"), list(wrong_ones()))
 def test_a_wrong_answer_is_refused_by_a_sentence_that_names_the_mistake(label, number, verdict):
     words, answer = table("WRONG")[label][number]
     said = verdict(label, answer)
