@@ -15,6 +15,7 @@ from typing import Any
 import filelock
 
 from helpers.grading import judge
+from helpers.grading.limit import TooLongError, at_most
 from helpers.grading.questions import said
 from helpers.grading.source import defined_in, imports_of, names_used, source_of, written
 from helpers.grading.steps import LABELS, STEPS, Step, grown_into
@@ -209,8 +210,11 @@ def loaded(text: str, path: Path) -> types.ModuleType:
     module = types.ModuleType(MODULE)
     module.__file__ = str(path)
     try:
-        exec(compile(text, str(path), "exec"), vars(module))  # it is the reader's own
-    except Exception as error:
+        with at_most(SECONDS):
+            exec(compile(text, str(path), "exec"), vars(module))  # it is the reader's own
+    except TooLongError:
+        raise ConfigError(f"{called(path)} doesn't come to its end when it is read") from None
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{called(path)} doesn't run: {judge.raised(error)}") from None
     return module
 

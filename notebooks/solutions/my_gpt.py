@@ -85,7 +85,9 @@ class MyBlock(nn.Module):  # 7b
         super().__init__()
         self.norm1, self.heads = MyNorm(C), MyHeads(C, num_heads)
         self.norm2 = MyNorm(C)
-        self.mlp = nn.Sequential(nn.Linear(C, 4 * C), nn.GELU(), nn.Linear(4 * C, C))
+        self.mlp = nn.Sequential(
+            nn.Linear(C, 4 * C, bias=False), nn.GELU(), nn.Linear(4 * C, C, bias=False)
+        )
         self.dropout = MyDropout(dropout)
 
     def forward(self, x, cache=None):
@@ -126,11 +128,14 @@ def my_batch(tokens, starts, T):  # 8b
 
 def my_train(model, tokens, steps, batch_size, report):  # 8g
     T = model.context_length
-    settings = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.1}
-    optimizer = torch.optim.AdamW(model.parameters(), **settings)
+    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
+    vectors = [weight for weight in model.parameters() if weight.dim() == 1]  # gains stay
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.99))
     for step in range(1, steps + 1):
         cosine = 0.55 + 0.45 * math.cos(math.pi * step / steps)  # from 1 down to 0.1
-        optimizer.param_groups[0]["lr"] = 1e-3 * min(1, step / 100) * cosine
+        for group in optimizer.param_groups:
+            group["lr"] = 1e-3 * min(1, step / 100) * cosine
         model.train()
         x, y = my_batch(tokens, torch.randint(len(tokens) - T, (batch_size,)), T)
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())

@@ -54,7 +54,9 @@ class MyBlock(nn.Module):
         super().__init__()
         self.norm1, self.heads = MyNorm(C), MyHeads(C, num_heads)
         self.norm2 = MyNorm(C)
-        self.mlp = nn.Sequential(nn.Linear(C, 4 * C), nn.GELU(), nn.Linear(4 * C, C))
+        self.mlp = nn.Sequential(
+            nn.Linear(C, 4 * C, bias=False), nn.GELU(), nn.Linear(4 * C, C, bias=False)
+        )
         self.dropout = MyDropout(dropout)
 
     def forward(self, x):

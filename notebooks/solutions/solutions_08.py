@@ -58,12 +58,15 @@ my_losses = (math.log(3), math.log(2) / 2 + math.log(4) / 2, math.log(2) / 2)
 
 def my_train(model, tokens, steps, batch_size, report):
     T = model.context_length
-    settings = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.1}
-    optimizer = torch.optim.AdamW(model.parameters(), **settings)
+    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
+    vectors = [weight for weight in model.parameters() if weight.dim() == 1]  # gains stay
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.99))
     for step in range(1, steps + 1):
         # A warm-up, then a cosine from the full rate down to a tenth.
         cosine = 0.55 + 0.45 * math.cos(math.pi * step / steps)
-        optimizer.param_groups[0]["lr"] = 1e-3 * min(1, step / 100) * cosine
+        for group in optimizer.param_groups:
+            group["lr"] = 1e-3 * min(1, step / 100) * cosine
         model.train()
         x, y = my_batch(tokens, torch.randint(len(tokens) - T, (batch_size,)), T)
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())

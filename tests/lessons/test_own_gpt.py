@@ -58,6 +58,14 @@ def with_all_steps_solved(notebook):
     return notebook
 
 
+@pytest.mark.parametrize("name", [name for name in SAYS if name[:2] < "08"])
+def test_what_a_notebook_ends_with_asserts_nothing_of_the_reader_s_part(name):
+    """Theirs may be right and learn less well; the lesson goes on all the same."""
+    ends = [cell.source for cell in cells(BY_NAME[name]) if cell.id.startswith("yours-")]
+    told = [line for source in ends for line in source.splitlines() if line.startswith("assert ")]
+    assert told and all('whose == "your" or ' in line for line in told)
+
+
 @pytest.mark.torture
 def test_the_lessons_run_on_the_file_of_a_reader_who_solves_every_step(tmp_path, monkeypatch):
     file = tmp_path / "build" / "my_gpt.py"

@@ -6,6 +6,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from helpers.grading.steps import STEPS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -20,6 +22,11 @@ def test_the_readme_counts_the_outputs_that_are_not_compared():
     cells = [cell for path in paths for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     ignored = sum("nbval-ignore-output" in cell.metadata.get("tags", []) for cell in cells)
     assert f"except for {ignored} of {len(cells)} whose outputs" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
+    assert len(STEPS) == 17
+    assert "Seventeen of the exercises are its steps" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_moving_picture_is_small_and_described_by_its_tool():
