@@ -1,0 +1,175 @@
+"""Counting: how likely each letter is after the letters before it, by modified Kneser-Ney.
+
+After `is thi`, English goes on with `s`. A text of a million letters says so by itself: look up what followed `is thi`
+in it, and how often. Two things are wrong with bare counting, and each has its repair (Kneser and Ney 1995; Chen and
+Goodman 1998, An Empirical Study of Smoothing Techniques for Language Modeling, who modified the discounts):
+
+- What was never seen would be impossible. So each count gives a part of itself away, its discount, and what a context
+  gives away goes to the letters that the next shorter context expects.
+- A shorter context is asked only where the longer one doesn't know. Then it matters little how often `o` followed
+  `ome`, if it always did so in `Romeo`. So a shorter context doesn't count how often a letter followed, but after how
+  many different letters the two stood together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64, Integer
+from torch import Tensor
+
+OCCURRENCES, NEIGHBOURS = 0, 1  # the two ways to count: how often, and after how many different letters
+UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
+LEAST = 0.1  # a count gives away at least so much: if it gave nothing, what was never seen would be impossible again
+
+
+class Counts:
+    """The counts of a text, tokens (N,) below `vocab_size`, for contexts of 0 to `longest` letters.
+
+    A million letters with contexts of up to eight take about two seconds and half a gigabyte.
+    """
+
+    def __init__(self, tokens: Integer[Tensor, "N"], vocab_size: int, longest: int):
+        self.vocab_size, self.longest = vocab_size, longest
+        text = tokens.long().cpu()
+        padded = F.pad(text, (longest, 0), value=vocab_size)  # before the text stands a letter of its own
+        context = torch.zeros_like(text)  # of each letter, by its number: all have the same context of no letters
+        keys, entry, tables = context[:1], None, []
+        for length in range(longest + 1):
+            if length:
+                before = padded[longest - length :][: len(text)]
+                keys, context = (context * (vocab_size + 1) + before).unique(return_inverse=True)
+            shorter = entry
+            pairs, entry, times = (context * vocab_size + text).unique(return_inverse=True, return_counts=True)
+            if length:  # each entry is one more letter before the entry that is a letter shorter
+                of = torch.empty_like(pairs).index_copy_(0, entry, shorter)
+                tables[-1].append(of.bincount())
+            tables.append([keys, pairs, times])
+        tables[-1].append(times)  # nobody asks for the neighbours of the longest
+        self.levels = [_Level.of(*table, vocab_size) for table in tables]
+
+    def contexts(self, tokens: Int64[Tensor, "B T"]) -> list[Int64[Tensor, "B T"]]:
+        """For each length, the number of the context that ends with each token.
+
+        UNSEEN where the counted text doesn't have it, TOO_EARLY where it would begin before the first token.
+        """
+        found = [torch.zeros_like(tokens)]
+        for length in range(1, self.longest + 1):
+            keys = self.levels[length].keys
+            before = F.pad(tokens, (length - 1, 0))[:, : tokens.shape[1]]
+            key = found[-1] * (self.vocab_size + 1) + before
+            place = torch.searchsorted(keys, key).clamp_max(len(keys) - 1)
+            here = torch.where((found[-1] >= 0) & (keys[place] == key), place, UNSEEN)
+            here[:, : length - 1] = TOO_EARLY
+            found.append(here)
+        return found
+
+    def probabilities(
+        self, tokens: Int64[Tensor, "B T"], lengths: Sequence[int], asked: Int64[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T L V"], Float[Tensor, "B T L"]]:
+        """How likely each letter is after each token, by contexts of these lengths; and how often those were seen.
+
+        Where there are too few tokens for a context, the longest that there is stands in. If `tokens` are a piece of
+        the counted text, `asked` are the tokens that follow them there: then each place is predicted as if its own
+        next letter had not been counted, that once.
+        """
+        answers = None if asked is None else asked.flatten()
+        places = [
+            _Places(level, context.flatten(), answers)
+            for level, context in zip(self.levels, self.contexts(tokens), strict=True)
+        ]
+        lower = torch.full((tokens.numel(), self.vocab_size), 1 / self.vocab_size)
+        p, seen = [], []
+        for length, here in enumerate(places):
+            of_length, total = here.smoothed(OCCURRENCES, lower, here.once)
+            if length:
+                early = here.context == TOO_EARLY
+                of_length = torch.where(early[:, None], p[-1], of_length)
+                total = torch.where(early, seen[-1], total)
+            p.append(of_length)
+            seen.append(total)
+            if length < self.longest:  # a neighbour is forgotten if the longer context came here only
+                lower, _ = here.smoothed(NEIGHBOURS, lower, places[length + 1].only_once)
+        return (
+            torch.stack([p[length] for length in lengths], dim=1).unflatten(0, tokens.shape),
+            torch.stack([seen[length] for length in lengths], dim=1).unflatten(0, tokens.shape),
+        )
+
+
+@dataclass
+class _Level:
+    """What followed the contexts of one length. Entry e says: after its context came letters[e], counts[:, e] times."""
+
+    keys: Int64[Tensor, "C"]  # sorted; each is made of the context's last letters (their number) and its first
+    first: Int64[Tensor, "C_and_1"]  # the entries of context c are first[c] to first[c + 1]
+    letters: Int64[Tensor, "E"]
+    counts: Float[Tensor, "2 E"]
+    discounts: Float[Tensor, "2 4"]
+    totals: Float[Tensor, "2 C"]
+    given: Float[Tensor, "2 C"]  # what the entries of a context give away, together
+
+    @classmethod
+    def of(cls, keys: Tensor, pairs: Tensor, occurrences: Tensor, neighbours: Tensor, vocab_size: int) -> "_Level":
+        context = pairs // vocab_size
+        first = torch.searchsorted(context, torch.arange(len(keys) + 1))
+        counts = torch.stack([occurrences, neighbours]).float()
+        discounts = torch.stack([discounts_of(way) for way in counts])
+        given = discounts.gather(1, counts.clamp_max(3).long())
+        totals, given = (torch.zeros(2, len(keys)).index_add_(1, context, x) for x in (counts, given))
+        return cls(keys, first, pairs % vocab_size, counts, discounts, totals, given)
+
+    def kept(self, counts: Float[Tensor, "N"], way: int) -> Float[Tensor, "N"]:
+        """Counts less their discounts."""
+        return counts - self.discounts[way][counts.clamp_max(3).long()]
+
+    def entries_of(self, context: Int64[Tensor, "N"]) -> tuple[Int64[Tensor, "M"], Int64[Tensor, "M"]]:
+        """All entries of all these contexts, and for each entry whose it is: a place in `context`."""
+        first = self.first[context.clamp_min(0)]
+        count = torch.where(context >= 0, self.first[context.clamp_min(0) + 1] - first, 0)
+        place = torch.arange(len(context)).repeat_interleave(count)
+        nth = torch.arange(len(place)) - (count.cumsum(0) - count)[place]
+        return first[place] + nth, place
+
+
+class _Places:
+    """Many places of a text, and what a level knows of their contexts (N,). `asked` are the letters that come next."""
+
+    def __init__(self, level: _Level, context: Int64[Tensor, "N"], asked: Int64[Tensor, "N"] | None):
+        self.level, self.context, self.asked = level, context, asked
+        self.entries, self.place = level.entries_of(context)
+        self.once = self.only_once = None  # how much is forgotten: 1 or 0 at each place
+        if asked is not None:
+            own = level.letters[self.entries] == asked[self.place]
+            self.own = torch.full_like(context, -1).index_copy_(0, self.place[own], self.entries[own])
+            self.once = (self.own >= 0).float()
+            self.only_once = self.once * (level.counts[OCCURRENCES][self.own] == 1)
+
+    def smoothed(
+        self, way: int, lower: Float[Tensor, "N V"], forgotten: Float[Tensor, "N"] | None
+    ) -> tuple[Float[Tensor, "N V"], Float[Tensor, "N"]]:
+        """The probability of each letter, and how much was counted: `lower` gets what the counts give away."""
+        level, known = self.level, self.context.clamp_min(0)
+        kept = torch.zeros_like(lower)
+        kept[self.place, level.letters[self.entries]] = level.kept(level.counts[way][self.entries], way)
+        total = torch.where(self.context >= 0, level.totals[way][known], 0.0)
+        given = level.given[way][known]
+        if forgotten is not None:
+            count = level.counts[way][self.own]
+            less = level.kept(count, way) - level.kept(count - forgotten, way)
+            kept[torch.arange(len(kept)), self.asked] -= less
+            total = total - forgotten
+            given = given - (forgotten - less)
+        p = (kept + given[:, None] * lower) / total.clamp_min(1)[:, None]
+        return torch.where(total[:, None] > 0, p, lower), total
+
+
+def discounts_of(counts: Float[Tensor, "E"]) -> Float[Tensor, "4"]:
+    """What a count of 0, of 1, of 2, and of 3 or more gives away, as Chen and Goodman estimate it from how many counts
+    are 1, 2, 3 and 4. Where that can't be said, a count gives the half of itself away, and at most three halves."""
+    n1, n2, n3, n4 = (float((counts == n).sum()) for n in (1, 2, 3, 4))
+    if min(n1, n2, n3) == 0:
+        return torch.tensor([0.0, 0.5, 1.0, 1.5])
+    y = n1 / (n1 + 2 * n2)
+    discounts = [0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
+    return torch.tensor([min(max(d, LEAST), float(i)) for i, d in enumerate(discounts)])
