@@ -15,9 +15,9 @@ import torch
 from run_folder import ALPHABET
 
 from helpers.core import training
+from helpers.core.counted import build_gpt, config_of
 from helpers.core.data import CharTokenizer, split
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.modern import build_gpt, config_of
 from helpers.core.optim import TrainConfig
 from helpers.runs.state import Facts
 from helpers.runs.train import train
@@ -115,11 +115,13 @@ def own_text(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def fresh(small_config):
-    """Makes equal models, with dropout, so that every generator counts; of today's kind when a change is of it."""
+def fresh(small_config, tokens):
+    """Makes equal models, with dropout, so that every generator counts; of another kind when a change is of it."""
 
     def build(**changes) -> GPT:
         torch.manual_seed(0)
+        if "lengths" in changes:
+            changes["counted"] = len(tokens[0])
         return build_gpt(config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes}))
 
     return build

@@ -24,6 +24,7 @@ TODAY: dict[str, Any] = dict(
     fourgrams=300,
     before=2,
 )
+COUNTED: dict[str, Any] = dict(lengths=(1, 2, 4))  # and `counted`, the length of the text, which the fixtures know
 MUON: dict[str, Any] = dict(
     optimizer="muon",
     muon_scale=2.0,

@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from helpers.commands.prepare import prepare
 from helpers.core.attention import MultiHeadAttention, attention, causal_mask
+from helpers.core.counted import build_gpt
 from helpers.core.data import CharTokenizer, get_batch, split
 from helpers.core.gpt import GPT
-from helpers.core.modern import build_gpt
 from helpers.core.optim import make_optimizer
 from helpers.core.sampling import generate
 from helpers.core.training import evaluate, updates

@@ -13,9 +13,9 @@ import torch
 from tqdm import tqdm
 
 from helpers.commands.writing import prompt_of
+from helpers.core.counted import build_gpt
 from helpers.core.data import split
 from helpers.core.gpt import count_parameters
-from helpers.core.modern import build_gpt
 from helpers.core.optim import TrainConfig
 from helpers.core.precision import has_bfloat16
 from helpers.core.sampling import Temperature, stream
@@ -57,7 +57,7 @@ def _train(told: argparse.Namespace, sharing: Sharing) -> None:
     prompt = prompt_of(told.prompt, tokenizer)
     train_tokens, val_tokens = split(corpus.tokens, preset.model["context_length"])
     torch.manual_seed(preset.training.seed)
-    model = build_gpt(preset.model_config(tokenizer.vocab_size))
+    model = build_gpt(preset.model_config(tokenizer.vocab_size, len(train_tokens)))
     folder = run_folder(told.preset, preset, corpus) if told.out is None else folder_named(told.out, "--out")
     facts = Facts(tokenizer, told.preset, corpus)
     console.say(

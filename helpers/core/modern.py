@@ -5,8 +5,7 @@ GPT gives the same logits. What changed in training since (Muon, a rate that sta
 """
 
 import math
-from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -302,14 +301,3 @@ class ModernGPT(GPT):
 
     def new_cache(self) -> list[KVCache]:
         return [TokenCache(self.config.context_length) for _ in self.blocks]
-
-
-def build_gpt(config: GPTConfig) -> GPT:
-    """The GPT that a config describes: today's, or the plain one."""
-    return ModernGPT(config) if isinstance(config, ModernConfig) else GPT(config)
-
-
-def config_of(sizes: dict[str, Any]) -> GPTConfig:
-    """A config from its fields by name: a ModernConfig if any of them is not a field of GPTConfig."""
-    modern = sizes.keys() - {field.name for field in fields(GPTConfig)}
-    return ModernConfig(**sizes) if modern else GPTConfig(**sizes)

@@ -3,16 +3,17 @@
 import importlib.util
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from helpers.core.optim import TrainConfig
 from helpers.support.products import quick_products
 
 
-def forward_pass(model: nn.Module, config: TrainConfig) -> Callable[[Tensor], Tensor]:
-    """`model` as a function, computed by the quickest means.
+def forward_pass(model: nn.Module, config: TrainConfig) -> Callable[..., Any]:
+    """`model` as a function of what it takes, computed by the quickest means.
 
     On CUDA: compiled, and in bfloat16, where the settings ask for it. On a CPU that multiplies in bfloat16, where they
     ask for that: with weights rounded to it. On any other: with the quicker of two libraries.
@@ -23,24 +24,24 @@ def forward_pass(model: nn.Module, config: TrainConfig) -> Callable[[Tensor], Te
         compiled = torch.compile(model) if config.compile and importlib.util.find_spec("triton") else model
         return _inside(lambda: torch.autocast("cuda", torch.bfloat16, enabled=config.bfloat16), compiled)
     if device == "cpu" and config.bfloat16_cpu and has_bfloat16():
-        return lambda tokens: _rounded(model, tokens)
+        return lambda *args, **more: _rounded(model, args, more)
     return _inside(quick_products, model)
 
 
-def _inside(context: Callable[[], AbstractContextManager], model: Callable[[Tensor], Tensor]):
-    def forward(tokens: Tensor) -> Tensor:
+def _inside(context: Callable[[], AbstractContextManager], model: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(*args: Any, **more: Any) -> Any:
         with context():
-            return model(tokens)
+            return model(*args, **more)
 
     return forward
 
 
-def _rounded(model: nn.Module, tokens: Tensor) -> Tensor:
+def _rounded(model: nn.Module, args: tuple, more: dict[str, Any]) -> Any:
     """The forward pass with weights rounded to bfloat16. What learns are the model's own float32 weights, so that no
     small step is lost in rounding."""
     weights = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     rounded = {name: weight.bfloat16() for name, weight in weights.items() if weight.is_floating_point()}
-    return torch.func.functional_call(model, rounded, (tokens,))
+    return torch.func.functional_call(model, rounded, args, more)
 
 
 def has_bfloat16() -> bool:

@@ -5,6 +5,7 @@ helpers/runs/train.py puts this loop into a run that survives a stop, which `pyt
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,9 +27,27 @@ def cross_entropy(
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction=reduction)
 
 
-def learn(forward: Callable[[Tensor], Tensor], x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
+def loss_of(
+    forward: Callable[..., Any], x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"], reduction: str = "mean"
+) -> Float[Tensor, ""]:
+    """The loss of a batch, to learn from it. Of two logits, the first count, and both learn."""
+    logits = forward(x, y)
+    if isinstance(logits, Tensor):
+        return cross_entropy(logits, y, reduction)
+    together, alone = (cross_entropy(each, y, reduction) for each in logits)
+    return together + (alone - alone.detach())
+
+
+def with_answers(forward: Callable[..., Any], model: nn.Module) -> Callable[[Tensor, Tensor], Any]:
+    """`forward` as a function of inputs and answers. Whoever has counted the answers takes them, to forget them."""
+    if getattr(model.config, "counted", 0):
+        return lambda x, y: forward(x, asked=y)
+    return lambda x, y: forward(x)
+
+
+def learn(forward: Callable[..., Any], x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
     """The loss of a batch. Its gradients are added to those that the weights have."""
-    loss = cross_entropy(forward(x), y)
+    loss = loss_of(forward, x, y)
     loss.backward()
     return loss
 
@@ -48,7 +67,7 @@ def updates(
     weights again. Model and tokens must be on `config.device` already. If a group of the optimizer has a "scale"
     (Muon's has), its learning rate is multiplied by it. Whoever shares the work gives another `learn`: helpers/scaling.
     """
-    forward = forward_pass(model, config)
+    forward = with_answers(forward_pass(model, config), model)
     for step in range(first_step, config.max_steps):
         model.train()  # the caller may have evaluated it
         for group in optimizer.param_groups:

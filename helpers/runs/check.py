@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from helpers.core.counted import CountedGPT, build_gpt, config_of
 from helpers.core.gpt import GPT
-from helpers.core.modern import build_gpt, config_of
 from helpers.core.optim import TrainConfig, muon_matrices
 from helpers.runs.state import Identity, State
 from helpers.scaling.vocabulary import tokenizer_of
@@ -80,6 +80,10 @@ def _check_weights(state: State, model: nn.Module) -> None:
         _insist({n: (w.shape, w.dtype) for n, w in weights.items()} == fitting, "its weights are of another model")
         _insist(all(_is_whole(weight) for weight in weights.values()), "its weights are not stored whole")
         _insist(all(weight.isfinite().all() for weight in weights.values()), "its weights are not all finite")
+    if isinstance(model, CountedGPT):
+        letters = set(range(model.config.vocab_size))
+        for weights in (state.model, state.best):
+            _insist(letters.issuperset(weights["text"].unique().tolist()), "its text is not of its vocabulary")
     if isinstance(model, GPT) and model.head.weight is model.token_embedding.weight:
         for weights in (state.model, state.best):
             same = torch.equal(weights["head.weight"], weights["token_embedding.weight"])

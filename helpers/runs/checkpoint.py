@@ -18,9 +18,9 @@ import psutil
 import torch
 from torch import nn
 
+from helpers.core.counted import build_gpt, config_of
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
-from helpers.core.modern import build_gpt, config_of
 from helpers.runs.check import check
 from helpers.runs.state import History, Identity, Record, State
 from helpers.scaling.vocabulary import Tokenizer, tokenizer_of
@@ -160,6 +160,7 @@ def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:
         raise CheckpointError(f"{shown(Path(folder) / CHECKPOINT)} is from before snapshots were kept: train anew")
     for step, weights in (state.snapshots | {state.step: state.model}).items():
         model = build_gpt(config_of(state.identity.model))
+        model.load_state_dict(state.model)  # for what is no parameter: a counted text
         model.load_state_dict(weights, strict=False)  # a snapshot holds the matrix that two layers share once
         models.append((step, model.eval()))
     return models

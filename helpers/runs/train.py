@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
+from helpers.core.counted import CountedGPT
 from helpers.core.data import get_batch
 from helpers.core.optim import TrainConfig, learning_rate, make_optimizer
-from helpers.core.training import cross_entropy, updates
+from helpers.core.training import loss_of, updates, with_answers
 from helpers.runs import checkpoint
 from helpers.runs.folder import hold
 from helpers.runs.state import Facts, History, Identity, Record, State, load_weights
@@ -54,6 +55,8 @@ def train(
     sharing = sharing or Sharing()
     sharing.check(config)
     _refuse_misfits(model, train_tokens, val_tokens, facts)
+    if isinstance(model, CountedGPT):
+        model.count(train_tokens)
     if out_dir is None and (resume or overwrite):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
     folder = Path(out_dir) if out_dir is not None and sharing.team.leads else None
@@ -149,7 +152,7 @@ class _Training:
         generator = torch.Generator().manual_seed(self.config.seed)
         x, y = get_batch(self.train_tokens, self.config.batch_size, self.model.config.context_length, generator)
         with torch.no_grad(), evaluating(self.model):
-            return cross_entropy(self.model(x), y).item()
+            return loss_of(with_answers(self.model, self.model), x, y).item()
 
     def save(self) -> None:
         if self.folder is not None or self.sharing.fsdp:  # cut weights are gathered by all

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from helpers.core.optim import TrainConfig
-from helpers.core.training import cross_entropy, evaluate, learn, windows_side_by_side
+from helpers.core.training import cross_entropy, evaluate, learn, loss_of, windows_side_by_side
 from helpers.scaling.team import ALONE, Team
 from helpers.support.errors import ConfigError
 from helpers.support.modes import evaluating
@@ -69,9 +69,7 @@ class Sharing:
         """The settings of the loop. Cut weights are not rounded to bfloat16 on a CPU, where they are only rehearsed."""
         return replace(config, bfloat16_cpu=False) if self.fsdp else config
 
-    def learn(
-        self, forward: Callable[[Tensor], Tensor], x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]
-    ) -> Float[Tensor, ""]:
+    def learn(self, forward: Callable[..., Any], x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
         """For `updates`: the loss of the whole batch, of which this process computes its part of the gradients."""
         if self.parts == 1:
             return learn(forward, x, y)
@@ -82,7 +80,7 @@ class Sharing:
         loss = torch.zeros((), device=x.device)
         for part in mine:
             with self._in_step(part == mine[-1]), dropout_seed(seeds[part], x.device):
-                share = cross_entropy(forward(texts[part]), answers[part], reduction="sum") / y.numel()
+                share = loss_of(forward, texts[part], answers[part], reduction="sum") / y.numel()
                 (share * self.team.size).backward()  # the engine takes the mean over the processes
             loss += share.detach()
         return self.team.total(loss)

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
+from helpers.core.counted import build_gpt, config_of
 from helpers.core.gpt import GPT
-from helpers.core.modern import build_gpt, config_of
 from helpers.core.optim import Optimizer, TrainConfig, make_optimizer
 from helpers.core.training import updates
 from helpers.studies.tables import Line

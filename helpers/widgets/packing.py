@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from helpers.core.counted import CountedGPT, build_gpt, config_of
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
-from helpers.core.modern import build_gpt, config_of
 from helpers.scaling.vocabulary import Tokenizer
 from helpers.support.errors import ConfigError
 
@@ -30,10 +30,12 @@ def pack(
     """`model` and its alphabet as bytes; weights in float16: two bytes each, and a relative error below 0.05%.
 
     With `levels`, each row of a matrix is rounded to that many steps on either side of zero: one byte a weight, and
-    fewer once compressed. `about` (plain values) goes into the header as it is. ConfigError for a model with layers
-    that its config doesn't name, for weights that float16 doesn't hold, and for a tokenizer of another vocabulary or of
-    other tokens than characters.
+    fewer once compressed. `about` (plain values) goes into the header as it is. ConfigError for a model that counts a
+    text, or has layers that its config doesn't name, for weights that float16 doesn't hold, and for a tokenizer of
+    another vocabulary or of other tokens than characters.
     """
+    if isinstance(model, CountedGPT):
+        raise ConfigError("the page can't count a text, and this model counts one: make write can use it")
     with torch.device("meta"):  # where weights take no memory
         described = build_gpt(model.config)
     if repr(model) != repr(described):  # every layer with its kind and sizes

@@ -9,9 +9,10 @@ import pytest
 import torch
 from play_page import PACKED, clocked, cpu
 
+from helpers.core.counted import build_gpt
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
-from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.modern import ModernConfig
 from helpers.core.sampling import filter_logits
 from helpers.runs import checkpoint
 from helpers.runs.folder import RUNS, is_run

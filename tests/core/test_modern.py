@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from helpers.core.attention import KVCache, attention, causal_mask
+from helpers.core.counted import build_gpt, config_of
 from helpers.core.gpt import GPT, GPTConfig, attention_maps, count_parameters
 from helpers.core.modern import (
     ModernAttention,
@@ -14,8 +15,6 @@ from helpers.core.modern import (
     ModernGPT,
     SquaredReLU,
     SwiGLU,
-    build_gpt,
-    config_of,
     ngram_rows,
     rotate,
     rotations,

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from helpers.core import precision
+from helpers.core.counted import build_gpt
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.modern import ModernConfig
 from helpers.core.optim import TrainConfig
 from helpers.core.precision import forward_pass, has_bfloat16
 from helpers.grading import checks

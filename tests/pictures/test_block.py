@@ -11,8 +11,9 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import nn
 
 from helpers.core.attention import MultiHeadAttention, attention, causal_mask
+from helpers.core.counted import build_gpt
 from helpers.core.gpt import GPT, Block, GPTConfig, attention_maps
-from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.modern import ModernConfig
 from helpers.pictures import block, plotting
 from helpers.support.errors import ConfigError
 

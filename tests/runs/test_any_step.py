@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from run_folder import ALPHABET, MUON, TODAY, end_of, resave
+from run_folder import ALPHABET, COUNTED, MUON, TODAY, end_of, resave
 
 from helpers.core import optim
 from helpers.core.modern import ModernGPT
@@ -19,6 +19,7 @@ KINDS = {
     "the plain GPT with AdamW": ({}, {}),
     "today's GPT with Muon": (TODAY, MUON),
     "today's GPT with Muon in bfloat16": (TODAY, MUON | {"bfloat16_cpu": True}),
+    "beside counts": (TODAY | COUNTED, MUON | {"bfloat16_cpu": True}),
 }
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from run_folder import in_small
 
+from helpers.core.counted import build_gpt
 from helpers.core.data import CharTokenizer
-from helpers.core.modern import build_gpt
 from helpers.core.sampling import generate
 from helpers.runs import checkpoint, presets
 from helpers.runs.folder import RUNS
@@ -44,10 +44,11 @@ def test_every_preset_trains_a_run_that_writes(name, tokens, play, tmp_path):
     """In small, with all that makes it what it is: the optimizer, the schedule, the windows, today's model."""
     preset = in_small(PRESETS[name])
     torch.manual_seed(1)
-    model = build_gpt(preset.model_config(65))
+    model = build_gpt(preset.model_config(65, len(tokens[0])))
     history = train(model, *tokens, preset.training, out_dir=tmp_path, facts=Facts(CharTokenizer.from_text(play), name))
     losses = history.column("val_loss")
-    assert history.column("step") == [0, 2, 4, 8, 12] and losses[0] > 4 and losses[-1] < losses[0] - 0.1
+    assert history.column("step") == [0, 2, 4, 8, 12] and losses[-1] < losses[0] - 0.1
+    assert losses[0] > 4 or name == "counted"  # which knows something before it learns
     assert losses[-1] < 3.4 or preset.training.optimizer == "adamw"  # Muon gets there in 12 steps
     assert all(weight.dtype == torch.float32 for weight in model.parameters())
     loaded, tokenizer = checkpoint.load_model(tmp_path)

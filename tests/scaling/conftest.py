@@ -9,8 +9,8 @@ import torch.distributed.fsdp  # before a fork, so that only this process waits 
 from members import SETTINGS
 from run_folder import ALPHABET
 
+from helpers.core.counted import build_gpt, config_of
 from helpers.core.data import CharTokenizer
-from helpers.core.modern import build_gpt, config_of
 from helpers.runs.state import Facts, History
 from helpers.runs.train import train
 from helpers.scaling.sharing import Sharing
@@ -30,13 +30,16 @@ def shared_training(small_config, tokens):
         text: int = 0,
         **options,
     ) -> tuple[History, dict[str, torch.Tensor]]:
+        train_tokens, val_tokens = tokens
         torch.manual_seed(0)
-        model = build_gpt(config_of({**dataclasses.asdict(small_config), **(sizes or {})}))
+        sizes = {**dataclasses.asdict(small_config), **(sizes or {})}
+        if "lengths" in sizes:
+            sizes["counted"] = len(train_tokens[text:])
+        model = build_gpt(config_of(sizes))
         config = dataclasses.replace(SETTINGS, **(settings or {}))
         sharing = Sharing(team, accumulate, fsdp)
         if "out_dir" in options:
             options["facts"] = Facts(CharTokenizer(ALPHABET))
-        train_tokens, val_tokens = tokens
         history = train(model, train_tokens[text:], val_tokens, config, sharing=sharing, **options)
         weights = model.state_dict().items()
         return history, {name: w.full_tensor() if fsdp and team.size > 1 else w for name, w in weights}

@@ -12,8 +12,9 @@ import nbformat
 import pytest
 import torch
 
+from helpers.core.counted import build_gpt
 from helpers.core.data import CharTokenizer
-from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.modern import ModernConfig
 from helpers.core.sampling import filter_logits
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError

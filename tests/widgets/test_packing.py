@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from helpers.core.attention import MultiHeadAttention
+from helpers.core.counted import CountedConfig, build_gpt
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.modern import ModernConfig
 from helpers.core.optim import TrainConfig
 from helpers.runs import checkpoint
 from helpers.runs.state import Facts
@@ -175,3 +176,9 @@ def test_the_files_of_another_model_go(run, tmp_path):
     other.write_text("")
     play.write(tmp_path, play.pack_run(run))
     assert not other.exists()
+
+
+def test_a_model_that_counts_is_refused():
+    sizes = dict(vocab_size=5, context_length=7, n_layer=1, n_head=1, n_embd=8, lengths=(1, 2), counted=9)
+    with pytest.raises(ConfigError, match="the page can't count a text"):
+        pack(build_gpt(CountedConfig(**sizes)).eval(), TOKENIZER)

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from helpers.core.attention import KVCache, MultiHeadAttention, attention, causal_mask
+from helpers.core.counted import build_gpt
 from helpers.core.data import CharTokenizer, get_batch, split
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.modern import ModernConfig, build_gpt
+from helpers.core.modern import ModernConfig
 from helpers.core.optim import TrainConfig, make_optimizer
 from helpers.core.sampling import Drawing, filter_logits, generate
 from helpers.core.training import evaluate, updates
