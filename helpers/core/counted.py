@@ -50,6 +50,8 @@ class CountedGPT(ModernGPT):
     two for a million letters.
     """
 
+    asks = True  # in training: for the answers
+
     def __init__(self, config: CountedConfig):
         super().__init__(config)
         self.lengths, L = config.lengths, len(config.lengths)

@@ -31,18 +31,23 @@ def loss_of(
     forward: Callable[..., Any], x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"], reduction: str = "mean"
 ) -> Float[Tensor, ""]:
     """The loss of a batch, to learn from it. Of two logits, the first count, and both learn."""
-    logits = forward(x, y)
+    logits = forward(x, asked=y) if getattr(forward, "asks", False) else forward(x)
     if isinstance(logits, Tensor):
         return cross_entropy(logits, y, reduction)
     together, alone = (cross_entropy(each, y, reduction) for each in logits)
     return together + (alone - alone.detach())
 
 
-def with_answers(forward: Callable[..., Any], model: nn.Module) -> Callable[[Tensor, Tensor], Any]:
-    """`forward` as a function of inputs and answers. Whoever has counted the answers takes them, to forget them."""
-    if getattr(model.config, "counted", 0):
-        return lambda x, y: forward(x, asked=y)
-    return lambda x, y: forward(x)
+class _Asking:
+    """A forward pass of a model that has counted the answers, and takes them to forget them."""
+
+    asks = True
+
+    def __init__(self, forward: Callable[..., Any]):
+        self.forward = forward
+
+    def __call__(self, x: Tensor, asked: Tensor) -> Any:
+        return self.forward(x, asked=asked)
 
 
 def learn(forward: Callable[..., Any], x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
@@ -67,7 +72,9 @@ def updates(
     weights again. Model and tokens must be on `config.device` already. If a group of the optimizer has a "scale"
     (Muon's has), its learning rate is multiplied by it. Whoever shares the work gives another `learn`: helpers/scaling.
     """
-    forward = with_answers(forward_pass(model, config), model)
+    forward = forward_pass(model, config)
+    if getattr(model.config, "counted", 0):
+        forward = _Asking(forward)
     for step in range(first_step, config.max_steps):
         model.train()  # the caller may have evaluated it
         for group in optimizer.param_groups:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from helpers.core.counted import CountedGPT
 from helpers.core.data import get_batch
 from helpers.core.optim import TrainConfig, learning_rate, make_optimizer
-from helpers.core.training import loss_of, updates, with_answers
+from helpers.core.training import loss_of, updates
 from helpers.runs import checkpoint
 from helpers.runs.folder import hold
 from helpers.runs.state import Facts, History, Identity, Record, State, load_weights
@@ -152,7 +152,7 @@ class _Training:
         generator = torch.Generator().manual_seed(self.config.seed)
         x, y = get_batch(self.train_tokens, self.config.batch_size, self.model.config.context_length, generator)
         with torch.no_grad(), evaluating(self.model):
-            return loss_of(with_answers(self.model, self.model), x, y).item()
+            return loss_of(self.model, x, y).item()
 
     def save(self) -> None:
         if self.folder is not None or self.sharing.fsdp:  # cut weights are gathered by all

@@ -12,7 +12,7 @@ from helpers.core.data import get_batch
 from helpers.core.modern import ModernConfig
 from helpers.core.optim import TrainConfig, make_optimizer
 from helpers.core.sampling import generate
-from helpers.core.training import cross_entropy, evaluate, loss_of, updates, with_answers
+from helpers.core.training import cross_entropy, evaluate, loss_of, updates
 from helpers.grading import checks
 from helpers.support.errors import ConfigError
 
@@ -122,7 +122,7 @@ def test_the_loss_that_counts_is_the_one_of_both_together_and_both_learn(pair):
     model, (train_tokens, _) = pair
     x, y = get_batch(train_tokens, 4, 16, torch.Generator().manual_seed(1))
     together, alone = model(x, asked=y)
-    loss = loss_of(with_answers(model, model), x, y)
+    loss = loss_of(model, x, y)
     assert loss.item() == pytest.approx(cross_entropy(together, y).item())
     (gradient,) = torch.autograd.grad(loss, model.head.weight, retain_graph=True)
     sum_of_both = cross_entropy(together, y) + cross_entropy(alone, y)

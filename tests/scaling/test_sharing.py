@@ -9,7 +9,7 @@ import torch
 from members import SETTINGS, together
 from run_folder import COUNTED, MUON, TODAY
 
-from helpers.core.training import cross_entropy, learn, with_answers
+from helpers.core.training import cross_entropy, learn
 from helpers.runs import checkpoint
 from helpers.scaling.sharing import Sharing
 from helpers.scaling.team import Team
@@ -54,13 +54,12 @@ def farthest(history, other):
 def test_the_gradients_of_unequal_pieces_add_up_to_those_of_the_batch(model, pieces):
     x = torch.randint(65, (7, 16), generator=torch.Generator().manual_seed(1))
     y = x.roll(-1, dims=1)
-    forward = with_answers(model, model)
-    loss = learn(forward, x, y)
+    loss = learn(model, x, y)
     whole = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
     sharing = Sharing(accumulate=pieces)
     sharing.wrap(model)
-    assert torch.allclose(sharing.learn(forward, x, y), loss, atol=1e-6)
+    assert torch.allclose(sharing.learn(model, x, y), loss, atol=1e-6)
     assert all(torch.allclose(p.grad, g, atol=1e-6) for p, g in zip(model.parameters(), whole, strict=True))
 
 
@@ -68,7 +67,7 @@ def test_a_mean_of_means_would_be_another_gradient(model):
     """What the test above must be able to see: parts of 3, 2 and 2 rows don't count alike."""
     x = torch.randint(65, (7, 16), generator=torch.Generator().manual_seed(1))
     y = x.roll(-1, dims=1)
-    learn(with_answers(model, model), x, y)
+    learn(model, x, y)
     whole = model.head.weight.grad.clone()
     model.zero_grad()
     for part, answers in zip(x.tensor_split(3), y.tensor_split(3), strict=True):
