@@ -5,9 +5,9 @@ At each place, gates read off how often the contexts were seen, and off the netw
 is worth there. The answer is the product of all opinions, each to the power of its gate (a product of experts, Hinton
 2002), so its logarithm is a weighted sum.
 
-Two things make it work. The counts must not know the letter that is asked for: in training, each place is predicted as
-if it had not been counted (`asked`). Otherwise the gates would learn that counts are always right. And the network
-learns to answer alone as well as together with the counts: one that only fills their gaps ends with a higher loss.
+The counts must not know the letter that is asked for: in training, each place is predicted as if it had not been
+counted (`asked`). Otherwise the gates would learn that counts are always right. And the network learns to answer alone
+as well as together with the counts, so that it has an opinion of its own and doesn't only fill their gaps.
 """
 
 from dataclasses import fields
@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from helpers.core.attention import KVCache
-from helpers.core.counting import Counts
+from helpers.core.counting import KneserNey
 from helpers.core.gpt import GPT, GPTConfig
 from helpers.core.modern import ModernConfig, ModernGPT, TokenCache
 from helpers.support.errors import ConfigError
@@ -63,7 +63,7 @@ class CountedGPT(ModernGPT):
             self.gates.bias.copy_(torch.tensor(start))
         kind = torch.uint8 if config.vocab_size <= 256 else torch.int32
         self.register_buffer("text", torch.zeros(config.counted, dtype=kind))
-        self._counts: tuple[int, Counts] | None = None  # and the version of the text that they are of
+        self._counts: tuple[int, KneserNey] | None = None  # and the version of the text that they are of
 
     def count(self, tokens: Integer[Tensor, "N"]) -> None:
         """Count this text from now on; ConfigError unless it has as many tokens as the config says."""
@@ -72,10 +72,10 @@ class CountedGPT(ModernGPT):
         self.text.copy_(tokens)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> KneserNey:
         version = self.text._version  # which changes when weights are loaded, too
         if self._counts is None or self._counts[0] != version:
-            self._counts = version, Counts(self.text, self.config.vocab_size, self.lengths[-1])
+            self._counts = version, KneserNey(self.text, self.config.vocab_size, self.lengths[-1])
         return self._counts[1]
 
     def forward(
@@ -95,7 +95,7 @@ class CountedGPT(ModernGPT):
         opinions, features = self._by_counting(tokens, past, asked)
         features = torch.cat([self.norm(x).float(), features], dim=-1)
         gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())  # (B, T, 1 + L)
-        together = gates[..., :1] * alone.log_softmax(-1) + (gates[..., 1:, None] * opinions).sum(-2)
+        together = gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2)
         return together if asked is None else (together, alone)
 
     @torch.compiler.disable

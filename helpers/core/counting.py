@@ -24,7 +24,7 @@ UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
 LEAST = 0.1  # a count gives away at least so much: if it gave nothing, what was never seen would be impossible again
 
 
-class Counts:
+class KneserNey:
     """The counts of a text, tokens (N,) below `vocab_size`, for contexts of 0 to `longest` letters.
 
     A million letters with contexts of up to eight take about two seconds and half a gigabyte.

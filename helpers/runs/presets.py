@@ -37,6 +37,23 @@ class Preset:
 # What today's models changed, as far as it helps here (notebook 12).
 CHANGES: dict[str, Any] = dict(rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False)
 TABLES = dict(bigrams=4356, trigrams=8192, fourgrams=16384)  # 4,356 = (65 + 1)^2: each pair of letters has its row
+# Of three minutes on two cores, alone and beside counts.
+SMALL = dict(context_length=256, n_layer=4, n_head=2, n_embd=128, before=3, **CHANGES)
+MUON_IN_WINDOWS = TrainConfig(
+    batch_size=8,
+    max_steps=2800,
+    eval_interval=700,
+    learning_rate=0.01,
+    min_learning_rate=0.0,
+    warmup_steps=0,
+    schedule="stable",
+    decay=0.6,
+    optimizer="muon",
+    muon_scale=2.0,
+    windows=((0.7, 64),),
+    bfloat16=True,
+    bfloat16_cpu=True,
+)
 
 PRESETS = {
     "smoke": Preset(
@@ -80,44 +97,14 @@ PRESETS = {
     ),
     "three-minutes": Preset(
         about="4 layers, 2 heads, width 128, context 256: three minutes on two cores with bfloat16",
-        model=dict(context_length=256, n_layer=4, n_head=2, n_embd=128, before=3, **CHANGES),
-        training=TrainConfig(
-            batch_size=8,
-            max_steps=2800,
-            eval_interval=700,
-            learning_rate=0.01,
-            min_learning_rate=0.0,
-            warmup_steps=0,
-            schedule="stable",
-            decay=0.6,
-            optimizer="muon",
-            muon_scale=2.0,
-            windows=((0.7, 64),),
-            bfloat16=True,
-            bfloat16_cpu=True,
-        ),
+        model=SMALL,
+        training=MUON_IN_WINDOWS,
         expected_loss={TINY: (1.44, 1.49)},  # of seeds 1 to 4
     ),
     "counted": Preset(
         about="three-minutes beside counts of up to eight letters back: a lower loss; its settings are not final",
-        model=dict(
-            context_length=256, n_layer=4, n_head=2, n_embd=128, before=3, lengths=(2, 3, 4, 5, 6, 8), **CHANGES
-        ),
-        training=TrainConfig(
-            batch_size=8,
-            max_steps=1900,
-            eval_interval=950,
-            learning_rate=0.01,
-            min_learning_rate=0.0,
-            warmup_steps=0,
-            schedule="stable",
-            decay=0.6,
-            optimizer="muon",
-            muon_scale=2.0,
-            windows=((0.7, 64),),
-            bfloat16=True,
-            bfloat16_cpu=True,
-        ),
+        model=SMALL | dict(lengths=(2, 3, 4, 5, 6, 8)),
+        training=dataclasses.replace(MUON_IN_WINDOWS, max_steps=1900, eval_interval=950),
         expected_loss={},
     ),
     "gpu-best": Preset(

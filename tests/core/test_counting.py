@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from helpers.core.counting import Counts, discounts_of
+from helpers.core.counting import KneserNey, discounts_of
 from helpers.core.data import CharTokenizer
 
 TEXT = "to be or not to be, that is the question: whether it is nobler in the mind to suffer or to be. " * 3
@@ -26,7 +26,7 @@ def tokens(tokenizer):
 
 @pytest.fixture(scope="module")
 def counts(tokens, tokenizer):
-    return Counts(tokens, tokenizer.vocab_size, LONGEST)
+    return KneserNey(tokens, tokenizer.vocab_size, LONGEST)
 
 
 class ByHand:
@@ -104,14 +104,14 @@ def test_where_a_window_begins_the_longest_context_that_there_is_stands_in(count
 
 
 def test_a_letter_that_the_text_never_shows_is_shared_out_evenly():
-    counts = Counts(torch.tensor([0, 1, 0, 1, 0, 2, 0, 1]), vocab_size=5, longest=2)
+    counts = KneserNey(torch.tensor([0, 1, 0, 1, 0, 2, 0, 1]), vocab_size=5, longest=2)
     p, seen = counts.probabilities(torch.tensor([[4, 3, 0, 1]]), (2,))
     assert p[0, 0, 0, 3] == p[0, 0, 0, 4] > 0 and seen[0, 1] == 0 < seen[0, 3]
 
 
 def test_an_alphabet_of_thousands_works():
     text = torch.arange(3000).repeat(2)
-    counts = Counts(text, vocab_size=3000, longest=8)
+    counts = KneserNey(text, vocab_size=3000, longest=8)
     p, seen = counts.probabilities(text[None, 100:120], (8,))
     assert (p[0, 10:, 0].argmax(-1) == torch.arange(111, 121)).all() and seen[0, 10] == 2
 

@@ -32,7 +32,13 @@ WAYS = {
 }
 
 
-QUICK = {(0, "2 processes"), (0, "2 processes, 3 pieces each"), (0, "2 processes with cut weights"), (1, "2 processes")}
+QUICK = {
+    (0, "2 processes"),
+    (0, "2 processes, 3 pieces each"),
+    (0, "2 processes with cut weights"),
+    (1, "2 processes"),
+    (2, "2 processes"),
+}
 ALL = [
     pytest.param(kind, way, marks=() if (number, way) in QUICK else pytest.mark.torture)
     for number, kind in enumerate(KINDS)
