@@ -1,4 +1,4 @@
-"""A GPT beside which a text is counted: it needn't learn what counting knows, and its gates learn whom to believe.
+"""A GPT together with the counts of a text: it needn't learn what counting knows, and its gates learn whom to believe.
 
 Counts are sure inside words and know nothing of what was said a hundred letters ago; of a network the opposite is true.
 At each place, gates read off how often the contexts were seen, and off the network's last layer, how much each of them
@@ -44,13 +44,13 @@ class CountedConfig(ModernConfig):
 
 
 class CountedGPT(ModernGPT):
-    """A ModernGPT and the counts of a text: (B, T) -> logits (B, T, V), the logarithms of shares before they sum to 1.
+    """A ModernGPT and the counts of a text: (B, T) -> logits (B, T, V), unnormalised.
 
     `count` gives it the text, which is saved with the weights. It is counted again when it is needed, in a second or
     two for a million letters.
     """
 
-    asks = True  # in training: for the answers
+    asks = True  # whoever trains it must pass `asked`
 
     def __init__(self, config: CountedConfig):
         super().__init__(config)
@@ -63,20 +63,23 @@ class CountedGPT(ModernGPT):
             self.gates.bias.copy_(torch.tensor(start))
         kind = torch.uint8 if config.vocab_size <= 256 else torch.int32
         self.register_buffer("text", torch.zeros(config.counted, dtype=kind))
-        self._counts: tuple[int, KneserNey] | None = None  # and the version of the text that they are of
+        self._counted: tuple[Tensor, int, KneserNey] | None = None  # a text, its version, its counts
 
     def count(self, tokens: Integer[Tensor, "N"]) -> None:
         """Count this text from now on; ConfigError unless it has as many tokens as the config says."""
         if len(tokens) != len(self.text):
-            raise ConfigError(f"counted={len(self.text)}, but the text has {len(tokens)} tokens: give it its length")
+            raise ConfigError(f"counted={len(self.text)}, but the text has {len(tokens)} tokens: make the two equal")
         self.text.copy_(tokens)
 
     @property
     def counts(self) -> KneserNey:
-        version = self.text._version  # which changes when weights are loaded, too
-        if self._counts is None or self._counts[0] != version:
-            self._counts = version, KneserNey(self.text, self.config.vocab_size, self.lengths[-1])
-        return self._counts[1]
+        if not len(self.text):
+            raise ConfigError("there is no text to count: `counted` must be the length of one")
+        found = self._counted
+        if found is None or found[0] is not self.text or found[1] != self.text._version:  # moved, or loaded anew
+            counts = KneserNey(self.text, self.config.vocab_size, self.lengths[-1])
+            found = self._counted = self.text, self.text._version, counts
+        return found[2]
 
     def forward(
         self,
@@ -88,6 +91,7 @@ class CountedGPT(ModernGPT):
         own logits come too, so that it learns to answer alone."""
         past = tokens[:, :0]
         if cache:
+            assert asked is None, "what is learned is not written"
             assert isinstance(cache[0], TokenCache)  # as `new_cache` makes it
             past = cache[0].extend(tokens)
         x = self.through_blocks(self.embed(tokens, past.shape[1], past), cache)
@@ -104,7 +108,7 @@ class CountedGPT(ModernGPT):
         self, tokens: Tensor, past: Tensor, asked: Tensor | None
     ) -> tuple[Float[Tensor, "B T L V"], Float[Tensor, "B T F"]]:
         """The logarithms of the counts' probabilities, and what the gates get to know: how often each context was seen,
-        and how many of them ever were."""
+        and how many were seen at all."""
         text = torch.cat([past[:, -self.lengths[-1] :], tokens], dim=1)
         p, seen = self.counts.probabilities(text.cpu(), self.lengths, None if asked is None else asked.cpu())
         p, seen = (x[:, -tokens.shape[1] :].to(tokens.device) for x in (p, seen))

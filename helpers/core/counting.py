@@ -5,10 +5,10 @@ in it, and how often. Two things are wrong with bare counting, and each has its 
 Goodman 1998, An Empirical Study of Smoothing Techniques for Language Modeling, who modified the discounts):
 
 - What was never seen would be impossible. So each count gives a part of itself away, its discount, and what a context
-  gives away goes to the letters that the next shorter context expects.
-- A shorter context is asked only where the longer one doesn't know. Then it matters little how often `o` followed
-  `ome`, if it always did so in `Romeo`. So a shorter context doesn't count how often a letter followed, but after how
-  many different letters the two stood together.
+  gives away is shared out as the next shorter context expects.
+- A shorter context matters most where the longer one is new. There it says little how often `o` followed `ome`, if it
+  always did so in `Romeo`. So a shorter context doesn't count how often a letter followed it, but how many different
+  letters stood before the context and that letter: its neighbours.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, Integer
 from torch import Tensor
 
-OCCURRENCES, NEIGHBOURS = 0, 1  # the two ways to count: how often, and after how many different letters
+OCCURRENCES, NEIGHBOURS = 0, 1  # two ways to count a letter after a context: how often; after how many others
 UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
-LEAST = 0.1  # a count gives away at least so much: if it gave nothing, what was never seen would be impossible again
+LEAST = 0.1  # a count gives away at least this much: if it gave nothing, what was never seen would be impossible again
 
 
 class KneserNey:
@@ -35,16 +35,16 @@ class KneserNey:
         text = tokens.long().cpu()
         padded = F.pad(text, (longest, 0), value=vocab_size)  # before the text stands a letter of its own
         context = torch.zeros_like(text)  # of each letter, by its number: all have the same context of no letters
-        keys, entry, tables = context[:1], None, []
+        keys, entry, tables = context[:1], None, []  # an entry is a context with its next letter
         for length in range(longest + 1):
             if length:
                 before = padded[longest - length :][: len(text)]
                 keys, context = (context * (vocab_size + 1) + before).unique(return_inverse=True)
             shorter = entry
             pairs, entry, times = (context * vocab_size + text).unique(return_inverse=True, return_counts=True)
-            if length:  # each entry is one more letter before the entry that is a letter shorter
-                of = torch.empty_like(pairs).index_copy_(0, entry, shorter)
-                tables[-1].append(of.bincount())
+            if length:  # each entry is one more letter that stood before a shorter one, whose table is still the last
+                shorter_entry = torch.empty_like(pairs).index_copy_(0, entry, shorter)
+                tables[-1].append(shorter_entry.bincount())
             tables.append([keys, pairs, times])
         tables[-1].append(times)  # nobody asks for the neighbours of the longest
         self.levels = [_Level.of(*table, vocab_size) for table in tables]
@@ -82,15 +82,15 @@ class KneserNey:
         lower = torch.full((tokens.numel(), self.vocab_size), 1 / self.vocab_size)
         p, seen = [], []
         for length, here in enumerate(places):
-            of_length, total = here.smoothed(OCCURRENCES, lower, here.once)
+            of_length, total = here.smoothed(OCCURRENCES, lower, here.forgotten)
             if length:
                 early = here.context == TOO_EARLY
                 of_length = torch.where(early[:, None], p[-1], of_length)
                 total = torch.where(early, seen[-1], total)
             p.append(of_length)
             seen.append(total)
-            if length < self.longest:  # a neighbour is forgotten if the longer context came here only
-                lower, _ = here.smoothed(NEIGHBOURS, lower, places[length + 1].only_once)
+            if length < self.longest:  # a neighbour is forgotten if it stood before context and letter here only
+                lower, _ = here.smoothed(NEIGHBOURS, lower, places[length + 1].neighbour_forgotten)
         return (
             torch.stack([p[length] for length in lengths], dim=1).unflatten(0, tokens.shape),
             torch.stack([seen[length] for length in lengths], dim=1).unflatten(0, tokens.shape),
@@ -99,9 +99,10 @@ class KneserNey:
 
 @dataclass
 class _Level:
-    """What followed the contexts of one length. Entry e says: after its context came letters[e], counts[:, e] times."""
+    """What followed the contexts of one length. Entry e says: after its context came letters[e]; counted in both ways,
+    counts[:, e]."""
 
-    keys: Int64[Tensor, "C"]  # sorted; each is made of the context's last letters (their number) and its first
+    keys: Int64[Tensor, "C"]  # sorted: number of the context without its first letter * (V + 1) + that letter
     first: Int64[Tensor, "C_and_1"]  # the entries of context c are first[c] to first[c + 1]
     letters: Int64[Tensor, "E"]
     counts: Float[Tensor, "2 E"]
@@ -128,7 +129,7 @@ class _Level:
         first = self.first[context.clamp_min(0)]
         count = torch.where(context >= 0, self.first[context.clamp_min(0) + 1] - first, 0)
         place = torch.arange(len(context)).repeat_interleave(count)
-        nth = torch.arange(len(place)) - (count.cumsum(0) - count)[place]
+        nth = torch.arange(len(place)) - (count.cumsum(0) - count)[place]  # 0, 1, 2, ... in each context
         return first[place] + nth, place
 
 
@@ -138,12 +139,13 @@ class _Places:
     def __init__(self, level: _Level, context: Int64[Tensor, "N"], asked: Int64[Tensor, "N"] | None):
         self.level, self.context, self.asked = level, context, asked
         self.entries, self.place = level.entries_of(context)
-        self.once = self.only_once = None  # how much is forgotten: 1 or 0 at each place
+        self.forgotten = self.neighbour_forgotten = None  # 1 or 0 at each place
         if asked is not None:
             own = level.letters[self.entries] == asked[self.place]
             self.own = torch.full_like(context, -1).index_copy_(0, self.place[own], self.entries[own])
-            self.once = (self.own >= 0).float()
-            self.only_once = self.once * (level.counts[OCCURRENCES][self.own] == 1)
+            self.forgotten = (self.own >= 0).float()
+            once = level.counts[OCCURRENCES][self.own] == 1  # of any, where there is none to forget
+            self.neighbour_forgotten = self.forgotten * once
 
     def smoothed(
         self, way: int, lower: Float[Tensor, "N V"], forgotten: Float[Tensor, "N"] | None
@@ -157,16 +159,16 @@ class _Places:
         if forgotten is not None:
             count = level.counts[way][self.own]
             less = level.kept(count, way) - level.kept(count - forgotten, way)
-            kept[torch.arange(len(kept)), self.asked] -= less
+            kept[torch.arange(len(kept)), self.asked] -= less  # the count falls by one: so much of it had been kept
             total = total - forgotten
-            given = given - (forgotten - less)
+            given = given - (forgotten - less)  # and the rest given away
         p = (kept + given[:, None] * lower) / total.clamp_min(1)[:, None]
         return torch.where(total[:, None] > 0, p, lower), total
 
 
 def discounts_of(counts: Float[Tensor, "E"]) -> Float[Tensor, "4"]:
     """What a count of 0, of 1, of 2, and of 3 or more gives away, as Chen and Goodman estimate it from how many counts
-    are 1, 2, 3 and 4. Where that can't be said, a count gives the half of itself away, and at most three halves."""
+    are 1, 2, 3 and 4. Where that can't be said, a count gives half of itself away, and at most 1.5."""
     n1, n2, n3, n4 = (float((counts == n).sum()) for n in (1, 2, 3, 4))
     if min(n1, n2, n3) == 0:
         return torch.tensor([0.0, 0.5, 1.0, 1.5])

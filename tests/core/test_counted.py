@@ -89,6 +89,9 @@ def test_the_text_goes_with_the_weights_and_is_counted_anew(pair):
     after = other(val[None, :16].long())
     assert not torch.equal(before, after) and torch.equal(after, model.eval()(val[None, :16].long()))
     assert torch.equal(copy.deepcopy(model)(val[None, :16].long()), after)
+    before, other.text = other.counts, other.text.clone()  # as when a model is moved to another device
+    other.count(train_tokens.flip(0))
+    assert other.counts is not before and not torch.equal(other(val[None, :16].long()), after)
 
 
 # ---------------------------------------------------------------- what it must not know
@@ -140,6 +143,8 @@ def test_lengths_that_make_no_sense_are_refused(lengths):
 def test_a_text_of_another_length_is_refused(tokens):
     with pytest.raises(ConfigError, match="counted=10, but the text has"):
         build_gpt(CountedConfig(**SIZES, counted=10)).count(tokens[0])
+    with pytest.raises(ConfigError, match="there is no text to count"):
+        build_gpt(CountedConfig(**SIZES))(torch.zeros(1, 4, dtype=torch.long))
     with pytest.raises(ConfigError, match="counted"):
         CountedConfig(**SIZES, counted=10**9)
 
