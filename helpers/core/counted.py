@@ -102,7 +102,6 @@ class CountedGPT(ModernGPT):
         together = gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2)
         return together if asked is None else (together, alone)
 
-    @torch.compiler.disable
     @torch.no_grad()
     def _by_counting(
         self, tokens: Tensor, past: Tensor, asked: Tensor | None
