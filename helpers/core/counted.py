@@ -24,7 +24,7 @@ from helpers.core.counting import KneserNey
 from helpers.core.gpt import GPT, GPTConfig
 from helpers.core.modern import ModernConfig, ModernGPT, TokenCache
 from helpers.support.errors import ConfigError
-from helpers.support.guards import settings
+from helpers.support.guards import Positive, settings
 
 Tokens = Annotated[int, Field(ge=0, le=20_000_000)]  # a million of them take about half a gigabyte to count
 Lengths = Annotated[tuple[Annotated[int, Field(ge=0, le=16)], ...], Field(min_length=1)]
@@ -36,6 +36,7 @@ class CountedConfig(ModernConfig):
 
     lengths: Lengths = (2, 3, 4, 5, 6, 8)  # rising; the last but one is believed at first
     counted: Tokens = 0  # how many tokens the counted text has: those of the training text
+    temperature: Positive = 1.0  # outside training: a text that both half know by heart makes them too sure of others
 
     def __post_init__(self):
         super().__post_init__()
@@ -100,7 +101,7 @@ class CountedGPT(ModernGPT):
         features = torch.cat([self.norm(x).float(), features], dim=-1)
         gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())  # (B, T, 1 + L)
         together = gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2)
-        return together if asked is None else (together, alone)
+        return together / self.config.temperature if asked is None else (together, alone)
 
     @torch.no_grad()
     def _by_counting(

@@ -21,6 +21,7 @@ from torch import Tensor
 
 OCCURRENCES, NEIGHBOURS = 0, 1  # two ways to count a letter after a context: how often; after how many others
 UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
+LARGEST_TABLE = 4_000_000  # numbers, each way
 LEAST = 0.1  # a count gives away at least this much: if it gave nothing, what was never seen would be impossible again
 
 
@@ -104,25 +105,28 @@ class _Level:
 
     keys: Int64[Tensor, "C"]  # sorted: number of the context without its first letter * (V + 1) + that letter
     first: Int64[Tensor, "C_and_1"]  # the entries of context c are first[c] to first[c + 1]
+    pairs: Int64[Tensor, "E"]  # sorted: number of the context * V + letter
     letters: Int64[Tensor, "E"]
     counts: Float[Tensor, "2 E"]
     discounts: Float[Tensor, "2 4"]
+    kept: Float[Tensor, "2 E"]  # counts less their discounts
+    table: Float[Tensor, "2 C V"] | None  # the same, a row for each context, which is quicker: where they are few
     totals: Float[Tensor, "2 C"]
     given: Float[Tensor, "2 C"]  # what the entries of a context give away, together
+    vocab_size: int
 
     @classmethod
     def of(cls, keys: Tensor, pairs: Tensor, occurrences: Tensor, neighbours: Tensor, vocab_size: int) -> "_Level":
-        context = pairs // vocab_size
-        first = torch.searchsorted(context, torch.arange(len(keys) + 1))
+        C, context, letters = len(keys), pairs // vocab_size, pairs % vocab_size
+        first = torch.searchsorted(context, torch.arange(C + 1))
         counts = torch.stack([occurrences, neighbours]).float()
         discounts = torch.stack([discounts_of(way) for way in counts])
         given = discounts.gather(1, counts.clamp_max(3).long())
-        totals, given = (torch.zeros(2, len(keys)).index_add_(1, context, x) for x in (counts, given))
-        return cls(keys, first, pairs % vocab_size, counts, discounts, totals, given)
-
-    def kept(self, counts: Float[Tensor, "N"], way: int) -> Float[Tensor, "N"]:
-        """Counts less their discounts."""
-        return counts - self.discounts[way][counts.clamp_max(3).long()]
+        kept, table = counts - given, None
+        if C * vocab_size <= LARGEST_TABLE:
+            table = torch.zeros(2, C * vocab_size).index_copy_(1, pairs, kept).unflatten(1, (C, vocab_size))
+        totals, given = (torch.zeros(2, C).index_add_(1, context, x) for x in (counts, given))
+        return cls(keys, first, pairs, letters, counts, discounts, kept, table, totals, given, vocab_size)
 
     def entries_of(self, context: Int64[Tensor, "N"]) -> tuple[Int64[Tensor, "M"], Int64[Tensor, "M"]]:
         """All entries of all these contexts, and for each entry whose it is: a place in `context`."""
@@ -132,17 +136,23 @@ class _Level:
         nth = torch.arange(len(place)) - (count.cumsum(0) - count)[place]  # 0, 1, 2, ... in each context
         return first[place] + nth, place
 
+    def entry_of(self, context: Int64[Tensor, "N"], letter: Int64[Tensor, "N"]) -> Int64[Tensor, "N"]:
+        """The entry that says: after this context came this letter. UNSEEN where there is none."""
+        pair = context * self.vocab_size + letter
+        place = torch.searchsorted(self.pairs, pair).clamp_max(len(self.pairs) - 1)
+        return torch.where((context >= 0) & (self.pairs[place] == pair), place, UNSEEN)
+
 
 class _Places:
     """Many places of a text, and what a level knows of their contexts (N,). `asked` are the letters that come next."""
 
     def __init__(self, level: _Level, context: Int64[Tensor, "N"], asked: Int64[Tensor, "N"] | None):
         self.level, self.context, self.asked = level, context, asked
-        self.entries, self.place = level.entries_of(context)
+        if level.table is None:
+            self.entries, self.place = level.entries_of(context)
         self.forgotten = self.neighbour_forgotten = None  # 1 or 0 at each place
         if asked is not None:
-            own = level.letters[self.entries] == asked[self.place]
-            self.own = torch.full_like(context, -1).index_copy_(0, self.place[own], self.entries[own])
+            self.own = level.entry_of(context, asked)
             self.forgotten = (self.own >= 0).float()
             once = level.counts[OCCURRENCES][self.own] == 1  # of any, where there is none to forget
             self.neighbour_forgotten = self.forgotten * once
@@ -152,13 +162,17 @@ class _Places:
     ) -> tuple[Float[Tensor, "N V"], Float[Tensor, "N"]]:
         """The probability of each letter, and how much was counted: `lower` gets what the counts give away."""
         level, known = self.level, self.context.clamp_min(0)
-        kept = torch.zeros_like(lower)
-        kept[self.place, level.letters[self.entries]] = level.kept(level.counts[way][self.entries], way)
+        if level.table is None:
+            kept = torch.zeros_like(lower)
+            kept[self.place, level.letters[self.entries]] = level.kept[way][self.entries]
+        else:
+            kept = level.table[way][known]
         total = torch.where(self.context >= 0, level.totals[way][known], 0.0)
         given = level.given[way][known]
         if forgotten is not None:
-            count = level.counts[way][self.own]
-            less = level.kept(count, way) - level.kept(count - forgotten, way)
+            count, discounts = level.counts[way][self.own], level.discounts[way]
+            fewer = count - forgotten
+            less = level.kept[way][self.own] - (fewer - discounts[fewer.clamp_max(3).long()])
             kept[torch.arange(len(kept)), self.asked] -= less  # the count falls by one: so much of it had been kept
             total = total - forgotten
             given = given - (forgotten - less)  # and the rest given away

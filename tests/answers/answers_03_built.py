@@ -163,7 +163,7 @@ class Fused(nn.Module):
 class ByEinsum(nn.Module):
     def __init__(self, C, D):
         super().__init__()
-        self.W = nn.ParameterList(torch.randn(D, C) for _ in range(3))
+        self.W = nn.ParameterList(torch.randn(D, C) / C**0.5 for _ in range(3))
 
     def forward(self, x):
         query, key, value = (torch.einsum("btc,dc->btd", x, W) for W in self.W)

@@ -57,16 +57,23 @@ def test_it_sees_nothing_that_comes_later_and_its_cache_changes_nothing(pair):
     assert torch.equal(*written)
 
 
-def test_it_is_the_product_of_network_and_counts_each_to_the_power_of_its_gate(pair):
-    model, (_, val) = pair
-    model.eval()
+def test_it_is_the_product_of_network_and_counts_each_to_the_power_of_its_gate(tokens):
+    train_tokens, val = tokens
+    model = counted_gpt(train_tokens, temperature=1.25).eval()
     text = val[None, :12].long()
     with torch.no_grad():
         model.gates.bias.copy_(torch.tensor([0.5, 0.1, 0.2, 0.3]))
         alone = super(CountedGPT, model).forward(text).log_softmax(-1)
         p, _ = model.counts.probabilities(text, (1, 2, 4))
         product = alone.exp() ** 0.5 * p[:, :, 0] ** 0.1 * p[:, :, 1] ** 0.2 * p[:, :, 2] ** 0.3
-        checks.close(model(text).softmax(-1), product / product.sum(-1, keepdim=True), tolerance=1e-5)
+        softer = product ** (1 / 1.25)
+        checks.close(model(text).softmax(-1), softer / softer.sum(-1, keepdim=True), tolerance=1e-5)
+
+
+def test_while_it_learns_its_temperature_is_one(tokens):
+    x, y = get_batch(tokens[0], 2, 8, torch.Generator().manual_seed(1))
+    warm, cool = (counted_gpt(tokens[0], temperature=temperature) for temperature in (1.25, 1.0))
+    assert torch.equal(loss_of(warm, x, y), loss_of(cool, x, y)) and not torch.equal(warm(x), cool(x))
 
 
 def test_beside_the_counts_it_learns_more_than_alone(tokens):

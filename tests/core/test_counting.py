@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
+from helpers.core import counting
 from helpers.core.counting import KneserNey, discounts_of
 from helpers.core.data import CharTokenizer
 
@@ -24,9 +25,12 @@ def tokens(tokenizer):
     return tokenizer.encode(TEXT)
 
 
-@pytest.fixture(scope="module")
-def counts(tokens, tokenizer):
-    return KneserNey(tokens, tokenizer.vocab_size, LONGEST)
+@pytest.fixture(scope="module", params=["in tables", "in entries"])
+def counts(request, tokens, tokenizer):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "in entries":
+            patch.setattr(counting, "LARGEST_TABLE", 0)
+        return KneserNey(tokens, tokenizer.vocab_size, LONGEST)
 
 
 class ByHand:

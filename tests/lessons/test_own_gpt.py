@@ -26,7 +26,7 @@ SAYS = {  # what a notebook says at its end, and somewhere in its lesson, once t
     "05_dropout": ["weights by your attention", "with your layer 0."],
     "06_multi_head": ["drawn with your attention", "with your layer: one head"],
     "07_transformer_block": ["by your attention", "your GPT: "],
-    "08_nanogpt_shakespeare": ["with your attention", "your GPT: ", "a page to show"],
+    "08_nanogpt_shakespeare": ["run on your attention", "your GPT: ", "a page to show"],
     "09_sampling": [f"{len(STEPS)} of {len(STEPS)} steps"],
 }
 
