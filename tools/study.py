@@ -19,6 +19,7 @@ import torch
 
 from helpers.core.data import CharTokenizer
 from helpers.studies import parts
+from helpers.studies.counts import Counts
 from helpers.studies.ladder import Ladder
 from helpers.studies.study import Study
 from helpers.studies.tables import MEASURED, Line, read_table, table
@@ -27,7 +28,7 @@ from helpers.support.console import command
 from helpers.support.errors import ConfigError, RunError, StorageError
 from helpers.world.corpus import TINY, Corpus, load_corpus
 
-STUDIES: dict[str, Study] = {**parts.STUDIES, "ladder": Ladder()}
+STUDIES: dict[str, Study] = {**parts.STUDIES, "ladder": Ladder(), "counts": Counts()}
 GROWING = provenance.ROOT / "build" / "studies"
 
 
