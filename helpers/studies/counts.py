@@ -81,11 +81,19 @@ class LearnsTogether(CountedGPT):
         return given[0] if isinstance(given, tuple) else given
 
 
+def learn_together(model: GPT) -> None:
+    model.__class__ = LearnsTogether
+
+
 class KnowsTheAnswer(CountedGPT):
     """In training, the counts know the very letter that is asked for."""
 
     def _by_counting(self, tokens: Tensor, past: Tensor, asked: Tensor | None) -> tuple[Tensor, Tensor]:
         return super()._by_counting(tokens, past, None)
+
+
+def know_the_answer(model: GPT) -> None:
+    model.__class__ = KnowsTheAnswer
 
 
 class WithoutCounts(CountedGPT):
@@ -95,11 +103,8 @@ class WithoutCounts(CountedGPT):
         return self.logits(self.through_blocks(self.embed(tokens), cache))
 
 
-def becomes(kind: type[CountedGPT]) -> Callable[[GPT], None]:
-    def change(model: GPT) -> None:
-        model.__class__ = kind
-
-    return change
+def without_counts(model: GPT) -> None:
+    model.__class__ = WithoutCounts
 
 
 LENGTHS = {"lengths": PRESETS["counted"].model["lengths"]}
@@ -110,9 +115,9 @@ VARIANTS = {
     SIX_LETTERS: Variant(sizes=LENGTHS, change=six_letters),
     "counts with gates, no network": Variant(sizes=LENGTHS, change=no_network, optimizer=gates_alone),
     "counts as input, no gates": Variant(sizes=LENGTHS, change=as_input),
-    "the network learns only together": Variant(sizes=LENGTHS, change=becomes(LearnsTogether)),
-    "counts that know the answer": Variant(sizes=LENGTHS, change=becomes(KnowsTheAnswer)),
-    AFTERWARDS: Variant(sizes=LENGTHS, change=becomes(WithoutCounts)),
+    "the network learns only together": Variant(sizes=LENGTHS, change=learn_together),
+    "counts that know the answer": Variant(sizes=LENGTHS, change=know_the_answer),
+    AFTERWARDS: Variant(sizes=LENGTHS, change=without_counts),
 }
 
 
