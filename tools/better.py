@@ -1,10 +1,12 @@
-"""Train the preset three-minutes with two seeds and store how it fares and what it writes, for notebook 08.
+"""Train the presets of three minutes with some seeds and store how they fare and what they write, for notebook 08.
 
-make better
+make better              both
+make better NAME=counted one of them
 
 The runs are ordinary ones, in build/runs: those that are there already go on, and one that is finished is only read.
 """
 
+import os
 import platform
 import subprocess
 import sys
@@ -13,51 +15,78 @@ from pathlib import Path
 import torch
 
 from helpers.commands import train
+from helpers.core.data import first_to_validate, split
 from helpers.core.precision import has_bfloat16
 from helpers.core.sampling import generate
 from helpers.runs import checkpoint
 from helpers.runs.folder import is_run
 from helpers.runs.presets import choose_preset, run_folder
+from helpers.studies.counts import reading_on
 from helpers.support import files
-from helpers.support.console import command, say
+from helpers.support.console import command, say, shown
+from helpers.support.errors import ConfigError
 from helpers.world.corpus import Corpus, load_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
-STORED = ROOT / "notebooks" / "measured" / "three-minutes.txt"
-PRESET = "three-minutes"
-SEEDS = (1, 2)
+STORED = ROOT / "notebooks" / "measured"
+SEEDS = {"three-minutes": (1, 2), "counted": (21, 22, 23)}  # of counted, none with which its settings were chosen
 LENGTH = 420
 TEMPERATURE = 0.8
 TOP_P = 0.9
 
 
 def main(_: list[str]) -> None:
+    chosen = os.environ.get("NAME") or None
+    if chosen not in (None, *SEEDS):
+        raise ConfigError(f"NAME={shown(chosen)} is no preset of this command: choose one of {', '.join(SEEDS)}")
     corpus = load_corpus()
-    folders = [run_folder(PRESET, choose_preset(PRESET, seed=seed), corpus) for seed in SEEDS]
-    for seed, folder in zip(SEEDS, folders, strict=True):
-        resume = ["--resume"] if is_run(folder) else []
-        if status := train.main(["--preset", PRESET, "--seed", str(seed), "--out", str(folder), *resume]):
-            sys.exit(status)  # why, has been said
-    files.write(STORED, account(folders, corpus))
-    say(f"stored in {STORED}")
+    for preset in [chosen] if chosen else SEEDS:
+        folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
+        for seed, folder in folders.items():
+            resume = ["--resume"] if is_run(folder) else []
+            if status := train.main(["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume]):
+                sys.exit(status)  # why, has been said
+        files.write(STORED / f"{preset}.txt", account(folders, corpus))
+        say(f"stored in {STORED / preset}.txt")
 
 
-def account(folders: list[Path], corpus: Corpus) -> str:
+def account(folders: dict[int, Path], corpus: Corpus) -> str:
     """Where the numbers come from, how each run fared, and what the first one's model writes."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    cut = first_to_validate(len(corpus.text))
+    training, validation = corpus.text[:cut], corpus.text[cut:]
+    first, folder = next(iter(folders.items()))
+    written = sample(folder)
+    theirs = [longest_copy(validation[i : i + len(written)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
         f"made by: make better, at commit {commit.stdout.strip() or 'unknown'}",
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
         f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
-        *(how_it_fared(seed, folder) for seed, folder in zip(SEEDS, folders, strict=True)),
-        f"the model of seed {SEEDS[0]}, temperature {TEMPERATURE}, top-p {TOP_P}, writes:",
+        *(how_it_fared(seed, folder, corpus) for seed, folder in folders.items()),
+        f"longest copy from the training text: {longest_copy(written, training)!r}; "
+        f"in as much of the validation text, {min(map(len, theirs))} to {max(map(len, theirs))} letters",
+        f"the model of seed {first}, temperature {TEMPERATURE}, top-p {TOP_P}, writes:",
     ]
-    return "".join(f"# {line}\n" for line in lines) + sample(folders[0])
+    return "".join(f"# {line}\n" for line in lines) + written
 
 
-def how_it_fared(seed: int, folder: Path) -> str:
+def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
+    """Its loss in windows side by side, as in training, and reading on, where each has a past."""
     history = checkpoint.load(folder).history
-    return f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s"
+    model, tokenizer = checkpoint.load_model(folder)
+    T = model.config.context_length
+    _, val_tokens = split(tokenizer.encode(corpus.text), T)
+    on = reading_on(model, val_tokens, T, T // 2)
+    return f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s; reading on {on:.4f}"
+
+
+def longest_copy(written: str, source: str) -> str:
+    """The longest piece of `written` that stands in `source` too."""
+    longest = ""
+    for start in range(len(written)):
+        while (piece := written[start : start + len(longest) + 1]) in source and len(piece) > len(longest):
+            longest = piece
+    return longest
 
 
 def sample(folder: Path) -> str:

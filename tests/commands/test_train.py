@@ -10,6 +10,7 @@ from helpers.commands import train
 from helpers.core import training as core
 from helpers.runs import checkpoint
 from helpers.runs.presets import PRESETS
+from helpers.support.errors import ConfigError
 from helpers.world.corpus import load_corpus
 
 
@@ -171,7 +172,8 @@ def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, c
     import better  # in tools/
 
     text = load_corpus(corpus)
-    monkeypatch.setattr(better, "STORED", tmp_path / "stored.txt")
+    monkeypatch.setattr(better, "STORED", tmp_path)
+    monkeypatch.setenv("NAME", "three-minutes")
     monkeypatch.setattr(better, "load_corpus", lambda: text)
     monkeypatch.setattr(train, "open_corpus", lambda _: text)
     first = better.run_folder("three-minutes", better.choose_preset("three-minutes"), text)
@@ -179,8 +181,24 @@ def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, c
     kept = (first / "checkpoint.pt").read_bytes()
     better.main([])
     assert (first / "checkpoint.pt").read_bytes() == kept and len([*runs.iterdir()]) == 2
-    made_by, made_with, one, two, writes, *written = (tmp_path / "stored.txt").read_text().splitlines()
+    made_by, made_with, one, two, copied, writes, *written = (tmp_path / "three-minutes.txt").read_text().splitlines()
     assert made_by.startswith("# made by: make better, at commit ") and "your own text, SHA-256" in made_with
     loss = checkpoint.load(first).history.best.val_loss
     assert one.startswith(f"# seed 1: loss {loss:.4f} after ") and two.startswith("# seed 2: loss ")
+    assert copied.startswith("# longest copy from the training text: ")
     assert writes == "# the model of seed 1, temperature 0.8, top-p 0.9, writes:" and written
+
+
+def test_make_better_takes_the_presets_of_three_minutes_only(monkeypatch):
+    import better
+
+    monkeypatch.setenv("NAME", "laptop")
+    with pytest.raises(ConfigError, match="NAME=laptop is no preset of this command: choose one of three-minutes, "):
+        better.main([])
+
+
+def test_the_longest_copy_is_found_wherever_it_stands():
+    import better
+
+    assert better.longest_copy("a rose is a rose", "the roses, is a row") == " is a ro"
+    assert better.longest_copy("xyz", "abc") == ""
