@@ -15,13 +15,14 @@ from pathlib import Path
 import torch
 
 from helpers.commands import train
+from helpers.core.counted import CountedGPT
 from helpers.core.data import first_to_validate, split
 from helpers.core.precision import has_bfloat16
 from helpers.core.sampling import generate
 from helpers.runs import checkpoint
 from helpers.runs.folder import is_run
 from helpers.runs.presets import choose_preset, run_folder
-from helpers.studies.counts import reading_on
+from helpers.studies.counts import reading_and_counting, reading_on
 from helpers.support import files
 from helpers.support.console import command, say, shown
 from helpers.support.errors import ConfigError
@@ -71,13 +72,17 @@ def account(folders: dict[int, Path], corpus: Corpus) -> str:
 
 
 def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
-    """Its loss in windows side by side, as in training, and reading on, where each has a past."""
+    """Its loss in windows side by side, as in training; reading on, where each has a past; and, if it counts, when it
+    counts what it reads, too."""
     history = checkpoint.load(folder).history
     model, tokenizer = checkpoint.load_model(folder)
     T = model.config.context_length
     _, val_tokens = split(tokenizer.encode(corpus.text), T)
-    on = reading_on(model, val_tokens, T, T // 2)
-    return f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s; reading on {on:.4f}"
+    said = f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s"
+    said += f"; reading on {reading_on(model, val_tokens, T, T // 2):.4f}"
+    if isinstance(model, CountedGPT):
+        said += f", and counting what it reads {reading_and_counting(model, val_tokens, T, T // 2):.4f}"
+    return said
 
 
 def longest_copy(written: str, source: str) -> str:

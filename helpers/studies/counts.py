@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Integer
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from helpers.core.attention import KVCache
@@ -239,5 +239,33 @@ def reading_on(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: i
         for windows in tokens.unfold(0, context_length + 1, context_length - overlap).long().split(32):
             x, y = windows[:, :-1], windows[:, 1:]
             losses.append(F.cross_entropy(model(x).float().mT, y, reduction="none"))
+    return _of_the_new(losses, overlap)
+
+
+@torch.no_grad()
+def reading_and_counting(
+    model: CountedGPT, tokens: Integer[Tensor, "N"], context_length: int, overlap: int, every: int = 1000
+) -> float:
+    """The same of a model that counts what it has read, too: after about `every` tokens it counts anew, its own text
+    and all that came since. Its weights stay as they are.
+
+    So it isn't the same model any more at the end, and its loss is no rival to that of one which stays (Krause et al.
+    2018, Dynamic Evaluation of Neural Sequence Models, do so with gradients).
+    """
+    first, step = model.text, context_length - overlap
+    losses, read = [], 0
+    try:
+        with evaluating(model):
+            for windows in tokens.unfold(0, context_length + 1, step).long().split(max(1, every // step)):
+                losses.append(F.cross_entropy(model(windows[:, :-1]).float().mT, windows[:, 1:], reduction="none"))
+                read += step * len(windows)
+                model.text = torch.cat([first, tokens[: read + overlap].to(first)])
+    finally:
+        model.text = first
+    return _of_the_new(losses, overlap)
+
+
+def _of_the_new(losses: list[Float[Tensor, "_ T"]], overlap: int) -> float:
+    """The mean over windows, of which all but the first begin with tokens that another has predicted."""
     by_place = torch.cat(losses)
     return torch.cat([by_place[0], by_place[1:, overlap:].flatten()]).mean().item()

@@ -8,7 +8,16 @@ from helpers.core.counting import KneserNey
 from helpers.core.data import CharTokenizer, split
 from helpers.core.training import evaluate
 from helpers.runs.presets import SMALL
-from helpers.studies.counts import AFTERWARDS, BESIDE, SIX_LETTERS, VARIANTS, Counts, Pairing, reading_on
+from helpers.studies.counts import (
+    AFTERWARDS,
+    BESIDE,
+    SIX_LETTERS,
+    VARIANTS,
+    Counts,
+    Pairing,
+    reading_and_counting,
+    reading_on,
+)
 from helpers.world.corpus import BUNDLED_PLAY
 
 T = 64
@@ -111,3 +120,15 @@ def test_reading_on_predicts_every_letter_once_with_a_past(study, text):
     assert reading_on(model, tokens, T, overlap) == pytest.approx(expected, abs=1e-5)
     whole = text[5000 : 5001 + 3 * T]
     assert reading_on(model, whole, T, 0) == pytest.approx(evaluate(model, whole, T), abs=1e-5)
+
+
+def test_counting_what_it_reads_helps_with_what_comes_twice_and_knows_no_letter_before_it_is_read(study, text):
+    model = trained(study, BESIDE, text)
+    generator = torch.Generator().manual_seed(1)
+    nonsense = torch.randint(65, (3000,), generator=generator)
+    once, changed = reading_on(model, nonsense, T, 32), []
+    for tokens in (nonsense, torch.cat([nonsense[:1500]] * 2)):
+        changed.append(reading_and_counting(model, tokens, T, 32, every=200) - once)
+    assert changed[0] > -0.1 and changed[1] < -0.5
+    assert reading_and_counting(model, nonsense, T, 32, every=10_000) == once
+    assert len(model.text) == 5000 and torch.equal(model.text.long(), text[:5000].long())
