@@ -133,7 +133,7 @@ study: .venv/ready ## train a small GPT with each of its parts left out in turn:
 ladder: .venv/ready ## climb from nanoGPT's recipe to the speedrun, for notebook 12 (an hour, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py ladder --jobs $(JOBS)
 
-better: .venv/ready ## train the preset three-minutes and store what it writes, for notebook 08 (six minutes)
+better: .venv/ready ## train the presets of three minutes and store what they write (a quarter of an hour; NAME=counted for one)
 	@$(BIN)/python tools/better.py </dev/null
 
 rungs: .venv/ready ## climb the ladder that opens notebook 08 with three seeds (three minutes)

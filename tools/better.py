@@ -16,7 +16,8 @@ import torch
 
 from helpers.commands import train
 from helpers.core.counted import CountedGPT
-from helpers.core.data import first_to_validate, split
+from helpers.core.counting import KneserNey
+from helpers.core.data import CharTokenizer, first_to_validate, split
 from helpers.core.precision import has_bfloat16
 from helpers.core.sampling import generate
 from helpers.runs import checkpoint
@@ -47,11 +48,11 @@ def main(_: list[str]) -> None:
             resume = ["--resume"] if is_run(folder) else []
             if status := train.main(["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume]):
                 sys.exit(status)  # why, has been said
-        files.write(STORED / f"{preset}.txt", account(folders, corpus))
+        files.write(STORED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
         say(f"stored in {STORED / preset}.txt")
 
 
-def account(folders: dict[int, Path], corpus: Corpus) -> str:
+def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     """Where the numbers come from, how each run fared, and what the first one's model writes."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
     cut = first_to_validate(len(corpus.text))
@@ -64,6 +65,7 @@ def account(folders: dict[int, Path], corpus: Corpus) -> str:
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
         f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         *(how_it_fared(seed, folder, corpus) for seed, folder in folders.items()),
+        *([counting_alone(corpus)] if counts else []),
         f"longest copy from the training text: {longest_copy(written, training)!r}; "
         f"in as much of the validation text, {min(map(len, theirs))} to {max(map(len, theirs))} letters",
         f"the model of seed {first}, temperature {TEMPERATURE}, top-p {TOP_P}, writes:",
@@ -83,6 +85,18 @@ def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
     if isinstance(model, CountedGPT):
         said += f", and counting what it reads {reading_and_counting(model, val_tokens, T, T // 2):.4f}"
     return said
+
+
+def counting_alone(corpus: Corpus, longest: int = 8) -> str:
+    """The loss on the whole validation text of each length of context, none of which is cut off."""
+    tokens = CharTokenizer(corpus.alphabet).encode(corpus.text).long()
+    train_tokens, val_tokens = split(tokens, longest)
+    counts, losses = KneserNey(train_tokens, len(corpus.alphabet), longest), []
+    for windows in val_tokens.unfold(0, longest + 1, 1).split(4096):
+        p, _ = counts.probabilities(windows[:, :-1], range(longest + 1))
+        losses.append(-p[:, -1].log().gather(2, windows[:, -1, None, None].expand(-1, longest + 1, 1))[..., 0])
+    said = ", ".join(f"{loss:.3f}" for loss in torch.cat(losses).mean(dim=0).tolist())
+    return f"counts alone, by contexts of 0 to {longest} letters: loss {said}"
 
 
 def longest_copy(written: str, source: str) -> str:
