@@ -54,6 +54,12 @@ CAPTIONS = {  # title, and what a row is
         "while the other process rests, or does the same; `update`: AdamW; `send`: an all-reduce of the gradient. "
         "[Notebook 14](../14_scaling_out.ipynb) reads this table.",
     ),
+    "counts": (
+        "What counts give to a network",
+        "Each row is one way of letting a network and counts answer together, trained with one `seed`: its `loss` in "
+        "nats per letter on the last tenth of the training text, which nothing else sees. `reading_on` is the same "
+        "when the text is read on, so that each letter has at least 128 before it. `seconds`: of the training.",
+    ),
     "scoreboard": (
         "The scoreboard of the thread",
         "Each row is one network, trained on telegrams with one seed: the share of questions that it answers right "

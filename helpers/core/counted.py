@@ -55,7 +55,8 @@ class CountedGPT(ModernGPT):
 
     def __init__(self, config: CountedConfig):
         super().__init__(config)
-        self.lengths, L = config.lengths, len(config.lengths)
+        self.lengths, self.temperature = config.lengths, config.temperature
+        L = len(self.lengths)
         self.gates = nn.Linear(config.n_embd + L + (L + 1), 1 + L)
         nn.init.zeros_(self.gates.weight)
         start = [0.7] + [0.0] * L  # for the network, and for each length
@@ -101,7 +102,7 @@ class CountedGPT(ModernGPT):
         features = torch.cat([self.norm(x).float(), features], dim=-1)
         gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())  # (B, T, 1 + L)
         together = gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2)
-        return together / self.config.temperature if asked is None else (together, alone)
+        return together / self.temperature if asked is None else (together, alone)
 
     @torch.no_grad()
     def _by_counting(
