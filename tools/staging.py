@@ -117,11 +117,13 @@ class Stage:
         if not path:
             return anchor
         target = Path(os.path.normpath(here.parent / unquote(path)))
+        if target.suffix == ".py" and target.with_suffix(".ipynb").exists():  # a notebook's other form
+            target = target.with_suffix(".ipynb")
         if target == self.root / "README.md":
             page = PurePosixPath("index.html")
         elif target == self.root / "docs" / "claims.md":
             page = PurePosixPath("claims.html")
-        elif target.is_relative_to(self.notebooks) and target.suffix in (".ipynb", ".md", ".csv", ".py"):
+        elif target.is_relative_to(self.notebooks) and target.suffix in (".ipynb", ".md", ".csv"):
             page = PurePosixPath(target.relative_to(self.notebooks).with_suffix(".html").as_posix())
         elif target.is_relative_to(self.root) and target.is_file():
             page = PurePosixPath("files") / target.relative_to(self.root).as_posix()
