@@ -209,6 +209,12 @@ def exam(question: str, n: int, generator: torch.Generator) -> Examples:
 
 
 # ---------------------------------------------------------------- learning and scoring
+def error(said: Float[Tensor, "*shape 32"], answers: Int64[Tensor, "..."]) -> Float[Tensor, ""]:
+    """How far what was said is from the answers: the cross-entropy of reading it out, in nats."""
+    similar = SHARPNESS * said @ VECTORS.T
+    return F.cross_entropy(similar.flatten(end_dim=-2), answers.flatten())
+
+
 @one_thread()
 def fit(
     make: Callable[[], nn.Module],
@@ -231,8 +237,7 @@ def fit(
     generator = torch.Generator().manual_seed(seed)
     for _ in range(steps):
         inputs, answers = examples(question, batch, generator)
-        similar = SHARPNESS * model(*inputs) @ VECTORS.T
-        loss = F.cross_entropy(similar.flatten(end_dim=-2), answers.flatten())
+        loss = error(model(*inputs), answers)
         if not loss.requires_grad:
             break
         optimizer.zero_grad()
