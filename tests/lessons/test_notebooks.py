@@ -37,7 +37,8 @@ def prose(notebook):
 
 
 def choices(question):
-    return question.count("<summary>")
+    """What each choice of a prediction answers, in the order of the page."""
+    return re.findall(r"<summary>[^<]+</summary>\n\n(.+?)\n</details>", question, re.S)
 
 
 def pictures(notebook):
@@ -101,8 +102,10 @@ def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
     read = re.sub(r"<details>.*?</details>", " ", told, flags=re.S)  # who predicts opens one or two of them
     assert len(re.sub(r"<[^>]+>|\$[^$]*\$|^\|.*$", " ", read, flags=re.M).split()) <= 2200
     questions = told.split("**Predict before you run.**")[1:]
-    assert len(questions) >= 3 and told.count("<summary>") == sum(choices(question) for question in questions)
-    assert all(choices(question) in (1, 2, 3, 4) for question in questions)  # the answer, or one to each choice
+    assert len(questions) >= 3 and told.count("<summary>") == sum(len(choices(question)) for question in questions)
+    for question in questions:
+        answers = choices(question)
+        assert 2 <= len(answers) <= 4 and sum(answer.startswith("Yes") for answer in answers) == 1, question
     assert DRAWING.get(name[:2], "machine.draw(") in code
 
 
