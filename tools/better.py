@@ -6,13 +6,17 @@ make better NAME=counted one of them
 The runs are ordinary ones, in build/runs: those that are there already go on, and one that is finished is only read.
 """
 
+import math
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
 from helpers.commands import train
 from helpers.core.counted import CountedGPT
@@ -20,6 +24,7 @@ from helpers.core.counting import KneserNey
 from helpers.core.data import CharTokenizer, first_to_validate, split
 from helpers.core.precision import has_bfloat16
 from helpers.core.sampling import generate
+from helpers.core.training import evaluate
 from helpers.runs import checkpoint
 from helpers.runs.folder import is_run
 from helpers.runs.presets import choose_preset, run_folder
@@ -65,7 +70,7 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
         f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         *(how_it_fared(seed, folder, corpus) for seed, folder in folders.items()),
-        *([counting_alone(corpus)] if counts else []),
+        *([the_mean_of(folders, corpus), counting_alone(corpus)] if counts else []),
         f"longest copy from the training text: {longest_copy(written, training)!r}; "
         f"in as much of the validation text, {min(map(len, theirs))} to {max(map(len, theirs))} letters",
         f"the model of seed {first}, temperature {TEMPERATURE}, top-p {TOP_P}, writes:",
@@ -85,6 +90,32 @@ def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
     if isinstance(model, CountedGPT):
         said += f", and counting what it reads {reading_and_counting(model, val_tokens, T, T // 2):.4f}"
     return said
+
+
+class Mean(nn.Module):
+    """What several models say together: the logarithm of the mean of their probabilities."""
+
+    def __init__(self, models: Iterable[nn.Module]):
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        said = [model(tokens).float().log_softmax(dim=-1) for model in self.models]
+        return torch.stack(said).logsumexp(dim=0) - math.log(len(said))
+
+
+def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
+    """The loss of every two models' mean, and of that of all: they took so many times as long to train."""
+    loaded = {seed: checkpoint.load_model(folder) for seed, folder in folders.items()}
+    model, tokenizer = next(iter(loaded.values()))
+    T = model.config.context_length
+    _, val_tokens = split(tokenizer.encode(corpus.text), T)
+    said = []
+    for seeds in [*combinations(loaded, 2), tuple(loaded)]:
+        mean = Mean(loaded[seed][0] for seed in seeds)
+        loss, on = evaluate(mean, val_tokens, T), reading_on(mean, val_tokens, T, T // 2)
+        said.append(f"{' and '.join(map(str, seeds))} {loss:.4f}, reading on {on:.4f}")
+    return f"the mean of what several say: {'; '.join(said)}"
 
 
 def counting_alone(corpus: Corpus, longest: int = 8) -> str:
