@@ -40,10 +40,12 @@ def test_what_the_pages_say_of_counting_is_what_was_measured():
     stored = (ROOT / "notebooks" / "measured" / "counted.txt").read_text(encoding="utf-8")
     losses = [float(loss) for loss in re.findall(r"^# seed \d+: loss ([\d.]+) after", stored, re.M)]
     alone = re.search(r"^# counts alone, by contexts of 0 to 8 letters: loss (.+)$", stored, re.M)
-    assert alone and len(losses) == 3
+    pairs = [float(loss) for loss in re.findall(r"\b\d+ and \d+ ([\d.]+), reading on", stored)][:3]
+    assert alone and len(losses) == len(pairs) == 3
     together, by_six = f"{sum(losses) / 3:.3f}", f"{float(alone[1].split(', ')[6]):.2f}"
     readme, use, changes = (
         (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/use.md", "CHANGELOG.md")
     )
     assert f"a loss of {by_six}, where" in readme and f"gets {together} in about three minutes" in readme
+    assert f"whose probabilities are averaged, get {sum(pairs) / 3:.3f} after" in readme
     assert f"| {together}, in about three minutes on two cores;" in use and f"a loss of {together} in about" in changes

@@ -13,7 +13,7 @@ from helpers.core.counted import build_gpt, config_of
 from helpers.core.data import CharTokenizer
 from helpers.runs.state import Facts, History
 from helpers.runs.train import train
-from helpers.scaling.sharing import Sharing
+from helpers.scaling.sharing import Sharing, is_cut
 from helpers.scaling.team import ALONE, Team
 
 
@@ -42,6 +42,6 @@ def shared_training(small_config, tokens):
             options["facts"] = Facts(CharTokenizer(ALPHABET))
         history = train(model, train_tokens[text:], val_tokens, config, sharing=sharing, **options)
         weights = model.state_dict().items()
-        return history, {name: w.full_tensor() if fsdp and team.size > 1 else w for name, w in weights}
+        return history, {name: w.full_tensor() if is_cut(w) else w for name, w in weights}
 
     return run

@@ -127,7 +127,7 @@ def test_however_it_is_shared_it_is_the_same_training(shared_training, kind, way
     for history, shared in together(
         size, lambda team: shared_training(team, sizes=sizes, settings=settings, **options)
     ):
-        assert farthest(history, alone) < (1e-5 if plain else 1e-4)
+        assert farthest(history, alone) < (1e-5 if plain else 5e-4)
         assert not plain or all(torch.allclose(shared[name], w, atol=1e-5) for name, w in weights.items())
 
 
