@@ -4,6 +4,7 @@ import signal
 import sys
 
 import pytest
+import torch
 from run_folder import end_of
 
 from helpers.commands import train
@@ -195,6 +196,15 @@ def test_make_better_takes_the_presets_of_three_minutes_only(monkeypatch):
     monkeypatch.setenv("NAME", "laptop")
     with pytest.raises(ConfigError, match="NAME=laptop is no preset of this command: choose one of three-minutes, "):
         better.main([])
+
+
+def test_what_several_say_is_the_mean_of_their_probabilities():
+    import better
+
+    one, two = (torch.tensor(odds).log() for odds in ([0.7, 0.2, 0.1], [0.1, 0.2, 0.7]))
+    models = [torch.nn.Embedding.from_pretrained(logits[None] + shift) for logits, shift in ((one, 3.0), (two, -1.0))]
+    said = better.Mean(models)(torch.tensor([0]))[0].exp()
+    assert said.tolist() == pytest.approx([0.4, 0.2, 0.4])
 
 
 def test_the_longest_copy_is_found_wherever_it_stands():

@@ -119,16 +119,17 @@ def test_a_batch_has_at_least_one_row_for_each_part():
 # ---------------------------------------------------------------- one training
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "way"), ALL)
-def test_however_it_is_shared_it_is_the_same_training(shared_training, kind, way):
+def test_however_it_is_shared_it_is_the_same_training(shared_training, kind, way, monkeypatch):
+    """But for Muon's rounding to bfloat16, in which sums of another order may end up elsewhere; so it is left out."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda tensor: tensor)
     sizes, settings = KINDS[kind]
     size, options = WAYS[way]
     alone, weights = shared_training(sizes=sizes, settings=settings)
-    plain = not sizes  # Muon rounds to bfloat16 on its way
     for history, shared in together(
         size, lambda team: shared_training(team, sizes=sizes, settings=settings, **options)
     ):
-        assert farthest(history, alone) < (1e-5 if plain else 5e-4)
-        assert not plain or all(torch.allclose(shared[name], w, atol=1e-5) for name, w in weights.items())
+        assert farthest(history, alone) < 1e-5
+        assert all(torch.allclose(shared[name], w, atol=1e-4) for name, w in weights.items())
 
 
 @pytest.mark.slow

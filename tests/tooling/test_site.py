@@ -47,7 +47,7 @@ OPENING = """# 01 · 1 < 2 and `two`
 TEXT = r"""## Lesson
 
 $$a^2$$ and $b$, `$c$`, $\nosuch{$, [b](02_b.ipynb#cell-id=c2) [up](#The-proofs) [all](../README.md)
-[s](solutions/solutions_01.py) [l](ledger.md) [t](measured/parts.csv) [h](../helpers/h.toml) [w](https://example.org)
+[s](solutions/solutions_01.py) [l](ledger.md) [t](measured/parts.csv) [h](../helpers/h.toml) [g](solutions/page.py) [w](https://example.org)
 
 ```
 [code](stays.ipynb)
@@ -84,6 +84,7 @@ def project(tmp_path_factory) -> Path:
     save(notebooks / "02_b.ipynb", new_markdown_cell("# 02 · B"), new_code_cell("'stored'", id="c2"))
     (notebooks / "03_torn.ipynb").write_text("{", encoding="utf-8")
     save(notebooks / "solutions" / "solutions_01.ipynb", new_markdown_cell("# Solutions 01\n\n[a](../01_a.ipynb)"))
+    (notebooks / "solutions" / "page.py").write_text("x = 2\n")
     (notebooks / "ledger.md").write_text("# The ledger\n\n| a | b |\n|---|---|\n| `1` | [c](01_a.ipynb#cell-id=c2) |\n")
     (notebooks / "measured").mkdir()
     (notebooks / "measured" / "parts.csv").write_text('# made by: us\nvariant,loss\n"<a>, b",1.5\n')
@@ -160,7 +161,8 @@ def test_pages_fetch_nothing_from_a_network(site):
 def test_links_lead_to_pages_cells_headings_and_files(site):
     links = [link["href"] for link in page(site, "01_a").select("#lesson p a[href]")]
     assert links == ["02_b.html#c2", "#the-proofs", "index.html", "solutions/solutions_01.html", "ledger.html",
-                     "measured/parts.html", "files/helpers/h.toml", "https://example.org"]  # fmt: skip
+                     "measured/parts.html", "files/helpers/h.toml", "files/notebooks/solutions/page.py",
+                     "https://example.org"]  # fmt: skip
     assert "[code](stays.ipynb)" in page(site, "01_a").text
     assert (site / "files" / "helpers" / "h.toml").read_text() == "x = 1\n"
     assert page(site, "ledger").select_one("td a")["href"] == "01_a.html#c2" and page(site, "01_a").find(id="c2")

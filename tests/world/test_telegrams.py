@@ -182,6 +182,12 @@ def test_fit_learns_from_its_seed_alone():
     assert accuracy(first, "give", 100) > 0.99 and not first.training
 
 
+def test_the_error_is_nearly_nothing_for_the_right_words_and_large_for_others():
+    ids = torch.arange(8)
+    assert telegrams.error(telegrams.embed(ids), ids[:, None]) < 1e-5
+    assert telegrams.error(telegrams.embed(ids + 8), ids) == pytest.approx(telegrams.SHARPNESS, abs=1e-3)
+
+
 def test_without_a_gradient_nothing_is_learned():
     model = fit(Hard, "give")
     assert torch.equal(model.knobs, torch.ones(3))
