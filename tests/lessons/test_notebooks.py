@@ -140,7 +140,8 @@ def test_links_lead_somewhere(notebook):
 
 # Cells of 08 and 09 that train or draw from models of their own, large or often, whatever the text is.
 OWN_MODELS = {
-    "08_nanogpt_shakespeare": {"cell-77", "cell-78", "rates-3", "rates-3b", "last-1", "last-2"},
+    "08_nanogpt_shakespeare": {"cell-77", "cell-78", "rates-3", "rates-3b", "last-1", "last-2"}
+    | {"ladder-10", "ladder-12", "ladder-14", "ladder-15"},
     "09_sampling": {"cell-61", "cell-63", "cell-64", "cell-74", "cell-75"},
 }
 OF_COMMAND = "--preset smoke --max-steps 3 --seed 5 --corpus own.txt --out run --sample-length 0"
