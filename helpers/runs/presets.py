@@ -65,7 +65,7 @@ PRESETS = {
     "laptop": Preset(
         about="4 layers, 4 heads, width 128, context 64: about a minute on two cores (nanoGPT's CPU recipe)",
         model=dict(context_length=64, n_layer=4, n_head=4, n_embd=128),
-        training=TrainConfig(batch_size=12, max_steps=2000, eval_interval=500),
+        training=TrainConfig(batch_size=12, max_steps=2000, eval_interval=250),
         expected_loss={TINY: (1.87, 1.93), BUNDLED: (1.68, 1.76)},
     ),
     "gpu": Preset(

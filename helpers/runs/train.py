@@ -175,8 +175,8 @@ class _Training:
 
 
 def record_steps(config: TrainConfig) -> list[int]:
-    """0, four early ones, where learning is fastest, every `eval_interval`, and `max_steps`."""
-    early = {config.eval_interval // part for part in (20, 10, 4, 2)}
+    """0, three early ones, where learning is fastest, every `eval_interval`, and `max_steps`."""
+    early = {config.eval_interval // part for part in (10, 5, 2)}
     regular = range(0, config.max_steps, config.eval_interval)
     return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
 
