@@ -23,12 +23,13 @@ from helpers.studies.counts import Counts
 from helpers.studies.ladder import Ladder
 from helpers.studies.study import Study
 from helpers.studies.tables import MEASURED, Line, read_table, table
+from helpers.studies.texts import Texts
 from helpers.support import files
 from helpers.support.console import command
 from helpers.support.errors import ConfigError, RunError, StorageError
 from helpers.world.corpus import TINY, Corpus, load_corpus
 
-STUDIES: dict[str, Study] = {**parts.STUDIES, "ladder": Ladder(), "counts": Counts()}
+STUDIES: dict[str, Study] = {**parts.STUDIES, "ladder": Ladder(), "counts": Counts(), "texts": Texts()}
 GROWING = provenance.ROOT / "build" / "studies"
 
 

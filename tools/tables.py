@@ -58,7 +58,14 @@ CAPTIONS = {  # title, and what a row is
         "What counts give to a network",
         "Each row is one way of letting a network and counts answer together, trained with one `seed`: its `loss` in "
         "nats per letter on the last tenth of the training text, which nothing else sees. `reading_on` is the same "
-        "when the text is read on, so that each letter has at least 128 before it. `seconds`: of the training.",
+        "when the text is read on, so that each letter has at least 128 before it. `seconds`: of the training. "
+        "[Notebook 13](../13_speedrun.ipynb) reads this table.",
+    ),
+    "texts": (
+        "Counting beside a network, on more text and on less",
+        "Each row is one training for so many `steps` on the first `letters` of a `text` (0: all of the training text "
+        "but its last tenth), by one `variant` and one `seed`: its `loss` in nats per letter on a part of the text "
+        "that nothing else sees. [Notebook 13](../13_speedrun.ipynb) reads this table.",
     ),
     "scoreboard": (
         "The scoreboard of the thread",
