@@ -7,7 +7,7 @@ and the library that comes with Python, in three sizes. What is predicted stays 
 import hashlib
 import sysconfig
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -18,7 +18,9 @@ from torch import Tensor
 from helpers.core.data import CharTokenizer, split
 from helpers.core.optim import TrainConfig
 from helpers.core.training import evaluate
-from helpers.studies.counts import BESIDE, SIX_LETTERS, VARIANTS, Counts
+from helpers.runs.presets import SMALL
+from helpers.studies.counts import BESIDE, SIX_LETTERS, VARIANTS, Counts, Pairing
+from helpers.studies.study import Study
 from helpers.studies.tables import Line
 from helpers.support import console
 
@@ -26,8 +28,16 @@ ALONE = "the network alone"
 SHAKESPEARE, PYTHON = "Shakespeare", "Python's library"
 HELD_OUT = 100_000  # letters of Python's library
 # Text, letters to learn from (0: all that there are), and updates
-TEXTS = ((SHAKESPEARE, 100_000, 100), (SHAKESPEARE, 100_000, 200), (SHAKESPEARE, 0, 600),
-         (PYTHON, 100_000, 100), (PYTHON, 100_000, 200), (PYTHON, 1_000_000, 600), (PYTHON, 10_000_000, 600))  # fmt: skip
+TEXTS = (
+    (SHAKESPEARE, 100_000, 200),
+    (SHAKESPEARE, 100_000, 400),
+    (SHAKESPEARE, 0, 600),
+    (PYTHON, 100_000, 200),
+    (PYTHON, 100_000, 400),
+    (PYTHON, 1_000_000, 600),
+    (PYTHON, 10_000_000, 600),
+)
+OF_ANY_TEXT = {name: VARIANTS[name] for name in (ALONE, SIX_LETTERS, BESIDE)}
 
 
 class Told(NamedTuple):
@@ -44,22 +54,25 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Texts(Counts):
+class Texts(Study):
     """The network alone, counts alone, and both, with every seed, on each of TEXTS."""
 
+    seeds: int = 3
     texts: tuple[tuple[str, int, int], ...] = TEXTS
 
     run_type = Told
-    variants = {name: VARIANTS[name] for name in (ALONE, SIX_LETTERS, BESIDE)}
+    variants = OF_ANY_TEXT
+    sizes = SMALL
 
     def budget(self) -> str:
+        version = hashlib.sha256(library().encode()).hexdigest()
         return (
-            f"{self.seeds} seeds; of Shakespeare, the last tenth of the training text is predicted; of Python's library "
-            f"(SHA-256 {hashlib.sha256(library().encode()).hexdigest()}), the first {HELD_OUT:,} letters"
+            f"{self.seeds} seeds; of Shakespeare, the last tenth of the training text is predicted; of Python's "
+            f"library (SHA-256 {version}), the first {HELD_OUT:,} letters"
         )
 
     def recipe(self, run: Told, device: str = "cpu") -> TrainConfig:
-        return replace(super().recipe(run, device), max_steps=run.steps, eval_interval=run.steps)
+        return Counts(steps=run.steps).recipe(Pairing(run.variant, run.seed), device)
 
     def plan(self, lines: Iterable[Line]) -> list[Told]:
         seeds = range(1, self.seeds + 1)
@@ -76,7 +89,8 @@ class Texts(Counts):
         else:
             train_tokens, held_out = split(split(tokens, T)[0], T)
         train_tokens = train_tokens[: run.letters or None]
-        model, seconds = self.train(run, train_tokens, vocab_size, device)
+        pairing = Pairing(run.variant, run.seed)
+        model, seconds = Counts(steps=run.steps).train(pairing, train_tokens, vocab_size, device)
         return {**run._asdict(), "loss": round(evaluate(model, held_out, T), 5), "seconds": round(seconds, 1)}
 
     def report(self, lines: Iterable[Line]) -> str:
