@@ -130,7 +130,7 @@ fresh: .venv/ready ## bring back the notebooks as they were committed, keeping y
 study: .venv/ready ## train a small GPT with each of its parts left out in turn: NAME=parts (hours, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py --jobs $(JOBS)
 
-ladder: .venv/ready ## climb from nanoGPT's recipe to the speedrun, for notebook 12 (an hour, in the background)
+ladder: .venv/ready ## climb from nanoGPT's recipe to the speedrun, for notebook 13 (an hour, in the background)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/study.py ladder --jobs $(JOBS)
 
 better: .venv/ready ## train the presets of three minutes and store what they write (a quarter of an hour; NAME=counted for one)

@@ -33,7 +33,7 @@ CAPTIONS = {  # title, and what a row is
         "The ladder from nanoGPT's recipe to the speedrun",
         "Each row is one training on a rung of the ladder: the `variant` keeps all changes of the rungs above it in "
         "the table. `loss` is in nats per letter after so many `steps`, which took so many `seconds`. "
-        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
+        "[Notebook 13](../13_speedrun.ipynb) reads this table.",
     ),
     "rungs": (
         "The ladder that opens notebook 08",

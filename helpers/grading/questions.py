@@ -24,6 +24,7 @@ GRADERS = {
     "09": "helpers.grading.graders.n09",
     "10": "helpers.grading.graders.n10",
     "12": "helpers.grading.graders.n12",
+    "13": "helpers.grading.graders.n13",
     "14": "helpers.grading.graders.n14",
 }
 

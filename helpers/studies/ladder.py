@@ -1,6 +1,6 @@
 """From nanoGPT's recipe to the speedrun, one change after the other, and the steps that each takes to a loss of 1.90.
 
-For notebook 12 (`make ladder`). A rung keeps all changes of those below it.
+For notebook 13 (`make ladder`). A rung keeps all changes of those below it.
 """
 
 import math
@@ -138,7 +138,10 @@ def build(name: str, vocab_size: int, steps: int, seed: int) -> tuple[GPT, Train
 
 
 def to_target(ladder: Ladder, lines: Iterable[Line]) -> dict[str, list[tuple[float, float]]]:
-    """By rung, for each seed the steps and the seconds to the target: on the line through two runs, in log steps."""
+    """By rung, for each seed the steps and the seconds to the target: on the line between two runs, in log steps.
+
+    Where both runs end above the target, or both below, nothing is extrapolated: the nearer one's steps are a bound.
+    """
     lines = list(lines)
     found: dict[str, list[tuple[float, float]]] = {}
     for name in RUNGS:
@@ -148,6 +151,7 @@ def to_target(ladder: Ladder, lines: Iterable[Line]) -> dict[str, list[tuple[flo
                 continue
             less, more = sorted(runs, key=lambda line: line["steps"])
             share = (less["loss"] - ladder.target) / (less["loss"] - more["loss"])
+            share = min(max(share, 0.0), 1.0)
             steps = less["steps"] * math.exp(share * math.log(more["steps"] / less["steps"]))
             per_step = (less["seconds"] + more["seconds"]) / (less["steps"] + more["steps"])
             found.setdefault(name, []).append((steps, steps * per_step))

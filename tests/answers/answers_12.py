@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from helpers.core.modern import SwiGLU, ngram_rows, rotate, rotations
+from helpers.core.modern import SwiGLU, rotate, rotations
 
 
 def by_rotate(q, k, i, j):
@@ -57,29 +57,82 @@ def silu(a):
     return a / (1 + torch.exp(-a))
 
 
-def rows_by_loop(tokens, V, rows):
-    found = []
-    for text in tokens.tolist():
-        found.append([(a * (V + 1) + b) % rows for a, b in zip([V, *text], text, strict=False)])
-    return found
+def linear_by_loop(query, key, value):
+    S, rows = torch.zeros(key.shape[1], value.shape[1]), []
+    for q, k, v in zip(query, key, value, strict=True):
+        S += torch.outer(k, v)
+        rows.append(q @ S)
+    return torch.stack(rows)
 
 
-def rows_by_windows(tokens, V, rows):
-    pairs = F.pad(tokens, (1, 0), value=V).unfold(1, 2, 1)
-    return (pairs * torch.tensor([V + 1, 1])).sum(-1).remainder(rows)
+def linear_by_lists(query, key, value):
+    """In plain Python, the state as a list of lists."""
+    state, rows = [[0.0] * value.shape[1] for _ in range(key.shape[1])], []
+    for q, k, v in zip(query.tolist(), key.tolist(), value.tolist(), strict=True):
+        state = [[old + a * b for old, b in zip(row, v, strict=True)] for row, a in zip(state, k, strict=True)]
+        rows.append([sum(a * row[j] for a, row in zip(q, state, strict=True)) for j in range(len(v))])
+    return rows
 
 
-def rows_by_numpy(tokens, V, rows):
-    before = np.hstack([np.full((len(tokens), 1), V), tokens.numpy()[:, :-1]])
-    return np.mod(before * (V + 1) + tokens.numpy(), rows)
+def linear_by_sums(query, key, value):
+    """Looks back, and adds up one pair at a time."""
+    rows = torch.zeros_like(value)
+    for t in range(len(query)):
+        for s in range(t + 1):
+            rows[t] += (query[t] * key[s]).sum() * value[s]
+    return rows
 
 
-def pairs_from(start, make=lambda a, b, V: a * (V + 1) + b):
-    def answer(tokens, V, rows):
-        return [[make(a, b, V) % rows for a, b in zip([start(text, V), *text], text, strict=False)]
-                for text in tokens.tolist()]  # fmt: skip
+def linear_on_its_side(query, key, value):
+    """The state (E, D)."""
+    S, rows = np.zeros((value.shape[1], key.shape[1])), np.zeros(value.shape)
+    for t in range(len(rows)):
+        S += np.outer(value[t], key[t])
+        rows[t] = S @ query[t].numpy()
+    return rows
 
-    return answer
+
+def read_too_early(query, key, value):
+    S, rows = torch.zeros(key.shape[1], value.shape[1]), []
+    for q, k, v in zip(query, key, value, strict=True):
+        rows.append(q @ S)
+        S = S + k[:, None] * v
+    return torch.stack(rows)
+
+
+def read_at_the_end(query, key, value):
+    S = torch.zeros(key.shape[1], value.shape[1])
+    for k, v in zip(key, value, strict=True):
+        S += torch.outer(k, v)
+    return query @ S
+
+
+def anew_each_time(query, key, value):
+    return torch.stack([q @ torch.outer(k, v) for q, k, v in zip(query, key, value, strict=True)])
+
+
+def outer_turned_round(query, key, value):
+    S, rows = torch.zeros(value.shape[1], key.shape[1]), []
+    for q, k, v in zip(query, key, value, strict=True):
+        S = S + torch.outer(v, k)
+        rows.append(q @ S)
+    return torch.stack(rows)
+
+
+def read_by_columns(query, key, value):
+    S, rows = torch.zeros(key.shape[1], value.shape[1]), []
+    for q, k, v in zip(query, key, value, strict=True):
+        S = S + torch.outer(k, v)
+        rows.append(S @ q)
+    return torch.stack(rows)
+
+
+def only_the_last(query, key, value):
+    S = torch.zeros(key.shape[1], value.shape[1])
+    for q, k, v in zip(query, key, value, strict=True):
+        S += torch.outer(k, v)
+        row = q @ S
+    return row
 
 
 BYTES = 1_610_612_736
@@ -153,23 +206,29 @@ WRONG = {
         ("it raises RuntimeError", lambda x, W, V: silu(x @ W.T) * (x @ V.T)),
     ],
     "12e": [
-        ("the base is V + 1", pairs_from(lambda text, V: V, lambda a, b, V: a * V + b)),
-        ("the digits are exchanged", pairs_from(lambda text, V: V, lambda a, b, V: b * (V + 1) + a)),
-        ("not 0", pairs_from(lambda text, V: 0)),
-        ("not V - 1", pairs_from(lambda text, V: V - 1)),
-        ("not -1", pairs_from(lambda text, V: -1)),
-        ("no ring", pairs_from(lambda text, V: text[-1])),
-        ("that token again", pairs_from(lambda text, V: text[0])),
-        ("each begins anew", lambda x, V, rows: np.reshape(
-            pairs_from(lambda text, V: V)(x.reshape(1, -1), V, rows), tuple(x.shape))),
-        ("the NEXT token", lambda x, V, rows: (
-            (torch.cat([x[:, 1:], torch.full((len(x), 1), V)], 1) * (V + 1) + x) % rows)),
-        ("the modulo is missing", lambda x, V, rows: rows_by_loop(x, V, 10**12)),
-        ("only added", pairs_from(lambda text, V: V, lambda a, b, V: a + b)),
-        ("those are the tokens", lambda x, V, rows: x % rows),
-        ("those are triples", lambda x, V, rows: ngram_rows(x, 3, V, rows)),
-        ("has a row, too", lambda x, V, rows: rows_by_windows(x, V, rows)[:, 1:]),
-        ("changes its input `x`", lambda x, V, rows: x.roll(1, 1).copy_(x.mul_(2))),
+        ("read before the token has entered it", read_too_early),
+        ("every row knows the whole text", read_at_the_end),
+        ("the future and not the past", lambda q, k, v: torch.triu(q @ k.T) @ v),
+        ("a softmax", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        ("a softmax", lambda q, k, v: (q @ k.T + torch.full((len(q), len(q)), -torch.inf).triu(1)).softmax(-1) @ v),
+        ("divided by √D", lambda q, k, v: linear_by_loop(q, k, v) / math.sqrt(q.shape[1])),
+        ("by the sum of the scores", lambda q, k, v: (
+            linear_by_loop(q, k, v) / linear_by_loop(q, k, torch.ones(len(v), 1)))),
+        ("that is a mean", lambda q, k, v: torch.stack(
+            [row / (t + 1) for t, row in enumerate(linear_by_loop(q, k, v))])),
+        ("made anew", anew_each_time),
+        ("outer product is the wrong way round", outer_turned_round),
+        ("read the wrong way round", read_by_columns),
+        ("query and key are exchanged", lambda q, k, v: linear_by_loop(k, q, v)),
+        ("the key enters the state, not the query", lambda q, k, v: linear_by_loop(q, q, v)),
+        ("what is forbidden counts 0", lambda q, k, v: (
+            (q @ k.T).masked_fill(~torch.ones(len(q), len(q)).tril().bool(), float("-inf")) @ v)),
+        ("multiply them by the values", lambda q, k, v: torch.tril(q @ k.T)),
+        ("that is the state", lambda q, k, v: sum(torch.outer(a, b) for a, b in zip(k, v, strict=True))),
+        ("the last row alone", only_the_last),
+        ("rows don't add up", lambda q, k, v: linear_by_loop(q, k, v).cumsum(0)),
+        ("without a bend", lambda q, k, v: linear_by_loop(F.elu(q) + 1, F.elu(k) + 1, v)),
+        ("changes its input `v`", lambda q, k, v: (linear_by_loop(q, k, v), v.zero_())[0]),
     ],
 }  # fmt: skip
 RIGHT = {
@@ -204,10 +263,12 @@ RIGHT = {
             SwiGLU(*W.shape, bias=False), {"weight": torch.cat([W, V], 1).T}, (x,)).tolist(),
     ],
     "12e": [
-        rows_by_loop,
-        rows_by_windows,
-        rows_by_numpy,
-        lambda x, V, rows: ngram_rows(x, 2, V, rows),
-        lambda x, V, rows: (ngram_rows(x, 2, V, rows) + rows).float() - rows,
+        linear_by_loop,
+        linear_by_lists,
+        linear_by_sums,
+        linear_on_its_side,
+        lambda q, k, v: (q @ k.T).tril() @ v,
+        lambda q, k, v: torch.einsum("td,tde->te", q, torch.einsum("td,te->tde", k, v).cumsum(0)),
+        lambda q, k, v: [q[t] @ (k[: t + 1].T @ v[: t + 1]) for t in range(len(q))],
     ],
 }  # fmt: skip

@@ -174,6 +174,7 @@ PROOFS = {
     "09_sampling": 36,
     "10_what_matters": 13,
     "12_todays_models": 20,
+    "13_speedrun": 20,
     "14_scaling_out": 20,
 }
 

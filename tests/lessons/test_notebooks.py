@@ -24,7 +24,14 @@ SPEC.loader.exec_module(tools)
 each = pytest.mark.parametrize("notebook", BY_NAME.values(), ids=BY_NAME)
 each_lesson = pytest.mark.parametrize("notebook", LESSONS.values(), ids=LESSONS)
 # All others draw the machine.
-DRAWING = {"06": "draw_heads(", "07": "draw_block(", "09": "generate(", "10": "draw_block(", "14": "draw_shared("}
+DRAWING = {
+    "06": "draw_heads(",
+    "07": "draw_block(",
+    "09": "generate(",
+    "10": "draw_block(",
+    "13": "draw_advice(",
+    "14": "draw_shared(",
+}
 FOLDED = "jp-MarkdownHeadingCollapsed"
 
 

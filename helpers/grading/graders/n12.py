@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, randint, randn
+from torch import Tensor, randn
 
 from helpers.grading.judge import Answer, Pairs, exercise
 
@@ -181,76 +181,116 @@ def swiglu(answer: Answer) -> Pairs:
         yield answer(x, W, V), _gated(lambda a: a / (1 + (-a).exp()))(x.double(), W.double(), V.double())
 
 
-def _rows(
-    before: Callable[[Tensor, int], Tensor] = lambda tokens, V: F.pad(tokens, (1, 0), value=V)[:, :-1],
-    number: Callable[..., Tensor] = lambda before, now, V: before * (V + 1) + now,
+def _linear(
+    scores: Callable[[Tensor, Tensor], Tensor] = lambda q, k: q @ k.T,
+    seen: Callable[[Tensor], Tensor] = torch.tril,
+    change: Callable[[Tensor], Tensor] = lambda x: x,
 ) -> Answer:
-    """The row of each pair, from what stands before each token and how a number is made of the two."""
-    return lambda tokens, V, rows: number(before(tokens, V), tokens, V) % rows
+    """Attention without a softmax: scores (T, T), what is left of them, and a change to all rows at the end."""
+    return lambda query, key, value: change(seen(scores(query, key)) @ value)
 
 
-def _kept(place: int, value: Callable[[Tensor, int], Tensor | int]) -> Callable[[Tensor, int], Tensor]:
-    """What stands before each token, with something else at one place."""
+def _softmaxed(scores: Tensor, fill: float = -math.inf) -> Tensor:
+    future = torch.ones_like(scores, dtype=torch.bool).triu(1)
+    return scores.masked_fill(future, fill).softmax(-1)
 
-    def before(tokens: Tensor, V: int) -> Tensor:
-        shifted = tokens.roll(1, dims=1)
-        shifted[:, place] = value(tokens, V)
-        return shifted
 
-    return before
+def _shares(scores: Tensor) -> Tensor:
+    return scores.tril() / scores.tril().sum(-1, keepdim=True)
+
+
+def _positive(x: Tensor) -> Tensor:
+    """As Katharopoulos et al. make queries and keys positive, so that scores can be divided by their sum."""
+    return F.elu(x) + 1
+
+
+def _by_state(
+    grown: Callable[[Tensor, Tensor, Tensor], Tensor],
+    read: Callable[[Tensor, Tensor], Tensor] = lambda q, S: q @ S,
+    start: Callable[[Tensor, Tensor], Tensor] = lambda k, v: torch.zeros(len(k), len(v)),
+) -> Answer:
+    """The loop: a state, how it grows by a key and a value, and how a query reads it."""
+
+    def variant(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        S, rows = start(key[0], value[0]), []
+        for q, k, v in zip(query, key, value, strict=True):
+            S = grown(S, k, v)
+            rows.append(read(q, S))
+        return torch.stack(rows)
+
+    return variant
+
+
+def _turned_round(S: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    S += torch.outer(v, k)
+    return S
 
 
 @exercise(
     "12e",
     {
-        "the base is V + 1: with the one that stands before the text there are V + 1 digits": _rows(
-            number=lambda before, now, V: before * V + now
+        "the state is read before the token has entered it: a token sees itself, too": _linear(
+            seen=lambda x: x.tril(-1)
         ),
-        "the digits are exchanged: the previous token is the higher one": _rows(
-            number=lambda before, now, V: now * (V + 1) + before
+        "every row knows the whole text: read the state in the loop, when it holds the tokens up to t": _linear(
+            seen=lambda x: x
         ),
-        "before the first token stands V, not 0, which is a token itself": _rows(_kept(0, lambda tokens, V: 0)),
-        "before the first token stands V, not V - 1, which is a token itself": _rows(_kept(0, lambda tokens, V: V - 1)),
-        "before the first token stands V, not -1": _rows(_kept(0, lambda tokens, V: -1)),
-        "before the first token stands the last one: a text is no ring": _rows(
-            lambda tokens, V: tokens.roll(1, dims=1)
-        ),
-        "before the first token stands that token again: V is asked for": _rows(
-            _kept(0, lambda tokens, V: tokens[:, 0])
-        ),
-        "before a text's first token stands the end of the text above: each begins anew": _rows(
-            lambda tokens, V: F.pad(tokens.flatten(), (1, 0), value=V)[:-1].view(tokens.shape)
-        ),
-        "that looks at the NEXT token, which a model must not see": _rows(
-            lambda tokens, V: F.pad(tokens, (0, 1), value=V)[:, 1:]
-        ),
-        "the modulo is missing: the table has only `rows` rows": [
-            lambda tokens, V, rows: _rows()(tokens, V, (V + 1) ** 2),
-            lambda tokens, V, rows: _rows(number=lambda before, now, V: before * V + now)(tokens, V, (V + 1) ** 2),
+        "it sees the future and not the past: row t adds up what comes BEFORE it": [
+            _linear(seen=torch.triu),
+            _linear(seen=lambda x: x.triu(1)),
         ],
-        "it cuts numbers off at the last row: take what is left after a division": (
-            lambda tokens, V, rows: _rows()(tokens, V, (V + 1) ** 2).clamp(max=rows - 1)
+        "nothing goes through a softmax here: a score is the dot product itself": [
+            _linear(seen=_softmaxed),
+            _linear(lambda q, k: q @ k.T / q.shape[-1] ** 0.5, _softmaxed),
+            _linear(seen=lambda x: x.softmax(-1)),
+            _linear(lambda q, k: q @ k.T / q.shape[-1] ** 0.5, lambda x: x.softmax(-1)),
+            _linear(seen=lambda x: x.softmax(-1).tril()),
+        ],
+        "nothing is divided by √D here": _linear(lambda q, k: q @ k.T / q.shape[-1] ** 0.5),
+        "nothing is divided by the sum of the scores: it may be 0, or below": [
+            _linear(seen=_shares),
+            lambda query, key, value: _linear()(query, key, value) / (query @ key.T).tril().sum(-1, keepdim=True),
+            _linear(lambda q, k: _positive(q) @ _positive(k).T, _shares),
+        ],
+        "that is a mean: the state adds up": [
+            _linear(change=lambda rows: rows / torch.arange(1, len(rows) + 1)[:, None]),
+            _linear(change=lambda rows: rows / len(rows)),
+        ],
+        "the state is made anew at each token: add to what is there": _linear(seen=lambda x: x.diag().diag()),
+        "the outer product is the wrong way round: with q @ S, keys stand down and values across": [
+            _by_state(lambda S, k, v: S + torch.outer(v, k)),
+            _by_state(_turned_round),
+            _by_state(lambda S, k, v: S + torch.outer(v, k), start=lambda k, v: torch.zeros(len(v), len(k))),
+            _by_state(lambda S, k, v: S + torch.outer(v, k), lambda q, S: S @ q),
+        ],
+        "the state is read the wrong way round: q @ S mixes its rows, S @ q its columns": _by_state(
+            lambda S, k, v: S + torch.outer(k, v), lambda q, S: S @ q
         ),
-        "that is how often `rows` goes into the number: what is left is asked for": (
-            lambda tokens, V, rows: _rows()(tokens, V, (V + 1) ** 2) // rows
+        "query and key are exchanged: the key is what enters the state": _linear(lambda q, k: k @ q.T),
+        "the key enters the state, not the query: (query_t · key_s) is the score": _linear(lambda q, k: q @ q.T),
+        "minus infinity is for a softmax: without one, what is forbidden counts 0": [
+            _linear(seen=lambda x: x.masked_fill(torch.ones_like(x, dtype=torch.bool).triu(1), -math.inf)),
+            _linear(seen=lambda x: x + torch.full_like(x, -math.inf).triu(1)),
+        ],
+        "those are the scores: multiply them by the values": [
+            lambda query, key, value: (query @ key.T).tril(),
+            lambda query, key, value: query @ key.T,
+        ],
+        "that is the state: each query reads it, and what it reads is a row": (lambda query, key, value: key.T @ value),
+        "that is the last row alone: one for each token": lambda query, key, value: _linear()(query, key, value)[-1],
+        "rows don't add up, the state does: what it holds is in each row already": _linear(
+            change=lambda rows: rows.cumsum(0)
         ),
-        "the two are only added: 1, 2 and 2, 1 get one row": _rows(number=lambda before, now, V: before + now),
-        "those are the tokens: a row is for a pair": lambda tokens, V, rows: tokens % rows,
-        "those are triples: only one token before is asked for": _rows(
-            number=lambda before, now, V: (F.pad(before, (1, 0), value=V)[:, :-1] * (V + 1) + before) * (V + 1) + now
-        ),
-        "the first token has a row, too": lambda tokens, V, rows: (tokens[:, :-1] * (V + 1) + tokens[:, 1:]) % rows,
+        "queries and keys go in as they are, without a bend": [
+            _linear(lambda q, k: _positive(q) @ _positive(k).T),
+            _linear(lambda q, k: q.relu() @ k.relu().T),
+            _linear(lambda q, k: q.exp() @ k.exp().T),
+        ],
     },
 )
-def rows(answer: Answer) -> Pairs:
-    """answer(tokens (B, T), V, rows) -> for each place the row of (previous, current) (B, T)."""
-    for B, T, V, count in (
-        (2, 5, 7, 64),
-        (3, 4, 9, 17),
-        (1, 1, 4, 25),
-        (2, 6, 65, 1000),
-        (1, 3, 3, 7),
-        (2, 2, 50_000, 4096),
-    ):
-        tokens = randint(V, (B, T))
-        yield answer(tokens, V, count), _rows()(tokens, V, count), 0.01
+def linear(answer: Answer) -> Pairs:
+    """answer(query, key (T, D), value (T, E)) -> causal attention without a softmax (T, E)."""
+    for T, D, E in ((4, 3, 2), (6, 2, 5), (3, 3, 3), (1, 4, 2), (5, 1, 3), (7, 4, 1), (24, 2, 2)):
+        query, key = (2 * randn(2, T, D)).round()  # whole numbers: exact sums
+        value = (3 * randn(T, E)).round()
+        yield answer(query, key, value), _linear()(query.double(), key.double(), value.double())
