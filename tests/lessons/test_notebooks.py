@@ -84,8 +84,12 @@ def test_few_outputs_are_not_compared(notebook):
 
 @each_lesson
 def test_cells_are_short_and_the_prose_is_not(notebook):
-    lengths = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in cells(notebook)]
-    assert max(lengths) <= 25 and len(prose(notebook).split()) >= 800
+    """What one reads: what is folded may be long."""
+    for cell in cells(notebook):
+        if not cell.metadata.get("jupyter", {}).get("source_hidden"):
+            lines = [line for line in cell.source.splitlines() if line.strip()]
+            assert len(lines) <= 30 and max(map(len, lines), default=0) <= 110
+    assert len(prose(notebook).split()) >= 800
 
 
 @each
