@@ -19,7 +19,8 @@ from helpers.support.files import write
 ROOT = Path(__file__).resolve().parents[1]
 GUARD = """import importlib.util
 
-if not importlib.util.find_spec("helpers"):  # this notebook was opened without its project
+# This notebook was opened without its project
+if not importlib.util.find_spec("helpers"):
 """
 ALONE = """    raise SystemExit(
         "helpers is missing: clone the project, and open this notebook with `make lab`"

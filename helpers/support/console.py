@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -175,6 +175,11 @@ def shown(path: object) -> str:
 def printable(text: str) -> str:
     """`text` with control, bidi and other invisible characters escaped: a terminal must not obey a corpus."""
     return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text)
+
+
+def row(things: Iterable[object], form: str = ".2f") -> str:
+    """Numbers or words side by side, each in the same form: row([0.5, 1]) is "0.50 1.00"."""
+    return " ".join(format(thing, form) for thing in things)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

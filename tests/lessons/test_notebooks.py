@@ -43,6 +43,10 @@ def prose(notebook):
     return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
 
 
+def code_of(notebook):
+    return "\n".join(cell.source for cell in cells(notebook))
+
+
 def choices(question):
     """What each choice of a prediction answers, in the order of the page."""
     return re.findall(r"<summary>[^<]+</summary>\n\n(.+?)\n</details>", question, re.S)
@@ -77,18 +81,20 @@ def test_settings_stand_in_one_cell(notebook):
 @each
 def test_few_outputs_are_not_compared(notebook):
     ignored = [cell for cell in cells(notebook) if "nbval-ignore-output" in tags(cell)]
-    assert len(ignored) < 0.15 * len(cells(notebook))
+    counts = "KneserNey(" in code_of(notebook)  # what it prints is of the text, and that may be another one
+    assert len(ignored) < (0.35 if counts else 0.15) * len(cells(notebook))
     assert not [cell for cell in notebook.cells if {"nbval-skip", "raises-exception"} & set(tags(cell))]
     assert not any("NBVAL" in cell.source for cell in notebook.cells)
 
 
 @each_lesson
-def test_cells_are_short_and_the_prose_is_not(notebook):
-    """What one reads: what is folded may be long."""
-    for cell in cells(notebook):
+def test_what_is_read_fits_a_page_and_the_prose_is_not_short(notebook):
+    """What is folded may be long. A page of 1,280 pixels shows 80 columns."""
+    (start,) = [i for i, cell in enumerate(notebook.cells) if cell.source.startswith("## The proofs")]
+    for cell in cells(nbformat.v4.new_notebook(cells=notebook.cells[:start])):
         if not cell.metadata.get("jupyter", {}).get("source_hidden"):
             lines = [line for line in cell.source.splitlines() if line.strip()]
-            assert len(lines) <= 30 and max(map(len, lines), default=0) <= 110
+            assert len(lines) <= 28 and max(map(len, lines), default=0) <= 80, cell.id
     assert len(prose(notebook).split()) >= 800
 
 
