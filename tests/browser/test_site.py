@@ -186,3 +186,22 @@ def test_on_paper_everything_is_unfolded_but_the_code_of_pictures(tab, site):
     assert tab.evaluate(widest) <= 0
     tab.evaluate("dispatchEvent(new Event('afterprint'))")
     assert len(tab.query_selector_all("article details[open]")) == 0
+
+
+def test_it_counts_what_was_foreseen_by_keyboard_too_and_keeps_it(tab, site):
+    """Of each prediction, what was opened first; all of it can be forgotten."""
+    opened(tab, site, "12_todays_models.html")
+    told, choices = tab.locator(".foresaw"), tab.locator("article details:not(.source_hidden)")
+    assert told.inner_text() == ""
+    right = choices.filter(has_text="it stays the same").first.locator("summary")
+    right.focus()
+    tab.keyboard.press("Enter")
+    choices.filter(has_text="it grows: the angles").first.locator("summary").click()  # a second one doesn't count
+    choices.filter(has_text="4,000").last.locator("summary").click()
+    assert told.inner_text().startswith("You foresaw 1 of 6, with 4 still to open.")
+    tab.reload()
+    assert told.inner_text().startswith("You foresaw 1 of 6")
+    told.get_by_role("button").click()
+    assert told.inner_text() == ""
+    tab.reload()
+    assert told.inner_text() == ""

@@ -27,7 +27,7 @@ suppress_warnings = ["myst.header"]  # a reader's notebook may skip a level
 html_theme = "furo"
 html_favicon = html_logo = str(HERE / "favicon.svg")
 html_static_path = [str(HERE / "static")]
-html_css_files, html_js_files = ["look.css"], ["folds.js"]
+html_css_files, html_js_files = ["look.css"], ["folds.js", "foresaw.js"]
 templates_path = [str(HERE / "templates")]
 html_sidebars = {
     "**": [
