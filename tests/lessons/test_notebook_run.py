@@ -15,7 +15,7 @@ from helpers.world.corpus import Corpus
 RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | {
     "10_what_matters": {"steps": 8},
     "12_todays_models": {},
-    "13_speedrun": {},
+    "13_speedrun": {"steps": 4},
 }
 PLATFORM = {"raschka-3.5.2-dropout-ones"}  # another platform may draw other random numbers, and the notebook says so
 SPARED = {"05_dropout": "raschka-3.5.2-dropout-weights"}  # it looks into the printed table for where that comes from
