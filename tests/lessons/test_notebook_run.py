@@ -16,7 +16,10 @@ RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | 
     "10_what_matters": {"steps": 8},
     "12_todays_models": {},
     "13_speedrun": {"steps": 4},
+    "14_scaling_out": {},
 }
+# These learn nothing from the text, or take long: `make torture` runs them.
+RARELY = {"02_softmax_weights", "03_query_key_value", "05_dropout", "14_scaling_out"}
 PLATFORM = {"raschka-3.5.2-dropout-ones"}  # another platform may draw other random numbers, and the notebook says so
 SPARED = {"05_dropout": "raschka-3.5.2-dropout-weights"}  # it looks into the printed table for where that comes from
 
@@ -30,8 +33,8 @@ def rows_of(name):
 @pytest.mark.filterwarnings("ignore:Glyph")  # of the reader's text
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [*RUNS.items(), pytest.param("14_scaling_out", {}, marks=pytest.mark.torture)],
-    ids=[*RUNS, "14_scaling_out"],
+    [pytest.param(*run, marks=[pytest.mark.torture] if run[0] in RARELY else []) for run in RUNS.items()],
+    ids=RUNS,
 )
 def test_with_own_text_it_runs_and_every_proof_in_it_can_fail(name, parameters, own_text, monkeypatch, capsys):
     rows = rows_of(name)
