@@ -72,6 +72,9 @@ def test_the_target_is_met_between_the_two_runs():
         assert math.isclose(steps, math.sqrt(less * more)) and math.isclose(seconds, steps / 10)
     nearly = ladder.to_target(Ladder(), lines(less=1.90))[FIRST]
     assert math.isclose(nearly[0][0], 0.85 * 1800)
+    for less, more, part in ((1.80, 1.70, 0.85), (2.1, 2.0, 1.2)):  # both below the target, or both above
+        ((bound, _),) = ladder.to_target(Ladder(), lines(less=less, more=more))[FIRST]
+        assert math.isclose(bound, part * 1800)  # nothing is extrapolated
     table = Ladder().report([*lines(1), *lines(2, less=1.92)])
     assert "nanoGPT's recipe" in table and table.splitlines()[1].split()[-1] == "1.0"
 

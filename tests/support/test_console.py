@@ -25,6 +25,10 @@ def test_a_column_is_a_column_whatever_stands_in_it():
     assert console.table(["name", "value"], []) == "name  value"
 
 
+def test_a_row_has_one_form():
+    assert console.row([0.5, 1]) == "0.50 1.00" and console.row(["a", "bc"], ">3") == "  a  bc"
+
+
 def end(action):
     """The exit status of a command that does `action`, whatever its arguments."""
     return console.command(lambda arguments: action(), [])
@@ -113,7 +117,7 @@ def test_what_a_terminal_would_obey_is_escaped(capsys, monkeypatch):
 def test_who_stops_a_command_before_it_has_begun_reads_a_sentence(tmp_path, wait):
     command = [sys.executable, "-m", "helpers.training", "--preset", "smoke", "--max-steps", "1000000"]
     for number in (signal.SIGINT, signal.SIGTERM):
-        process = subprocess.Popen([*command, "--out", tmp_path / "run"], cwd=ROOT, stdout=subprocess.DEVNULL,
+        process = subprocess.Popen([*command, "--out", tmp_path / str(number)], cwd=ROOT, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True)  # fmt: skip
         time.sleep(wait)  # while PyTorch arrives, or soon after: in each case one line and the right status
         process.send_signal(number)
