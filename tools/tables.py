@@ -244,7 +244,7 @@ def sentence(text: str) -> str:
 # ---------------------------------------------------------------- the scoreboard
 def scoreboard_table(folder: Path) -> str:
     """The learned task's results so far, as CSV: what the cells tagged "scoreboard" printed."""
-    from helpers.pictures import scoreboard  # late: it draws as well, and the ledger needs no matplotlib
+    from helpers.studies import scoreboard  # late: it draws as well, and the ledger needs no matplotlib
 
     notebooks = [nbformat.read(path, as_version=4) for path in sorted(folder.glob("[0-9]*.ipynb"))]
     lines = "".join(printed(notebook, "scoreboard") for notebook in notebooks).splitlines()

@@ -1,8 +1,10 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from helpers.pictures import plotting, scoreboard
-from helpers.pictures.scoreboard import Row, from_csv, read_line, to_csv
+from helpers.pictures import plotting
+from helpers.studies import scoreboard
+from helpers.studies.scoreboard import Row, from_csv, read_line, to_csv
+from helpers.studies.tables import MEASURED, read_table
 from helpers.support.errors import ConfigError
 
 DOT = Row("01", "dot product", "what does romeo give?", (0.16, 0.17), (0.5, 0.51))
@@ -51,11 +53,30 @@ def test_only_rows_of_earlier_notebooks_are_added(shown, tmp_path, capsys):
     scoreboard.scoreboard(MASK, measured=tmp_path / "rows.csv")
     assert capsys.readouterr().out == f"{MASK}\n"
     assert shown == [
-        "The scoreboard, worst to best seed: dot product 0.16–0.17 without it and 0.50–0.51 with it; "
-        "mask 0.26–0.51 without it and 0.99–1.00 with it."
+        "The scoreboard, worst to best seed: dot product 0.16–0.17 without it and 0.50–0.51 with it "
+        "(in a GPT: +0.38); mask 0.26–0.51 without it and 0.99–1.00 with it (in a GPT: +2.05)."
     ]
 
 
 def test_the_first_notebook_needs_no_table(shown, tmp_path):
     scoreboard.scoreboard(DOT, measured=tmp_path / "none.csv")
     assert "dot product" in shown[0] and "mask" not in shown[0]
+
+
+def test_every_stored_row_has_its_place_in_the_column():
+    rows = from_csv(scoreboard.STORED.read_text(encoding="utf-8"))
+    assert {row.part for row in rows} == set(scoreboard.TAKEN_OUT)
+    assert scoreboard.BLIND.keys() <= {row.question for row in rows}
+
+
+def test_what_a_gpt_loses_is_what_its_runs_say():
+    _, lines = read_table(MEASURED / "parts.csv")
+    losses = {
+        name: {line["seed"]: line["loss"] for line in lines if (line["part"], line["steps"], line["variant"]) == key}
+        for name in ("the whole model", "no MLP")
+        for key in [("report", 1200, name)]
+    }
+    rises = [losses["no MLP"][seed] - losses["the whole model"][seed] for seed in losses["no MLP"]]
+    found = scoreboard.in_a_gpt()
+    assert found["MLP"].mean == pytest.approx(sum(rises) / len(rises)) and len(rises) == 8
+    assert found["heads"].says == "no difference" and "dropout" not in found

@@ -1,7 +1,8 @@
-"""The scoreboard of the thread: what each part of attention is worth, a row for each, seed by seed.
+"""The scoreboard of the thread: what each part of attention is worth in Verona, a row for each, seed by seed, and in a
+column beside it what the same part is worth in a real GPT.
 
-A notebook prints its own rows and sees them drawn under those of the notebooks before it, which are read from a table
-in notebooks/measured/.
+A notebook prints its own rows and sees them drawn under those of the notebooks before it. These and the column's
+numbers are read from tables in notebooks/measured/.
 """
 
 import csv
@@ -14,12 +15,35 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from helpers.pictures import plotting
+from helpers.studies.experiments import Verdict, judge
+from helpers.studies.parts import STUDIES
+from helpers.studies.tables import MEASURED, read_table
 from helpers.support.errors import ConfigError
 
-STORED = Path(__file__).parents[2] / "notebooks" / "measured" / "scoreboard.csv"
+STORED = MEASURED / "scoreboard.csv"
 COLUMNS = ["notebook", "part", "question", "without", "with"]
 WITHOUT = plotting.COLORS[1]
 WITH = plotting.COLORS[0]
+# A guesser who says what stands on any of the six cards; two questions are harder for him.
+ANY_CARD = 1 / 6
+BLIND = {
+    "what does romeo give and get?": 1 / 30,  # the one card, and then the other
+    "what is brewed from both?": 1 / 8,  # one of eight things, on a card or not
+}
+# What notebook 10 takes out of a GPT for each part; None: it has no such experiment.
+TAKEN_OUT = {
+    "dot product": "no attention",
+    "softmax": None,
+    "query and key": "query = key",
+    "value": "no value matrix",
+    "mask": "no causal mask",
+    "dropout": None,
+    "heads": "one head",
+    "positions": "no positions",
+    "residual path": "no residual, its own start",
+    "MLP": "no MLP",
+    "two layers": None,
+}
 
 
 @dataclass(frozen=True)
@@ -87,21 +111,49 @@ def from_csv(text: str) -> list[Row]:
     return rows
 
 
+# ---------------------------------------------------------------- in a real GPT
+def in_a_gpt() -> dict[str, Verdict]:
+    """For the parts that notebook 10 takes out of a GPT: how far its loss rises then (nats per letter), after the
+    longest of its trainings."""
+    study = STUDIES["parts"]
+    _, lines = read_table(MEASURED / "parts.csv")
+    found = judge(study, lines)
+    return {part: found[max(study.steps), variant] for part, variant in TAKEN_OUT.items() if variant}
+
+
+def _said(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "not tried"
+    return verdict.says if verdict.says in ("no difference", "undecided") else f"{verdict.mean:+.2f}"
+
+
+# ---------------------------------------------------------------- drawn
 def scoreboard(*live: Row, measured: Path = STORED) -> None:
     """Print this notebook's rows, one line each, and draw them under those of the notebooks before it."""
     print(*live, sep="\n")
     stored = from_csv(measured.read_text(encoding="utf-8")) if measured.exists() else []
     rows = [row for row in stored if row.notebook < live[0].notebook] + list(live)
-    _, ax = plotting.figure(7, 0.9 + 0.62 * len(rows))
+    in_gpt = in_a_gpt()
+    _, ax = plotting.figure(8.2, 1.3 + 0.62 * len(rows))
     for y, row in enumerate(rows):
         _draw(ax, y, row, bold=row in live)
-    ax.set(xlim=(-0.03, 1.06), ylim=(len(rows) - 0.5, -0.75), xlabel="share of right answers (a dot for each seed)")
+        text = _said(in_gpt.get(row.part))
+        ax.text(1.2, y, text, ha="center", va="center", fontsize=9, color="#222222" if "+" in text else "#777777")
+    ax.text(
+        1.2, -0.75, "without it, the loss\nof a GPT rises by", ha="center", va="bottom", fontsize=9, color="#222222"
+    )
+    ax.set(xlim=(-0.03, 1.3), ylim=(len(rows) - 0.5, -0.75))
+    ax.set_xlabel("share of right answers (a dot for each seed; dashed: a blind guess)", x=0.4)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
     ax.grid(axis="x", color="#E5E5E5", zorder=0)
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-    said = [f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it" for row in rows]
+    said = [
+        f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it "
+        f"(in a GPT: {_said(in_gpt.get(row.part))})"
+        for row in rows
+    ]
     plotting.show(f"The scoreboard, worst to best seed: {'; '.join(said)}.")
 
 
@@ -109,6 +161,8 @@ def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:
     weight = "bold" if bold else "normal"
     ax.text(-0.09, y - 0.02, f"{row.notebook}  {row.part}", ha="right", va="bottom", fontsize=11, weight=weight)
     ax.text(-0.09, y + 0.04, row.question, ha="right", va="top", fontsize=9, color="#555555")
+    blind = BLIND.get(row.question, ANY_CARD)
+    ax.plot((blind, blind), (y - 0.33, y + 0.33), color="#777777", linewidth=1.2, linestyle=(0, (2, 1.5)), zorder=2)
     if min(row.having) - max(row.without) > 0.1:  # room for an arrow
         arrow = {"arrowstyle": "-|>", "color": "#BBBBBB", "shrinkA": 10, "shrinkB": 10}
         ax.annotate("", (min(row.having), y), (max(row.without), y), arrowprops=arrow)
