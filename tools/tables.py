@@ -29,6 +29,11 @@ CAPTIONS = {  # title, and what a row is
         "Each row is one training of notebook 08's model at its full length, as in the table of the parts. "
         "[Notebook 08](../08_nanogpt_shakespeare.ipynb) reads this table.",
     ),
+    "dropout": (
+        "What dropout is worth where the same pages are read again and again",
+        "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts. "
+        "[Notebook 10](../10_what_matters.ipynb) reads this table.",
+    ),
     "ladder": (
         "The ladder from nanoGPT's recipe to the speedrun",
         "Each row is one training on a rung of the ladder: the `variant` keeps all changes of the rungs above it in "

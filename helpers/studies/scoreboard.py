@@ -27,21 +27,23 @@ WITH = plotting.COLORS[0]
 # A guesser who says what stands on any of the six cards; two questions are harder for him.
 ANY_CARD = 1 / 6
 BLIND = {
+    "what does romeo give? 6 layers": 1 / 8,  # it has not even found which things stand on cards
     "what does romeo give and get?": 1 / 30,  # the one card, and then the other
     "what is brewed from both?": 1 / 8,  # one of eight things, on a card or not
 }
-# What notebook 10 takes out of a GPT for each part; None: it has no such experiment.
-TAKEN_OUT = {
-    "dot product": "no attention",
+# Which row of which of notebook 10's studies says what the part is worth in a GPT; None: none does. (The row of dropout
+# adds it to a GPT that reads the same pages again and again; all others take the part away.)
+IN_A_GPT = {
+    "dot product": ("parts", "no attention"),
     "softmax": None,
-    "query and key": "query = key",
-    "value": "no value matrix",
-    "mask": "no causal mask",
-    "dropout": None,
-    "heads": "one head",
-    "positions": "no positions",
-    "residual path": "no residual, its own start",
-    "MLP": "no MLP",
+    "query and key": ("parts", "query = key"),
+    "value": ("parts", "no value matrix"),
+    "mask": ("parts", "no causal mask"),
+    "dropout": ("dropout", "dropout 0.2"),
+    "heads": ("parts", "one head"),
+    "positions": ("parts", "no positions"),
+    "residual path": ("parts", "no residual, its own start"),
+    "MLP": ("parts", "no MLP"),
     "two layers": None,
 }
 
@@ -113,12 +115,15 @@ def from_csv(text: str) -> list[Row]:
 
 # ---------------------------------------------------------------- in a real GPT
 def in_a_gpt() -> dict[str, Verdict]:
-    """For the parts that notebook 10 takes out of a GPT: how far its loss rises then (nats per letter), after the
-    longest of its trainings."""
-    study = STUDIES["parts"]
-    _, lines = read_table(MEASURED / "parts.csv")
-    found = judge(study, lines)
-    return {part: found[max(study.steps), variant] for part, variant in TAKEN_OUT.items() if variant}
+    """For the parts that notebook 10 tries in a GPT: how far its loss changes (nats per letter), after the longest of
+    the study's trainings."""
+    found = {}
+    for name in ("parts", "dropout"):
+        _, lines = read_table(MEASURED / f"{name}.csv")
+        verdicts = judge(STUDIES[name], lines)
+        longest = max(STUDIES[name].steps)
+        found |= {(name, row): verdict for (steps, row), verdict in verdicts.items() if steps == longest}
+    return {part: found[row] for part, row in IN_A_GPT.items() if row}
 
 
 def _said(verdict: Verdict | None) -> str:
