@@ -24,7 +24,7 @@ STORED = MEASURED / "scoreboard.csv"
 COLUMNS = ["notebook", "part", "question", "without", "with"]
 WITHOUT = plotting.COLORS[1]
 WITH = plotting.COLORS[0]
-# A guesser who says what stands on any of the six cards; two questions are harder for him.
+# How often a blind guess is right: what stands on any of the six cards, but for three questions.
 ANY_CARD = 1 / 6
 BLIND = {
     "what does romeo give? 6 layers": 1 / 8,  # it has not even found which things stand on cards
@@ -145,7 +145,7 @@ def scoreboard(*live: Row, measured: Path = STORED) -> None:
         text = _said(in_gpt.get(row.part))
         ax.text(1.2, y, text, ha="center", va="center", fontsize=9, color="#222222" if "+" in text else "#777777")
     ax.text(
-        1.2, -0.75, "without it, the loss\nof a GPT rises by", ha="center", va="bottom", fontsize=9, color="#222222"
+        1.2, -0.75, "without it, a GPT's loss\nrises by (nats)", ha="center", va="bottom", fontsize=9, color="#222222"
     )
     ax.set(xlim=(-0.03, 1.3), ylim=(len(rows) - 0.5, -0.75))
     ax.set_xlabel("share of right answers (a dot for each seed; dashed: a blind guess)", x=0.4)
@@ -167,7 +167,7 @@ def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:
     ax.text(-0.09, y - 0.02, f"{row.notebook}  {row.part}", ha="right", va="bottom", fontsize=11, weight=weight)
     ax.text(-0.09, y + 0.04, row.question, ha="right", va="top", fontsize=9, color="#555555")
     blind = BLIND.get(row.question, ANY_CARD)
-    ax.plot((blind, blind), (y - 0.33, y + 0.33), color="#777777", linewidth=1.2, linestyle=(0, (2, 1.5)), zorder=2)
+    ax.plot((blind, blind), (y - 0.12, y + 0.33), color="#777777", linewidth=1.2, linestyle=(0, (2, 1.5)), zorder=2)
     if min(row.having) - max(row.without) > 0.1:  # room for an arrow
         arrow = {"arrowstyle": "-|>", "color": "#BBBBBB", "shrinkA": 10, "shrinkB": 10}
         ax.annotate("", (min(row.having), y), (max(row.without), y), arrowprops=arrow)

@@ -13,6 +13,7 @@ from helpers.world import corpus, ledger
 from helpers.world.corpus import Corpus
 
 RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | {
+    "02_softmax_weights": {"seeds": [0, 1]},  # it says that two networks are one
     "10_what_matters": {"steps": 8},
     "12_todays_models": {},
     "13_speedrun": {"steps": 4},

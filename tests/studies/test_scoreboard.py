@@ -1,11 +1,13 @@
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
 from helpers.pictures import plotting
 from helpers.studies import scoreboard
 from helpers.studies.scoreboard import Row, from_csv, read_line, to_csv
 from helpers.studies.tables import MEASURED, read_table
 from helpers.support.errors import ConfigError
+from helpers.world import telegrams
 
 DOT = Row("01", "dot product", "what does romeo give?", (0.16, 0.17), (0.5, 0.51))
 MASK = Row("04", "mask", "what does romeo's hero give?", (0.28, 0.51, 0.26), (1.0, 1.0, 0.99))
@@ -80,3 +82,14 @@ def test_what_a_gpt_loses_is_what_its_runs_say():
     found = scoreboard.in_a_gpt()
     assert found["MLP"].mean == pytest.approx(sum(rises) / len(rises)) and len(rises) == 8
     assert found["heads"].says == found["dropout"].says == "no difference" and "softmax" not in found
+
+
+@pytest.mark.parametrize("question", ["give", "hero", "next", "last", "both"])
+def test_a_blind_guess_is_as_often_right_as_its_mark_says(question):
+    n, dice = 20_000, torch.Generator().manual_seed(1)
+    scene = telegrams.letters(n, dice) if question == "last" else telegrams.scenes(n, dice)
+    _, answers = telegrams.ask(question, scene, dice)
+    things = scene[:, :, 1].gather(1, torch.rand(n, 6, generator=dice).argsort(dim=1))  # of six cards, in any order
+    right = (things[:, : answers.shape[1]] == answers).all(dim=1).double().mean().item()
+    mark = scoreboard.BLIND["what does romeo give and get?"] if question == "both" else scoreboard.ANY_CARD
+    assert right == pytest.approx(mark, abs=0.01)
