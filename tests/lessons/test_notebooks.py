@@ -1,5 +1,6 @@
 """The notebooks as a set: what nbval does not look at."""
 
+import ast
 import importlib.util
 import re
 import sys
@@ -48,8 +49,8 @@ def code_of(notebook):
 
 
 def choices(question):
-    """What each choice of a prediction answers, in the order of the page."""
-    return re.findall(r"<summary>[^<]+</summary>\n\n(.+?)\n</details>", question, re.S)
+    """What each choice of a prediction answers, in the order of the page. (Within HTML, *stars* would be stars.)"""
+    return re.findall(r"<summary>[^\n*`]+</summary>\n\n(.+?)\n</details>", question, re.S)
 
 
 def pictures(notebook):
@@ -76,6 +77,19 @@ def test_nothing_in_it_changes_by_itself(notebook):
 def test_settings_stand_in_one_cell(notebook):
     marked = [cell for cell in cells(notebook) if "parameters" in tags(cell)]
     assert marked == cells(notebook)[:1]
+
+
+@each
+def test_what_waits_for_enough_training_runs_with_the_settings_given(notebook):
+    """`if steps >= 900:` before an assert, and 700 steps: it would never be asked."""
+    settings = {}
+    exec(cells(notebook)[0].source, settings)
+    for cell in cells(notebook)[1:]:
+        for branch in ast.walk(ast.parse(cell.source)):
+            if isinstance(branch, ast.If) and not branch.orelse and isinstance(branch.test, ast.Compare):
+                names = [part.id for part in ast.walk(branch.test) if isinstance(part, ast.Name)]
+                if set(names) <= set(settings):
+                    assert eval(ast.unparse(branch.test), dict(settings)), (cell.id, ast.unparse(branch.test))
 
 
 @each
