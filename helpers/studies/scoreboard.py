@@ -32,7 +32,8 @@ BLIND = {
     "what is brewed from both?": 1 / 8,  # one of eight things, on a card or not
 }
 # Which row of which of notebook 10's studies says what the part is worth in a GPT; None: none does. (The row of dropout
-# adds it to a GPT that reads the same pages again and again; all others take the part away.)
+# adds it to a GPT that reads the same pages again and again; all others take the part away. Without its mask the GPT is
+# worse than blind guessing, and the study counts nothing as worse than that: hence "or more".)
 IN_A_GPT = {
     "dot product": ("parts", "no attention"),
     "softmax": None,
@@ -126,10 +127,13 @@ def in_a_gpt() -> dict[str, Verdict]:
     return {part: found[row] for part, row in IN_A_GPT.items() if row}
 
 
-def _said(verdict: Verdict | None) -> str:
-    if verdict is None:
+def _said(part: str, in_gpt: dict[str, Verdict]) -> str:
+    if part not in in_gpt:
         return "not tried"
-    return verdict.says if verdict.says in ("no difference", "undecided") else f"{verdict.mean:+.2f}"
+    verdict = in_gpt[part]
+    if verdict.says in ("no difference", "undecided"):
+        return verdict.says
+    return f"{verdict.mean:+.2f}" + (" or more" if part == "mask" else "")
 
 
 # ---------------------------------------------------------------- drawn
@@ -142,7 +146,7 @@ def scoreboard(*live: Row, measured: Path = STORED) -> None:
     _, ax = plotting.figure(8.2, 1.3 + 0.62 * len(rows))
     for y, row in enumerate(rows):
         _draw(ax, y, row, bold=row in live)
-        text = _said(in_gpt.get(row.part))
+        text = _said(row.part, in_gpt)
         ax.text(1.2, y, text, ha="center", va="center", fontsize=9, color="#222222" if "+" in text else "#777777")
     ax.text(
         1.2, -0.75, "without it, a GPT's loss\nrises by (nats)", ha="center", va="bottom", fontsize=9, color="#222222"
@@ -156,7 +160,7 @@ def scoreboard(*live: Row, measured: Path = STORED) -> None:
     ax.tick_params(length=0)
     said = [
         f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it "
-        f"(in a GPT: {_said(in_gpt.get(row.part))})"
+        f"(in a GPT: {_said(row.part, in_gpt)})"
         for row in rows
     ]
     plotting.show(f"The scoreboard, worst to best seed: {'; '.join(said)}.")

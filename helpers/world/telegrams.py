@@ -226,23 +226,23 @@ def fit(
     batch: int = 32,
     lr: float = 0.01,
 ) -> nn.Module:
-    """A model made by `make()` and trained with Adam; what it starts from and what it sees depend on `seed` alone.
+    """A model made by `make()` and trained with Adam; what it starts from, sees and drops depends on `seed` alone.
 
     A model whose answer has no gradient can't learn: it comes back as it was made.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = make()
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(steps):
-        inputs, answers = examples(question, batch, generator)
-        loss = error(model(*inputs), answers)
-        if not loss.requires_grad:
-            break
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(steps):
+            inputs, answers = examples(question, batch, generator)
+            loss = error(model(*inputs), answers)
+            if not loss.requires_grad:
+                break
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
     return model.eval()
 
 

@@ -56,7 +56,7 @@ def test_only_rows_of_earlier_notebooks_are_added(shown, tmp_path, capsys):
     assert capsys.readouterr().out == f"{MASK}\n"
     assert shown == [
         "The scoreboard, worst to best seed: dot product 0.16–0.17 without it and 0.50–0.51 with it "
-        "(in a GPT: +0.38); mask 0.26–0.51 without it and 0.99–1.00 with it (in a GPT: +2.05)."
+        "(in a GPT: +0.38); mask 0.26–0.51 without it and 0.99–1.00 with it (in a GPT: +2.05 or more)."
     ]
 
 
