@@ -29,6 +29,11 @@ CAPTIONS = {  # title, and what a row is
         "Each row is one training of notebook 08's model at its full length, as in the table of the parts. "
         "[Notebook 08](../08_nanogpt_shakespeare.ipynb) reads this table.",
     ),
+    "rates": (
+        "How high a learning rate a small GPT bears, with QK-norm and without",
+        "Each row is one training of a small GPT, as in the table of the parts. "
+        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
+    ),
     "dropout": (
         "What dropout is worth where the same pages are read again and again",
         "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts. "

@@ -243,6 +243,14 @@ STUDIES = {
         batch_size=12,
         choosing_seeds=3,
     ),
+    # How high a learning rate the model bears, with queries and keys of known size and without.
+    "rates": Comparison(
+        variants={WHOLE: Variant(), "QK-norm": MODERN["QK-norm"]},
+        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        steps=(1200,),
+        rates=(6e-3, 1.2e-2, 2.4e-2, 4.8e-2),
+        choosing_seeds=3,
+    ),
     # Few characters, read 13 times over and 51 times over: what dropout is for.
     "dropout": Comparison(
         variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
