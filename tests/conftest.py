@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import io
 import itertools
 import os
@@ -26,6 +27,12 @@ from helpers.world.corpus import BUNDLED_PLAY
 
 if "OMP_NUM_THREADS" not in os.environ:  # as `make` sets it: on a busy machine several threads wait for each other
     torch.set_num_threads(1)
+
+
+def pytest_collection_finish():
+    """Thousands of tests have been collected, which Python's collector need not look through again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

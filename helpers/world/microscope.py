@@ -223,10 +223,12 @@ def logit_lens(model: GPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "L_1 T
 
 # ---------------------------------------------------------------- heads
 @contextmanager
-def switch_off(model: GPT, layer: int, head: int) -> Iterator[None]:
+def switch_off(model: GPT, layer: int, head: int, *, to_mean: bool = False) -> Iterator[None]:
     """Inside, one head is silent: its context is 0 before `out_proj`, and all else goes on. Several may be nested.
 
-    ConfigError for a head that isn't there. Source: Michel et al. 2019, Are Sixteen Heads Really Better than One?
+    With `to_mean` it says the same at every place: its mean over the batch. So the model loses what the head found,
+    but still gets what the head always says. ConfigError for a head that isn't there.
+    Source: Michel et al. 2019, Are Sixteen Heads Really Better than One?
     """
     L = model.config.n_layer
     H = model.config.n_head
@@ -237,7 +239,8 @@ def switch_off(model: GPT, layer: int, head: int) -> Iterator[None]:
     others = (head_of_channel != head).to(next(model.parameters()).device)
 
     def silence(_: nn.Module, inputs: tuple[Tensor]) -> Tensor:
-        return inputs[0] * others
+        constant = inputs[0].mean(dim=(0, 1)) * ~others if to_mean else 0
+        return inputs[0] * others + constant
 
     hook = model.blocks[layer].attention.out_proj.register_forward_pre_hook(silence)
     try:

@@ -192,6 +192,24 @@ def test_a_silent_head_is_one_whose_columns_of_out_proj_are_zero(small, text, la
         close(traced, silent[0])
 
 
+def test_a_head_that_says_its_mean_is_a_constant_added_to_its_silence(small, text):
+    small.eval()
+    with torch.no_grad(), microscope.switch_off(small, 0, 1, to_mean=True):
+        small.blocks[0].attention(torch.randn(2, T, small.config.n_embd))  # any batch has a mean of its own
+        meant = small.blocks[0](small.embed(text[None, :T]))
+    with torch.no_grad():
+        said = []
+        attention = small.blocks[0].attention
+        hook = attention.out_proj.register_forward_pre_hook(lambda _, inputs: said.append(inputs[0]))
+        small(text[None, :T])
+        hook.remove()
+        changed = said[0].clone()
+        changed[..., D : 2 * D] = changed[..., D : 2 * D].mean(dim=1, keepdim=True)
+        x = small.embed(text[None, :T])
+        x = x + attention.out_proj(changed)
+        close(meant, x + small.blocks[0].mlp(small.blocks[0].norm2(x)))
+
+
 def test_heads_can_be_switched_off_together_and_come_back_after_an_error(small, text):
     small.eval()
     with torch.no_grad():
