@@ -152,6 +152,12 @@ def test_predictions_proofs_and_code_of_pictures_are_folded_and_open_by_keyboard
     assert tab.evaluate("document.querySelector('article details.folded').open")
 
 
+def test_a_link_to_the_proofs_opens_them(tab, site):
+    opened(tab, site, "03_query_key_value.html")
+    tab.click("article a[href$='#the-proofs']")
+    assert tab.evaluate("document.querySelector('article details.folded').open")
+
+
 def test_formulas_and_pictures_are_painted(tab, site):
     opened(tab, site, "03_query_key_value.html")
     formulas = "[...document.querySelectorAll('article > section > section > :not(details) math')]"

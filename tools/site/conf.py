@@ -77,6 +77,8 @@ class Fold(SphinxPostTransform):
             for part in list(cell.children):
                 flag, summary = FOLDS[part["nb_element"]]
                 if hidden.get(flag):
+                    if flag == "outputs_hidden" and any(part.findall(nodes.image)):
+                        summary = "show the picture"
                     start = f'<details class="part {flag}"><summary>{summary}</summary>'
                     place = cell.index(part)
                     cell[place : place + 1] = [raw(start), part, raw("</details>")]
