@@ -75,6 +75,7 @@ def project(tmp_path_factory) -> Path:
             outputs=[picture('one "lonely" bar'), picture("two", width=300)],
         ),
         new_code_cell("decide()", id="c1", metadata={"jupyter": {"outputs_hidden": True}}, outputs=[printed]),
+        new_code_cell("show()", id="c1b", metadata={"jupyter": {"outputs_hidden": True}}, outputs=[picture("three")]),
         new_markdown_cell("## The proofs\n\nAll of them.", id="m2", metadata={staging.FOLDED: True}),
         new_markdown_cell("### One", id="m3"),
         new_code_cell("prove()", id="c2", outputs=[wide, slider]),
@@ -135,8 +136,8 @@ def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
 
 def test_pictures_carry_their_text_and_their_size(site):
     pictures = page(site, "01_a").select("article img")
-    assert [image["alt"] for image in pictures] == ['one "lonely" bar', "two"]
-    assert [(image["width"], image["height"]) for image in pictures] == [("600", "300"), ("300", "150")]
+    assert [image["alt"] for image in pictures] == ['one "lonely" bar', "two", "three"]
+    assert [(image["width"], image["height"]) for image in pictures[:2]] == [("600", "300"), ("300", "150")]
     assert all((site / image["src"]).read_bytes() == base64.b64decode(PNG) for image in pictures)
     assert "a slider" in page(site, "01_a").text and "model_id" not in str(page(site, "01_a"))  # no kernel, no widget
 
@@ -195,9 +196,10 @@ def test_folded_code_that_shows_nothing_joins_the_folded_code_below():
 
 def test_what_jupyterlab_folds_the_page_folds_too(site):
     article = page(site, "01_a").article
-    code, output = article.select("details.part")
+    code, output, drawn = article.select("details.part")
     assert "draw" in code.text and code.summary.text == "the code" and not code.select("img")
     assert "42" in output.text and "decide" not in output.text and output.summary.text == "run it"
+    assert drawn.select("img") and drawn.summary.text == "show the picture"
     proofs = article.select_one("details.folded")
     assert proofs.summary.h2.text.startswith("The proofs") and not proofs.has_attr("open")
     assert proofs.find(id="one") and proofs.find(id="c2") and "All of them." in proofs.text
@@ -206,7 +208,7 @@ def test_what_jupyterlab_folds_the_page_folds_too(site):
     (guess,) = article.select("details:not(.part, .folded)")
     assert guess.strong.text == "answer"
     text = (site / "01_a.html").read_text(encoding="utf-8")
-    assert text.count("<details") == text.count("</details>") == 4
+    assert text.count("<details") == text.count("</details>") == 5
 
 
 def test_a_notebook_that_cannot_be_read_costs_no_other_page(site):

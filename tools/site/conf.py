@@ -77,7 +77,7 @@ class Fold(SphinxPostTransform):
             for part in list(cell.children):
                 flag, summary = FOLDS[part["nb_element"]]
                 if hidden.get(flag):
-                    if flag == "outputs_hidden" and any(part.findall(nodes.image)):
+                    if flag == "outputs_hidden" and any("<img" in html.astext() for html in part.findall(nodes.raw)):
                         summary = "show the picture"
                     start = f'<details class="part {flag}"><summary>{summary}</summary>'
                     place = cell.index(part)
