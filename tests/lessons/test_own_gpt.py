@@ -21,7 +21,7 @@ WITH_CACHE = ["MyHeads", "MyNorm", "MyBlock", "MyGPT", "draw", "my_fast_write"]
 SAYS = {  # what a notebook says at its end, and somewhere in its lesson, once the steps are solved
     "01_dot_product_scores": ["with your scores, 100%"],
     "02_softmax_weights": ["drawn with your scores", "With your contexts, 100%"],
-    "03_query_key_value": ["drawn with your contexts", "with your layer, 100%"],
+    "03_query_key_value": ["drawn with your version of `contexts`", "with your layer, 100%"],
     "04_causal_mask": ["drawn with your softmax", "with your layer: loss 2."],
     "05_dropout": ["weights by your attention", "with your layer 0."],
     "06_multi_head": ["drawn with your attention", "with your layer: one head"],
