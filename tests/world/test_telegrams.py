@@ -182,6 +182,18 @@ def test_fit_learns_from_its_seed_alone():
     assert accuracy(first, "give", 100) > 0.99 and not first.training
 
 
+def test_what_dropout_drops_comes_from_the_seed_too():
+    class Forgetful(ThingOfCard):
+        def forward(self, asker, cards):
+            return super().forward(asker, nn.functional.dropout(cards, 0.5, self.training))
+
+    torch.manual_seed(7)  # wherever the generator of all others stands
+    first = fit(Forgetful, "give", 1, steps=5)
+    torch.manual_seed(8)
+    again, other = fit(Forgetful, "give", 1, steps=5), fit(Forgetful, "give", 2, steps=5)
+    assert torch.equal(first.knobs, again.knobs) and not torch.equal(first.knobs, other.knobs)
+
+
 def test_the_error_is_nearly_nothing_for_the_right_words_and_large_for_others():
     ids = torch.arange(8)
     assert telegrams.error(telegrams.embed(ids), ids[:, None]) < 1e-5
