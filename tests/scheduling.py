@@ -5,9 +5,11 @@ tests that share a set-up of seconds.
 """
 
 import contextlib
+import gc
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 
 # A second of every process that imports nbformat, to check addresses that we lack: before any plugin imports it.
@@ -132,6 +134,8 @@ def start_kernels_again() -> None:
     def start_or_again(*args, **options):
         with contextlib.suppress(RuntimeError):
             return start(*args, **options)
+        with warnings.catch_warnings(action="ignore"):  # or what it has left open would fail whichever test is next
+            gc.collect()
         return start(*args, **options)
 
     kernel.start_new_kernel = start_or_again

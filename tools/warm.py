@@ -51,9 +51,15 @@ def serve(place: str) -> None:
 
 
 def import_libraries() -> None:
+    """What every notebook needs: Jupyter, matplotlib, PyTorch with what its first optimizer imports, and what the
+    helpers import besides."""
     import ipykernel.kernelapp  # noqa: F401
+    import jaxtyping  # noqa: F401
     import matplotlib.pyplot  # noqa: F401
-    import torch  # noqa: F401
+    import matplotlib_inline.backend_inline  # noqa: F401
+    import psutil  # noqa: F401
+    import pydantic  # noqa: F401
+    import torch._dynamo  # noqa: F401
 
 
 def be_kernel(request: dict) -> None:
@@ -160,7 +166,8 @@ class Forked:
         return 0
 
     def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # Popen, too, is silent about one that has ended
+            os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

@@ -118,10 +118,10 @@ def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int
 def windows_side_by_side(
     tokens: Integer[Tensor, "N"], context_length: int
 ) -> Iterator[tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]]:
-    """All of `tokens` as inputs and targets, about 8,192 at a time; the last window may be shorter."""
+    """All of `tokens` as inputs and targets, about 4,096 at a time; the last window may be shorter."""
     inputs, targets = tokens[:-1], tokens[1:]
     whole = len(inputs) // context_length * context_length
-    at_once = max(1, 8192 // context_length) * context_length
+    at_once = max(1, 4096 // context_length) * context_length
     for start in range(0, whole, at_once):
         end = min(start + at_once, whole)
         x = inputs[start:end].unflatten(0, (-1, context_length))

@@ -16,7 +16,7 @@ from helpers.core.gpt import GPT
 from helpers.support.errors import ConfigError, CorpusError
 from helpers.support.modes import evaluating
 
-AT_ONCE = 8192  # tokens of one call: the log-probabilities of a long text would fill the memory
+AT_ONCE = 4096  # tokens of one call: the log-probabilities of a long text would fill the memory
 
 
 # ---------------------------------------------------------------- what comes next

@@ -8,10 +8,15 @@ from torch import nn
 from helpers.support import products
 from helpers.support.products import quick_products
 
-here = pytest.mark.skipif(
-    torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available(),
-    reason="this processor has no AVX-512",
-)
+KNOWN_BY_MAKER = products.is_intels  # before it is replaced below
+
+here = pytest.mark.skipif(not products.has_wide_instructions(), reason="this processor has no AVX-512")
+
+
+@pytest.fixture(autouse=True)
+def _somebody_elses_processor(monkeypatch):
+    """oneDNN multiplies on any processor with AVX-512; whoever made it, here it is asked."""
+    monkeypatch.setattr(products, "is_intels", lambda: False)
 
 
 @pytest.fixture
@@ -99,6 +104,26 @@ def test_without_wide_instructions_all_is_left_as_it_is(monkeypatch, asked):
     with quick_products():
         F.linear(torch.ones(2, 3), torch.ones(4, 3))
     assert not asked
+
+
+def test_on_intels_own_processors_all_is_left_as_it_is(monkeypatch, asked):
+    monkeypatch.setattr(products, "is_intels", lambda: True)
+    with quick_products():
+        F.linear(torch.ones(2, 3), torch.ones(4, 3))
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("told", "is_it"), [("vendor_id\t: GenuineIntel\n", True), ("vendor_id\t: AuthenticAMD\n", False), (None, True)]
+)
+def test_who_made_it_is_read_where_the_system_says_it(monkeypatch, tmp_path, told, is_it):
+    """Linux has a file; elsewhere the platform is asked."""
+    there = tmp_path / "cpuinfo"
+    if told:
+        there.write_text(told)
+    monkeypatch.setattr(products, "Path", lambda path: there)
+    monkeypatch.setattr(products.platform, "processor", lambda: "Intel64 Family 6 Model 158 Stepping 10, GenuineIntel")
+    assert KNOWN_BY_MAKER.__wrapped__() is is_it
 
 
 @here

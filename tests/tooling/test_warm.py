@@ -1,6 +1,7 @@
 """Kernels that are forked: as fresh as any, and gone when they should be."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -51,6 +52,7 @@ def test_a_forked_kernel_has_libraries_and_no_helpers_and_draws_its_own_numbers(
         client.stop_channels()
         manager.shutdown_kernel(now=True)
         assert process.wait(5) == 0
+        process.send_signal(signal.SIGINT)  # no error: Jupyter signals kernels that have died
     assert len(drawn) == 6
 
 
