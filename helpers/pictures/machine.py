@@ -7,9 +7,10 @@ is one row from left to right. What is not given stays a grey outline. All lengt
 
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 
@@ -40,7 +41,21 @@ Box = tuple[float, float, float, float]  # left, top, width, height
 Point = tuple[float, float]
 
 
-def draw(
+class Drawing(NamedTuple):
+    """A machine that is drawn and not shown yet: its figure, its alternative text, and what a touch can ask about."""
+
+    figure: Figure
+    text: str
+    data: dict[str, Any]
+
+
+def draw(tokens: Sequence[str], **options: Any) -> None:
+    """Show the machine for T `tokens` as a still picture; the `options` are those of `drawn`."""
+    drawing = drawn(tokens, **options)
+    plotting.show(drawing.text, drawing.figure)
+
+
+def drawn(
     tokens: Sequence[str],
     *,
     lit: Sequence[str] = ("scores",),
@@ -48,8 +63,8 @@ def draw(
     keys: Sequence[str] | None = None,
     kept: Tensor | None = None,
     **tables: Tensor | None,
-) -> None:
-    """Show the machine for T `tokens`, with an alternative text made from the same data.
+) -> Drawing:
+    """Draw the machine for T `tokens`, with an alternative text made from the same data.
 
     `tables` are those of one head: x, output (T, C); query (T, D), key, value (T', D); scores, mask, weights (T, T');
     context (T, D). T' counts `keys`, the words that are looked at: by default, the tokens. Where scores or contexts
@@ -71,7 +86,24 @@ def draw(
     sketch.steps()
     for name in SHAPES:
         sketch.part(name)
-    plotting.show(text, sketch.ax.figure)
+    data = {
+        "rows": rows,
+        "columns": columns,
+        "height": sketch.height,
+        "boxes": {name: [round(length, 2) for length in box] for name, box in sketch.boxes.items()},
+        "tables": {name: _rounded(table) for name, table in shown.items()},
+        "alone": alone,
+        "kept": None if kept is None else kept.int().tolist(),
+        "follow": follow,
+    }
+    return Drawing(sketch.ax.figure, text, data)
+
+
+def _rounded(table: Tensor) -> list[list[float]]:
+    """Four decimals, so that two machines store the same; a mask as 0 and 1."""
+    if table.dtype == torch.bool:
+        return table.int().tolist()
+    return [[round(x, 4) for x in row] for row in table.double().tolist()]
 
 
 def weight_tables(
@@ -206,6 +238,7 @@ class Canvas:
     """An empty picture 700 pixels wide, y downwards, and what is drawn on it: words, frames, tables, arrows."""
 
     def __init__(self, height: float):
+        self.height = height
         fig, self.ax = plotting.figure(10, 10 * height / WIDTH)
         fig.set_layout_engine("none")
         self.ax.set(position=(0, 0, 1, 1), xlim=(0, WIDTH), ylim=(height, 0), autoscale_on=False)

@@ -23,6 +23,7 @@ from torch import Tensor
 from helpers.core.attention import causal_mask
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
+from helpers.pictures import machine as machines
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
 from helpers.widgets.packing import pack
@@ -162,6 +163,20 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
     )
     data = {"characters": list(characters), "line": line, "logits": _numbers(logits), "place": place}
     _show("filters", data, alt)
+
+
+def machine(tokens: Sequence[str], **options: Any) -> None:
+    """The machine, drawn with the `options` of helpers/pictures/machine.py, which answers when it is touched.
+
+    Point at a word and see its row; at a number, and read what it is made of. Where a number is not finite, the picture
+    stays still. ConfigError as the drawing's.
+    """
+    drawing = machines.drawn(tokens, **options)
+    tables = [table for name, table in options.items() if name in machines.SHAPES and table is not None]
+    if all(table.isfinite().all() for table in tables):
+        _show("machine", drawing.data, drawing.text)
+    else:
+        plotting.show(drawing.text, drawing.figure)
 
 
 def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:

@@ -1,12 +1,12 @@
 // Joined behind a front end by helpers/widgets/explore.py: puts its `mount` where its picture is.
 
-// The explorer instead of the picture inside `place`; the function returned brings the picture back.
+// The explorer instead of the picture inside `place`, which it may show itself; the function returned brings it back.
 function takePlace(place, data) {
   const picture = [...place.childNodes];
   const back = () => place.replaceChildren(...picture);
   place.replaceChildren();
   try {
-    const remove = mount(place, data);
+    const remove = mount(place, data, picture);
     return () => (remove(), back());
   } catch (problem) {
     console.error(problem);

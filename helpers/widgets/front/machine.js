@@ -1,0 +1,229 @@
+// The machine that answers: point at a word or a number of the drawing, and it says where that comes from.
+import { frame, svg } from "./kit.js";
+
+const IN_A_ROW = ["x", "query", "scores", "weights", "context", "output"];
+const ABOVE = { key: "scores", mask: "weights", value: "context" }; // what stands above what
+const BUILT_IN = { x: "01", scores: "01", weights: "02", context: "02", query: "03", key: "03", value: "03", mask: "04", output: "06" };
+const NEAR = 0.011; // how far two numbers may lie apart that were rounded on their way here
+
+const number = (x, digits = 2) => (Math.abs(x) < 0.5 * 10 ** -digits ? 0 : x).toFixed(digits).replace("-", "−");
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+const near = (a, b) => Math.abs(a - b) <= NEAR * Math.max(1, Math.abs(b));
+const transposed = (table) => table[0].map((_, j) => table.map((row) => row[j]));
+
+// ---------------------------------------------------------------- what it says
+// `data` as helpers/pictures/machine.py makes it -> { words, number }: sentences with *emphasis* between stars
+export function answers(data) {
+  const { rows, columns, tables, alone, kept } = data;
+  const word = (t) => `*${rows[t]}*`, other = (s) => `*${columns[s]}*`;
+  const allowed = (t, s) => !tables.mask || tables.mask[t][s] === 1;
+  const column = (name, s) => tables[name].map((row) => row[s]);
+
+  function best(name, t) { // the column with the largest number in a row, among those that the mask allows
+    const open = columns.map((_, s) => s).filter((s) => allowed(t, s));
+    return open.reduce((a, b) => (tables[name][t][b] > tables[name][t][a] ? b : a), open[0]);
+  }
+  function of_row(t) { // a word looks
+    const name = tables.weights ? "weights" : tables.scores ? "scores" : null;
+    if (!name) return `${word(t)}: its row would run through every table, from left to right.`;
+    const s = best(name, t), what = name === "weights" ? "gives its largest share" : "has its highest score";
+    const rest = tables.context ? " What it takes home is its row of context." : "";
+    return `${word(t)} looks: follow its row from left to right. It ${what}, ${number(tables[name][t][s])}, ${name === "weights" ? "to" : "with"} ${other(s)}.${rest}`;
+  }
+  function of_column(s) { // a word is looked at
+    const name = tables.weights ? "weights" : tables.scores ? "scores" : null;
+    if (!name) return `${other(s)} is looked at: all rows meet its key.`;
+    const open = rows.map((_, t) => t).filter((t) => allowed(t, s));
+    const t = open.reduce((a, b) => (tables[name][b][s] > tables[name][a][s] ? b : a), open[0]);
+    const what = name === "weights" ? `gives it the most, ${number(tables[name][t][s])} of itself` : `fits it best, with a score of ${number(tables[name][t][s])}`;
+    return `${other(s)} is looked at: its column meets every row. ${word(t)} ${what}.`.replace(" of itself", "");
+  }
+  function products(left, right, names = null) { // "a × b + c × d", the largest first where there are many
+    const terms = left.map((a, i) => ({ i, size: Math.abs(a * right[i]), text: `${number(a)} × ${number(right[i])}${names ? ` from *${names[i]}*` : ""}` }));
+    const many = terms.length > 4;
+    const said = many ? [...terms].sort((a, b) => b.size - a.size).slice(0, 3) : terms;
+    return said.map(({ text }) => text).join(" + ") + (many ? ` + ${terms.length - 3} smaller products` : "");
+  }
+
+  const projected = { query: "asks", key: "offers", value: "says" };
+  function of_projection(name, t, d) {
+    const who = name === "query" ? word(t) : other(t), table = tables[name], here = number(table[t][d]);
+    if (alone.includes(name)) return `${here}: nothing is projected yet, so ${who} ${projected[name]} its own vector, x. This is its number ${d + 1}.`;
+    return `${here}: what ${who} ${projected[name]}, number ${d + 1} of ${table[t].length}. It is the row of ${who} in x, times column ${d + 1} of the matrix W_${name}.`;
+  }
+  function of_score(t, s) {
+    const here = number(tables.scores[t][s]), { query, key } = tables;
+    const asks = `how well ${word(t)} and ${other(s)} fit`;
+    if (!query || !key) return `${here}: ${asks}.`;
+    const dot = sum(query[t].map((q, d) => q * key[s][d])), D = query[t].length, sentence = `${here}: ${asks}. Row times column: ${products(query[t], key[s])} = ${number(dot)}`;
+    if (near(dot, tables.scores[t][s])) return `${sentence}.`;
+    if (near(dot / D ** 0.5, tables.scores[t][s])) return `${sentence}, and divided by √${D} that is ${here}.`;
+    return `${here}: ${asks}.`;
+  }
+  function of_weight(t, s) {
+    const weight = tables.weights[t][s], here = number(weight), scores = tables.scores?.[t];
+    if (!allowed(t, s)) return `0: the mask forbids ${word(t)} to look at ${other(s)}${s > t && rows === columns ? ", which comes later" : ""}.`;
+    if (kept && !kept[t][s]) return `0: ${word(t)} would look at ${other(s)}, but the coin said no: dropout has dropped this weight.`;
+    const share = `the share that ${word(t)} gives to ${other(s)}`;
+    if (!scores) return `${here}: ${share}.`;
+    const open = columns.map((_, i) => i).filter((i) => allowed(t, i));
+    const power = Math.exp(scores[s]), whole = sum(open.map((i) => Math.exp(scores[i])));
+    const made = `e^${number(scores[s])} = ${number(power)}, divided by the sum of all such powers in its row, ${number(whole)}`;
+    if (near(power / whole, weight)) return `${here}: ${share}. ${made}.`;
+    if (kept) return `${here}: ${share}. ${made}, is ${number(power / whole)}; dropout has kept it and multiplied it by ${number((weight * whole) / power)}, to make up for what it drops.`;
+    return `${here}: ${share}.`;
+  }
+  function of_context(t, d) {
+    const here = number(tables.context[t][d]), { weights, value } = tables;
+    const what = `number ${d + 1} of what ${word(t)} takes home`;
+    if (!weights || !value) return `${here}: ${what}.`;
+    const gifts = column("value", d), mixed = sum(weights[t].map((w, s) => w * gifts[s]));
+    if (!near(mixed, tables.context[t][d])) return `${here}: ${what}.`;
+    const open = columns.map((_, s) => s).filter((s) => weights[t][s] !== 0), pick = (list) => open.map((s) => list[s]);
+    return `${here}: ${what}, a mixture: ${products(pick(weights[t]), pick(gifts), pick(columns))}.`;
+  }
+  function of_number(name, i, j) { // row i and column j of a table as it is DRAWN: the key stands on its side
+    if (name === "x") return `${number(tables.x[i][j])}: number ${j + 1} of the ${tables.x[i].length} that stand for ${word(i)}.`;
+    if (name === "query" || name === "value") return of_projection(name, i, j);
+    if (name === "key") return of_projection("key", j, i);
+    if (name === "scores") return of_score(i, j);
+    if (name === "weights") return of_weight(i, j);
+    if (name === "context") return of_context(i, j);
+    if (name === "mask") return allowed(i, j) ? `${word(i)} may look at ${other(j)}.` : `${word(i)} may not look at ${other(j)}: it must guess without it.`;
+    return `${number(tables[name][i][j])}: number ${j + 1} of what leaves the layer at ${word(i)}, after all heads are put side by side and multiplied by W_out.`;
+  }
+  const missing = (name) => `*${name}*: an outline, without numbers here. Notebook ${BUILT_IN[name]} builds it.`;
+  return { of_row, of_column, of_number, missing };
+}
+
+// ---------------------------------------------------------------- the drawing
+export function mount(element, data, picture) {
+  const { rows, columns, boxes, tables, height, follow } = data;
+  const grids = { ...tables };
+  if (grids.key) grids.key = transposed(grids.key); // as it is drawn
+  const says = answers({ ...data, rows, columns: String(rows) === String(columns) ? rows : columns });
+
+  const lights = svg("g", {});
+  const start = () => (follow === null ? (grids.weights || grids.scores ? { row: 0 } : {}) : { row: follow });
+  const board = svg("svg", { viewBox: `0 0 700 ${height}`, class: "explore-board", tabindex: 0, role: "application",
+    "aria-label": "the machine: move with the arrow keys, Escape goes back to the start", onpointermove: hover, onpointerdown: (event) => show(at(event)),
+    onpointerleave: (event) => event.pointerType === "mouse" && document.activeElement !== board && show(start()), onkeydown: walk },
+    svg("defs", {}, svg("marker", { id: "explore-head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 5, markerHeight: 5, orient: "auto" },
+      svg("path", { d: "M0 0L8 4L0 8z", class: "explore-arrowhead" }))), lights);
+  const { say, remove } = frame(element, { name: "machine", css: CSS,
+    invitation: "Point at a word or a number, or move with the arrow keys: where does it come from?" },
+    Object.assign(document.createElement("div"), { className: "explore-drawing" }));
+  const drawing = element.querySelector(".explore-drawing");
+  drawing.append(...picture.map((node) => node.cloneNode(true)), board);
+  let place = {};
+
+  const inside = (value, from, size) => value >= from && value < from + size;
+  const size_of = (name) => [grids[name]?.length ?? 0, grids[name]?.[0].length ?? 0];
+  const cell = (name, i, j) => { // of row i and column j; without i or j, of a whole column or row
+    const [left, top, wide, tall] = boxes[name], [n, m] = size_of(name);
+    const x = j === undefined ? left : left + (j * wide) / m, y = i === undefined ? top : top + (i * tall) / n;
+    return { x, y, width: j === undefined ? wide : wide / m, height: i === undefined ? tall : tall / n };
+  };
+
+  function at(event) { // what lies under the pointer
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(board.getScreenCTM().inverse());
+    for (const [name, [left, top, wide, tall]] of Object.entries(boxes)) {
+      if (!inside(point.x, left, wide) || !inside(point.y, top, tall)) continue;
+      if (!grids[name]) return { missing: name };
+      const [n, m] = size_of(name);
+      return { name, i: Math.floor(((point.y - top) / tall) * n), j: Math.floor(((point.x - left) / wide) * m) };
+    }
+    const [left, top, , tall] = boxes.x, [from, roof, wide] = boxes.key;
+    if (inside(point.y, top, tall)) return { row: Math.floor(((point.y - top) / tall) * rows.length) };
+    if (grids.key && inside(point.x, from, wide) && inside(point.y, roof - left, left)) return { column: Math.floor(((point.x - from) / wide) * columns.length) };
+    return start();
+  }
+  function hover(event) {
+    if (event.pointerType === "mouse") show(at(event));
+  }
+
+  // With the arrow keys one walks as the drawing lies: along a row, and from a table to the one above it or below it.
+  function walk(event) {
+    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
+    if (event.key === "Escape") return show(start());
+    if (down === undefined) return;
+    event.preventDefault();
+    show(right ? sideways(right) : upright(down));
+  }
+  const filled = (names) => names.filter((name) => grids[name]);
+  function sideways(by) {
+    const upper = place.name in ABOVE, line = upper ? filled(Object.keys(ABOVE)) : filled(IN_A_ROW);
+    if (place.row !== undefined || !place.name) return by > 0 && line.length ? { name: line[0], i: place.row ?? 0, j: 0 } : { row: place.row ?? 0 };
+    const j = place.j + by;
+    if (j >= 0 && j < size_of(place.name)[1]) return { ...place, j };
+    const next = line[line.indexOf(place.name) + by];
+    if (!next) return by < 0 && !upper ? { row: place.i } : place;
+    return { name: next, i: Math.min(place.i, size_of(next)[0] - 1), j: by > 0 ? 0 : size_of(next)[1] - 1 };
+  }
+  function upright(by) {
+    if (!place.name) return { row: Math.max(0, Math.min(rows.length - 1, (place.row ?? -by) + by)) };
+    const i = place.i + by, next = by < 0 ? Object.keys(ABOVE).find((name) => ABOVE[name] === place.name) : ABOVE[place.name];
+    if (i >= 0 && i < size_of(place.name)[0]) return { ...place, i };
+    if (!grids[next]) return place;
+    return { name: next, i: by < 0 ? size_of(next)[0] - 1 : 0, j: Math.min(place.j, size_of(next)[1] - 1) };
+  }
+
+  // ------------------------------------------------------------ light
+  const light = (kind, { x, y, width, height: tall }) => svg("rect", { x, y, width, height: tall, class: `explore-${kind}` });
+  function lights_of_row(t) { // a band from edge to edge, the row of each table, and the arrows from one to the next
+    const there = filled(IN_A_ROW), [, top, , tall] = boxes.x, y = top + ((t + 0.5) * tall) / rows.length;
+    const lit = [light("band", { x: 2, y: top + (t * tall) / rows.length, width: 696, height: tall / rows.length })];
+    lit.push(...there.map((name) => light("source", cell(name, t))));
+    for (let k = 1; k < there.length; k++) {
+      const [left, , wide] = boxes[there[k - 1]];
+      lit.push(svg("line", { x1: left + wide + 1, x2: boxes[there[k]][0] - 1, y1: y, y2: y, class: "explore-way", "marker-end": "url(#explore-head)" }));
+    }
+    return lit;
+  }
+  function sources({ name, i, j }) { // the rows and columns that a number is made of
+    if (name === "query") return [cell("x", i)];
+    if (name === "key") return grids.x && rows.length === columns.length ? [cell("x", j)] : [];
+    if (name === "value") return grids.x && rows.length === columns.length ? [cell("x", i)] : [];
+    if (name === "scores") return [grids.query && cell("query", i), grids.key && cell("key", undefined, j)];
+    if (name === "weights") return [grids.scores && cell("scores", i), grids.mask && cell("mask", i)];
+    if (name === "context") return [grids.weights && cell("weights", i), grids.value && cell("value", undefined, j)];
+    if (name === "output") return [grids.context && cell("context", i)];
+    return [];
+  }
+  function show(next) {
+    place = next;
+    if (next.name) {
+      const made_of = sources(next).filter((box) => box && !Number.isNaN(box.width)).map((box) => light("source", box));
+      lights.replaceChildren(...made_of, light("cell", cell(next.name, next.i, next.j)));
+      say(says.of_number(next.name, next.i, next.j));
+    } else if (next.missing) {
+      const [x, y, width, tall] = boxes[next.missing];
+      lights.replaceChildren(light("source", { x, y, width, height: tall }));
+      say(says.missing(next.missing));
+    } else if (next.column !== undefined) {
+      const named = filled(["scores", "weights"]).map((name) => cell(name, undefined, next.column));
+      lights.replaceChildren(...[cell("key", undefined, next.column), ...named, ...(grids.value ? [cell("value", next.column)] : [])].map((box) => light("source", box)));
+      say(says.of_column(next.column));
+    } else if (next.row !== undefined) {
+      lights.replaceChildren(...lights_of_row(next.row));
+      say(says.of_row(next.row));
+    } else {
+      lights.replaceChildren();
+      say("All of it is an outline here: point at a part to hear which notebook builds it.");
+    }
+  }
+  show(start());
+  return remove;
+}
+
+const CSS = `
+.explore-machine .explore-drawing { position: relative; max-width: 1000px; }
+.explore-machine img { display: block; width: 100%; height: auto; margin: 0; background: #ffffff; border-radius: 4px; }
+.explore-machine .explore-board { position: absolute; inset: 0; width: 100%; height: 100%; cursor: crosshair; touch-action: pan-y pinch-zoom; }
+.explore-machine .explore-line { min-height: 4.2em; font-size: 15px; }
+.explore-machine .explore-band { fill: #0072b2; opacity: 0.1; }
+.explore-machine .explore-source { fill: #0072b2; fill-opacity: 0.12; stroke: #0072b2; stroke-width: 2; }
+.explore-machine .explore-cell { fill: none; stroke: #b34700; stroke-width: 3.5; }
+.explore-machine .explore-way { stroke: #0072b2; stroke-width: 2.5; }
+.explore-machine .explore-arrowhead { fill: #0072b2; }
+`;
