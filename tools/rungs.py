@@ -29,8 +29,12 @@ def normed_block():
 
 
 rung("one block that doesn't add", lambda: Letters(Heads(4), mlp()))
-
-rung("three that don't add, rate 0.002, 2,000 updates", lambda: Letters(Heads(4), mlp(), Heads(4), mlp(), Heads(4), mlp()), rate=0.002, updates=2000)
+rung(
+    "three that don't add, rate 0.002, 2,000 updates",
+    lambda: Letters(Heads(4), mlp(), Heads(4), mlp(), Heads(4), mlp()),
+    rate=0.002,
+    updates=2000,
+)
 rung("three blocks with norms", lambda: Letters(*(normed_block() for _ in range(3))))
 rung("three blocks, rate 0.03", lambda: Letters(*(one_block() for _ in range(3))), rate=0.03)
 rung("with norms, rate 0.03", lambda: Letters(*(normed_block() for _ in range(3))), rate=0.03)

@@ -74,8 +74,17 @@ class FixedMask(Heads):
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
+def among_heads(self, query, key, value, start):
+    """Forgets to put the heads first, so each word's heads look at each other."""
+    query, key, value = (x.transpose(1, 2) for x in (query, key, value))  # (B, T, H, D)
+    H = query.shape[2]
+    scores = (query @ key.mT).masked_fill(torch.ones(H, H).triu(1).bool(), -torch.inf)
+    return (scores.softmax(-1) @ value).transpose(1, 2)
+
+
 WRONG = {
     "6g": [
+        ("each word sees itself alone", with_(attend=among_heads)),
         ("all heads look at the same places: is num_heads used", with_(split=lambda self, x: x[:, None])),
         ("all heads look at the same places", OneAfterTheOther),
         ("ways: are H and D", with_(split=exchanged)),

@@ -175,7 +175,19 @@ def normed_at_the_door(self, x):
     return Block.forward(self, self.norm1(x))
 
 
+class PlainGain(nn.Module):
+    """A norm whose gain is a tensor that nobody has registered."""
+
+    def __init__(self, C):
+        super().__init__()
+        self.gain, self.shift = torch.ones(C), torch.zeros(C)
+
+    def forward(self, x):
+        return F.layer_norm(x, x.shape[-1:]) * self.gain + self.shift
+
+
 BLOCKS = [
+    ("self.gain is a plain tensor and will not be learned", block(norm=PlainGain)),
     ("the stream itself is normalised", block(normed_stream)),
     ("the stream itself is normalised", block(normed_at_the_door)),
     ("is x added, both to what attention gives and to", block(no_path)),

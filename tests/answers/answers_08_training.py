@@ -162,6 +162,8 @@ WRONG = {
         ("it reports a loss of", training(told=lambda loss: 2 * loss.item())),
         ("is the learning rate far too small", training(optimizer_of=lambda p: torch.optim.AdamW(p, lr=1e-6))),
         ("the learning rate far too large", training(optimizer_of=lambda p: torch.optim.SGD(p, lr=1e4))),
+        ("a GPT of two layers", training(optimizer_of=lambda p: torch.optim.AdamW(p, lr=0.1))),
+        ("a GPT of two layers", training(optimizer_of=lambda p: torch.optim.AdamW(p, lr=1.0))),
         ("the model is never called", on_a_copy),
         ("it changes the tokens", eats_the_text),
         ("it raises TypeError", training(loss_of=lambda logits: logits.sum())),
@@ -211,7 +213,7 @@ def by_a_loader(model, tokens, steps, batch_size, report):
     rows = tokens.unfold(0, model.context_length + 1, 1)
     sampler = RandomSampler(TensorDataset(rows), replacement=True, num_samples=steps * batch_size)
     loader = DataLoader(TensorDataset(rows), batch_size, sampler=sampler)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model.train()
     for step, (batch,) in enumerate(loader, start=1):
         loss = nn.CrossEntropyLoss()(model(batch[:, :-1]).transpose(1, 2), batch[:, 1:])
@@ -237,4 +239,5 @@ def told_afterwards(model, tokens, steps, batch_size, report):
         report(step + 1, loss.item())
 
 
-RIGHT = {"8g": [training(), as_the_lesson_does, by_hand, by_a_loader, told_afterwards]}
+WIDE_RANGE = [training(optimizer_of=lambda p, rate=rate: torch.optim.AdamW(p, lr=rate)) for rate in (1e-3, 3e-2)]
+RIGHT = {"8g": [training(), *WIDE_RANGE, as_the_lesson_does, by_hand, by_a_loader, told_afterwards]}

@@ -1,7 +1,9 @@
-"""The explorers of notebooks 01 to 04 and 09 in Chromium: on a page, and inside JupyterLab."""
+"""The explorers of the notebooks in Chromium: on a page, and inside JupyterLab."""
 
 import base64
+import itertools
 import json
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -23,6 +25,12 @@ explore.attend(keys, keys[[2, 0, 3, 1]], ["east", "north", "west", "south"], ["r
                {"east asks": keys[0], "south asks": keys[3]})""",
     "filters": 'explore.filters(torch.randn(3, 30, generator=torch.Generator().manual_seed(0)), "abc", '
     "[chr(97 + i) for i in range(30)])",
+    "machine": """x, mask = torch.arange(9.0).view(3, 3) % 4 / 2 - 0.6, torch.ones(3, 3).tril().bool()
+query, key, value = x[:, :2] + 0.1, x[:, 1:] - 0.3, x[:, :2].flip(0)
+scores = query @ key.T / 2**0.5
+weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+explore.machine(["to", "be", "or"], x=x, query=query, key=key, value=value, scores=scores, mask=mask, weights=weights,
+                context=weights @ value, follow=2)""",
 }
 WARM = """explore.temperature("values", torch.tensor([0.8, 0.6]),
                     torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])"""
@@ -115,7 +123,9 @@ def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(bro
     assert without.locator("img[alt]").is_visible() and without.locator(".explore").count() == 0
     without.context.close()
     page.goto(pages[name])
-    assert page.locator(f".explore-{name}").is_visible() and page.locator("img").count() == 0
+    assert page.locator(f".explore-{name}").is_visible() and page.locator("img").count() == (
+        name == "machine"
+    )  # which is drawn upon
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -224,6 +234,73 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
     assert "Nobody cheats. But be (word 2) doesn't see itself" in line.inner_text()
 
 
+# Rows and columns as the machine is drawn: the key lies on its side.
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (("x", 1, 2), "−0.10: number 3 of the 3 that stand for be."),
+        (("query", 2, 0), "0.50: what or asks, number 1 of 2. It is the row of or in x, times column 1 of"),
+        (("key", 1, 0), "0.10: what to offers, number 2 of 2."),
+        (("scores", 2, 0), "Row times column: 0.50 × −0.40 + 1.00 × 0.10 = −0.10, and divided by √2 that is −0.07."),
+        (("weights", 2, 0), "or gives to to. e^−0.07 = 0.93, divided by the sum of all such powers in its"),
+        (("weights", 0, 2), "0: the mask forbids to to look at or, which comes later."),
+        (("mask", 0, 2), "to may not look at or: it must guess without it."),
+        (("mask", 2, 0), "or may look at to."),
+        (("context", 0, 1), "number 2 of what to takes home, a mixture: 1.00 × "),
+        (("output", 0, 0), "output: an outline, without numbers here. Notebook 06 builds it."),
+    ],
+)  # fmt: skip
+def test_a_number_of_the_machine_says_where_it_comes_from(page, pages, place, said):
+    page.goto(pages["machine"])
+    assert said in point_at(page, *place)
+    assert page.locator(".explore-machine .explore-source, .explore-machine .explore-cell").count() > 0
+
+
+def test_each_number_that_the_machine_says_is_the_one_that_was_computed(page, pages):
+    names = {"torch": torch, "explore": SimpleNamespace(machine=lambda *_, **tables: None)}
+    exec(CELLS["machine"], names)
+    page.goto(pages["machine"])
+    for name in ("x", "query", "key", "value", "scores", "weights"):
+        table = names[name].T if name == "key" else names[name]
+        for i, j in itertools.product(*map(range, table.shape)):
+            number = point_at(page, name, i, j).partition(":")[0].replace("−", "-")
+            assert abs(float(number) - table[i, j]) < 0.0051, (name, i, j)
+
+
+def test_the_machine_is_walked_by_keys(page, pages):
+    page.goto(pages["machine"])
+    line = page.locator(LINE.format("machine"))
+    assert line.inner_text().startswith("or looks: follow its row from left to right. It gives its largest share, ")
+    page.locator(".explore-board").focus()
+    heard = []
+    for key in ("ArrowUp", "ArrowRight", *["ArrowRight"] * 5, "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "Escape"):
+        page.keyboard.press(key)
+        heard.append(line.inner_text())
+    assert heard[0].startswith("be looks") and "number 1 of the 3 that stand for be" in heard[1]
+    assert "how well be and to fit" in heard[6] and "how well to and to fit" in heard[7]
+    assert "what to offers, number 2 of 2" in heard[8] and "number 1 of 2" in heard[9] == heard[10]
+    assert heard[11].startswith("or looks")
+
+
+def point_at(page, name: str, i: int, j: int) -> str:
+    """What the machine says when the pointer is in the middle of a cell."""
+    data = data_of(page)
+    left, top, wide, tall = data["boxes"][name]
+    table = data["tables"].get(name, [[0]])
+    n, m = (len(table), len(table[0])) if name != "key" else (len(table[0]), len(table))
+    board = page.locator(".explore-board").bounding_box()
+    scale = board["width"] / 700
+    x, y = left + (j + 0.5) * wide / m, top + (i + 0.5) * tall / n
+    page.mouse.move(board["x"] + x * scale, board["y"] + y * scale)
+    return page.locator(LINE.format("machine")).inner_text()
+
+
+def data_of(page) -> dict:
+    """The data of the machine, read from the script that mounts it."""
+    script = page.locator("script[type=module]").inner_text()
+    return json.JSONDecoder().raw_decode(script[script.rindex("takePlace(") :].partition(", ")[2])[0]
+
+
 def test_sliders_strike_letters_out(page, pages):
     page.goto(pages["filters"])
     line, out = page.locator(LINE.format("filters")), page.locator(".explore-out")
@@ -254,8 +331,8 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         nbformat.write(notebook, path)
         lab.open(page, path.name)
         lab.run_all(page)
-        page.wait_for_function("document.querySelectorAll('.explore').length === 4")
-        assert page.locator(".jp-OutputArea img").count() == 0
+        page.wait_for_function("document.querySelectorAll('.explore').length === 5")
+        assert page.locator(".jp-OutputArea img").count() == 1  # the machine's
         page.get_by_role("button", name="causal mask", exact=True).click()
         assert "this is the causal mask" in page.locator(LINE.format("mask")).inner_text()
         page.locator(".explore-cell").nth(1).click()  # now it has the focus, and the notebook is in command mode
@@ -264,7 +341,7 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
             page.keyboard.press(key)
         assert "to (word 1) sees be (word 2)" in page.locator(LINE.format("mask")).inner_text()
         assert "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
-        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 5  # the keys are not the notebook's
+        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 6  # the keys are not the notebook's
         page.get_by_role("button", name="south asks").click()
         assert "south has the highest score" in page.locator(LINE.format("attend")).inner_text()
         page.get_by_label("top-k").fill("5")
@@ -280,13 +357,13 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert "widgets" not in stored.metadata and "widget-view" not in path.read_text("utf-8")
 
         lab.open(page, path.name)  # the kernel lives: so do they
-        page.wait_for_function("document.querySelectorAll('.explore').length === 4")
+        page.wait_for_function("document.querySelectorAll('.explore').length === 5")
         page.goto("about:blank")
         lab.stop_kernels()
         lab.open(page, path.name)  # another kernel, which knows nothing of them
         page.wait_for_timeout(1000)
         pictures = page.locator(".jp-OutputArea img[alt]")
-        assert pictures.count() == 4 and page.locator(".explore").count() == 0
+        assert pictures.count() == 5 and page.locator(".explore").count() == 0
         assert all(picture.evaluate("(x) => x.naturalWidth") > 300 for picture in pictures.all())
         assert page.get_by_text("Error").count() == 0 and page.get_by_text("Loading widget").count() == 0
         assert not page.evaluate(f"{SHOWN}.context.model.dirty")

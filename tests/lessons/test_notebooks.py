@@ -137,7 +137,7 @@ def test_the_lesson_comes_first_and_its_proofs_are_folded(name):
     for question in questions:
         answers = choices(question)
         assert 2 <= len(answers) <= 4 and sum(answer.startswith("Yes") for answer in answers) == 1, question
-    assert DRAWING.get(name[:2], "machine.draw(") in code
+    assert DRAWING.get(name[:2], "explore.machine(") in code
 
 
 @each_lesson

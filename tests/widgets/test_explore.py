@@ -33,6 +33,7 @@ CALLS = {
     "attend": lambda: explore.attend(KEYS, KEYS.flip(0), WORDS, ["ring", "rose", "lute"], {"a query": KEYS[1]}),
     "mask": lambda: explore.mask(SCORES, WORDS),
     "filters": lambda: explore.filters(LOGITS, "ab", list("ab\n ")),
+    "machine": lambda: explore.machine(WORDS, x=KEYS, scores=SCORES, lit=("scores",), follow=1),
 }
 
 FRONT_ENDS = {"temperature": "attend"}  # where it isn't called as the explorer is
@@ -80,10 +81,11 @@ def test_in_jupyterlab_the_explorer_knows_its_place_and_the_picture_is_what_is_s
 def test_the_pictures_say_what_they_show(shown):
     for call in CALLS.values():
         call()
-    (shadows, _), (temperature, _), (attend, _), (mask, _), (filters, _) = shown
+    (shadows, _), (temperature, _), (attend, _), (mask, _), (filters, _), (machine, _) = shown
     assert shadows["text/plain"] == temperature["text/plain"] == SEEN
     assert "journey has the largest, 0.89" in attend["text/plain"]  # e^(4/√2) against twice e^0
     assert "3 words" in mask["text/plain"] and "Your sees only itself" in mask["text/plain"]
+    assert "Followed: journey; the largest of its scores is 3.00, for starts." in machine["text/plain"]
     assert r"after “ab”" in filters["text/plain"] and r"likeliest is '↵'" in filters["text/plain"]
 
 
@@ -112,6 +114,12 @@ def test_bad_data_is_refused_in_one_sentence(shown, call, said):
     assert not shown
 
 
+def test_a_machine_with_a_number_that_is_none_stays_a_picture(shown):
+    explore.machine(WORDS, x=KEYS, scores=SCORES.log())
+    ((bundle, metadata),) = shown
+    assert set(bundle) == {"image/png", "text/plain"} and "explore" not in metadata
+
+
 @pytest.mark.parametrize("changes", [{}, {"rotary": True, "n_kv_head": 1, "softcap": 3.0, "bigrams": 20}])
 def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeypatch, changes):
     made = []
@@ -136,7 +144,7 @@ def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeyp
 def test_a_front_end_is_one_module_without_imports(name):
     source = explore.front_end(name)
     assert not re.search(r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M)
-    assert source.count("export function mount(element, data)") == source.count("function takePlace(") == 1
+    assert source.count("export function mount(element, data") == source.count("function takePlace(") == 1
     names = re.findall(r"^(?:export )?(?:const|let|function|class) (\w+)", source, re.M)
     assert len(names) == len(set(names))
 

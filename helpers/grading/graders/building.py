@@ -164,6 +164,12 @@ def _unseen(module: nn.Module) -> str:
                 continue
             if isinstance(value, Tensor) and value.requires_grad and value.is_leaf and id(value) not in known:
                 return f"self.{name} is not registered and will not be learned: nn.Parameter(...) makes a parameter"
+            if (
+                isinstance(value, Tensor)
+                and value.numel() == max(value.shape, default=0) > 1
+                and value.unique().numel() == 1
+            ):
+                return f"self.{name} is a plain tensor and will not be learned: nn.Parameter(...) makes a parameter"
             items = list(value.values()) if isinstance(value, dict) else value
             for item in items if isinstance(items, (list, tuple)) else ():
                 own = list(item.parameters()) if isinstance(item, nn.Module) else [item]
@@ -221,6 +227,14 @@ def sees_all(run: Run, x: Tensor, others: Tensor) -> None:
         s, t = blind.nonzero()[0].tolist()
         raise CheckError(
             f"output {t} doesn't change with input {s}: without a mask, every word looks at every word, itself included"
+        )
+
+
+def sees_more_than_itself(run: Run, x: Tensor, others: Tensor) -> None:
+    """Some output changes with another input than its own."""
+    if torch.equal(touched(run, x, others), torch.eye(len(x), dtype=torch.bool)):
+        raise CheckError(
+            "each word sees itself alone: when queries meet keys, do heads stand before words, (B, H, T, D)?"
         )
 
 

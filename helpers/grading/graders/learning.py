@@ -1,5 +1,6 @@
 """Functions that train, tried with a model that writes down how it is used."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from helpers.core.gpt import GPT, GPTConfig
 from helpers.grading import compare
 from helpers.grading.graders.building import trying
 from helpers.support.errors import CheckError
@@ -80,6 +82,32 @@ def trains(my_train: Callable[..., Any]) -> None:
         raise CheckError(
             f"in {steps} updates the loss goes from {first:.2f} to {last:.2f} on a text that is easy to learn: is the "
             "learning rate far too small, or far too large?"
+        )
+    _a_deeper_model_learns(my_train, tokens, steps, B)
+
+
+class _Deep(GPT):
+    """A GPT as the exercises know it."""
+
+    def __init__(self, V: int, context_length: int):
+        super().__init__(GPTConfig(vocab_size=V, context_length=context_length, n_layer=2, n_head=2, n_embd=32))
+        self.context_length = context_length
+
+
+def _a_deeper_model_learns(my_train: Callable[..., Any], tokens: Tensor, steps: int, B: int) -> None:
+    """A rate that the pupil above survives may throw a GPT out."""
+    V = len(tokens)
+    torch.manual_seed(0)
+    model = _Deep(V, 7)
+    losses: list[float] = []
+    with trying(f"a GPT of two layers, steps={steps} and batch_size={B}"):
+        my_train(model, tokens, steps, B, lambda step, loss: losses.append(float(loss)))
+    in_the_end = sum(losses[-20:]) / 20
+    if max(losses) > math.log(V) + 0.3 and in_the_end > 0.6:
+        raise CheckError(
+            f"a GPT of two layers, on a text that is easy to learn, is thrown out: its loss begins at ln {V} = "
+            f"{math.log(V):.2f}, rises to {max(losses):.2f} and ends at {in_the_end:.2f}. Is the learning rate far too "
+            "large?"
         )
 
 

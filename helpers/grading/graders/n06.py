@@ -319,6 +319,8 @@ def layer_of_heads(MyHeads: Answer) -> None:
     C = 12
     for H in (1, 2, 4, 6, 12):
         building.reading(building.made(MyHeads, C=C, num_heads=H), C)(building.words(2, 5, C))
+    apart = building.reading(building.made(MyHeads, C=C, num_heads=3).eval(), C)
+    building.sees_more_than_itself(apart, *building.words(2, 5, C))
     for H in (1, 3):
         cut = (
             "With one head it doesn't happen: are heads cut out by view(B, T, H, D).transpose(1, 2), and joined by "

@@ -97,7 +97,7 @@ export function answers(data) {
 }
 
 // ---------------------------------------------------------------- the drawing
-export function mount(element, data, picture) {
+export function mount(element, data, picture = []) {
   const { rows, columns, boxes, tables, height, follow } = data;
   const grids = { ...tables };
   if (grids.key) grids.key = transposed(grids.key); // as it is drawn
