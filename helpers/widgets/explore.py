@@ -7,9 +7,11 @@ a kernel see it. The front ends in front/ export `mount(element, data)`; a page 
 """
 
 import base64
+import cmath
 import hashlib
 import html
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
 from torch import Tensor
 
 from helpers.core.attention import causal_mask
@@ -31,6 +35,8 @@ from helpers.world.microscope import surprise
 
 SOURCES = Path(__file__).parent / "front"
 MOST = 12  # names or words that have room beside each other
+LONGEST = 16  # letters of a word that has room in one line
+CASE = ("name", "above", "below", "weights")
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', flags=re.M)
 
 
@@ -130,6 +136,46 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
     _show("mask", {"words": list(words), "scores": _numbers(scores)}, alt)
 
 
+def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -> None:
+    """Throw coins over causal `weights` of `words`, once or 100 times; see one draw of dropout and the mean of all.
+
+    A slider changes `p`, the chance to be dropped. The picture shows one draw and the mean of 1,000. ConfigError for
+    words that are not as many as the weights, for more than 12, for weights that are not those of causal attention
+    after softmax, and for a p that is no stop of the slider, which goes from 0.1 to 0.9 by 0.05.
+    """
+    _same_number(words=words, weights=weights)
+    _finite(weights=weights)
+    weights = weights.detach().cpu()
+    sums = weights.sum(dim=-1)
+    if (weights < 0).any() or weights.triu(1).any() or ((sums - 1).abs() > 1e-3).any():
+        raise ConfigError("weights must be causal and after softmax: zeros above the diagonal, rows that add up to 1")
+    if round(20 * p, 6) not in range(2, 19):
+        raise ConfigError(f"p must be from 0.1 to 0.9, in steps of 0.05, not {p}")
+    T = len(words)
+    allowed = causal_mask(T)
+    kept = allowed & (torch.rand(1000, T, T, generator=torch.Generator().manual_seed(31)) >= p)
+    draws = weights * kept / (1 - p)
+    mean = draws.mean(dim=0)
+
+    names = machines.short(words)
+    room = machines.room_for(names)
+    wide = (machines.WIDTH - room - 36) / 3
+    tall = min(wide, 28 * T)
+    canvas = machines.Canvas(tall + 54)
+    canvas.words(names, room - 6, 28, tall)
+    tables = {"weights": (weights, None), "one draw": (draws[0], kept[0]), "mean of 1,000 draws": (mean, None)}
+    for k, (title, (table, left)) in enumerate(tables.items()):
+        box = (room + k * (wide + 12), 28, wide, tall)
+        canvas.table(title, table, box, "T × T", mask=allowed, kept=left)
+    alt = (
+        f"Three tables for {T} words: causal weights; one draw of dropout with p = {p:g}, in which "
+        f"{machines.lost(draws[0], kept[0], allowed)}; and the mean of 1,000 draws, in which rows add up to between "
+        f"{mean.sum(dim=-1).min():.2f} and {mean.sum(dim=-1).max():.2f}, and no weight is off by more than "
+        f"{(mean - weights).abs().max():.2f}."
+    )
+    _show("coins", {"words": list(words), "weights": _numbers(weights), "p": p}, alt)
+
+
 def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:
     """The next letter's probabilities after each letter of `line`, under sliders for temperature, top-k and top-p.
 
@@ -177,6 +223,132 @@ def machine(tokens: Sequence[str], **options: Any) -> None:
         _show("machine", drawing.data, drawing.text)
     else:
         plotting.show(drawing.text, drawing.figure)
+
+
+def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
+    """Point at a number of one big table of queries; see in which head it lands, and in whose row, cut in two ways.
+
+    The table (T, H·D) has a row for each of the T `words` and, for each of the H `heads`, D = `width` numbers: 0, 1,
+    2, … as they lie in memory, in the colour of their word. It is cut into (H, T, D) by view(H, T, D) alone, which
+    gives words the numbers of others, or by view(T, H, D) and transpose(0, 1). The picture shows both. ConfigError for
+    other than 2 to 6 words, 2 or 3 heads, and 2 to 4 numbers in each.
+    """
+    if not (2 <= len(words) <= 6 and heads in (2, 3) and width in (2, 3, 4)):
+        raise ConfigError(
+            "the eye can follow 2 to 6 words, 2 or 3 heads and 2 to 4 numbers in each, not "
+            f"{len(words)} words, {heads} heads and {width} numbers"
+        )
+    T, H, D = len(words), heads, width
+    number = torch.arange(T * H * D)
+    word = number // (H * D)
+    ways = {
+        "view alone": lambda table: table.view(H, T, D),
+        "view, transpose": lambda table: table.view(T, H, D).transpose(0, 1),
+    }
+
+    widths = [H * D + 1, *[max(D, 3) + 1] * H]  # titles need room, too
+    drawing, axes = plotting.figure(1.5 + 0.45 * sum(widths), 1.6 + 0.62 * T, rows=2, columns=1 + H, widths=widths)
+    for ax in axes[:, 0]:
+        ax.remove()
+    whole = drawing.add_subplot(axes[0, 0].get_gridspec()[:, 0])
+    plotting.cells(_written(number.view(T, -1)), word.view(T, -1), words, title=f"(T, H·D) = ({T}, {H * D})", ax=whole)
+    whole.set_aspect("equal")
+    for h in range(1, H):
+        whole.axvline(h * D - 0.5, color="black", linewidth=0.8)  # between two heads
+    for row, (way, pieces) in zip(axes, ways.items(), strict=True):
+        for h, ax in enumerate(row[1:]):
+            plotting.cells(_written(pieces(number)[h]), pieces(word)[h], words, ax=ax)
+            ax.set_title(f"{way}: head {h + 1}", loc="right", fontsize=10)
+    for ax in drawing.axes:
+        for t, label in enumerate(ax.get_yticklabels()):
+            label.set_bbox({"facecolor": plotting.COLORS[t], "alpha": 0.3, "linewidth": 0, "pad": 3})
+
+    owners = torch.arange(T)[:, None]
+    strange = int((ways["view alone"](word) != owners).sum())
+    alt = (
+        f"A table of {T} words with {H * D} numbers each, 0 to {T * H * D - 1}, is cut into {H} heads in two ways. By "
+        f"view alone {strange} of {T * H * D} numbers stand in another word's row: head 1 has the first {T * D} in "
+        f"memory. By view and transpose each head has {D} numbers of every word, in that word's row."
+    )
+    _show("cut", {"words": list(words), "heads": H, "width": D}, alt)
+
+
+def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_000.0) -> None:
+    """Move a query and a key on, both or one alone: see the hands of their clocks turn, and when the score changes.
+
+    Numbers i and i + D/2 are a hand, which turns by base ** (-2i / D) radians at each place: rotary positions, as in
+    helpers/core/modern.py. The picture shows the query at place 3 and the key at place 1, and both ten places on.
+    ConfigError for a query and a key that don't have equally many numbers, an even count from 2 to 8; for one that is
+    not finite or has no length; and for a base below 1, with which the later hands would be the quicker ones.
+    """
+    if query.shape != key.shape or tuple(query.shape) not in {(2,), (4,), (6,), (8,)}:
+        shapes = f"{tuple(query.shape)} and {tuple(key.shape)}"
+        raise ConfigError(f"query and key must have equally many numbers, 2, 4, 6 or 8, not shapes of {shapes}")
+    _finite(query=query, key=key)
+    if not query.any() or not key.any():
+        raise ConfigError("query and key must have a length: a hand of (0, 0) points nowhere")
+    if not 1 <= base < math.inf:
+        raise ConfigError(f"base must be a number from 1 up, not {base}")
+    H = len(query) // 2
+    reach = max(abs(hand) for x in (query, key) for hand in _hands(x, 0, base))
+    names = ["first", "second", "third", "fourth"]
+
+    fig, axes = plotting.figure(max(4, 0.8 + 2.2 * H), 5.4, columns=H, rows=2)
+    scores, angles = [], []
+    for row, (m, n) in enumerate([(3, 1), (13, 11)]):
+        pairs = list(zip(_hands(query, m, base), _hands(key, n, base), strict=True))
+        parts = [(ask * offer.conjugate()).real for ask, offer in pairs]
+        angles = [math.degrees(cmath.phase(ask * offer.conjugate())) for ask, offer in pairs]
+        scores.append(_signed(sum(parts)))
+        for i, (ask, offer) in enumerate(pairs):
+            ax = axes.reshape(2, H)[row, i]
+            _face(ax, ask / reach, offer / reach)
+            ax.text(0, -1.08, f"{abs(angles[i]):.0f}° between, adds {_signed(parts[i])}", ha="center", va="top")
+            if row == 0:
+                turn = f"{names[i]} hand: {math.degrees(base ** (-i / H)):.2g}° a place"
+                ax.text(0, 1.08, turn, ha="center", va="bottom")
+            if i == 0:
+                where = f"places {m} and {n}\nscore {scores[-1]}"
+                ax.text(-1.15, 0, where, rotation=90, ha="right", va="center", fontsize=11, fontweight="bold")
+    fig.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    listed = ", ".join(f"{abs(angle):.0f}°" for angle in angles)
+    alt = (
+        f"Two rows of clock faces, each face with a hand of the query and one of the key. Above, the two stand at the "
+        f"places 3 and 1, below at 13 and 11. The hands have turned, and the angles between them are the same in both "
+        f"rows: {listed}. So is the score: {scores[0]} above, {scores[1]} below."
+    )
+    data = {"query": _numbers(query), "key": _numbers(key), "base": base, "places": [3, 1]}
+    _show("clock", data, alt)
+
+
+def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
+    """Point at a word or letter that is written: which of those that are read does it look at, and how much?
+
+    `cases` are from 1 to 4 tuples (name, above, below, weights), or dicts with these keys: `above` (S) is read, `below`
+    (T) written, and `weights` (T, S) say how thick the line is from each of those below to each above. Buttons choose
+    among the cases; arrow keys walk along the words and the thickest lines.
+
+    The picture is the figure that you have drawn, and `alt` its text. ConfigError for more cases or two of one name,
+    for more than 16 words or letters side by side, for weights of another shape, that are negative or not finite, and
+    for rows that don't add up to 1.
+    """
+    named = [tuple(one[key] for key in CASE) if isinstance(one, Mapping) else tuple(one) for one in cases]
+    if not 1 <= len({name for name, *_ in named}) == len(named) <= 4:
+        raise ConfigError(f"there must be from 1 to 4 cases, each with a name of its own, not {len(named)}")
+    data = []
+    for name, above, below, weights in named:
+        size = (len(below), len(above))
+        if not all(1 <= length <= LONGEST for length in size) or weights.shape != size:
+            raise ConfigError(
+                f"{name}: {len(above)} above and {len(below)} below, from 1 to {LONGEST} each, need weights of shape "
+                f"{size}, not {tuple(weights.shape)}"
+            )
+        _finite(**{f"the weights of {name}": weights})
+        if weights.min() < 0 or (weights.sum(dim=-1) - 1).abs().max() > 1e-3:
+            raise ConfigError(f"{name}: no weight may be negative, and each row must add up to 1")
+        words = {"above": plotting.labels(above), "below": plotting.labels(below)}
+        data.append({"name": name, **words, "weights": _numbers(weights)})
+    _show("lines", {"cases": data}, alt)
 
 
 def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
@@ -256,6 +428,10 @@ def _read(file: str) -> str:
     return (SOURCES / file).read_text(encoding="utf-8")
 
 
+def _written(table: Int[Tensor, "N M"]) -> list[list[str]]:
+    return [[str(number) for number in row] for row in table.tolist()]
+
+
 def _numbers(tensor: Tensor) -> Any:
     """As lists that JSON takes: four decimals, so that two machines store the same."""
     if tensor.dim() == 1:
@@ -274,3 +450,29 @@ def _finite(**named: Tensor) -> None:
     for name, tensor in named.items():
         if not tensor.isfinite().all():
             raise ConfigError(f"{name} must be finite numbers: there is a NaN or an infinity among them")
+
+
+def _hands(x: Tensor, place: int, base: float) -> list[complex]:
+    """The hands of a query or a key, turned to its place: complex numbers, of which a product turns one."""
+    first, second = x.double().chunk(2)
+    hands = map(complex, first.tolist(), second.tolist())
+    return [hand * cmath.rect(1, place * base ** (-i / len(first))) for i, hand in enumerate(hands)]
+
+
+def _face(ax: Axes, query: complex, key: complex) -> None:
+    """A clock with both hands and the angle between them; its rim is 1 away from its middle."""
+    angle, start = cmath.phase(query * key.conjugate()), cmath.phase(key)
+    rim = [cmath.rect(1, math.radians(6 * i)) for i in range(61)]
+    between = [0j, *(cmath.rect(0.26, start + angle * i / 40) for i in range(41)), 0j]
+    ax.plot([z.real for z in rim], [z.imag for z in rim], color="#999999", linewidth=1)
+    ax.fill([z.real for z in between], [z.imag for z in between], color=plotting.COLORS[2], alpha=0.35)
+    looks = (("the query's hand", query, "-", 4), ("the key's hand", key, "--", 2.5))
+    for (name, tip, style, width), color in zip(looks, plotting.COLORS[:2], strict=True):
+        ax.plot([0, tip.real], [0, tip.imag], style, color=color, linewidth=width, label=name, solid_capstyle="round")
+    ax.plot(0, 0, "o", color="black", markersize=4)
+    ax.set(xlim=(-1.1, 1.1), ylim=(-1.3, 1.3), aspect="equal")
+    ax.axis("off")
+
+
+def _signed(x: float) -> str:
+    return f"{x:z.2f}".replace("-", "−")

@@ -12,6 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from lab import SHOWN, jupyterlab
 
 from helpers.core.attention import attention
+from helpers.core.modern import rotate, rotations
 from helpers.core.sampling import filter_logits
 from helpers.pictures import plotting
 from helpers.widgets import explore
@@ -20,6 +21,8 @@ CELLS = {
     "shadows": 'explore.shadows("arrows", torch.tensor([0.8, 0.6]), '
     'torch.tensor([[1.2, 0.9], [1.0, 3.0], [-1.2, -0.9]]), ["a", "b", "c"])',
     "mask": 'explore.mask(torch.arange(16.0).view(4, 4) % 5, ["to", "be", "or", "not"])',
+    "coins": "explore.coins((torch.arange(16.0).view(4, 4) % 5).masked_fill(torch.ones(4, 4).triu(1) > 0, "
+    '-torch.inf).softmax(-1), ["to", "be", "or", "not"])',
     "attend": """keys = 2 * torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 explore.attend(keys, keys[[2, 0, 3, 1]], ["east", "north", "west", "south"], ["ring", "rose", "lute", "mask"],
                {"east asks": keys[0], "south asks": keys[3]})""",
@@ -31,6 +34,13 @@ scores = query @ key.T / 2**0.5
 weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
 explore.machine(["to", "be", "or"], x=x, query=query, key=key, value=value, scores=scores, mask=mask, weights=weights,
                 context=weights @ value, follow=2)""",
+    "cut": 'explore.cut(["to", "be", "or"], heads=2, width=3)',
+    "clock": "explore.clock(*torch.randn(2, 8, generator=torch.Generator().manual_seed(1)))",
+    "lines": """german, english = "Hilf mir zu lesen".split(), "Help me read".split()
+sharp = 6 * torch.eye(8)[[3, 0, 1, 2, 4, 5, 6, 7]] + torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
+shares = torch.stack([(0.01 * sharp).softmax(-1), sharp.softmax(-1)])
+explore.lines([("before", "heaDache", "Dheaache", shares[0]), ("after", "heaDache", "Dheaache", shares[1]),
+               ("words", german, english, torch.eye(4)[[0, 1, 3]])], "letters and lines")""",
 }
 WARM = """explore.temperature("values", torch.tensor([0.8, 0.6]),
                     torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])"""
@@ -113,6 +123,80 @@ def test_weights_and_mixture_equal_those_of_attention(page):
     ours = torch.tensor([[float(x) for x in row] for row in ours])
     wanted = scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
     assert torch.allclose(ours, wanted, atol=1e-6, equal_nan=True) and ours[2].isnan().all()
+
+
+def test_a_cut_number_lands_where_view_and_transpose_put_it(page):
+    sizes = [(3, 2, 3), (2, 2, 2), (2, 3, 2), (3, 3, 2), (4, 2, 2), (5, 3, 4), (6, 2, 4), (6, 3, 4)]
+    landed = "data.map(([T, H, D]) => ['view', 'transpose'].map((way) => [...Array(T * H * D).keys()].map((k) => "
+    landed += "{ const { head, row, column } = it.landing(k, T, H, D, way); return [head, row, column]; })))"
+    for (T, H, D), ours in zip(sizes, module(page, "cut", landed, sizes), strict=True):
+        number = torch.arange(T * H * D)
+        for wanted, places in zip((number.view(H, T, D), number.view(T, H, D).transpose(0, 1)), ours, strict=True):
+            assert wanted.shape == (H, T, D)
+            assert torch.equal(wanted[tuple(torch.tensor(places).T)], number)
+
+
+def test_a_cut_counts_the_strangers(page):
+    """What is said of all numbers, and of each, against the tables that PyTorch makes."""
+    words = ["Your", "journey", "starts", "with", "one", "step"]
+    for T, H, D in [(3, 2, 3), (2, 3, 2), (6, 3, 4), (6, 2, 2)]:
+        number = torch.arange(T * H * D)
+        word, head = number // (H * D), number % (H * D) // D  # to whom each belongs
+        wrong = word.view(H, T, D) != torch.arange(T)[:, None]
+        astray = ~wrong & (head.view(H, T, D) != torch.arange(H)[:, None, None])
+        script = "[null, ...Array(data[0].length * data[1] * data[2]).keys()].map((k) => it.told(...data, k))"
+        total, *each = module(page, "cut", script, [words[:T], H, D, "view"])
+        assert f"{wrong.sum()} of {T * H * D} numbers stand in another word's row" in total
+        assert (f", {astray.sum()} more in the wrong head" in total) == bool(astray.any())
+        for h, t, d in itertools.product(range(H), range(T), range(D)):
+            k = number.view(H, T, D)[h, t, d].item()
+            assert each[k].startswith(f"*{k}*, number {k % (H * D) + 1} of *{words[word[k]]}*, lands in head {h + 1}, ")
+            assert f", in the row of *{words[t]}*: " in each[k]
+            assert ("from now on" in each[k]) == wrong[h, t, d] and ("the right row, but" in each[k]) == astray[h, t, d]
+
+
+def test_the_score_of_the_clocks_equals_that_of_rotary_positions(page):
+    """Numbers i and i + D/2 are the two of a complex number."""
+    torch.manual_seed(4)
+    places = [(3, 1), (13, 11), (0, 0), (0, 40), (40, 17), (1, 40)]
+    for D in (2, 4, 6, 8):
+        query, key = torch.randn(2, D)
+        cases = [[query.tolist(), key.tolist(), m, n, 10_000] for m, n in places]
+        found = module(page, "clock", "data.map((one) => it.clock(...one))", cases)
+        tables = rotations(41, D)
+        asks, offers = (rotate(x.expand(41, D), *tables) for x in (query, key))
+        for (m, n), ours in zip(places, found, strict=True):
+            pairs = torch.complex(*asks[m].chunk(2)) * torch.complex(*offers[n].chunk(2)).conj()
+            assert torch.allclose(torch.tensor(ours["parts"]), pairs.real, atol=1e-5)
+            assert abs(ours["score"] - asks[m] @ offers[n]) < 1e-5
+            assert torch.allclose(torch.tensor(ours["angles"]), pairs.angle(), atol=1e-4)
+        assert torch.allclose(torch.tensor(found[0]["angles"]), torch.tensor(found[1]["angles"]), atol=1e-5)
+        turned = torch.tensor(module(page, "clock", "it.hands(...data)", [query.tolist(), 17, 10_000]))
+        assert torch.allclose(turned.T.flatten(), asks[17], atol=1e-5)
+        # With a base of 1 all hands turn by one radian
+        alone = module(page, "clock", "it.clock(...data)", [query.tolist(), key.tolist(), 1, 0, 1])
+        pairs = torch.complex(*query.chunk(2)) * torch.complex(*key.chunk(2)).conj()
+        assert torch.allclose(torch.tensor(alone["parts"]), (pairs * torch.exp(torch.tensor(1j))).real, atol=1e-5)
+
+
+def test_what_the_lines_say_is_what_pytorch_finds(page):
+    torch.manual_seed(3)
+    for T, S in [(1, 1), (5, 3), (8, 8), (16, 16)]:
+        weights = (3 * torch.randn(T, S, dtype=torch.float64)).softmax(dim=-1)
+        ours = module(page, "lines", "it.looks(data)", weights.tolist())
+        for found, dim in ((ours["rows"], 1), (ours["columns"], 0)):
+            share, best = weights.max(dim=dim)
+            least = weights.amin(dim=dim)
+            assert [one["best"] for one in found] == best.tolist()
+            assert torch.allclose(torch.tensor([one["share"] for one in found], dtype=torch.float64), share)
+            assert torch.allclose(torch.tensor([one["least"] for one in found], dtype=torch.float64), least)
+            assert [one["over"] for one in found] == (weights > 0.5).sum(dim=dim).tolist()
+            even = (share <= 1.5 * least) & (weights.shape[dim] > 1)
+            assert [one["even"] for one in found] == even.tolist()
+        sorted_weights, order = weights.sort(dim=-1, descending=True)
+        enough = (sorted_weights.cumsum(dim=-1) < 0.8).sum(dim=-1) + 1
+        wanted = [places[: min(3, int(n))].tolist() for places, n in zip(order, enough, strict=True)]
+        assert module(page, "lines", "data.map(it.largest)", weights.tolist()) == wanted
 
 
 # ---------------------------------------------------------------- on a page
@@ -242,7 +326,7 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
         (("query", 2, 0), "0.50: what or asks, number 1 of 2. It is the row of or in x, times column 1 of"),
         (("key", 1, 0), "0.10: what to offers, number 2 of 2."),
         (("scores", 2, 0), "Row times column: 0.50 × −0.40 + 1.00 × 0.10 = −0.10, and divided by √2 that is −0.07."),
-        (("weights", 2, 0), "or gives to to. e^−0.07 = 0.93, divided by the sum of all such powers in its"),
+        (("weights", 2, 0), "or gives to to. e^−0.071 = 0.93, divided by the sum of all such powers that the"),
         (("weights", 0, 2), "0: the mask forbids to to look at or, which comes later."),
         (("mask", 0, 2), "to may not look at or: it must guess without it."),
         (("mask", 2, 0), "or may look at to."),
@@ -253,7 +337,7 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
 def test_a_number_of_the_machine_says_where_it_comes_from(page, pages, place, said):
     page.goto(pages["machine"])
     assert said in point_at(page, *place)
-    assert page.locator(".explore-machine .explore-source, .explore-machine .explore-cell").count() > 0
+    assert page.locator(".explore-machine .explore-source, .explore-machine .explore-number").count() > 0
 
 
 def test_each_number_that_the_machine_says_is_the_one_that_was_computed(page, pages):
@@ -301,6 +385,71 @@ def data_of(page) -> dict:
     return json.JSONDecoder().raw_decode(script[script.rindex("takePlace(") :].partition(", ")[2])[0]
 
 
+def test_a_number_is_pointed_at_and_lands_in_anothers_row_until_transpose_helps(page, pages):
+    page.goto(pages["cut"])
+    line, lit = page.locator(LINE.format("cut")), page.locator(".explore-cut .explore-lit")
+    number = torch.arange(18)
+    strangers = (number.view(2, 3, 3) // 6 != torch.arange(3)[:, None]).sum()
+    opening = f"view alone: {strangers} of 18 numbers stand in another word's row, and no error warns you."
+    assert line.inner_text().startswith(opening) and lit.count() == 0
+
+    def seen():
+        tables = page.get_by_role("table").all()
+        return [[int(x) for x in table.locator("[data-k]").all_inner_texts()] for table in tables]
+
+    assert seen() == number.view(2, 9).tolist() and page.get_by_text("≠", exact=True).count() == 4
+    big = page.get_by_role("grid", name="the big table")
+    big.locator("[data-k='4']").hover()
+    said = "4, number 5 of to, lands in head 1, in the row of be: from now on be asks with a number of to."
+    assert line.inner_text() == said and lit.all_inner_texts() == ["4", "4"]
+    page.mouse.move(2, 2)
+    assert line.inner_text().startswith(opening) and lit.count() == 0
+    big.locator("[data-k='4']").click()  # it stays, so that one can watch it move
+    page.get_by_role("button", name="transpose").click()
+    assert line.inner_text() == "4, number 5 of to, lands in head 2, in the row of to." and lit.count() == 2
+    assert seen() == number.view(3, 2, 3).transpose(0, 1).flatten(1).tolist()
+    assert page.get_by_text("≠", exact=True).count() == 0
+    page.locator(".explore-cut .explore-invitation").click()  # beside all numbers
+    assert "all 18 numbers stand in their own word's row" in line.inner_text() and lit.count() == 0
+    page.get_by_role("table").nth(1).locator("[data-k='9']").hover()  # from where it landed back to where it lay
+    assert line.inner_text().startswith("9, number 4 of be, lands in head 2") and lit.count() == 2
+
+
+def test_a_cut_is_walked_by_keys(page, pages):
+    page.goto(pages["cut"])
+    line, way = page.locator(LINE.format("cut")), page.get_by_role("button", name="transpose")
+    way.focus()
+    page.keyboard.press("Tab")  # to the first number
+    heard = [line.inner_text()]
+    for key in ("ArrowLeft", "ArrowUp", "ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+        heard.append(line.inner_text())
+    assert [text.partition(",")[0] for text in heard] == ["0", "0", "0", "6", "7", "13", "13"]
+    assert "the right place, by luck" in heard[0] and "in the row of or: from now on or asks with" in heard[3]
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")  # the number is kept, and lands elsewhere
+    assert line.inner_text() == "13, number 2 of or, lands in head 1, in the row of or."
+    assert way.get_attribute("aria-pressed") == "true"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.dataset.k") == "13"
+    page.keyboard.press("Escape")
+    assert line.inner_text().startswith("view and transpose: all 18")
+
+
+def test_a_cut_is_tapped(browser, pages):
+    context = browser.new_context(viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(pages["cut"])
+    page.locator("[role=grid] [data-k='10']").tap()
+    text = page.locator(LINE.format("cut")).inner_text()
+    assert text.startswith("10, number 5 of be, lands in head 2, in the row of to: from now on to asks with")
+    page.get_by_role("button", name="transpose").tap()
+    assert page.locator(LINE.format("cut")).inner_text() == "10, number 5 of be, lands in head 2, in the row of be."
+    page.locator(".explore-cut .explore-invitation").tap()
+    assert page.locator(LINE.format("cut")).inner_text().startswith("view and transpose")
+    context.close()
+
+
 def test_sliders_strike_letters_out(page, pages):
     page.goto(pages["filters"])
     line, out = page.locator(LINE.format("filters")), page.locator(".explore-out")
@@ -320,6 +469,253 @@ def test_sliders_strike_letters_out(page, pages):
     assert line.inner_text() != before
 
 
+def turned_score(m: int, n: int) -> str:
+    """What the clocks of CELLS must show for these places, computed with helpers/core/modern.py."""
+    x = torch.randn(2, 8, generator=torch.Generator().manual_seed(1))
+    query, key = rotate(x[:, None].expand(2, 41, 8), *rotations(41, 8))
+    return f"{(query[m] @ key[n]).item():z.2f}".replace("-", "−")
+
+
+def test_both_hands_move_on_and_the_score_stays_and_one_alone_changes_it(page, pages):
+    page.goto(pages["clock"])
+    line, strong = page.locator(LINE.format("clock")), page.locator(".explore-line strong")
+    hand = page.locator(".explore-faces .explore-query:not(.explore-before)").first
+    between = page.locator(".explore-faces").get_by_text("between")
+    tip, angles, first = hand.get_attribute("x2"), between.all_inner_texts(), turned_score(3, 1)
+    assert f"The query stands at 3, the key at 1: two places apart. The score is {first}: " in line.inner_text()
+    assert line.inner_text().endswith("from the fourth.") and len(angles) == 4
+    page.get_by_role("button", name="both ten places on").click()
+    assert "Both have turned, to the places 13 and 11" in line.inner_text()
+    assert f"the score is still {first}." in line.inner_text() and between.all_inner_texts() == angles
+    assert hand.get_attribute("x2") != tip
+    page.get_by_role("button", name="both one place on").click()
+    assert "to the places 14 and 12" in line.inner_text() and strong.inner_text() == first
+    page.get_by_label("the key's place").fill("9")
+    assert f"Now they are five places apart, and the score is {turned_score(14, 9)}." in line.inner_text()
+    assert f"At the start it was {first}." in line.inner_text() and between.all_inner_texts() != angles
+    page.get_by_label("the query's place").fill("11")
+    assert f"Again they are two places apart, as at the start, and again the score is {first}:" in line.inner_text()
+    box = page.get_by_label("the key's place").bounding_box()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.up()
+    assert "Now the key stands 29 places ahead" in line.inner_text() and strong.inner_text() == turned_score(11, 40)
+    page.get_by_role("button", name="start again").click()
+    assert "The query stands at 3, the key at 1" in line.inner_text() and hand.get_attribute("x2") == tip
+
+
+def test_the_clocks_are_moved_by_keys_and_end_where_the_sliders_end(page, pages):
+    page.goto(pages["clock"])
+    line, strong = page.locator(LINE.format("clock")), page.locator(".explore-line strong")
+    page.get_by_label("the query's place").focus()
+    for key, m, said in [
+        ("ArrowLeft", 2, "one place apart"),
+        ("ArrowLeft", 1, "both stand at 1"),
+        ("ArrowLeft", 0, "the key stands one place ahead (in a GPT, the mask would hide it)"),
+        ("End", 40, "39 places apart"),
+    ]:
+        page.keyboard.press(key)
+        assert said in line.inner_text() and strong.inner_text() == turned_score(m, 1)
+    page.get_by_role("button", name="start again").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="both ten places on").focus()
+    for m in (13, 23, 33, 40, 40):
+        page.keyboard.press("Enter")
+        assert page.get_by_label("the query's place").input_value() == str(m)
+        assert page.get_by_label("the key's place").input_value() == str(m - 2)
+        assert strong.inner_text() == turned_score(3, 1)
+    assert "Neither has moved, for the sliders end at place 40." in line.inner_text()
+
+
+def test_a_slow_hand_says_so(page, pages):
+    page.goto(pages["clock"])
+    paces = page.locator(".explore-clock .explore-faces .explore-caption").all_inner_texts()
+    assert paces == ["57° a place", "5.7° a place", "0.57° a place", "hardly moves: 0.057°"]
+    page.get_by_label("the query's place").fill("4")
+    line = page.locator(LINE.format("clock"))
+    assert "On the third and the fourth face the angle has hardly changed" in line.inner_text()
+    page.get_by_label("the query's place").fill("40")
+    assert "hardly changed" not in line.inner_text()  # 37 places: 2 degrees for the slowest
+
+
+def thrown(page, p: float, n: int):
+    """The weights of the coins' cell and their first n draws, in PyTorch, by the coins that the front end throws."""
+    weights = (torch.arange(16.0).view(4, 4) % 5).masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1)
+    numbers = module(page, "coins", "((coin) => data.map(coin))(it.coins(it.SEED))", [0] * (10 * n))
+    coins = torch.zeros(n, 4, 4, dtype=torch.float64)
+    coins[:, weights > 0] = torch.tensor(numbers, dtype=torch.float64).view(n, 10)
+    return weights.double(), weights.double() * (coins >= p) / (1 - p)
+
+
+def test_coins_are_fair_and_what_is_kept_is_scaled(page):
+    numbers = torch.tensor(module(page, "coins", "((coin) => data.map(coin))(it.coins(3))", [0] * 20_000))
+    assert numbers.min() >= 0 and numbers.max() < 1 and abs(numbers.mean() - 0.5) < 0.01
+    assert abs(numbers[:-1].sub(0.5) @ numbers[1:].sub(0.5)) / 20_000 < 0.003  # one coin knows nothing of the last
+    for p in (0.1, 0.5, 0.9):
+        weights, draws = thrown(page, p, 200)
+        one = "((coin) => data[2].map(() => it.drop(data[0], data[1], coin)))(it.coins(it.SEED))"
+        ours = torch.tensor(module(page, "coins", one, [weights.tolist(), p, [0] * 200]), dtype=torch.float64)
+        assert torch.allclose(ours, draws) and 0 < (ours == 0).double().mean() < 1
+
+
+def test_one_draw_is_wild_and_the_mean_of_many_comes_close(page, pages):
+    page.goto(pages["coins"])
+    line = page.locator(LINE.format("coins"))
+    weights, draws = thrown(page, 0.5, 202)
+    opened = line.inner_text()
+    assert opened.startswith("Draw 1: ") and page.get_by_text("mean of 1 draw", exact=True).is_visible()
+    for n in (1, 2):
+        draw, sums = draws[n - 1], draws[n - 1].sum(dim=-1)
+        lost = int((draw == 0).sum()) - 6
+        assert f"Draw {n}: {lost} of 10 weights are gone, and the others are twice as large." in line.inner_text()
+        assert page.locator(".explore-gone").count() == lost
+        assert page.locator(".explore-empty").count() == int((sums == 0).sum())
+        far = sums[sums > 0][(sums[sums > 0] - 1).abs().argmax()]
+        assert f"{far:.2f} instead of 1." in line.inner_text()
+        page.get_by_role("button", name="throw the coins again").click()
+    page.get_by_role("button", name="start again").click()
+    assert line.inner_text() == opened
+    for n in (101, 201):
+        page.get_by_role("button", name="throw 100 times").click()
+        mean = draws[:n].mean(dim=0)
+        s = int(weights[3].argmax())
+        said = f"mean of not on {['to', 'be', 'or', 'not'][s]} is {mean[3, s]:.2f}, its weight {weights[3, s]:.2f}:"
+        assert f"After {n} draws the {said} each draw gave it 0 or {2 * weights[3, s]:.2f}." in line.inner_text()
+        assert f"off by {(mean - weights).abs().max():.2f}; after one draw" in line.inner_text()
+    tables = page.locator(".explore-table").all()
+    assert tables[2].get_attribute("aria-label") == "mean of 201 draws"
+    shown = tables[2].locator(".explore-share").all_inner_texts()
+    assert shown == [f"{x:.2f}" for x in mean[weights > 0].tolist()]
+
+
+def test_coins_are_thrown_by_keys_and_a_new_p_starts_again(page, pages):
+    page.goto(pages["coins"])
+    line, chance = page.locator(LINE.format("coins")), page.get_by_role("slider", name="dropped with p =")
+    page.get_by_role("button", name="throw the coins again").focus()
+    page.keyboard.press("Enter")
+    assert line.inner_text().startswith("Draw 2: ") and "The mean of 2 draws is off by" in line.inner_text()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    assert line.inner_text().startswith("After 102 draws")
+    chance.focus()
+    for p in (0.55, 0.6):
+        page.keyboard.press("ArrowRight")
+        lost = int((thrown(page, p, 1)[1] == 0).sum()) - 6
+        assert line.inner_text().startswith(f"Draw 1: {lost} of 10 weights are gone")
+    assert "2.5 times as large" in line.inner_text()
+    page.keyboard.press("End")
+    assert chance.get_attribute("aria-valuetext") == "0.90" and "10 times as large" in line.inner_text()
+    page.keyboard.press("Home")
+    assert chance.get_attribute("aria-valuetext") == "0.10" and "1.11 times as large" in line.inner_text()
+
+
+def test_lines_go_where_the_network_looked(page, pages):
+    names = {"torch": torch, "explore": SimpleNamespace(lines=lambda *_: None)}
+    exec(CELLS["lines"], names)
+    before, after = names["shares"]
+    page.goto(pages["lines"])
+    line, below, above = (page.locator(x) for x in (LINE.format("lines"), "[data-side=below]", "[data-side=above]"))
+    low, high = before[0].aminmax()
+    equally = f"To write its first letter, D, it looks at all places about equally, {low:.0%} to {high:.0%}."
+    assert line.inner_text() == equally and page.locator("line.explore-lit").count() == 8
+    page.get_by_role("button", name="after", exact=True).click()
+    assert line.inner_text() == f"To write its first letter, D, it takes {after[0, 3]:.0%} from place 4, D."
+    for t, letter in enumerate("Dheaache"):
+        below.nth(t).hover()
+        share, s = after[t].max(dim=-1)
+        assert f"letter, {letter}, it takes {share:.0%} from place {s + 1}, {'heaDache'[s]}" in line.inner_text()
+        assert page.locator("line.explore-lit").count() == (after[t] >= 0.01).sum()
+        assert above.nth(int(s)).locator(".explore-share").inner_text() == f"{share:.0%}"
+    for s, letter in enumerate("heaDache"):
+        above.nth(s).hover()
+        share, t = after[:, s].max(dim=-1)
+        said = f"Place {s + 1}, {letter}, is looked at most when letter {t + 1} is written: {share:.0%}."
+        assert line.inner_text() == said and page.locator("line.explore-lit").count() == (after[:, s] >= 0.01).sum()
+    above.nth(3).click()  # kept, while the pointer goes elsewhere
+    below.nth(5).hover()
+    assert "To write its sixth letter" in line.inner_text()
+    page.mouse.move(2, 2)
+    assert "Place 4, D," in line.inner_text()
+    page.get_by_role("button", name="before", exact=True).click()
+    low, high = before[:, 3].aminmax()
+    wanted = f"Place 4, D, is looked at about as much for every letter that is written, {low:.0%} to {high:.0%}."
+    assert line.inner_text() == wanted
+
+
+def test_lines_are_walked_by_keys_and_words_come_from_words(page, pages):
+    page.goto(pages["lines"])
+    line = page.locator(LINE.format("lines"))
+    page.get_by_role("button", name="before", exact=True).focus()
+    page.keyboard.press("Shift+Tab")  # all letters are one stop
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "written, 1: D"
+    for key, said in [
+        ("ArrowLeft", "To write its first letter, D,"),
+        ("ArrowRight", "To write its second letter, h,"),
+        ("ArrowDown", "To write its second letter, h,"),
+        ("Escape", "To write its first letter, D,"),
+    ]:
+        page.keyboard.press(key)
+        assert line.inner_text().startswith(said), key
+    page.get_by_role("button", name="after", exact=True).press("Enter")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    for key, said in [
+        ("ArrowUp", "Place 4, D, is looked at most when letter 1 is written"),  # along the thickest line
+        ("ArrowUp", "Place 4, D, is looked at most when letter 1 is written"),
+        ("ArrowRight", "Place 5, a, is looked at most when letter 5 is written"),
+        ("ArrowDown", "To write its fifth letter, a, it takes"),
+    ]:
+        page.keyboard.press(key)
+        assert line.inner_text().startswith(said), key
+    page.get_by_role("button", name="words", exact=True).press("Enter")  # four words: there is no fifth
+    assert line.inner_text() == "Help comes from Hilf."
+    page.get_by_role("button", name="written, 3: read").click()
+    assert line.inner_text() == "read comes from lesen."
+    page.keyboard.press("ArrowUp")
+    assert line.inner_text() == "lesen becomes read."
+    page.keyboard.press("ArrowLeft")
+    assert line.inner_text() == "zu has no line: none of the words below comes from it."
+
+
+def test_lines_are_chosen_with_a_finger(browser, pages):
+    page = browser.new_page(viewport={"width": 360, "height": 700}, has_touch=True)
+    page.goto(pages["lines"])
+    page.get_by_role("button", name="after", exact=True).tap()
+    page.get_by_role("button", name="read, 8: e").tap()
+    assert page.locator(LINE.format("lines")).inner_text().startswith("Place 8, e, is looked at most when letter 8")
+    page.close()
+
+
+NEARLY = [[0.0, 1.0], [0.003, 0.997]]
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "weights", "side", "place", "said"),
+    [
+        ("ab", "b", [[0.25, 0.75]], "below", 0, "75% from place 2, *b*, and 25% from place 1, *a*."),
+        ("abcd", "a", [[0.4, 0.2, 0.15, 0.25]], "below", 0, "40% from place 1, *a*, 25% from place 4, *d*, and 20%"),
+        ("abcde", "a", [[0.3, 0.1, 0.2, 0.2, 0.2]], "below", 0, "*d*. The rest comes from the other 2 places."),
+        ("abcd", "a", [[0.31, 0.24, 0.24, 0.21]], "below", 0, "at all places about equally, 21% to 31%."),
+        ("abcd", "a", [[0.34, 0.23, 0.22, 0.21]], "below", 0, "*c*. The rest comes from the other place."),
+        ("aaaa", "a", [[0.25] * 4], "below", 0, "looks at all places about equally, 25% each."),
+        ("ab", "ba", NEARLY, "below", 0, "it takes 100% from place 2, *b*."),
+        ("ab", "ba", NEARLY, "below", 1, "it takes more than 99% from place 2, *b*. Place 2 holds *b*, not *a*."),
+        ("ab", "ba", NEARLY, "above", 0, "Place 1, *a*, is hardly looked at: never more than 1%."),
+        ("ab", "ba", NEARLY, "above", 1, "for every letter that is written, more than 99% to 100%."),
+        ("ab", "bab", [[0.4, 0.6], [0.1, 0.9], [0.7, 0.3]], "above", 1, "90%. For 2 of the 3 letters it gets more"),
+        (["to", "be"], ["sein"], [[0.5, 0.5]], "below", 0, "first word, *sein*, it looks at all places about equally"),
+        (["to", "be"], ["sein"], [[0.3, 0.7]], "below", 0, "it takes 70% from *be* and 30% from *to*."),
+        (["the", "end", "the"], ["x"], [[0, 0, 1]], "below", 0, "*x* comes from place 3, *the*."),
+        (["the", "end", "the"], ["x"], [[0, 0, 1]], "above", 2, "Place 3, *the*, becomes *x*."),
+        (["zum"], ["to", "the"], [[1], [1]], "above", 0, "*zum* becomes *to* and *the*."),
+    ],
+)
+def test_lines_have_a_sentence_for_every_case(page, above, below, weights, side, place, said):
+    case = {"above": list(above), "below": list(below), "weights": weights}
+    assert said in module(page, "lines", f"[it.sentences(data).{side}({place})]", case)[0]
+
+
 # ---------------------------------------------------------------- inside JupyterLab
 def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(page, screens, tmp_path):
     page.set_default_timeout(60_000)
@@ -331,7 +727,7 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         nbformat.write(notebook, path)
         lab.open(page, path.name)
         lab.run_all(page)
-        page.wait_for_function("document.querySelectorAll('.explore').length === 5")
+        page.wait_for_function("document.querySelectorAll('.explore').length === " + str(len(CELLS)))
         assert page.locator(".jp-OutputArea img").count() == 1  # the machine's
         page.get_by_role("button", name="causal mask", exact=True).click()
         assert "this is the causal mask" in page.locator(LINE.format("mask")).inner_text()
@@ -341,7 +737,7 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
             page.keyboard.press(key)
         assert "to (word 1) sees be (word 2)" in page.locator(LINE.format("mask")).inner_text()
         assert "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
-        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 6  # the keys are not the notebook's
+        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 1 + len(CELLS)  # the keys are not the notebook's
         page.get_by_role("button", name="south asks").click()
         assert "south has the highest score" in page.locator(LINE.format("attend")).inner_text()
         page.get_by_label("top-k").fill("5")
@@ -357,13 +753,13 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert "widgets" not in stored.metadata and "widget-view" not in path.read_text("utf-8")
 
         lab.open(page, path.name)  # the kernel lives: so do they
-        page.wait_for_function("document.querySelectorAll('.explore').length === 5")
+        page.wait_for_function("document.querySelectorAll('.explore').length === " + str(len(CELLS)))
         page.goto("about:blank")
         lab.stop_kernels()
         lab.open(page, path.name)  # another kernel, which knows nothing of them
         page.wait_for_timeout(1000)
         pictures = page.locator(".jp-OutputArea img[alt]")
-        assert pictures.count() == 5 and page.locator(".explore").count() == 0
+        assert pictures.count() == len(CELLS) and page.locator(".explore").count() == 0
         assert all(picture.evaluate("(x) => x.naturalWidth") > 300 for picture in pictures.all())
         assert page.get_by_text("Error").count() == 0 and page.get_by_text("Loading widget").count() == 0
         assert not page.evaluate(f"{SHOWN}.context.model.dirty")

@@ -27,13 +27,20 @@ SCORES = torch.tensor([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0], [1.0, 1.0, 1.0]])
 SEEN = "Three arrows of equal length, to the right, to the top and to the left."
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0], [0.0, 0.0, 5.0, 0.0]])
 QUERY = torch.tensor([0.8, 0.6])
+WEIGHTS = SCORES.masked_fill(torch.ones(3, 3).triu(1) > 0, -torch.inf).softmax(dim=-1)
+SHARES = torch.tensor([[0.1, 0.1, 0.8], [0.0, 0.9, 0.1], [0.5, 0.25, 0.25]])
+LINED = "The word abc above, cba below, and lines between them that are as thick as the weights."
 CALLS = {
     "shadows": lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS),
     "temperature": lambda: explore.temperature(SEEN, QUERY, KEYS, WORDS),
     "attend": lambda: explore.attend(KEYS, KEYS.flip(0), WORDS, ["ring", "rose", "lute"], {"a query": KEYS[1]}),
     "mask": lambda: explore.mask(SCORES, WORDS),
     "filters": lambda: explore.filters(LOGITS, "ab", list("ab\n ")),
+    "coins": lambda: explore.coins(WEIGHTS, WORDS),
     "machine": lambda: explore.machine(WORDS, x=KEYS, scores=SCORES, lit=("scores",), follow=1),
+    "cut": lambda: explore.cut(WORDS),
+    "clock": lambda: explore.clock(torch.tensor([1.0, 0.5, -0.4, 2.0]), torch.tensor([0.6, 1.5, 0.8, -1.0])),
+    "lines": lambda: explore.lines([("a word", "abc", "cba", SHARES)], LINED),
 }
 
 FRONT_ENDS = {"temperature": "attend"}  # where it isn't called as the explorer is
@@ -81,11 +88,28 @@ def test_in_jupyterlab_the_explorer_knows_its_place_and_the_picture_is_what_is_s
 def test_the_pictures_say_what_they_show(shown):
     for call in CALLS.values():
         call()
-    (shadows, _), (temperature, _), (attend, _), (mask, _), (filters, _), (machine, _) = shown
+    (
+        (shadows, _),
+        (temperature, _),
+        (attend, _),
+        (mask, _),
+        (filters, _),
+        (coins, _),
+        (machine, _),
+        (cut, _),
+        (clock, _),
+        (lines, _),
+    ) = shown
+    assert lines["text/plain"] == LINED
     assert shadows["text/plain"] == temperature["text/plain"] == SEEN
     assert "journey has the largest, 0.89" in attend["text/plain"]  # e^(4/√2) against twice e^0
+    assert "one draw of dropout with p = 0.5, in which 4 of 6 weights are dropped" in coins["text/plain"]
     assert "3 words" in mask["text/plain"] and "Your sees only itself" in mask["text/plain"]
+    assert "By view alone 12 of 18 numbers stand in another word's row: head 1 has the first 9" in cut["text/plain"]
     assert "Followed: journey; the largest of its scores is 3.00, for starts." in machine["text/plain"]
+    # By hand: (1, −0.4) lies at −21.8 and (0.6, 0.8) at 53.1 degrees, and 2 radians more at 114.6: 39.7 between
+    assert "at the places 3 and 1, below at 13 and 11" in clock["text/plain"]
+    assert "the same in both rows: 40°, 111°. So is the score: −0.49 above, −0.49 below." in clock["text/plain"]
     assert r"after “ab”" in filters["text/plain"] and r"likeliest is '↵'" in filters["text/plain"]
 
 
@@ -103,15 +127,56 @@ def test_the_pictures_say_what_they_show(shown):
         (lambda: explore.shadows(SEEN, QUERY, 0 * KEYS, WORDS), "points nowhere"),
         (lambda: explore.temperature(SEEN, QUERY / 0, KEYS, WORDS), "query must be finite"),
         (lambda: explore.temperature(" ", QUERY, KEYS, WORDS), "needs an alternative text"),
+        (lambda: explore.cut(WORDS[:1]), "2 to 6 words, .* not 1 words, 2 heads and 3 numbers"),
+        (lambda: explore.cut(WORDS * 3), "not 9 words"),
+        (lambda: explore.cut(WORDS, heads=4), "2 or 3 heads .* 4 heads"),
+        (lambda: explore.cut(WORDS, width=1), "2 to 4 numbers in each, .* and 1 numbers"),
+        (lambda: explore.coins(WEIGHTS, WORDS[:2]), "not 2 words, 3 weights"),
+        (lambda: explore.coins(SCORES, WORDS), "after softmax: zeros above the diagonal, rows that add up to 1"),
+        (lambda: explore.coins(SCORES.softmax(dim=-1), WORDS), "weights must be causal"),
+        (lambda: explore.coins(WEIGHTS / 0, WORDS), "weights must be finite"),
+        (lambda: explore.coins(WEIGHTS, WORDS, 1.0), "from 0.1 to 0.9, in steps of 0.05, not 1.0"),
+        (lambda: explore.coins(WEIGHTS, WORDS, 0.33), "not 0.33"),
+        (lambda: explore.lines([], LINED), "from 1 to 4 cases, each with a name of its own, not 0"),
+        (lambda: explore.lines([(f"{i}", "abc", "cba", SHARES) for i in range(5)], LINED), "from 1 to 4 cases.*not 5"),
+        (lambda: explore.lines([("one", "abc", "cba", SHARES)] * 2, LINED), "a name of its own, not 2"),
+        (lambda: explore.lines([("one", "abc", "ab", SHARES)], LINED), r"3 above and 2 below.*\(2, 3\), not \(3, 3\)"),
+        (
+            lambda: explore.lines([("x", 17 * "a", "b", torch.zeros(1, 17))], LINED),
+            "17 above and 1 below, from 1 to 16",
+        ),
+        (lambda: explore.lines([("one", "abc", "cba", SHARES / 0)], LINED), "the weights of one must be finite"),
+        (
+            lambda: explore.lines([("one", "abc", "cba", SHARES.mT)], LINED),
+            "one: no weight may be negative, and each row",
+        ),
+        (lambda: explore.lines([("one", "ab", "c", torch.tensor([[1.5, -0.5]]))], LINED), "no weight may be negative"),
+        (lambda: explore.lines([("one", "abc", "cba", SHARES)], " "), "needs an alternative text"),
         (lambda: explore.filters(LOGITS, "abc", list("abcd")), r"logits of shape \(3, 4\), not \(2, 4\)"),
         (lambda: explore.filters(LOGITS, "ab", list("abcd"), 2), "below 2, not 2"),
         (lambda: explore.filters(-LOGITS.log(), "ab", list("abcd")), "logits must be finite"),
+        (lambda: explore.clock(torch.ones(3), torch.ones(3)), r"2, 4, 6 or 8, not shapes of \(3,\) and \(3,\)"),
+        (lambda: explore.clock(torch.ones(10), torch.ones(10)), r"not shapes of \(10,\) and \(10,\)"),
+        (lambda: explore.clock(QUERY, QUERY / 0), "key must be finite"),
+        (lambda: explore.clock(0 * QUERY, QUERY), "points nowhere"),
+        (lambda: explore.clock(QUERY, QUERY, 0.5), "base must be a number from 1 up, not 0.5"),
+        (lambda: explore.clock(QUERY, QUERY, float("nan")), "base must be a number from 1 up, not nan"),
     ],
 )
 def test_bad_data_is_refused_in_one_sentence(shown, call, said):
     with pytest.raises(ConfigError, match=said):
         call()
     assert not shown
+
+
+def test_a_case_of_lines_is_a_tuple_or_a_dict_and_a_space_can_be_seen(shown):
+    explore.lines([{"weights": SHARES, "name": "one", "above": "a b", "below": ["x", "\n", "z"]}], LINED)
+    explore.lines([("one", "a b", "x\nz", SHARES)], LINED)
+    (_, first), (_, second) = shown
+    assert first == second
+    (case,) = first["explore"]["data"]["cases"]
+    assert case["above"] == ["a", "·", "b"] and case["below"] == ["x", "↵", "z"]
+    assert case["weights"][1] == [0.0, 0.9, 0.1]
 
 
 def test_a_machine_with_a_number_that_is_none_stays_a_picture(shown):

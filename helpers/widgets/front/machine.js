@@ -15,7 +15,8 @@ const transposed = (table) => table[0].map((_, j) => table.map((row) => row[j]))
 // `data` as helpers/pictures/machine.py makes it -> { words, number }: sentences with *emphasis* between stars
 export function answers(data) {
   const { rows, columns, tables, alone, kept } = data;
-  const word = (t) => `*${rows[t]}*`, other = (s) => `*${columns[s]}*`;
+  const named = (name) => (/^[\p{L}\p{N}…]+$/u.test(name) ? `*${name}*` : `“*${name}*”`); // a comma alone would look like ours
+  const word = (t) => named(rows[t]), other = (s) => named(columns[s]);
   const allowed = (t, s) => !tables.mask || tables.mask[t][s] === 1;
   const column = (name, s) => tables[name].map((row) => row[s]);
 
@@ -39,7 +40,7 @@ export function answers(data) {
     return `${other(s)} is looked at: its column meets every row. ${word(t)} ${what}.`.replace(" of itself", "");
   }
   function products(left, right, names = null) { // "a × b + c × d", the largest first where there are many
-    const terms = left.map((a, i) => ({ i, size: Math.abs(a * right[i]), text: `${number(a)} × ${number(right[i])}${names ? ` from *${names[i]}*` : ""}` }));
+    const terms = left.map((a, i) => ({ i, size: Math.abs(a * right[i]), text: `${number(a)} × ${number(right[i])}${names ? ` from ${named(names[i])}` : ""}` }));
     const many = terms.length > 4;
     const said = many ? [...terms].sort((a, b) => b.size - a.size).slice(0, 3) : terms;
     return said.map(({ text }) => text).join(" + ") + (many ? ` + ${terms.length - 3} smaller products` : "");
@@ -68,7 +69,7 @@ export function answers(data) {
     if (!scores) return `${here}: ${share}.`;
     const open = columns.map((_, i) => i).filter((i) => allowed(t, i));
     const power = Math.exp(scores[s]), whole = sum(open.map((i) => Math.exp(scores[i])));
-    const made = `e^${number(scores[s])} = ${number(power)}, divided by the sum of all such powers in its row, ${number(whole)}`;
+    const made = `e^${number(scores[s], 3)} = ${number(power)}, divided by the sum of all such powers ${tables.mask ? "that the mask allows in" : "in"} its row, ${number(whole)}`;
     if (near(power / whole, weight)) return `${here}: ${share}. ${made}.`;
     if (kept) return `${here}: ${share}. ${made}, is ${number(power / whole)}; dropout has kept it and multiplied it by ${number((weight * whole) / power)}, to make up for what it drops.`;
     return `${here}: ${share}.`;
@@ -92,8 +93,12 @@ export function answers(data) {
     if (name === "mask") return allowed(i, j) ? `${word(i)} may look at ${other(j)}.` : `${word(i)} may not look at ${other(j)}: it must guess without it.`;
     return `${number(tables[name][i][j])}: number ${j + 1} of what leaves the layer at ${word(i)}, after all heads are put side by side and multiplied by W_out.`;
   }
+  const steps = {
+    query: "*W_query*: each row of x, times this matrix, becomes what the word asks.",
+    weights: "*softmax*: each score s becomes e^s, and each row is divided by its sum, so that it adds up to 1.",
+  };
   const missing = (name) => `*${name}*: an outline, without numbers here. Notebook ${BUILT_IN[name]} builds it.`;
-  return { of_row, of_column, of_number, missing };
+  return { of_row, of_column, of_number, missing, steps };
 }
 
 // ---------------------------------------------------------------- the drawing
@@ -125,6 +130,11 @@ export function mount(element, data, picture = []) {
     return { x, y, width: j === undefined ? wide : wide / m, height: i === undefined ? tall : tall / n };
   };
 
+  const end_before = (name) => {
+    const [left, , wide] = boxes[IN_A_ROW[IN_A_ROW.indexOf(name) - 1]];
+    return left + wide;
+  };
+
   function at(event) { // what lies under the pointer
     const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(board.getScreenCTM().inverse());
     for (const [name, [left, top, wide, tall]] of Object.entries(boxes)) {
@@ -134,7 +144,11 @@ export function mount(element, data, picture = []) {
       return { name, i: Math.floor(((point.y - top) / tall) * n), j: Math.floor(((point.x - left) / wide) * m) };
     }
     const [left, top, , tall] = boxes.x, [from, roof, wide] = boxes.key;
-    if (inside(point.y, top, tall)) return { row: Math.floor(((point.y - top) / tall) * rows.length) };
+    if (inside(point.y, top, tall)) {
+      const step = Object.keys(says.steps).find((name) => point.x < boxes[name][0] && point.x > end_before(name));
+      if (step && grids[step] && !data.alone.includes(step)) return { step };
+      return { row: Math.floor(((point.y - top) / tall) * rows.length) };
+    }
     if (grids.key && inside(point.x, from, wide) && inside(point.y, roof - left, left)) return { column: Math.floor(((point.x - from) / wide) * columns.length) };
     return start();
   }
@@ -190,12 +204,29 @@ export function mount(element, data, picture = []) {
     if (name === "output") return [grids.context && cell("context", i)];
     return [];
   }
+  // The picture has the row of one word lit for ever: where another one is pointed at, it is veiled.
+  function veil() {
+    if (follow === null) return [];
+    const [, top, , tall] = boxes.x, y = top + (follow * tall) / rows.length, ends = IN_A_ROW.map((name) => boxes[name]);
+    const gaps = ends.map(([left, , wide], k) => [left + wide + 1, (ends[k + 1]?.[0] ?? 700) - 1]);
+    const band = gaps.map(([from, to]) => light("veil", { x: from, y, width: to - from, height: tall / rows.length }));
+    return [...band, ...filled(IN_A_ROW).map((name) => light("veiled", cell(name, follow)))];
+  }
   function show(next) {
     place = next;
+    draw(next);
+    if (next.row !== follow) lights.prepend(...veil());
+  }
+  function draw(next) {
     if (next.name) {
       const made_of = sources(next).filter((box) => box && !Number.isNaN(box.width)).map((box) => light("source", box));
-      lights.replaceChildren(...made_of, light("cell", cell(next.name, next.i, next.j)));
+      if (next.name === "weights" && grids.scores) made_of.push(light("number", cell("scores", next.i, next.j)));
+      lights.replaceChildren(...made_of, light("number", cell(next.name, next.i, next.j)));
       say(says.of_number(next.name, next.i, next.j));
+    } else if (next.step) {
+      const before = IN_A_ROW[IN_A_ROW.indexOf(next.step) - 1];
+      lights.replaceChildren(...filled([before, next.step]).map((name) => light("source", cell(name))));
+      say(says.steps[next.step]);
     } else if (next.missing) {
       const [x, y, width, tall] = boxes[next.missing];
       lights.replaceChildren(light("source", { x, y, width, height: tall }));
@@ -222,8 +253,10 @@ const CSS = `
 .explore-machine .explore-board { position: absolute; inset: 0; width: 100%; height: 100%; cursor: crosshair; touch-action: pan-y pinch-zoom; }
 .explore-machine .explore-line { min-height: 4.2em; font-size: 15px; }
 .explore-machine .explore-band { fill: #0072b2; opacity: 0.1; }
+.explore-machine .explore-veil { fill: #ffffff; opacity: 0.65; }
+.explore-machine .explore-veiled { fill: none; stroke: #ffffff; stroke-width: 2.6; opacity: 0.75; }
 .explore-machine .explore-source { fill: #0072b2; fill-opacity: 0.12; stroke: #0072b2; stroke-width: 2; }
-.explore-machine .explore-cell { fill: none; stroke: #b34700; stroke-width: 3.5; }
+.explore-machine .explore-number { fill: none; stroke: #b34700; stroke-width: 3.5; }
 .explore-machine .explore-way { stroke: #0072b2; stroke-width: 2.5; }
 .explore-machine .explore-arrowhead { fill: #0072b2; }
 `;

@@ -1,0 +1,160 @@
+// Notebook 00: point at a word or letter that is written, and see which of those that are read it looks at, and how much.
+import { frame, html, percent, svg } from "./kit.js";
+
+const ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+  "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth"];
+const THICK = 9; // pixels of a line with all the weight
+const SEEN = 0.01; // a line with less is too thin to be seen
+const ROOM = 32; // pixels that a share needs beside another
+
+const downwards = (numbers) => numbers.map((_, i) => i).sort((a, b) => numbers[b] - numbers[a]); // places, the largest first
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+const spelled = ({ above, below }) => [...above, ...below].every((word) => [...word].length === 1); // letters, not words
+
+// weights (T, S) -> of each row and each column: where its largest number is, its size, that of the smallest, whether all
+// are about equal, and how many are more than a half
+export function looks(weights) {
+  const most = (numbers) => {
+    const share = Math.max(...numbers), least = Math.min(...numbers), even = numbers.length > 1 && least > 0 && share <= 1.5 * least;
+    return { best: numbers.indexOf(share), share, least, even, over: numbers.filter((weight) => weight > 0.5).length };
+  };
+  return { rows: weights.map(most), columns: weights[0].map((_, s) => most(weights.map((row) => row[s]))) };
+}
+
+// The places of the largest numbers of a row, as many as make four fifths of it, but three at most.
+export function largest(row) {
+  const order = downwards(row);
+  return order.slice(0, [1, 2].find((n) => sum(order.slice(0, n).map((s) => row[s])) >= 0.8) ?? 3);
+}
+
+const short = (share) => (share < 1 && share >= 0.995 ? ">99%" : percent(share)); // 100% is all of it
+const spoken = (share) => short(share).replace(">", "more than ").replace("<", "less than ");
+const between = (a, b) => (spoken(a) === spoken(b) ? `${spoken(a)} each` : `${spoken(a)} to ${spoken(b)}`);
+const listed = (parts) => (parts.length > 2 ? `${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}` : parts.join(" and "));
+
+// a case -> { below: t => sentence, above: s => sentence }, with *emphasis* between stars
+export function sentences({ above, below, weights }) {
+  const { rows, columns } = looks(weights), letters = spelled({ above, below }), unit = letters ? "letter" : "word";
+  const numbered = (s) => letters || above.indexOf(above[s]) !== above.lastIndexOf(above[s]); // its name alone is not enough
+  const who = (s) => (numbered(s) ? `place ${s + 1}, *${above[s]}*` : `*${above[s]}*`);
+
+  function of_below(t) {
+    const { best, share, least, even } = rows[t], start = `To write its ${ORDINALS[t]} ${unit}, *${below[t]}*, it`;
+    if (share === 1 && !letters) return `*${below[t]}* comes from ${who(best)}.`;
+    if (even) return `${start} looks at all places about equally, ${between(least, share)}.`;
+    const top = largest(weights[t]), rest = above.length - top.length, most = sum(top.map((s) => weights[t][s])) >= 0.8;
+    const others = most ? "" : ` The rest comes from the other ${rest > 1 ? `${rest} places` : "place"}.`;
+    const another = letters && share > 0.5 && above[best] !== below[t] && above.includes(below[t]); // it looks elsewhere
+    return `${start} takes ${listed(top.map((s) => `${spoken(weights[t][s])} from ${who(s)}`)).replace("* and", letters ? "*, and" : "* and")}.${others}` +
+      (another ? ` Place ${best + 1} holds *${above[best]}*, not *${below[t]}*.` : "");
+  }
+  function of_above(s) {
+    const { best, share, least, even, over } = columns[s], here = numbered(s) ? `P${who(s).slice(1)},` : who(s);
+    if (!letters && share === 0) return `${here} has no line: none of the words below comes from it.`;
+    if (!letters && weights.every((row) => row[s] === 0 || row[s] === 1)) {
+      return `${here} becomes ${listed(below.filter((_, t) => weights[t][s]).map((word) => `*${word}*`))}.`;
+    }
+    if (even) return `${here} is looked at about as much for every ${unit} that is written, ${between(least, share)}.`;
+    if (share < 0.06) return `${here} is hardly looked at: never more than ${Math.max(1, Math.ceil(100 * share))}%.`;
+    const often = over > 1 ? ` For ${over} of the ${below.length} ${unit}s it gets more than half of the weight.` : "";
+    return `${here} is looked at most when ${unit} ${best + 1} is written: ${spoken(share)}.${often}`;
+  }
+  return { below: of_below, above: of_above };
+}
+
+// data: cases, each with name, above (S), below (T) and weights (T, S)
+export function mount(element, data) {
+  const { cases } = data, unit = cases.every(spelled) ? "letter" : "word";
+  let one, says, found, lines, cells, middles, kept = { side: "below", i: 0 };
+  const fan = svg("svg", { class: "explore-fan", viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" });
+  const rows = { above: html("div", { class: "explore-words explore-above" }), below: html("div", { class: "explore-words" }) };
+  const caption = (text) => html("div", { class: "explore-caption" }, text);
+  const drawing = html("div", { class: "explore-drawing", role: "toolbar", onclick: keep, onfocusin: keep, onkeydown: walk,
+    "aria-label": "what is read and what is written: left and right move along a row, up and down follow the thickest line",
+    onpointermove: (event) => event.pointerType === "mouse" && at(event) && light(at(event)), onpointerleave: () => light(kept) },
+    caption("what is read"), rows.above, fan, rows.below, caption(`what is written (click a ${unit} to keep its lines)`));
+  const buttons = cases.map(({ name }, k) => html("button", { type: "button", onclick: () => open(k) }, name));
+  const { say, remove } = frame(element, { name: "lines", css: CSS, invitation: `Point at a ${unit} below: where do its lines go?` },
+    html("div", { class: "explore-scroll" }, drawing), ...(cases.length > 1 ? [html("div", { class: "explore-tools" }, ...buttons)] : []));
+
+  function at(event) { // which word or letter is under the pointer, or has the focus
+    const { side, i } = event.target.closest("[data-side]")?.dataset ?? {};
+    return side && { side, i: +i };
+  }
+  function keep(event) {
+    if (at(event)) light((kept = at(event)));
+  }
+  function walk(event) {
+    const { side, i } = at(event), row = cells[side], { best } = found[side === "below" ? "rows" : "columns"][i];
+    const to = { ArrowLeft: row[i - 1] ?? row[i], ArrowRight: row[i + 1] ?? row[i], ArrowUp: side === "below" ? cells.above[best] : row[i],
+      ArrowDown: side === "above" ? cells.below[best] : row[i], Escape: cells.below[0] }[event.key];
+    if (!to) return;
+    event.preventDefault();
+    to.focus();
+  }
+
+  function open(k) {
+    [one, cells, middles] = [cases[k], {}, {}], [says, found] = [sentences(one), looks(one.weights)];
+    drawing.style.setProperty("--explore-long", Math.max(spread("above"), spread("below")));
+    const line = (t, s) => svg("line", { x1: 100 * middles.below[t], y1: 100, x2: 100 * middles.above[s], y2: 0,
+      style: `stroke-width: ${THICK * one.weights[t][s]}px` });
+    lines = one.weights.flatMap((row, t) => row.flatMap((weight, s) => (weight < SEEN ? [] : [{ below: t, above: s, drawn: line(t, s) }])));
+    fan.replaceChildren(...lines.map(({ drawn }) => drawn));
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === k));
+    if (!cells[kept.side][kept.i]) kept = { side: "below", i: 0 };
+    light(kept);
+  }
+  function spread(side) { // like a line of text: a long word gets more room than a short one
+    const wide = one[side].map((word) => [...word].length + 1.2), total = sum(wide);
+    cells[side] = one[side].map((word, i) => html("button", { type: "button", "data-side": side, "data-i": i, style: `flex-grow: ${wide[i]}`,
+      "aria-label": `${side === "above" ? "read" : "written"}, ${i + 1}: ${word}` }, html("span", {}, word), html("span", { class: "explore-share" })));
+    middles[side] = wide.map((width, i) => (sum(wide.slice(0, i)) + width / 2) / total);
+    rows[side].replaceChildren(...cells[side]);
+    return total;
+  }
+  function light({ side, i }) {
+    const other = side === "below" ? "above" : "below", shares = side === "below" ? one.weights[i] : one.weights.map((row) => row[i]);
+    for (const line of lines) line.drawn.setAttribute("class", line[side] === i ? "explore-lit" : "");
+    fan.append(...lines.filter((line) => line[side] === i).map(({ drawn }) => drawn)); // on top of the others
+    for (const button of [...cells.above, ...cells.below]) {
+      button.className = button.lastChild.textContent = "";
+      button.setAttribute("aria-pressed", button === cells[side][i]);
+      button.setAttribute("tabindex", button === cells[kept.side][kept.i] ? 0 : -1);
+    }
+    const taken = [], free = (x) => taken.every((place) => Math.abs(place - x) * fan.clientWidth >= ROOM);
+    for (const k of downwards(shares)) {
+      const x = middles[other][k];
+      if (shares[k] < SEEN) cells[other][k].className = "explore-pale";
+      else if (free(x)) taken.push(x), (cells[other][k].lastChild.textContent = short(shares[k]));
+    }
+    say(says[side](i));
+  }
+  open(0);
+  return remove;
+}
+
+const CSS = `
+.explore-lines .explore-scroll { overflow-x: auto; padding: 4px 8px; margin: -4px -8px; }
+.explore-lines .explore-drawing {
+  min-width: calc(6px * var(--explore-long)); max-width: calc(34px * var(--explore-long));
+  font-size: clamp(11px, calc(100cqw / var(--explore-long) / 0.56), 18px);
+}
+.explore-lines .explore-words { display: flex; user-select: none; margin: 2px 0; }
+.explore-lines .explore-words button {
+  display: flex; flex: 1 1 0; flex-direction: column; align-items: center; min-width: 0; padding: 0; border: 0; background: none;
+  line-height: 1.4; white-space: nowrap; touch-action: manipulation;
+}
+.explore-lines .explore-above button { flex-direction: column-reverse; }
+.explore-lines .explore-words span { padding: 0 0.3em; border-radius: 6px; border: 1px solid transparent; }
+.explore-lines .explore-words .explore-share { height: 20px; padding: 0; color: var(--explore-blue); font-size: 12px; }
+.explore-lines .explore-words .explore-pale { color: var(--explore-soft); }
+.explore-lines [aria-pressed="true"] { font-weight: 700; }
+.explore-lines .explore-tools [aria-pressed="true"], .explore-lines [aria-pressed="true"] > span:first-child {
+  border-color: var(--explore-blue); background: var(--explore-faint);
+}
+.explore-lines .explore-fan { height: 150px; }
+.explore-lines line { stroke: var(--explore-blue); opacity: 0.13; vector-effect: non-scaling-stroke; }
+.explore-lines .explore-lit { opacity: 1; }
+.explore-lines .explore-line { font-size: 15px; }
+@container (max-width: 420px) { .explore-lines .explore-line { min-height: 4.2em; } }
+`;
