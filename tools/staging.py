@@ -175,9 +175,9 @@ class Stage:
             facts = output.get("metadata", {}).get("image/png", {})
             data = {"text/html": self.picture(base64.b64decode(picture), path, **facts)}
         if "explore" in output.get("metadata", {}):
-            from helpers.widgets import explore  # slow, as it brings PyTorch; and few notebooks need it
+            from helpers.widgets import host  # slow, as it brings PyTorch; and few notebooks need it
 
-            data = {"text/html": explore.page(output)}
+            data = {"text/html": host.page(output)}
         return {"output_type": "display_data", "metadata": {}, "data": data} if data else None
 
     def picture(self, png: bytes, page: Path, alt: str = "", width: object = None, **_) -> str:

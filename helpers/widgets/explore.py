@@ -1,24 +1,14 @@
 """Pictures that one can take hold of: in JupyterLab while the kernel lives, and on the pages of the site.
 
-Each call displays a picture with its alternative text. In JupyterLab an anywidget then puts the explorer of the same
-data where the picture is. It has no view of its own, because JupyterLab stores a view and, opened again without the
-kernel, shows an error in its place. What is stored here is the picture: nbval, papermill, GitHub and a reader without
-a kernel see it. The front ends in front/ export `mount(element, data)`; a page mounts them by `page`.
+Each function displays a picture with its alternative text, and what a front end of front/ needs to take its place:
+host.py says where and when.
 """
 
-import base64
 import cmath
-import hashlib
-import html
-import json
 import math
-import os
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
@@ -30,14 +20,13 @@ from helpers.core.gpt import GPT
 from helpers.pictures import machine as machines
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
+from helpers.widgets.host import is_live, show
 from helpers.widgets.packing import pack
 from helpers.world.microscope import surprise
 
-SOURCES = Path(__file__).parent / "front"
 MOST = 12  # names or words that have room beside each other
 LONGEST = 16  # letters of a word that has room in one line
 CASE = ("name", "above", "below", "weights")
-IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', flags=re.M)
 
 
 # ---------------------------------------------------------------- the explorers
@@ -51,7 +40,7 @@ def shadows(alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], nam
     _finite(query=query, keys=keys)
     if not query.any() or not keys.any(dim=1).all():
         raise ConfigError("query and keys must have a length: an arrow of (0, 0) points nowhere")
-    _show("shadows", {"names": list(names), "keys": _numbers(keys), "query": _numbers(query)}, alt)
+    show("shadows", {"names": list(names), "keys": _numbers(keys), "query": _numbers(query)}, alt)
 
 
 def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
@@ -63,7 +52,7 @@ def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"
     _same_number(names=names, values=values)
     _finite(query=query, values=values)
     points = {"keys": _numbers(values), "values": _numbers(values), "query": _numbers(query)}
-    _show("attend", points | {"names": list(names), "says": list(names), "asks": {}, "temperature": 1}, alt)
+    show("attend", points | {"names": list(names), "says": list(names), "asks": {}, "temperature": 1}, alt)
 
 
 def attend(
@@ -109,7 +98,7 @@ def attend(
     )
     points = {"keys": _numbers(keys), "values": _numbers(values), "query": _numbers(query)}
     buttons = {name: _numbers(query) for name, query in asks.items()}
-    _show("attend", points | {"names": list(names), "says": list(says), "asks": buttons}, alt)
+    show("attend", points | {"names": list(names), "says": list(says), "asks": buttons}, alt)
 
 
 def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
@@ -133,7 +122,7 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
         f"Scores and weights of {len(words)} words under the causal mask. The future, above the diagonal, is "
         f"grey; each row of weights adds up to 1, and {words[0]} sees only itself."
     )
-    _show("mask", {"words": list(words), "scores": _numbers(scores)}, alt)
+    show("mask", {"words": list(words), "scores": _numbers(scores)}, alt)
 
 
 def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -> None:
@@ -173,7 +162,7 @@ def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -
         f"{mean.sum(dim=-1).min():.2f} and {mean.sum(dim=-1).max():.2f}, and no weight is off by more than "
         f"{(mean - weights).abs().max():.2f}."
     )
-    _show("coins", {"words": list(words), "weights": _numbers(weights), "p": p}, alt)
+    show("coins", {"words": list(words), "weights": _numbers(weights), "p": p}, alt)
 
 
 def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:
@@ -208,7 +197,7 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
         f"temperature, the more even the bars. The likeliest is {letters[0]!r}."
     )
     data = {"characters": list(characters), "line": line, "logits": _numbers(logits), "place": place}
-    _show("filters", data, alt)
+    show("filters", data, alt)
 
 
 def machine(tokens: Sequence[str], **options: Any) -> None:
@@ -220,7 +209,7 @@ def machine(tokens: Sequence[str], **options: Any) -> None:
     drawing = machines.drawn(tokens, **options)
     tables = [table for name, table in options.items() if name in machines.SHAPES and table is not None]
     if all(table.isfinite().all() for table in tables):
-        _show("machine", drawing.data, drawing.text)
+        show("machine", drawing.data, drawing.text)
     else:
         plotting.show(drawing.text, drawing.figure)
 
@@ -270,7 +259,7 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
         f"view alone {strange} of {T * H * D} numbers stand in another word's row: head 1 has the first {T * D} in "
         f"memory. By view and transpose each head has {D} numbers of every word, in that word's row."
     )
-    _show("cut", {"words": list(words), "heads": H, "width": D}, alt)
+    show("cut", {"words": list(words), "heads": H, "width": D}, alt)
 
 
 def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_000.0) -> None:
@@ -318,7 +307,7 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
         f"rows: {listed}. So is the score: {scores[0]} above, {scores[1]} below."
     )
     data = {"query": _numbers(query), "key": _numbers(key), "base": base, "places": [3, 1]}
-    _show("clock", data, alt)
+    show("clock", data, alt)
 
 
 def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
@@ -348,7 +337,7 @@ def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
             raise ConfigError(f"{name}: no weight may be negative, and each row must add up to 1")
         words = {"above": plotting.labels(above), "below": plotting.labels(below)}
         data.append({"name": name, **words, "weights": _numbers(weights)})
-    _show("lines", {"cases": data}, alt)
+    show("lines", {"cases": data}, alt)
 
 
 def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
@@ -366,68 +355,10 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     ax.set(ylabel="surprise (nats)")
     alt = f"How much each letter of “{text}” but the first surprises the model, as bars."
     weights = pack(model, tokenizer) if is_live() else b""  # too large for JSON: without a kernel, only the picture
-    _show("play", {"text": text}, alt, weights)
+    show("play", {"text": text}, alt, weights)
 
 
-# ---------------------------------------------------------------- the hosts
-def is_live() -> bool:
-    """Is this the kernel of a notebook that a Jupyter server has open? (nbval and papermill start their own.)"""
-    return "JPY_SESSION_NAME" in os.environ
-
-
-def front_end(name: str) -> str:
-    """The source of a front end as one module: in place of each import, once, what it imports."""
-    seen: set[str] = set()
-
-    def joined(file: str) -> str:
-        seen.add(file)
-        return IMPORT.sub(imported, _read(file))
-
-    def imported(found: re.Match) -> str:
-        return "" if found[1] in seen else joined(found[1])
-
-    return joined(f"{name}.js") + _read("host.js")
-
-
-def page(output: Mapping[str, Any]) -> str:
-    """A stored output of an explorer as HTML for a page: its picture, and a script that puts the explorer there."""
-    found = output["metadata"]["explore"]
-    data = json.dumps(found["data"], ensure_ascii=False).replace("</", "<\\/")
-    picture = _picture(output["data"]["image/png"].strip(), **output["metadata"]["image/png"])
-    place = "explore-" + hashlib.sha256(data.encode()).hexdigest()[:12]
-    script = front_end(found["front_end"])
-    script += f"takePlace(document.getElementById({json.dumps(place)}), {data});"
-    return f'<div id="{place}">{picture}</div>\n<script type="module">\n{script}\n</script>'
-
-
-def _show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:
-    """Display the current figure, and in JupyterLab put the front end `name` with `data` in its place."""
-    if not alt.strip():
-        raise ConfigError("a picture needs an alternative text: say in a sentence what one sees")
-    png, width = plotting.picture(plt.gcf())
-    bundle: dict[str, Any] = {"image/png": png, "text/plain": alt}
-    metadata: dict[str, Any] = {"image/png": {"alt": alt, "width": width}}
-    if name != "play":
-        metadata["explore"] = {"front_end": name, "data": data}  # for pages; all else passes it over
-    if is_live():
-        from helpers.widgets.widget import Explorer  # slow to import
-
-        place = os.urandom(8).hex()
-        source = front_end(name) + "export default { initialize: inLab };\n"
-        Explorer(_esm=source, place=place, data=data, weights=weights)
-        picture = _picture(base64.b64encode(png).decode(), alt, width)
-        bundle["text/html"] = f'<div data-explore="{place}">{picture}</div>'
-    plotting.display(bundle, metadata=metadata, raw=True)
-
-
-def _picture(png: str, alt: str, width: int) -> str:
-    return f'<img style="max-width: 100%" width="{width}" alt="{html.escape(alt)}" src="data:image/png;base64,{png}">'
-
-
-def _read(file: str) -> str:
-    return (SOURCES / file).read_text(encoding="utf-8")
-
-
+# ---------------------------------------------------------------- what they share
 def _written(table: Int[Tensor, "N M"]) -> list[list[str]]:
     return [[str(number) for number in row] for row in table.tolist()]
 

@@ -1,4 +1,4 @@
-"""The widget behind an explorer, apart from explore.py: anywidget is slow to import, and only JupyterLab needs it."""
+"""The widget behind an explorer, apart from host.py: anywidget is slow to import, and only JupyterLab needs it."""
 
 import anywidget
 import traitlets

@@ -16,7 +16,7 @@ from helpers.core.modern import ModernConfig
 from helpers.core.sampling import filter_logits
 from helpers.runs import checkpoint
 from helpers.runs.folder import RUNS, is_run
-from helpers.widgets import explore
+from helpers.widgets import host
 from helpers.widgets.packing import pack, unpack
 from helpers.world import microscope
 from helpers.world.corpus import BUNDLED_PLAY
@@ -41,7 +41,7 @@ def engine(browser):
     def start(packed: bytes, simd: bool = True):
         if not simd:
             page.evaluate("delete window.WebAssembly")
-        given = {"source": explore.front_end("sampling"), "packed": base64.b64encode(packed).decode()}
+        given = {"source": host.front_end("sampling"), "packed": base64.b64encode(packed).decode()}
         page.evaluate(IMPORT, given)
         assert page.evaluate("ours.compiled !== null") == simd  # bytes that are damaged would only make it slow
         return page

@@ -15,7 +15,7 @@ from helpers.core.attention import attention
 from helpers.core.modern import rotate, rotations
 from helpers.core.sampling import filter_logits
 from helpers.pictures import plotting
-from helpers.widgets import explore
+from helpers.widgets import explore, host
 
 CELLS = {
     "shadows": 'explore.shadows("arrows", torch.tensor([0.8, 0.6]), '
@@ -69,14 +69,14 @@ def pages(tmp_path, monkeypatch):
         output = {"data": {"image/png": base64.b64encode(bundle["image/png"]).decode()}, "metadata": metadata}
         head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>explorer</title>'
         head += '<meta name="viewport" content="width=device-width"><style>body { margin: 8px }</style>'
-        text = f"{head}<main><h1>{name}</h1>{explore.page(output)}</main>"
+        text = f"{head}<main><h1>{name}</h1>{host.page(output)}</main>"
         (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
     return {path.stem: path.as_uri() for path in tmp_path.glob("*.html")}
 
 
 def module(page, name: str, expression: str, data) -> list:
     """What an expression makes of `data`, with the exports of a front end as `it`."""
-    source = "data:text/javascript;base64," + base64.b64encode(explore.front_end(name).encode()).decode()
+    source = "data:text/javascript;base64," + base64.b64encode(host.front_end(name).encode()).decode()
     script = (
         f"([source, data]) => import(source).then((it) => JSON.stringify({expression}, (_, x) => x !== x ? 'NaN' : x))"
     )

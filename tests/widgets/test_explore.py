@@ -18,7 +18,7 @@ from helpers.core.modern import ModernConfig
 from helpers.core.sampling import filter_logits
 from helpers.pictures import plotting
 from helpers.support.errors import ConfigError
-from helpers.widgets import explore, widget
+from helpers.widgets import explore, host, widget
 from helpers.widgets.packing import unpack
 
 WORDS = ["Your", "journey", "starts"]
@@ -207,7 +207,7 @@ def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeyp
 
 @pytest.mark.parametrize("name", sorted({FRONT_ENDS.get(name, name) for name in CALLS}))
 def test_a_front_end_is_one_module_without_imports(name):
-    source = explore.front_end(name)
+    source = host.front_end(name)
     assert not re.search(r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M)
     assert source.count("export function mount(element, data") == source.count("function takePlace(") == 1
     names = re.findall(r"^(?:export )?(?:const|let|function|class) (\w+)", source, re.M)
@@ -218,8 +218,8 @@ def test_the_bytes_of_the_kernel_are_what_its_text_becomes(tmp_path):
     if (assembler := shutil.which("wat2wasm")) is None:
         pytest.skip("wat2wasm is not installed (package wabt): nobody knows if matvec.js holds what matvec.wat says")
     made = tmp_path / "matvec.wasm"
-    subprocess.run([assembler, explore.SOURCES / "matvec.wat", "-o", made], check=True)
-    held = re.search(r'^const MATVEC = "(.+)";$', explore.front_end("matvec"), re.M)[1]
+    subprocess.run([assembler, host.SOURCES / "matvec.wat", "-o", made], check=True)
+    held = re.search(r'^const MATVEC = "(.+)";$', host.front_end("matvec"), re.M)[1]
     assert base64.b64decode(held) == made.read_bytes()
 
 
@@ -227,9 +227,9 @@ def test_a_page_gets_the_picture_and_the_explorer_and_no_text_ends_its_script(sh
     explore.mask(SCORES, ["</script>", '"', "é"])
     ((bundle, metadata),) = shown
     output = {"data": {"image/png": base64.b64encode(bundle["image/png"]).decode() + "\n"}, "metadata": metadata}
-    page = explore.page(output)
+    page = host.page(output)
     assert page.count("</script>") == 1 and page.endswith("</script>") and 'alt="Scores and weights' in page
-    assert page == explore.page(output)  # stable: two builds of the site are the same
+    assert page == host.page(output)  # stable: two builds of the site are the same
 
 
 def test_the_filters_equal_those_of_sampling(tmp_path):
@@ -251,7 +251,7 @@ def test_the_filters_equal_those_of_sampling(tmp_path):
         logits[torch.randint(65, (5,))] = logits[7].item()  # ties
         cases.append([logits.tolist(), heat, k, p])
         wanted.append(filter_logits(logits, float(heat), k, float(p)).softmax(dim=-1))
-    (tmp_path / "filters.mjs").write_text(explore.front_end("filters"), encoding="utf-8")
+    (tmp_path / "filters.mjs").write_text(host.front_end("filters"), encoding="utf-8")
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     script = (
         'import { filterLogits, softmax } from "./filters.mjs"; import { readFileSync } from "node:fs";'
@@ -285,7 +285,7 @@ def test_a_stored_notebook_holds_the_picture_and_passes_nbval(tmp_path):
     stored = nbformat.read(tmp_path / "stored.ipynb", as_version=4)
     (output,) = stored.cells[0].outputs
     assert set(output.data) == {"image/png", "text/plain"} and "widgets" not in stored.metadata
-    assert "explore-mask" in explore.page(output)
+    assert "explore-mask" in host.page(output)
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-// Joined behind a front end by helpers/widgets/explore.py: puts its `mount` where its picture is.
+// Joined behind a front end by helpers/widgets/host.py: puts its `mount` where its picture is.
 
 // The explorer instead of the picture inside `place`, which it may show itself; the function returned brings it back.
 function takePlace(place, data) {

@@ -1,0 +1,159 @@
+// Notebook 10: how much worse without a part? The answer of a few seeds, and how it moves with each seed more.
+import { frame, html, slider } from "./kit.js";
+
+// Student's t for 1 to 19 degrees of freedom: 95 % of its distribution lie between -T95 and T95, 90 % between -T90 and T90.
+export const T95 = [12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139,
+  2.200985, 2.178813, 2.160369, 2.144787, 2.13145, 2.119905, 2.109816, 2.100922, 2.093024];
+export const T90 = [6.313752, 2.919986, 2.353363, 2.131847, 2.015048, 1.94318, 1.894579, 1.859548, 1.833113, 1.812461,
+  1.795885, 1.782288, 1.770933, 1.76131, 1.75305, 1.745884, 1.739607, 1.734064, 1.729133];
+
+// The verdict on one comparison, by the rules of helpers/studies/verdicts.py: there is a difference where the 95 %
+// interval leaves out zero, and it is too small to matter where the 90 % interval (two one-sided tests at 5 %) lies within
+// the margin. The notebook's table has many rows and corrects for that (Holm): there a row must be surer than here.
+export function judged(numbers, margin) {
+  const n = numbers.length, mean = numbers.reduce((a, b) => a + b, 0) / n;
+  const spread = Math.sqrt(numbers.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1));
+  const error = Math.max(spread / Math.sqrt(n), 2.3e-308); // equal differences are certain
+  const half = T95[n - 2] * error, inner = T90[n - 2] * error;
+  const differs = Math.abs(mean) >= half, same = margin - Math.abs(mean) >= inner, way = mean > 0 ? "worse" : "better";
+  const says = differs ? (same ? `slightly ${way}` : way) : same ? "no difference" : "undecided";
+  return { mean, low: mean - half, high: mean + half, inner, says };
+}
+
+// As many decimals, two or more, as it takes to see on which side of zero and of the margin each number lies.
+function written(numbers, margin) {
+  const marks = [0, margin, -margin], side = (x) => marks.map((mark) => Math.sign(+(x - mark).toFixed(9))).join();
+  const enough = (d) => numbers.every((x) => side(+x.toFixed(d)) === side(x));
+  const d = [2, 3, 4].find(enough) ?? 5;
+  return numbers.map((x) => `${+x.toFixed(d) < 0 ? "−" : "+"}${Math.abs(x).toFixed(d)}`);
+}
+
+// all: the differences of a budget, of which the first n count; before: { budget, all }, what was chosen until now
+export function told(all, n, margin, before) {
+  const now = judged(all.slice(0, n), margin), { low, high, says } = now, last = judged(all, margin);
+  const [mean, from, to] = written([now.mean, low, high], margin), [small] = written([margin], margin).map((x) => x.slice(1));
+  const why = says.startsWith("slightly") ? `, for ${now.mean > 0 ? "there is damage, but" : "there is a gain, but"} of less than the margin, ${small}.`
+    : says === "no difference" ? ` that matters: the dark middle of the bar lies within the margin, ${small} either way.`
+    : says === "undecided" ? ", since it could be nothing and could matter." : ".";
+  const said = [`With ${n} seeds the damage is *${mean}*, somewhere between ${from} and ${to}: *${says}*${why}`];
+  if (before) {
+    const then = judged(before.all.slice(0, n), margin), count = Math.min(n, before.all.length);
+    const same = then.says === says ? `the verdict was the same` : `the verdict was *${then.says}*`;
+    said.push(`After ${before.budget}, with ${count} seeds, the damage was ${written([then.mean], margin)[0]} and ${same}.`);
+  } else if (says === "undecided" && n < all.length) {
+    const wider = last.high - last.low > high - low;
+    said.push(`With ${all.length} seeds the interval is ${wider ? "even wider" : "narrower"}.`);
+  } else if (says === "undecided") {
+    said.push("That is not the same as *no difference*: it takes more seeds to tell.");
+  }
+  return said.join(" ");
+}
+
+// data: parts (P), budgets (B), differences (P, B, seeds: 3 to 20 numbers each), margin
+export function mount(element, data) {
+  const { parts, budgets, differences, margin } = data, most = Math.max(...differences.flat().map((all) => all.length));
+  let part = 0, budget = 0, n = 3;
+
+  const mark = (kind) => html("span", { class: `explore-${kind}` });
+  const rows = Array.from({ length: most - 1 }, (_, i) => { // one for each number of seeds, from 2
+    const track = html("div", { class: "explore-ground" }), count = html("span", {}), word = html("span", {});
+    return { root: html("div", { class: "explore-row" }, count, track, word), track, count, word, seeds: i + 2 };
+  });
+  const axis = html("div", { class: "explore-axis" });
+  const board = html("div", { class: "explore-board", role: "img" }, ...rows.map(({ root }) => root),
+    html("div", { class: "explore-row explore-caption" }, html("span", {}), axis, html("span", {}, "nats")));
+  const choice = html("select", { onchange: () => ((part = +choice.value), limit(), show()) },
+    ...parts.map((name, i) => html("option", { value: i }, name)));
+  const buttons = budgets.map((name, i) => html("button", { type: "button", onclick: () => choose(i) }, name));
+  const [seeds, putSeeds] = slider("seeds", { min: 2, max: most, step: 1, value: n, write: String, set: (to) => ((n = to), show()) });
+  const { say, remove } = frame(element, { name: "verdict", css: CSS,
+    invitation: "Move the slider: how many seeds does it take until the verdict stays? Then change the budget." },
+    html("div", { class: "explore-tools" }, html("label", {}, "part", choice), html("span", { role: "group", "aria-label": "budget" }, ...buttons), seeds),
+    board, html("div", { class: "explore-caption" }, "dots: a seed each, the damage is the loss with the change minus that of the " +
+      "whole model · bar: 95 % interval of their mean, its dark middle: 90 % · grey: the margin · each verdict stands alone"));
+
+  function limit() { // budgets may have different numbers of seeds
+    const has = differences[part][budget].length;
+    seeds.querySelector("input").max = has;
+    putSeeds((n = Math.min(n, has)));
+  }
+  function choose(i) {
+    const before = i === budget ? null : { budget: budgets[budget], all: differences[part][budget] };
+    (budget = i), limit(), show(before);
+  }
+  function show(before = null) {
+    const all = differences[part][budget];
+    // One axis for a part: its budgets can be compared. Two seeds may say next to nothing, so they are cut off.
+    const ends = differences[part].flatMap((one) => [...one, judged(one.slice(0, 3), margin).low, judged(one.slice(0, 3), margin).high]);
+    const edges = [Math.min(-1.3 * margin, ...ends), Math.max(1.3 * margin, ...ends)], room = 0.04 * (edges[1] - edges[0]);
+    const [least, wide] = [edges[0] - room, edges[1] - edges[0] + 2 * room], at = (x) => (100 * (x - least)) / wide;
+    const put = (node, from, to = from) => {
+      const [a, b] = [from, to].map((x) => Math.min(100, Math.max(0, at(x))));
+      node.style.left = `${a}%`;
+      if (to !== from) node.style.width = `${b - a}%`;
+      return node;
+    };
+    for (const { root, track, count, word, seeds: k } of rows) {
+      const drawn = [put(mark("margin"), -margin, margin), put(mark("zero"), 0)], seen = k <= n, now = seen && judged(all.slice(0, k), margin);
+      root.className = `explore-row ${k === n ? "explore-now" : ""} ${seen ? `explore-${now.says.split(" ").pop()}` : ""}`;
+      if (seen) {
+        const bar = put(mark("bar"), now.low, now.high);
+        bar.classList.toggle("explore-left", at(now.low) < 0), bar.classList.toggle("explore-right", at(now.high) > 100);
+        drawn.push(bar, put(mark("middle"), now.mean - now.inner, now.mean + now.inner), put(mark("mean"), now.mean));
+      }
+      if (k === n) drawn.push(...all.slice(0, n).map((x) => put(mark("dot"), x)));
+      track.replaceChildren(...drawn);
+      count.textContent = seen ? `${k} seeds` : "";
+      word.textContent = seen ? now.says : "";
+      root.hidden = k > all.length;
+    }
+    const power = 10 ** Math.floor(Math.log10(wide / 4)), step = [1, 2, 5, 10].find((times) => wide / (times * power) <= 4) * power;
+    const ticks = Array.from({ length: 12 }, (_, i) => (Math.ceil(least / step) + i) * step).filter((x) => at(x) <= 96 && at(x) >= 4);
+    axis.replaceChildren(...ticks.map((x) => {
+      const tick = put(html("span"), x);
+      tick.textContent = (+x.toFixed(9)).toString().replace("-", "−");
+      return tick;
+    }));
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === budget));
+    const seen = rows.filter(({ seeds: k }) => k <= n).map(({ seeds: k, word }) => `with ${k} seeds ${word.textContent}`).join(", ");
+    board.setAttribute("aria-label", `${parts[part]}, ${budgets[budget]}: ${seen}`);
+    say(told(all, n, margin, before));
+  }
+  limit(), show();
+  return remove;
+}
+
+const CSS = `
+.explore-verdict .explore-tools { margin: 0 0 8px; }
+.explore-verdict select { font: inherit; color: inherit; background: var(--explore-faint); border: 1px solid var(--explore-line);
+  border-radius: 6px; min-height: 28px; padding: 2px 6px; max-width: 100%; }
+.explore-verdict [aria-pressed="true"] { border-color: var(--explore-ink); box-shadow: inset 0 0 0 1px var(--explore-ink); font-weight: 600; }
+.explore-verdict [role="group"] { display: flex; flex-wrap: wrap; gap: 6px; }
+.explore-verdict .explore-slider output { min-width: 2em; }
+.explore-verdict .explore-board { margin-bottom: 6px; }
+.explore-verdict .explore-row { grid-template-columns: 4em minmax(0, 1fr) 6.6em; gap: 6px; line-height: 22px; font-size: 13px; color: var(--explore-soft); }
+.explore-verdict .explore-row[hidden] { display: none; }
+.explore-verdict .explore-row.explore-now { color: var(--explore-ink); font-weight: 700; }
+.explore-verdict .explore-row { --explore-hue: var(--explore-soft); }
+.explore-verdict .explore-worse { --explore-hue: var(--explore-red); }
+.explore-verdict .explore-better { --explore-hue: var(--explore-green); }
+.explore-verdict .explore-difference { --explore-hue: var(--explore-blue); }
+.explore-verdict .explore-now > :last-child { color: var(--explore-hue); }
+.explore-verdict .explore-ground, .explore-verdict .explore-axis { position: relative; height: 22px; }
+.explore-verdict .explore-ground { overflow: hidden; }
+.explore-verdict .explore-ground > * { position: absolute; top: 0; bottom: 0; }
+.explore-verdict .explore-ground > .explore-margin { background: var(--explore-line); opacity: 0.45; }
+.explore-verdict .explore-ground > .explore-zero { width: 1px; margin-left: -0.5px; background: var(--explore-soft); }
+.explore-verdict .explore-ground > .explore-bar, .explore-verdict .explore-ground > .explore-middle {
+  top: 8px; bottom: 8px; min-width: 2px; background: var(--explore-hue); opacity: 0.3; }
+.explore-verdict .explore-now .explore-bar, .explore-verdict .explore-now .explore-middle { top: 4px; bottom: 4px; opacity: 0.4; }
+.explore-verdict .explore-left { clip-path: polygon(0 50%, 7px 0, 100% 0, 100% 100%, 7px 100%); }
+.explore-verdict .explore-right { clip-path: polygon(0 0, calc(100% - 7px) 0, 100% 50%, calc(100% - 7px) 100%, 0 100%); }
+.explore-verdict .explore-left.explore-right {
+  clip-path: polygon(0 50%, 7px 0, calc(100% - 7px) 0, 100% 50%, calc(100% - 7px) 100%, 7px 100%); }
+.explore-verdict .explore-ground > .explore-mean { width: 2px; margin-left: -1px; top: 5px; bottom: 5px; background: var(--explore-hue); }
+.explore-verdict .explore-now .explore-mean { width: 3px; margin-left: -1.5px; top: 1px; bottom: 1px; }
+.explore-verdict .explore-ground > .explore-dot { width: 9px; height: 9px; margin-left: -4.5px; top: 6.5px; border-radius: 50%;
+  background: var(--explore-ink); border: 1px solid var(--explore-paper); }
+.explore-verdict .explore-axis > * { position: absolute; translate: -50%; font-size: 12px; }
+`;
