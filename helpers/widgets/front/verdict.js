@@ -20,26 +20,22 @@ export function judged(numbers, margin) {
   return { mean, low: mean - half, high: mean + half, inner, says };
 }
 
-// As many decimals, two or more, as it takes to see on which side of zero and of the margin each number lies.
-function written(numbers, margin) {
-  const marks = [0, margin, -margin], side = (x) => marks.map((mark) => Math.sign(+(x - mark).toFixed(9))).join();
-  const enough = (d) => numbers.every((x) => side(+x.toFixed(d)) === side(x));
-  const d = [2, 3, 4].find(enough) ?? 5;
-  return numbers.map((x) => `${+x.toFixed(d) < 0 ? "−" : "+"}${Math.abs(x).toFixed(d)}`);
+// With two decimals, or as many more as it takes to see on which side of zero it lies.
+function signed(x) {
+  const d = [2, 3, 4, 5].find((d) => +x.toFixed(d));
+  return d ? `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(d)}` : "0.00";
 }
 
 // all: the differences of a budget, of which the first n count; before: { budget, all }, what was chosen until now
 export function told(all, n, margin, before) {
-  const now = judged(all.slice(0, n), margin), { low, high, says } = now, last = judged(all, margin);
-  const [mean, from, to] = written([now.mean, low, high], margin), [small] = written([margin], margin).map((x) => x.slice(1));
-  const why = says.startsWith("slightly") ? `, for ${now.mean > 0 ? "there is damage, but" : "there is a gain, but"} of less than the margin, ${small}.`
-    : says === "no difference" ? ` that matters: the dark middle of the bar lies within the margin, ${small} either way.`
+  const { mean, low, high, says } = judged(all.slice(0, n), margin), last = judged(all, margin);
+  const why = says.startsWith("slightly") ? `, for there is a ${mean > 0 ? "damage" : "gain"}, but less than the margin, ${margin}.`
+    : says === "no difference" ? ` that matters: the dark middle of the bar lies within the margin, ${margin} either way.`
     : says === "undecided" ? ", since it could be nothing and could matter." : ".";
-  const said = [`With ${n} seeds the damage is *${mean}*, somewhere between ${from} and ${to}: *${says}*${why}`];
+  const said = [`With ${n} seeds the damage is *${signed(mean)}*, somewhere between ${signed(low)} and ${signed(high)}: *${says}*${why}`];
   if (before) {
-    const then = judged(before.all.slice(0, n), margin), count = Math.min(n, before.all.length);
-    const same = then.says === says ? `the verdict was the same` : `the verdict was *${then.says}*`;
-    said.push(`After ${before.budget}, with ${count} seeds, the damage was ${written([then.mean], margin)[0]} and ${same}.`);
+    const seeds = before.all.slice(0, n), then = judged(seeds, margin), who = seeds.length === n ? " the same" : `, ${seeds.length}`;
+    said.push(`After ${before.budget}${who} seeds said ${signed(then.mean)}: *${then.says}*.`);
   } else if (says === "undecided" && n < all.length) {
     const wider = last.high - last.low > high - low;
     said.push(`With ${all.length} seeds the interval is ${wider ? "even wider" : "narrower"}.`);
