@@ -19,12 +19,14 @@ from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
 from helpers.pictures import machine as machines
 from helpers.pictures import plotting
+from helpers.studies.verdicts import verdicts
 from helpers.support.errors import ConfigError
 from helpers.widgets.host import is_live, show
 from helpers.widgets.packing import pack
 from helpers.world.microscope import surprise
 
 MOST = 12  # names or words that have room beside each other
+SEEDS = (3, 20)  # so many are judged; verdict.js has the quantiles for them
 LONGEST = 16  # letters of a word that has room in one line
 CASE = ("name", "above", "below", "weights")
 
@@ -338,6 +340,54 @@ def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
         words = {"above": plotting.labels(above), "below": plotting.labels(below)}
         data.append({"name": name, **words, "weights": _numbers(weights)})
     show("lines", {"cases": data}, alt)
+
+
+def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: float = 0.05) -> None:
+    """Choose a part, a budget and a number of seeds; see the interval of its damage, and how the verdict moves.
+
+    `differences` are, for each part and each of its budgets, in words, the losses without the part minus those of the
+    whole model, one for each seed. What is less than `margin` does not matter. Each verdict stands alone: nothing is
+    corrected for the number of parts. The picture shows all parts at the last budget, with all seeds. ConfigError for
+    other than 1 to 12 parts and 1 to 4 budgets, for parts with other budgets than the first, for other than 3 to 20
+    seeds, for differences that are not finite, and for a margin that is not above 0.
+    """
+    parts = list(differences)
+    budgets = list(next(iter(differences.values()), {}))
+    if not (1 <= len(parts) <= MOST and 1 <= len(budgets) <= 4):
+        raise ConfigError(
+            f"there must be from 1 to {MOST} parts and from 1 to 4 budgets, not {len(parts)} parts and {len(budgets)} "
+            "budgets"
+        )
+    least, most = SEEDS
+    numbers: list[list[list[float]]] = []
+    for part, by_budget in differences.items():
+        if list(by_budget) != budgets:
+            raise ConfigError(f"{part} has the budgets {list(by_budget)}, and the first part {budgets}")
+        for budget, values in by_budget.items():
+            if not least <= len(values) <= most:
+                raise ConfigError(f"{part}, {budget}: there must be from {least} to {most} seeds, not {len(values)}")
+            _finite(**{f"differences of {part}, {budget},": torch.tensor(values)})
+        numbers.append([[round(float(x), 5) for x in values] for values in by_budget.values()])  # as losses are stored
+    found = {part: verdicts({part: all_[-1]}, margin)[part] for part, all_ in zip(parts, numbers, strict=True)}
+
+    _, ax = plotting.figure(9, 1.1 + 0.36 * len(parts))
+    color_of = {"worse": plotting.COLORS[1], "better": plotting.COLORS[2], "difference": plotting.COLORS[0]}
+    ax.axvspan(-margin, margin, color="#999999", alpha=0.25, linewidth=0)
+    ax.axvline(0, color="#999999", linewidth=0.8)
+    for y, v in enumerate(found.values()):
+        color = color_of.get(v.says.split()[-1], "#777777")
+        ax.plot([v.low, v.high], [y, y], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
+        ax.plot(v.mean, y, "|", color=color, markersize=13, markeredgewidth=2.5)
+        ax.text(1.02, y, v.says, color=color, va="center", weight="bold", transform=ax.get_yaxis_transform())
+    ax.set_yticks(range(len(parts)), parts)
+    ax.set(xlabel=f"damage after {budgets[-1]} (nats), 95 % interval", ylim=(len(parts) - 0.4, -0.6))
+    means = {part: f"{v.mean:+.2f}".replace("-", "−") for part, v in found.items()}
+    listed = "; ".join(f"{part} {means[part]}, {v.says}" for part, v in found.items())
+    alt = (
+        f"The damage of {len(parts)} parts left out, after {budgets[-1]}, each with its 95 % interval as a bar, over a "
+        f"grey band from −{margin:g} to {margin:g}: {listed}."
+    )
+    show("verdict", {"parts": parts, "budgets": budgets, "differences": numbers, "margin": margin}, alt)
 
 
 def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:

@@ -15,6 +15,7 @@ from helpers.core.attention import attention
 from helpers.core.modern import rotate, rotations
 from helpers.core.sampling import filter_logits
 from helpers.pictures import plotting
+from helpers.studies.verdicts import t_quantile, verdicts
 from helpers.widgets import explore, host
 
 CELLS = {
@@ -41,6 +42,9 @@ sharp = 6 * torch.eye(8)[[3, 0, 1, 2, 4, 5, 6, 7]] + torch.randn(8, 8, generator
 shares = torch.stack([(0.01 * sharp).softmax(-1), sharp.softmax(-1)])
 explore.lines([("before", "heaDache", "Dheaache", shares[0]), ("after", "heaDache", "Dheaache", shares[1]),
                ("words", german, english, torch.eye(4)[[0, 1, 3]])], "letters and lines")""",
+    "verdict": """explore.verdict({
+    "no positions": {"400 steps": [0.054, 0.014, 0.027, 0.0, 0.045, 0.024], "1,200 steps": [0.23, 0.216, 0.235]},
+    "one head": {"400 steps": [0.012, -0.02, 0.018, 0.016, 0.101, 0.02], "1,200 steps": [0.012, 0.026, -0.008]}})""",
 }
 WARM = """explore.temperature("values", torch.tensor([0.8, 0.6]),
                     torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])"""
@@ -197,6 +201,34 @@ def test_what_the_lines_say_is_what_pytorch_finds(page):
         enough = (sorted_weights.cumsum(dim=-1) < 0.8).sum(dim=-1) + 1
         wanted = [places[: min(3, int(n))].tolist() for places, n in zip(order, enough, strict=True)]
         assert module(page, "lines", "data.map(it.largest)", weights.tolist()) == wanted
+
+
+def test_verdicts_on_one_comparison_equal_those_of_the_studies(page):
+    random = torch.Generator().manual_seed(5)
+    cases, wanted = [[0.0] * 3, [0.04] * 3, [0.05] * 4, [-0.3] * 20], []
+    for n in [*range(2, 21)] * 12:
+        mean, spread = 0.15 * torch.rand(2, generator=random) - torch.tensor([0.075, 0.0])
+        cases.append((mean + spread / 3 * torch.randn(n, generator=random, dtype=torch.float64)).tolist())
+    ours = module(page, "verdict", "data.map((numbers) => it.judged(numbers, 0.05))", cases)
+    for numbers, one in zip(cases, ours, strict=True):
+        (verdict,) = verdicts({"alone": numbers}, margin=0.05).values()  # a single row: nothing to correct
+        assert one["says"] == verdict.says
+        assert all(abs(one[name] - getattr(verdict, name)) < 1e-5 for name in ("mean", "low", "high"))
+        wanted.append(verdict.says)
+    ways = {"worse", "better", "slightly worse", "slightly better", "no difference", "undecided"}
+    assert set(wanted) == ways
+
+
+def test_the_quantiles_of_the_verdicts_are_students(page):
+    """By integration: between minus and plus the quantile lies the share of the density."""
+    for name, share in (("T95", 0.95), ("T90", 0.9)):
+        found = module(page, "verdict", f"it.{name}", None)
+        assert len(found) == 19
+        for df, t in enumerate(found, start=1):
+            x = torch.linspace(0, t, 20_001, dtype=torch.float64)
+            density = torch.distributions.StudentT(torch.tensor(df, dtype=torch.float64)).log_prob(x).exp()
+            assert abs(2 * torch.trapezoid(density, x) - share) < 1e-7
+            assert abs(t - t_quantile((1 + share) / 2, df)) < 1e-6
 
 
 # ---------------------------------------------------------------- on a page
@@ -714,6 +746,72 @@ NEARLY = [[0.0, 1.0], [0.003, 0.997]]
 def test_lines_have_a_sentence_for_every_case(page, above, below, weights, side, place, said):
     case = {"above": list(above), "below": list(below), "weights": weights}
     assert said in module(page, "lines", f"[it.sentences(data).{side}({place})]", case)[0]
+
+
+def interval(numbers: list[float]) -> tuple[float, float, float]:
+    x = torch.tensor(numbers, dtype=torch.float64)
+    half = t_quantile(0.975, len(x) - 1) * x.std() / len(x) ** 0.5
+    return x.mean().item(), (x.mean() - half).item(), (x.mean() + half).item()
+
+
+def test_a_verdict_moves_with_the_seeds_and_with_the_budget(page, pages):
+    page.goto(pages["verdict"])
+    line, seeds = page.locator(LINE.format("verdict")), page.get_by_role("slider", name="seeds")
+    early, late = [0.054, 0.014, 0.027, 0.0, 0.045, 0.024], [0.23, 0.216, 0.235]
+    widths = []
+    for n, says in ((2, "undecided"), (3, "undecided"), (5, "slightly worse"), (6, "slightly worse")):
+        seeds.fill(str(n))
+        mean, low, high = interval(early[:n])
+        said = f"With {n} seeds the damage is {mean:+.2f}, somewhere between {signed(low)} and {signed(high)}: {says}"
+        assert line.inner_text().startswith(said)
+        assert ("With 6 seeds the interval is narrower." in line.inner_text()) == (n < 5)
+        now = page.locator(".explore-now")
+        assert now.locator(".explore-dot").count() == n and now.inner_text().split("\n")[-1] == says
+        assert page.locator(".explore-mean").count() == n - 1  # what fewer seeds have said stays
+        widths.append(now.locator(".explore-bar").bounding_box()["width"])
+    assert widths == sorted(widths, reverse=True)
+    page.get_by_role("button", name="1,200 steps").click()  # which has three seeds only
+    mean, low, high = interval(late)
+    said = f"With 3 seeds the damage is {mean:+.2f}, somewhere between {low:+.2f} and {high:+.2f}: worse."
+    assert line.inner_text() == f"{said} After 400 steps the same seeds said +0.03: undecided."
+    assert seeds.input_value() == "3" and seeds.get_attribute("max") == "3"
+    page.get_by_role("button", name="1,200 steps").click()
+    assert line.inner_text() == said
+
+
+def test_a_bar_lies_where_its_interval_does(page, pages):
+    """On the axis between the margin's ends, which are 0.1 apart."""
+    page.goto(pages["verdict"])
+    page.get_by_role("slider", name="seeds").fill("6")
+    now = page.locator(".explore-now")
+    mean, low, high = interval([0.054, 0.014, 0.027, 0.0, 0.045, 0.024])
+    margin = now.locator(".explore-margin").bounding_box()
+    for name, left, right in (("bar", low, high), ("zero", 0, 0), ("mean", mean, mean)):
+        box = now.locator(f".explore-{name}").bounding_box()
+        found = [(x - margin["x"]) / margin["width"] * 0.1 - 0.05 for x in (box["x"], box["x"] + box["width"])]
+        assert abs(found[0] - left) < 0.002 and abs(found[1] - right) < 0.002
+
+
+def test_a_verdict_is_chosen_by_keys(page, pages):
+    page.goto(pages["verdict"])
+    line = page.locator(LINE.format("verdict"))
+    page.get_by_role("combobox", name="part").focus()
+    page.keyboard.press("ArrowDown")
+    assert "undecided" not in line.inner_text() and "no difference that matters" in line.inner_text()
+    for _ in range(3):  # past the budgets
+        page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    assert line.inner_text().startswith("With 6 seeds the damage is +0.02, somewhere between −0.02 and +0.07: undec")
+    assert "it takes more seeds to tell" in line.inner_text()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    assert line.inner_text().startswith("With 3 seeds")
+    assert line.inner_text().endswith("After 400 steps the same seeds said +0.003: no difference.")
+
+
+def signed(x: float) -> str:
+    """As the front end writes it: a third decimal where two would be zero."""
+    return f"{x:+.{2 if abs(x) >= 0.005 else 3}f}".replace("-", "−")
 
 
 # ---------------------------------------------------------------- inside JupyterLab

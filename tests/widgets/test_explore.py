@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -30,6 +31,10 @@ QUERY = torch.tensor([0.8, 0.6])
 WEIGHTS = SCORES.masked_fill(torch.ones(3, 3).triu(1) > 0, -torch.inf).softmax(dim=-1)
 SHARES = torch.tensor([[0.1, 0.1, 0.8], [0.0, 0.9, 0.1], [0.5, 0.25, 0.25]])
 LINED = "The word abc above, cba below, and lines between them that are as thick as the weights."
+DAMAGES = {
+    "no positions": {"400 steps": [0.054, 0.014, 0.027, 0.0], "1,200 steps": [0.23, 0.216, 0.235]},
+    "one head": {"400 steps": [0.012, -0.02, 0.018, 0.016], "1,200 steps": [0.012, 0.026, -0.008]},
+}
 CALLS = {
     "shadows": lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS),
     "temperature": lambda: explore.temperature(SEEN, QUERY, KEYS, WORDS),
@@ -41,6 +46,7 @@ CALLS = {
     "cut": lambda: explore.cut(WORDS),
     "clock": lambda: explore.clock(torch.tensor([1.0, 0.5, -0.4, 2.0]), torch.tensor([0.6, 1.5, 0.8, -1.0])),
     "lines": lambda: explore.lines([("a word", "abc", "cba", SHARES)], LINED),
+    "verdict": lambda: explore.verdict(DAMAGES),
 }
 
 FRONT_ENDS = {"temperature": "attend"}  # where it isn't called as the explorer is
@@ -99,7 +105,10 @@ def test_the_pictures_say_what_they_show(shown):
         (cut, _),
         (clock, _),
         (lines, _),
+        (verdict, _),
     ) = shown
+    assert "2 parts left out, after 1,200 steps, each with its 95 % interval" in verdict["text/plain"]
+    assert "from −0.05 to 0.05: no positions +0.23, worse; one head +0.01, no difference." in verdict["text/plain"]
     assert lines["text/plain"] == LINED
     assert shadows["text/plain"] == temperature["text/plain"] == SEEN
     assert "journey has the largest, 0.89" in attend["text/plain"]  # e^(4/√2) against twice e^0
@@ -155,6 +164,16 @@ def test_the_pictures_say_what_they_show(shown):
         (lambda: explore.filters(LOGITS, "abc", list("abcd")), r"logits of shape \(3, 4\), not \(2, 4\)"),
         (lambda: explore.filters(LOGITS, "ab", list("abcd"), 2), "below 2, not 2"),
         (lambda: explore.filters(-LOGITS.log(), "ab", list("abcd")), "logits must be finite"),
+        (lambda: explore.verdict({}), "not 0 parts and 0 budgets"),
+        (lambda: explore.verdict({"a": {}}), "not 1 parts and 0 budgets"),
+        (lambda: explore.verdict({f"{i}": {"400": [1, 2, 3]} for i in range(13)}), "not 13 parts and 1 budgets"),
+        (lambda: explore.verdict({"a": {f"{i}": [1, 2, 3] for i in range(5)}}), "not 1 parts and 5 budgets"),
+        (lambda: explore.verdict({"a": {"400": [1, 2, 3]}, "b": {"4": [1, 2, 3]}}), r"b has the budgets \['4'\], and"),
+        (lambda: explore.verdict({"a": {"400": [1, 2]}}), "a, 400: there must be from 3 to 20 seeds, not 2"),
+        (lambda: explore.verdict({"a": {"400": [1] * 21}}), "not 21"),
+        (lambda: explore.verdict({"a": {"400": [1, 2, math.nan]}}), "differences of a, 400, must be finite"),
+        (lambda: explore.verdict(DAMAGES, margin=0), "margin must be a number above 0, not 0"),
+        (lambda: explore.verdict(DAMAGES, margin=math.nan), "margin must be a number above 0, not nan"),
         (lambda: explore.clock(torch.ones(3), torch.ones(3)), r"2, 4, 6 or 8, not shapes of \(3,\) and \(3,\)"),
         (lambda: explore.clock(torch.ones(10), torch.ones(10)), r"not shapes of \(10,\) and \(10,\)"),
         (lambda: explore.clock(QUERY, QUERY / 0), "key must be finite"),

@@ -30,7 +30,7 @@ function signed(x) {
 export function told(all, n, margin, before) {
   const { mean, low, high, says } = judged(all.slice(0, n), margin), last = judged(all, margin);
   const why = says.startsWith("slightly") ? `, for there is a ${mean > 0 ? "damage" : "gain"}, but less than the margin, ${margin}.`
-    : says === "no difference" ? ` that matters: the dark middle of the bar lies within the margin, ${margin} either way.`
+    : says === "no difference" ? ` that matters: the stronger middle of the bar lies within the margin, ${margin} either way.`
     : says === "undecided" ? ", since it could be nothing and could matter." : ".";
   const said = [`With ${n} seeds the damage is *${signed(mean)}*, somewhere between ${signed(low)} and ${signed(high)}: *${says}*${why}`];
   if (before) {
@@ -66,7 +66,7 @@ export function mount(element, data) {
     invitation: "Move the slider: how many seeds does it take until the verdict stays? Then change the budget." },
     html("div", { class: "explore-tools" }, html("label", {}, "part", choice), html("span", { role: "group", "aria-label": "budget" }, ...buttons), seeds),
     board, html("div", { class: "explore-caption" }, "dots: a seed each, the damage is the loss with the change minus that of the " +
-      "whole model · bar: 95 % interval of their mean, its dark middle: 90 % · grey: the margin · each verdict stands alone"));
+      "whole model · bar: 95 % interval of their mean, its stronger middle: 90 % · grey: the margin · each verdict stands alone"));
 
   function limit() { // budgets may have different numbers of seeds
     const has = differences[part][budget].length;
@@ -127,7 +127,7 @@ const CSS = `
 .explore-verdict [role="group"] { display: flex; flex-wrap: wrap; gap: 6px; }
 .explore-verdict .explore-slider output { min-width: 2em; }
 .explore-verdict .explore-board { margin-bottom: 6px; }
-.explore-verdict .explore-row { grid-template-columns: 4em minmax(0, 1fr) 6.6em; gap: 6px; line-height: 22px; font-size: 13px; color: var(--explore-soft); }
+.explore-verdict .explore-row { grid-template-columns: 4.4em minmax(0, 1fr) 8.2em; gap: 6px; line-height: 22px; font-size: 13px; white-space: nowrap; color: var(--explore-soft); }
 .explore-verdict .explore-row[hidden] { display: none; }
 .explore-verdict .explore-row.explore-now { color: var(--explore-ink); font-weight: 700; }
 .explore-verdict .explore-row { --explore-hue: var(--explore-soft); }
