@@ -32,10 +32,8 @@ WAYS = {
 }
 
 
-QUICK = {
-    (0, "2 processes"),
+QUICK = {  # two processes with whole and with cut weights are among the cells of notebook 14
     (0, "2 processes, 3 pieces each"),
-    (0, "2 processes with cut weights"),
     (1, "2 processes"),
     (2, "2 processes"),
 }
