@@ -199,19 +199,17 @@ def in_process(monkeypatch):
 
 
 @pytest.fixture
-def draw(monkeypatch):
-    """Draws, and returns the axes and the alternative text instead of displaying them."""
+def draw():
+    """Draws the machine, and returns its axes and the alternative text."""
     import matplotlib.pyplot as plt  # slow, and only the tests of the drawing need it
 
-    from helpers.pictures import machine, plotting
+    from helpers.pictures import machine
 
-    shown = []
     plt.switch_backend("agg")
-    monkeypatch.setattr(plotting, "show", lambda alt, figure: shown.append((figure.axes[0], alt)))
 
     def drawn(*args, **options):
-        machine.draw(*args, **options)
-        return shown.pop()
+        drawing = machine.draw(*args, **options)
+        return drawing.figure.axes[0], drawing.text
 
     yield drawn
     plt.close("all")

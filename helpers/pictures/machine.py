@@ -49,13 +49,7 @@ class Drawing(NamedTuple):
     data: dict[str, Any]
 
 
-def draw(tokens: Sequence[str], **options: Any) -> None:
-    """Show the machine for T `tokens` as a still picture; the `options` are those of `drawn`."""
-    drawing = drawn(tokens, **options)
-    plotting.show(drawing.text, drawing.figure)
-
-
-def drawn(
+def draw(
     tokens: Sequence[str],
     *,
     lit: Sequence[str] = ("scores",),
@@ -91,19 +85,12 @@ def drawn(
         "columns": columns,
         "height": sketch.height,
         "boxes": {name: [round(length, 2) for length in box] for name, box in sketch.boxes.items()},
-        "tables": {name: _rounded(table) for name, table in shown.items()},
+        "tables": {name: plotting.rounded(table) for name, table in shown.items()},
         "alone": alone,
-        "kept": None if kept is None else kept.int().tolist(),
+        "kept": None if kept is None else plotting.rounded(kept),
         "follow": follow,
     }
     return Drawing(sketch.ax.figure, text, data)
-
-
-def _rounded(table: Tensor) -> list[list[float]]:
-    """Four decimals, so that two machines store the same; a mask as 0 and 1."""
-    if table.dtype == torch.bool:
-        return table.int().tolist()
-    return [[round(x, 4) for x in row] for row in table.double().tolist()]
 
 
 def weight_tables(
@@ -125,6 +112,16 @@ def weight_tables(
         _check({"weights": table, "mask": mask}, T, T, (), None)
         dropped = lost(table, kept[title], mask) if title in kept else "nothing dropped"
         texts.append(f"{title}: {dropped}")
+    text = f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
+    text += f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched."
+    plotting.show(text, side_by_side(tables, words, mask, kept))
+
+
+def side_by_side(
+    tables: Mapping[str, Tensor], words: Sequence[str], mask: Tensor, kept: Mapping[str, Tensor]
+) -> Figure:
+    """Draw tables of weights as `weight_tables` shows them, with the words, already short, before the first."""
+    T, n = len(words), len(tables)
     room = room_for(words)
     wide = min((WIDTH - room - 12 * n) / n, 260)
     tall = min(max(wide, 120), 28 * T)
@@ -133,9 +130,7 @@ def weight_tables(
     for k, (title, table) in enumerate(tables.items()):
         box = (room + k * (wide + 12), 28, wide, tall)
         canvas.table(title, table, box, "T × T", mask=mask, kept=kept.get(title))
-    text = f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
-    text += f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched."
-    plotting.show(text, canvas.ax.figure)
+    return canvas.ax.figure
 
 
 def short(tokens: Sequence[str]) -> list[str]:

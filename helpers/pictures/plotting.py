@@ -37,7 +37,11 @@ STYLE: dict[str, Any] = {
     "font.size": 10,
     "text.parse_math": False,  # a $ of the corpus is a $
 }
-SPECIAL = {"\n": "\u21b5", " ": "\u00b7"}  # how a newline and a space are written on an axis
+SPECIAL = {
+    "\n": "\u21b5",
+    " ": "\u00b7",
+    "*": "\u2217",
+}  # how a newline, a space and a star, which explorers take for emphasis, are written
 
 
 def figure(
@@ -217,15 +221,22 @@ def written(values: np.ndarray, ems: float) -> list[list[str]]:
 
     are_whole = np.array_equal(values, values.round())
     for decimals in [0] if are_whole else [2, 1]:
-        texts = [[_numeral(value, decimals) for value in row] for row in values.tolist()]
+        texts = [[numeral(value, decimals) for value in row] for row in values.tolist()]
         if max(width(text) for row in texts for text in row) <= ems:
             return texts
     return []
 
 
-def _numeral(value: float, decimals: int) -> str:
+def numeral(value: float, decimals: int) -> str:
     """A number with a proper minus, and none before a zero."""
     return f"{value:z.{decimals}f}".replace("-", "−")
+
+
+def rounded(tensor: Tensor) -> Any:
+    """A tensor as lists of numbers with four decimals, so that two machines store the same; a mask as 0 and 1."""
+    if tensor.dim() > 1:
+        return [rounded(row) for row in tensor]
+    return tensor.int().tolist() if tensor.dtype == torch.bool else [round(x, 4) for x in tensor.double().tolist()]
 
 
 def curves(

@@ -42,7 +42,7 @@ def shadows(alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], nam
     _finite(query=query, keys=keys)
     if not query.any() or not keys.any(dim=1).all():
         raise ConfigError("query and keys must have a length: an arrow of (0, 0) points nowhere")
-    show("shadows", {"names": list(names), "keys": _numbers(keys), "query": _numbers(query)}, alt)
+    show("shadows", {"names": list(names), "keys": plotting.rounded(keys), "query": plotting.rounded(query)}, alt)
 
 
 def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"
     """
     _same_number(names=names, values=values)
     _finite(query=query, values=values)
-    points = {"keys": _numbers(values), "values": _numbers(values), "query": _numbers(query)}
+    points = {"keys": plotting.rounded(values), "values": plotting.rounded(values), "query": plotting.rounded(query)}
     show("attend", points | {"names": list(names), "says": list(names), "asks": {}, "temperature": 1}, alt)
 
 
@@ -98,8 +98,8 @@ def attend(
         f"A query among {len(names)} keys as arrows, and the weights as bars: {best} has the largest, "
         f"{weights.max().item():.2f}."
     )
-    points = {"keys": _numbers(keys), "values": _numbers(values), "query": _numbers(query)}
-    buttons = {name: _numbers(query) for name, query in asks.items()}
+    points = {"keys": plotting.rounded(keys), "values": plotting.rounded(values), "query": plotting.rounded(query)}
+    buttons = {name: plotting.rounded(query) for name, query in asks.items()}
     show("attend", points | {"names": list(names), "says": list(says), "asks": buttons}, alt)
 
 
@@ -124,7 +124,7 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
         f"Scores and weights of {len(words)} words under the causal mask. The future, above the diagonal, is "
         f"grey; each row of weights adds up to 1, and {words[0]} sees only itself."
     )
-    show("mask", {"words": list(words), "scores": _numbers(scores)}, alt)
+    show("mask", {"words": plotting.labels(words), "scores": plotting.rounded(scores)}, alt)
 
 
 def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -> None:
@@ -148,23 +148,15 @@ def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -
     draws = weights * kept / (1 - p)
     mean = draws.mean(dim=0)
 
-    names = machines.short(words)
-    room = machines.room_for(names)
-    wide = (machines.WIDTH - room - 36) / 3
-    tall = min(wide, 28 * T)
-    canvas = machines.Canvas(tall + 54)
-    canvas.words(names, room - 6, 28, tall)
-    tables = {"weights": (weights, None), "one draw": (draws[0], kept[0]), "mean of 1,000 draws": (mean, None)}
-    for k, (title, (table, left)) in enumerate(tables.items()):
-        box = (room + k * (wide + 12), 28, wide, tall)
-        canvas.table(title, table, box, "T × T", mask=allowed, kept=left)
+    tables = {"weights": weights, "one draw": draws[0], "mean of 1,000 draws": mean}
+    machines.side_by_side(tables, machines.short(words), allowed, {"one draw": kept[0]})
     alt = (
         f"Three tables for {T} words: causal weights; one draw of dropout with p = {p:g}, in which "
         f"{machines.lost(draws[0], kept[0], allowed)}; and the mean of 1,000 draws, in which rows add up to between "
         f"{mean.sum(dim=-1).min():.2f} and {mean.sum(dim=-1).max():.2f}, and no weight is off by more than "
         f"{(mean - weights).abs().max():.2f}."
     )
-    show("coins", {"words": list(words), "weights": _numbers(weights), "p": p}, alt)
+    show("coins", {"words": plotting.labels(words), "weights": plotting.rounded(weights), "p": p}, alt)
 
 
 def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:
@@ -198,7 +190,7 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
         f"The {len(order)} likeliest letters after “{after}”, as bars at temperatures 0.5, 1 and 2: the higher the "
         f"temperature, the more even the bars. The likeliest is {letters[0]!r}."
     )
-    data = {"characters": list(characters), "line": line, "logits": _numbers(logits), "place": place}
+    data = {"characters": list(characters), "line": line, "logits": plotting.rounded(logits), "place": place}
     show("filters", data, alt)
 
 
@@ -208,7 +200,7 @@ def machine(tokens: Sequence[str], **options: Any) -> None:
     Point at a word and see its row; at a number, and read what it is made of. Where a number is not finite, the picture
     stays still. ConfigError as the drawing's.
     """
-    drawing = machines.drawn(tokens, **options)
+    drawing = machines.draw(tokens, **options)
     tables = [table for name, table in options.items() if name in machines.SHAPES and table is not None]
     if all(table.isfinite().all() for table in tables):
         show("machine", drawing.data, drawing.text)
@@ -261,7 +253,7 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
         f"view alone {strange} of {T * H * D} numbers stand in another word's row: head 1 has the first {T * D} in "
         f"memory. By view and transpose each head has {D} numbers of every word, in that word's row."
     )
-    show("cut", {"words": list(words), "heads": H, "width": D}, alt)
+    show("cut", {"words": plotting.labels(words), "heads": H, "width": D}, alt)
 
 
 def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_000.0) -> None:
@@ -289,12 +281,13 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
     for row, (m, n) in enumerate([(3, 1), (13, 11)]):
         pairs = list(zip(_hands(query, m, base), _hands(key, n, base), strict=True))
         parts = [(ask * offer.conjugate()).real for ask, offer in pairs]
+        added = [plotting.numeral(part, 2) for part in parts]
         angles = [math.degrees(cmath.phase(ask * offer.conjugate())) for ask, offer in pairs]
-        scores.append(_signed(sum(parts)))
+        scores.append(plotting.numeral(sum(parts), 2))
         for i, (ask, offer) in enumerate(pairs):
             ax = axes.reshape(2, H)[row, i]
             _face(ax, ask / reach, offer / reach)
-            ax.text(0, -1.08, f"{abs(angles[i]):.0f}° between, adds {_signed(parts[i])}", ha="center", va="top")
+            ax.text(0, -1.08, f"{abs(angles[i]):.0f}° between, adds {added[i]}", ha="center", va="top")
             if row == 0:
                 turn = f"{names[i]} hand: {math.degrees(base ** (-i / H)):.2g}° a place"
                 ax.text(0, 1.08, turn, ha="center", va="bottom")
@@ -308,7 +301,7 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
         f"places 3 and 1, below at 13 and 11. The hands have turned, and the angles between them are the same in both "
         f"rows: {listed}. So is the score: {scores[0]} above, {scores[1]} below."
     )
-    data = {"query": _numbers(query), "key": _numbers(key), "base": base, "places": [3, 1]}
+    data = {"query": plotting.rounded(query), "key": plotting.rounded(key), "base": base, "places": [3, 1]}
     show("clock", data, alt)
 
 
@@ -338,7 +331,7 @@ def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
         if weights.min() < 0 or (weights.sum(dim=-1) - 1).abs().max() > 1e-3:
             raise ConfigError(f"{name}: no weight may be negative, and each row must add up to 1")
         words = {"above": plotting.labels(above), "below": plotting.labels(below)}
-        data.append({"name": name, **words, "weights": _numbers(weights)})
+        data.append({"name": name, **words, "weights": plotting.rounded(weights)})
     show("lines", {"cases": data}, alt)
 
 
@@ -413,13 +406,6 @@ def _written(table: Int[Tensor, "N M"]) -> list[list[str]]:
     return [[str(number) for number in row] for row in table.tolist()]
 
 
-def _numbers(tensor: Tensor) -> Any:
-    """As lists that JSON takes: four decimals, so that two machines store the same."""
-    if tensor.dim() == 1:
-        return [round(x, 4) for x in tensor.tolist()]
-    return [_numbers(row) for row in tensor]
-
-
 def _same_number(**named: Sequence[str] | Tensor) -> None:
     counts = {name: len(things) for name, things in named.items()}
     if len(set(counts.values())) > 1 or not 2 <= max(counts.values()) <= MOST:
@@ -453,7 +439,3 @@ def _face(ax: Axes, query: complex, key: complex) -> None:
     ax.plot(0, 0, "o", color="black", markersize=4)
     ax.set(xlim=(-1.1, 1.1), ylim=(-1.3, 1.3), aspect="equal")
     ax.axis("off")
-
-
-def _signed(x: float) -> str:
-    return f"{x:z.2f}".replace("-", "−")

@@ -82,8 +82,18 @@ def among_heads(self, query, key, value, start):
     return (scores.softmax(-1) @ value).transpose(1, 2)
 
 
+class OneMatrix(Heads):
+    """Its query is its key."""
+
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads)
+        self.W_key = self.W_query
+
+
 WRONG = {
     "6g": [
+        ("x itself is added to what attention gives", with_(forward=lambda self, x: x + Heads.forward(self, x))),
+        ("do query and key share a matrix", OneMatrix),
         ("each word sees itself alone", with_(attend=among_heads)),
         ("all heads look at the same places: is num_heads used", with_(split=lambda self, x: x[:, None])),
         ("all heads look at the same places", OneAfterTheOther),

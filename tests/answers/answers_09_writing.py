@@ -286,6 +286,11 @@ def reads_all_again(self, tokens, cache=None):
     return GPT.forward(self, tokens)
 
 
+def computes_all_again(self, tokens, cache=None):
+    """The same, and it gives the logits of the new ones alone."""
+    return reads_all_again(self, tokens, cache)[:, -tokens.shape[1] :]
+
+
 class AlwaysRemembers(GPT):
     """What came through a cache is remembered without one, too."""
 
@@ -298,6 +303,7 @@ class AlwaysRemembers(GPT):
 
 
 PAIRS = [
+    ("one more costs as much work as all 64", (gpt(computes_all_again), fast())),
     ("does each get its own place", (gpt(always_at_the_start), fast())),
     ("read token by token, the logits at place 1 differ", (gpt(without_memory), fast())),
     ("token by token", (gpt(heads={"kept": one_for_all_layers}), fast())),

@@ -231,6 +231,84 @@ def test_the_quantiles_of_the_verdicts_are_students(page):
             assert abs(t - t_quantile((1 + share) / 2, df)) < 1e-6
 
 
+MACHINE = {"rows": ["to", "be"], "columns": ["to", "be"], "alone": [], "kept": None}
+ALIKE = {"rows": ["o", "o"], "columns": ["o", "o"], "alone": [], "kept": None}
+SCORES = [[1.0, 2.0], [0.0, 0.0]]
+CAUSAL = {"scores": SCORES, "mask": [[1, 0], [1, 1]], "weights": [[1, 0], [0.5, 0.5]]}
+NAN_ROW = {"mask": [[0, 0], [1, 0]], "scores": SCORES}
+HALF = {"scores": SCORES, "weights": [[0, 0], [1.0, 0]], "context": [[0, 0], [3.0, 1.0]], "value": [[3.0, 1.0], [1, 1]]}
+ODDS = {"scores": [[-5.0, -6.0]], "weights": [[0.7311, 0.2689]]}
+SMALL = {"query": [[0.1, 0.2], [0, 0]], "key": [[0.1, 0.1], [0, 0]], "scores": [[0.0212, 0], [0, 0]]}
+
+
+@pytest.mark.parametrize(
+    ("data", "asked", "said"),
+    [
+        (MACHINE | {"tables": {}}, "of_row(0)", "*to*: its row would run through every table"),
+        (MACHINE | {"tables": {}}, "of_column(1)", "*be* is looked at: all rows meet its key."),
+        (MACHINE | {"tables": {"scores": SCORES}}, "of_row(0)", "It has its highest score, 2.00, with *be*."),
+        (MACHINE | {"tables": {"scores": SCORES}}, "of_column(1)", "*to* fits it best, with a score of 2.00."),
+        (MACHINE | {"tables": CAUSAL}, "of_column(0)", "*to* gives it the most, 1.00."),
+        (
+            MACHINE | {"tables": CAUSAL},
+            "of_number('weights', 0, 1)",
+            "the mask forbids *to* to look at *be*, which comes later.",
+        ),
+        (MACHINE | {"tables": NAN_ROW}, "of_row(0)", "The mask lets it look at nobody."),
+        (MACHINE | {"tables": NAN_ROW}, "of_column(1)", "*be*: the mask lets nobody look at it."),
+        (
+            MACHINE | {"tables": HALF, "kept": [[0, 0], [1, 0]]},
+            "of_row(0)",
+            "gives nothing to anybody: dropout has dropped its whole row.",
+        ),
+        (
+            MACHINE | {"tables": HALF, "kept": [[0, 0], [1, 0]]},
+            "of_number('context', 0, 0)",
+            "takes home, and nothing is left to mix.",
+        ),
+        (
+            MACHINE | {"tables": HALF, "kept": [[0, 0], [1, 0]]},
+            "of_number('weights', 0, 1)",
+            "the coin said no: dropout has dropped",
+        ),
+        (
+            MACHINE | {"tables": HALF, "kept": [[0, 0], [1, 0]]},
+            "of_number('weights', 1, 0)",
+            "in its row, 2.00, is 0.50; dropout has kept it and multiplied it by 2.00, to make up for what it drops.",
+        ),
+        (
+            MACHINE | {"tables": HALF},
+            "of_number('context', 1, 0)",
+            "3.00: number 1 of what *be* takes home, a mixture: 1.00 × 3.00 from *to*.",
+        ),
+        (MACHINE | {"tables": SMALL}, "of_number('scores', 0, 0)", "= 0.03, and divided by √2 that is 0.02."),
+        (
+            MACHINE | {"tables": {"x": [[1], [2]], "query": [[1], [2]]}, "alone": ["query"]},
+            "of_number('query', 1, 0)",
+            "nothing is projected yet, so *be* asks its own vector",
+        ),
+        (
+            MACHINE | {"rows": ["a"], "tables": {"x": [[1]], "key": [[1], [2]]}},
+            "of_number('key', 0, 1)",
+            "what *be* offers, number 1 of 1. Column 1 of the matrix W_key made it.",
+        ),
+        (
+            MACHINE | {"rows": ["a"], "tables": ODDS},
+            "of_number('weights', 0, 0)",
+            "e^−5.000 = 0.00674, divided by the sum of all such powers in its row, 0.00922.",
+        ),
+        (
+            ALIKE | {"tables": CAUSAL},
+            "of_row(1)",
+            "from left to right. It gives its largest share, 0.50, to *o* (place 1).",
+        ),
+        (MACHINE | {"rows": ["a*", "the"], "tables": CAUSAL}, "of_row(0)", "“*a∗*” looks"),
+    ],
+)
+def test_the_machine_has_a_sentence_for_every_case(page, data, asked, said):
+    assert said in module(page, "machine", f"[it.answers(data).{asked}]", data)[0]
+
+
 # ---------------------------------------------------------------- on a page
 @pytest.mark.parametrize("name", CELLS)
 def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(browser, page, pages, name):
@@ -369,7 +447,11 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
 def test_a_number_of_the_machine_says_where_it_comes_from(page, pages, place, said):
     page.goto(pages["machine"])
     assert said in point_at(page, *place)
-    assert page.locator(".explore-machine .explore-source, .explore-machine .explore-number").count() > 0
+    name, lit = place[0], page.locator(".explore-machine .explore-source")
+    numbers = {"weights": 2, "output": 0}.get(name, 1)  # a weight, and the score that it is made from
+    assert page.locator(".explore-machine .explore-number").count() == numbers
+    made_of = {"x": 0, "mask": 0, "scores": 2, "weights": 2, "context": 2}.get(name, 1)  # rows and columns
+    assert lit.count() == made_of and page.locator(".explore-way").count() == 0
 
 
 def test_each_number_that_the_machine_says_is_the_one_that_was_computed(page, pages):

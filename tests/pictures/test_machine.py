@@ -9,19 +9,8 @@ from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from helpers.pictures import machine, plotting
+from helpers.pictures import machine
 from helpers.support.errors import ConfigError
-
-
-@pytest.mark.slow
-def test_the_text_arrives_where_the_picture_does(monkeypatch):
-    outputs = []
-    monkeypatch.setattr(plotting, "display", lambda data, **options: outputs.append((data, options)))
-    machine.draw(WORDS, **ALONE)
-    (data, options), *more = outputs
-    assert not more and data["image/png"].startswith(b"\x89PNG")
-    assert options["metadata"]["image/png"]["alt"] == data["text/plain"]
-    assert data["text/plain"].startswith("The machine of attention for the words Your, journey")
 
 
 def test_what_is_not_given_is_an_outline_with_its_name(draw):

@@ -1,5 +1,9 @@
 """Which worker runs a test, and which tests belong to one notebook."""
 
+import sys
+import types
+import weakref
+
 import scheduling
 
 
@@ -28,3 +32,24 @@ def test_one_notebook_comes_with_its_solutions_its_exercises_and_its_checks():
     )
     assert all(scheduling.belongs(nodeid, "03_query_key_value") for nodeid in mine)
     assert not any(scheduling.belongs(nodeid, "03_query_key_value") for nodeid in others)
+
+
+def test_a_kernel_that_did_not_start_is_started_again_and_leaves_nothing_open(monkeypatch):
+    left_open = []
+
+    class Channel:
+        def __init__(self):
+            self.kernel = self  # a circle, which only the collector finds
+            left_open.append(weakref.ref(self))
+
+    def start(*places):
+        if not left_open:
+            Channel()
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        return "started", *places
+
+    kernel = types.SimpleNamespace(start_new_kernel=start)
+    monkeypatch.setitem(sys.modules, "nbval.kernel", kernel)
+    scheduling.start_kernels_again()
+    assert kernel.start_new_kernel("here") == ("started", "here")
+    assert [channel() for channel in left_open] == [None]

@@ -210,6 +210,16 @@ def drops(run: Callable[[nn.Module], Tensor], make: Callable[[float], nn.Module]
         raise CheckError("with dropout=0, two calls in training differ: is another p used than the one that is given?")
 
 
+def uses_heads(run: Callable[[nn.Module], Tensor], make: Callable[[int], nn.Module], question: str) -> None:
+    """With 4 heads it gives something else than with 1, also where both can have the same parameters."""
+    one, four = make(1), make(4)
+    shapes = [{name: x.shape for name, x in model.state_dict().items()} for model in (one, four)]
+    if shapes[0] == shapes[1]:
+        four.load_state_dict(one.state_dict())
+    if near(run(four), run(one)):
+        raise CheckError(f"with 4 heads it gives what it gives with 1: {question}")
+
+
 # ---------------------------------------------------------------- who sees whom
 def touched(run: Run, x: Tensor, others: Tensor) -> Tensor:
     """(T, T): does output t (column) change, to the last bit, when input s (row) of one text x (T, ...) is replaced?"""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.grading.graders import building
 from helpers.grading.graders.building import Run, ids, made, near, reading, stir, trying
@@ -83,13 +84,10 @@ def uses_its_sizes(answer: Callable[..., Any]) -> None:
     numbers = [sum(x.numel() for x in stirred(answer, n_layer=layers).parameters()) for layers in (1, 3)]
     if numbers[0] >= numbers[1]:
         raise CheckError(f"with 3 layers it has no more parameters than with 1 ({numbers[0]:,}): is n_layer used?")
-    one, four = (stirred(answer, n_head=heads) for heads in (1, 4))
-    sizes = [{name: x.shape for name, x in model.state_dict().items()} for model in (one, four)]
-    if sizes[0] == sizes[1]:
-        four.load_state_dict(one.state_dict())
     tokens = ids(V, 2, T)
-    if near(reading(four, V)(tokens), reading(one, V)(tokens)):
-        raise CheckError("with 4 heads it gives what it gives with 1: is n_head used?")
+    building.uses_heads(
+        lambda model: reading(model, V)(tokens), lambda heads: stirred(answer, n_head=heads), "is n_head used?"
+    )
 
 
 # ---------------------------------------------------------------- how it begins, and whether it learns
@@ -174,6 +172,24 @@ def remembers(answer: Callable[..., Any]) -> None:
     read("in pieces", "does the mask show what is cached, and hide what comes later in the piece", (3, 7, T), tokens)
     if not near(reading(model, V)(tokens), whole):
         raise CheckError("without a cache it remembers what was read before: only a cache should be remembered")
+    _saves_work(answer)
+
+
+def _saves_work(answer: Callable[..., Any]) -> None:
+    """One more token costs far less than the whole text, counted in multiplications of matrices."""
+    model = stirred(answer, context_length=64)
+    tokens = ids(V, 1, 64)
+    cache: dict = {}
+    _cached(model, tokens[:, :-1], cache)
+    with FlopCounterMode(display=False) as one_more:
+        _cached(model, tokens[:, -1:], cache)
+    with FlopCounterMode(display=False) as whole:
+        reading(model, V)(tokens)
+    if one_more.get_total_flops() > whole.get_total_flops() / 2:
+        raise CheckError(
+            "with 63 tokens in the cache, one more costs as much work as all 64 without a cache: keep keys and values "
+            "in it, and compute those of the new token alone"
+        )
 
 
 @torch.no_grad()

@@ -69,39 +69,47 @@ def hides_large_ones(run: Run, C: int) -> None:
 
 
 def three_matrices(module: nn.Module, C: int, D: int) -> None:
-    """One head of attention without a mask, D < C: an output is a mean of values, and the key has its own matrix.
+    """One head of attention, masked or not: an output is a mean of values, and the key has a matrix of its own.
 
-    In a text of two words a and b the output of a is V(a) + w (V(b) - V(a)), where V is the output for a word alone.
-    So w tells how much larger the score of a with b is than that of a with itself. Were query and key one matrix, a and
-    b together could never prefer each other to themselves.
+    In a text of two words b and a the output of a, which comes last, is V(a) + w (V(b) - V(a)), where V is the output
+    for a word alone. So w tells how much larger the score of a with b is than that of a with itself. Were query and key
+    one matrix, a and b together could never prefer each other to themselves.
     """
     run = reading(module, D)
     a, b = words(2, 60, C)
-    pairs = torch.stack([a, b], 1)
-    alone = run(pairs.view(-1, 1, C)).view(-1, 2, D)
-    way = alone.flip(1) - alone
-    moved = run(pairs) - alone
-    share = (moved * way).sum(-1) / (way * way).sum(-1)  # how far each output is on its way to the other's value
-    off = (moved - share[..., None] * way).norm(dim=-1) / way.norm(dim=-1)
+    asks, other = torch.cat([a, b]), torch.cat([b, a])
+    share, off = _on_the_way(run, asks, other)
     if (off > 1e-3).any() or (share < -1e-3).any() or (share > 1 + 1e-3).any():
+        if C == D and (_on_the_way(lambda x: run(x) - x, asks, other)[1] < 1e-3).all():
+            raise CheckError("x itself is added to what attention gives: here, the contexts alone are asked for")
         raise CheckError(
             "of two words, an output doesn't lie between the values of both: are the weights of each query, in one "
             "head, positive and 1 together (softmax with dim=-1)?"
         )
     if (share > 1 - 1e-3).all():
         raise CheckError("of two words, each looks at the other alone: a word should see itself, too")
-    if not (torch.logit(share.clamp(1e-3, 1 - 1e-3)).sum(1) > 0.02).any():
+    if not (torch.logit(share.clamp(1e-3, 1 - 1e-3)).view(2, 60).sum(0) > 0.02).any():
         raise CheckError("two words never look more at each other than at themselves: do query and key share a matrix?")
-    _key_is_not_the_value(run, pairs, C)
+    if D < C:
+        _key_is_not_the_value(run, asks, other)
 
 
-def _key_is_not_the_value(run: Run, pairs: Tensor, C: int) -> None:
-    """Moving the second word where the value sees nothing must be seen by its key."""
+def _on_the_way(run: Run, asks: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """How far each output is on its way to the other word's value, and how far it is off that way."""
+    alone, others = (run(word[:, None])[:, 0] for word in (asks, other))
+    way, moved = others - alone, run(torch.stack([other, asks], 1))[:, 1] - alone
+    share = (moved * way).sum(-1) / (way * way).sum(-1)
+    return share, (moved - share[:, None] * way).norm(dim=-1) / way.norm(dim=-1)
+
+
+def _key_is_not_the_value(run: Run, asks: Tensor, other: Tensor) -> None:
+    """Moving the other word where its value sees nothing must be seen by its key."""
+    C = asks.shape[1]
     origin = run(torch.zeros(1, 1, C))
     value = run(torch.eye(C)[:, None]).squeeze(1) - origin[0]  # (C, D)
     hidden = 2 * torch.linalg.svd(value).U[:, -1]  # orthogonal to all that the value sees
-    moved = torch.stack([pairs[:, 0], pairs[:, 1] + hidden], 1)
-    if near(run(moved)[:, 0], run(pairs)[:, 0]):
+    before, after = (run(torch.stack([word, asks], 1))[:, 1] for word in (other, other + hidden))
+    if near(after, before):
         raise CheckError("what the value of a word doesn't see, its key doesn't either: do they share a matrix?")
 
 

@@ -335,4 +335,6 @@ def layer_of_heads(MyHeads: Answer) -> None:
         if found != H:
             why = "are H and D = C / H exchanged" if found == C // H else "is num_heads used, and one softmax for each"
             raise CheckError(f"with num_heads={H} it looks at a text in {found} ways: {why}?")
+        if H == 1:
+            layers.three_matrices(module, C, C)
     layers.heads_are_mixed(module, C)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, randn
+from torch import Tensor, nn, randn
 
 from helpers.grading.graders import building, gpts, layers
 from helpers.grading.graders.stages import then
@@ -375,6 +375,13 @@ def whole_block(MyBlock: Answer) -> None:
     layers.leaves_the_stream(building.made(MyBlock, C=C, num_heads=4).eval(), C)
     layers.bends(module, C)
     x = building.words(2, 5, C)
+
+    def of(heads: int) -> nn.Module:
+        block = building.made(MyBlock, C=C, num_heads=heads).eval()
+        building.stir(block)
+        return block
+
+    building.uses_heads(lambda block: building.reading(block, C)(x), of, "is num_heads used?")
     building.drops(
         lambda block: building.reading(block, C)(x), lambda p: building.made(MyBlock, C=C, num_heads=4, dropout=p)
     )

@@ -1,5 +1,5 @@
 // Notebooks 02 and 03: a query among keys; scores, weights and the mixture of the values move with it, or with temperature.
-import { frame, html, percent, plane, slider, softmax, svg } from "./kit.js";
+import { decimal, frame, html, percent, plane, slider, softmax, svg } from "./kit.js";
 
 const SIZE = 300; // of a plane, in its own units
 const VIEW = `-60 10 ${SIZE + 120} ${SIZE - 20}`; // and what is seen of it: names need room at both sides
@@ -100,7 +100,7 @@ export function mount(element, data) {
       threads[i].style.strokeWidth = 7 * weight;
       const [name, score, track, share] = rows[i].children;
       name.className = share.className = i === best ? "explore-best" : "";
-      score.textContent = (Math.round(10 * scores[i]) / 10 + 0).toFixed(1).replace("-", "−");
+      score.textContent = decimal(scores[i], 1);
       track.firstChild.style.width = `${100 * weight}%`;
       share.textContent = percent(weight);
     });

@@ -1,5 +1,5 @@
 // Notebook 12: rotary positions as clock faces. A query's hands and a key's turn with their places, and make a score.
-import { frame, html, slider, svg } from "./kit.js";
+import { decimal, frame, html, listed, slider, sum, svg } from "./kit.js";
 
 const LAST = 40; // the furthest place
 const COUNTED = "no one two three four five six seven eight nine ten eleven twelve".split(" ");
@@ -22,13 +22,10 @@ export function clock(query, key, m, n, base = 10_000) {
   const asks = hands(query, m, base), offers = hands(key, n, base);
   const parts = asks.map(([a, b], i) => a * offers[i][0] + b * offers[i][1]);
   const angles = asks.map(([a, b], i) => Math.atan2(b * offers[i][0] - a * offers[i][1], parts[i]));
-  return { score: parts.reduce((sum, part) => sum + part, 0), parts, angles };
+  return { score: sum(parts), parts, angles };
 }
 
 const degrees = (radians) => (180 / Math.PI) * radians;
-// Two equal scores at other places differ in the last bit, and 0.125 must not be 0.13 here and 0.12 there.
-const number = (x) => (+x.toFixed(9)).toFixed(2).replace(/^-(?=0\.00$)/, "").replace("-", "−");
-const listed = (texts) => texts.join(", ").replace(/, ([^,]*)$/, " and $1");
 
 // data: query and key (D), base, places: where the two stand at first
 export function mount(element, data) {
@@ -73,25 +70,25 @@ export function mount(element, data) {
   // ------------------------------------------------------------ what it says
   const apart = () => `${COUNTED[Math.abs(m - n)] ?? Math.abs(m - n)} ${Math.abs(m - n) === 1 ? "place" : "places"}`;
   function opened({ score, parts }) {
-    const made = parts.length > 1 ? `: ${listed(parts.map((part, i) => `${number(part)} from the ${ORDER[i]}${i ? "" : " hand"}`))}` : "";
-    return `The query stands at ${m}, the key at ${n}: ${apart()} apart. The score is *${number(score)}*${made}.`;
+    const made = parts.length > 1 ? `: ${listed(parts.map((part, i) => `${decimal(part)} from the ${ORDER[i]}${i ? "" : " hand"}`))}` : "";
+    return `The query stands at ${m}, the key at ${n}: ${apart()} apart. The score is *${decimal(score)}*${made}.`;
   }
   function bothMoved({ score }, by, step) {
     const end = `the sliders end at place ${LAST}`, where = faces.length > 1 ? "on each face the angle" : "the angle";
-    if (!by) return `Neither has moved, for ${end}. The score is still *${number(score)}*.`;
+    if (!by) return `Neither has moved, for ${end}. The score is still *${decimal(score)}*.`;
     return `Both have turned, to the places ${m} and ${n}, and ${where} between them is what it was: ` +
-      `the score is still *${number(score)}*.${by < step ? ` (Only ${COUNTED[by]} on: ${end}.)` : ""}`;
+      `the score is still *${decimal(score)}*.${by < step ? ` (Only ${COUNTED[by]} on: ${end}.)` : ""}`;
   }
   function oneMoved({ score, parts }) {
-    const here = `*${number(score)}*`, further = Math.abs(m - n - (places[0] - places[1])); // than at the start
+    const here = `*${decimal(score)}*`, further = Math.abs(m - n - (places[0] - places[1])); // than at the start
     if (!further) return `Again they are ${apart()} apart, as at the start, and again the score is ${here}: only the distance counts.`;
     const now = n > m ? `Now the key stands ${apart()} ahead (in a GPT, the mask would hide it), and the score is ${here}.`
       : n < m ? `Now they are ${apart()} apart, and the score is ${here}.`
       : `Now both stand at ${m}, turned by the same angles: the score is that of the two unturned, ${here}.`;
     const changes = parts.map((part, i) => Math.abs(part - start.parts[i])), most = changes.indexOf(Math.max(...changes));
     const slow = turns.flatMap((turn, i) => (degrees(further * turn) < 1 ? [`the ${ORDER[i]}`] : []));
-    return `${now} At the start it was ${number(start.score)}.` +
-      (faces.length > 1 ? ` The ${ORDER[most]} hand's part has changed most, from ${number(start.parts[most])} to ${number(parts[most])}.` : "") +
+    return `${now} At the start it was ${decimal(start.score)}.` +
+      (faces.length > 1 && decimal(start.parts[most]) !== decimal(parts[most]) ? ` The ${ORDER[most]} hand's part has changed most, from ${decimal(start.parts[most])} to ${decimal(parts[most])}.` : "") +
       (slow.length ? ` On ${listed(slow)} face the angle has hardly changed.` : "");
   }
 
@@ -103,7 +100,7 @@ export function mount(element, data) {
       point(face.asked, asked[i]), point(face.offered, offered[i]);
       face.sector.setAttribute("d", `M0 0L${rim(from)}A26 26 0 0 ${angle > 0 ? 0 : 1} ${rim(from + angle)}Z`);
       face.between.textContent = `${far} between`;
-      face.adds.textContent = `adds ${number(now.parts[i])}`;
+      face.adds.textContent = `adds ${decimal(now.parts[i])}`;
       face.board.setAttribute("aria-label", `a clock face: ${far} between the query's hand and the key's`);
     });
     say(said(now));

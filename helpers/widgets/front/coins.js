@@ -1,5 +1,5 @@
 // Notebook 05: throw a coin for each of attention's weights. One draw is wild; the mean of many comes close to the weights.
-import { frame, html, slider } from "./kit.js";
+import { frame, html, named, slider, sum } from "./kit.js";
 
 // Numbers from 0 to 1, the same for the same seed (mulberry32): every reader throws the same coins.
 export function coins(seed) {
@@ -15,18 +15,17 @@ export function coins(seed) {
 export const drop = (weights, p, random) =>
   weights.map((row) => row.map((weight) => (weight === 0 || random() < p ? 0 : weight / (1 - p))));
 
-const total = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const alive = (row) => row.filter((weight) => weight !== 0).length;
 
 // Which rows of a draw are empty, and which of the others has the sum farthest from 1 (the last of those that tie; -1: none)
-export function harm(draw) {
-  const sums = draw.map(total), off = sums.map((sum) => sum && Math.abs(sum - 1)), most = Math.max(...off);
+function harm(draw) {
+  const sums = draw.map(sum), off = sums.map((whole) => whole && Math.abs(whole - 1)), most = Math.max(...off);
   const empty = [...sums.keys()].filter((t) => sums[t] === 0);
   return { sums, empty, worst: most < 0.005 ? -1 : off.findLastIndex((far) => far > most - 0.005) };
 }
 
 // The cell of a mean that is farthest from its weight: { t, s, off }
-export function farthest(weights, mean) {
+function farthest(weights, mean) {
   const cells = weights.flatMap((row, t) => row.map((weight, s) => ({ t, s, off: Math.abs(mean[t][s] - weight) })));
   return cells.reduce((a, b) => (b.off > a.off ? b : a));
 }
@@ -34,7 +33,7 @@ export function farthest(weights, mean) {
 // What is most worth saying, with *emphasis* between stars. After one throw: what went wrong in it; after `many`: how
 // close the mean is. `first` is how far the farthest cell was off after the first draw.
 export function told({ words, weights, p, draw, mean, n, first, many }) {
-  const name = (t) => `*${words[t]}*` + (words.indexOf(words[t]) === words.lastIndexOf(words[t]) ? "" : ` (word ${t + 1})`);
+  const name = named(words);
   const cell = ({ t, s }) => `${name(t)} on ${name(s)}`, size = (x) => (x < 0.005 ? "less than 0.005" : x.toFixed(2));
   const far = farthest(weights, mean), said = [];
   if (many) { // one cell to follow: the last word's largest weight, because the farthest is now here, now there
@@ -44,7 +43,7 @@ export function told({ words, weights, p, draw, mean, n, first, many }) {
     said.push(`off by ${size(far.off)}; after one draw the farthest was off by ${size(first)}.`);
     return said.join(" ");
   }
-  const all = total(weights.map(alive)), left = total(draw.map(alive)), gone = all - left, { sums, empty, worst } = harm(draw);
+  const all = sum(weights.map(alive)), left = sum(draw.map(alive)), gone = all - left, { sums, empty, worst } = harm(draw);
   const times = +(1 / (1 - p)).toFixed(2), larger = `${times === 2 ? "twice" : `${times} times`} as large`;
   const rest = left === 0 ? "" : gone === 0 ? `, and all are ${larger}` : `, and the ${left > 1 ? "others are" : "last one is"} ${larger}`;
   said.push(`Draw ${n}: ${gone || "none"} of ${all} weights ${gone > 1 ? "are" : "is"} gone${rest}.`);

@@ -1,5 +1,5 @@
 // Notebook 06: one big table of queries is cut into heads, by view with transpose or without it; see where each number lands.
-import { frame, html } from "./kit.js";
+import { arrow, frame, html, named } from "./kit.js";
 
 const WAYS = { view: "view(H, T, D) alone", transpose: "view(T, H, D).transpose(0, 1)" };
 
@@ -14,8 +14,7 @@ export function landing(k, T, H, D, way) {
 // In words: where number k lands, or, for k = null, how many numbers stand where they shouldn't; *emphasis* between stars.
 export function told(words, H, D, way, k = null) {
   const T = words.length, N = T * H * D;
-  const twice = (word) => words.indexOf(word) !== words.lastIndexOf(word);
-  const name = (t) => `*${words[t]}*` + (twice(words[t]) ? ` (word ${t + 1})` : "");
+  const name = named(words);
   const lands = (number) => [landing(number, T, H, D, way), landing(number, T, H, D, "transpose")]; // and where it should
   if (k !== null) {
     const [is, should] = lands(k), owner = name(should.row);
@@ -89,7 +88,7 @@ export function mount(element, data) {
     show();
   }
   function walk(event) {
-    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
+    const [down, right] = arrow(event);
     const k = found(event), t = Math.floor(k / C) + down, c = (k % C) + right;
     if (down === undefined) return;
     event.preventDefault();

@@ -91,11 +91,27 @@ export function plane({ size, reach, view, tips }, ...children) {
   return { root, place, show };
 }
 
+export const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
 export const softmax = (scores) => {
-  const top = Math.max(...scores), powers = scores.map((score) => Math.exp(score - top));
-  const sum = powers.reduce((a, b) => a + b, 0);
-  return powers.map((power) => power / sum);
+  const top = Math.max(...scores), powers = scores.map((score) => Math.exp(score - top)), all = sum(powers);
+  return powers.map((power) => power / all);
 };
+
+// A number with a true minus and no -0. Two that differ in the last bit look alike: 0.125 is not 0.13 here and 0.12 there.
+export const decimal = (x, digits = 2) => (+x.toFixed(9)).toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "−");
+
+export const listed = (parts) => (parts.length > 2 ? `${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}` : parts.join(" and "));
+
+// How to call word t: a comma alone would look like ours, and of two that are alike, one must know which.
+export const named = (words) => (t) => {
+  const name = /^[\p{L}\p{N}…]+$/u.test(words[t]) ? `*${words[t]}*` : `“*${words[t].replaceAll("*", "∗")}*”`;
+  const kind = words.every((word) => [...word].length === 1) ? "place" : "word";
+  return words.indexOf(words[t]) === words.lastIndexOf(words[t]) ? name : `${name} (${kind} ${t + 1})`;
+};
+
+// Where an arrow key goes: [rows down, columns to the right]; nowhere for other keys.
+export const arrow = ({ key }) => ({ ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] })[key] ?? [];
 
 export const percent = (share) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 

@@ -1,5 +1,5 @@
 // Notebook 00: point at a word or letter that is written, and see which of those that are read it looks at, and how much.
-import { frame, html, percent, svg } from "./kit.js";
+import { frame, html, listed, percent, sum, svg } from "./kit.js";
 
 const ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
   "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth"];
@@ -8,7 +8,6 @@ const SEEN = 0.01; // a line with less is too thin to be seen
 const ROOM = 32; // pixels that a share needs beside another
 
 const downwards = (numbers) => numbers.map((_, i) => i).sort((a, b) => numbers[b] - numbers[a]); // places, the largest first
-const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const spelled = ({ above, below }) => [...above, ...below].every((word) => [...word].length === 1); // letters, not words
 
 // weights (T, S) -> of each row and each column: where its largest number is, its size, that of the smallest, whether all
@@ -30,7 +29,6 @@ export function largest(row) {
 const short = (share) => (share < 1 && share >= 0.995 ? ">99%" : percent(share)); // 100% is all of it
 const spoken = (share) => short(share).replace(">", "more than ").replace("<", "less than ");
 const between = (a, b) => (spoken(a) === spoken(b) ? `${spoken(a)} each` : `${spoken(a)} to ${spoken(b)}`);
-const listed = (parts) => (parts.length > 2 ? `${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}` : parts.join(" and "));
 
 // a case -> { below: t => sentence, above: s => sentence }, with *emphasis* between stars
 export function sentences({ above, below, weights }) {

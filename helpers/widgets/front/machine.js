@@ -1,97 +1,102 @@
 // The machine that answers: point at a word or a number of the drawing, and it says where that comes from.
-import { frame, svg } from "./kit.js";
+import { arrow, decimal, frame, named, sum, svg } from "./kit.js";
 
 const IN_A_ROW = ["x", "query", "scores", "weights", "context", "output"];
 const ABOVE = { key: "scores", mask: "weights", value: "context" }; // what stands above what
 const BUILT_IN = { x: "01", scores: "01", weights: "02", context: "02", query: "03", key: "03", value: "03", mask: "04", output: "06" };
-const NEAR = 0.011; // how far two numbers may lie apart that were rounded on their way here
+const NEAR = 0.01; // how far what is computed from rounded numbers may lie from what PyTorch computed
 
-const number = (x, digits = 2) => (Math.abs(x) < 0.5 * 10 ** -digits ? 0 : x).toFixed(digits).replace("-", "−");
-const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const near = (a, b) => Math.abs(a - b) <= NEAR * Math.max(1, Math.abs(b));
 const transposed = (table) => table[0].map((_, j) => table.map((row) => row[j]));
+// Powers of e may be tiny or huge.
+const power = (x) => (x >= 0.1 && x < 10_000 ? decimal(x) : x.toPrecision(3).replace(/e\+?(-?)(\d+)/, (_, sign, n) => ` · 10^${sign && "−"}${n}`));
 
 // ---------------------------------------------------------------- what it says
-// `data` as helpers/pictures/machine.py makes it -> { words, number }: sentences with *emphasis* between stars
-export function answers(data) {
-  const { rows, columns, tables, alone, kept } = data;
-  const named = (name) => (/^[\p{L}\p{N}…]+$/u.test(name) ? `*${name}*` : `“*${name}*”`); // a comma alone would look like ours
-  const word = (t) => named(rows[t]), other = (s) => named(columns[s]);
+// `data` as helpers/pictures/machine.py makes it -> functions of places, whose sentences have *emphasis* between stars
+export function answers({ rows, columns, tables, alone, kept }) {
+  const word = named(rows), other = named(columns), own = String(rows) === String(columns); // or do rows look at other words?
   const allowed = (t, s) => !tables.mask || tables.mask[t][s] === 1;
-  const column = (name, s) => tables[name].map((row) => row[s]);
+  const open_to = (t) => columns.map((_, s) => s).filter((s) => allowed(t, s));
+  const looked_at = tables.weights ? "weights" : tables.scores ? "scores" : null;
+  const share_of = (t, s) => Math.exp(tables.scores[t][s]) / sum(open_to(t).map((i) => Math.exp(tables.scores[t][i])));
+  const the_largest = (places, of) => places.reduce((a, b) => (of(b) > of(a) ? b : a));
+  const dropped = kept && tables.scores ? scale() : 1;
 
-  function best(name, t) { // the column with the largest number in a row, among those that the mask allows
-    const open = columns.map((_, s) => s).filter((s) => allowed(t, s));
-    return open.reduce((a, b) => (tables[name][t][b] > tables[name][t][a] ? b : a), open[0]);
+  function scale() { // by what dropout has multiplied all that it kept, read off where it can be read best
+    const pairs = rows.flatMap((_, t) => open_to(t).map((s) => [t, s])).filter(([t, s]) => kept[t][s]);
+    if (!pairs.length) return 1;
+    const [t, s] = the_largest(pairs, ([t, s]) => tables.weights[t][s]);
+    return tables.weights[t][s] / share_of(t, s);
   }
   function of_row(t) { // a word looks
-    const name = tables.weights ? "weights" : tables.scores ? "scores" : null;
-    if (!name) return `${word(t)}: its row would run through every table, from left to right.`;
-    const s = best(name, t), what = name === "weights" ? "gives its largest share" : "has its highest score";
+    if (!looked_at) return `${word(t)}: its row would run through every table, from left to right.`;
+    const open = open_to(t), here = `${word(t)} looks: follow its row from left to right.`;
+    if (!open.length) return `${here} The mask lets it look at nobody.`;
+    const s = the_largest(open, (s) => tables[looked_at][t][s]), most = tables[looked_at][t][s];
+    if (looked_at === "weights" && most === 0) return `${here} It gives nothing to anybody${kept ? ": dropout has dropped its whole row" : ""}.`;
     const rest = tables.context ? " What it takes home is its row of context." : "";
-    return `${word(t)} looks: follow its row from left to right. It ${what}, ${number(tables[name][t][s])}, ${name === "weights" ? "to" : "with"} ${other(s)}.${rest}`;
+    return looked_at === "weights" ? `${here} It gives its largest share, ${decimal(most)}, to ${other(s)}.${rest}`
+      : `${here} It has its highest score, ${decimal(most)}, with ${other(s)}.${rest}`;
   }
   function of_column(s) { // a word is looked at
-    const name = tables.weights ? "weights" : tables.scores ? "scores" : null;
-    if (!name) return `${other(s)} is looked at: all rows meet its key.`;
+    if (!looked_at) return `${other(s)} is looked at: all rows meet its key.`;
     const open = rows.map((_, t) => t).filter((t) => allowed(t, s));
-    const t = open.reduce((a, b) => (tables[name][b][s] > tables[name][a][s] ? b : a), open[0]);
-    const what = name === "weights" ? `gives it the most, ${number(tables[name][t][s])} of itself` : `fits it best, with a score of ${number(tables[name][t][s])}`;
-    return `${other(s)} is looked at: its column meets every row. ${word(t)} ${what}.`.replace(" of itself", "");
+    if (!open.length) return `${other(s)}: the mask lets nobody look at it.`;
+    const t = the_largest(open, (t) => tables[looked_at][t][s]), most = decimal(tables[looked_at][t][s]);
+    const what = looked_at === "weights" ? `gives it the most, ${most}` : `fits it best, with a score of ${most}`;
+    return `${other(s)} is looked at: its column meets every row. ${word(t)} ${what}.`;
   }
-  function products(left, right, names = null) { // "a × b + c × d", the largest first where there are many
-    const terms = left.map((a, i) => ({ i, size: Math.abs(a * right[i]), text: `${number(a)} × ${number(right[i])}${names ? ` from ${named(names[i])}` : ""}` }));
-    const many = terms.length > 4;
-    const said = many ? [...terms].sort((a, b) => b.size - a.size).slice(0, 3) : terms;
-    return said.map(({ text }) => text).join(" + ") + (many ? ` + ${terms.length - 3} smaller products` : "");
+  function products(left, right, names) { // "a × b + c × d", the largest first where there are many
+    const terms = left.map((a, i) => ({ size: Math.abs(a * right[i]), text: `${decimal(a)} × ${decimal(right[i])}${names ? ` from ${names[i]}` : ""}` }));
+    if (terms.length <= 4) return terms.map(({ text }) => text).join(" + ");
+    return `${terms.sort((a, b) => b.size - a.size).slice(0, 3).map(({ text }) => text).join(" + ")} + ${terms.length - 3} smaller products`;
   }
 
-  const projected = { query: "asks", key: "offers", value: "says" };
   function of_projection(name, t, d) {
-    const who = name === "query" ? word(t) : other(t), table = tables[name], here = number(table[t][d]);
-    if (alone.includes(name)) return `${here}: nothing is projected yet, so ${who} ${projected[name]} its own vector, x. This is its number ${d + 1}.`;
-    return `${here}: what ${who} ${projected[name]}, number ${d + 1} of ${table[t].length}. It is the row of ${who} in x, times column ${d + 1} of the matrix W_${name}.`;
+    const who = name === "query" ? word(t) : other(t), does = { query: "asks", key: "offers", value: "says" }[name];
+    const here = decimal(tables[name][t][d]), n = tables[name][t].length;
+    if (alone.includes(name)) return `${here}: nothing is projected yet, so ${who} ${does} its own vector, x. This is its number ${d + 1}.`;
+    const made = tables.x && (own || name === "query") ? ` It is the row of ${who} in x, times column ${d + 1} of the matrix W_${name}.`
+      : ` Column ${d + 1} of the matrix W_${name} made it.`;
+    return `${here}: what ${who} ${does}, number ${d + 1} of ${n}.${made}`;
   }
   function of_score(t, s) {
-    const here = number(tables.scores[t][s]), { query, key } = tables;
-    const asks = `how well ${word(t)} and ${other(s)} fit`;
-    if (!query || !key) return `${here}: ${asks}.`;
-    const dot = sum(query[t].map((q, d) => q * key[s][d])), D = query[t].length, sentence = `${here}: ${asks}. Row times column: ${products(query[t], key[s])} = ${number(dot)}`;
-    if (near(dot, tables.scores[t][s])) return `${sentence}.`;
-    if (near(dot / D ** 0.5, tables.scores[t][s])) return `${sentence}, and divided by √${D} that is ${here}.`;
-    return `${here}: ${asks}.`;
+    const score = tables.scores[t][s], { query, key } = tables, asks = `${decimal(score)}: how well ${word(t)} and ${other(s)} fit.`;
+    if (!query || !key) return asks;
+    const dot = sum(query[t].map((q, d) => q * key[s][d])), D = query[t].length, divided = dot / D ** 0.5;
+    const is_divided = Math.abs(divided - score) < Math.abs(dot - score);
+    if (!near(is_divided ? divided : dot, score)) return asks;
+    const row_times_column = `${asks} Row times column: ${products(query[t], key[s])} = `;
+    return is_divided ? `${row_times_column}${decimal(dot)}, and divided by √${D} that is ${decimal(score)}.` : `${row_times_column}${decimal(score)}.`;
   }
   function of_weight(t, s) {
-    const weight = tables.weights[t][s], here = number(weight), scores = tables.scores?.[t];
-    if (!allowed(t, s)) return `0: the mask forbids ${word(t)} to look at ${other(s)}${s > t && rows === columns ? ", which comes later" : ""}.`;
+    const weight = tables.weights[t][s], share = `${decimal(weight)}: the share that ${word(t)} gives to ${other(s)}.`;
+    if (!allowed(t, s)) return `0: the mask forbids ${word(t)} to look at ${other(s)}${s > t && own ? ", which comes later" : ""}.`;
     if (kept && !kept[t][s]) return `0: ${word(t)} would look at ${other(s)}, but the coin said no: dropout has dropped this weight.`;
-    const share = `the share that ${word(t)} gives to ${other(s)}`;
-    if (!scores) return `${here}: ${share}.`;
-    const open = columns.map((_, i) => i).filter((i) => allowed(t, i));
-    const power = Math.exp(scores[s]), whole = sum(open.map((i) => Math.exp(scores[i])));
-    const made = `e^${number(scores[s], 3)} = ${number(power)}, divided by the sum of all such powers ${tables.mask ? "that the mask allows in" : "in"} its row, ${number(whole)}`;
-    if (near(power / whole, weight)) return `${here}: ${share}. ${made}.`;
-    if (kept) return `${here}: ${share}. ${made}, is ${number(power / whole)}; dropout has kept it and multiplied it by ${number((weight * whole) / power)}, to make up for what it drops.`;
-    return `${here}: ${share}.`;
+    if (!tables.scores || !near(share_of(t, s) * dropped, weight)) return share;
+    const e = Math.exp(tables.scores[t][s]), whole = e / share_of(t, s), which = tables.mask ? "that the mask allows in its row" : "in its row";
+    const made = `${share} e^${decimal(tables.scores[t][s], 3)} = ${power(e)}, divided by the sum of all such powers ${which}, ${power(whole)}`;
+    if (near(dropped, 1)) return `${made}.`;
+    return `${made}, is ${decimal(share_of(t, s))}; dropout has kept it and multiplied it by ${decimal(dropped)}, to make up for what it drops.`;
   }
   function of_context(t, d) {
-    const here = number(tables.context[t][d]), { weights, value } = tables;
-    const what = `number ${d + 1} of what ${word(t)} takes home`;
-    if (!weights || !value) return `${here}: ${what}.`;
-    const gifts = column("value", d), mixed = sum(weights[t].map((w, s) => w * gifts[s]));
-    if (!near(mixed, tables.context[t][d])) return `${here}: ${what}.`;
-    const open = columns.map((_, s) => s).filter((s) => weights[t][s] !== 0), pick = (list) => open.map((s) => list[s]);
-    return `${here}: ${what}, a mixture: ${products(pick(weights[t]), pick(gifts), pick(columns))}.`;
+    const { weights, value } = tables, context = tables.context[t][d], what = `${decimal(context)}: number ${d + 1} of what ${word(t)} takes home`;
+    if (!weights || !value) return `${what}.`;
+    const from = columns.map((_, s) => s).filter((s) => weights[t][s] !== 0);
+    if (!from.length) return `${what}, and nothing is left to mix.`;
+    if (!near(sum(from.map((s) => weights[t][s] * value[s][d])), context)) return `${what}.`;
+    return `${what}, a mixture: ${products(from.map((s) => weights[t][s]), from.map((s) => value[s][d]), from.map(other))}.`;
   }
   function of_number(name, i, j) { // row i and column j of a table as it is DRAWN: the key stands on its side
-    if (name === "x") return `${number(tables.x[i][j])}: number ${j + 1} of the ${tables.x[i].length} that stand for ${word(i)}.`;
     if (name === "query" || name === "value") return of_projection(name, i, j);
     if (name === "key") return of_projection("key", j, i);
     if (name === "scores") return of_score(i, j);
     if (name === "weights") return of_weight(i, j);
     if (name === "context") return of_context(i, j);
     if (name === "mask") return allowed(i, j) ? `${word(i)} may look at ${other(j)}.` : `${word(i)} may not look at ${other(j)}: it must guess without it.`;
-    return `${number(tables[name][i][j])}: number ${j + 1} of what leaves the layer at ${word(i)}, after all heads are put side by side and multiplied by W_out.`;
+    const here = decimal(tables[name][i][j]);
+    if (name === "x") return `${here}: number ${j + 1} of the ${tables.x[i].length} that stand for ${word(i)}.`;
+    return `${here}: number ${j + 1} of what leaves the layer at ${word(i)}, after all heads are put side by side and multiplied by W_out.`;
   }
   const steps = {
     query: "*W_query*: each row of x, times this matrix, becomes what the word asks.",
@@ -106,7 +111,7 @@ export function mount(element, data, picture = []) {
   const { rows, columns, boxes, tables, height, follow } = data;
   const grids = { ...tables };
   if (grids.key) grids.key = transposed(grids.key); // as it is drawn
-  const says = answers({ ...data, rows, columns: String(rows) === String(columns) ? rows : columns });
+  const says = answers(data), own = String(rows) === String(columns);
 
   const lights = svg("g", {});
   const start = () => (follow === null ? (grids.weights || grids.scores ? { row: 0 } : {}) : { row: follow });
@@ -158,7 +163,7 @@ export function mount(element, data, picture = []) {
 
   // With the arrow keys one walks as the drawing lies: along a row, and from a table to the one above it or below it.
   function walk(event) {
-    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
+    const [down, right] = arrow(event);
     if (event.key === "Escape") return show(start());
     if (down === undefined) return;
     event.preventDefault();
@@ -195,9 +200,9 @@ export function mount(element, data, picture = []) {
     return lit;
   }
   function sources({ name, i, j }) { // the rows and columns that a number is made of
-    if (name === "query") return [cell("x", i)];
-    if (name === "key") return grids.x && rows.length === columns.length ? [cell("x", j)] : [];
-    if (name === "value") return grids.x && rows.length === columns.length ? [cell("x", i)] : [];
+    if (name === "query") return [grids.x && cell("x", i)];
+    if (name === "key") return [grids.x && own && cell("x", j)];
+    if (name === "value") return [grids.x && own && cell("x", i)];
     if (name === "scores") return [grids.query && cell("query", i), grids.key && cell("key", undefined, j)];
     if (name === "weights") return [grids.scores && cell("scores", i), grids.mask && cell("mask", i)];
     if (name === "context") return [grids.weights && cell("weights", i), grids.value && cell("value", undefined, j)];
@@ -219,7 +224,7 @@ export function mount(element, data, picture = []) {
   }
   function draw(next) {
     if (next.name) {
-      const made_of = sources(next).filter((box) => box && !Number.isNaN(box.width)).map((box) => light("source", box));
+      const made_of = sources(next).filter(Boolean).map((box) => light("source", box));
       if (next.name === "weights" && grids.scores) made_of.push(light("number", cell("scores", next.i, next.j)));
       lights.replaceChildren(...made_of, light("number", cell(next.name, next.i, next.j)));
       say(says.of_number(next.name, next.i, next.j));

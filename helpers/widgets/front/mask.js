@@ -1,5 +1,5 @@
 // Notebook 04: paint a mask on a table of scores, and see the weights, who cheats and which rows break.
-import { frame, html, percent, softmax } from "./kit.js";
+import { arrow, decimal, frame, html, percent, softmax } from "./kit.js";
 
 // scores (T, S), allowed (T, S) of booleans -> weights (T, S); a row in which nothing is allowed is NaN, as in PyTorch
 export const masked = (scores, allowed) =>
@@ -77,7 +77,7 @@ export function mount(element, data) {
     if (event.detail === 0 && t !== undefined) put(+t, +s, !allowed[t][s]);
   }
   function walk(event) {
-    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
+    const [down, right] = arrow(event);
     const { t, s } = event.target.dataset, to = buttons[+t + down]?.[+s + right];
     if (down === undefined) return;
     event.preventDefault();
@@ -88,11 +88,11 @@ export function mount(element, data) {
     show();
   }
   function show() {
-    const weights = masked(scores, allowed), number = (x) => x.toFixed(1).replace("-", "−");
+    const weights = masked(scores, allowed);
     for (const t of all) for (const s of all) {
       const sees = allowed[t][s], weight = weights[t][s], cheats = sees && s > t, broken = Number.isNaN(weight);
       buttons[t][s].className = `explore-cell ${sees ? (cheats ? "explore-cheat" : "") : "explore-hidden"}`;
-      buttons[t][s].textContent = sees ? number(scores[t][s]) : "−∞";
+      buttons[t][s].textContent = sees ? decimal(scores[t][s], 1) : "−∞";
       buttons[t][s].setAttribute("aria-label", `${words[t]} ${sees ? "sees" : "does not see"} ${words[s]}${cheats ? ", which comes later" : ""}`);
       shares[t][s].className = `explore-share ${broken ? "explore-broken" : cheats && weight >= 0.005 ? "explore-cheat" : ""}`;
       shares[t][s].textContent = broken ? "NaN" : weight === 0 ? "0" : percent(weight);

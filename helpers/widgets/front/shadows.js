@@ -1,5 +1,5 @@
 // Notebook 01: drag a query and its keys; each key's shadow on the query's line, and the score that it makes.
-import { frame, html, plane, svg } from "./kit.js";
+import { decimal, frame, html, plane, svg } from "./kit.js";
 
 const SIZE = 340; // of the plane, in its own units
 const VIEW = `0 10 ${SIZE} ${SIZE - 20}`;
@@ -45,7 +45,6 @@ export function mount(element, data) {
     const [x1, y1, x2, y2] = [...place(from), ...place(to)].map((at, i) => at + (i % 2 ? down : right));
     for (const [name, value] of Object.entries({ x1, y1, x2, y2 })) line.setAttribute(name, value);
   };
-  const signed = (x, digits) => (Math.round(x * 10 ** digits) / 10 ** digits + 0).toFixed(digits).replace("-", "−");
 
   function show() {
     const { scores, cosines, feet } = shadows(query, keys), best = scores.indexOf(Math.max(...scores));
@@ -58,9 +57,9 @@ export function mount(element, data) {
       put(arrows[i], [0, 0], key), put(shades[i], [0, 0], feet[i], below(9 + 10 * i)), put(drops[i], key, feet[i]);
       const [name, sum, track, score] = rows[i].children, wide = Math.min(1, Math.abs(scores[i]) / most) * 50;
       name.className = score.className = i === best ? "explore-best" : "";
-      sum.textContent = `${length(query).toFixed(1)} × ${length(key).toFixed(1)} × ${signed(cosines[i], 2)}`;
+      sum.textContent = `${length(query).toFixed(1)} × ${length(key).toFixed(1)} × ${decimal(cosines[i], 2)}`;
       track.firstChild.style.cssText += `; width: ${wide}%; left: ${scores[i] < 0 ? 50 - wide : 50}%`;
-      score.textContent = signed(scores[i], 1);
+      score.textContent = decimal(scores[i], 1);
     });
     const [over, up] = below(-24); // the query's name stands above its line
     [query, ...keys].forEach((point, i) => {
@@ -76,7 +75,7 @@ export function mount(element, data) {
     if (largest(scores) < 0.05) return "Every score is nearly 0: the query has hardly any length, or all keys stand at a right angle to it.";
     if (scores[best] <= 0) return "No key points the query's way: all shadows fall on the other side, and no score is above 0.";
     if (best === closest) return `${who} wins: it points the query's way more than the others, and its shadow reaches furthest.${more}${times}`;
-    return `${who} wins with ${signed(scores[best], 1)}, though *${names[closest]}* points more nearly the query's way: ${who} is longer, and its shadow reaches further.${more}${times}`;
+    return `${who} wins with ${decimal(scores[best], 1)}, though *${names[closest]}* points more nearly the query's way: ${who} is longer, and its shadow reaches further.${more}${times}`;
   }
   show();
   return remove;

@@ -34,8 +34,8 @@ export function told(all, n, margin, before) {
     : says === "undecided" ? ", since it could be nothing and could matter." : ".";
   const said = [`With ${n} seeds the damage is *${signed(mean)}*, somewhere between ${signed(low)} and ${signed(high)}: *${says}*${why}`];
   if (before) {
-    const seeds = before.all.slice(0, n), then = judged(seeds, margin), who = seeds.length === n ? " the same" : `, ${seeds.length}`;
-    said.push(`After ${before.budget}${who} seeds said ${signed(then.mean)}: *${then.says}*.`);
+    const seeds = before.all.slice(0, n), then = judged(seeds, margin);
+    said.push(`After ${before.budget} the same seeds said ${signed(then.mean)}: *${then.says}*.`);
   } else if (says === "undecided" && n < all.length) {
     const wider = last.high - last.low > high - low;
     said.push(`With ${all.length} seeds the interval is ${wider ? "even wider" : "narrower"}.`);
