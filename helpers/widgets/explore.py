@@ -27,6 +27,7 @@ from helpers.world.microscope import surprise
 
 MOST = 12  # names or words that have room beside each other
 SEEDS = (3, 20)  # so many are judged; verdict.js has the quantiles for them
+TOWERS = ("each replaces", "each adds", "each adds, behind a norm")  # as stream.js draws them
 LONGEST = 16  # letters of a word that has room in one line
 CASE = ("name", "above", "below", "weights")
 
@@ -381,6 +382,141 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
         f"grey band from −{margin:g} to {margin:g}: {listed}."
     )
     show("verdict", {"parts": parts, "budgets": budgets, "differences": numbers, "margin": margin}, alt)
+
+
+def questions(
+    people: Sequence[str],
+    cards: Sequence[Sequence[str]],
+    things: Sequence[str],
+    networks: Mapping[str, tuple[Tensor, Tensor]],
+) -> None:
+    """Choose who asks "what do I give, and what do I get?"; see where one head or two look, and what they answer.
+
+    Each of the A `people` gives on one of the A `cards` (giver, thing, receiver) and gets on another. `networks` have,
+    by name, the weights (A, H, A) of H = 1 or 2 heads on all cards, for each who asks, and the scores (A, 2, N): how
+    close the two answers are to each of the N `things`. Of two heads, each has made one of the answers. The picture
+    shows the weights and answers for the first of the people. ConfigError for other than 2 to 12 people, as many cards
+    and 2 to 12 things; for people who don't give once and get once, and for cards with other things; for other than 1
+    to 4 networks, other shapes than these, numbers that are not finite, and weights that don't add up to 1.
+    """
+    _same_number(people=people, cards=[" ".join(card) for card in cards])
+    _same_number(things=things)
+    A, N = len(people), len(things)
+    givers, given, receivers = ([card[i] for card in cards if len(card) == 3] for i in range(3))
+    if not sorted(set(people)) == sorted(givers) == sorted(receivers):
+        raise ConfigError(
+            "a card is a giver, a thing and a receiver, and each of the people must give once and get once"
+        )
+    if not set(given) <= set(things):
+        raise ConfigError(f"what is on the cards must be among the things: {', '.join(things)}")
+    if not 1 <= len(networks) <= 4:
+        raise ConfigError(f"there must be from 1 to 4 networks, not {len(networks)}")
+    data: list[dict[str, Any]] = []
+    for name, (weights, scores) in networks.items():
+        if weights.shape not in {(A, 1, A), (A, 2, A)} or scores.shape != (A, 2, N):
+            raise ConfigError(
+                f"{name}: {A} people and {N} things need weights of shape ({A}, 1 or 2, {A}) and scores of shape "
+                f"({A}, 2, {N}), not {tuple(weights.shape)} and {tuple(scores.shape)}"
+            )
+        _finite(**{f"the weights of {name}": weights, f"the scores of {name}": scores})
+        if weights.min() < 0 or (weights.sum(dim=-1) - 1).abs().max() > 1e-3:
+            raise ConfigError(f"{name}: no weight may be negative, and those of a head must add up to 1")
+        data.append({"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)})
+
+    who = people[0]
+    card_of = {"gives": givers.index(who), "gets": receivers.index(who)}
+    looks: dict[str, list[float]] = {}
+    says: dict[str, list[str]] = {}  # one answer from each of two heads, both from one
+    for network in data:
+        answers = []
+        for (role, t), close in zip(card_of.items(), network["scores"][0], strict=True):
+            word = things[close.index(max(close))]
+            answers.append(f"{role} the {word} ({'right' if word == given[t] else f'wrong: the {given[t]}'})")
+        heads = network["weights"][0]
+        for h, shares in enumerate(heads):
+            row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
+            looks[row], says[row] = shares, answers if len(heads) == 1 else [answers[h]]
+
+    _, ax = plotting.figure(4.4 + 0.9 * A, 1.8 + 0.6 * len(looks))
+    marks = {t: f"\n({role})" for role, t in card_of.items()}
+    columns = ["\n".join(card) + marks.get(t, "") for t, card in enumerate(cards)]
+    plotting.heatmap(torch.tensor([*looks.values()]), list(looks), columns, limits=(0, 1), ax=ax)
+    ax.set(title=f"where {who} looks", xlabel="giver, thing, receiver", ylabel="")
+    ax.tick_params(axis="x", rotation=0)
+    beside = {"va": "center", "transform": ax.get_yaxis_transform()}
+    ax.text(1.02, -0.68, f"says that {who} …", **beside)
+    told = []
+    for y, (row, answers) in enumerate(says.items()):
+        for i, answer in enumerate(answers):
+            color = plotting.COLORS[2 if answer.endswith("(right)") else 1]
+            ax.text(1.02, y + 0.36 * (i - (len(answers) - 1) / 2), answer, color=color, weight="bold", **beside)
+        most = sorted(range(A), key=lambda t: -looks[row][t])[:2]
+        shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {given[t]}" for t in most)
+        told.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
+    alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(told)}"
+    named = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
+    show("questions", named | {"things": plotting.labels(things), "networks": data}, alt)
+
+
+def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], asked: str) -> None:
+    """Take layers out of a tower, choose another one, make the cards quieter; see what it answers, at each height.
+
+    `towers` are from 1 to 3 of TOWERS, each with a pair (says, right) for its L layers: says (2, 2^L, N) are the scores
+    of the N `things` in one scene, where `asked` is right, and right (2, 2^L) the shares of right answers in 1,000
+    scenes. First come cards as they are, then cards a tenth as loud. Bit i of a place in 2^L is 1 where layer i + 1 is
+    on; layer 1 reads first. The picture shows how often each tower is right without each of its layers.
+
+    ConfigError for other towers, for an `asked` that is none of the things, for other than 2 to 12 things and 2 to 6
+    layers, for tables whose shapes don't fit, for scores that are not finite, and for shares that are not from 0 to 1.
+    """
+    if not towers or not set(towers) <= set(TOWERS):
+        raise ConfigError(f"towers must be some of: {'; '.join(TOWERS)}, not: {'; '.join(towers) or 'none'}")
+    if asked not in things:
+        raise ConfigError(f"asked must be one of the things, {', '.join(things)}, not {asked}")
+    _same_number(things=things)
+    subsets = next(iter(towers.values()))[1].shape[-1:].numel()
+    layers = range(subsets.bit_length() - 1)
+    data = []
+    for name, (says, right) in towers.items():
+        shapes = tuple(says.shape), tuple(right.shape)
+        if len(layers) not in range(2, 7) or shapes != ((2, 2 ** len(layers), len(things)), (2, 2 ** len(layers))):
+            raise ConfigError(
+                f"{name}: from 2 to 6 layers, L, and {len(things)} things need says of shape (2, 2^L, {len(things)}) "
+                f"and right of (2, 2^L), as many layers in all towers, not {shapes[0]} and {shapes[1]}"
+            )
+        _finite(**{f"the scores of {name}": says, f"the shares of {name}": right})
+        if right.min() < 0 or right.max() > 1:
+            raise ConfigError(f"{name}: the shares of right answers must be from 0 to 1")
+        data.append({"name": name, "says": plotting.rounded(says), "right": plotting.rounded(right)})
+
+    ways = {"all on": subsets - 1} | {f"without layer {i + 1}": subsets - 1 - 2**i for i in layers}
+    fig, _ = plotting.figure(max(6, 1.5 + 2.5 * len(towers)), 1.5 + 0.34 * len(ways), columns=len(towers))
+    told = []
+    for ax, (name, (_, right)) in zip(fig.axes, towers.items(), strict=True):
+        shares = right[:, list(ways.values())].tolist()
+        for quiet, (loudness, color) in enumerate([("as they are", 0), ("a tenth as loud", 4)]):
+            places = [y + 0.38 * quiet for y in range(len(ways))]
+            ax.barh(places, shares[quiet], 0.38, color=plotting.COLORS[color], label=f"cards {loudness}")
+        ax.axvline(1 / len(things), color="black", linestyle="--", linewidth=1, label="a blind guess")
+        ax.set_yticks([y + 0.19 for y in range(len(ways))], list(ways) if ax is fig.axes[0] else [])
+        ax.set(title=name, xlim=(0, 1), ylim=(len(ways) - 0.2, -0.4), xlabel="right in 1,000 scenes")
+        ax.xaxis.set_major_formatter("{x:.0%}")
+        ax.set_xticks([0, 0.5, 1])
+        (all_on, *fewer), (quiet_all_on, *_) = shares
+        told.append(
+            f"{name.capitalize()}: {all_on:.0%} with all layers, from {min(fewer):.0%} to {max(fewer):.0%} without one "
+            f"of them (the worst to lose is layer {fewer.index(min(fewer)) + 1}), and {quiet_all_on:.0%} with all "
+            "layers where the cards come a tenth as loud."
+        )
+    fig.legend(*fig.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    alt = " ".join(
+        [
+            f"How often towers of {len(layers)} layers are right, as bars.",
+            *told,
+            f"A blind guess would be right in 1 of {len(things)}.",
+        ]
+    )
+    show("stream", {"things": list(things), "asked": things.index(asked), "towers": data}, alt)
 
 
 def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:

@@ -49,10 +49,10 @@ def page(output: Mapping[str, Any]) -> str:
     found = output["metadata"]["explore"]
     data = json.dumps(found["data"], ensure_ascii=False).replace("</", "<\\/")
     picture = _picture(output["data"]["image/png"].strip(), **output["metadata"]["image/png"])
-    place = "explore-" + hashlib.sha256(data.encode()).hexdigest()[:12]
-    script = front_end(found["front_end"])
-    script += f"takePlace(document.getElementById({json.dumps(place)}), {data});"
-    return f'<div id="{place}">{picture}</div>\n<script type="module">\n{script}\n</script>'
+    place = hashlib.sha256(data.encode()).hexdigest()[:12]
+    free = f'[data-place="{place}"]:not(:has(.explore))'  # a page may show the same drawing twice
+    script = front_end(found["front_end"]) + f"takePlace(document.querySelector({json.dumps(free)}), {data});"
+    return f'<div data-place="{place}">{picture}</div>\n<script type="module">\n{script}\n</script>'
 
 
 def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:

@@ -68,6 +68,48 @@ def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+def test_every_drawing_of_every_lesson_answers(browser, site, width, scheme):
+    """By keys alone, and by pointer alone, what is said below it changes; and nothing sticks out at the side."""
+    context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
+    page, silent, answered = context.new_page(), [], 0
+    for path in sorted(site.glob("[0-9]*.html")):
+        opened(page, site, path.name)
+        page.evaluate("for (const details of document.querySelectorAll('article details')) details.open = true")
+        for number, drawing in enumerate(page.locator("article .explore").all()):
+            says = drawing.locator(".explore-line").inner_text
+            by_keys = _answers(says, _keys_everywhere(page, drawing))
+            by_pointer = _answers(says, _pointer_everywhere(page, drawing))
+            answered += by_keys and by_pointer
+            if not (by_keys and by_pointer):
+                silent.append(f"{path.stem}, drawing {number}: keys {by_keys}, pointer {by_pointer}")
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            silent.append(f"{path.stem} is wider than the window")
+    context.close()
+    assert not silent and answered > 15, "\n".join(silent)
+
+
+def _answers(says, tries) -> bool:
+    """Does one of the tries change what is said?"""
+    before = says()
+    return any(says() != before for _ in tries)
+
+
+def _keys_everywhere(page, drawing) -> Iterator[None]:
+    for part in drawing.locator(":is(button, input, select, [tabindex='0']):visible").all():
+        part.focus()
+        for key in ("ArrowRight", "ArrowDown", "Enter"):
+            yield page.keyboard.press(key)
+
+
+def _pointer_everywhere(page, drawing) -> Iterator[None]:
+    drawing.scroll_into_view_if_needed()
+    box = drawing.bounding_box()
+    for row in range(1, 24):
+        for column in range(1, 12):
+            yield page.mouse.click(box["x"] + box["width"] * column / 12, box["y"] + box["height"] * row / 24)
+
+
 def test_an_answer_is_folded_until_one_looks_and_can_then_be_played_with(tab, site, screens):
     page = opened(tab, site, "01_dot_product_scores.html")
     explorer = page.locator(".explore-shadows")
@@ -152,10 +194,13 @@ def test_predictions_proofs_and_code_of_pictures_are_folded_and_open_by_keyboard
     assert tab.evaluate("document.querySelector('article details.folded').open")
 
 
-def test_a_link_to_the_proofs_opens_them(tab, site):
+def test_a_link_into_the_proofs_opens_them(tab, site):
     opened(tab, site, "03_query_key_value.html")
-    tab.click("article a[href$='#the-proofs']")
+    tab.click("article a[href$='#the-root-with-its-mistakes']")
     assert tab.evaluate("document.querySelector('article details.folded').open")
+    tab.wait_for_function(
+        "Math.abs(document.getElementById('the-root-with-its-mistakes').getBoundingClientRect().top) < 200"
+    )
 
 
 def test_formulas_and_pictures_are_painted(tab, site):

@@ -165,8 +165,23 @@ def test_no_address_or_folder_of_a_machine(notebook):
 
 @each
 def test_links_lead_somewhere(notebook):
-    for target in re.findall(r"\]\(([^)#]+)\)", prose(notebook)):
-        assert target.startswith("https://") or (ROOT / "notebooks" / target).exists(), target
+    """To a page, and to one of its headings, whose place in JupyterLab is its text with - for each space."""
+    for target in re.findall(r"\]\(([^)]+)\)", prose(notebook)):
+        if target.startswith("https://"):
+            continue
+        page, _, heading = target.partition("#")
+        path = ROOT / "notebooks" / page
+        assert path.exists(), target
+        if heading:
+            text = (
+                prose(notebook)
+                if not page
+                else prose(BY_NAME[path.stem])
+                if page.endswith(".ipynb")
+                else path.read_text()
+            )
+            places = {line.replace(" ", "-") for line in re.findall(r"^#+ (.+)$", re.sub("[`*]", "", text), re.M)}
+            assert heading in places, target
 
 
 # Cells of 08 and 09 that train or draw from models of their own, large or often, whatever the text is.

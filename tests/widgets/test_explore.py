@@ -35,7 +35,24 @@ DAMAGES = {
     "no positions": {"400 steps": [0.054, 0.014, 0.027, 0.0], "1,200 steps": [0.23, 0.216, 0.235]},
     "one head": {"400 steps": [0.012, -0.02, 0.018, 0.016], "1,200 steps": [0.012, 0.026, -0.008]},
 }
+RING = [["Ann", "ring", "Bob"], ["Cleo", "lute", "Ann"], ["Bob", "rose", "Cleo"]]  # Ann gives the ring, gets the lute
+GIFTS = ["ring", "rose", "lute", "mask"]
+NETWORKS = {
+    "one": (
+        torch.tensor([[0.3, 0.5, 0.2], [0.2, 0.3, 0.5], [0.5, 0.3, 0.2]])[:, None],
+        torch.tensor([[0.2, 0.1, 0.3, -0.1], [0.5, 0.0, 0.7, -0.3]]).expand(3, 2, 4),
+    ),
+    "two": (
+        torch.tensor([[0.8, 0.15, 0.05], [0.1, 0.875, 0.025]]).expand(3, 2, 3),
+        torch.tensor([[0.3, -0.5, -0.4, -0.6], [-0.4, -0.3, 0.5, -0.2]]).expand(3, 2, 4),
+    ),
+}
+LOPSIDED = {"one": (torch.tensor([[[0.9, 0.4, -0.3]]]).expand(3, 1, 3), NETWORKS["one"][1])}
+SAID = torch.zeros(2, 4, 3)  # by a tower of two layers, with none, the first, the second, and both
+OFTEN = torch.tensor([[0.0, 0.5, 0.25, 1.0], [0.0, 0.1, 0.2, 0.3]])
 CALLS = {
+    "stream": lambda: explore.stream({"each adds": (SAID, OFTEN)}, WORDS, "starts"),
+    "questions": lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, NETWORKS),
     "shadows": lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS),
     "temperature": lambda: explore.temperature(SEEN, QUERY, KEYS, WORDS),
     "attend": lambda: explore.attend(KEYS, KEYS.flip(0), WORDS, ["ring", "rose", "lute"], {"a query": KEYS[1]}),
@@ -50,6 +67,16 @@ CALLS = {
 }
 
 SAYS = {  # in words, what each picture shows
+    "stream": [
+        "How often towers of 2 layers are right, as bars. Each adds: 100% with all layers, from 25% to 50% without one",
+        "(the worst to lose is layer 1), and 30% with all layers where the cards come a tenth as loud. A blind guess",
+        "right in 1 of 3.",
+    ],
+    "questions": [
+        "one: 0.50 to the lute and 0.30 to the ring; it says that Ann gives the lute (wrong: the ring) and gets",
+        "two, head 1: 0.80 to the ring and 0.15 to the lute; it says that Ann gives the ring (right).",
+        "two, head 2: 0.88 to the lute and 0.10 to the ring; it says that Ann gets the lute (right).",
+    ],
     "shadows": [SEEN],
     "temperature": [SEEN],
     "attend": ["journey has the largest, 0.89"],  # e^(4/√2) against twice e^0
@@ -161,6 +188,41 @@ def test_each_explorer_has_a_place_of_its_own(shown, monkeypatch):
         (lambda: explore.filters(LOGITS, "abc", list("abcd")), r"logits of shape \(3, 4\), not \(2, 4\)"),
         (lambda: explore.filters(LOGITS, "ab", list("abcd"), 2), "below 2, not 2"),
         (lambda: explore.filters(-LOGITS.log(), "ab", list("abcd")), "logits must be finite"),
+        (lambda: explore.stream({}, WORDS, "starts"), "towers must be some of: each replaces; .*, not: none"),
+        (lambda: explore.stream({"mine": (SAID, OFTEN)}, WORDS, "starts"), "towers must be .* a norm, not: mine"),
+        (lambda: explore.stream({"each adds": (SAID, OFTEN)}, WORDS, "step"), "asked must be .* starts, not step"),
+        (lambda: explore.stream({"each adds": (SAID, OFTEN)}, ["x"], "x"), "from 2 to 12, not 1 things"),
+        (
+            lambda: explore.stream({"each adds": (SAID, OFTEN)}, WORDS[:2], "Your"),
+            r"each adds: from 2 to 6 layers, L, and 2 things .*\(2, 2\^L, 2\).*, not \(2, 4, 3\) and \(2, 4\)",
+        ),
+        (
+            lambda: explore.stream({"each adds": (SAID[:, :2], OFTEN[:, :2])}, WORDS, "Your"),
+            r"from 2 to 6 layers.*not \(2, 2, 3\) and \(2, 2\)",
+        ),
+        (
+            lambda: explore.stream({"each adds": (SAID[:, :3], OFTEN[:, :3])}, WORDS, "Your"),
+            r"not \(2, 3, 3\) and \(2, 3\)",
+        ),
+        (lambda: explore.stream({"each adds": (SAID, OFTEN[0, 0])}, WORDS, "Your"), r"not \(2, 4, 3\) and \(\)"),
+        (
+            lambda: explore.stream(
+                {"each adds": (SAID, OFTEN), "each replaces": (SAID.repeat(1, 2, 1), OFTEN.repeat(1, 2))}, WORDS, "Your"
+            ),
+            r"each replaces: .* as many layers in all towers, not \(2, 8, 3\) and \(2, 8\)",
+        ),
+        (
+            lambda: explore.stream({"each adds": (SAID / 0, OFTEN)}, WORDS, "Your"),
+            "the scores of each adds must be finite",
+        ),
+        (
+            lambda: explore.stream({"each adds": (SAID, OFTEN / 0)}, WORDS, "Your"),
+            "the shares of each adds must be finite",
+        ),
+        (
+            lambda: explore.stream({"each adds": (SAID, 2 * OFTEN)}, WORDS, "Your"),
+            "each adds: the shares of right answers must be from 0 to 1",
+        ),
         (lambda: explore.verdict({}), "not 0 parts and 0 budgets"),
         (lambda: explore.verdict({"a": {}}), "not 1 parts and 0 budgets"),
         (lambda: explore.verdict({f"{i}": {"400": [1, 2, 3]} for i in range(13)}), "not 13 parts and 1 budgets"),
@@ -177,6 +239,34 @@ def test_each_explorer_has_a_place_of_its_own(shown, monkeypatch):
         (lambda: explore.clock(0 * QUERY, QUERY), "points nowhere"),
         (lambda: explore.clock(QUERY, QUERY, 0.5), "base must be a number from 1 up, not 0.5"),
         (lambda: explore.clock(QUERY, QUERY, float("nan")), "base must be a number from 1 up, not nan"),
+        (lambda: explore.questions(["Ann", "Bob"], RING, GIFTS, NETWORKS), "not 2 people, 3 cards"),
+        (lambda: explore.questions(["Ann", "Bob", "Dan"], RING, GIFTS, NETWORKS), "must give once and get once"),
+        (lambda: explore.questions(["Ann", "Ann", "Bob"], RING, GIFTS, NETWORKS), "must give once and get once"),
+        (lambda: explore.questions(["a", "b"], ["ab", "ba"], GIFTS, NETWORKS), "a card is a giver, a thing and a rec"),
+        (lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS[:1], NETWORKS), "from 2 to 12, not 1 things"),
+        (
+            lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS[1:], NETWORKS),
+            "among the things: rose, lute, mask",
+        ),
+        (lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, {}), "from 1 to 4 networks, not 0"),
+        (
+            lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, [*GIFTS, "torch"], NETWORKS),
+            r"one: 3 people and 5 things .* not \(3, 1, 3\) and \(3, 2, 4\)",
+        ),
+        (
+            lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, {"x": (SCORES, NETWORKS["one"][1])}),
+            r"x: .* shape \(3, 1 or 2, 3\) and scores of shape \(3, 2, 4\), not \(3, 3\)",
+        ),
+        (
+            lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, LOPSIDED),
+            "one: no weight may be negative, and",
+        ),
+        (
+            lambda: explore.questions(
+                ["Ann", "Bob", "Cleo"], RING, GIFTS, {"a": (NETWORKS["one"][0], NETWORKS["one"][1].log())}
+            ),
+            "the scores of a must be finite",
+        ),
     ],
 )
 def test_bad_data_is_refused_in_one_sentence(shown, call, said):
@@ -301,7 +391,7 @@ def test_a_stored_notebook_holds_the_picture_and_passes_nbval(tmp_path):
     stored = nbformat.read(tmp_path / "stored.ipynb", as_version=4)
     (output,) = stored.cells[0].outputs
     assert set(output.data) == {"image/png", "text/plain"} and "widgets" not in stored.metadata
-    assert "explore-mask" in host.page(output)
+    assert 'name: "mask"' in host.page(output)
     command = [
         sys.executable,
         "-m",

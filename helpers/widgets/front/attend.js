@@ -130,19 +130,19 @@ export function mount(element, data) {
 }
 
 const CSS = `
-.explore-attend .explore-side { flex: 1.3 1 220px; max-width: 320px; }
-.explore-attend .explore-wide { flex-basis: 300px; max-width: 460px; }
-.explore-attend .explore-side .explore-caption { text-align: center; }
-@container (min-width: 480px) { .explore-attend :not(.explore-wide) > svg { font-size: 19px; } }
-.explore-attend .explore-rows { flex: 1 1 220px; align-self: center; }
-.explore-attend .explore-row { grid-template-columns: 5.2em 2.6em 1fr 2.8em; }
-.explore-attend .explore-score, .explore-attend .explore-row > :last-child { text-align: right; }
-.explore-attend .explore-bar { display: block; height: 100%; background: var(--explore-green); }
-.explore-attend .explore-area { fill: var(--explore-blue); opacity: 0.1; }
-.explore-attend .explore-row > * { white-space: nowrap; }
-.explore-attend .explore-key { stroke: var(--explore-blue); stroke-linecap: round; }
-.explore-attend .explore-thread { stroke: var(--explore-green); }
-.explore-attend .explore-path { fill: none; stroke: var(--explore-red); stroke-width: 2; stroke-dasharray: 5 3; }
-.explore-attend .explore-value { fill: var(--explore-green); }
-.explore-attend .explore-mixed { fill: var(--explore-ink); stroke: var(--explore-paper); stroke-width: 2; }
+.explore-side { flex: 1.3 1 220px; max-width: 320px; }
+.explore-wide { flex-basis: 300px; max-width: 460px; }
+.explore-side .explore-caption { text-align: center; }
+@container (min-width: 480px) { :not(.explore-wide) > svg { font-size: 19px; } }
+.explore-rows { flex: 1 1 220px; align-self: center; }
+.explore-row { grid-template-columns: 5.2em 2.6em 1fr 2.8em; }
+.explore-score, .explore-row > :last-child { text-align: right; }
+.explore-bar { display: block; height: 100%; background: var(--explore-green); }
+.explore-area { fill: var(--explore-blue); opacity: 0.1; }
+.explore-row > * { white-space: nowrap; }
+.explore-key { stroke: var(--explore-blue); stroke-linecap: round; }
+.explore-thread { stroke: var(--explore-green); }
+.explore-path { fill: none; stroke: var(--explore-red); stroke-width: 2; stroke-dasharray: 5 3; }
+.explore-value { fill: var(--explore-green); }
+.explore-mixed { fill: var(--explore-ink); stroke: var(--explore-paper); stroke-width: 2; }
 `;

@@ -110,23 +110,23 @@ export function mount(element, data) {
 }
 
 const CSS = `
-.explore-clock .explore-legend { display: flex; flex-wrap: wrap; gap: 2px 16px; margin-bottom: 8px; }
-.explore-clock .explore-sample { display: inline-flex; align-items: center; gap: 6px; }
-.explore-clock .explore-sample svg { width: 34px; }
-.explore-clock .explore-faces {
+.explore-legend { display: flex; flex-wrap: wrap; gap: 2px 16px; margin-bottom: 8px; }
+.explore-sample { display: inline-flex; align-items: center; gap: 6px; }
+.explore-sample svg { width: 34px; }
+.explore-faces {
   display: grid; grid-template-columns: repeat(var(--explore-hands), minmax(0, 240px)); gap: 12px 20px; place-content: center; text-align: center;
 }
-.explore-clock .explore-faces svg { margin-bottom: 4px; }
-.explore-clock .explore-face { fill: none; stroke: var(--explore-line); stroke-width: 1.5; }
-.explore-clock .explore-pin { fill: var(--explore-ink); }
-.explore-clock .explore-between { fill: var(--explore-green); fill-opacity: 0.3; stroke: var(--explore-green); stroke-width: 1.5; }
-.explore-clock .explore-hand { stroke-linecap: round; }
-.explore-clock .explore-query { stroke: var(--explore-blue); stroke-width: 6; }
-.explore-clock .explore-key { stroke: var(--explore-red); stroke-width: 3.5; stroke-dasharray: 7 6; }
-.explore-clock .explore-before { opacity: 0.3; }
-.explore-clock .explore-slider { flex-basis: 100%; } /* one below the other: one sees how far apart they stand */
-.explore-clock .explore-slider span { min-width: 9em; }
-.explore-clock .explore-slider output { min-width: 2em; }
-.explore-clock .explore-slider:last-child input { accent-color: var(--explore-red); }
-@container (max-width: 480px) { .explore-clock .explore-faces:has(> :nth-child(4)) { grid-template-columns: 1fr 1fr; } }
+.explore-faces svg { margin-bottom: 4px; }
+.explore-face { fill: none; stroke: var(--explore-line); stroke-width: 1.5; }
+.explore-pin { fill: var(--explore-ink); }
+.explore-between { fill: var(--explore-green); fill-opacity: 0.3; stroke: var(--explore-green); stroke-width: 1.5; }
+.explore-hand { stroke-linecap: round; }
+.explore-query { stroke: var(--explore-blue); stroke-width: 6; }
+.explore-key { stroke: var(--explore-red); stroke-width: 3.5; stroke-dasharray: 7 6; }
+.explore-before { opacity: 0.3; }
+.explore-slider { flex-basis: 100%; } /* one below the other: one sees how far apart they stand */
+.explore-slider span { min-width: 9em; }
+.explore-slider output { min-width: 2em; }
+.explore-slider:last-child input { accent-color: var(--explore-red); }
+@container (max-width: 480px) { .explore-faces:has(> :nth-child(4)) { grid-template-columns: 1fr 1fr; } }
 `;

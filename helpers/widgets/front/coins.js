@@ -126,20 +126,20 @@ export function mount(element, data) {
 
 export const SEED = 7; // at every p its first coin takes the only weight of the first word
 const CSS = `
-.explore-coins .explore-parts { gap: 8px 12px; align-items: flex-end; }
-.explore-coins .explore-side { flex: 1 1 var(--explore-needs); min-width: 0; max-width: max(340px, 1.4 * var(--explore-needs)); }
-.explore-coins .explore-table { display: grid; gap: 1px; font-size: 11.5px; font-variant-numeric: tabular-nums;
+.explore-parts { gap: 8px 12px; align-items: flex-end; }
+.explore-side { flex: 1 1 var(--explore-needs); min-width: 0; max-width: max(340px, 1.4 * var(--explore-needs)); }
+.explore-table { display: grid; gap: 1px; font-size: 11.5px; font-variant-numeric: tabular-nums;
   grid-template-columns: fit-content(84px) repeat(var(--explore-columns), minmax(0, 1fr)); }
-.explore-coins .explore-row { display: contents; }
-.explore-coins .explore-row > * { line-height: 26px; text-align: center; white-space: nowrap; overflow: hidden; border-radius: 3px; }
-.explore-coins [role="rowheader"] { text-align: right; padding-right: 4px; text-overflow: ellipsis; }
-.explore-coins .explore-row > .explore-head { writing-mode: vertical-rl; rotate: 180deg; place-self: end center; max-height: 84px;
+.explore-row { display: contents; }
+.explore-row > * { line-height: 26px; text-align: center; white-space: nowrap; overflow: hidden; border-radius: 3px; }
+[role="rowheader"] { text-align: right; padding-right: 4px; text-overflow: ellipsis; }
+.explore-row > .explore-head { writing-mode: vertical-rl; rotate: 180deg; place-self: end center; max-height: 84px;
   text-align: left; line-height: 1.3; text-overflow: ellipsis; padding-top: 3px; }
-.explore-coins .explore-share { background: color-mix(in srgb, var(--explore-green) var(--explore-weight), var(--explore-faint)); }
-.explore-coins .explore-gone { color: var(--explore-soft); background: var(--explore-paper); box-shadow: inset 0 0 0 1px var(--explore-line); }
-.explore-coins .explore-future { background: repeating-linear-gradient(45deg, var(--explore-faint) 0 4px, var(--explore-paper) 4px 8px); }
-.explore-coins .explore-sum { color: var(--explore-soft); }
-.explore-coins .explore-far { color: var(--explore-ink); box-shadow: inset 0 0 0 2px var(--explore-red); }
-.explore-coins .explore-empty { color: var(--explore-paper); background: var(--explore-red); }
-@container (max-width: 420px) { .explore-coins [role="rowheader"] { max-width: 60px; } .explore-coins .explore-table { font-size: 11px; } }
+.explore-share { background: color-mix(in srgb, var(--explore-green) var(--explore-weight), var(--explore-faint)); }
+.explore-gone { color: var(--explore-soft); background: var(--explore-paper); box-shadow: inset 0 0 0 1px var(--explore-line); }
+.explore-future { background: repeating-linear-gradient(45deg, var(--explore-faint) 0 4px, var(--explore-paper) 4px 8px); }
+.explore-sum { color: var(--explore-soft); }
+.explore-far { color: var(--explore-ink); box-shadow: inset 0 0 0 2px var(--explore-red); }
+.explore-empty { color: var(--explore-paper); background: var(--explore-red); }
+@container (max-width: 420px) { [role="rowheader"] { max-width: 60px; } .explore-table { font-size: 11px; } }
 `;

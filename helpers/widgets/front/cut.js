@@ -111,35 +111,35 @@ export function mount(element, data) {
 }
 
 const CSS = `
-.explore-cut .explore-tools { margin: 0 0 10px; }
-.explore-cut .explore-tools button { font-family: ui-monospace, monospace; font-size: 13px; }
-.explore-cut button[aria-pressed="true"] { background: var(--explore-ink); color: var(--explore-paper); border-color: var(--explore-ink); }
-.explore-cut .explore-side { min-width: 0; }
-.explore-cut .explore-side .explore-parts { gap: 8px 12px; }
-.explore-cut .explore-one { flex: 1 1; min-width: 0; max-width: 260px; }
-.explore-cut .explore-title { font-weight: 600; text-align: center; min-height: 25px; }
-.explore-cut .explore-table {
+.explore-tools { margin: 0 0 10px; }
+.explore-tools button { font-family: ui-monospace, monospace; font-size: 13px; }
+button[aria-pressed="true"] { background: var(--explore-ink); color: var(--explore-paper); border-color: var(--explore-ink); }
+.explore-side { min-width: 0; }
+.explore-side .explore-parts { gap: 8px 12px; }
+.explore-one { flex: 1 1; min-width: 0; max-width: 260px; }
+.explore-title { font-weight: 600; text-align: center; min-height: 25px; }
+.explore-table {
   --explore-gap: 4px; display: grid; gap: 3px var(--explore-gap); font-size: 13px; font-variant-numeric: tabular-nums; margin-bottom: 4px;
 }
-.explore-cut .explore-row { display: contents; }
-.explore-cut .explore-row > * {
+.explore-row { display: contents; }
+.explore-row > * {
   display: grid; place-items: center; position: relative; min-width: 0; min-height: 30px; border-radius: 3px; border: 1px solid transparent;
 }
-.explore-cut .explore-row > .explore-head { font-size: 12px; line-height: 20px; min-height: 22px; color: var(--explore-soft); }
-.explore-cut .explore-row > .explore-word { place-items: center start; padding: 0 4px; }
-.explore-cut .explore-word span { max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.explore-cut .explore-sign { color: var(--explore-red); font-weight: 700; }
-.explore-cut .explore-number { padding: 0; font-size: inherit; cursor: crosshair; touch-action: manipulation; }
-.explore-cut .explore-starts { --explore-edge: 1px; } /* between two heads a line, in the middle of the gap */
-.explore-cut .explore-starts::before {
+.explore-row > .explore-head { font-size: 12px; line-height: 20px; min-height: 22px; color: var(--explore-soft); }
+.explore-row > .explore-word { place-items: center start; padding: 0 4px; }
+.explore-word span { max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.explore-sign { color: var(--explore-red); font-weight: 700; }
+.explore-number { padding: 0; font-size: inherit; cursor: crosshair; touch-action: manipulation; }
+.explore-starts { --explore-edge: 1px; } /* between two heads a line, in the middle of the gap */
+.explore-starts::before {
   content: ""; position: absolute; width: 2px; top: calc(-2px - var(--explore-edge)); bottom: calc(-2px - var(--explore-edge));
   left: calc(-1px - var(--explore-edge) - var(--explore-gap) / 2); background: var(--explore-soft);
 }
-.explore-cut .explore-row > .explore-lit { --explore-edge: 3px; border: 3px solid var(--explore-ink); font-weight: 700; }
+.explore-row > .explore-lit { --explore-edge: 3px; border: 3px solid var(--explore-ink); font-weight: 700; }
 @container (max-width: 420px) {
-  .explore-cut .explore-table { --explore-gap: 2px; font-size: 12px; }
-  .explore-cut .explore-line { position: sticky; bottom: 0; background: var(--explore-paper); } /* the tables may be taller than a phone */
+  .explore-table { --explore-gap: 2px; font-size: 12px; }
+  .explore-line { position: sticky; bottom: 0; background: var(--explore-paper); } /* the tables may be taller than a phone */
 }
 ${["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"] // the palette of the pictures, as pale as there
-  .map((color, t) => `.explore-cut .explore-tint${t} { background: color-mix(in srgb, ${color} 36%, var(--explore-paper)); }`).join("\n")}
+  .map((color, t) => `.explore-tint${t} { background: color-mix(in srgb, ${color} 36%, var(--explore-paper)); }`).join("\n")}
 `;

@@ -101,23 +101,23 @@ function random(seed) { // mulberry32: the same letters for every reader
 }
 
 const CSS = `
-.explore-filters .explore-text { font: 16px/1.6 ui-monospace, monospace; overflow-wrap: anywhere; margin: 4px 0; }
-.explore-filters .explore-text span {
+.explore-text { font: 16px/1.6 ui-monospace, monospace; overflow-wrap: anywhere; margin: 4px 0; }
+.explore-text span {
   cursor: pointer; padding: 2px 0; border-radius: 2px;
   background: color-mix(in srgb, var(--explore-red) var(--explore-doubt), transparent);
 }
-.explore-filters .explore-text .explore-here { outline: 2px solid var(--explore-ink); font-weight: 700; }
-.explore-filters .explore-chart { display: flex; gap: 2px; margin-top: 10px; }
-.explore-filters .explore-column { flex: 1 1 0; min-width: 0; text-align: center; }
-.explore-filters .explore-stack { position: relative; height: 150px; border-bottom: 1px solid var(--explore-ink); }
-.explore-filters .explore-stack > * { position: absolute; bottom: 0; border-radius: 2px 2px 0 0; }
-.explore-filters .explore-bar { left: 12%; right: 12%; background: var(--explore-blue); }
-.explore-filters .explore-ghost { left: 0; right: 0; border: 1px dashed var(--explore-soft); border-bottom: 0; }
-.explore-filters .explore-out .explore-bar {
+.explore-text .explore-here { outline: 2px solid var(--explore-ink); font-weight: 700; }
+.explore-chart { display: flex; gap: 2px; margin-top: 10px; }
+.explore-column { flex: 1 1 0; min-width: 0; text-align: center; }
+.explore-stack { position: relative; height: 150px; border-bottom: 1px solid var(--explore-ink); }
+.explore-stack > * { position: absolute; bottom: 0; border-radius: 2px 2px 0 0; }
+.explore-bar { left: 12%; right: 12%; background: var(--explore-blue); }
+.explore-ghost { left: 0; right: 0; border: 1px dashed var(--explore-soft); border-bottom: 0; }
+.explore-out .explore-bar {
   background: repeating-linear-gradient(45deg, var(--explore-red) 0 2px, transparent 2px 6px); border: 1px solid var(--explore-red);
 }
-.explore-filters .explore-letter { font: 14px/1.5 ui-monospace, monospace; }
-.explore-filters .explore-out .explore-letter { color: var(--explore-red); text-decoration: line-through 2px; }
-.explore-filters .explore-drawn { font: 15px ui-monospace, monospace; overflow-wrap: anywhere; }
-@container (max-width: 420px) { .explore-filters .explore-column:nth-child(n + 17) { display: none; } }
+.explore-letter { font: 14px/1.5 ui-monospace, monospace; }
+.explore-out .explore-letter { color: var(--explore-red); text-decoration: line-through 2px; }
+.explore-drawn { font: 15px ui-monospace, monospace; overflow-wrap: anywhere; }
+@container (max-width: 420px) { .explore-column:nth-child(n + 17) { display: none; } }
 `;

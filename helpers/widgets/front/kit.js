@@ -20,7 +20,9 @@ export function frame(element, { name, invitation, css }, ...children) {
   const line = html("p", { class: "explore-line", "aria-live": "polite" });
   const title = html("p", { class: "explore-invitation" }, invitation);
   const attributes = { class: `explore explore-${name}`, role: "group", "aria-label": invitation };
-  const root = html("div", attributes, html("style", {}, LOOK + css), title, ...children, line);
+  // Inside both classes its own rules win over those of all explorers, also over a LOOK that comes later on the page.
+  const look = html("style", {}, `${LOOK}.explore.explore-${name} {${css}}`);
+  const root = html("div", attributes, look, title, ...children, line);
   element.append(root);
   let said = "";
   const say = (text) => {

@@ -132,27 +132,27 @@ export function mount(element, data) {
 }
 
 const CSS = `
-.explore-lines .explore-scroll { overflow-x: auto; padding: 4px 8px; margin: -4px -8px; }
-.explore-lines .explore-drawing {
+.explore-scroll { overflow-x: auto; padding: 4px 8px; margin: -4px -8px; }
+.explore-drawing {
   min-width: calc(6px * var(--explore-long)); max-width: calc(34px * var(--explore-long));
   font-size: clamp(11px, calc(100cqw / var(--explore-long) / 0.56), 18px);
 }
-.explore-lines .explore-words { display: flex; user-select: none; margin: 2px 0; }
-.explore-lines .explore-words button {
+.explore-words { display: flex; user-select: none; margin: 2px 0; }
+.explore-words button {
   display: flex; flex: 1 1 0; flex-direction: column; align-items: center; min-width: 0; padding: 0; border: 0; background: none;
   line-height: 1.4; white-space: nowrap; touch-action: manipulation;
 }
-.explore-lines .explore-above button { flex-direction: column-reverse; }
-.explore-lines .explore-words span { padding: 0 0.3em; border-radius: 6px; border: 1px solid transparent; }
-.explore-lines .explore-words .explore-share { height: 20px; padding: 0; color: var(--explore-blue); font-size: 12px; }
-.explore-lines .explore-words .explore-pale { color: var(--explore-soft); }
-.explore-lines [aria-pressed="true"] { font-weight: 700; }
-.explore-lines .explore-tools [aria-pressed="true"], .explore-lines [aria-pressed="true"] > span:first-child {
+.explore-above button { flex-direction: column-reverse; }
+.explore-words span { padding: 0 0.3em; border-radius: 6px; border: 1px solid transparent; }
+.explore-words .explore-share { height: 20px; padding: 0; color: var(--explore-blue); font-size: 12px; }
+.explore-words .explore-pale { color: var(--explore-soft); }
+[aria-pressed="true"] { font-weight: 700; }
+.explore-tools [aria-pressed="true"], [aria-pressed="true"] > span:first-child {
   border-color: var(--explore-blue); background: var(--explore-faint);
 }
-.explore-lines .explore-fan { height: 150px; }
-.explore-lines line { stroke: var(--explore-blue); opacity: 0.13; vector-effect: non-scaling-stroke; }
-.explore-lines .explore-lit { opacity: 1; }
-.explore-lines .explore-line { font-size: 15px; }
-@container (max-width: 420px) { .explore-lines .explore-line { min-height: 4.2em; } }
+.explore-fan { height: 150px; }
+line { stroke: var(--explore-blue); opacity: 0.13; vector-effect: non-scaling-stroke; }
+.explore-lit { opacity: 1; }
+.explore-line { font-size: 15px; }
+@container (max-width: 420px) { .explore-line { min-height: 4.2em; } }
 `;

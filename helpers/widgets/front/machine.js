@@ -253,15 +253,15 @@ export function mount(element, data, picture = []) {
 }
 
 const CSS = `
-.explore-machine .explore-drawing { position: relative; max-width: 1000px; }
-.explore-machine img { display: block; width: 100%; height: auto; margin: 0; background: #ffffff; border-radius: 4px; }
-.explore-machine .explore-board { position: absolute; inset: 0; width: 100%; height: 100%; cursor: crosshair; touch-action: pan-y pinch-zoom; }
-.explore-machine .explore-line { min-height: 4.2em; font-size: 15px; }
-.explore-machine .explore-band { fill: #0072b2; opacity: 0.1; }
-.explore-machine .explore-veil { fill: #ffffff; opacity: 0.65; }
-.explore-machine .explore-veiled { fill: none; stroke: #ffffff; stroke-width: 2.6; opacity: 0.75; }
-.explore-machine .explore-source { fill: #0072b2; fill-opacity: 0.12; stroke: #0072b2; stroke-width: 2; }
-.explore-machine .explore-number { fill: none; stroke: #b34700; stroke-width: 3.5; }
-.explore-machine .explore-way { stroke: #0072b2; stroke-width: 2.5; }
-.explore-machine .explore-arrowhead { fill: #0072b2; }
+.explore-drawing { position: relative; max-width: 1000px; }
+img { display: block; width: 100%; height: auto; margin: 0; background: #ffffff; border-radius: 4px; }
+.explore-board { position: absolute; inset: 0; width: 100%; height: 100%; cursor: crosshair; touch-action: pan-y pinch-zoom; }
+.explore-line { min-height: 4.2em; font-size: 15px; }
+.explore-band { fill: #0072b2; opacity: 0.1; }
+.explore-veil { fill: #ffffff; opacity: 0.65; }
+.explore-veiled { fill: none; stroke: #ffffff; stroke-width: 2.6; opacity: 0.75; }
+.explore-source { fill: #0072b2; fill-opacity: 0.12; stroke: #0072b2; stroke-width: 2; }
+.explore-number { fill: none; stroke: #b34700; stroke-width: 3.5; }
+.explore-way { stroke: #0072b2; stroke-width: 2.5; }
+.explore-arrowhead { fill: #0072b2; }
 `;

@@ -105,26 +105,26 @@ export function mount(element, data) {
 }
 
 const CSS = `
-.explore-mask .explore-side { flex: 1 1 300px; min-width: 0; }
-.explore-mask .explore-table { display: grid; gap: 2px; font-size: 13px; font-variant-numeric: tabular-nums; user-select: none; }
-.explore-mask .explore-row { display: contents; }
-.explore-mask .explore-row > * { display: grid; place-items: center; min-height: 32px; min-width: 0; overflow: hidden; }
-.explore-mask [role="rowheader"] { place-items: center end; padding-right: 6px; }
-.explore-mask .explore-head { font-size: 12px; }
-.explore-mask button.explore-cell {
+.explore-side { flex: 1 1 300px; min-width: 0; }
+.explore-table { display: grid; gap: 2px; font-size: 13px; font-variant-numeric: tabular-nums; user-select: none; }
+.explore-row { display: contents; }
+.explore-row > * { display: grid; place-items: center; min-height: 32px; min-width: 0; overflow: hidden; }
+[role="rowheader"] { place-items: center end; padding-right: 6px; }
+.explore-head { font-size: 12px; }
+button.explore-cell {
   padding: 0; border-radius: 3px; border: 1px solid var(--explore-line); background: var(--explore-paper);
   touch-action: none; cursor: crosshair; font-size: 13px;
 }
-.explore-mask button.explore-hidden {
+button.explore-hidden {
   color: var(--explore-soft); background: repeating-linear-gradient(45deg, var(--explore-faint) 0 4px, var(--explore-paper) 4px 8px);
 }
-.explore-mask .explore-cell.explore-cheat, .explore-mask .explore-share.explore-cheat {
+.explore-cell.explore-cheat, .explore-share.explore-cheat {
   border: 2px solid var(--explore-red);
 }
-.explore-mask .explore-share {
+.explore-share {
   border: 1px solid transparent; border-radius: 3px;
   background: color-mix(in srgb, var(--explore-green) var(--explore-weight), var(--explore-faint));
 }
-.explore-mask .explore-broken { background: var(--explore-red); color: var(--explore-paper); font-weight: 700; }
-@container (max-width: 420px) { .explore-mask .explore-head { writing-mode: vertical-rl; min-height: 4.5em; } }
+.explore-broken { background: var(--explore-red); color: var(--explore-paper); font-weight: 700; }
+@container (max-width: 420px) { .explore-head { writing-mode: vertical-rl; min-height: 4.5em; } }
 `;

@@ -82,16 +82,16 @@ export function mount(element, data) {
 }
 
 const CSS = `
-.explore-shadows .explore-side { flex: 1 1 260px; max-width: 380px; }
-.explore-shadows .explore-rows { flex: 1 1 280px; align-self: center; }
-.explore-shadows .explore-row { grid-template-columns: 2.4em 9.5em 1fr 3em; }
-.explore-shadows .explore-row > :last-child { text-align: right; }
-.explore-shadows .explore-bar { position: absolute; height: 100%; }
-.explore-shadows .explore-track::before { content: ""; position: absolute; left: 50%; height: 100%; border-left: 1px solid var(--explore-soft); }
-.explore-shadows .explore-road { stroke: var(--explore-line); }
-.explore-shadows .explore-arrow { stroke-width: 3.5; stroke-linecap: round; }
-.explore-shadows .explore-drop { stroke-width: 1.5; stroke-dasharray: 2 4; }
-.explore-shadows .explore-shade { stroke-width: 8; opacity: 0.55; }
-.explore-shadows .explore-sum { white-space: nowrap; }
-@container (max-width: 420px) { .explore-shadows .explore-row { grid-template-columns: 1em 9.6em 1fr 2.6em; gap: 6px; font-size: 13px; } }
+.explore-side { flex: 1 1 260px; max-width: 380px; }
+.explore-rows { flex: 1 1 280px; align-self: center; }
+.explore-row { grid-template-columns: 2.4em 9.5em 1fr 3em; }
+.explore-row > :last-child { text-align: right; }
+.explore-bar { position: absolute; height: 100%; }
+.explore-track::before { content: ""; position: absolute; left: 50%; height: 100%; border-left: 1px solid var(--explore-soft); }
+.explore-road { stroke: var(--explore-line); }
+.explore-arrow { stroke-width: 3.5; stroke-linecap: round; }
+.explore-drop { stroke-width: 1.5; stroke-dasharray: 2 4; }
+.explore-shade { stroke-width: 8; opacity: 0.55; }
+.explore-sum { white-space: nowrap; }
+@container (max-width: 420px) { .explore-row { grid-template-columns: 1em 9.6em 1fr 2.6em; gap: 6px; font-size: 13px; } }
 `;

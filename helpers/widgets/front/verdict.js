@@ -120,36 +120,36 @@ export function mount(element, data) {
 }
 
 const CSS = `
-.explore-verdict .explore-tools { margin: 0 0 8px; }
-.explore-verdict select { font: inherit; color: inherit; background: var(--explore-faint); border: 1px solid var(--explore-line);
+.explore-tools { margin: 0 0 8px; }
+select { font: inherit; color: inherit; background: var(--explore-faint); border: 1px solid var(--explore-line);
   border-radius: 6px; min-height: 28px; padding: 2px 6px; max-width: 100%; }
-.explore-verdict [aria-pressed="true"] { border-color: var(--explore-ink); box-shadow: inset 0 0 0 1px var(--explore-ink); font-weight: 600; }
-.explore-verdict [role="group"] { display: flex; flex-wrap: wrap; gap: 6px; }
-.explore-verdict .explore-slider output { min-width: 2em; }
-.explore-verdict .explore-board { margin-bottom: 6px; }
-.explore-verdict .explore-row { grid-template-columns: 4.4em minmax(0, 1fr) 8.2em; gap: 6px; line-height: 22px; font-size: 13px; white-space: nowrap; color: var(--explore-soft); }
-.explore-verdict .explore-row[hidden] { display: none; }
-.explore-verdict .explore-row.explore-now { color: var(--explore-ink); font-weight: 700; }
-.explore-verdict .explore-row { --explore-hue: var(--explore-soft); }
-.explore-verdict .explore-worse { --explore-hue: var(--explore-red); }
-.explore-verdict .explore-better { --explore-hue: var(--explore-green); }
-.explore-verdict .explore-difference { --explore-hue: var(--explore-blue); }
-.explore-verdict .explore-now > :last-child { color: var(--explore-hue); }
-.explore-verdict .explore-ground, .explore-verdict .explore-axis { position: relative; height: 22px; }
-.explore-verdict .explore-ground { overflow: hidden; }
-.explore-verdict .explore-ground > * { position: absolute; top: 0; bottom: 0; }
-.explore-verdict .explore-ground > .explore-margin { background: var(--explore-line); opacity: 0.45; }
-.explore-verdict .explore-ground > .explore-zero { width: 1px; margin-left: -0.5px; background: var(--explore-soft); }
-.explore-verdict .explore-ground > .explore-bar, .explore-verdict .explore-ground > .explore-middle {
+[aria-pressed="true"] { border-color: var(--explore-ink); box-shadow: inset 0 0 0 1px var(--explore-ink); font-weight: 600; }
+[role="group"] { display: flex; flex-wrap: wrap; gap: 6px; }
+.explore-slider output { min-width: 2em; }
+.explore-board { margin-bottom: 6px; }
+.explore-row { grid-template-columns: 4.4em minmax(0, 1fr) 8.2em; gap: 6px; line-height: 22px; font-size: 13px; white-space: nowrap; color: var(--explore-soft); }
+.explore-row[hidden] { display: none; }
+.explore-row.explore-now { color: var(--explore-ink); font-weight: 700; }
+.explore-row { --explore-hue: var(--explore-soft); }
+.explore-worse { --explore-hue: var(--explore-red); }
+.explore-better { --explore-hue: var(--explore-green); }
+.explore-difference { --explore-hue: var(--explore-blue); }
+.explore-now > :last-child { color: var(--explore-hue); }
+.explore-ground, .explore-axis { position: relative; height: 22px; }
+.explore-ground { overflow: hidden; }
+.explore-ground > * { position: absolute; top: 0; bottom: 0; }
+.explore-ground > .explore-margin { background: var(--explore-line); opacity: 0.45; }
+.explore-ground > .explore-zero { width: 1px; margin-left: -0.5px; background: var(--explore-soft); }
+.explore-ground > .explore-bar, .explore-ground > .explore-middle {
   top: 8px; bottom: 8px; min-width: 2px; background: var(--explore-hue); opacity: 0.3; }
-.explore-verdict .explore-now .explore-bar, .explore-verdict .explore-now .explore-middle { top: 4px; bottom: 4px; opacity: 0.4; }
-.explore-verdict .explore-left { clip-path: polygon(0 50%, 7px 0, 100% 0, 100% 100%, 7px 100%); }
-.explore-verdict .explore-right { clip-path: polygon(0 0, calc(100% - 7px) 0, 100% 50%, calc(100% - 7px) 100%, 0 100%); }
-.explore-verdict .explore-left.explore-right {
+.explore-now .explore-bar, .explore-now .explore-middle { top: 4px; bottom: 4px; opacity: 0.4; }
+.explore-left { clip-path: polygon(0 50%, 7px 0, 100% 0, 100% 100%, 7px 100%); }
+.explore-right { clip-path: polygon(0 0, calc(100% - 7px) 0, 100% 50%, calc(100% - 7px) 100%, 0 100%); }
+.explore-left.explore-right {
   clip-path: polygon(0 50%, 7px 0, calc(100% - 7px) 0, 100% 50%, calc(100% - 7px) 100%, 7px 100%); }
-.explore-verdict .explore-ground > .explore-mean { width: 2px; margin-left: -1px; top: 5px; bottom: 5px; background: var(--explore-hue); }
-.explore-verdict .explore-now .explore-mean { width: 3px; margin-left: -1.5px; top: 1px; bottom: 1px; }
-.explore-verdict .explore-ground > .explore-dot { width: 9px; height: 9px; margin-left: -4.5px; top: 6.5px; border-radius: 50%;
+.explore-ground > .explore-mean { width: 2px; margin-left: -1px; top: 5px; bottom: 5px; background: var(--explore-hue); }
+.explore-now .explore-mean { width: 3px; margin-left: -1.5px; top: 1px; bottom: 1px; }
+.explore-ground > .explore-dot { width: 9px; height: 9px; margin-left: -4.5px; top: 6.5px; border-radius: 50%;
   background: var(--explore-ink); border: 1px solid var(--explore-paper); }
-.explore-verdict .explore-axis > * { position: absolute; translate: -50%; font-size: 12px; }
+.explore-axis > * { position: absolute; translate: -50%; font-size: 12px; }
 `;

@@ -1,0 +1,158 @@
+// Notebook 06: two questions in one breath. Where do one head or two look, and which word is closest to each answer?
+import { decimal, frame, html, sum, svg } from "./kit.js";
+
+const ROLES = ["gives", "gets"];
+const CLOSE = 0.1; // a lead below this is worth a word
+const WHOLE = 22; // pixels of a line with all the weight
+
+const ranked = (numbers) => numbers.map((_, i) => i).sort((a, b) => numbers[b] - numbers[a]); // places, the largest first
+
+// scores (2, N), to the questions what the person gives and gets -> of each, on which card it stands, which of the things
+// is right, which is said, which comes next, and by how much that is behind
+export function answered({ cards, things }, person, scores) {
+  return scores.map((row, q) => {
+    const card = cards.findIndex((words) => words[2 * q] === person), right = things.indexOf(cards[card][1]);
+    const [said, next] = ranked(row);
+    return { card, right, said, next, lead: row[said] - row[next], isRight: said === right };
+  });
+}
+
+// How many of a network's answers to all people are right.
+export const rightOnes = (data, { scores }) =>
+  sum(data.people.flatMap((person, a) => answered(data, person, scores[a]).map(({ isRight }) => +isRight)));
+
+// What is seen where person `a` asks a network, with *emphasis* between stars.
+export function told(data, { weights, scores }, a) {
+  const { cards, things } = data, who = data.people[a], found = answered(data, who, scores[a]), [gives, gets] = found;
+  const role = (card) => ROLES[found.findIndex((one) => one.card === card)];
+  const looks = (shares, card) => `at the *${cards[card][1]}* (${decimal(shares[card])}), which ` +
+    (role(card) ? `${who} ${role(card)}` : `${cards[card][0]} gives`);
+  const tight = gives.lead < gets.lead ? gives : gets, row = scores[a][found.indexOf(tight)];
+  const against = `${decimal(row[tight.said])} against ${decimal(row[tight.next])} for *${things[tight.next]}*`;
+  const both = (isRight) => (isRight ? `both are right${tight.lead < CLOSE ? `, but *${things[tight.said]}* narrowly, with ${against}` : ""}`
+    : `both are wrong${gives.said === gets.right && gets.said === gives.right ? ", for they are swapped" : ""}`);
+  const verdict = gives.isRight === gets.isRight ? both(gives.isRight)
+    : `right about what ${who} ${ROLES[+gets.isRight]}, wrong about what ${who} ${ROLES[+gives.isRight]}`;
+  const [first, second] = found.map(({ said }) => `*${things[said]}*`), heads = weights[a], [most, next] = ranked(heads[0]);
+  if (heads.length > 1) {
+    const [one, two] = heads.map((shares) => looks(shares, ranked(shares)[0]));
+    return `*${who}* asks. Head 1 looks most ${one}, and head 2 ${two}. ` +
+      `Each makes a mixture of its own, closest to ${first} and to ${second}: ${verdict}.`;
+  }
+  const loud = cards[most][1] === things[gives.said] ? ", the louder of the two" : "";
+  const closest = first === second ? `both halves of what comes out are closest to ${first}${loud}`
+    : `what comes out is closest to ${first} in its first half, and to ${second} in its second`;
+  return `*${who}* asks. The one head looks most ${looks(heads[0], most)}, and ${looks(heads[0], next)}. ` +
+    `It mixes all cards, and ${closest}: ${verdict}.`;
+}
+
+// data: people (A), cards (A) of three words each, things (N), networks with name, weights (A, H, A) and scores (A, 2, N)
+export function mount(element, data) {
+  const { people, cards, things, networks } = data, T = cards.length;
+  const reach = Math.max(...networks.flatMap(({ scores }) => scores.flat(2)).map(Math.abs));
+  let a = 0, k = 0;
+
+  const caption = (...text) => html("span", { class: "explore-caption" }, ...text);
+  const choice = (label, names, set) => {
+    const buttons = names.map((name, i) => html("button", { type: "button", onclick: () => (set(i), show()) }, name));
+    const root = html("div", { class: "explore-tools", role: "group", "aria-label": label }, caption(label), ...buttons);
+    return { root, press: (chosen) => buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === chosen)) };
+  };
+  const asker = choice("who asks", people, (i) => (a = i));
+  const answerer = choice("who answers", networks.map(({ name }) => name), (i) => (k = i));
+  const score = caption(), heads = html("div", { class: "explore-heads" });
+  const fan = svg("svg", { class: "explore-fan", viewBox: `0 0 1 ${T}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+  const rows = cards.map(([giver, thing, receiver]) => {
+    const shares = html("div", { class: "explore-shares" }), mark = html("strong");
+    return { shares, mark, card: html("div", {}, `${giver} gives the ${thing} to ${receiver}`, mark) };
+  });
+  const halves = ROLES.map(() => {
+    const title = html("div"), from = html("div", { class: "explore-caption" }), verdict = html("div");
+    const bars = things.map((thing) => {
+      const bar = html("span", { class: "explore-bar" }), number = html("span", { class: "explore-number" });
+      return { bar, number, root: html("div", {}, html("span", {}, thing), html("div", { class: "explore-track" }, bar), number) };
+    });
+    const root = html("div", { class: "explore-half" }, title, from, ...bars.map(({ root }) => root), verdict);
+    return { title, from, verdict, bars, root };
+  });
+  answerer.root.append(score);
+  const { say, remove } = frame(element, { name: "questions", css: CSS,
+    invitation: "Choose who asks, and let one head answer, or two: which one gets both things right?" }, asker.root, answerer.root,
+    html("div", { class: "explore-parts" },
+      html("div", { class: "explore-looks", style: `grid-template-rows: repeat(${T}, 1fr)` }, heads, fan,
+        ...rows.flatMap(({ shares, card }) => [shares, card])),
+      html("div", { class: "explore-halves" }, ...halves.map(({ root }) => root))),
+    caption("lines: the share that a head gives to a card · bars: how close each thing is to the answer, which is one half of what comes out"));
+
+  function show() {
+    const who = people[a], shares = networks[k].weights[a], H = shares.length, found = answered(data, who, networks[k].scores[a]);
+    const hue = (h) => `explore-hue-${H > 1 ? h + 1 : 0}`, head = (h) => html("span", { class: hue(h) }, H > 1 ? `head ${h + 1}` : "one head");
+    const curve = (h, t) => `M0 ${((h + 0.5) * T) / H}C0.5 ${((h + 0.5) * T) / H} 0.5 ${t + 0.5} 1 ${t + 0.5}`;
+    asker.press(a), answerer.press(k);
+    score.textContent = `all who ask: ${rightOnes(data, networks[k])} of ${2 * people.length} answers are right`;
+    heads.replaceChildren(...shares.map((_, h) => head(h)));
+    fan.replaceChildren(...shares.flatMap((row, h) => row.map((share, t) =>
+      svg("path", { class: hue(h), d: curve(h, t), style: `stroke-width: ${WHOLE * share}px` }))));
+    rows.forEach((row, t) => {
+      const roles = ROLES.filter((_, q) => found[q].card === t);
+      row.card.className = `explore-card ${roles.length ? "explore-asked" : ""}`;
+      row.mark.textContent = roles.map((role) => `${who} ${role}`).join(", ");
+      row.shares.replaceChildren(...shares.map((all, h) => html("span", { class: hue(h) }, decimal(all[t]))));
+    });
+    halves.forEach(({ title, from, verdict, bars }, q) => {
+      const { said, right, isRight } = found[q], how = isRight ? "explore-right" : "explore-wrong";
+      title.replaceChildren("What ", html("strong", {}, who), ` ${ROLES[q]}`);
+      from.replaceChildren(`${["first", "second"][q]} half · `, head(Math.min(q, H - 1)));
+      bars.forEach(({ bar, number, root }, n) => {
+        const close = networks[k].scores[a][q][n], long = (50 * Math.abs(close)) / reach;
+        root.className = `explore-row ${n === said ? `explore-best ${how}` : ""}`;
+        bar.style.cssText = `left: ${close < 0 ? 50 - long : 50}%; width: ${long}%`;
+        number.textContent = decimal(close);
+      });
+      verdict.className = `explore-best ${how}`;
+      verdict.textContent = `says ${things[said]}: ${isRight ? "right" : `wrong, it is the ${things[right]}`}`;
+    });
+    say(told(data, networks[k], a));
+  }
+  show();
+  return remove;
+}
+
+const CSS = `
+& { --explore-violet: light-dark(#8a3a86, #dc9fd3); }
+.explore-tools { gap: 6px; margin: 0 0 8px; }
+.explore-tools > :first-child { min-width: 7em; }
+[aria-pressed="true"] { border-color: var(--explore-ink); box-shadow: inset 0 0 0 2px var(--explore-ink); } /* bold would move the others */
+.explore-hue-0 { --explore-hue: var(--explore-ink); }
+.explore-hue-1 { --explore-hue: var(--explore-blue); }
+.explore-hue-2 { --explore-hue: var(--explore-violet); }
+span[class^="explore-hue"] { color: var(--explore-hue); font-weight: 600; }
+.explore-looks { flex: 1.3 1 300px; display: grid; gap: 4px 6px;
+  grid-template-columns: max-content minmax(36px, 1fr) max-content minmax(0, max-content); }
+.explore-heads, .explore-shares { display: flex; flex-direction: column; justify-content: space-around; }
+.explore-heads { grid-row: 1 / -1; }
+.explore-fan { grid-row: 1 / -1; grid-column: 2; height: 0; min-height: 100%; }
+path { fill: none; stroke: var(--explore-hue); opacity: 0.75; vector-effect: non-scaling-stroke; }
+.explore-shares { grid-column: 3; justify-content: center; font-size: 12px; line-height: 16px; font-variant-numeric: tabular-nums; }
+.explore-card { grid-column: 4; align-content: center; padding: 3px 8px; min-height: 42px; border-radius: 6px;
+  border: 1px solid var(--explore-line); font-size: 13px; line-height: 17px; }
+.explore-asked { border-color: var(--explore-ink); background: var(--explore-faint); }
+.explore-halves { flex: 1 1 290px; display: flex; gap: 16px; }
+.explore-half { flex: 1 1 0; min-width: 0; }
+.explore-row { grid-template-columns: 4.2em minmax(0, 1fr) 3.2em; gap: 4px; font-size: 13px; }
+.explore-number { text-align: right; }
+.explore-track { background: linear-gradient(to right, var(--explore-faint) 50%, var(--explore-soft) 0 calc(50% + 1px),
+  var(--explore-faint) 0); }
+.explore-bar { position: absolute; top: 0; bottom: 0; background: var(--explore-soft); }
+.explore-right { --explore-answer: var(--explore-green); }
+.explore-wrong { --explore-answer: var(--explore-red); }
+.explore-best .explore-bar { background: var(--explore-answer); }
+.explore-half > .explore-best:last-child { color: var(--explore-answer); }
+.explore-line { font-size: 15px; min-height: 4.2em; }
+.explore-card strong { display: block; }
+@container (max-width: 420px) {
+  .explore-card, .explore-row { font-size: 12px; line-height: 16px; }
+  .explore-heads { max-width: 3.2em; }
+  .explore-row { line-height: 22px; }
+}
+`;
