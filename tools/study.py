@@ -18,6 +18,7 @@ import side_by_side
 import torch
 
 from helpers.core.data import CharTokenizer
+from helpers.museum.curves import Museum
 from helpers.studies import parts
 from helpers.studies.counts import Counts
 from helpers.studies.ladder import Ladder
@@ -29,7 +30,13 @@ from helpers.support.console import command
 from helpers.support.errors import ConfigError, RunError, StorageError
 from helpers.world.corpus import TINY, Corpus, load_corpus
 
-STUDIES: dict[str, Study] = {**parts.STUDIES, "ladder": Ladder(), "counts": Counts(), "texts": Texts()}
+STUDIES: dict[str, Study] = {
+    **parts.STUDIES,
+    "ladder": Ladder(),
+    "counts": Counts(),
+    "texts": Texts(),
+    "museum": Museum(),
+}
 GROWING = provenance.ROOT / "build" / "studies"
 
 
