@@ -84,22 +84,27 @@ run: export OMP_NUM_THREADS := $(or $(YOURS),$(if $(NB),$(OMP_NUM_THREADS),$(SHA
 run: .venv/ready ## run all notebooks with papermill into build/, train a GPT and print what it writes
 	@exec $(BIN)/python tools/notebooks.py run --jobs $(JOBS) </dev/null
 
-test: .venv/ready ## ruff, types, pytest, and nbval (strict) over every notebook, or over one and what belongs to it: NB=03
+test: .venv/ready ## ruff, types, biome, pytest, and nbval (strict) over every notebook, or over one and what belongs to it: NB=03
 	@rm -rf build/test-runs
 	@$(STATIC); $(PYTEST) -m "not torture$(if $(NB),, and not lesson)" $(NBVAL) notebooks tests; tests=$$?; $(VERDICT)
 
 check: .venv/ready ## the same without notebooks and slow tests, in less than a minute; it names the five slowest
 	@$(STATIC); $(PYTEST) -m "not slow and not torture" --durations=5 tests; tests=$$?; $(VERDICT)
 
-STATIC = $(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; $(BIN)/ty check --python .venv --quiet; types=$$?
+# Biome looks after the JavaScript; there is a build of it for Linux on x86-64, and elsewhere it isn't asked.
+JAVASCRIPT = --config-path=tools/javascript.json helpers/widgets/front tools/site/static tools/lab
+BIOME = ! [ -x $(BIN)/biome ] || $(BIN)/biome
+STATIC = $(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; $(BIN)/ty check --python .venv --quiet; types=$$?; \
+  $(BIOME) check $(JAVASCRIPT); biome=$$?
 PYTEST = NANOGPT_RUNS="$(CURDIR)/build/test-runs" OMP_NUM_THREADS=$(SHARE) \
   $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 NBVAL = -p nbval.plugin --nbval --nbval-current-env --nbval-cell-timeout 600
 said = $$([ $$$(1) = 0 ] && echo passed || echo FAILED)
-VERDICT = echo "make $@: ruff $(call said,ruff), types $(call said,types), tests $(call said,tests)"; exit $$((ruff || types || tests))
+VERDICT = echo "make $@: ruff $(call said,ruff), types $(call said,types), JavaScript $(call said,biome), tests $(call said,tests)"; \
+  exit $$((ruff || types || biome || tests))
 
-format: .venv/ready ## mend what ruff can mend: layout, order of imports
-	@$(BIN)/ruff check --fix --quiet .; fixed=$$?; $(BIN)/ruff format . && exit $$fixed
+format: .venv/ready ## mend what ruff and biome can mend: layout, order of imports
+	@$(BIN)/ruff check --fix --quiet .; fixed=$$?; $(BIN)/ruff format . && $(BIOME) check --write $(JAVASCRIPT) && exit $$fixed
 
 lab: .venv/ready ## open the notebooks in JupyterLab on this machine
 	@mkdir -p $(JUPYTER_CONFIG_DIR)/custom && cp tools/lab/look.css $(JUPYTER_CONFIG_DIR)/custom/custom.css

@@ -23,6 +23,7 @@ import tables
 from nbformat import NotebookNode
 
 FOLDED = "jp-MarkdownHeadingCollapsed"
+ANSWER = "the answer:\n"  # what a notebook prints above the output that decides a prediction
 FOLD_HERE = '<div class="fold-here"></div>'  # site/conf.py folds the section in which it stands
 LEAD = (
     "Start from a single dot product and end with a small GPT that you have trained on Shakespeare yourself, in "
@@ -169,7 +170,10 @@ class Stage:
     def output(self, output: NotebookNode, path: Path) -> dict | None:
         """An output that needs no kernel: of several forms the picture, with its text; explorers play on the page."""
         if "data" not in output:
-            return dict(output)
+            if output.get("text") == ANSWER:
+                return None
+            told = {"text": output.text.removeprefix(ANSWER)} if "text" in output else {}  # the fold says so already
+            return dict(output) | told
         data = {kind: value for kind, value in output.data.items() if not kind.startswith("application/")}
         if picture := output.data.get("image/png"):
             facts = output.get("metadata", {}).get("image/png", {})
@@ -268,14 +272,15 @@ def markdown(text: str) -> dict:
 
 
 def joined(cells: list[dict]) -> list[dict]:
-    """Folded code that shows nothing goes into one fold with the folded code below it."""
+    """Folded code that shows nothing goes into one fold with the folded code below it, or else above it."""
     kept: list[dict] = []
     for cell in cells:
         above = kept[-1] if kept else None
-        if above and folded(above) and folded(cell) and not above["outputs"]:
+        if above and folded(above) and folded(cell) and not (above["outputs"] and cell["outputs"]):
+            shows = above if above["outputs"] else cell
             anchors = above["metadata"]["anchor"] + cell["metadata"]["anchor"]
             source = f"{above['source']}\n\n\n{cell['source']}"
-            cell = cell | {"source": source, "metadata": cell["metadata"] | {"anchor": anchors}}
+            cell = shows | {"source": source, "metadata": shows["metadata"] | {"anchor": anchors}}
             kept.pop()
         kept.append(cell)
     return kept

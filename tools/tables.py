@@ -71,6 +71,13 @@ CAPTIONS = {  # title, and what a row is
         "when the text is read on, so that each letter has at least 128 before it. `seconds`: of the training. "
         "[Notebook 13](../13_speedrun.ipynb) reads this table.",
     ),
+    "museum": (
+        "What real faults do to a curve",
+        "Each row is the training of a small program in which one part has a fault (`variant`; `Program` has none), for "
+        "some `steps` and with one `seed`: the `first` loss of all, the `loss` that its own curve shows on text it "
+        "hasn't learned, and the `honest` loss, of the letter after a text that ends there. For lesson 11, which is "
+        "still to come.",
+    ),
     "texts": (
         "Counting beside a network, on more text and on less",
         "Each row is one training for so many `steps` on the first `letters` of a `text` (0: all of the training text "

@@ -11,7 +11,7 @@ from helpers.museum.program import IGNORED, Block, C, L, Program
 
 # ---------------------------------------------------------------- it stops, or turns into NaN
 class TooLargeForHalf(Program):
-    """fairseq 3575, apex 1052: minus a billion, in a number that ends at 65,504."""
+    """apex 1052: minus a billion, in a kind of number that ends at 65,504."""
 
     seen_by = "it runs in half precision"
 
@@ -44,7 +44,7 @@ class NothingToLearn(Program):
 
 # ---------------------------------------------------------------- only the first loss tells
 class LoudTable(Program):
-    """nanoGPT 7c828855: reading and writing share a table, and the table starts with numbers of size 1."""
+    """xLSTM 83: reading and writing share a table, and the table starts with numbers of size 1."""
 
     seen_by = "the first loss is ln V"
 
@@ -82,7 +82,7 @@ class TurnedRound(Program):
 
 
 class Multiplied(Program):
-    """Gemma 2 in Transformers 31673: what is forbidden gets a score of 0, and not of minus infinity."""
+    """What is forbidden gets a score of 0, and not of minus infinity. (Gemma 2's first days, Transformers 31673.)"""
 
     seen_by = "no letter sees the future"
 
@@ -100,7 +100,7 @@ class ClimbedOver(Program):
 
 
 class WrongAxis(Program):
-    """labml 146: the columns add up to 1, and not the rows."""
+    """labml 146: the columns add up to 1, and not the rows. (There in a model of images, which has no future.)"""
 
     seen_by = "weights of a row add up to 1"
 
@@ -167,7 +167,7 @@ class SoftmaxTwice(Program):
 
 
 class NeverCleared(Program):
-    """llm.c 548: the gradients of all steps add up."""
+    """wekws 73: the gradients of all steps add up."""
 
     seen_by = "a new update forgets the last one's gradients"
 
@@ -210,7 +210,7 @@ class Clones(Program):
 
 
 class NeverDecays(Program):
-    """minGPT, first week: the names of the norms are not what the filter looks for."""
+    """minGPT 16 and 23: the names of the norms are not what the filter looks for."""
 
     seen_by = "every parameter moves, and only matrices decay"
 
@@ -225,7 +225,7 @@ class NeverDecays(Program):
 
 # ---------------------------------------------------------------- only in writing
 class AlmostZero(Program):
-    """minGPT 8909e1b: 1e-10 was meant to be -1e10."""
+    """minGPT 10: 1e-10 was meant to be -1e10."""
 
     seen_by = "what is cut off never comes"
 

@@ -194,6 +194,10 @@ class OneHead(Heads):
 
 
 BLOCKS = [
+    (
+        "dropout takes parts of the stream itself away",
+        block(lambda self, x: self.drop(x + self.mlp(self.norm2(x + self.heads(self.norm1(x)))))),
+    ),
     ("with 4 heads it gives what it gives with 1: is num_heads used?", block(attention=OneHead)),
     ("self.gain is a plain tensor and will not be learned", block(norm=PlainGain)),
     ("the stream itself is normalised", block(normed_stream)),

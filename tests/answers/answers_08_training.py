@@ -153,7 +153,7 @@ WRONG = {
         ("is loss.backward() missing", training(update=without_gradients)),
         ("does cross_entropy get the logits", training(loss_of=lambda logits, y: mean_loss(logits.softmax(-1), y))),
         ("the gradient is 42 times", training(loss_of=lambda logits, y: 42 * mean_loss(logits, y))),
-        ("only the places [6] of a window learn", training(
+        ("of a window, only these places learn: [6]", training(
             loss_of=lambda logits, y: F.cross_entropy(logits[:, -1], y[:, -1]))),
         ("loss that it reports is a Tensor: loss.item()", training(told=lambda loss: loss.detach())),
         ("it reports the steps 0, 1, 2", training(number=lambda step: step)),

@@ -314,7 +314,7 @@ PAIRS = [
     ("in pieces", (gpt(heads={"attend": by_flag}), fast())),
     ("in pieces", (gpt(heads={"attend": sees_all_new}), fast())),
     ("in pieces", (gpt(heads={"kept": new_ones_first}), fast())),
-    ("1 new tokens should give (3, 1, 11), not (3, 2, 11)", (gpt(reads_all_again), fast())),
+    ("new tokens (3, 1) should give (3, 1, 11), not (3, 2, 11)", (gpt(reads_all_again), fast())),
     ("without a cache it remembers", (AlwaysRemembers, fast())),
     ("it raises TypeError", (gpt(lambda self, tokens: GPT.forward(self, tokens)), fast())),
     ("it looks into the future", (gpt(heads={"attend": without_a_mask}), fast())),

@@ -147,6 +147,18 @@ def assert_proofs_are_folded(page) -> None:
     assert stop > start + 1 and all(hidden[start + 1 : stop]) and not any(hidden[: start + 1] + hidden[stop:])
 
 
+def test_a_link_leads_into_the_folded_proofs(lab, page):
+    open_from_start(lab, page, "03_query_key_value.ipynb")
+    assert_proofs_are_folded(page)
+    page.locator(".jp-RenderedMarkdown a[href*='The-root']").first.click()
+    seen = """() => {
+      const headings = [...document.querySelectorAll("h3")];
+      const found = headings.find((heading) => heading.textContent.startsWith("The root, with its mistakes"));
+      return found && found.getBoundingClientRect().top > 0 && found.getBoundingClientRect().top < innerHeight;
+    }"""
+    page.wait_for_function(seen)
+
+
 def test_an_exercise_is_solved_by_typing(lab, page):
     open_from_start(lab, page, "01_dot_product_scores.ipynb")  # it runs soon
     sources = page.evaluate(f"{CELLS}.map((c) => c.model.sharedModel.getSource())")

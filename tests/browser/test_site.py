@@ -194,6 +194,37 @@ def test_predictions_proofs_and_code_of_pictures_are_folded_and_open_by_keyboard
     assert tab.evaluate("document.querySelector('article details.folded').open")
 
 
+def test_what_follows_a_prediction_waits_for_a_guess(browser, tab, site):
+    opened(tab, site, "03_query_key_value.html")
+    text = tab.locator(".veil")
+    before = tab.locator("section#everybody-has-a-hero > :not([hidden])").count()
+    assert text.count() > 2 and "Open the choice" in text.first.inner_text()
+    first = tab.locator("section#everybody-has-a-hero > details > summary").first
+    first.focus()
+    tab.keyboard.press("Enter")
+    tab.wait_for_function(
+        f"document.querySelectorAll('section#everybody-has-a-hero > :not([hidden])').length > {before}"
+    )
+    assert not tab.locator("section#everybody-has-a-hero > .veil").count()
+    waiting = text.count()
+    text.first.get_by_role("button").click()
+    tab.wait_for_function(f"document.querySelectorAll('.veil').length === {waiting - 1}")
+    tab.reload()
+    assert text.count() == waiting - 1
+    context = browser.new_context(java_script_enabled=False)
+    page = opened(context.new_page(), site, "03_query_key_value.html")
+    assert not page.locator("[hidden]").count() and not page.locator(".veil").count()
+    context.close()
+
+
+def test_a_link_to_what_waits_shows_it(tab, site):
+    opened(tab, site, "03_query_key_value.html")
+    hidden = tab.evaluate("document.querySelector('article [hidden] [id], article [hidden][id]').id")
+    tab.goto("about:blank")
+    opened(tab, site, f"03_query_key_value.html#{hidden}")
+    tab.wait_for_function(f"document.getElementById('{hidden}').closest('[hidden]') === null")
+
+
 def test_a_link_into_the_proofs_opens_them(tab, site):
     opened(tab, site, "03_query_key_value.html")
     tab.click("article a[href$='#the-root-with-its-mistakes']")

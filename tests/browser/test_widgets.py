@@ -442,7 +442,7 @@ ADDS, NORMED, REPLACES = "each adds", "each adds, behind a norm", "each replaces
         (ADDS, RIGHT, 5, 0, "Layer 2 is out. The answer is *ring*: right, and 0.30 ahead of lute. The tower is right"),
         (ADDS, RIGHT, 5, 0, "What the others add still arrives: the stream goes past a layer that is out."),
         (ADDS, RIGHT, 1, 0, "Only layer 1 is on. The answer is *ring*: right"),
-        (ADDS, RIGHT, 1, 0, "What the other one adds still arrives"),
+        (ADDS, RIGHT, 1, 0, "What it adds arrives: the stream goes past"),
         (ADDS, RIGHT, 6, 0, "The answer is *rose*: wrong, ring would be right. The tower is right in *14%*"),
         (ADDS, RIGHT, 6, 0, "worse than a blind guess. Put layer 1 back, and it is right in 100%: the others need"),
         (ADDS, RIGHT, 4, 0, "Only layer 3 is on. "),

@@ -178,16 +178,17 @@ def test_a_broken_link_is_named(tmp_path):
     assert website.broken_links(tmp_path) == ["a.html: b.html#y", "a.html: no.png", "a.html: d/", "b.html: c.html"]
 
 
-def test_folded_code_that_shows_nothing_joins_the_folded_code_below():
+def test_folded_code_that_shows_nothing_joins_the_folded_code_below_or_above():
     def code(source, hidden=True, outputs=()):
         metadata = {"anchor": [source], "jupyter": {"source_hidden": hidden}}
         return {"cell_type": "code", "metadata": metadata, "source": source, "outputs": list(outputs)}
 
     shown = {"output_type": "stream", "text": "1"}
-    cells = [code("a"), code("b"), code("c", outputs=[shown]), code("d", outputs=[shown]), code("e", hidden=False),
-             code("f"), staging.markdown("text"), code("g")]  # fmt: skip
+    cells = [code("a"), code("b"), code("c", outputs=[shown]), code("d", outputs=[shown]), code("h"),
+             code("e", hidden=False), code("f"), staging.markdown("text"), code("g")]  # fmt: skip
     found = staging.joined(cells)
-    assert [cell["source"] for cell in found] == ["a\n\n\nb\n\n\nc", "d", "e", "f", "text", "g"]
+    assert [cell["source"] for cell in found] == ["a\n\n\nb\n\n\nc", "d\n\n\nh", "e", "f", "text", "g"]
+    assert found[1]["outputs"] == [shown]
     assert found[0]["metadata"]["anchor"] == ["a", "b", "c"] and found[0]["outputs"] == [
         shown
     ]  # links still lead there

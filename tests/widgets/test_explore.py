@@ -325,7 +325,7 @@ def test_the_bytes_of_the_kernel_are_what_its_text_becomes(tmp_path):
         pytest.skip("wat2wasm is not installed (package wabt): nobody knows if matvec.js holds what matvec.wat says")
     made = tmp_path / "matvec.wasm"
     subprocess.run([assembler, host.SOURCES / "matvec.wat", "-o", made], check=True)
-    held = re.search(r'^const MATVEC = "(.+)";$', host.front_end("matvec"), re.M)[1]
+    held = re.search(r'^const MATVEC =\s+"(.+)";$', host.front_end("matvec"), re.M)[1]
     assert base64.b64decode(held) == made.read_bytes()
 
 

@@ -198,5 +198,7 @@ def _cached(model: nn.Module, tokens: Tensor, cache: dict) -> Tensor:
         output = model(tokens.clone(), cache)
     if not isinstance(output, Tensor) or output.shape != (*tokens.shape, V):
         given = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        raise CheckError(f"with a cache, {tokens.shape[1]} new tokens should give {(*tokens.shape, V)}, not {given}")
+        raise CheckError(
+            f"with a cache, new tokens {tuple(tokens.shape)} should give {(*tokens.shape, V)}, not {given}"
+        )
     return output

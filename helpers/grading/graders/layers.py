@@ -165,7 +165,7 @@ def bends(module: nn.Module, C: int) -> None:
     added = min(given.norm(), (given - x).norm())
     beyond = torch.linalg.svdvals(given - x @ torch.linalg.lstsq(x, given).solution)
     if beyond[13] < 1e-4 * added:
-        raise CheckError("it only takes means, and matrices of them: is there an MLP, with a GELU or ReLU inside?")
+        raise CheckError("but for its attention it is linear: is there an MLP, with a GELU or ReLU inside?")
 
 
 def leaves_the_stream(module: nn.Module, C: int) -> None:
@@ -179,6 +179,15 @@ def leaves_the_stream(module: nn.Module, C: int) -> None:
         raise CheckError(
             "the stream itself is normalised, and then added to: a branch reads a normed copy of x, and what it "
             "makes of it is added to x as it was"
+        )
+
+
+def keeps_the_stream(module: nn.Module, C: int) -> None:
+    """In training dropout silences what branches add, and never the stream, whose numbers would become zeros."""
+    output = reading(module.train(), C)(words(4, 6, C))
+    if (output == 0).float().mean() > 0.1:
+        raise CheckError(
+            "dropout takes parts of the stream itself away: it belongs to what each branch makes, x + drop(...)"
         )
 
 

@@ -138,7 +138,7 @@ def _targets_are_right(batches: list[Batch]) -> None:
             continue
         places = sorted({t for _, t in given.any(-1).nonzero().tolist()})
         if len(places) < batch.tokens.shape[1]:
-            raise CheckError(f"only the places {places} of a window learn: each place has a target of its own")
+            raise CheckError(f"of a window, only these places learn: {places}; each place has a target of its own")
         apart = (given.argmin(-1) - batch.tokens).unique().tolist()
         if apart != [1]:
             where = f"stands {apart[0]:+d} places from" if len(apart) == 1 else "has nothing to do with"

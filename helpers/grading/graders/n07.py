@@ -382,6 +382,7 @@ def whole_block(MyBlock: Answer) -> None:
         return block
 
     building.uses_heads(lambda block: building.reading(block, C)(x), of, "is num_heads used?")
+    layers.keeps_the_stream(building.made(MyBlock, C=C, num_heads=4, dropout=0.5), C)
     building.drops(
         lambda block: building.reading(block, C)(x), lambda p: building.made(MyBlock, C=C, num_heads=4, dropout=p)
     )

@@ -105,7 +105,7 @@ def temperature(answer: Answer) -> Pairs:
             lambda probabilities, p: probabilities.cumsum(0) - probabilities < p
         ),
         "kept and cut are exchanged: 1 is kept": lambda probabilities, p: 1 - kept(probabilities, p),
-        "those are the new probabilities: 1 is asked for where a token is kept": [
+        "those are the new probabilities: give 1 where a token is kept": [
             lambda probabilities, p: shares(probabilities * kept(probabilities, p)),
             lambda probabilities, p: probabilities * kept(probabilities, p),
         ],

@@ -150,7 +150,7 @@ def draws_by_the_odds(
     if wrong:
         for sentence, mistake in MISTAKES.items():
             if all(_may_be(counts[i], mistake(LOGITS, *way)) for i, way in enumerate(ways)):
-                raise CheckError(f"its tokens come as if this were so: {sentence}")
+                raise CheckError(f"its tokens come out as they would if this were so: {sentence}")
         way, count = ways[wrong[0]], counts[wrong[0]]
         raise CheckError(
             f"at temperature={way[0]:g} and top_p={way[1]:g}, tokens of probabilities {_shares(LOGITS.exp())} should "

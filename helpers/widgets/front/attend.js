@@ -3,14 +3,16 @@ import { decimal, frame, html, percent, plane, slider, softmax, svg } from "./ki
 
 const SIZE = 300; // of a plane, in its own units
 const VIEW = `-60 10 ${SIZE + 120} ${SIZE - 20}`; // and what is seen of it: names need room at both sides
-const HOTTEST = 100, COLDEST = 0.05; // temperatures
+const HOTTEST = 100; // temperatures
+const COLDEST = 0.05;
 
 // query (D), keys (N, D), values (N, E) -> scores and weights (N), mixture (E)
 export function attend(query, keys, values, divided, temperature = 1) {
   const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
   const scores = keys.map((key) => dot(query, key) / (divided ? Math.sqrt(query.length) : 1));
   const weights = softmax(scores.map((score) => score / temperature));
-  const mixture = values[0].map((_, i) => dot(weights, values.map((value) => value[i])));
+  const column = (i) => values.map((value) => value[i]);
+  const mixture = values[0].map((_, i) => dot(weights, column(i)));
   return { scores, weights, mixture };
 }
 
@@ -18,7 +20,8 @@ export function attend(query, keys, values, divided, temperature = 1) {
 export function band(points) {
   const around = [points.reduce((a, b) => (b[0] < a[0] || (b[0] === a[0] && b[1] < a[1]) ? b : a))];
   for (;;) {
-    const [x, y] = around.at(-1), left = ([a, b], [c, d]) => (a - x) * (d - y) - (b - y) * (c - x);
+    const [x, y] = around.at(-1);
+    const left = ([a, b], [c, d]) => (a - x) * (d - y) - (b - y) * (c - x);
     const next = points.filter((point) => point !== around.at(-1)).reduce((a, b) => (left(a, b) < 0 ? b : a));
     if (next === around[0] || around.length > points.length) return around;
     around.push(next);
@@ -28,26 +31,39 @@ export function band(points) {
 // data: names of the keys, keys and values as points of a plane, says: what each value stands for, query: where it
 // starts, asks: {label: query} for the buttons; with a `temperature` its slider, and the path of the mixture under it
 export function mount(element, data) {
-  const { names, keys, values, says } = data, warm = "temperature" in data;
+  const { names, keys, values, says } = data;
+  const warm = "temperature" in data;
   const length = ([x, y]) => Math.hypot(x, y);
-  const reach = (warm ? 1.2 : 1.4) * Math.max(...keys.map(length)), spread = (warm ? 1.2 : 1.35) * Math.max(...values.map(length));
-  const onPlane = ([x, y], far) => [(1 + x / far) * SIZE / 2, (1 - y / far) * SIZE / 2]; // a point, on its plane
-  const label = (text, [x, y], more = {}) => svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle", ...more }, text);
-  const beside = (text, [x, y], far) => { // a name outside of its point, growing outwards
-    const away = x / Math.hypot(x, y), [left, top] = onPlane([x, y], far);
+  const reach = (warm ? 1.2 : 1.4) * Math.max(...keys.map(length));
+  const spread = (warm ? 1.2 : 1.35) * Math.max(...values.map(length));
+  const onPlane = ([x, y], far) => [((1 + x / far) * SIZE) / 2, ((1 - y / far) * SIZE) / 2]; // a point, on its plane
+  const label = (text, [x, y], more = {}) =>
+    svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle", ...more }, text);
+  // A name outside of its point, growing outwards.
+  const beside = (text, [x, y], far) => {
+    const away = x / Math.hypot(x, y);
+    const [left, top] = onPlane([x, y], far);
     const room = warm ? 26 : 19; // a value's dot may be large
-    return label(text, [left + room * away, top - room * (y / Math.hypot(x, y))], { "text-anchor": away > 0.5 ? "start" : away < -0.5 ? "end" : "middle" });
+    const anchor = away > 0.5 ? "start" : away < -0.5 ? "end" : "middle";
+    return label(text, [left + room * away, top - room * (y / Math.hypot(x, y))], { "text-anchor": anchor });
   };
   const line = (name, [x, y]) => svg("line", { class: name, x1: SIZE / 2, y1: SIZE / 2, x2: x, y2: y });
-  let query = data.query, divided = !warm, temperature = data.temperature ?? 1;
+  let query = data.query;
+  let divided = !warm;
+  let temperature = data.temperature ?? 1;
 
   const arrows = keys.map((key) => line("explore-key", onPlane(key, reach)));
   const tags = keys.map((key, i) => beside(names[i], key, reach));
-  const shaft = line("explore-shaft", [0, 0]), tip = label("query", [0, 0], { class: "explore-tip" });
+  const shaft = line("explore-shaft", [0, 0]);
+  const tip = label("query", [0, 0], { class: "explore-tip" });
 
   const rows = names.map((name) => {
-    const cells = [html("span", {}, name), html("span", { class: "explore-score" }),
-      html("span", { class: "explore-track" }, html("span", { class: "explore-bar" })), html("span", {})];
+    const cells = [
+      html("span", {}, name),
+      html("span", { class: "explore-score" }),
+      html("span", { class: "explore-track" }, html("span", { class: "explore-bar" })),
+      html("span", {}),
+    ];
     return html("div", { class: "explore-row" }, ...cells);
   });
   const head = ["key", "score", "weight", ""].map((text) => html("span", { class: "explore-caption" }, text));
@@ -62,41 +78,80 @@ export function mount(element, data) {
   const mixed = svg("rect", { class: "explore-mixed", width: 16, height: 16, x: -8, y: -8 });
   const where = label("mixture", [0, 0], { class: "explore-tip" });
   // Wherever the mixture goes, it stays among its values: in the area that a rubber band around them would enclose.
-  const area = svg("polygon", { class: "explore-area", points: band(values).map((value) => onPlane(value, spread)).join(" ") });
+  const corners = band(values).map((value) => onPlane(value, spread));
+  const area = svg("polygon", { class: "explore-area", points: corners.join(" ") });
   const mixing = [...(warm ? [area] : []), ...threads, path, ...dots, ...words, mixed, where];
-  const asking = { label: "query", get: () => query, set: (to) => ((query = to), show()) };
+  const ask = (to) => {
+    query = to;
+    show();
+  };
+  const asking = { label: "query", get: () => query, set: ask };
   // Where the values are the keys, one plane shows all.
-  const asked = plane({ size: SIZE, reach, view: VIEW, tips: [asking] }, ...(warm ? mixing : [...arrows, ...tags]), shaft, tip);
-  const answer = svg("svg", { viewBox: VIEW, role: "img", "aria-label": "the values, and their mixture" }, ...(warm ? [] : mixing));
+  const beneath = warm ? mixing : [...arrows, ...tags];
+  const asked = plane({ size: SIZE, reach, view: VIEW, tips: [asking] }, ...beneath, shaft, tip);
+  const told = { viewBox: VIEW, role: "img", "aria-label": "the values, and their mixture" };
+  const answer = svg("svg", told, ...(warm ? [] : mixing));
 
-  const root = html("input", { type: "checkbox", checked: "", onchange: () => ((divided = root.checked), show()) });
+  const divide = () => {
+    divided = root.checked;
+    show();
+  };
+  const root = html("input", { type: "checkbox", checked: "", onchange: divide });
   // Evenly along the slider, temperatures grow by the same factor; cold is at the left.
-  const [dial, putDial] = slider("temperature", { min: Math.log(COLDEST), max: Math.log(HOTTEST), step: 0.05, value: Math.log(temperature),
-    write: (x) => Math.exp(x).toFixed(x < 2.3 ? 2 : 0), set: (x) => ((temperature = Math.exp(x)), show()) });
+  const [dial, putDial] = slider("temperature", {
+    min: Math.log(COLDEST),
+    max: Math.log(HOTTEST),
+    step: 0.05,
+    value: Math.log(temperature),
+    write: (x) => Math.exp(x).toFixed(x < 2.3 ? 2 : 0),
+    set: (x) => {
+      temperature = Math.exp(x);
+      show();
+    },
+  });
   const part = (name, text, ...inside) =>
     html("div", { class: name }, ...inside, html("div", { class: "explore-caption" }, text));
-  const again = () => ((query = data.query), putDial(Math.log((temperature = data.temperature))), show());
-  const asks = Object.entries(data.asks).map(([text, at]) =>
-    html("button", { type: "button", onclick: () => ((query = at), show()) }, text));
-  const invitation = warm ? "Turn the temperature, or drag the query: where does the mixture go?" : "Drag the thick arrow, the query: who answers?";
-  const { say, remove } = frame(element, { name: "attend", css: CSS, invitation },
-    html("div", { class: "explore-parts" },
-      warm ? part("explore-side explore-wide", "the query, the mixture, and its path from hot to cold", asked.root)
-        : part("explore-side", "the query among the keys", asked.root),
-      html("div", { class: "explore-rows" }, html("div", { class: "explore-row" }, ...head), ...rows),
-      warm ? "" : part("explore-side", "the values, and their mixture", answer)),
-    html("div", { class: "explore-tools" }, ...asks, ...(warm ? [dial, html("button", { type: "button", onclick: again }, "start again")] : [html("label", {}, root, `divide scores by √${query.length}`)])));
+  const again = () => {
+    query = data.query;
+    temperature = data.temperature;
+    putDial(Math.log(temperature));
+    show();
+  };
+  const button = (text, onclick) => html("button", { type: "button", onclick }, text);
+  const asks = Object.entries(data.asks).map(([text, at]) => button(text, () => ask(at)));
+  const invitation = warm
+    ? "Turn the temperature, or drag the query: where does the mixture go?"
+    : "Drag the thick arrow, the query: who answers?";
+  const queries = warm
+    ? part("explore-side explore-wide", "the query, the mixture, and its path from hot to cold", asked.root)
+    : part("explore-side", "the query among the keys", asked.root);
+  const table = html("div", { class: "explore-rows" }, html("div", { class: "explore-row" }, ...head), ...rows);
+  const answers = warm ? "" : part("explore-side", "the values, and their mixture", answer);
+  const tools = warm
+    ? [dial, button("start again", again)]
+    : [html("label", {}, root, `divide scores by √${query.length}`)];
+  const { say, remove } = frame(
+    element,
+    { name: "attend", css: CSS, invitation },
+    html("div", { class: "explore-parts" }, queries, table, answers),
+    html("div", { class: "explore-tools" }, ...asks, ...tools),
+  );
 
   function show() {
     const { scores, weights, mixture } = attend(query, keys, values, divided, temperature);
-    const best = weights.indexOf(Math.max(...weights)), [x, y] = onPlane(query, reach), [over, down] = onPlane(mixture, spread);
+    const best = weights.indexOf(Math.max(...weights));
+    const [x, y] = onPlane(query, reach);
+    const [over, down] = onPlane(mixture, spread);
     asked.show();
-    shaft.setAttribute("x2", x), shaft.setAttribute("y2", y);
-    tip.setAttribute("x", x), tip.setAttribute("y", y + (y < 40 ? 26 : -22));
+    shaft.setAttribute("x2", x);
+    shaft.setAttribute("y2", y);
+    tip.setAttribute("x", x);
+    tip.setAttribute("y", y + (y < 40 ? 26 : -22));
     weights.forEach((weight, i) => {
       arrows[i].style.strokeWidth = 1.5 + 8 * weight;
       dots[i].setAttribute("r", 3 + 13 * Math.sqrt(weight));
-      threads[i].setAttribute("x1", over), threads[i].setAttribute("y1", down);
+      threads[i].setAttribute("x1", over);
+      threads[i].setAttribute("y1", down);
       threads[i].style.strokeWidth = 7 * weight;
       const [name, score, track, share] = rows[i].children;
       name.className = share.className = i === best ? "explore-best" : "";
@@ -106,23 +161,35 @@ export function mount(element, data) {
     });
     if (warm) {
       const along = Array.from({ length: 81 }, (_, i) => HOTTEST * (COLDEST / HOTTEST) ** (i / 80));
-      path.setAttribute("points", along.map((t) => onPlane(attend(query, keys, values, divided, t).mixture, spread)).join(" "));
+      const points = along.map((t) => onPlane(attend(query, keys, values, divided, t).mixture, spread));
+      path.setAttribute("points", points.join(" "));
     }
     mixed.setAttribute("transform", `translate(${over} ${down}) rotate(45)`);
     const side = over < SIZE / 2 ? -1 : 1; // beside the path, not on it
-    where.setAttribute("x", over + (warm ? 50 * side : 0)), where.setAttribute("y", down + (warm ? 0 : 24));
+    where.setAttribute("x", over + (warm ? 50 * side : 0));
+    where.setAttribute("y", down + (warm ? 0 : 24));
     say(sentence(weights[best], best));
   }
   function sentence(share, best) {
-    const who = `*${names[best]}*`, what = `*${says[best]}*`;
-    const nobody = share < 1.6 / names.length, alone = share > 0.9;
+    const who = `*${names[best]}*`;
+    const what = `*${says[best]}*`;
+    const nobody = share < 1.6 / names.length;
+    const alone = share > 0.9;
     if (warm) {
-      if (nobody) return "For this temperature the scores hardly differ: all have nearly equal weights, and the mixture is close to the plain average.";
-      if (alone) return `So cold that ${who} takes ${percent(share)} of the weight: the mixture lies on ${who}, and the others hardly count.`;
+      if (nobody) {
+        return "For this temperature the scores hardly differ: all have nearly equal weights, and the mixture is close to the plain average.";
+      }
+      if (alone) {
+        return `So cold that ${who} takes ${percent(share)} of the weight: the mixture lies on ${who}, and the others hardly count.`;
+      }
       return `${who} has the highest score and gets ${percent(share)} of the weight. It pulls the mixture its way, and the others pull back.`;
     }
-    if (nobody) return "Nobody fits much better than the others: all have nearly equal weights, and the mixture lies in the middle and says little.";
-    if (alone) return `${who} has the highest score and takes ${percent(share)} of the weight: what comes out is ${what}, and hardly anything else. A longer query is a surer one.`;
+    if (nobody) {
+      return "Nobody fits much better than the others: all have nearly equal weights, and the mixture lies in the middle and says little.";
+    }
+    if (alone) {
+      return `${who} has the highest score and takes ${percent(share)} of the weight: what comes out is ${what}, and hardly anything else. A longer query is a surer one.`;
+    }
     return `${who} has the highest score and gets ${percent(share)} of the weight. The mixture moves towards ${what}, and the others pull at it.`;
   }
   show();

@@ -6,26 +6,33 @@ const WAYS = { view: "view(H, T, D) alone", transpose: "view(T, H, D).transpose(
 // Number k of a table (T, H·D), counted as it lies in memory -> where it stands in the tables (H, T, D). Both ways cut
 // the memory into T·H pieces of D numbers and tear none apart; they differ in the place that they give to a piece.
 export function landing(k, T, H, D, way) {
-  const piece = Math.floor(k / D), column = k % D;
+  const piece = Math.floor(k / D);
+  const column = k % D;
   if (way === "transpose") return { head: piece % H, row: Math.floor(piece / H), column };
   return { head: Math.floor(piece / T), row: piece % T, column };
 }
 
 // In words: where number k lands, or, for k = null, how many numbers stand where they shouldn't; *emphasis* between stars.
 export function told(words, H, D, way, k = null) {
-  const T = words.length, N = T * H * D;
+  const T = words.length;
+  const N = T * H * D;
   const name = named(words);
   const lands = (number) => [landing(number, T, H, D, way), landing(number, T, H, D, "transpose")]; // and where it should
   if (k !== null) {
-    const [is, should] = lands(k), owner = name(should.row);
-    const here = `*${k}*, number ${(k % (H * D)) + 1} of ${owner}, lands in head ${is.head + 1}, in the row of ${name(is.row)}`;
+    const [is, should] = lands(k);
+    const owner = name(should.row);
+    const number = `*${k}*, number ${(k % (H * D)) + 1} of ${owner}`;
+    const here = `${number}, lands in head ${is.head + 1}, in the row of ${name(is.row)}`;
     if (way === "transpose") return `${here}.`;
     if (is.row !== should.row) return `${here}: from now on ${name(is.row)} asks with a number of ${owner}.`;
     if (is.head !== should.head) return `${here}: the right row, but it was made for head ${should.head + 1}.`;
     return `${here}: the right place, by luck.`;
   }
-  if (way === "transpose") return `*view and transpose*: all ${N} numbers stand in their own word's row, and each head has ${D} numbers of every word.`;
-  const all = [...Array(N).keys()].map(lands), strange = all.filter(([is, should]) => is.row !== should.row).length;
+  if (way === "transpose") {
+    return `*view and transpose*: all ${N} numbers stand in their own word's row, and each head has ${D} numbers of every word.`;
+  }
+  const all = [...Array(N).keys()].map(lands);
+  const strange = all.filter(([is, should]) => is.row !== should.row).length;
   const astray = all.filter(([is, should]) => is.row === should.row && is.head !== should.head).length;
   const more = astray ? `, ${astray} more in the wrong head` : "";
   return `*view alone*: ${strange} of ${N} numbers stand in another word's row${more}, and no error warns you. Head 1 has simply taken the first ${T * D} in memory.`;
@@ -33,47 +40,103 @@ export function told(words, H, D, way, k = null) {
 
 // data: words (T), heads (H), width (D)
 export function mount(element, data) {
-  const { words, heads: H, width: D } = data, T = words.length, C = H * D;
+  const { words, heads: H, width: D } = data;
+  const T = words.length;
+  const C = H * D;
   const upTo = (n) => [...Array(n).keys()];
-  let way = "view", chosen = null, hovered = null; // chosen by a click, a tap or a key: it stays when the way changes
+  let way = "view";
+  let chosen = null; // by a click, a tap or a key: it stays when the way changes
+  let hovered = null;
 
-  const tint = (t) => `explore-tint${t}`, starts = (c) => (c && c % D === 0 ? "explore-starts" : "");
+  const tint = (t) => `explore-tint${t}`;
+  const starts = (c) => (c && c % D === 0 ? "explore-starts" : "");
   const row = (...cells) => html("div", { role: "row", class: "explore-row" }, ...cells);
-  const label = (t) => html("span", { role: "rowheader", class: `explore-word ${tint(t)}` }, html("span", {}, words[t]));
-  const cell = (k) => html("button", { type: "button", role: "gridcell", tabindex: k ? -1 : 0, "data-k": k,
-    class: `explore-number ${tint(Math.floor(k / C))} ${starts(k % C)}`, "aria-label": `${k}, number ${(k % C) + 1} of ${words[Math.floor(k / C)]}` }, k);
+  const label = (t) => {
+    const word = html("span", {}, words[t]);
+    return html("span", { role: "rowheader", class: `explore-word ${tint(t)}` }, word);
+  };
+  const cell = (k) => {
+    const [t, c] = [Math.floor(k / C), k % C];
+    const attributes = {
+      type: "button",
+      role: "gridcell",
+      tabindex: k ? -1 : 0,
+      "data-k": k,
+      class: `explore-number ${tint(t)} ${starts(c)}`,
+      "aria-label": `${k}, number ${c + 1} of ${words[t]}`,
+    };
+    return html("button", attributes, k);
+  };
   const cells = upTo(T * C).map(cell);
-  const heading = (h) => html("span", { role: "columnheader", "aria-colspan": D, class: `explore-head ${starts(h * D)}`,
-    style: `grid-column: span ${D}` }, `for head ${h + 1}`);
+  const heading = (h) => {
+    const attributes = {
+      role: "columnheader",
+      "aria-colspan": D,
+      class: `explore-head ${starts(h * D)}`,
+      style: `grid-column: span ${D}`,
+    };
+    return html("span", attributes, `for head ${h + 1}`);
+  };
   const corner = html("span", { role: "columnheader", "aria-label": "word", class: "explore-head" });
   const columns = (n, sign = "") => `grid-template-columns: fit-content(5.5em) ${sign} repeat(${n}, minmax(0, 1fr))`;
-  const big = html("div", { role: "grid", "aria-label": "the big table", class: "explore-table", style: columns(C), onkeydown: walk,
-    onfocusin: (event) => choose(found(event)) },
-    row(corner, ...upTo(H).map(heading)), ...upTo(T).map((t) => row(label(t), ...cells.slice(t * C, (t + 1) * C))));
+  const grid = {
+    role: "grid",
+    "aria-label": "the big table",
+    class: "explore-table",
+    style: columns(C),
+    onkeydown: walk,
+    onfocusin: (event) => choose(found(event)),
+  };
+  const lines = upTo(T).map((t) => row(label(t), ...cells.slice(t * C, (t + 1) * C)));
+  const big = html("div", grid, row(corner, ...upTo(H).map(heading)), ...lines);
 
-  const room = 70 + 24 * D, shape = (text) => text.replaceAll(" ", "\u00a0"); // which is not broken over two lines
+  const room = 70 + 24 * D;
+  const shape = (text) => text.replaceAll(" ", "\u00a0"); // which is not broken over two lines
   const slots = upTo(H).map(() => upTo(T).map(() => upTo(D).map(() => html("span", { role: "cell" }))));
   const signs = upTo(H).map(() => upTo(T).map(() => html("span", { role: "cell", class: "explore-sign" })));
-  const tables = slots.map((rows, h) => html("div", { class: "explore-one", style: `flex-basis: ${room}px` }, html("div", { class: "explore-title" }, `head ${h + 1}`),
-    html("div", { role: "table", "aria-label": `head ${h + 1}`, class: "explore-table", style: columns(D, "1em") },
-      ...rows.map((slot, t) => row(label(t), signs[h][t], ...slot)))));
+  const tables = slots.map((rows, h) => {
+    const title = html("div", { class: "explore-title" }, `head ${h + 1}`);
+    const attributes = {
+      role: "table",
+      "aria-label": `head ${h + 1}`,
+      class: "explore-table",
+      style: columns(D, "1em"),
+    };
+    const table = html("div", attributes, ...rows.map((slot, t) => row(label(t), signs[h][t], ...slot)));
+    return html("div", { class: "explore-one", style: `flex-basis: ${room}px` }, title, table);
+  });
 
-  const set = (to) => () => ((way = to), show());
+  const set = (to) => () => {
+    way = to;
+    show();
+  };
   const button = ([name, text]) => html("button", { type: "button", "data-way": name, onclick: set(name) }, text);
   const buttons = Object.entries(WAYS).map(button);
-  const part = (basis, caption, ...inside) =>
-    html("div", { class: "explore-side", style: `flex: 1 1 ${basis}px` }, ...inside, html("div", { class: "explore-caption" }, caption));
-  const { root, say, remove } = frame(element, { name: "cut", css: CSS, invitation: "Point at a number, or walk with the arrow keys: in whose row does it land?" },
+  const part = (basis, text, ...inside) => {
+    const caption = html("div", { class: "explore-caption" }, text);
+    return html("div", { class: "explore-side", style: `flex: 1 1 ${basis}px` }, ...inside, caption);
+  };
+  const before = `queries for all heads, numbered as they lie in memory: ${shape(`(T, H·D) = (${T}, ${C})`)}`;
+  const after = `cut: ${shape(`(H, T, D) = (${H}, ${T}, ${D})`)} · ≠ marks a row with the wrong numbers`;
+  const { root, say, remove } = frame(
+    element,
+    { name: "cut", css: CSS, invitation: "Point at a number, or walk with the arrow keys: in whose row does it land?" },
     html("div", { class: "explore-tools", role: "group", "aria-label": "how to cut" }, ...buttons),
-    html("div", { class: "explore-parts" },
-      part(70 + 30 * C, `queries for all heads, numbered as they lie in memory: ${shape(`(T, H·D) = (${T}, ${C})`)}`, big),
-      part(H * (room + 12), `cut: ${shape(`(H, T, D) = (${H}, ${T}, ${D})`)} · ≠ marks a row with the wrong numbers`, html("div", { class: "explore-parts" }, ...tables))));
+    html(
+      "div",
+      { class: "explore-parts" },
+      part(70 + 30 * C, before, big),
+      part(H * (room + 12), after, html("div", { class: "explore-parts" }, ...tables)),
+    ),
+  );
   root.addEventListener("pointerover", (event) => event.pointerType === "mouse" && hover(found(event)));
   root.addEventListener("pointerleave", () => hover(null));
-  root.addEventListener("click", (event) => event.target.closest("[data-way]") || choose(found(event))); // beside all numbers: none
+  // A click beside all numbers chooses none.
+  root.addEventListener("click", (event) => event.target.closest("[data-way]") || choose(found(event)));
   root.addEventListener("keydown", (event) => event.key === "Escape" && choose(null));
 
-  function found(event) { // the number that is meant
+  // The number that is meant.
+  function found(event) {
     const met = event.target.closest("[data-k]");
     return met ? +met.dataset.k : null;
   }
@@ -84,21 +147,28 @@ export function mount(element, data) {
   }
   function choose(k) {
     [chosen, hovered] = [k, null];
-    cells.forEach((each, i) => each.setAttribute("tabindex", i === (k ?? 0) ? 0 : -1));
+    cells.forEach((each, i) => {
+      each.setAttribute("tabindex", i === (k ?? 0) ? 0 : -1);
+    });
     show();
   }
   function walk(event) {
     const [down, right] = arrow(event);
-    const k = found(event), t = Math.floor(k / C) + down, c = (k % C) + right;
+    const k = found(event);
+    const t = Math.floor(k / C) + down;
+    const c = (k % C) + right;
     if (down === undefined) return;
     event.preventDefault();
     if (t >= 0 && t < T && c >= 0 && c < C) cells[t * C + c].focus();
   }
   function show() {
-    const lit = hovered ?? chosen, mark = (k) => (k === lit ? "explore-lit" : "");
+    const lit = hovered ?? chosen;
+    const mark = (k) => (k === lit ? "explore-lit" : "");
     for (const each of buttons) each.setAttribute("aria-pressed", each.dataset.way === way);
     cells.forEach((each, k) => {
-      const { head, row: t, column } = landing(k, T, H, D, way), should = landing(k, T, H, D, "transpose"), slot = slots[head][t][column];
+      const { head, row: t, column } = landing(k, T, H, D, way);
+      const should = landing(k, T, H, D, "transpose");
+      const slot = slots[head][t][column];
       each.classList.toggle("explore-lit", k === lit);
       slot.textContent = slot.dataset.k = k;
       slot.className = `explore-number ${tint(should.row)} ${mark(k)}`;
@@ -110,6 +180,11 @@ export function mount(element, data) {
   return remove;
 }
 
+// The palette of the pictures, as pale as there.
+const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const TINTS = COLORS.map(
+  (color, t) => `.explore-tint${t} { background: color-mix(in srgb, ${color} 36%, var(--explore-paper)); }`,
+);
 const CSS = `
 .explore-tools { margin: 0 0 10px; }
 .explore-tools button { font-family: ui-monospace, monospace; font-size: 13px; }
@@ -140,6 +215,5 @@ button[aria-pressed="true"] { background: var(--explore-ink); color: var(--explo
   .explore-table { --explore-gap: 2px; font-size: 12px; }
   .explore-line { position: sticky; bottom: 0; background: var(--explore-paper); } /* the tables may be taller than a phone */
 }
-${["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"] // the palette of the pictures, as pale as there
-  .map((color, t) => `.explore-tint${t} { background: color-mix(in srgb, ${color} 36%, var(--explore-paper)); }`).join("\n")}
+${TINTS.join("\n")}
 `;

@@ -10,7 +10,8 @@ export function filterLogits(logits, temperature = 1, topK = logits.length, topP
     kept = kept.map((logit) => (logit < kth ? -Infinity : logit));
   }
   if (topP < 1) {
-    const shares = softmax(kept), order = [...kept.keys()].sort((a, b) => kept[b] - kept[a]);
+    const shares = softmax(kept);
+    const order = [...kept.keys()].sort((a, b) => kept[b] - kept[a]);
     let before = 0;
     for (const i of order) {
       if (before >= topP) kept[i] = -Infinity;
@@ -28,70 +29,152 @@ const BARS = 24;
 // data: characters (V), line: a text, logits (letters of the line, V): what the model says after each of them,
 // place: after which letter it starts
 export function mount(element, data) {
-  const { characters, logits } = data, letters = [...data.line], V = characters.length;
+  const { characters, logits } = data;
+  const letters = [...data.line];
+  const V = characters.length;
   const state = { place: data.place, temperature: 1, k: V, p: 1 };
   const draw = random(1);
 
-  const doubts = logits.map((row) => entropy(softmax(row))), most = Math.max(...doubts);
-  const text = letters.map((letter, i) => html("span", { "data-place": i, style: `--explore-doubt: ${Math.round((60 * doubts[i]) / most)}%` }, shown(letter)));
-  const click = (event) => event.target.dataset.place && (putPlace(+event.target.dataset.place), (state.place = +event.target.dataset.place), show());
+  const doubts = logits.map((row) => entropy(softmax(row)));
+  const most = Math.max(...doubts);
+  const text = letters.map((letter, i) => {
+    const dark = `--explore-doubt: ${Math.round((60 * doubts[i]) / most)}%`;
+    return html("span", { "data-place": i, style: dark }, shown(letter));
+  });
+  const click = (event) => {
+    const clicked = event.target.dataset.place;
+    if (!clicked) return;
+    putPlace(+clicked);
+    state.place = +clicked;
+    show();
+  };
   const line = html("div", { class: "explore-text", "aria-hidden": "true", onclick: click }, ...text);
   const bars = Array.from({ length: Math.min(BARS, V) }, () => {
     const parts = ["explore-ghost", "explore-bar"].map((name) => html("span", { class: name }));
-    return html("div", { class: "explore-column" }, html("div", { class: "explore-stack" }, ...parts), html("span", { class: "explore-letter" }));
+    const stack = html("div", { class: "explore-stack" }, ...parts);
+    return html("div", { class: "explore-column" }, stack, html("span", { class: "explore-letter" }));
   });
   const chart = html("div", { class: "explore-chart", role: "img" }, ...bars);
   const drawn = html("output", { class: "explore-drawn" });
 
-  const after = (i) => `after “${letters.slice(Math.max(0, i - 9), i + 1).map(shown).join("")}”`;
-  const change = (name) => (value) => ((state[name] = value), show());
-  const [place, putPlace] = slider("place", { min: 0, max: letters.length - 1, step: 1, value: state.place, write: after, set: change("place") });
-  const [heat, putHeat] = slider("temperature", { min: 0.1, max: 2, step: 0.05, value: 1, write: (x) => x.toFixed(2), set: change("temperature") });
-  const [top, putTop] = slider("top-k", { min: 1, max: V, step: 1, value: V, write: (k) => (k === V ? "off" : `${k}`), set: change("k") });
-  const [nucleus, putNucleus] = slider("top-p", { min: 0.05, max: 1, step: 0.01, value: 1, write: (p) => (p === 1 ? "off" : p.toFixed(2)), set: change("p") });
-  const reset = () => (putHeat((state.temperature = 1)), putTop((state.k = V)), putNucleus((state.p = 1)), show());
-  const throwDice = () => (drawn.textContent = Array.from({ length: 20 }, () => shown(characters[pick(shares(), draw())])).join(" "));
-  const { say, remove } = frame(element, { name: "filters", css: CSS, invitation: "Move a slider: which letters may come next?" },
-    html("div", { class: "explore-caption" }, "click a letter, and see what may follow it · the darker a letter, the less sure the model was of what follows"),
-    line, html("div", { class: "explore-tools" }, place), chart,
+  const after = (i) => {
+    const last = letters.slice(Math.max(0, i - 9), i + 1);
+    return `after “${last.map(shown).join("")}”`;
+  };
+  const change = (name) => (value) => {
+    state[name] = value;
+    show();
+  };
+  const [place, putPlace] = slider("place", {
+    min: 0,
+    max: letters.length - 1,
+    step: 1,
+    value: state.place,
+    write: after,
+    set: change("place"),
+  });
+  const [heat, putHeat] = slider("temperature", {
+    min: 0.1,
+    max: 2,
+    step: 0.05,
+    value: 1,
+    write: (x) => x.toFixed(2),
+    set: change("temperature"),
+  });
+  const [top, putTop] = slider("top-k", {
+    min: 1,
+    max: V,
+    step: 1,
+    value: V,
+    write: (k) => (k === V ? "off" : `${k}`),
+    set: change("k"),
+  });
+  const [nucleus, putNucleus] = slider("top-p", {
+    min: 0.05,
+    max: 1,
+    step: 0.01,
+    value: 1,
+    write: (p) => (p === 1 ? "off" : p.toFixed(2)),
+    set: change("p"),
+  });
+  const reset = () => {
+    Object.assign(state, { temperature: 1, k: V, p: 1 });
+    putHeat(state.temperature);
+    putTop(state.k);
+    putNucleus(state.p);
+    show();
+  };
+  const throwDice = () => {
+    const thrown = Array.from({ length: 20 }, () => shown(characters[pick(shares(), draw())]));
+    drawn.textContent = thrown.join(" ");
+  };
+  const button = (words, onclick) => html("button", { type: "button", onclick }, words);
+  const hint =
+    "click a letter, and see what may follow it · the darker a letter, the less sure the model was of what follows";
+  const { say, remove } = frame(
+    element,
+    { name: "filters", css: CSS, invitation: "Move a slider: which letters may come next?" },
+    html("div", { class: "explore-caption" }, hint),
+    line,
+    html("div", { class: "explore-tools" }, place),
+    chart,
     html("div", { class: "explore-tools" }, heat, top, nucleus),
-    html("div", { class: "explore-tools" }, html("button", { type: "button", onclick: throwDice }, "draw 20 letters"),
-      html("button", { type: "button", onclick: reset }, "start again"), drawn));
+    html("div", { class: "explore-tools" }, button("draw 20 letters", throwDice), button("start again", reset), drawn),
+  );
 
   const shares = () => softmax(filterLogits(logits[state.place], state.temperature, state.k, state.p));
 
   function show() {
-    const row = logits[state.place], plain = softmax(row), warm = softmax(filterLogits(row, state.temperature)), final = shares();
+    const row = logits[state.place];
+    const plain = softmax(row);
+    const warm = softmax(filterLogits(row, state.temperature));
+    const final = shares();
     const order = [...row.keys()].sort((a, b) => row[b] - row[a]);
     const high = Math.max(...final, plain[order[0]]);
     bars.forEach((bar, i) => {
-      const letter = order[i], out = final[letter] === 0, [ghost, solid] = bar.firstChild.children;
+      const letter = order[i];
+      const out = final[letter] === 0;
+      const [ghost, solid] = bar.firstChild.children;
       bar.className = `explore-column ${out ? "explore-out" : ""}`;
       ghost.style.height = `${(100 * plain[letter]) / high}%`;
       solid.style.height = `${(100 * (out ? warm[letter] : final[letter])) / high}%`;
       bar.lastChild.textContent = shown(characters[letter]);
       bar.title = `${shown(characters[letter])}: ${out ? "cut off" : percent(final[letter])}`;
     });
-    text.forEach((span, i) => (span.className = i === state.place ? "explore-here" : ""));
+    text.forEach((span, i) => {
+      span.className = i === state.place ? "explore-here" : "";
+    });
     drawn.textContent = "";
-    const left = final.filter((p) => p > 0).length, doubt = entropy(final), best = percent(final[order[0]]);
-    const sentence = `${left === V ? `All ${V} letters` : left === 1 ? `Only one of ${V} letters` : `${left} of ${V} letters`} may come; ` +
-      `*${shown(characters[order[0]])}* is the likeliest (${best}). Entropy: *${doubt.toFixed(2)} nats*, as unsure as a fair die with ${Math.exp(doubt).toFixed(1)} sides` +
-      ` (${entropy(plain).toFixed(2)} before).`;
-    chart.setAttribute("aria-label", `Bars: ${order.slice(0, 5).map((i) => `${shown(characters[i])} ${percent(final[i])}`).join(", ")}; ${V - left} letters are cut off`);
-    say(sentence);
+    const left = final.filter((p) => p > 0).length;
+    const doubt = entropy(final);
+    const best = percent(final[order[0]]);
+    const likeliest = shown(characters[order[0]]);
+    let these = `${left} of ${V} letters`;
+    if (left === V) these = `All ${V} letters`;
+    else if (left === 1) these = `Only one of ${V} letters`;
+    const five = order.slice(0, 5).map((i) => `${shown(characters[i])} ${percent(final[i])}`);
+    chart.setAttribute("aria-label", `Bars: ${five.join(", ")}; ${V - left} letters are cut off`);
+    say(
+      `${these} may come; *${likeliest}* is the likeliest (${best}). Entropy: *${doubt.toFixed(2)} nats*, as unsure as ` +
+        `a fair die with ${Math.exp(doubt).toFixed(1)} sides (${entropy(plain).toFixed(2)} before).`,
+    );
   }
   show();
   return remove;
 }
 
-function pick(shares, number) { // the letter at which the shares, added up, pass the number
+// The letter at which the shares, added up, pass the number.
+function pick(shares, number) {
   let sum = 0;
-  const found = shares.findIndex((share) => (sum += share) > number);
+  const found = shares.findIndex((share) => {
+    sum += share;
+    return sum > number;
+  });
   return found < 0 ? shares.findLastIndex((share) => share > 0) : found;
 }
 
-function random(seed) { // mulberry32: the same letters for every reader
+// Numbers from 0 to 1, the same for the same seed (mulberry32): every reader gets the same letters.
+function random(seed) {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;
     let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);

@@ -12,7 +12,8 @@ export class GPT {
     const view = ArrayBuffer.isView(bytes) ? bytes : new Uint8Array(bytes);
     const data = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
     const start = 4 + new DataView(data).getUint32(0, true);
-    const { config, alphabet, about, tensors } = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, start - 4)));
+    const header = new TextDecoder().decode(new Uint8Array(data, 4, start - 4));
+    const { config, alphabet, about, tensors } = JSON.parse(header);
     Object.assign(this, { config, about, alphabet: [...alphabet] });
     this.ids = new Map(this.alphabet.map((letter, id) => [letter, id]));
     const read = (name) => tensors[name] && unpack(data, start, tensors[name]);
@@ -52,7 +53,8 @@ export class GPT {
   }
 
   newCache() {
-    const T = this.config.context_length, width = this.kvHeads * this.headWidth;
+    const T = this.config.context_length;
+    const width = this.kvHeads * this.headWidth;
     const layers = this.blocks.map(() => ({ key: new Float32Array(T * width), value: new Float32Array(T * width) }));
     return { length: 0, tokens: new Uint32Array(T), layers };
   }
@@ -60,7 +62,8 @@ export class GPT {
   // The logits (V) of what follows `token`, which comes after those in `cache` and joins them there.
   // A `trace` object is filled with all that was computed on the way, in the names of microscope.every_tensor.
   forward(token, cache, trace = null) {
-    const { n_head: H, context_length: T } = this.config, D = this.headWidth;
+    const { n_head: H, context_length: T } = this.config;
+    const D = this.headWidth;
     const t = cache.length++;
     if (t >= T) throw new RangeError(`${t + 1} tokens do not fit into a context of ${T}`);
     cache.tokens[t] = token;
@@ -79,10 +82,14 @@ export class GPT {
       const hidden = this.activation(block.expand(block.norm2(attended)));
       const thought = block.shrink(hidden);
       x = add(attended, thought);
-      return trace && { entered, query, key: this.shared(key), weights, context, read, attended, hidden, thought, stream: x };
+      if (!trace) return null;
+      return { entered, query, key: this.shared(key), weights, context, read, attended, hidden, thought, stream: x };
     });
     const logits = this.head(x);
-    if (trace) Object.assign(trace, { token, layers, stream: [layers[0].entered, ...layers.map((l) => l.stream)], logits });
+    if (trace) {
+      const stream = [layers[0].entered, ...layers.map((layer) => layer.stream)];
+      Object.assign(trace, { token, layers, stream, logits });
+    }
     return logits;
   }
 
@@ -94,7 +101,9 @@ export class GPT {
     const before = (back) => (back > t ? V : tokens[t - back]);
     let x = row(this.tokenEmbedding, tokens[t]);
     for (const { n, table } of this.tables) x = add(x, row(table, ngramRow(before, n, V, table.length / C)));
-    this.before.forEach((table, i) => (x = add(x, row(table, before(i + 1)))));
+    this.before.forEach((table, i) => {
+      x = add(x, row(table, before(i + 1)));
+    });
     return this.positionEmbedding ? add(x, row(this.positionEmbedding, t)) : x;
   }
 
@@ -112,7 +121,9 @@ export class GPT {
   // softmax(query · key / √D) · value, head by head: the query at place t against the keys up to there. Some heads may
   // share their keys and values; with a window, what lies too far back gets no weight.
   attention(query, { key, value }, t) {
-    const { n_head: H, window = null } = this.config, D = this.headWidth, width = this.kvHeads * D;
+    const { n_head: H, window = null } = this.config;
+    const D = this.headWidth;
+    const width = this.kvHeads * D;
     const first = window === null ? 0 : Math.max(0, t + 1 - window);
     const context = new Float32Array(H * D);
     const weights = Array.from({ length: H }, (_, h) => {
@@ -124,7 +135,9 @@ export class GPT {
         scores[s] = dot / Math.sqrt(D);
       }
       const weight = softmax(scores);
-      for (let s = first; s <= t; s++) for (let d = 0; d < D; d++) context[h * D + d] += weight[s] * value[s * width + shared + d];
+      for (let s = first; s <= t; s++) {
+        for (let d = 0; d < D; d++) context[h * D + d] += weight[s] * value[s * width + shared + d];
+      }
       return weight;
     });
     return { context, weights };
@@ -137,21 +150,24 @@ export class GPT {
 
   // A token's keys for every query head: each once for every head that shares it.
   shared(key) {
-    const D = this.headWidth, all = new Float32Array(this.config.n_embd);
+    const D = this.headWidth;
+    const all = new Float32Array(this.config.n_embd);
     for (let i = 0; i < all.length; i++) all[i] = key[this.sharedBy(Math.floor(i / D)) * D + (i % D)];
     return all;
   }
 
   // A stream's logits, as if the model ended there: the last one's are the model's own, earlier ones the logit lens.
   head(stream) {
-    const logits = this.unembed(this.norm(stream)), cap = this.config.softcap;
+    const logits = this.unembed(this.norm(stream));
+    const cap = this.config.softcap;
     return cap ? logits.map((logit) => cap * Math.tanh(logit / cap)) : logits;
   }
 }
 
 // The row of a table that belongs to the last n tokens: their number in base V + 1, modulo the number of rows.
 function ngramRow(before, n, V, rows) {
-  let number = 0, power = 1;
+  let number = 0;
+  let power = 1;
   for (let back = 0; back < n; back++) {
     number += before(back) * power;
     power = (power * (V + 1)) % rows; // modulo, so that nothing overflows
@@ -162,14 +178,18 @@ function ngramRow(before, n, V, rows) {
 // For each of T places, the cosine and sine by which pair i of D channels is turned there: of t / 10,000^(2i/D).
 function rotations(T, D) {
   const frequency = Float32Array.from({ length: D / 2 }, (_, i) => 10_000 ** ((-2 * i) / D));
-  return Array.from({ length: T }, (_, t) => ({ cos: frequency.map((f) => Math.cos(Math.fround(t * f))), sin: frequency.map((f) => Math.sin(Math.fround(t * f))) }));
+  return Array.from({ length: T }, (_, t) => ({
+    cos: frequency.map((f) => Math.cos(Math.fround(t * f))),
+    sin: frequency.map((f) => Math.sin(Math.fround(t * f))),
+  }));
 }
 
 // Turn each pair of channels, i and i + D/2.
 function rotate(head, { cos, sin }) {
   const half = head.length / 2;
   for (let i = 0; i < half; i++) {
-    const one = head[i], other = head[i + half];
+    const one = head[i];
+    const other = head[i + half];
     head[i] = one * cos[i] - other * sin[i];
     head[i + half] = other * cos[i] + one * sin[i];
   }
@@ -184,16 +204,22 @@ function makeLong(head, length) {
 
 export function softmax(scores) {
   const out = new Float64Array(scores.length);
-  let highest = -Infinity, sum = 0;
+  let highest = -Infinity;
+  let sum = 0;
   for (let i = 0; i < out.length; i++) highest = Math.max(highest, scores[i]);
-  for (let i = 0; i < out.length; i++) sum += out[i] = Math.exp(scores[i] - highest);
+  for (let i = 0; i < out.length; i++) {
+    out[i] = Math.exp(scores[i] - highest);
+    sum += out[i];
+  }
   for (let i = 0; i < out.length; i++) out[i] /= sum;
   return out;
 }
 
 const layerNorm = (weight) => (x) => {
-  const n = x.length, out = new Float32Array(n);
-  let mean = 0, variance = 0;
+  const n = x.length;
+  const out = new Float32Array(n);
+  let mean = 0;
+  let variance = 0;
   for (let i = 0; i < n; i++) mean += x[i] / n;
   for (let i = 0; i < n; i++) variance += (x[i] - mean) ** 2 / n;
   const scale = 1 / Math.sqrt(variance + 1e-5);
@@ -217,7 +243,9 @@ function add(a, b) {
 // x · Φ(x), the error function by Abramowitz and Stegun's formula 7.1.26, right to 1.5e-7: as exact as float32 can tell.
 function gelu(out) {
   for (let i = 0; i < out.length; i++) {
-    const x = out[i], z = Math.abs(x) * Math.SQRT1_2, t = 1 / (1 + 0.3275911 * z);
+    const x = out[i];
+    const z = Math.abs(x) * Math.SQRT1_2;
+    const t = 1 / (1 + 0.3275911 * z);
     const tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
     const erfc = tail * Math.exp(-z * z); // of |x|/√2
     out[i] = 0.5 * x * (x < 0 ? erfc : 2 - erfc);
@@ -239,8 +267,10 @@ function unpack(data, start, { dtype, shape, offset, scales }) {
   if (dtype === "float16") {
     const bits = new Uint16Array(data, start + offset, out.length);
     for (let i = 0; i < out.length; i++) out[i] = HALF[bits[i]];
-  } else { // int8: whole numbers, and what one is worth in each row
-    const whole = new Int8Array(data, start + offset, out.length), rows = new Float32Array(data, start + scales, shape[0]);
+  } else {
+    // int8: whole numbers, and what one is worth in each row
+    const whole = new Int8Array(data, start + offset, out.length);
+    const rows = new Float32Array(data, start + scales, shape[0]);
     for (let i = 0; i < out.length; i++) out[i] = whole[i] * rows[Math.floor(i / shape[1])];
   }
   return out;
@@ -248,6 +278,8 @@ function unpack(data, start, { dtype, shape, offset, scales }) {
 
 // What each of the 65,536 patterns of a float16 stands for: sign, five bits of exponent, ten of fraction.
 const HALF = Float32Array.from({ length: 1 << 16 }, (_, bits) => {
-  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = (bits & 1023) / 1024;
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = (bits & 1023) / 1024;
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction) : 2 ** -14 * fraction);
 });

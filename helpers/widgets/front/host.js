@@ -7,7 +7,10 @@ function takePlace(place, data) {
   place.replaceChildren();
   try {
     const remove = mount(place, data, picture);
-    return () => (remove(), back());
+    return () => {
+      remove();
+      back();
+    };
   } catch (problem) {
     console.error(problem);
     back();
@@ -17,8 +20,10 @@ function takePlace(place, data) {
 
 // JupyterLab. The model lives as long as the kernel knows it, and has no view of its own: what is stored in the notebook
 // is the picture. Wherever and whenever JupyterLab renders that, the explorer takes its place.
+// biome-ignore lint/correctness/noUnusedVariables: the last line, which helpers/widgets/host.py adds, exports it.
 function inLab({ model: shared }) {
-  const weights = shared.get("weights"), taken = new Map();
+  const weights = shared.get("weights");
+  const taken = new Map();
   const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
   const data = { ...shared.get("data"), model: bytes };
   const look = () => {

@@ -40,10 +40,16 @@ export function slider(label, { min, max, step, value, write, set }) {
     output.textContent = write(+input.value);
     input.setAttribute("aria-valuetext", output.textContent);
   };
-  const moved = () => (show(), set(+input.value));
+  const moved = () => {
+    show();
+    set(+input.value);
+  };
   const input = html("input", { type: "range", min, max, step, value, oninput: moved });
   input.setAttribute("aria-valuetext", write(value));
-  const put = (number) => ((input.value = number), show());
+  const put = (number) => {
+    input.value = number;
+    show();
+  };
   return [html("label", { class: "explore-slider" }, html("span", {}, label), input, output), put];
 }
 
@@ -51,11 +57,26 @@ export function slider(label, { min, max, step, value, write, set }) {
 // set(point) }, are taken hold of by pointer, where the nearest one comes along, and by keys. `show` puts them in place.
 export function plane({ size, reach, view, tips }, ...children) {
   const place = ([x, y]) => [((1 + x / reach) * size) / 2, ((1 - y / reach) * size) / 2];
-  const handles = tips.map((tip) => svg("circle", { r: tip.r ?? 13, class: "explore-handle", tabindex: 0, role: "slider",
-    "aria-label": `${tip.label}: left and right turn it, up and down change its length`, "aria-valuemin": -180,
-    "aria-valuemax": 180, onkeydown: (event) => turn(event, tip) }));
-  const root = svg("svg", { viewBox: view, class: "explore-plane", onpointerdown: take, onpointermove: drag,
-    onmousedown: (event) => event.preventDefault() /* or the handle would lose the focus */ }, ...children, ...handles);
+  const handles = tips.map((tip) =>
+    svg("circle", {
+      r: tip.r ?? 13,
+      class: "explore-handle",
+      tabindex: 0,
+      role: "slider",
+      "aria-label": `${tip.label}: left and right turn it, up and down change its length`,
+      "aria-valuemin": -180,
+      "aria-valuemax": 180,
+      onkeydown: (event) => turn(event, tip),
+    }),
+  );
+  const attributes = {
+    viewBox: view,
+    class: "explore-plane",
+    onpointerdown: take,
+    onpointermove: drag,
+    onmousedown: (event) => event.preventDefault(), // or the handle would lose the focus
+  };
+  const root = svg("svg", attributes, ...children, ...handles);
   let held = 0;
 
   function point(event) {
@@ -63,7 +84,8 @@ export function plane({ size, reach, view, tips }, ...children) {
     return [((2 * at.x) / size - 1) * reach, (1 - (2 * at.y) / size) * reach];
   }
   function take(event) {
-    const [x, y] = point(event), far = tips.map((tip) => Math.hypot(tip.get()[0] - x, tip.get()[1] - y));
+    const [x, y] = point(event);
+    const far = tips.map((tip) => Math.hypot(tip.get()[0] - x, tip.get()[1] - y));
     held = far.indexOf(Math.min(...far));
     root.setPointerCapture(event.pointerId);
     handles[held].focus({ preventScroll: true });
@@ -73,10 +95,13 @@ export function plane({ size, reach, view, tips }, ...children) {
     if (root.hasPointerCapture(event.pointerId)) move(tips[held], point(event));
   }
   function turn(event, tip) {
-    const [by, times] = { ArrowLeft: [5, 1], ArrowRight: [-5, 1], ArrowUp: [0, 1.1], ArrowDown: [0, 1 / 1.1] }[event.key] ?? [];
+    const turns = { ArrowLeft: [5, 1], ArrowRight: [-5, 1], ArrowUp: [0, 1.1], ArrowDown: [0, 1 / 1.1] };
+    const [by, times] = turns[event.key] ?? [];
     if (times === undefined) return;
     event.preventDefault();
-    const [x, y] = tip.get(), angle = Math.atan2(y, x) + (by * Math.PI) / 180, far = Math.max(0.05 * reach, Math.hypot(x, y) * times);
+    const [x, y] = tip.get();
+    const angle = Math.atan2(y, x) + (by * Math.PI) / 180;
+    const far = Math.max(0.05 * reach, Math.hypot(x, y) * times);
     move(tip, [far * Math.cos(angle), far * Math.sin(angle)]);
   }
   function move(tip, to) {
@@ -85,8 +110,11 @@ export function plane({ size, reach, view, tips }, ...children) {
   }
   function show() {
     tips.forEach((tip, i) => {
-      const [x, y] = tip.get(), [cx, cy] = place([x, y]), angle = Math.round((Math.atan2(y, x) * 180) / Math.PI);
-      const told = { cx, cy, "aria-valuenow": angle, "aria-valuetext": `${angle} degrees, length ${Math.hypot(x, y).toFixed(1)}` };
+      const [x, y] = tip.get();
+      const [cx, cy] = place([x, y]);
+      const angle = Math.round((Math.atan2(y, x) * 180) / Math.PI);
+      const text = `${angle} degrees, length ${Math.hypot(x, y).toFixed(1)}`;
+      const told = { cx, cy, "aria-valuenow": angle, "aria-valuetext": text };
       for (const [name, value] of Object.entries(told)) handles[i].setAttribute(name, value);
     });
   }
@@ -96,14 +124,20 @@ export function plane({ size, reach, view, tips }, ...children) {
 export const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
 export const softmax = (scores) => {
-  const top = Math.max(...scores), powers = scores.map((score) => Math.exp(score - top)), all = sum(powers);
+  const top = Math.max(...scores);
+  const powers = scores.map((score) => Math.exp(score - top));
+  const all = sum(powers);
   return powers.map((power) => power / all);
 };
 
 // A number with a true minus and no -0. Two that differ in the last bit look alike: 0.125 is not 0.13 here and 0.12 there.
-export const decimal = (x, digits = 2) => (+x.toFixed(9)).toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "−");
+export const decimal = (x, digits = 2) => {
+  const rounded = (+x.toFixed(9)).toFixed(digits);
+  return rounded.replace(/^-(?=[0.]*$)/, "").replace("-", "−");
+};
 
-export const listed = (parts) => (parts.length > 2 ? `${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}` : parts.join(" and "));
+export const listed = (parts) =>
+  parts.length > 2 ? `${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}` : parts.join(" and ");
 
 // How to call word t: a comma alone would look like ours, and of two that are alike, one must know which.
 export const named = (words) => (t) => {
@@ -113,7 +147,10 @@ export const named = (words) => (t) => {
 };
 
 // Where an arrow key goes: [rows down, columns to the right]; nowhere for other keys.
-export const arrow = ({ key }) => ({ ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] })[key] ?? [];
+export const arrow = ({ key }) => {
+  const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  return ways[key] ?? [];
+};
 
 export const percent = (share) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 

@@ -1,20 +1,26 @@
 // Notebook 00: point at a word or letter that is written, and see which of those that are read it looks at, and how much.
 import { frame, html, listed, percent, sum, svg } from "./kit.js";
 
-const ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-  "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth"];
+const ORDINALS = [
+  ..."first second third fourth fifth sixth seventh eighth".split(" "),
+  ..."ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth".split(" "),
+];
 const THICK = 9; // pixels of a line with all the weight
 const SEEN = 0.01; // a line with less is too thin to be seen
 const ROOM = 32; // pixels that a share needs beside another
 
-const downwards = (numbers) => numbers.map((_, i) => i).sort((a, b) => numbers[b] - numbers[a]); // places, the largest first
-const spelled = ({ above, below }) => [...above, ...below].every((word) => [...word].length === 1); // letters, not words
+// The places of numbers, that of the largest first.
+const downwards = (numbers) => numbers.map((_, i) => i).sort((a, b) => numbers[b] - numbers[a]);
+// Does a case hold letters, not words?
+const spelled = ({ above, below }) => [...above, ...below].every((word) => [...word].length === 1);
 
 // weights (T, S) -> of each row and each column: where its largest number is, its size, that of the smallest, whether all
 // are about equal, and how many are more than a half
 export function looks(weights) {
   const most = (numbers) => {
-    const share = Math.max(...numbers), least = Math.min(...numbers), even = numbers.length > 1 && least > 0 && share <= 1.5 * least;
+    const share = Math.max(...numbers);
+    const least = Math.min(...numbers);
+    const even = numbers.length > 1 && least > 0 && share <= 1.5 * least;
     return { best: numbers.indexOf(share), share, least, even, over: numbers.filter((weight) => weight > 0.5).length };
   };
   return { rows: weights.map(most), columns: weights[0].map((_, s) => most(weights.map((row) => row[s]))) };
@@ -32,25 +38,34 @@ const between = (a, b) => (spoken(a) === spoken(b) ? `${spoken(a)} each` : `${sp
 
 // a case -> { below: t => sentence, above: s => sentence }, with *emphasis* between stars
 export function sentences({ above, below, weights }) {
-  const { rows, columns } = looks(weights), letters = spelled({ above, below }), unit = letters ? "letter" : "word";
-  const numbered = (s) => letters || above.indexOf(above[s]) !== above.lastIndexOf(above[s]); // its name alone is not enough
+  const { rows, columns } = looks(weights);
+  const letters = spelled({ above, below });
+  const unit = letters ? "letter" : "word";
+  // Its name alone is not enough.
+  const numbered = (s) => letters || above.indexOf(above[s]) !== above.lastIndexOf(above[s]);
   const who = (s) => (numbered(s) ? `place ${s + 1}, *${above[s]}*` : `*${above[s]}*`);
 
   function of_below(t) {
-    const { best, share, least, even } = rows[t], start = `To write its ${ORDINALS[t]} ${unit}, *${below[t]}*, it`;
+    const { best, share, least, even } = rows[t];
+    const start = `To write its ${ORDINALS[t]} ${unit}, *${below[t]}*, it`;
     if (share === 1 && !letters) return `*${below[t]}* comes from ${who(best)}.`;
     if (even) return `${start} looks at all places about equally, ${between(least, share)}.`;
-    const top = largest(weights[t]), rest = above.length - top.length, most = sum(top.map((s) => weights[t][s])) >= 0.8;
+    const top = largest(weights[t]);
+    const rest = above.length - top.length;
+    const most = sum(top.map((s) => weights[t][s])) >= 0.8;
     const others = most ? "" : ` The rest comes from the other ${rest > 1 ? `${rest} places` : "place"}.`;
     const another = letters && share > 0.5 && above[best] !== below[t] && above.includes(below[t]); // it looks elsewhere
-    return `${start} takes ${listed(top.map((s) => `${spoken(weights[t][s])} from ${who(s)}`)).replace("* and", letters ? "*, and" : "* and")}.${others}` +
-      (another ? ` Place ${best + 1} holds *${above[best]}*, not *${below[t]}*.` : "");
+    const taken = listed(top.map((s) => `${spoken(weights[t][s])} from ${who(s)}`));
+    const takes = `${start} takes ${taken.replace("* and", letters ? "*, and" : "* and")}.${others}`;
+    return another ? `${takes} Place ${best + 1} holds *${above[best]}*, not *${below[t]}*.` : takes;
   }
   function of_above(s) {
-    const { best, share, least, even, over } = columns[s], here = numbered(s) ? `P${who(s).slice(1)},` : who(s);
+    const { best, share, least, even, over } = columns[s];
+    const here = numbered(s) ? `P${who(s).slice(1)},` : who(s);
     if (!letters && share === 0) return `${here} has no line: none of the words below comes from it.`;
     if (!letters && weights.every((row) => row[s] === 0 || row[s] === 1)) {
-      return `${here} becomes ${listed(below.filter((_, t) => weights[t][s]).map((word) => `*${word}*`))}.`;
+      const becomes = below.filter((_, t) => weights[t][s]);
+      return `${here} becomes ${listed(becomes.map((word) => `*${word}*`))}.`;
     }
     if (even) return `${here} is looked at about as much for every ${unit} that is written, ${between(least, share)}.`;
     if (share < 0.06) return `${here} is hardly looked at: never more than ${Math.max(1, Math.ceil(100 * share))}%.`;
@@ -62,56 +77,128 @@ export function sentences({ above, below, weights }) {
 
 // data: cases, each with name, above (S), below (T) and weights (T, S)
 export function mount(element, data) {
-  const { cases } = data, unit = cases.every(spelled) ? "letter" : "word";
-  let one, says, found, lines, cells, middles, kept = { side: "below", i: 0 };
-  const fan = svg("svg", { class: "explore-fan", viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" });
-  const rows = { above: html("div", { class: "explore-words explore-above" }), below: html("div", { class: "explore-words" }) };
+  const { cases } = data;
+  const unit = cases.every(spelled) ? "letter" : "word";
+  let one; // the case that is open, and all that is made of it
+  let says;
+  let found;
+  let lines;
+  let cells;
+  let middles;
+  let kept = { side: "below", i: 0 };
+  const fan = svg("svg", {
+    class: "explore-fan",
+    viewBox: "0 0 100 100",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  });
+  const rows = {
+    above: html("div", { class: "explore-words explore-above" }),
+    below: html("div", { class: "explore-words" }),
+  };
   const caption = (text) => html("div", { class: "explore-caption" }, text);
-  const drawing = html("div", { class: "explore-drawing", role: "toolbar", onclick: keep, onfocusin: keep, onkeydown: walk,
-    "aria-label": "what is read and what is written: left and right move along a row, up and down follow the thickest line",
-    onpointermove: (event) => event.pointerType === "mouse" && at(event) && light(at(event)), onpointerleave: () => light(kept) },
-    caption("what is read"), rows.above, fan, rows.below, caption(`what is written (click a ${unit} to keep its lines)`));
+  const attributes = {
+    class: "explore-drawing",
+    role: "toolbar",
+    onclick: keep,
+    onfocusin: keep,
+    onkeydown: walk,
+    "aria-label":
+      "what is read and what is written: left and right move along a row, up and down follow the thickest line",
+    onpointermove: (event) => event.pointerType === "mouse" && at(event) && light(at(event)),
+    onpointerleave: () => light(kept),
+  };
+  const drawing = html(
+    "div",
+    attributes,
+    caption("what is read"),
+    rows.above,
+    fan,
+    rows.below,
+    caption(`what is written (click a ${unit} to keep its lines)`),
+  );
   const buttons = cases.map(({ name }, k) => html("button", { type: "button", onclick: () => open(k) }, name));
-  const { say, remove } = frame(element, { name: "lines", css: CSS, invitation: `Point at a ${unit} below: where do its lines go?` },
-    html("div", { class: "explore-scroll" }, drawing), ...(cases.length > 1 ? [html("div", { class: "explore-tools" }, ...buttons)] : []));
+  const { say, remove } = frame(
+    element,
+    { name: "lines", css: CSS, invitation: `Point at a ${unit} below: where do its lines go?` },
+    html("div", { class: "explore-scroll" }, drawing),
+    ...(cases.length > 1 ? [html("div", { class: "explore-tools" }, ...buttons)] : []),
+  );
 
-  function at(event) { // which word or letter is under the pointer, or has the focus
+  // Which word or letter is under the pointer, or has the focus.
+  function at(event) {
     const { side, i } = event.target.closest("[data-side]")?.dataset ?? {};
     return side && { side, i: +i };
   }
   function keep(event) {
-    if (at(event)) light((kept = at(event)));
+    const place = at(event);
+    if (!place) return;
+    kept = place;
+    light(kept);
   }
   function walk(event) {
-    const { side, i } = at(event), row = cells[side], { best } = found[side === "below" ? "rows" : "columns"][i];
-    const to = { ArrowLeft: row[i - 1] ?? row[i], ArrowRight: row[i + 1] ?? row[i], ArrowUp: side === "below" ? cells.above[best] : row[i],
-      ArrowDown: side === "above" ? cells.below[best] : row[i], Escape: cells.below[0] }[event.key];
+    const { side, i } = at(event);
+    const row = cells[side];
+    const { best } = found[side === "below" ? "rows" : "columns"][i];
+    const ways = {
+      ArrowLeft: row[i - 1] ?? row[i],
+      ArrowRight: row[i + 1] ?? row[i],
+      ArrowUp: side === "below" ? cells.above[best] : row[i],
+      ArrowDown: side === "above" ? cells.below[best] : row[i],
+      Escape: cells.below[0],
+    };
+    const to = ways[event.key];
     if (!to) return;
     event.preventDefault();
     to.focus();
   }
 
   function open(k) {
-    [one, cells, middles] = [cases[k], {}, {}], [says, found] = [sentences(one), looks(one.weights)];
+    one = cases[k];
+    cells = {};
+    middles = {};
+    says = sentences(one);
+    found = looks(one.weights);
     drawing.style.setProperty("--explore-long", Math.max(spread("above"), spread("below")));
-    const line = (t, s) => svg("line", { x1: 100 * middles.below[t], y1: 100, x2: 100 * middles.above[s], y2: 0,
-      style: `stroke-width: ${THICK * one.weights[t][s]}px` });
-    lines = one.weights.flatMap((row, t) => row.flatMap((weight, s) => (weight < SEEN ? [] : [{ below: t, above: s, drawn: line(t, s) }])));
+    const line = (t, s) =>
+      svg("line", {
+        x1: 100 * middles.below[t],
+        y1: 100,
+        x2: 100 * middles.above[s],
+        y2: 0,
+        style: `stroke-width: ${THICK * one.weights[t][s]}px`,
+      });
+    lines = one.weights.flatMap((row, t) =>
+      row.flatMap((weight, s) => (weight < SEEN ? [] : [{ below: t, above: s, drawn: line(t, s) }])),
+    );
     fan.replaceChildren(...lines.map(({ drawn }) => drawn));
-    buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === k));
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-pressed", i === k);
+    });
     if (!cells[kept.side][kept.i]) kept = { side: "below", i: 0 };
     light(kept);
   }
-  function spread(side) { // like a line of text: a long word gets more room than a short one
-    const wide = one[side].map((word) => [...word].length + 1.2), total = sum(wide);
-    cells[side] = one[side].map((word, i) => html("button", { type: "button", "data-side": side, "data-i": i, style: `flex-grow: ${wide[i]}`,
-      "aria-label": `${side === "above" ? "read" : "written"}, ${i + 1}: ${word}` }, html("span", {}, word), html("span", { class: "explore-share" })));
+  // Like a line of text: a long word gets more room than a short one.
+  function spread(side) {
+    const wide = one[side].map((word) => [...word].length + 1.2);
+    const total = sum(wide);
+    cells[side] = one[side].map((word, i) => {
+      const attributes = {
+        type: "button",
+        "data-side": side,
+        "data-i": i,
+        style: `flex-grow: ${wide[i]}`,
+        "aria-label": `${side === "above" ? "read" : "written"}, ${i + 1}: ${word}`,
+      };
+      return html("button", attributes, html("span", {}, word), html("span", { class: "explore-share" }));
+    });
     middles[side] = wide.map((width, i) => (sum(wide.slice(0, i)) + width / 2) / total);
     rows[side].replaceChildren(...cells[side]);
     return total;
   }
   function light({ side, i }) {
-    const other = side === "below" ? "above" : "below", shares = side === "below" ? one.weights[i] : one.weights.map((row) => row[i]);
+    const other = side === "below" ? "above" : "below";
+    const shares = side === "below" ? one.weights[i] : one.weights.map((row) => row[i]);
     for (const line of lines) line.drawn.setAttribute("class", line[side] === i ? "explore-lit" : "");
     fan.append(...lines.filter((line) => line[side] === i).map(({ drawn }) => drawn)); // on top of the others
     for (const button of [...cells.above, ...cells.below]) {
@@ -119,11 +206,15 @@ export function mount(element, data) {
       button.setAttribute("aria-pressed", button === cells[side][i]);
       button.setAttribute("tabindex", button === cells[kept.side][kept.i] ? 0 : -1);
     }
-    const taken = [], free = (x) => taken.every((place) => Math.abs(place - x) * fan.clientWidth >= ROOM);
+    const taken = [];
+    const free = (x) => taken.every((place) => Math.abs(place - x) * fan.clientWidth >= ROOM);
     for (const k of downwards(shares)) {
       const x = middles[other][k];
       if (shares[k] < SEEN) cells[other][k].className = "explore-pale";
-      else if (free(x)) taken.push(x), (cells[other][k].lastChild.textContent = short(shares[k]));
+      else if (free(x)) {
+        taken.push(x);
+        cells[other][k].lastChild.textContent = short(shares[k]);
+      }
     }
     say(says[side](i));
   }

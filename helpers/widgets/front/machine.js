@@ -1,20 +1,35 @@
 // The machine that answers: point at a word or a number of the drawing, and it says where that comes from.
-import { arrow, decimal, frame, named, sum, svg } from "./kit.js";
+import { arrow, decimal, frame, html, named, sum, svg } from "./kit.js";
 
 const IN_A_ROW = ["x", "query", "scores", "weights", "context", "output"];
 const ABOVE = { key: "scores", mask: "weights", value: "context" }; // what stands above what
-const BUILT_IN = { x: "01", scores: "01", weights: "02", context: "02", query: "03", key: "03", value: "03", mask: "04", output: "06" };
+const BUILT_IN = {
+  x: "01",
+  scores: "01",
+  weights: "02",
+  context: "02",
+  query: "03",
+  key: "03",
+  value: "03",
+  mask: "04",
+  output: "06",
+};
 const NEAR = 0.01; // how far what is computed from rounded numbers may lie from what PyTorch computed
 
 const near = (a, b) => Math.abs(a - b) <= NEAR * Math.max(1, Math.abs(b));
 const transposed = (table) => table[0].map((_, j) => table.map((row) => row[j]));
 // Powers of e may be tiny or huge.
-const power = (x) => (x >= 0.1 && x < 10_000 ? decimal(x) : x.toPrecision(3).replace(/e\+?(-?)(\d+)/, (_, sign, n) => ` · 10^${sign && "−"}${n}`));
+function power(x) {
+  if (x >= 0.1 && x < 10_000) return decimal(x);
+  return x.toPrecision(3).replace(/e\+?(-?)(\d+)/, (_, sign, n) => ` · 10^${sign && "−"}${n}`);
+}
 
 // ---------------------------------------------------------------- what it says
 // `data` as helpers/pictures/machine.py makes it -> functions of places, whose sentences have *emphasis* between stars
 export function answers({ rows, columns, tables, alone, kept }) {
-  const word = named(rows), other = named(columns), own = String(rows) === String(columns); // or do rows look at other words?
+  const word = named(rows);
+  const other = named(columns);
+  const own = String(rows) === String(columns); // or do rows look at other words?
   const allowed = (t, s) => !tables.mask || tables.mask[t][s] === 1;
   const open_to = (t) => columns.map((_, s) => s).filter((s) => allowed(t, s));
   const looked_at = tables.weights ? "weights" : tables.scores ? "scores" : null;
@@ -22,81 +37,129 @@ export function answers({ rows, columns, tables, alone, kept }) {
   const the_largest = (places, of) => places.reduce((a, b) => (of(b) > of(a) ? b : a));
   const dropped = kept && tables.scores ? scale() : 1;
 
-  function scale() { // by what dropout has multiplied all that it kept, read off where it can be read best
+  // By what dropout has multiplied all that it kept, read off where it can be read best.
+  function scale() {
     const pairs = rows.flatMap((_, t) => open_to(t).map((s) => [t, s])).filter(([t, s]) => kept[t][s]);
     if (!pairs.length) return 1;
     const [t, s] = the_largest(pairs, ([t, s]) => tables.weights[t][s]);
     return tables.weights[t][s] / share_of(t, s);
   }
-  function of_row(t) { // a word looks
+  // What is said of a row: its word looks.
+  function of_row(t) {
     if (!looked_at) return `${word(t)}: its row would run through every table, from left to right.`;
-    const open = open_to(t), here = `${word(t)} looks: follow its row from left to right.`;
+    const open = open_to(t);
+    const here = `${word(t)} looks: follow its row from left to right.`;
     if (!open.length) return `${here} The mask lets it look at nobody.`;
-    const s = the_largest(open, (s) => tables[looked_at][t][s]), most = tables[looked_at][t][s];
-    if (looked_at === "weights" && most === 0) return `${here} It gives nothing to anybody${kept ? ": dropout has dropped its whole row" : ""}.`;
+    const s = the_largest(open, (s) => tables[looked_at][t][s]);
+    const most = tables[looked_at][t][s];
+    if (looked_at === "weights" && most === 0) {
+      return `${here} It gives nothing to anybody${kept ? ": dropout has dropped its whole row" : ""}.`;
+    }
     const rest = tables.context ? " What it takes home is its row of context." : "";
-    return looked_at === "weights" ? `${here} It gives its largest share, ${decimal(most)}, to ${other(s)}.${rest}`
+    return looked_at === "weights"
+      ? `${here} It gives its largest share, ${decimal(most)}, to ${other(s)}.${rest}`
       : `${here} It has its highest score, ${decimal(most)}, with ${other(s)}.${rest}`;
   }
-  function of_column(s) { // a word is looked at
+  // What is said of a column: its word is looked at.
+  function of_column(s) {
     if (!looked_at) return `${other(s)} is looked at: all rows meet its key.`;
     const open = rows.map((_, t) => t).filter((t) => allowed(t, s));
     if (!open.length) return `${other(s)}: the mask lets nobody look at it.`;
-    const t = the_largest(open, (t) => tables[looked_at][t][s]), most = decimal(tables[looked_at][t][s]);
+    const t = the_largest(open, (t) => tables[looked_at][t][s]);
+    const most = decimal(tables[looked_at][t][s]);
     const what = looked_at === "weights" ? `gives it the most, ${most}` : `fits it best, with a score of ${most}`;
     return `${other(s)} is looked at: its column meets every row. ${word(t)} ${what}.`;
   }
-  function products(left, right, names) { // "a × b + c × d", the largest first where there are many
-    const terms = left.map((a, i) => ({ size: Math.abs(a * right[i]), text: `${decimal(a)} × ${decimal(right[i])}${names ? ` from ${names[i]}` : ""}` }));
-    if (terms.length <= 4) return terms.map(({ text }) => text).join(" + ");
-    return `${terms.sort((a, b) => b.size - a.size).slice(0, 3).map(({ text }) => text).join(" + ")} + ${terms.length - 3} smaller products`;
+  // In words "a × b + c × d", the largest first where there are many.
+  function products(left, right, names) {
+    const terms = left.map((a, i) => ({
+      size: Math.abs(a * right[i]),
+      text: `${decimal(a)} × ${decimal(right[i])}${names ? ` from ${names[i]}` : ""}`,
+    }));
+    const joined = (some) => some.map(({ text }) => text).join(" + ");
+    if (terms.length <= 4) return joined(terms);
+    terms.sort((a, b) => b.size - a.size);
+    return `${joined(terms.slice(0, 3))} + ${terms.length - 3} smaller products`;
   }
 
   function of_projection(name, t, d) {
-    const who = name === "query" ? word(t) : other(t), does = { query: "asks", key: "offers", value: "says" }[name];
-    const here = decimal(tables[name][t][d]), n = tables[name][t].length;
-    if (alone.includes(name)) return `${here}: nothing is projected yet, so ${who} ${does} its own vector, x. This is its number ${d + 1}.`;
-    const made = tables.x && (own || name === "query") ? ` It is the row of ${who} in x, times column ${d + 1} of the matrix W_${name}.`
-      : ` Column ${d + 1} of the matrix W_${name} made it.`;
-    return `${here}: what ${who} ${does}, number ${d + 1} of ${n}.${made}`;
+    const who = name === "query" ? word(t) : other(t);
+    const does = { query: "asks", key: "offers", value: "says" }[name];
+    const here = decimal(tables[name][t][d]);
+    const n = tables[name][t].length;
+    if (alone.includes(name)) {
+      return `${here}: nothing is projected yet, so ${who} ${does} its own vector, x. This is its number ${d + 1}.`;
+    }
+    const what = `${here}: what ${who} ${does}, number ${d + 1} of ${n}.`;
+    if (tables.x && (own || name === "query")) {
+      return `${what} It is the row of ${who} in x, times column ${d + 1} of the matrix W_${name}.`;
+    }
+    return `${what} Column ${d + 1} of the matrix W_${name} made it.`;
   }
   function of_score(t, s) {
-    const score = tables.scores[t][s], { query, key } = tables, asks = `${decimal(score)}: how well ${word(t)} and ${other(s)} fit.`;
+    const score = tables.scores[t][s];
+    const { query, key } = tables;
+    const asks = `${decimal(score)}: how well ${word(t)} and ${other(s)} fit.`;
     if (!query || !key) return asks;
-    const dot = sum(query[t].map((q, d) => q * key[s][d])), D = query[t].length, divided = dot / D ** 0.5;
+    const dot = sum(query[t].map((q, d) => q * key[s][d]));
+    const D = query[t].length;
+    const divided = dot / D ** 0.5;
     const is_divided = Math.abs(divided - score) < Math.abs(dot - score);
     if (!near(is_divided ? divided : dot, score)) return asks;
     const row_times_column = `${asks} Row times column: ${products(query[t], key[s])} = `;
-    return is_divided ? `${row_times_column}${decimal(dot)}, and divided by √${D} that is ${decimal(score)}.` : `${row_times_column}${decimal(score)}.`;
+    return is_divided
+      ? `${row_times_column}${decimal(dot)}, and divided by √${D} that is ${decimal(score)}.`
+      : `${row_times_column}${decimal(score)}.`;
   }
   function of_weight(t, s) {
-    const weight = tables.weights[t][s], share = `${decimal(weight)}: the share that ${word(t)} gives to ${other(s)}.`;
-    if (!allowed(t, s)) return `0: the mask forbids ${word(t)} to look at ${other(s)}${s > t && own ? ", which comes later" : ""}.`;
-    if (kept && !kept[t][s]) return `0: ${word(t)} would look at ${other(s)}, but the coin said no: dropout has dropped this weight.`;
+    const weight = tables.weights[t][s];
+    const share = `${decimal(weight)}: the share that ${word(t)} gives to ${other(s)}.`;
+    if (!allowed(t, s)) {
+      return `0: the mask forbids ${word(t)} to look at ${other(s)}${s > t && own ? ", which comes later" : ""}.`;
+    }
+    if (kept && !kept[t][s]) {
+      return `0: ${word(t)} would look at ${other(s)}, but the coin said no: dropout has dropped this weight.`;
+    }
     if (!tables.scores || !near(share_of(t, s) * dropped, weight)) return share;
-    const e = Math.exp(tables.scores[t][s]), whole = e / share_of(t, s), which = tables.mask ? "that the mask allows in its row" : "in its row";
-    const made = `${share} e^${decimal(tables.scores[t][s], 3)} = ${power(e)}, divided by the sum of all such powers ${which}, ${power(whole)}`;
+    const e = Math.exp(tables.scores[t][s]);
+    const whole = e / share_of(t, s);
+    const which = tables.mask ? "that the mask allows in its row" : "in its row";
+    const raised = `e^${decimal(tables.scores[t][s], 3)} = ${power(e)}`;
+    const made = `${share} ${raised}, divided by the sum of all such powers ${which}, ${power(whole)}`;
     if (near(dropped, 1)) return `${made}.`;
-    return `${made}, is ${decimal(share_of(t, s))}; dropout has kept it and multiplied it by ${decimal(dropped)}, to make up for what it drops.`;
+    return (
+      `${made}, is ${decimal(share_of(t, s))}; ` +
+      `dropout has kept it and multiplied it by ${decimal(dropped)}, to make up for what it drops.`
+    );
   }
   function of_context(t, d) {
-    const { weights, value } = tables, context = tables.context[t][d], what = `${decimal(context)}: number ${d + 1} of what ${word(t)} takes home`;
+    const { weights, value } = tables;
+    const context = tables.context[t][d];
+    const what = `${decimal(context)}: number ${d + 1} of what ${word(t)} takes home`;
     if (!weights || !value) return `${what}.`;
     const from = columns.map((_, s) => s).filter((s) => weights[t][s] !== 0);
     if (!from.length) return `${what}, and nothing is left to mix.`;
     if (!near(sum(from.map((s) => weights[t][s] * value[s][d])), context)) return `${what}.`;
-    return `${what}, a mixture: ${products(from.map((s) => weights[t][s]), from.map((s) => value[s][d]), from.map(other))}.`;
+    const shares = from.map((s) => weights[t][s]);
+    const values = from.map((s) => value[s][d]);
+    return `${what}, a mixture: ${products(shares, values, from.map(other))}.`;
   }
-  function of_number(name, i, j) { // row i and column j of a table as it is DRAWN: the key stands on its side
+  // Row i and column j of a table as it is DRAWN: the key stands on its side.
+  function of_number(name, i, j) {
     if (name === "query" || name === "value") return of_projection(name, i, j);
     if (name === "key") return of_projection("key", j, i);
     if (name === "scores") return of_score(i, j);
     if (name === "weights") return of_weight(i, j);
     if (name === "context") return of_context(i, j);
-    if (name === "mask") return allowed(i, j) ? `${word(i)} may look at ${other(j)}.` : `${word(i)} may not look at ${other(j)}: it must guess without it.`;
+    if (name === "mask") {
+      return allowed(i, j)
+        ? `${word(i)} may look at ${other(j)}.`
+        : `${word(i)} may not look at ${other(j)}: it must guess without it.`;
+    }
     const here = decimal(tables[name][i][j]);
     if (name === "x") return `${here}: number ${j + 1} of the ${tables.x[i].length} that stand for ${word(i)}.`;
-    return `${here}: number ${j + 1} of what leaves the layer at ${word(i)}, after all heads are put side by side and multiplied by W_out.`;
+    const leaves = `number ${j + 1} of what leaves the layer at ${word(i)}`;
+    return `${here}: ${leaves}, after all heads are put side by side and multiplied by W_out.`;
   }
   const steps = {
     query: "*W_query*: each row of x, times this matrix, becomes what the word asks.",
@@ -111,36 +174,52 @@ export function mount(element, data, picture = []) {
   const { rows, columns, boxes, tables, height, follow } = data;
   const grids = { ...tables };
   if (grids.key) grids.key = transposed(grids.key); // as it is drawn
-  const says = answers(data), own = String(rows) === String(columns);
+  const says = answers(data);
+  const own = String(rows) === String(columns);
 
   const lights = svg("g", {});
-  const start = () => (follow === null ? (grids.weights || grids.scores ? { row: 0 } : {}) : { row: follow });
-  const board = svg("svg", { viewBox: `0 0 700 ${height}`, class: "explore-board", tabindex: 0, role: "application",
-    "aria-label": "the machine: move with the arrow keys, Escape goes back to the start", onpointermove: hover, onpointerdown: (event) => show(at(event)),
-    onpointerleave: (event) => event.pointerType === "mouse" && document.activeElement !== board && show(start()), onkeydown: walk },
-    svg("defs", {}, svg("marker", { id: "explore-head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 5, markerHeight: 5, orient: "auto" },
-      svg("path", { d: "M0 0L8 4L0 8z", class: "explore-arrowhead" }))), lights);
-  const { say, remove } = frame(element, { name: "machine", css: CSS,
-    invitation: "Point at a word or a number, or move with the arrow keys: where does it come from?" },
-    Object.assign(document.createElement("div"), { className: "explore-drawing" }));
-  const drawing = element.querySelector(".explore-drawing");
+  const start = () => {
+    if (follow !== null) return { row: follow };
+    return grids.weights || grids.scores ? { row: 0 } : {};
+  };
+  const tip = svg("path", { d: "M0 0L8 4L0 8z", class: "explore-arrowhead" });
+  const marker = { id: "explore-head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 5, markerHeight: 5 };
+  const heads = svg("defs", {}, svg("marker", { ...marker, orient: "auto" }, tip));
+  const attributes = {
+    viewBox: `0 0 700 ${height}`,
+    class: "explore-board",
+    tabindex: 0,
+    role: "application",
+    "aria-label": "the machine: move with the arrow keys, Escape goes back to the start",
+    onpointermove: hover,
+    onpointerdown: (event) => show(at(event)),
+    onpointerleave: (event) => event.pointerType === "mouse" && document.activeElement !== board && show(start()),
+    onkeydown: walk,
+  };
+  const board = svg("svg", attributes, heads, lights);
+  const invitation = "Point at a word or a number, or move with the arrow keys: where does it come from?";
+  const drawing = html("div", { class: "explore-drawing" });
+  const { say, remove } = frame(element, { name: "machine", css: CSS, invitation }, drawing);
   drawing.append(...picture.map((node) => node.cloneNode(true)), board);
   let place = {};
 
   const inside = (value, from, size) => value >= from && value < from + size;
   const size_of = (name) => [grids[name]?.length ?? 0, grids[name]?.[0].length ?? 0];
-  const cell = (name, i, j) => { // of row i and column j; without i or j, of a whole column or row
-    const [left, top, wide, tall] = boxes[name], [n, m] = size_of(name);
-    const x = j === undefined ? left : left + (j * wide) / m, y = i === undefined ? top : top + (i * tall) / n;
+  // Of row i and column j; without i or j, of a whole column or row.
+  const cell = (name, i, j) => {
+    const [left, top, wide, tall] = boxes[name];
+    const [n, m] = size_of(name);
+    const x = j === undefined ? left : left + (j * wide) / m;
+    const y = i === undefined ? top : top + (i * tall) / n;
     return { x, y, width: j === undefined ? wide : wide / m, height: i === undefined ? tall : tall / n };
   };
-
   const end_before = (name) => {
     const [left, , wide] = boxes[IN_A_ROW[IN_A_ROW.indexOf(name) - 1]];
     return left + wide;
   };
 
-  function at(event) { // what lies under the pointer
+  // What lies under the pointer.
+  function at(event) {
     const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(board.getScreenCTM().inverse());
     for (const [name, [left, top, wide, tall]] of Object.entries(boxes)) {
       if (!inside(point.x, left, wide) || !inside(point.y, top, tall)) continue;
@@ -148,13 +227,16 @@ export function mount(element, data, picture = []) {
       const [n, m] = size_of(name);
       return { name, i: Math.floor(((point.y - top) / tall) * n), j: Math.floor(((point.x - left) / wide) * m) };
     }
-    const [left, top, , tall] = boxes.x, [from, roof, wide] = boxes.key;
+    const [left, top, , tall] = boxes.x;
+    const [from, roof, wide] = boxes.key;
     if (inside(point.y, top, tall)) {
       const step = Object.keys(says.steps).find((name) => point.x < boxes[name][0] && point.x > end_before(name));
       if (step && grids[step] && !data.alone.includes(step)) return { step };
       return { row: Math.floor(((point.y - top) / tall) * rows.length) };
     }
-    if (grids.key && inside(point.x, from, wide) && inside(point.y, roof - left, left)) return { column: Math.floor(((point.x - from) / wide) * columns.length) };
+    if (grids.key && inside(point.x, from, wide) && inside(point.y, roof - left, left)) {
+      return { column: Math.floor(((point.x - from) / wide) * columns.length) };
+    }
     return start();
   }
   function hover(event) {
@@ -171,8 +253,11 @@ export function mount(element, data, picture = []) {
   }
   const filled = (names) => names.filter((name) => grids[name]);
   function sideways(by) {
-    const upper = place.name in ABOVE, line = upper ? filled(Object.keys(ABOVE)) : filled(IN_A_ROW);
-    if (place.row !== undefined || !place.name) return by > 0 && line.length ? { name: line[0], i: place.row ?? 0, j: 0 } : { row: place.row ?? 0 };
+    const upper = place.name in ABOVE;
+    const line = upper ? filled(Object.keys(ABOVE)) : filled(IN_A_ROW);
+    if (place.row !== undefined || !place.name) {
+      return by > 0 && line.length ? { name: line[0], i: place.row ?? 0, j: 0 } : { row: place.row ?? 0 };
+    }
     const j = place.j + by;
     if (j >= 0 && j < size_of(place.name)[1]) return { ...place, j };
     const next = line[line.indexOf(place.name) + by];
@@ -181,25 +266,31 @@ export function mount(element, data, picture = []) {
   }
   function upright(by) {
     if (!place.name) return { row: Math.max(0, Math.min(rows.length - 1, (place.row ?? -by) + by)) };
-    const i = place.i + by, next = by < 0 ? Object.keys(ABOVE).find((name) => ABOVE[name] === place.name) : ABOVE[place.name];
+    const i = place.i + by;
+    const next = by < 0 ? Object.keys(ABOVE).find((name) => ABOVE[name] === place.name) : ABOVE[place.name];
     if (i >= 0 && i < size_of(place.name)[0]) return { ...place, i };
     if (!grids[next]) return place;
     return { name: next, i: by < 0 ? size_of(next)[0] - 1 : 0, j: Math.min(place.j, size_of(next)[1] - 1) };
   }
 
   // ------------------------------------------------------------ light
-  const light = (kind, { x, y, width, height: tall }) => svg("rect", { x, y, width, height: tall, class: `explore-${kind}` });
-  function lights_of_row(t) { // a band from edge to edge, the row of each table, and the arrows from one to the next
-    const there = filled(IN_A_ROW), [, top, , tall] = boxes.x, y = top + ((t + 0.5) * tall) / rows.length;
+  const light = (kind, box) => svg("rect", { ...box, class: `explore-${kind}` });
+  // A band from edge to edge, the row of each table, and the arrows from one to the next.
+  function lights_of_row(t) {
+    const there = filled(IN_A_ROW);
+    const [, top, , tall] = boxes.x;
+    const y = top + ((t + 0.5) * tall) / rows.length;
     const lit = [light("band", { x: 2, y: top + (t * tall) / rows.length, width: 696, height: tall / rows.length })];
     lit.push(...there.map((name) => light("source", cell(name, t))));
     for (let k = 1; k < there.length; k++) {
       const [left, , wide] = boxes[there[k - 1]];
-      lit.push(svg("line", { x1: left + wide + 1, x2: boxes[there[k]][0] - 1, y1: y, y2: y, class: "explore-way", "marker-end": "url(#explore-head)" }));
+      const ends = { x1: left + wide + 1, x2: boxes[there[k]][0] - 1, y1: y, y2: y };
+      lit.push(svg("line", { ...ends, class: "explore-way", "marker-end": "url(#explore-head)" }));
     }
     return lit;
   }
-  function sources({ name, i, j }) { // the rows and columns that a number is made of
+  // The rows and columns that a number is made of.
+  function sources({ name, i, j }) {
     if (name === "query") return [grids.x && cell("x", i)];
     if (name === "key") return [grids.x && own && cell("x", j)];
     if (name === "value") return [grids.x && own && cell("x", i)];
@@ -212,7 +303,9 @@ export function mount(element, data, picture = []) {
   // The picture has the row of one word lit for ever: where another one is pointed at, it is veiled.
   function veil() {
     if (follow === null) return [];
-    const [, top, , tall] = boxes.x, y = top + (follow * tall) / rows.length, ends = IN_A_ROW.map((name) => boxes[name]);
+    const [, top, , tall] = boxes.x;
+    const y = top + (follow * tall) / rows.length;
+    const ends = IN_A_ROW.map((name) => boxes[name]);
     const gaps = ends.map(([left, , wide], k) => [left + wide + 1, (ends[k + 1]?.[0] ?? 700) - 1]);
     const band = gaps.map(([from, to]) => light("veil", { x: from, y, width: to - from, height: tall / rows.length }));
     return [...band, ...filled(IN_A_ROW).map((name) => light("veiled", cell(name, follow)))];
@@ -224,7 +317,8 @@ export function mount(element, data, picture = []) {
   }
   function draw(next) {
     if (next.name) {
-      const made_of = sources(next).filter(Boolean).map((box) => light("source", box));
+      const boxes_of = sources(next).filter(Boolean);
+      const made_of = boxes_of.map((box) => light("source", box));
       if (next.name === "weights" && grids.scores) made_of.push(light("number", cell("scores", next.i, next.j)));
       lights.replaceChildren(...made_of, light("number", cell(next.name, next.i, next.j)));
       say(says.of_number(next.name, next.i, next.j));
@@ -237,8 +331,9 @@ export function mount(element, data, picture = []) {
       lights.replaceChildren(light("source", { x, y, width, height: tall }));
       say(says.missing(next.missing));
     } else if (next.column !== undefined) {
-      const named = filled(["scores", "weights"]).map((name) => cell(name, undefined, next.column));
-      lights.replaceChildren(...[cell("key", undefined, next.column), ...named, ...(grids.value ? [cell("value", next.column)] : [])].map((box) => light("source", box)));
+      const columns_of = ["key", ...filled(["scores", "weights"])].map((name) => cell(name, undefined, next.column));
+      const says_it = grids.value ? [cell("value", next.column)] : [];
+      lights.replaceChildren(...[...columns_of, ...says_it].map((box) => light("source", box)));
       say(says.of_column(next.column));
     } else if (next.row !== undefined) {
       lights.replaceChildren(...lights_of_row(next.row));

@@ -11,15 +11,22 @@ export const masked = (scores, allowed) =>
 // What is wrong with a mask, in words; *emphasis* between stars.
 export function verdict(words, allowed) {
   const pairs = allowed.flatMap((row, t) => row.map((sees, s) => ({ t, s, sees })));
-  const peeks = pairs.filter(({ t, s, sees }) => s > t && sees), blind = pairs.filter(({ t, s, sees }) => s <= t && !sees);
+  const peeks = pairs.filter(({ t, s, sees }) => s > t && sees);
+  const blind = pairs.filter(({ t, s, sees }) => s <= t && !sees);
   const broken = allowed.flatMap((row, t) => (row.includes(true) ? [] : [t]));
-  const who = (t) => `*${words[t]}* (word ${t + 1})`, said = [];
+  const who = (t) => `*${words[t]}* (word ${t + 1})`;
+  const said = [];
   if (broken.length) {
-    said.push(`${broken.map(who).join(" and ")} may look at nobody: every score is −∞, softmax divides 0 by 0, and the row is NaN, not a number. It spoils all that is made from it.`);
+    said.push(
+      `${broken.map(who).join(" and ")} may look at nobody: every score is −∞, softmax divides 0 by 0, and the row is ` +
+        "NaN, not a number. It spoils all that is made from it.",
+    );
   }
   if (peeks.length) {
-    const { t, s } = peeks[0], more = peeks.length - 1;
-    said.push(`${who(t)} sees ${who(s)}, which comes later: it cheats.` + (more ? ` And so in ${more} more ${more > 1 ? "cells" : "cell"} with a thick border.` : ""));
+    const { t, s } = peeks[0];
+    const more = peeks.length - 1;
+    said.push(`${who(t)} sees ${who(s)}, which comes later: it cheats.`);
+    if (more) said.push(`And so in ${more} more ${more > 1 ? "cells" : "cell"} with a thick border.`);
   } else if (!broken.length && blind.length) {
     const { t, s } = blind[0];
     said.push(`Nobody cheats. But ${who(t)} doesn't see ${t === s ? "itself" : who(s)}, though it might.`);
@@ -31,33 +38,59 @@ export function verdict(words, allowed) {
 
 // data: words (T), scores (T, T)
 export function mount(element, data) {
-  const { words, scores } = data, T = words.length, all = [...words.keys()];
-  let allowed = all.map(() => all.map(() => true)), paint = null;
+  const { words, scores } = data;
+  const T = words.length;
+  const all = [...words.keys()];
+  let allowed = all.map(() => all.map(() => true));
+  let paint = null;
 
-  const cell = (t, s) => html("button", { type: "button", role: "gridcell", tabindex: t + s ? -1 : 0, "data-t": t, "data-s": s });
+  const cell = (t, s) =>
+    html("button", { type: "button", role: "gridcell", tabindex: t + s ? -1 : 0, "data-t": t, "data-s": s });
   const buttons = all.map((t) => all.map((s) => cell(t, s)));
   const shares = all.map(() => all.map(() => html("span", { role: "gridcell", class: "explore-share" })));
   const style = `grid-template-columns: max-content repeat(${T}, minmax(0, 1fr))`;
   const table = (label, cells, more = {}) => {
+    const line = (...cells) => html("div", { role: "row", class: "explore-row" }, ...cells);
     const heading = (word) => html("span", { role: "columnheader", class: "explore-head" }, word);
-    const head = [html("span", { role: "columnheader", "aria-label": "who looks" }), ...words.map(heading)];
-    const rows = cells.map((row, t) => html("div", { role: "row", class: "explore-row" }, html("span", { role: "rowheader" }, words[t]), ...row));
-    return html("div", { class: "explore-side" }, html("div", { class: "explore-caption" }, label),
-      html("div", { role: "grid", "aria-label": label, class: "explore-table", style, ...more },
-        html("div", { role: "row", class: "explore-row" }, ...head), ...rows));
+    const corner = html("span", { role: "columnheader", "aria-label": "who looks" });
+    const rows = cells.map((row, t) => line(html("span", { role: "rowheader" }, words[t]), ...row));
+    const caption = html("div", { class: "explore-caption" }, label);
+    const attributes = { role: "grid", "aria-label": label, class: "explore-table", style, ...more };
+    const grid = html("div", attributes, line(corner, ...words.map(heading)), ...rows);
+    return html("div", { class: "explore-side" }, caption, grid);
   };
-  const mask = table("scores, as you allow them · row: who looks", buttons,
-    { onpointerdown: press, onpointermove: drag, onkeydown: walk, onclick: key });
-  const set = (rule) => () => ((allowed = all.map((t) => all.map((s) => rule(t, s)))), show());
+  const mask = table("scores, as you allow them · row: who looks", buttons, {
+    onpointerdown: press,
+    onpointermove: drag,
+    onkeydown: walk,
+    onclick: key,
+  });
+  const set = (rule) => () => {
+    allowed = all.map((t) => all.map((s) => rule(t, s)));
+    show();
+  };
   const button = (text, rule) => html("button", { type: "button", onclick: set(rule) }, text);
-  const { root, say, remove } = frame(element, { name: "mask", css: CSS, invitation: "Click a cell, or drag across several, to hide words from each other." },
+  const { root, say, remove } = frame(
+    element,
+    { name: "mask", css: CSS, invitation: "Click a cell, or drag across several, to hide words from each other." },
     html("div", { class: "explore-parts" }, mask, table("weights after softmax", shares)),
-    html("div", { class: "explore-tools" }, button("causal mask", (t, s) => s <= t), button("everybody sees everybody", () => true),
-      button("the mask the wrong way round", (t, s) => s > t)));
-  const release = () => (paint = null);
-  root.addEventListener("pointerup", release), root.addEventListener("pointercancel", release), root.addEventListener("pointerleave", release);
+    html(
+      "div",
+      { class: "explore-tools" },
+      button("causal mask", (t, s) => s <= t),
+      button("everybody sees everybody", () => true),
+      button("the mask the wrong way round", (t, s) => s > t),
+    ),
+  );
+  const release = () => {
+    paint = null;
+  };
+  root.addEventListener("pointerup", release);
+  root.addEventListener("pointercancel", release);
+  root.addEventListener("pointerleave", release);
 
-  function at(event) { // the cell under the pointer, wherever the pointer was pressed
+  // The cell under the pointer, wherever the pointer was pressed.
+  function at(event) {
     const found = root.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest("[data-t]");
     return found && root.contains(found) ? [+found.dataset.t, +found.dataset.s] : null;
   }
@@ -72,16 +105,21 @@ export function mount(element, data) {
     const found = paint === null ? null : at(event);
     if (found && allowed[found[0]][found[1]] !== paint) put(...found, paint);
   }
-  function key(event) { // by keyboard: a click of which no pointer knows
+  // By keyboard: a click of which no pointer knows.
+  function key(event) {
     const { t, s } = event.target.dataset;
     if (event.detail === 0 && t !== undefined) put(+t, +s, !allowed[t][s]);
   }
   function walk(event) {
     const [down, right] = arrow(event);
-    const { t, s } = event.target.dataset, to = buttons[+t + down]?.[+s + right];
+    const { t, s } = event.target.dataset;
+    const to = buttons[+t + down]?.[+s + right];
     if (down === undefined) return;
     event.preventDefault();
-    if (to) event.target.tabIndex = -1, (to.tabIndex = 0), to.focus();
+    if (!to) return;
+    event.target.tabIndex = -1;
+    to.tabIndex = 0;
+    to.focus();
   }
   function put(t, s, sees) {
     allowed[t][s] = sees;
@@ -89,14 +127,22 @@ export function mount(element, data) {
   }
   function show() {
     const weights = masked(scores, allowed);
-    for (const t of all) for (const s of all) {
-      const sees = allowed[t][s], weight = weights[t][s], cheats = sees && s > t, broken = Number.isNaN(weight);
-      buttons[t][s].className = `explore-cell ${sees ? (cheats ? "explore-cheat" : "") : "explore-hidden"}`;
-      buttons[t][s].textContent = sees ? decimal(scores[t][s], 1) : "−∞";
-      buttons[t][s].setAttribute("aria-label", `${words[t]} ${sees ? "sees" : "does not see"} ${words[s]}${cheats ? ", which comes later" : ""}`);
-      shares[t][s].className = `explore-share ${broken ? "explore-broken" : cheats && weight >= 0.005 ? "explore-cheat" : ""}`;
-      shares[t][s].textContent = broken ? "NaN" : weight === 0 ? "0" : percent(weight);
-      shares[t][s].style.setProperty("--explore-weight", broken ? "0%" : `${Math.round(45 * weight)}%`);
+    for (const t of all) {
+      for (const s of all) {
+        const [button, share] = [buttons[t][s], shares[t][s]];
+        const sees = allowed[t][s];
+        const weight = weights[t][s];
+        const cheats = sees && s > t;
+        const broken = Number.isNaN(weight);
+        const how = `${sees ? "sees" : "does not see"} ${words[s]}${cheats ? ", which comes later" : ""}`;
+        button.className = `explore-cell ${sees ? (cheats ? "explore-cheat" : "") : "explore-hidden"}`;
+        button.textContent = sees ? decimal(scores[t][s], 1) : "−∞";
+        button.setAttribute("aria-label", `${words[t]} ${how}`);
+        const kind = broken ? "explore-broken" : cheats && weight >= 0.005 ? "explore-cheat" : "";
+        share.className = `explore-share ${kind}`;
+        share.textContent = broken ? "NaN" : weight === 0 ? "0" : percent(weight);
+        share.style.setProperty("--explore-weight", broken ? "0%" : `${Math.round(45 * weight)}%`);
+      }
     }
     say(verdict(words, allowed));
   }

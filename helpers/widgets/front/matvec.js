@@ -1,7 +1,8 @@
 // A matrix times a vector: most of a GPT's time goes there. matvec.wat does it in WebAssembly, four numbers at a time.
 
 // The bytes of matvec.wat; a test holds the two together.
-const MATVEC = "AGFzbQEAAAABCAFgBH9/f38AAg4BAmpzBm1lbW9yeQIAAAMCAQAHDAEIbXVsdGlwbHkAAAqQAQGNAQEFewNAIAH9CQIAIQggBCAIIAD9AAQA/eYB/eQBIQQgBSAIIAD9AAQQ/eYB/eQBIQUgBiAIIAD9AAQg/eYB/eQBIQYgByAIIAD9AAQw/eYB/eQBIQcgAEHAAGohACABQQRqIQEgASACSQ0ACyADIAT9CwQAIAMgBf0LBBAgAyAG/QsEICADIAf9CwQwCw==";
+const MATVEC =
+  "AGFzbQEAAAABCAFgBH9/f38AAg4BAmpzBm1lbW9yeQIAAAMCAQAHDAEIbXVsdGlwbHkAAAqQAQGNAQEFewNAIAH9CQIAIQggBCAIIAD9AAQA/eYB/eQBIQQgBSAIIAD9AAQQ/eYB/eQBIQUgBiAIIAD9AAQg/eYB/eQBIQYgByAIIAD9AAQw/eYB/eQBIQcgAEHAAGohACABQQRqIQEgASACSQ0ACyADIAT9CwQAIAMgBf0LBBAgAyAG/QsEICADIAf9CwQwCw==";
 
 // null where there is no WebAssembly with SIMD: in browsers from before 2023, and where it is switched off.
 export const compiled = (() => {
@@ -20,13 +21,16 @@ export function matrices() {
   let floats; // the memory as numbers
   return (matrix, n) => {
     // What lies where, counted in numbers: the matrix in bands of sixteen rows, then x, then the product.
-    const rows = matrix.length / n, whole = 16 * Math.ceil(rows / 16), start = memory.buffer.byteLength / 4;
-    const x = start + whole * n, product = x + n;
+    const rows = matrix.length / n;
+    const whole = 16 * Math.ceil(rows / 16);
+    const start = memory.buffer.byteLength / 4;
+    const x = start + whole * n;
+    const product = x + n;
     memory.grow(Math.ceil((product + whole - start) / 16384)); // pages of 64 KiB
     floats = new Float32Array(memory.buffer); // the old view ended when the memory grew
     for (let i = 0; i < rows; i++) {
-      const band = start + (i - i % 16) * n;
-      for (let j = 0; j < n; j++) floats[band + 16 * j + i % 16] = matrix[i * n + j];
+      const band = start + (i - (i % 16)) * n;
+      for (let j = 0; j < n; j++) floats[band + 16 * j + (i % 16)] = matrix[i * n + j];
     }
     return (vector) => {
       floats.set(vector, x);
@@ -37,8 +41,9 @@ export function matrices() {
 }
 
 // The same in JavaScript, at a fifth of the speed.
-const plain = (matrix, n) => (x) => Float32Array.from({ length: matrix.length / n }, (_, i) => {
-  let sum = 0;
-  for (let j = 0; j < n; j++) sum += matrix[i * n + j] * x[j];
-  return sum;
-});
+const plain = (matrix, n) => (x) =>
+  Float32Array.from({ length: matrix.length / n }, (_, i) => {
+    let sum = 0;
+    for (let j = 0; j < n; j++) sum += matrix[i * n + j] * x[j];
+    return sum;
+  });

@@ -1,21 +1,26 @@
 // A GPT with its lid off: write with it, and see all that it computes. Everything on the page follows from `reader`, which
 // has read the window, and from `at`, the letter that the reader points at.
 import { GPT, softmax } from "./gpt.js";
-import { Reader, draw, probabilities } from "./sampling.js";
+import { draw, probabilities, Reader } from "./sampling.js";
 
-const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]; // Okabe and Ito, as in helpers/pictures/plotting.py
-const GREENS = Uint32Array.from({ length: 256 }, (_, i) => Math.round(255 * (i / 255) ** 0.6) * 256 ** 3 + 0x739e00); // the same green, ever less transparent
+// Okabe and Ito, as in helpers/pictures/plotting.py.
+const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
+// The same green, ever less transparent.
+const GREENS = Uint32Array.from({ length: 256 }, (_, i) => Math.round(255 * (i / 255) ** 0.6) * 256 ** 3 + 0x739e00);
 const SPECIAL = { "\n": "↵", " ": "·" };
 const LETTER = /\p{L}/u;
 const NAMES = { "\n": "a new line", " ": "a space" };
 const START = "O Romeo, Romeo! wherefore";
-const SAMPLE = "But, soft! what light through yonder window breaks? It is the east, and Juliet is the sun."; // heads are named by it
+// Heads are named by what they do in this text.
+const SAMPLE = "But, soft! what light through yonder window breaks? It is the east, and Juliet is the sun.";
 
-// `data.model`: what helpers/widgets/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() -> promise of such
-// bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title.
+// `data.model`: what helpers/widgets/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() ->
+// promise of such bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title.
 // Returns a function that removes it all.
 export function mount(element, data) {
-  const model = new GPT(data.model), reader = new Reader(model), { config, about } = model;
+  const model = new GPT(data.model);
+  const reader = new Reader(model);
+  const { config, about } = model;
   const { n_layer: L, n_head: H, n_embd: C, context_length: CONTEXT, vocab_size: V } = config;
   const NEURONS = config.mlp_width ?? 4 * C;
   const looksBack = model.tables.length + model.before.length > 0; // its embeddings say which letters stand before
@@ -23,11 +28,26 @@ export function mount(element, data) {
   const settings = { temperature: 0.8, topK: V, topP: 1 };
   const shown = model.alphabet.map((letter) => SPECIAL[letter] ?? letter);
   const named = (token) => NAMES[model.alphabet[token]] ?? `“${model.alphabet[token]}”`;
-  let tokens = [], typed = 0, nats = []; // the whole text, how much of it was typed, how surprising each letter was
-  let at = 0, chosen = [0, 0], fresh = 0, computed = 0, uncached = 0, wrapped = false;
-  let held = null, whole = null; // a letter that was clicked; a second model, when the first has heads switched off
+  let tokens = []; // the whole text
+  let typed = 0; // how much of it was typed
+  let nats = []; // how surprising each letter was
+  let at = 0;
+  let chosen = [0, 0];
+  let fresh = 0;
+  let computed = 0;
+  let uncached = 0;
+  let wrapped = false;
+  let held = null; // a letter that was clicked
+  let whole = null; // a second model, when the first has heads switched off
   const sample = model.encode(SAMPLE + (data.text ?? START)).slice(0, CONTEXT);
-  let timer = 0, said = 0, frame = 0, idle = 0, follower = 0, playing = 0, gone = false, stale = new Set();
+  let timer = 0;
+  let said = 0;
+  let frame = 0;
+  let idle = 0;
+  let follower = 0;
+  let playing = 0;
+  let gone = false;
+  let stale = new Set();
 
   const root = h("div", { class: "explore-play" }, h("style", {}, CSS));
   const section = (title, ...children) => h("section", {}, h("h2", {}, title), ...children);
@@ -35,159 +55,425 @@ export function mount(element, data) {
 
   // ---------------------------------------------------------------- 1. the stage
   const line = h("textarea", { rows: 2, spellcheck: "false", autocomplete: "off", oninput: () => type(line.value) });
-  const go = h("button", { class: "explore-main", onclick: () => (timer ? pause() : write()) }, "Let it write"), again = h("button", { onclick: go.onclick }, "Let it write");
-  const pace = h("input", { type: "range", "aria-label": "pace", min: 2, max: 60, value: 14, oninput: () => timer && (pause(), write()) });
+  const go = h("button", { class: "explore-main", onclick: () => (timer ? pause() : write()) }, "Let it write");
+  const again = h("button", { onclick: go.onclick }, "Let it write");
+  const oneLetter = () => {
+    pause();
+    step();
+  };
+  const pace = h("input", {
+    type: "range",
+    "aria-label": "pace",
+    min: 2,
+    max: 60,
+    value: 14,
+    oninput: () => {
+      if (!timer) return;
+      pause();
+      write();
+    },
+  });
   const note = h("p", { class: "explore-note", role: "status" });
   const spoken = h("p", { class: "explore-unseen", role: "status" });
   const paper = h("p", { class: "explore-paper", tabindex: 0, role: "region", "aria-label": "The text" });
-  const stage = h("section", { class: "explore-stage" },
-    data.page && [
-      h("h1", {}, "A small GPT with its lid off"),
-      h("p", { class: "explore-lead" }, `A computer tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it was good at guessing the next letter of ${about.corpus === "tiny Shakespeare" ? "Shakespeare" : about.corpus || "its text"}. `,
-        "The whole model is in this page. Give it a line, and watch inside as it continues."),
-    ],
-    h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line), note,
-    h("div", { class: "explore-buttons" }, go,
-      h("button", { onclick: () => (pause(), step()) }, "One letter"),
+  function heading() {
+    const corpus = about.corpus === "tiny Shakespeare" ? "Shakespeare" : about.corpus || "its text";
+    const lead = h(
+      "p",
+      { class: "explore-lead" },
+      `A computer tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it was good at guessing the next letter of ${corpus}. `,
+      "The whole model is in this page. Give it a line, and watch inside as it continues.",
+    );
+    return [h("h1", {}, "A small GPT with its lid off"), lead];
+  }
+  const stage = h(
+    "section",
+    { class: "explore-stage" },
+    data.page && heading(),
+    h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line),
+    note,
+    h(
+      "div",
+      { class: "explore-buttons" },
+      go,
+      h("button", { onclick: oneLetter }, "One letter"),
       h("button", { onclick: () => type(line.value) }, "Back to your line"),
-      h("label", { class: "explore-pace" }, "slow", pace, "fast")),
-    paper, spoken);
+      h("label", { class: "explore-pace" }, "slow", pace, "fast"),
+    ),
+    paper,
+    spoken,
+  );
 
   // ---------------------------------------------------------------- 2. the ruler: the letters that the model sees
-  const ruler = h("div", { class: "explore-ruler", role: "slider", tabindex: 0, "aria-label": "The letter to look at", "aria-valuemin": 1,
-    onkeydown: (event) => {
-      const moved = { ArrowLeft: at - 1, ArrowDown: at - 1, ArrowRight: at + 1, ArrowUp: at + 1, Home: 0, End: reader.places.length - 1 }[event.key];
-      if (moved !== undefined) event.preventDefault(), hold(null), point(moved);
-    },
+  const walkRuler = (event) => {
+    const ways = {
+      ArrowLeft: at - 1,
+      ArrowDown: at - 1,
+      ArrowRight: at + 1,
+      ArrowUp: at + 1,
+      Home: 0,
+      End: reader.places.length - 1,
+    };
+    const to = ways[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    hold(null);
+    point(to);
+  };
+  const ruler = h("div", {
+    class: "explore-ruler",
+    role: "slider",
+    tabindex: 0,
+    "aria-label": "The letter to look at",
+    "aria-valuemin": 1,
+    onkeydown: walkRuler,
     onpointermove: (event) => event.target.dataset.at && point(+event.target.dataset.at),
-    onclick: (event) => event.target.dataset.at && hold(+event.target.dataset.at) });
-  const strip = h("div", { class: "explore-strip" }, ruler, h("div", { class: "explore-hint" }, h("p", {},
-    "Point at a letter, and click to hold it (or use the arrow keys): everything below describes it. ", h("span", { class: "explore-key" }, "Green"), ` is what it looks back at, through one of its ${many(L * H, "head")}.`),
-    again, h("button", { onclick: () => (pause(), step()) }, "One letter")));
+    onclick: (event) => event.target.dataset.at && hold(+event.target.dataset.at),
+  });
+  const hint = h(
+    "p",
+    {},
+    "Point at a letter, and click to hold it (or use the arrow keys): everything below describes it. ",
+    h("span", { class: "explore-key" }, "Green"),
+    ` is what it looks back at, through one of its ${many(L * H, "head")}.`,
+  );
+  const hinted = h("div", { class: "explore-hint" }, hint, again, h("button", { onclick: oneLetter }, "One letter"));
+  const strip = h("div", { class: "explore-strip" }, ruler, hinted);
 
   // ---------------------------------------------------------------- 3. what comes next
   const bars = h("div", { class: "explore-bars" });
   const range = (name, label, low, high, by, read) => {
     const value = h("output", {});
-    const input = h("input", { type: "range", min: low, max: high, step: by, value: settings[name], "data-setting": name,
-      oninput: () => ((settings[name] = +input.value), (value.textContent = read(settings[name])), render()) });
+    const moved = () => {
+      settings[name] = +input.value;
+      value.textContent = read(settings[name]);
+      render();
+    };
+    const attributes = { type: "range", min: low, max: high, step: by, value: settings[name], "data-setting": name };
+    const input = h("input", { ...attributes, oninput: moved });
     value.textContent = read(settings[name]);
     return h("label", {}, h("span", {}, label), value, input);
   };
+  const readShare = (share) => (share >= 1 ? "all" : `${Math.round(100 * share)}%`);
+  const sliders = [
+    range("temperature", "temperature", 0.1, 2, 0.05, (v) => v.toFixed(2)),
+    range("topK", "top-k: only the k likeliest", 1, V, 1, (v) => (v >= V ? "all" : v)),
+    range("topP", "top-p: only the likeliest, until together they reach this share", 0.05, 1, 0.01, readShare),
+  ];
+  const legend = say(
+    "Wide, pale bars: the model's own probabilities. Narrow bars: after temperature and cuts, as the dice see them.",
+  );
   const nextTitle = h("span", {});
-  const next = section("What comes next?",
-    say("The model doesn't choose the next letter. It gives each of the ", `${V} characters it knows (· is a space, ↵ a new line) a probability, and dice do the rest. `, "Lower the temperature and it plays safe; raise it and it gets bold. Click a letter to choose it yourself."),
-    h("div", { class: "explore-two" }, h("div", {}, h("p", { class: "explore-note" }, nextTitle), bars),
-      h("div", { class: "explore-sliders" },
-        range("temperature", "temperature", 0.1, 2, 0.05, (v) => v.toFixed(2)),
-        range("topK", "top-k: only the k likeliest", 1, V, 1, (v) => (v >= V ? "all" : v)),
-        range("topP", "top-p: only the likeliest, until together they reach this share", 0.05, 1, 0.01, (v) => (v >= 1 ? "all" : `${Math.round(100 * v)}%`)),
-        say("Wide, pale bars: the model's own probabilities. Narrow bars: after temperature and cuts, as the dice see them."))));
+  const next = section(
+    "What comes next?",
+    say(
+      "The model doesn't choose the next letter. It gives each of the ",
+      `${V} characters it knows (· is a space, ↵ a new line) a probability, and dice do the rest. `,
+      "Lower the temperature and it plays safe; raise it and it gets bold. Click a letter to choose it yourself.",
+    ),
+    h(
+      "div",
+      { class: "explore-two" },
+      h("div", {}, h("p", { class: "explore-note" }, nextTitle), bars),
+      h("div", { class: "explore-sliders" }, sliders, legend),
+    ),
+  );
 
   // ---------------------------------------------------------------- 4. attention
   const rowAt = (event) => Math.floor((event.offsetY / large.clientHeight) * reader.places.length);
-  const large = h("div", { class: "explore-map", onpointermove: (event) => point(rowAt(event)), onclick: (event) => hold(rowAt(event)) },
-    picture("The map of the chosen head"), h("i", { class: "explore-row" }));
-  const left = h("div", { class: "explore-axis explore-left", "aria-hidden": "true" }), top = h("div", { class: "explore-axis explore-top", "aria-hidden": "true" });
-  const looks = h("p", { class: "explore-looks" }), why = h("div", { class: "explore-why" });
-  const heads = Array.from({ length: L }, (_, l) => Array.from({ length: H }, (_, k) =>
-    h("button", { class: "explore-head", "aria-label": `Layer ${l + 1}, head ${k + 1}`, onclick: () => choose(l, k) },
-      h("span", { class: "explore-map" }, h("canvas", {}), h("i", { class: "explore-row" })), h("span", { class: "explore-habit" }))));
-  const largeTitle = h("h3", {}), effect = h("p", { class: "explore-note", role: "status" });
+  const large = h(
+    "div",
+    { class: "explore-map", onpointermove: (event) => point(rowAt(event)), onclick: (event) => hold(rowAt(event)) },
+    picture("The map of the chosen head"),
+    h("i", { class: "explore-row" }),
+  );
+  const left = h("div", { class: "explore-axis explore-left", "aria-hidden": "true" });
+  const top = h("div", { class: "explore-axis explore-top", "aria-hidden": "true" });
+  const looks = h("p", { class: "explore-looks" });
+  const why = h("div", { class: "explore-why" });
+  const headButton = (l, k) =>
+    h(
+      "button",
+      { class: "explore-head", "aria-label": `Layer ${l + 1}, head ${k + 1}`, onclick: () => choose(l, k) },
+      h("span", { class: "explore-map" }, h("canvas", {}), h("i", { class: "explore-row" })),
+      h("span", { class: "explore-habit" }),
+    );
+  const heads = Array.from({ length: L }, (_, l) => Array.from({ length: H }, (_, k) => headButton(l, k)));
+  const largeTitle = h("h3", {});
+  const effect = h("p", { class: "explore-note", role: "status" });
   const turn = h("button", { onclick: switchHead }, "Switch this head off");
-  const attention = section("Where does it look?",
-    say("Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. In that proportion it takes in what each of them has to offer, its value. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
-      `A head is one such way of looking, with queries and keys of its own. This model has ${many(L, "layer")} with ${many(H, "head")} each.`),
-    h("div", { class: "explore-two explore-maps" },
-      h("div", {}, largeTitle, h("div", { class: "explore-framed" }, top, left, large), looks, why, h("div", { class: "explore-buttons" }, turn), effect),
-      h("div", {}, h("h3", {}, `All ${many(L * H, "head")}`), h("div", { class: "explore-heads", style: `--h: ${H}` }, heads.map((row, l) => [h("span", { class: "explore-floor" }, `layer ${l + 1}`), row])),
-        say("Nobody told a head what to look for. Under each stands its habit (on a line of Shakespeare), and how much of its attention goes there in your text. Choose one to see it large, or to switch it off."))));
+  const chosenHead = h(
+    "div",
+    {},
+    largeTitle,
+    h("div", { class: "explore-framed" }, top, left, large),
+    looks,
+    why,
+    h("div", { class: "explore-buttons" }, turn),
+    effect,
+  );
+  const floors = heads.map((row, l) => [h("span", { class: "explore-floor" }, `layer ${l + 1}`), row]);
+  const allHeads = h(
+    "div",
+    {},
+    h("h3", {}, `All ${many(L * H, "head")}`),
+    h("div", { class: "explore-heads", style: `--h: ${H}` }, floors),
+    say(
+      "Nobody told a head what to look for. Under each stands its habit (on a line of Shakespeare), and how much of its attention goes there in your text. Choose one to see it large, or to switch it off.",
+    ),
+  );
+  const attention = section(
+    "Where does it look?",
+    say(
+      "Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. In that proportion it takes in what each of them has to offer, its value. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
+      `A head is one such way of looking, with queries and keys of its own. This model has ${many(L, "layer")} with ${many(H, "head")} each.`,
+    ),
+    h("div", { class: "explore-two explore-maps" }, chosenHead, allHeads),
+  );
 
   // ---------------------------------------------------------------- 5. the machine
-  const parts = []; // { element, canvases, draw(place), tell(place) }
+  const parts = []; // { element, draw(place), tell(place) }, in the order in which one follows the letter
   const told = h("p", { class: "explore-told" });
-  function part(label, kind, canvases, draw, tell) {
-    const element = h("button", { class: `explore-part explore-${kind}`, onpointermove: (event) => (event.movementX || event.movementY) && light(index) /* and not when the page moves below a pointer that rests */, onfocus: () => light(index), onclick: () => light(index) },
-      h("span", { class: "explore-label" }, label), h("span", { class: "explore-numbers" }, canvases));
-    const index = parts.push({ element, draw, tell }) - 1;
+  function part({ label, kind, shows, draw, tell }) {
+    const index = parts.length;
+    const attributes = {
+      class: `explore-part explore-${kind}`,
+      onpointermove: (event) => {
+        // Not when the page moves below a pointer that rests.
+        if (event.movementX || event.movementY) light(index);
+      },
+      onfocus: () => light(index),
+      onclick: () => light(index),
+    };
+    const numbers = h("span", { class: "explore-numbers" }, shows);
+    const element = h("button", attributes, h("span", { class: "explore-label" }, label), numbers);
+    parts.push({ element, draw, tell });
     return element;
   }
   const canvas = (height) => h("canvas", { style: `height: ${height}px`, "aria-hidden": "true" });
-  const big = h("b", { class: "explore-big" }), end = h("b", { class: "explore-big" });
+  const labelled = (text, small) => h("span", {}, text, h("small", {}, small));
+
+  const big = h("b", { class: "explore-big" });
+  const letterPart = part({
+    label: "the letter",
+    kind: "ends",
+    shows: [big],
+    draw: (p) => {
+      big.textContent = shown[p.token];
+    },
+    tell: (p) =>
+      `The letter is ${named(p.token)}, number ${p.token} of the ${V} that the model knows. A computer can't calculate with a letter, so …`,
+  });
+
   const vectors = added.length ? [canvas(12), canvas(12)] : [canvas(12)];
-  const follow = h("button", { style: "min-width: 10rem", onclick: () => (follower ? unfollow() : walk()) }, "Follow the letter");
+  const numbersPart = part({
+    label: labelled("its numbers", ["what it is", ...added].join(" + ")),
+    kind: "stream",
+    shows: vectors,
+    draw: (p) => {
+      const own = model.tokenEmbedding.subarray(p.token * C, (p.token + 1) * C);
+      signed(vectors[0], own, C);
+      if (!added.length) return;
+      const others = p.stream[0].map((v, i) => v - own[i]);
+      signed(vectors[1], others, C);
+    },
+    tell: (p) => {
+      const above = `… ${named(p.token)} at place ${at + 1} gets ${C} numbers that say what it is`;
+      const below = added.length
+        ? ` (above), and ${C} that say ${added.join(" and ")} (below). Their sum is the stream.`
+        : ". They are the stream.";
+      const turned = " Where it stands is for attention to say: it turns queries and keys by their places.";
+      return above + below + (config.rotary ? turned : "");
+    },
+  });
+
+  function layerParts(l) {
+    const weights = canvas(8 * H);
+    const read = canvas(10);
+    const hidden = canvas(20);
+    const thought = canvas(10);
+    const stream = canvas(14);
+    const reads = part({
+      label: labelled("attention reads", `${many(H, "head")}, each a row over the text`),
+      kind: "reads",
+      shows: [weights, read],
+      draw: (p) => {
+        share(weights, p.layers[l].weights, reader.places.length);
+        signed(read, p.layers[l].read, C);
+      },
+      tell: (p) => {
+        const found = p.layers[l].weights.map((w, k) => `head ${k + 1} looks most at ${most(w)}`);
+        const large = percent(norm(p.layers[l].read) / norm(p.stream[l]));
+        return `Attention in layer ${l + 1}: ${found.join("; ")}. What they find (the strip below) is added to the stream, and is ${large} as large.`;
+      },
+    });
+    const thinks = part({
+      label: labelled("the MLP works on it", `${NEURONS} neurons`),
+      kind: "thinks",
+      shows: [hidden, thought],
+      draw: (p) => {
+        signed(hidden, p.layers[l].hidden, C);
+        signed(thought, p.layers[l].thought, C);
+      },
+      tell: (p) => {
+        const firing = p.layers[l].hidden.filter((v) => v > 0.1).length;
+        return `The MLP of layer ${l + 1} works on this letter alone: ${firing} of its ${NEURONS} neurons fire (above 0.1). Their output is added to the stream as well.`;
+      },
+    });
+    const after = part({
+      label: "the stream now",
+      kind: "stream",
+      shows: [stream],
+      draw: (p) => signed(stream, p.layers[l].stream, C),
+      tell: (p) =>
+        `${l ? "" : "Nothing in the stream is overwritten, every part only adds. "}If it ended here, after layer ${l + 1}, the model would say ${answer(p.stream[l + 1])}.`,
+    });
+    return h("div", { class: "explore-layer" }, h("h3", {}, `layer ${l + 1}`), reads, thinks, after);
+  }
+  const layers = Array.from({ length: L }, (_, l) => layerParts(l));
+
+  const end = h("b", { class: "explore-big" });
   const scoreBars = canvas(26);
-  const machine = section("How does it get there?",
-    say(`A letter becomes ${C} numbers, its stream. Then, in every layer (this model has ${L}), attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. No single number means much; see how the strip changes from part to part. These are the real ones: `,
-      h("span", { class: "explore-blue" }, "blue"), " above zero, ", h("span", { class: "explore-orange" }, "orange"), " below."),
+  const scoresPart = part({
+    label: labelled("the scores", `one for each of ${V} letters`),
+    kind: "ends",
+    shows: [scoreBars, end],
+    draw: (p) => {
+      columns(scoreBars, p.logits);
+      end.textContent = NAMES[model.alphabet[best(p.logits)]] ?? shown[best(p.logits)];
+    },
+    tell: (p) => {
+      const winner = capital(named(best(p.logits)));
+      const chance = percent(Math.max(...softmax(p.logits)));
+      return `The stream is compared with the numbers of every letter: the better they match, the higher the score. ${winner} wins, and the softmax turns the scores into chances: ${chance} for it, before the temperature.`;
+    },
+  });
+
+  const followOrStop = () => (follower ? unfollow() : walk());
+  const follow = h("button", { style: "min-width: 10rem", onclick: followOrStop }, "Follow the letter");
+  const machine = section(
+    "How does it get there?",
+    say(
+      `A letter becomes ${C} numbers, its stream. Then, in every layer (this model has ${L}), attention adds what it read from earlier letters, and a small network (MLP) adds what it makes of that. In the end the stream is compared with every letter. No single number means much; see how the strip changes from part to part. These are the real ones: `,
+      h("span", { class: "explore-blue" }, "blue"),
+      " above zero, ",
+      h("span", { class: "explore-orange" }, "orange"),
+      " below.",
+    ),
     h("div", { class: "explore-buttons" }, follow),
-    h("div", {}, h("div", { class: "explore-machine" },
-      part("the letter", "ends", [big], (p) => (big.textContent = shown[p.token]),
-        (p) => `The letter is ${named(p.token)}, number ${p.token} of the ${V} that the model knows. A computer can't calculate with a letter, so …`),
-      part(h("span", {}, "its numbers", h("small", {}, ["what it is", ...added].join(" + "))), "stream", vectors, (p) => {
-        const own = model.tokenEmbedding.subarray(p.token * C, (p.token + 1) * C);
-        signed(vectors[0], own, C);
-        if (added.length) signed(vectors[1], p.stream[0].map((v, i) => v - own[i]), C);
-      }, (p) => `… ${named(p.token)} at place ${at + 1} gets ${C} numbers that say what it is`
-        + (added.length ? ` (above), and ${C} that say ${added.join(" and ")} (below). Their sum is the stream.` : ". They are the stream.")
-        + (config.rotary ? " Where it stands is for attention to say: it turns queries and keys by their places." : "")),
-      Array.from({ length: L }, (_, l) => {
-        const weights = canvas(8 * H), read = canvas(10), hidden = canvas(20), thought = canvas(10), stream = canvas(14);
-        return h("div", { class: "explore-layer" }, h("h3", {}, `layer ${l + 1}`),
-          part(h("span", {}, "attention reads", h("small", {}, `${many(H, "head")}, each a row over the text`)), "reads", [weights, read], (p) => {
-            share(weights, p.layers[l].weights, reader.places.length);
-            signed(read, p.layers[l].read, C);
-          }, (p) => `Attention in layer ${l + 1}: ${p.layers[l].weights.map((w, k) => `head ${k + 1} looks most at ${most(w)}`).join("; ")}. What they find (the strip below) is added to the stream, and is ${percent(norm(p.layers[l].read) / norm(p.stream[l]))} as large.`),
-          part(h("span", {}, "the MLP works on it", h("small", {}, `${NEURONS} neurons`)), "thinks", [hidden, thought], (p) => {
-            signed(hidden, p.layers[l].hidden, C);
-            signed(thought, p.layers[l].thought, C);
-          }, (p) => `The MLP of layer ${l + 1} works on this letter alone: ${p.layers[l].hidden.filter((v) => v > 0.1).length} of its ${NEURONS} neurons fire (above 0.1). Their output is added to the stream as well.`),
-          part("the stream now", "stream", [stream], (p) => signed(stream, p.layers[l].stream, C),
-            (p) => `${l ? "" : "Nothing in the stream is overwritten, every part only adds. "}If it ended here, after layer ${l + 1}, the model would say ${answer(p.stream[l + 1])}.`));
-      }),
-      part(h("span", {}, "the scores", h("small", {}, `one for each of ${V} letters`)), "ends", [scoreBars, end], (p) => {
-        columns(scoreBars, p.logits);
-        end.textContent = NAMES[model.alphabet[best(p.logits)]] ?? shown[best(p.logits)];
-      }, (p) => `The stream is compared with the numbers of every letter: the better they match, the higher the score. ${capital(named(best(p.logits)))} wins, and the softmax turns the scores into chances: ${percent(Math.max(...softmax(p.logits)))} for it, before the temperature.`)), told));
+    h("div", {}, h("div", { class: "explore-machine" }, letterPart, numbersPart, layers, scoresPart), told),
+  );
 
   // ---------------------------------------------------------------- 6. the logit lens
   const lens = h("div", { class: "explore-lens" });
-  const lensSection = section("When does it know?",
-    say("What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form.", looksBack ? "" : " Before the first layer it mostly repeats the letter, then it takes in its neighbours, the word, the line."), lens);
+  const lensSection = section(
+    "When does it know?",
+    say(
+      "What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form.",
+      looksBack
+        ? ""
+        : " Before the first layer it mostly repeats the letter, then it takes in its neighbours, the word, the line.",
+    ),
+    lens,
+  );
 
   // ---------------------------------------------------------------- 7. surprise
-  const surprise = h("p", { class: "explore-surprise" }), sum = h("p", { class: "explore-note" });
-  const surpriseSection = section("What surprised it?",
-    say("The thicker the line under a letter, the less the model expected it. Beginnings of words are hard; their ends are easy. Type nonsense, or a rare name, and see."), surprise, sum);
+  const surprise = h("p", { class: "explore-surprise" });
+  const sum = h("p", { class: "explore-note" });
+  const surpriseSection = section(
+    "What surprised it?",
+    say(
+      "The thicker the line under a letter, the less the model expected it. Beginnings of words are hard; their ends are easy. Type nonsense, or a rare name, and see.",
+    ),
+    surprise,
+    sum,
+  );
 
   // ---------------------------------------------------------------- 8. how it learned
   const stations = [...(data.snapshots ?? []).map((s) => ({ ...s })), { step: about.step, loss: about.loss, model }];
-  const when = h("input", { type: "range", min: 0, max: stations.length - 1, step: 1, value: stations.length - 1, "aria-label": "Step of the training", oninput: () => (stopFilm(), learn()) });
-  const whenTitle = h("h3", { "aria-live": "polite" }), verse = h("p", { class: "explore-paper explore-verse" }), early = h("div", { class: "explore-bars" });
-  const earlyMap = h("div", { class: "explore-map" }, picture("The map of the chosen head at that time"), h("i", { class: "explore-row" })), earlyNote = h("p", { class: "explore-note" });
-  const film = h("button", { style: "min-width: 9.5rem", onclick: () => (playing ? stopFilm() : startFilm()) }, "Watch it learn");
-  const learning = stations.length > 1 && section("How did it learn?",
-    say("At the start all its numbers were random. Move the slider through the training: at each stop the same line and the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks. ",
-      `The slider has ${stations.length} stops, because the model was saved ${stations.length} times.`),
-    h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, when,
-      h("span", { class: "explore-stops", "aria-hidden": "true" }, stations.map(({ step }) => h("span", {}, number(step)))))), whenTitle,
-    h("div", { class: "explore-two explore-learned" }, verse, h("div", {}, h("p", { class: "explore-note" }, "What it expects after the line that you typed (its own probabilities, before temperature)"), early), h("div", {}, earlyMap, earlyNote)));
+  const when = h("input", {
+    type: "range",
+    min: 0,
+    max: stations.length - 1,
+    step: 1,
+    value: stations.length - 1,
+    "aria-label": "Step of the training",
+    oninput: () => {
+      stopFilm();
+      learn();
+    },
+  });
+  const whenTitle = h("h3", { "aria-live": "polite" });
+  const verse = h("p", { class: "explore-paper explore-verse" });
+  const early = h("div", { class: "explore-bars" });
+  const earlyMap = h(
+    "div",
+    { class: "explore-map" },
+    picture("The map of the chosen head at that time"),
+    h("i", { class: "explore-row" }),
+  );
+  const earlyNote = h("p", { class: "explore-note" });
+  const watchOrStop = () => (playing ? stopFilm() : startFilm());
+  const film = h("button", { style: "min-width: 9.5rem", onclick: watchOrStop }, "Watch it learn");
+  function learningSection() {
+    const steps = stations.map(({ step }) => h("span", {}, number(step)));
+    const stops = h("span", { class: "explore-stops", "aria-hidden": "true" }, steps);
+    const expects = "What it expects after the line that you typed (its own probabilities, before temperature)";
+    return section(
+      "How did it learn?",
+      say(
+        "At the start all its numbers were random. Move the slider through the training: at each stop the same line and the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks. ",
+        `The slider has ${stations.length} stops, because the model was saved ${stations.length} times.`,
+      ),
+      h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, when, stops)),
+      whenTitle,
+      h(
+        "div",
+        { class: "explore-two explore-learned" },
+        verse,
+        h("div", {}, h("p", { class: "explore-note" }, expects), early),
+        h("div", {}, earlyMap, earlyNote),
+      ),
+    );
+  }
+  const learning = stations.length > 1 && learningSection();
 
   // ---------------------------------------------------------------- 9. the cache
-  const cells = picture("The cache", { class: "explore-cells" }), cacheNote = h("p", { class: "explore-note" });
-  const cacheSection = section("What doesn't it need to compute again?",
-    say("Each letter leaves a key (what others find it by) and a value (what it has to offer) in every layer. They stay in a cache, so a new letter costs one column, ", h("span", { class: "explore-orange" }, "orange"),
-      ", and the ", h("span", { class: "explore-blue" }, "blue"), ` ones are reused. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is recomputed. Press “One letter” (at the top of the window) and watch.`),
-    h("div", { class: "explore-scroll" }, cells), cacheNote);
+  const cells = picture("The cache", { class: "explore-cells" });
+  const cacheNote = h("p", { class: "explore-note" });
+  const cacheSection = section(
+    "What doesn't it need to compute again?",
+    say(
+      "Each letter leaves a key (what others find it by) and a value (what it has to offer) in every layer. They stay in a cache, so a new letter costs one column, ",
+      h("span", { class: "explore-orange" }, "orange"),
+      ", and the ",
+      h("span", { class: "explore-blue" }, "blue"),
+      ` ones are reused. When all ${CONTEXT} places are full, the last half moves to the front, and everything in it is recomputed. Press “One letter” (at the top of the window) and watch.`,
+    ),
+    h("div", { class: "explore-scroll" }, cells),
+    cacheNote,
+  );
 
-  const views = new Map([[stage, renderText], [strip, renderRuler], [next, renderNext], [attention, renderMaps], [machine, renderMachine],
-    [lensSection, renderLens], [surpriseSection, renderSurprise], [learning, () => timer || learn()], [cacheSection, renderCache]]);
+  const views = new Map([
+    [stage, renderText],
+    [strip, renderRuler],
+    [next, renderNext],
+    [attention, renderMaps],
+    [machine, renderMachine],
+    [lensSection, renderLens],
+    [surpriseSection, renderSurprise],
+    [learning, () => timer || learn()],
+    [cacheSection, renderCache],
+  ]);
   views.delete(false); // no snapshots
   const inSight = new Set();
-  const observer = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
-    inSight[isIntersecting ? "add" : "delete"](target);
-    if (isIntersecting) drawn(target);
-  }), { rootMargin: "300px" });
+  const watch = (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      inSight[isIntersecting ? "add" : "delete"](target);
+      if (isIntersecting) drawn(target);
+    }
+  };
+  const observer = new IntersectionObserver(watch, { rootMargin: "300px" });
   root.append(...views.keys(), h("footer", {}, origin(about, config)));
   root.addEventListener("keydown", (event) => event.key === "Escape" && held !== null && hold(null));
   element.append(root);
@@ -195,10 +481,15 @@ export function mount(element, data) {
   line.value = data.text ?? START;
   type(line.value);
   chosen = firmest();
-  views.forEach((_, section) => observer.observe(section));
+  for (const section of views.keys()) observer.observe(section);
   return () => {
     gone = true;
-    pause(), unfollow(), stopFilm(), observer.disconnect(), cancelAnimationFrame(frame), clearTimeout(idle);
+    pause();
+    unfollow();
+    stopFilm();
+    observer.disconnect();
+    cancelAnimationFrame(frame);
+    clearTimeout(idle);
     root.remove();
   };
 
@@ -207,16 +498,28 @@ export function mount(element, data) {
     pause();
     const unknown = [...new Set([...text].filter((letter) => !model.ids.has(letter)))];
     tokens = model.encode(text);
-    note.textContent = [!tokens.length && "Nothing to go on: it begins after a new line (↵).", unknown.length && `The model has never seen ${unknown.map((c) => `“${c}”`).join(", ")}: left out.`,
-      tokens.length > CONTEXT && `Of ${tokens.length} characters it sees the last ${CONTEXT}.`].filter(Boolean).join(" ");
+    const notes = [
+      !tokens.length && "Nothing to go on: it begins after a new line (↵).",
+      unknown.length && `The model has never seen ${unknown.map((c) => `“${c}”`).join(", ")}: left out.`,
+      tokens.length > CONTEXT && `Of ${tokens.length} characters it sees the last ${CONTEXT}.`,
+    ];
+    note.textContent = notes.filter(Boolean).join(" ");
     if (!tokens.length) tokens = [model.ids.get("\n") ?? 0];
     typed = tokens.length;
     fresh = reader.reread(tokens);
     count(false);
     nats = tokens.map(() => null);
-    reader.places.slice(0, -1).forEach((place, i) => (nats[tokens.length - reader.places.length + i + 1] = surpriseOf(place, reader.window[i + 1])));
+    judge();
     said = typed;
     changed();
+  }
+
+  // How surprising each letter of the window was, but for its first.
+  function judge() {
+    const start = tokens.length - reader.places.length;
+    reader.places.slice(0, -1).forEach((place, i) => {
+      nats[start + i + 1] = surpriseOf(place, reader.window[i + 1]);
+    });
   }
 
   function step(token = draw(probabilities(reader.places.at(-1).logits, settings))) {
@@ -232,7 +535,9 @@ export function mount(element, data) {
   // For those who listen: line by line while it writes, and what is left when it stops.
   function speak() {
     const tail = model.decode(tokens.slice(said));
-    if (tail.trim()) (spoken.textContent = tail), (said = tokens.length);
+    if (!tail.trim()) return;
+    spoken.textContent = tail;
+    said = tokens.length;
   }
 
   function count(full) {
@@ -243,7 +548,15 @@ export function mount(element, data) {
 
   function write() {
     let left = 600; // it would go on for ever
-    timer = setInterval(() => (left-- ? step() : (pause(), (note.textContent = "600 letters: “Continue” writes more."))), 1000 / pace.value);
+    const tick = () => {
+      if (left-- > 0) {
+        step();
+      } else {
+        pause();
+        note.textContent = "600 letters: “Continue” writes more.";
+      }
+    };
+    timer = setInterval(tick, 1000 / pace.value);
     offer("Pause");
     step();
   }
@@ -270,7 +583,9 @@ export function mount(element, data) {
 
   // Pointing at a letter shows it, unless one is held; a click holds it, and a second one, or Escape, lets it go.
   function point(place) {
-    if (held === null && inText(place) !== at) (at = inText(place)), render();
+    if (held !== null || inText(place) === at) return;
+    at = inText(place);
+    render();
   }
 
   function hold(place) {
@@ -287,14 +602,16 @@ export function mount(element, data) {
   function switchHead() {
     const head = chosen[0] * H + chosen[1];
     pause();
-    model.off.delete(head) || model.off.add(head);
+    if (!model.off.delete(head)) model.off.add(head);
     reader.compute(0);
-    reader.places.slice(0, -1).forEach((place, i) => (nats[tokens.length - reader.places.length + i + 1] = surpriseOf(place, reader.window[i + 1])));
+    judge();
     render();
   }
 
   function light(index) {
-    parts.forEach(({ element }, i) => element.classList.toggle("explore-lit", i === index));
+    parts.forEach(({ element }, i) => {
+      element.classList.toggle("explore-lit", i === index);
+    });
     parts.lit = index;
     if (follower) parts[index].element.scrollIntoView({ block: "nearest" });
     told.textContent = parts[index].tell(reader.places[at]);
@@ -305,7 +622,12 @@ export function mount(element, data) {
     follow.textContent = "Stop";
     follower = 1;
     light(0);
-    follower = setInterval(() => (++index < parts.length ? light(index) : unfollow()), 2200);
+    const goOn = () => {
+      index += 1;
+      if (index < parts.length) light(index);
+      else unfollow();
+    };
+    follower = setInterval(goOn, 2200);
   }
 
   function unfollow() {
@@ -318,7 +640,15 @@ export function mount(element, data) {
     when.value = 0;
     film.textContent = "Stop";
     learn();
-    playing = setInterval(() => (+when.value < stations.length - 1 ? (when.value++, learn()) : stopFilm()), 2500);
+    const goOn = () => {
+      if (+when.value < stations.length - 1) {
+        when.value++;
+        learn();
+      } else {
+        stopFilm();
+      }
+    };
+    playing = setInterval(goOn, 2500);
   }
 
   function stopFilm() {
@@ -329,7 +659,8 @@ export function mount(element, data) {
 
   // The line as a snapshot sees it, and how it goes on; loaded when it is first asked for.
   async function learn() {
-    const station = stations[when.value], asked = [when.value, chosen, typed, tokens].join();
+    const station = stations[when.value];
+    const asked = [when.value, chosen, typed, tokens].join();
     if (asked === learn.asked) return; // it stands there already
     learn.asked = asked;
     const title = `After ${number(station.step)} of ${number(about.step)} steps`;
@@ -342,9 +673,11 @@ export function mount(element, data) {
     }
     if (gone || asked !== learn.asked) return;
     whenTitle.textContent = `${title} · loss ${station.loss.toFixed(2)}`;
-    const other = new Reader(station.model), dice = random(7);
+    const other = new Reader(station.model);
+    const dice = random(7);
     other.reread(reader.window);
-    const { does } = (station.habits ??= habitsOf(station.model))[chosen[0]][chosen[1]];
+    station.habits ??= habitsOf(station.model);
+    const { does } = station.habits[chosen[0]][chosen[1]];
     map(earlyMap, other.places, ...chosen, does);
     earlyNote.textContent = `Layer ${chosen[0] + 1}, head ${chosen[1] + 1} at that time: ${does}.`;
     const text = tokens.slice(Math.max(0, typed - 120), typed);
@@ -372,13 +705,19 @@ export function mount(element, data) {
       root.style.setProperty("--t", reader.places.length);
       root.classList.toggle("explore-pointing", at < reader.places.length - 1);
       root.classList.toggle("explore-holding", held !== null);
-      views.forEach((_, section) => inSight.has(section) && drawn(section));
+      for (const section of views.keys()) {
+        if (inSight.has(section)) drawn(section);
+      }
     });
     clearTimeout(idle);
     idle = setTimeout(function rest() {
       const [section] = stale;
-      if (section) drawn(section), (idle = setTimeout(rest));
-      else root.dataset.drawn = "wholly";
+      if (section) {
+        drawn(section);
+        idle = setTimeout(rest);
+      } else {
+        root.dataset.drawn = "wholly";
+      }
     }, 300);
   }
 
@@ -387,139 +726,252 @@ export function mount(element, data) {
   }
 
   function renderMaps(place, places) {
-    const [l, k] = chosen, targets = targetsIn(lettersOf(places));
-    heads.forEach((row, i) => row.forEach((button, j) => {
-      const { does } = habits[i][j], off = model.off.has(i * H + j), spent = attentionTo(targets, does, places, i, j);
-      map(button, places, i, j, does);
-      if (i === l && j === k) (largeTitle.textContent = `Layer ${l + 1}, head ${k + 1} looks mostly at ${does}`), map(large, places, l, k, does);
-      button.lastChild.textContent = off ? "switched off" : does + (spent === null ? "" : ` ${percent(spent)}`);
-      button.classList.toggle("explore-off", off);
-      button.setAttribute("aria-label", `Layer ${i + 1}, head ${j + 1} looks at ${does}${off ? ", and is switched off" : ""}`);
-      button.setAttribute("aria-pressed", i === l && j === k);
-    }));
-    for (const axis of [left, top]) axis.replaceChildren(...places.map(({ token }, i) => h("span", { class: i === at ? "explore-here" : "" }, shown[token])));
+    const [l, k] = chosen;
+    const targets = targetsIn(lettersOf(places));
+    heads.forEach((row, i) => {
+      row.forEach((button, j) => {
+        const { does } = habits[i][j];
+        const off = model.off.has(i * H + j);
+        const spent = attentionTo(targets, does, places, i, j);
+        map(button, places, i, j, does);
+        if (i === l && j === k) {
+          largeTitle.textContent = `Layer ${l + 1}, head ${k + 1} looks mostly at ${does}`;
+          map(large, places, l, k, does);
+        }
+        const what = `Layer ${i + 1}, head ${j + 1} looks at ${does}${off ? ", and is switched off" : ""}`;
+        button.lastChild.textContent = off ? "switched off" : does + (spent === null ? "" : ` ${percent(spent)}`);
+        button.classList.toggle("explore-off", off);
+        button.setAttribute("aria-label", what);
+        button.setAttribute("aria-pressed", i === l && j === k);
+      });
+    });
+    const tick = ({ token }, i) => h("span", { class: i === at ? "explore-here" : "" }, shown[token]);
+    for (const axis of [left, top]) axis.replaceChildren(...places.map(tick));
     looks.textContent = `From ${named(place.token)} at place ${at + 1}, this head looks at ${list(place.layers[l].weights[k])}.`;
     renderWhy(place, places);
     turn.textContent = model.off.has(l * H + k) ? "Switch this head on again" : "Switch this head off";
-    effect.textContent = model.off.size ? sayEffect(place, places) : "Would the model miss it? Guess, then switch it off.";
+    effect.textContent = model.off.size
+      ? sayEffect(place, places)
+      : "Would the model miss it? Guess, then switch it off.";
   }
 
   // What a model with heads switched off has lost, beside the whole one on the same letters.
   function sayEffect(place, places) {
     whole ??= new Reader(new GPT(data.model));
     whole.reread(reader.window);
-    const now = softmax(place.logits), then = softmax(whole.places[at].logits), moved = then.map((p, i) => Math.abs(now[i] - p));
-    const letter = best(moved), mean = (read) => read.slice(0, -1).reduce((sum, each, i) => sum + surpriseOf(each, reader.window[i + 1]), 0) / (read.length - 1);
-    const names = [...model.off].map((head) => `head ${(head % H) + 1} of layer ${Math.floor(head / H) + 1}`).join(" and ");
-    return `Without ${names}: after ${named(place.token)}, ${named(letter)} gets ${percent(now[letter])} instead of ${percent(then[letter])}.`
-      + (places.length > 1 ? ` Average surprise over these letters: ${mean(places).toFixed(2)} nats, ${mean(whole.places).toFixed(2)} with ${model.off.size > 1 ? "them" : "it"}.` : "");
+    const now = softmax(place.logits);
+    const then = softmax(whole.places[at].logits);
+    const moved = then.map((p, i) => Math.abs(now[i] - p));
+    const letter = best(moved);
+    const surprises = (read) => read.slice(0, -1).map((each, i) => surpriseOf(each, reader.window[i + 1]));
+    const mean = (read) => surprises(read).reduce((sum, nat) => sum + nat, 0) / (read.length - 1);
+    const off = [...model.off].map((head) => `head ${(head % H) + 1} of layer ${Math.floor(head / H) + 1}`);
+    const chances = `${named(letter)} gets ${percent(now[letter])} instead of ${percent(then[letter])}`;
+    const lost = `Without ${off.join(" and ")}: after ${named(place.token)}, ${chances}.`;
+    if (places.length < 2) return lost;
+    const [without, withThem] = [mean(places), mean(whole.places)].map((nat) => nat.toFixed(2));
+    const them = model.off.size > 1 ? "them" : "it";
+    return `${lost} Average surprise over these letters: ${without} nats, ${withThem} with ${them}.`;
   }
 
   // Why a head looks where it looks: the query, the keys of the two letters that get most and of the one that gets least,
   // each above its products with the query, and the scores.
   function renderWhy(place, places) {
-    const [l, k] = chosen, D = C / H, part = (vector) => vector.subarray(k * D, (k + 1) * D), query = part(place.layers[l].query), weights = place.layers[l].weights[k];
-    const order = [...weights.keys()].sort((i, j) => weights[j] - weights[i]), shownKeys = order.length > 3 ? [...order.slice(0, 2), order.at(-1)] : order;
-    const products = shownKeys.map((i) => part(places[i].layers[l].key).map((v, d) => v * query[d])), largest = Math.max(...products.map(size));
+    const [l, k] = chosen;
+    const D = C / H;
+    const part = (vector) => vector.subarray(k * D, (k + 1) * D);
+    const query = part(place.layers[l].query);
+    const weights = place.layers[l].weights[k];
+    const order = [...weights.keys()].sort((i, j) => weights[j] - weights[i]);
+    const shownKeys = order.length > 3 ? [...order.slice(0, 2), order.at(-1)] : order;
+    const products = shownKeys.map((i) => part(places[i].layers[l].key).map((v, d) => v * query[d]));
+    const largest = Math.max(...products.map(size));
     const row = (label, values, score = "", share = "") => {
       const cells = h("canvas", { "aria-hidden": "true", style: `height: ${values.length > D ? 28 : 14}px` });
       signed(cells, values, D);
       return [h("span", {}, label), cells, h("span", {}, score), h("b", {}, share)];
     };
-    why.replaceChildren(...row(`query of ${named(place.token)}`, query, "score", "share"),
-      ...shownKeys.flatMap((i, n) => {
-        const key = part(places[i].layers[l].key), score = products[n].reduce((sum, v) => sum + v, 0) / Math.sqrt(D);
-        const strips = [...key.map((v) => v / size(key)), ...products[n].map((v) => v / largest)];
-        return row(`${order.length > 3 && n === 2 ? "least: " : ""}key of ${i === at ? "itself" : where(i)}`, strips, score.toFixed(1).replace("-", "−"), percent(weights[i]));
-      }), h("p", { class: "explore-note" }, `Under each key: the query times that key, number by number. Blue, they agree; orange, they don't. Add up and divide by √${D}: that is the score. `,
-        `Softmax turns the scores of all ${weights.length} letters into shares. Only differences count, so even a score below zero can win.`));
+    const keyRow = (i, n) => {
+      const key = part(places[i].layers[l].key);
+      const score = products[n].reduce((sum, v) => sum + v, 0) / Math.sqrt(D);
+      const strips = [...key.map((v) => v / size(key)), ...products[n].map((v) => v / largest)];
+      const label = `${order.length > 3 && n === 2 ? "least: " : ""}key of ${i === at ? "itself" : where(i)}`;
+      return row(label, strips, score.toFixed(1).replace("-", "−"), percent(weights[i]));
+    };
+    const explained = h(
+      "p",
+      { class: "explore-note" },
+      `Under each key: the query times that key, number by number. Blue, they agree; orange, they don't. Add up and divide by √${D}: that is the score. `,
+      `Softmax turns the scores of all ${weights.length} letters into shares. Only differences count, so even a score below zero can win.`,
+    );
+    const queryRow = row(`query of ${named(place.token)}`, query, "score", "share");
+    why.replaceChildren(...queryRow, ...shownKeys.flatMap(keyRow), explained);
   }
 
   function renderMachine(place) {
     for (const { draw } of parts) draw(place);
     told.setAttribute("aria-live", timer ? "off" : "polite");
-    told.textContent = parts[parts.lit]?.tell(place) ?? "Point at a part of the machine, or press “Follow the letter” and watch.";
+    told.textContent =
+      parts[parts.lit]?.tell(place) ?? "Point at a part of the machine, or press “Follow the letter” and watch.";
   }
 
   function renderText() {
     const atEnd = paper.scrollHeight - paper.scrollTop - paper.clientHeight < 60;
-    paper.replaceChildren(model.decode(tokens.slice(0, typed)), h("span", { class: "explore-written" }, model.decode(tokens.slice(typed))), h("i", { class: "explore-caret" }));
+    paper.replaceChildren(
+      model.decode(tokens.slice(0, typed)),
+      h("span", { class: "explore-written" }, model.decode(tokens.slice(typed))),
+      h("i", { class: "explore-caret" }),
+    );
     if (atEnd) paper.scrollTop = paper.scrollHeight;
   }
 
   function renderRuler(place, places) {
     const seen = place.layers[chosen[0]].weights[chosen[1]];
-    ruler.replaceChildren(...places.map(({ token }, i) => h("span", {
-      "data-at": i, class: i === at ? "explore-here" : i > at ? "explore-later" : "", style: i <= at ? `--w: ${seen[i].toFixed(3)}` : "" }, shown[token])));
+    const letter = ({ token }, i) => {
+      const kind = i === at ? "explore-here" : i > at ? "explore-later" : "";
+      const style = i <= at ? `--w: ${seen[i].toFixed(3)}` : "";
+      return h("span", { "data-at": i, class: kind, style }, shown[token]);
+    };
+    ruler.replaceChildren(...places.map(letter));
     ruler.setAttribute("aria-valuemax", places.length);
     ruler.setAttribute("aria-valuenow", at + 1);
-    ruler.setAttribute("aria-valuetext", `${named(place.token)}, place ${at + 1} of ${places.length}; the chosen head looks at ${most(seen)}`);
+    const here = `${named(place.token)}, place ${at + 1} of ${places.length}`;
+    ruler.setAttribute("aria-valuetext", `${here}; the chosen head looks at ${most(seen)}`);
   }
 
   function renderSurprise() {
-    surprise.replaceChildren(...tokens.map((token, i) => h("span", { style: `--s: ${nats[i] ?? 0}`, title: nats[i] == null ? "not judged" : `${nats[i].toFixed(2)} nats` }, model.alphabet[token])));
-    const judged = nats.map((n, i) => [n, i]).filter(([n]) => n != null), mean = judged.reduce((a, [n]) => a + n, 0) / judged.length;
-    const worst = judged.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([n, i]) => `${named(tokens[i])} after “${model.decode(tokens.slice(Math.max(0, i - 8), i)).replaceAll("\n", "↵")}” (${percent(Math.exp(-n))})`);
-    const die = mean < Math.log(V) ? `as if each were one throw of a die with ${Math.exp(mean).toFixed(1)} sides (blind guessing: ${V})` : `worse than guessing blindly (${Math.log(V).toFixed(2)}): it was sure of other letters`;
-    sum.textContent = judged.length ? `On average ${mean.toFixed(2)} nats a letter (−ln of its probability), ${die}. It least expected ${worst.join("; ")}.` : "";
+    const letter = (token, i) => {
+      const title = nats[i] == null ? "not judged" : `${nats[i].toFixed(2)} nats`;
+      return h("span", { style: `--s: ${nats[i] ?? 0}`, title }, model.alphabet[token]);
+    };
+    surprise.replaceChildren(...tokens.map(letter));
+    const judged = nats.map((n, i) => [n, i]).filter(([n]) => n != null);
+    const mean = judged.reduce((a, [n]) => a + n, 0) / judged.length;
+    const reason = ([n, i]) => {
+      const before = model.decode(tokens.slice(Math.max(0, i - 8), i)).replaceAll("\n", "↵");
+      return `${named(tokens[i])} after “${before}” (${percent(Math.exp(-n))})`;
+    };
+    judged.sort((a, b) => b[0] - a[0]);
+    const worst = judged.slice(0, 3).map(reason);
+    const die =
+      mean < Math.log(V)
+        ? `as if each were one throw of a die with ${Math.exp(mean).toFixed(1)} sides (blind guessing: ${V})`
+        : `worse than guessing blindly (${Math.log(V).toFixed(2)}): it was sure of other letters`;
+    sum.textContent = judged.length
+      ? `On average ${mean.toFixed(2)} nats a letter (−ln of its probability), ${die}. It least expected ${worst.join("; ")}.`
+      : "";
   }
 
   function renderNext(place) {
-    nextTitle.textContent = at === reader.places.length - 1 ? `After your text, after ${named(place.token)}` : `After ${named(place.token)} at place ${at + 1}, where ${named(reader.window[at + 1])} came (to choose the next letter, point at the last one)`;
-    fillBars(bars, place.logits, settings, 12, at === reader.places.length - 1 ? (token) => (pause(), step(token)) : null);
+    const isLast = at === reader.places.length - 1;
+    const here = named(place.token);
+    nextTitle.textContent = isLast
+      ? `After your text, after ${here}`
+      : `After ${here} at place ${at + 1}, where ${named(reader.window[at + 1])} came (to choose the next letter, point at the last one)`;
+    const pick = (token) => {
+      pause();
+      step(token);
+    };
+    fillBars(bars, place.logits, settings, 12, isLast ? pick : null);
   }
 
   function fillBars(into, logits, how, rows, choose = null) {
-    const own = softmax(logits), cut = probabilities(logits, how);
-    const order = [...own.keys()].sort((i, j) => own[j] - own[i]), rest = order.slice(rows).reduce((a, i) => a + cut[i], 0);
+    const own = softmax(logits);
+    const cut = probabilities(logits, how);
+    const order = [...own.keys()].sort((i, j) => own[j] - own[i]);
+    const rest = order.slice(rows).reduce((a, i) => a + cut[i], 0);
     const focused = [...into.children].indexOf(document.activeElement);
-    into.replaceChildren(...order.slice(0, rows).map((i) => h(choose ? "button" : "div", { class: `explore-bar ${cut[i] ? "" : "explore-cut"}`, onclick: choose && (() => choose(i)),
-      "aria-label": choose && `choose ${named(i)}, ${percent(cut[i])}` },
-      h("b", {}, shown[i]), h("span", { class: "explore-track" }, h("i", { style: `width: ${100 * own[i]}%` }), h("i", { style: `width: ${100 * cut[i]}%` })), h("span", {}, cut[i] ? percent(cut[i]) : "cut"))),
-      h("p", { class: "explore-note" }, `the other ${V - Math.min(V, rows)} letters together: ${percent(rest)}`));
+    const bar = (i) => {
+      const attributes = {
+        class: `explore-bar ${cut[i] ? "" : "explore-cut"}`,
+        onclick: choose && (() => choose(i)),
+        "aria-label": choose && `choose ${named(i)}, ${percent(cut[i])}`,
+      };
+      const both = [own, cut].map((shares) => h("i", { style: `width: ${100 * shares[i]}%` }));
+      const track = h("span", { class: "explore-track" }, both);
+      const chance = h("span", {}, cut[i] ? percent(cut[i]) : "cut");
+      return h(choose ? "button" : "div", attributes, h("b", {}, shown[i]), track, chance);
+    };
+    const others = `the other ${V - Math.min(V, rows)} letters together: ${percent(rest)}`;
+    into.replaceChildren(...order.slice(0, rows).map(bar), h("p", { class: "explore-note" }, others));
     if (focused >= 0) into.children[focused]?.focus();
   }
 
   function renderLens(place) {
-    const final = softmax(place.logits), favourites = [...final.keys()].sort((i, j) => final[j] - final[i]).slice(0, COLORS.length);
-    lens.replaceChildren(...place.stream.map((stream, l) => {
-      const chances = softmax(model.head(stream)), order = [...chances.keys()].sort((i, j) => chances[j] - chances[i]);
-      const parts = [...favourites, ...order.filter((i) => !favourites.includes(i)).slice(0, 6)].filter((i) => chances[i] > 0.004);
+    const final = softmax(place.logits);
+    const favourites = [...final.keys()].sort((i, j) => final[j] - final[i]).slice(0, COLORS.length);
+    const isFavourite = (i) => favourites.includes(i);
+    const band = (i, chance) => {
+      const color = COLORS[favourites.indexOf(i)] ?? "var(--quiet)";
+      const ink = isFavourite(i) ? (favourites.indexOf(i) ? "#000" : "#fff") : "inherit"; // white on the first color, blue
+      const style = `width: ${100 * chance}%; --c: ${color}; --i: ${ink}`;
+      return h("span", { style }, chance > 0.035 ? shown[i] : "");
+    };
+    const opinion = (stream, l) => {
+      const chances = softmax(model.head(stream));
+      const order = [...chances.keys()].sort((i, j) => chances[j] - chances[i]);
+      const others = order.filter((i) => !isFavourite(i)).slice(0, 6);
+      const seen = [...favourites, ...others].filter((i) => chances[i] > 0.004);
       const label = l ? `after layer ${l}` : "before layer 1";
-      return h("div", { class: "explore-opinion" }, h("span", {}, label),
-        h("div", { class: "explore-stack", role: "img", "aria-label": `${label}: ${order.slice(0, 3).map((i) => `${named(i)} ${percent(chances[i])}`).join(", ")}` },
-          parts.map((i) => h("span", { style: `width: ${100 * chances[i]}%; --c: ${COLORS[favourites.indexOf(i)] ?? "var(--quiet)"}; --i: ${favourites.includes(i) ? (favourites.indexOf(i) ? "#000" : "#fff") : "inherit"}` },
-            chances[i] > 0.035 ? shown[i] : ""))));
-    }));
+      const three = order.slice(0, 3).map((i) => `${named(i)} ${percent(chances[i])}`);
+      const attributes = { class: "explore-stack", role: "img", "aria-label": `${label}: ${three.join(", ")}` };
+      const bands = seen.map((i) => band(i, chances[i]));
+      return h("div", { class: "explore-opinion" }, h("span", {}, label), h("div", attributes, bands));
+    };
+    lens.replaceChildren(...place.stream.map(opinion));
   }
 
   function renderCache(_, { length: T }) {
-    const size = 9, context = cells.getContext("2d");
+    const size = 9;
+    const context = cells.getContext("2d");
     cells.width = CONTEXT * size;
     cells.height = L * (2 * size + 4);
-    for (let l = 0; l < L; l++) for (let t = 0; t < CONTEXT; t++) for (let kind = 0; kind < 2; kind++) {
-      context.fillStyle = t >= T ? "#80808030" : t >= T - fresh ? COLORS[5] : kind ? "#0072B2aa" : COLORS[0];
-      context.fillRect(t * size, l * (2 * size + 4) + kind * size, size - 1, size - 1);
+    for (let l = 0; l < L; l++) {
+      for (let t = 0; t < CONTEXT; t++) {
+        for (let kind = 0; kind < 2; kind++) {
+          context.fillStyle = t >= T ? "#80808030" : t >= T - fresh ? COLORS[5] : kind ? "#0072B2aa" : COLORS[0];
+          context.fillRect(t * size, l * (2 * size + 4) + kind * size, size - 1, size - 1);
+        }
+      }
     }
-    cacheNote.textContent = (wrapped ? `The window was full, and its last letters moved to the front: ${fresh} places recomputed. ` : `Just now: ${fresh} ${fresh === 1 ? "place" : "places"} computed, ${T - fresh} taken from the cache. `)
-      + `Since you came: ${number(computed)} in all; without a cache it would have been ${number(uncached)}.`;
-    cells.setAttribute("aria-label", `The cache: ${many(L, "layer")}, each with keys above and values below, for ${CONTEXT} places, of which ${T} are filled and ${fresh} new`);
+    const done = wrapped
+      ? `The window was full, and its last letters moved to the front: ${fresh} places recomputed. `
+      : `Just now: ${fresh} ${fresh === 1 ? "place" : "places"} computed, ${T - fresh} taken from the cache. `;
+    const inAll = `${number(computed)} in all; without a cache it would have been ${number(uncached)}`;
+    cacheNote.textContent = `${done}Since you came: ${inAll}.`;
+    cells.setAttribute(
+      "aria-label",
+      `The cache: ${many(L, "layer")}, each with keys above and values below, for ${CONTEXT} places, of which ${T} are filled and ${fresh} new`,
+    );
   }
 
   // One head's map: a pixel for each cell, which the style sheet enlarges. Row = query, column = key; the future is grey.
   function map(holder, places, l, k, does) {
-    const canvas = holder.querySelector("canvas"), T = places.length;
+    const canvas = holder.querySelector("canvas");
+    const T = places.length;
     canvas.width = canvas.height = T;
-    const image = new ImageData(T, T), cells = new Uint32Array(image.data.buffer).fill(0x40808080);
-    places.forEach(({ layers }, i) => layers[l].weights[k].forEach((w, j) => (cells[i * T + j] = GREENS[Math.round(255 * w)])));
+    const image = new ImageData(T, T);
+    const cells = new Uint32Array(image.data.buffer).fill(0x40808080);
+    places.forEach(({ layers }, i) => {
+      layers[l].weights[k].forEach((w, j) => {
+        cells[i * T + j] = GREENS[Math.round(255 * w)];
+      });
+    });
     canvas.getContext("2d").putImageData(image, 0, 0);
-    if (canvas.getAttribute("role")) canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: it looks at ${does}`);
+    if (canvas.getAttribute("role")) {
+      canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: it looks at ${does}`);
+    }
   }
 
   // The head to begin with: one with a firm habit, which the last letter shows, too; best one that looks at the starts of words.
   function firmest() {
-    const targets = targetsIn(lettersOf(reader.places)), all = habits.flatMap((row, l) => row.map((found, k) => ({ place: [l, k], ...found })));
-    const shows = ({ does, place: [l, k] }) => (targets.find((target) => target.does === does)?.at.at(-1) ?? []).reduce((sum, i) => sum + reader.places.at(-1).layers[l].weights[k][i], 0);
+    const targets = targetsIn(lettersOf(reader.places));
+    const all = habits.flatMap((row, l) => row.map((found, k) => ({ place: [l, k], ...found })));
+    const shows = ({ does, place: [l, k] }) => {
+      const seen = targets.find((target) => target.does === does)?.at.at(-1) ?? [];
+      const weights = reader.places.at(-1).layers[l].weights[k];
+      return seen.reduce((sum, i) => sum + weights[i], 0);
+    };
     const rank = (head) => head.more + shows(head) + 0.3 * (head.does === "the start of the word");
     return all.sort((a, b) => rank(b) - rank(a))[0].place;
   }
@@ -536,7 +988,8 @@ export function mount(element, data) {
   function attentionTo(targets, does, places, l, k) {
     const at = targets.find((target) => target.does === does)?.at.slice(3) ?? [];
     if (!at.length) return null;
-    return at.reduce((sum, seen, t) => sum + seen.reduce((part, s) => part + places[t + 3].layers[l].weights[k][s], 0), 0) / at.length;
+    const spent = (seen, t) => seen.reduce((sum, s) => sum + places[t + 3].layers[l].weights[k][s], 0);
+    return at.reduce((sum, seen, t) => sum + spent(seen, t), 0) / at.length;
   }
 
   function lettersOf(places) {
@@ -570,20 +1023,27 @@ export function mount(element, data) {
 // ---------------------------------------------------------------- the habits of heads
 // For each habit, and for each letter from the fourth on: the places at which a head with this habit looks.
 function targetsIn(letters) {
-  const begins = [], is = letters.map((c) => LETTER.test(c)), vowel = letters.map((c) => /[aeiou]/i.test(c));
-  letters.forEach((_, t) => begins.push(t && is[t - 1] ? begins[t - 1] : t));
+  const begins = [];
+  const is = letters.map((c) => LETTER.test(c));
+  const vowel = letters.map((c) => /[aeiou]/i.test(c));
+  letters.forEach((_, t) => {
+    begins.push(t && is[t - 1] ? begins[t - 1] : t);
+  });
   const habits = {
     itself: (t, s) => s === t,
     "the letter before": (t, s) => s === t - 1,
-    "the first letter": (t, s) => s === 0,
-    "starts of words": (t, s) => is[s] && begins[s] === s,
+    "the first letter": (_, s) => s === 0,
+    "starts of words": (_, s) => is[s] && begins[s] === s,
     "the start of the word": (t, s) => s === begins[t] && s < t - 1,
     "the same letter, earlier": (t, s) => s < t && letters[s] === letters[t],
-    vowels: (t, s) => vowel[s],
-    "spaces and marks": (t, s) => !is[s],
+    vowels: (_, s) => vowel[s],
+    "spaces and marks": (_, s) => !is[s],
   };
   const upTo = (t) => Array.from({ length: t + 1 }, (_, s) => s);
-  return Object.entries(habits).map(([does, looks]) => ({ does, at: letters.map((_, t) => (t < 3 ? [] : upTo(t).filter((s) => looks(t, s)))) }));
+  return Object.entries(habits).map(([does, looks]) => ({
+    does,
+    at: letters.map((_, t) => (t < 3 ? [] : upTo(t).filter((s) => looks(t, s)))),
+  }));
 }
 
 // What a head looks at, in words: the habit on which it spends most more of its attention than a head that looks evenly at
@@ -592,7 +1052,8 @@ function habit(targets, places, l, k) {
   const rows = places.map(({ layers }) => layers[l].weights[k]);
   let best = { does: "", more: 0 };
   for (const { does, at } of targets) {
-    let sum = 0, n = 0;
+    let sum = 0;
+    let n = 0;
     at.forEach((seen, t) => {
       for (const s of seen) sum += rows[t][s] - (s > t - 8 ? 1 / Math.min(8, t + 1) : 0);
       n += seen.length > 0;
@@ -600,7 +1061,9 @@ function habit(targets, places, l, k) {
     if (n > 2 && sum / n > best.more) best = { does, more: sum / n };
   }
   if (best.more > 1 / 6) return best;
-  if (rows.slice(3).every((row) => Math.max(...row) * row.length < 1.5)) return { does: "all letters equally", more: 0 };
+  if (rows.slice(3).every((row) => Math.max(...row) * row.length < 1.5)) {
+    return { does: "all letters equally", more: 0 };
+  }
   const near = rows.slice(3).reduce((sum, row) => sum + row.slice(-4).reduce((a, b) => a + b), 0);
   return { does: near > 0.6 * (rows.length - 3) ? "the last few letters" : "letters here and there", more: best.more };
 }
@@ -626,11 +1089,16 @@ const number = (n) => n.toLocaleString("en");
 const many = (n, thing) => `${n} ${thing}${n === 1 ? "" : "s"}`;
 const percent = (p) => (p > 0 && p < 0.005 ? "<1%" : `${Math.round(100 * p)}%`);
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
-const duration = (seconds) => (seconds < 2 ? "a second" : seconds < 90 ? `${seconds} seconds` : `${Math.round(seconds / 60)} minutes`);
+const duration = (seconds) =>
+  seconds < 2 ? "a second" : seconds < 90 ? `${seconds} seconds` : `${Math.round(seconds / 60)} minutes`;
 
 function origin(about, { n_layer, n_head, n_embd, context_length }) {
-  const facts = [`${many(n_layer, "layer")}, ${many(n_head, "head")}, ${n_embd} channels, a window of ${context_length} letters`];
-  if (about.preset) facts.push(`trained with preset ${about.preset} and seed ${about.seed} on ${about.corpus}, ${number(about.step)} steps, validation loss ${about.loss}`);
+  const sizes = `${many(n_layer, "layer")}, ${many(n_head, "head")}, ${n_embd} channels`;
+  const facts = [`${sizes}, a window of ${context_length} letters`];
+  if (about.preset) {
+    const run = `trained with preset ${about.preset} and seed ${about.seed} on ${about.corpus}`;
+    facts.push(`${run}, ${number(about.step)} steps, validation loss ${about.loss}`);
+  }
   if (about.commit) facts.push(`PyTorch ${about.torch}, commit ${about.commit}`);
   return facts.join(" · ");
 }
@@ -638,7 +1106,8 @@ function origin(about, { n_layer, n_head, n_embd, context_length }) {
 // Numbers from 0 to 1, the same for the same seed (mulberry32).
 function random(seed) {
   return () => {
-    let t = (seed += 0x6d2b79f5);
+    seed += 0x6d2b79f5;
+    let t = seed;
     t = Math.imul(t ^ (t >>> 15), t | 1);
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
@@ -648,7 +1117,10 @@ function random(seed) {
 // Numbers as cells, `wide` in a row: blue above zero, orange below, transparent at zero, so that it suits any page.
 function signed(canvas, values, wide) {
   const largest = size(values);
-  paint(canvas, wide, Math.ceil(values.length / wide), (i) => [...(values[i] < 0 ? [213, 94, 0] : [0, 114, 178]), 255 * Math.min(1, Math.abs(values[i]) / largest) ** 0.7]);
+  paint(canvas, wide, Math.ceil(values.length / wide), (i) => {
+    const color = values[i] < 0 ? [213, 94, 0] : [0, 114, 178];
+    return [...color, 255 * Math.min(1, Math.abs(values[i]) / largest) ** 0.7];
+  });
 }
 
 // Weights, a row for each head, over T columns.
@@ -664,7 +1136,9 @@ function paint(canvas, width, height, color) {
 }
 
 function columns(canvas, values) {
-  const low = Math.min(...values), high = Math.max(...values), context = canvas.getContext("2d");
+  const low = Math.min(...values);
+  const high = Math.max(...values);
+  const context = canvas.getContext("2d");
   Object.assign(canvas, { width: 4 * values.length, height: 60 });
   values.forEach((v, i) => {
     context.fillStyle = v === high ? COLORS[5] : COLORS[0];

@@ -5,13 +5,15 @@ const ROLES = ["gives", "gets"];
 const CLOSE = 0.1; // a lead below this is worth a word
 const WHOLE = 22; // pixels of a line with all the weight
 
-const ranked = (numbers) => numbers.map((_, i) => i).sort((a, b) => numbers[b] - numbers[a]); // places, the largest first
+// The places of numbers, that of the largest first.
+const ranked = (numbers) => numbers.map((_, i) => i).sort((a, b) => numbers[b] - numbers[a]);
 
 // scores (2, N), to the questions what the person gives and gets -> of each, on which card it stands, which of the things
 // is right, which is said, which comes next, and by how much that is behind
 export function answered({ cards, things }, person, scores) {
   return scores.map((row, q) => {
-    const card = cards.findIndex((words) => words[2 * q] === person), right = things.indexOf(cards[card][1]);
+    const card = cards.findIndex((words) => words[2 * q] === person);
+    const right = things.indexOf(cards[card][1]);
     const [said, next] = ranked(row);
     return { card, right, said, next, lead: row[said] - row[next], isRight: said === right };
   });
@@ -23,76 +25,150 @@ export const rightOnes = (data, { scores }) =>
 
 // What is seen where person `a` asks a network, with *emphasis* between stars.
 export function told(data, { weights, scores }, a) {
-  const { cards, things } = data, who = data.people[a], found = answered(data, who, scores[a]), [gives, gets] = found;
+  const { cards, things } = data;
+  const who = data.people[a];
+  const found = answered(data, who, scores[a]);
+  const [gives, gets] = found;
   const role = (card) => ROLES[found.findIndex((one) => one.card === card)];
-  const looks = (shares, card) => `at the *${cards[card][1]}* (${decimal(shares[card])}), which ` +
-    (role(card) ? `${who} ${role(card)}` : `${cards[card][0]} gives`);
-  const tight = gives.lead < gets.lead ? gives : gets, row = scores[a][found.indexOf(tight)];
+  const looks = (shares, card) => {
+    const whose = role(card) ? `${who} ${role(card)}` : `${cards[card][0]} gives`;
+    return `at the *${cards[card][1]}* (${decimal(shares[card])}), which ${whose}`;
+  };
+  const tight = gives.lead < gets.lead ? gives : gets;
+  const row = scores[a][found.indexOf(tight)];
   const against = `${decimal(row[tight.said])} against ${decimal(row[tight.next])} for *${things[tight.next]}*`;
-  const both = (isRight) => (isRight ? `both are right${tight.lead < CLOSE ? `, but *${things[tight.said]}* narrowly, with ${against}` : ""}`
-    : `both are wrong${gives.said === gets.right && gets.said === gives.right ? ", for they are swapped" : ""}`);
-  const verdict = gives.isRight === gets.isRight ? both(gives.isRight)
-    : `right about what ${who} ${ROLES[+gets.isRight]}, wrong about what ${who} ${ROLES[+gives.isRight]}`;
-  const [first, second] = found.map(({ said }) => `*${things[said]}*`), heads = weights[a], [most, next] = ranked(heads[0]);
+  const narrowly = tight.lead < CLOSE ? `, but *${things[tight.said]}* narrowly, with ${against}` : "";
+  const swapped = gives.said === gets.right && gets.said === gives.right ? ", for they are swapped" : "";
+  const both = (isRight) => (isRight ? `both are right${narrowly}` : `both are wrong${swapped}`);
+  const verdict =
+    gives.isRight === gets.isRight
+      ? both(gives.isRight)
+      : `right about what ${who} ${ROLES[+gets.isRight]}, wrong about what ${who} ${ROLES[+gives.isRight]}`;
+  const [first, second] = found.map(({ said }) => `*${things[said]}*`);
+  const heads = weights[a];
+  const [most, next] = ranked(heads[0]);
   if (heads.length > 1) {
     const [one, two] = heads.map((shares) => looks(shares, ranked(shares)[0]));
-    return `*${who}* asks. Head 1 looks most ${one}, and head 2 ${two}. ` +
-      `Each makes a mixture of its own, closest to ${first} and to ${second}: ${verdict}.`;
+    return (
+      `*${who}* asks. Head 1 looks most ${one}, and head 2 ${two}. ` +
+      `Each makes a mixture of its own, closest to ${first} and to ${second}: ${verdict}.`
+    );
   }
   const loud = cards[most][1] === things[gives.said] ? ", the louder of the two" : "";
-  const closest = first === second ? `both halves of what comes out are closest to ${first}${loud}`
-    : `what comes out is closest to ${first} in its first half, and to ${second} in its second`;
-  return `*${who}* asks. The one head looks most ${looks(heads[0], most)}, and ${looks(heads[0], next)}. ` +
-    `It mixes all cards, and ${closest}: ${verdict}.`;
+  const closest =
+    first === second
+      ? `both halves of what comes out are closest to ${first}${loud}`
+      : `what comes out is closest to ${first} in its first half, and to ${second} in its second`;
+  return (
+    `*${who}* asks. The one head looks most ${looks(heads[0], most)}, and ${looks(heads[0], next)}. ` +
+    `It mixes all cards, and ${closest}: ${verdict}.`
+  );
 }
 
 // data: people (A), cards (A) of three words each, things (N), networks with name, weights (A, H, A) and scores (A, 2, N)
 export function mount(element, data) {
-  const { people, cards, things, networks } = data, T = cards.length;
+  const { people, cards, things, networks } = data;
+  const T = cards.length;
   const reach = Math.max(...networks.flatMap(({ scores }) => scores.flat(2)).map(Math.abs));
-  let a = 0, k = 0;
+  let a = 0;
+  let k = 0;
 
   const caption = (...text) => html("span", { class: "explore-caption" }, ...text);
   const choice = (label, names, set) => {
-    const buttons = names.map((name, i) => html("button", { type: "button", onclick: () => (set(i), show()) }, name));
-    const root = html("div", { class: "explore-tools", role: "group", "aria-label": label }, caption(label), ...buttons);
-    return { root, press: (chosen) => buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === chosen)) };
+    const buttons = names.map((name, i) => {
+      const onclick = () => {
+        set(i);
+        show();
+      };
+      return html("button", { type: "button", onclick }, name);
+    });
+    const press = (chosen) => {
+      buttons.forEach((button, i) => {
+        button.setAttribute("aria-pressed", i === chosen);
+      });
+    };
+    const attributes = { class: "explore-tools", role: "group", "aria-label": label };
+    return { root: html("div", attributes, caption(label), ...buttons), press };
   };
-  const asker = choice("who asks", people, (i) => (a = i));
-  const answerer = choice("who answers", networks.map(({ name }) => name), (i) => (k = i));
-  const score = caption(), heads = html("div", { class: "explore-heads" });
-  const fan = svg("svg", { class: "explore-fan", viewBox: `0 0 1 ${T}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+  const asker = choice("who asks", people, (i) => {
+    a = i;
+  });
+  const names = networks.map(({ name }) => name);
+  const answerer = choice("who answers", names, (i) => {
+    k = i;
+  });
+  const score = caption();
+  const heads = html("div", { class: "explore-heads" });
+  const fan = svg("svg", {
+    class: "explore-fan",
+    viewBox: `0 0 1 ${T}`,
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  });
   const rows = cards.map(([giver, thing, receiver]) => {
-    const shares = html("div", { class: "explore-shares" }), mark = html("strong");
+    const shares = html("div", { class: "explore-shares" });
+    const mark = html("strong");
     return { shares, mark, card: html("div", {}, `${giver} gives the ${thing} to ${receiver}`, mark) };
   });
   const halves = ROLES.map(() => {
-    const title = html("div"), from = html("div", { class: "explore-caption" }), verdict = html("div");
+    const title = html("div");
+    const from = html("div", { class: "explore-caption" });
+    const verdict = html("div");
     const bars = things.map((thing) => {
-      const bar = html("span", { class: "explore-bar" }), number = html("span", { class: "explore-number" });
-      return { bar, number, root: html("div", {}, html("span", {}, thing), html("div", { class: "explore-track" }, bar), number) };
+      const bar = html("span", { class: "explore-bar" });
+      const number = html("span", { class: "explore-number" });
+      const track = html("div", { class: "explore-track" }, bar);
+      return { bar, number, root: html("div", {}, html("span", {}, thing), track, number) };
     });
     const root = html("div", { class: "explore-half" }, title, from, ...bars.map(({ root }) => root), verdict);
     return { title, from, verdict, bars, root };
   });
   answerer.root.append(score);
-  const { say, remove } = frame(element, { name: "questions", css: CSS,
-    invitation: "Choose who asks, and let one head answer, or two: which one gets both things right?" }, asker.root, answerer.root,
-    html("div", { class: "explore-parts" },
-      html("div", { class: "explore-looks", style: `grid-template-rows: repeat(${T}, 1fr)` }, heads, fan,
-        ...rows.flatMap(({ shares, card }) => [shares, card])),
-      html("div", { class: "explore-halves" }, ...halves.map(({ root }) => root))),
-    caption("lines: the share that a head gives to a card · bars: how close each thing is to the answer, which is one half of what comes out"));
+  const legend =
+    "lines: the share that a head gives to a card · bars: the dot product of each thing with the answer, which is one half of what comes out";
+  const { say, remove } = frame(
+    element,
+    {
+      name: "questions",
+      css: CSS,
+      invitation: "Choose who asks, and let one head answer, or two: which one gets both things right?",
+    },
+    asker.root,
+    answerer.root,
+    html(
+      "div",
+      { class: "explore-parts" },
+      html(
+        "div",
+        { class: "explore-looks", style: `grid-template-rows: repeat(${T}, 1fr)` },
+        heads,
+        fan,
+        ...rows.flatMap(({ shares, card }) => [shares, card]),
+      ),
+      html("div", { class: "explore-halves" }, ...halves.map(({ root }) => root)),
+    ),
+    caption(legend),
+  );
 
   function show() {
-    const who = people[a], shares = networks[k].weights[a], H = shares.length, found = answered(data, who, networks[k].scores[a]);
-    const hue = (h) => `explore-hue-${H > 1 ? h + 1 : 0}`, head = (h) => html("span", { class: hue(h) }, H > 1 ? `head ${h + 1}` : "one head");
-    const curve = (h, t) => `M0 ${((h + 0.5) * T) / H}C0.5 ${((h + 0.5) * T) / H} 0.5 ${t + 0.5} 1 ${t + 0.5}`;
-    asker.press(a), answerer.press(k);
+    const who = people[a];
+    const shares = networks[k].weights[a];
+    const H = shares.length;
+    const found = answered(data, who, networks[k].scores[a]);
+    const hue = (h) => `explore-hue-${H > 1 ? h + 1 : 0}`;
+    const head = (h) => html("span", { class: hue(h) }, H > 1 ? `head ${h + 1}` : "one head");
+    const curve = (h, t) => {
+      const from = ((h + 0.5) * T) / H;
+      const to = t + 0.5;
+      return `M0 ${from}C0.5 ${from} 0.5 ${to} 1 ${to}`;
+    };
+    const line = (h, t) =>
+      svg("path", { class: hue(h), d: curve(h, t), style: `stroke-width: ${WHOLE * shares[h][t]}px` });
+    asker.press(a);
+    answerer.press(k);
     score.textContent = `all who ask: ${rightOnes(data, networks[k])} of ${2 * people.length} answers are right`;
     heads.replaceChildren(...shares.map((_, h) => head(h)));
-    fan.replaceChildren(...shares.flatMap((row, h) => row.map((share, t) =>
-      svg("path", { class: hue(h), d: curve(h, t), style: `stroke-width: ${WHOLE * share}px` }))));
+    fan.replaceChildren(...shares.flatMap((row, h) => row.map((_, t) => line(h, t))));
     rows.forEach((row, t) => {
       const roles = ROLES.filter((_, q) => found[q].card === t);
       row.card.className = `explore-card ${roles.length ? "explore-asked" : ""}`;
@@ -100,11 +176,13 @@ export function mount(element, data) {
       row.shares.replaceChildren(...shares.map((all, h) => html("span", { class: hue(h) }, decimal(all[t]))));
     });
     halves.forEach(({ title, from, verdict, bars }, q) => {
-      const { said, right, isRight } = found[q], how = isRight ? "explore-right" : "explore-wrong";
+      const { said, right, isRight } = found[q];
+      const how = isRight ? "explore-right" : "explore-wrong";
       title.replaceChildren("What ", html("strong", {}, who), ` ${ROLES[q]}`);
       from.replaceChildren(`${["first", "second"][q]} half · `, head(Math.min(q, H - 1)));
       bars.forEach(({ bar, number, root }, n) => {
-        const close = networks[k].scores[a][q][n], long = (50 * Math.abs(close)) / reach;
+        const close = networks[k].scores[a][q][n];
+        const long = (50 * Math.abs(close)) / reach;
         root.className = `explore-row ${n === said ? `explore-best ${how}` : ""}`;
         bar.style.cssText = `left: ${close < 0 ? 50 - long : 50}%; width: ${long}%`;
         number.textContent = decimal(close);

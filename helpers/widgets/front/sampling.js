@@ -7,7 +7,8 @@ export function probabilities(logits, { temperature = 1, topK = Infinity, topP =
   const kth = topK < scores.length ? scores.slice().sort()[scores.length - topK] : -Infinity; // ties with it stay
   scores = scores.map((score) => (score < kth ? -Infinity : score));
   if (topP >= 1) return softmax(scores);
-  const before = softmax(scores), order = [...before.keys()].sort((i, j) => before[j] - before[i]);
+  const before = softmax(scores);
+  const order = [...before.keys()].sort((i, j) => before[j] - before[i]);
   let sum = 0;
   for (const i of order) {
     if (sum >= topP) scores[i] = -Infinity;
@@ -19,7 +20,11 @@ export function probabilities(logits, { temperature = 1, topK = Infinity, topP =
 // One of the tokens, drawn with these probabilities; `random` gives numbers from 0 to 1.
 export function draw(chances, random = Math.random) {
   let left = random();
-  return Math.max(chances.findIndex((p) => (left -= p) < 0), 0);
+  const drawn = chances.findIndex((p) => {
+    left -= p;
+    return left < 0;
+  });
+  return Math.max(drawn, 0);
 }
 
 // What the model has read, and what it computed for each token that is still in its window: `places`, one trace each.

@@ -18,27 +18,47 @@ const lead = (ahead) => decimal(ahead, ahead < 0.095 ? 3 : 2);
 
 // data as for `mount`; bit i of `on` is 1 where layer i + 1 is on, `quiet` is 1 where cards come a tenth as loud
 export function told({ things, asked, towers }, { tower, on, quiet }) {
-  const { name, says, right } = towers[tower], rising = heights(says[quiet], on).map(winner), L = rising.length - 1;
-  const { best, next, ahead } = rising[L], share = right[quiet][on], few = 1 / things.length;
-  const layers = [...Array(L).keys()], is_on = (i) => (on >> i) & 1;
-  const out = layers.filter((i) => !is_on(i)), kept = layers.filter(is_on);
-  const these = (places) => `ayer${places.length > 1 ? "s" : ""} ${listed(places.map((i) => i + 1))} ${places.length > 1 ? "are" : "is"}`;
+  const { name, says, right } = towers[tower];
+  const rising = heights(says[quiet], on).map(winner);
+  const L = rising.length - 1;
+  const { best, next, ahead } = rising[L];
+  const share = right[quiet][on];
+  const few = 1 / things.length;
+  const layers = [...Array(L).keys()];
+  const is_on = (i) => (on >> i) & 1;
+  const out = layers.filter((i) => !is_on(i));
+  const kept = layers.filter(is_on);
+  const these = (places) => {
+    const numbers = listed(places.map((i) => i + 1));
+    return places.length > 1 ? `ayers ${numbers} are` : `ayer ${numbers} is`;
+  };
   const loud = quiet ? "The cards come a tenth as loud. " : "";
-  if (!on) return `${loud}No layer is on, so *nothing was said*: what arrives is the question itself, with an empty box for the thing.`;
-  const which = !out.length ? "All layers are on" : out.length < L / 2 ? `L${these(out)} out` : `Only l${these(kept)} on`;
+  if (!on) {
+    return `${loud}No layer is on, so *nothing was said*: what arrives is the question itself, with an empty box for the thing.`;
+  }
+  let which = `Only l${these(kept)} on`;
+  if (!out.length) which = "All layers are on";
+  else if (out.length < L / 2) which = `L${these(out)} out`;
   if (best < 0) return `${loud}${which}. All things score alike: *nothing was said*.`;
 
-  const said = best === asked ? `The answer is *${things[best]}*: right, and ${lead(ahead)} ahead of ${things[next]}.`
-    : `The answer is *${things[best]}*: wrong, ${things[asked]} would be right.`;
-  const guess = share < 0.75 * few ? ", worse than a blind guess" : share <= 1.25 * few ? ", about as good as a blind guess"
-    : share < 2 * few ? ", hardly better than a blind guess" : "";
+  const said =
+    best === asked
+      ? `The answer is *${things[best]}*: right, and ${lead(ahead)} ahead of ${things[next]}.`
+      : `The answer is *${things[best]}*: wrong, ${things[asked]} would be right.`;
+  let guess = "";
+  if (share < 0.75 * few) guess = ", worse than a blind guess";
+  else if (share <= 1.25 * few) guess = ", about as good as a blind guess";
+  else if (share < 2 * few) guess = ", hardly better than a blind guess";
   return `${loud}${which}. ${said} The tower is right in *${often(share)}* of 1,000 scenes${guess}. ${why()}`.trim();
 
   function why() {
-    const replaces = name === "each replaces", normed = name.includes("norm");
+    const replaces = name === "each replaces";
+    const normed = name.includes("norm");
     if (quiet && !normed && share < 0.5) {
-      return "Queries and keys are a tenth as long, scores a hundredth: each card gets nearly the same weight, " +
-        "and what comes out is a mixture of all.";
+      return (
+        "Queries and keys are a tenth as long, scores a hundredth: each card gets nearly the same weight, " +
+        "and what comes out is a mixture of all."
+      );
     }
     if (quiet && normed && share >= 0.8) return "Before a layer reads them, the norm makes the cards as loud as ever.";
     if (replaces && out.length && share < 0.5) {
@@ -47,56 +67,92 @@ export function told({ things, asked, towers }, { tower, on, quiet }) {
       return `Layer ${i + 1} has learned to read what layer ${i} makes, and now it gets something else.`;
     }
     if (!replaces && out.length && share >= 0.8) {
-      return `What the other${kept.length > 1 ? "s add" : " one adds"} still arrives: the stream goes past a layer that is out.`;
+      const what = kept.length > 1 ? "the others add still" : "it adds";
+      return `What ${what} arrives: the stream goes past a layer that is out.`;
     }
     if (!replaces && out.length && share < 0.5) {
-      const back = (i) => right[quiet][on | (1 << i)], most = out.reduce((a, b) => (back(b) > back(a) ? b : a));
+      const back = (i) => right[quiet][on | (1 << i)];
+      const most = out.reduce((a, b) => (back(b) > back(a) ? b : a));
       if (back(most) < share + 0.3) return "";
-      return `Put layer ${most + 1} back, and it is right in ${often(back(most))}${out.length === 1 ? ": the others need what it adds" : ""}.`;
+      const needed = out.length === 1 ? ": the others need what it adds" : "";
+      return `Put layer ${most + 1} back, and it is right in ${often(back(most))}${needed}.`;
     }
     if (best !== asked) return "";
     const from = rising.findLastIndex((one) => one.best !== asked) + 1; // since when it has been right
     if (from < L) return `From layer ${from} on, it can be read off the stream at each height.`;
-    return `Before layer ${L} the stream would say ${rising[L - 1].best < 0 ? "nothing" : `*${things[rising[L - 1].best]}*`}.`;
+    const earlier = rising[L - 1].best;
+    return `Before layer ${L} the stream would say ${earlier < 0 ? "nothing" : `*${things[earlier]}*`}.`;
   }
 }
 
 // data: things (N), asked: which of them is right, towers: [{ name, says (2, 2^L, N), right (2, 2^L) }]
 export function mount(element, data) {
-  const { things, asked, towers } = data, L = Math.log2(towers[0].right[0].length), all = 2 ** L - 1;
+  const { things, asked, towers } = data;
+  const L = Math.log2(towers[0].right[0].length);
+  const all = 2 ** L - 1;
   const adding = towers.findIndex(({ name }) => name === "each adds");
   let at = { tower: Math.max(0, adding), on: all & ~2, quiet: 0 };
-  const change = (by) => ((at = { ...at, ...by }), show());
+  const change = (by) => {
+    at = { ...at, ...by };
+    show();
+  };
 
   const shares = towers.map(({ name }, tower) => {
-    const bar = html("span", { class: "explore-bar" }), share = html("span", { class: "explore-share" });
-    const track = html("span", { class: "explore-track" }, bar, html("span", { class: "explore-mark", style: `left: ${100 / things.length}%` }));
+    const bar = html("span", { class: "explore-bar" });
+    const share = html("span", { class: "explore-share" });
+    const guess = html("span", { class: "explore-mark", style: `left: ${100 / things.length}%` });
+    const track = html("span", { class: "explore-track" }, bar, guess);
     const button = html("button", { type: "button", onclick: () => change({ tower }) }, name);
     return { bar, button, share, row: html("div", { class: "explore-row" }, button, track, share) };
   });
   const quiet = html("input", { type: "checkbox", onchange: () => change({ quiet: +quiet.checked }) });
   const drawing = () => svg("svg", { viewBox: "0 0 136 44", class: "explore-way", "aria-hidden": "true" });
-  const rows = [...Array(L + 1).keys()].map((k) => { // what the stream would answer after k layers
-    const way = drawing(), said = html("span", { class: "explore-said" });
-    const button = html("button", { type: "button", role: "switch", onclick: () => change({ on: at.on ^ (1 << (k - 1)) }) }, `layer ${k}`);
-    const bars = things.map((thing, i) => html("span", { class: i === asked ? "explore-asked" : "" },
-      html("span", k ? {} : { class: "explore-name" }, k ? "" : thing)));
-    const place = html("div", { class: "explore-place" }, way, ...(k ? [button] : [])), table = html("div", { class: "explore-bars" }, ...bars);
-    return { way, said, button, bars, row: html("div", { class: `explore-layer ${k ? "" : "explore-top"}` }, place, table, said) };
+  // What the stream would answer after k layers.
+  const rows = [...Array(L + 1).keys()].map((k) => {
+    const way = drawing();
+    const said = html("span", { class: "explore-said" });
+    const flip = () => change({ on: at.on ^ (1 << (k - 1)) });
+    const button = html("button", { type: "button", role: "switch", onclick: flip }, `layer ${k}`);
+    const bars = things.map((thing, i) => {
+      const bar = k ? html("span", {}, "") : html("span", { class: "explore-name" }, thing);
+      return html("span", { class: i === asked ? "explore-asked" : "" }, bar);
+    });
+    const place = html("div", { class: "explore-place" }, way, ...(k ? [button] : []));
+    const table = html("div", { class: "explore-bars" }, ...bars);
+    const row = html("div", { class: `explore-layer ${k ? "" : "explore-top"}` }, place, table, said);
+    return { way, said, button, bars, row };
   });
-  const end = drawing(), answer = html("span", { class: "explore-answer" });
-  const { say, remove } = frame(element, { name: "stream", css: CSS,
-    invitation: "Take out a layer, or put it back: does the tower still answer? Then try the other towers." },
+  const end = drawing();
+  const answer = html("span", { class: "explore-answer" });
+  const caption = (text) => html("div", { class: "explore-caption" }, text);
+  const { say, remove } = frame(
+    element,
+    {
+      name: "stream",
+      css: CSS,
+      invitation: "Take out a layer, or put it back: does the tower still answer? Then try the other towers.",
+    },
     html("div", { class: "explore-shares" }, ...shares.map(({ row }) => row)),
-    html("div", { class: "explore-caption" }, `right in 1,000 scenes, with the same layers on · line: a blind guess, 1 of ${things.length}`),
-    html("div", { class: "explore-tools" }, html("label", {}, quiet, "cards a tenth as loud"),
-      html("button", { type: "button", onclick: () => change({ on: all }) }, "all on")),
-    html("div", { class: "explore-tower" }, ...rows.map(({ row }) => row), html("div", { class: "explore-layer" }, end, answer)),
-    html("div", { class: "explore-caption" }, "bars: the score of each thing in one scene, read off the stream at each height · tinted: the right one"));
+    caption(`right in 1,000 scenes, with the same layers on · line: a blind guess, 1 of ${things.length}`),
+    html(
+      "div",
+      { class: "explore-tools" },
+      html("label", {}, quiet, "cards a tenth as loud"),
+      html("button", { type: "button", onclick: () => change({ on: all }) }, "all on"),
+    ),
+    html(
+      "div",
+      { class: "explore-tower" },
+      ...rows.map(({ row }) => row),
+      html("div", { class: "explore-layer" }, end, answer),
+    ),
+    caption("bars: the score of each thing in one scene, read off the stream at each height · tinted: the right one"),
+  );
 
   const path = (d, kind) => svg("path", { d, class: `explore-${kind}` });
   const word = (x, y, text, more) => svg("text", { x, y, "dominant-baseline": "middle", ...more }, text);
-  function layer(k, name) { // the line goes through it, or past it
+  // The line goes through it, or past it.
+  function layer(k, name) {
     const [before, on, after] = [k - 2, k - 1, k].map((i) => i < 0 || i >= L || (at.on >> i) & 1);
     if (name === "each replaces") {
       const around = `${before ? "M105 0H68Q58 0 58 10" : "M58 0"}${after ? "V34Q58 44 68 44H105" : "V44"}`;
@@ -104,22 +160,36 @@ export function mount(element, data) {
     }
     const line = path("M16 0V44", "flow");
     if (!on) return [line];
-    const norm = [svg("rect", { x: 24, y: 4, width: 40, height: 18, rx: 3, class: "explore-norm" }),
-      word(44, 13.5, "norm", { "text-anchor": "middle", "font-size": 12 })];
-    return [line, path("M16 13H68M74 32H16", "branch"), path("M74 13l-7 -4v8z", "head"), ...(name.includes("norm") ? norm : []),
-      svg("circle", { cx: 16, cy: 32, r: 8, class: "explore-plus" }), path("M11 32h10M16 27v10", "branch")];
+    const norm = [
+      svg("rect", { x: 24, y: 4, width: 40, height: 18, rx: 3, class: "explore-norm" }),
+      word(44, 13.5, "norm", { "text-anchor": "middle", "font-size": 12 }),
+    ];
+    return [
+      line,
+      path("M16 13H68M74 32H16", "branch"),
+      path("M74 13l-7 -4v8z", "head"),
+      ...(name.includes("norm") ? norm : []),
+      svg("circle", { cx: 16, cy: 32, r: 8, class: "explore-plus" }),
+      path("M11 32h10M16 27v10", "branch"),
+    ];
   }
   function name_of({ best, ahead }) {
     if (best < 0) return [html("span", { class: "explore-caption" }, "nothing")];
     const kind = `explore-best ${best === asked ? "explore-right" : "explore-wrong"}`;
-    return [html("span", { class: kind }, `${things[best]} ${best === asked ? "✓" : "✗"}`),
-      html("span", { class: "explore-caption" }, `${lead(ahead)} ahead`)];
+    return [
+      html("span", { class: kind }, `${things[best]} ${best === asked ? "✓" : "✗"}`),
+      html("span", { class: "explore-caption" }, `${lead(ahead)} ahead`),
+    ];
   }
   function show() {
-    const { name, says } = towers[at.tower], replaces = name === "each replaces", x = replaces ? 105 : 16;
+    const { name, says } = towers[at.tower];
+    const replaces = name === "each replaces";
+    const x = replaces ? 105 : 16;
     const found = heights(says[at.quiet], at.on);
     const drawn = [found, heights(says[at.quiet], all)].flat(2); // one scale for these and for what all layers say
-    const low = Math.min(0, ...drawn), span = 1.15 * (Math.max(0, ...drawn) - low) || 1, zero = `${(-100 * low) / span}%`;
+    const low = Math.min(0, ...drawn);
+    const span = 1.15 * (Math.max(0, ...drawn) - low) || 1;
+    const zero = `${(-100 * low) / span}%`;
     shares.forEach(({ bar, button, share }, tower) => {
       const part = towers[tower].right[at.quiet][at.on];
       bar.style.width = `${100 * part}%`;
@@ -128,17 +198,21 @@ export function mount(element, data) {
       share.parentElement.classList.toggle("explore-best", tower === at.tower);
     });
     rows.forEach(({ way, said, button, bars, row }, k) => {
-      const scores = found[k], one = winner(scores), is_on = (at.on >> (k - 1)) & 1;
+      const scores = found[k];
+      const one = winner(scores);
+      const is_on = (at.on >> (k - 1)) & 1;
       if (!k) {
         const cards = word(x + (replaces ? -11 : 12), 31, "the cards", { "text-anchor": replaces ? "end" : "start" });
-        return way.replaceChildren(cards, path(`M${x} 20V44`, "flow"));
+        way.replaceChildren(cards, path(`M${x} 20V44`, "flow"));
+        return;
       }
       way.replaceChildren(...layer(k, name));
       row.style.setProperty("--explore-zero", zero);
       button.setAttribute("aria-checked", !!is_on);
       said.replaceChildren(...name_of(one));
       bars.forEach(({ firstChild: bar }, i) => {
-        bar.className = `explore-score ${i !== one.best ? "" : i === asked ? "explore-right" : "explore-wrong"}`;
+        const judged = i === asked ? "explore-right" : "explore-wrong";
+        bar.className = `explore-score ${i === one.best ? judged : ""}`;
         bar.style.bottom = `${(100 * (Math.min(0, scores[i]) - low)) / span}%`;
         bar.style.height = `${(100 * Math.abs(scores[i])) / span}%`;
       });

@@ -2,20 +2,28 @@
 import { frame, html, slider } from "./kit.js";
 
 // Student's t for 1 to 19 degrees of freedom: 95 % of its distribution lie between -T95 and T95, 90 % between -T90 and T90.
-export const T95 = [12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139,
-  2.200985, 2.178813, 2.160369, 2.144787, 2.13145, 2.119905, 2.109816, 2.100922, 2.093024];
-export const T90 = [6.313752, 2.919986, 2.353363, 2.131847, 2.015048, 1.94318, 1.894579, 1.859548, 1.833113, 1.812461,
-  1.795885, 1.782288, 1.770933, 1.76131, 1.75305, 1.745884, 1.739607, 1.734064, 1.729133];
+export const T95 = [
+  12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139, 2.200985,
+  2.178813, 2.160369, 2.144787, 2.13145, 2.119905, 2.109816, 2.100922, 2.093024,
+];
+export const T90 = [
+  6.313752, 2.919986, 2.353363, 2.131847, 2.015048, 1.94318, 1.894579, 1.859548, 1.833113, 1.812461, 1.795885, 1.782288,
+  1.770933, 1.76131, 1.75305, 1.745884, 1.739607, 1.734064, 1.729133,
+];
 
 // The verdict on one comparison, by the rules of helpers/studies/verdicts.py: there is a difference where the 95 %
 // interval leaves out zero, and it is too small to matter where the 90 % interval (two one-sided tests at 5 %) lies within
 // the margin. The notebook's table has many rows and corrects for that (Holm): there a row must be surer than here.
 export function judged(numbers, margin) {
-  const n = numbers.length, mean = numbers.reduce((a, b) => a + b, 0) / n;
+  const n = numbers.length;
+  const mean = numbers.reduce((a, b) => a + b, 0) / n;
   const spread = Math.sqrt(numbers.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1));
   const error = Math.max(spread / Math.sqrt(n), 2.3e-308); // equal differences are certain
-  const half = T95[n - 2] * error, inner = T90[n - 2] * error;
-  const differs = Math.abs(mean) >= half, same = margin - Math.abs(mean) >= inner, way = mean > 0 ? "worse" : "better";
+  const half = T95[n - 2] * error;
+  const inner = T90[n - 2] * error;
+  const differs = Math.abs(mean) >= half;
+  const same = margin - Math.abs(mean) >= inner;
+  const way = mean > 0 ? "worse" : "better";
   const says = differs ? (same ? `slightly ${way}` : way) : same ? "no difference" : "undecided";
   return { mean, low: mean - half, high: mean + half, inner, says };
 }
@@ -28,13 +36,21 @@ function signed(x) {
 
 // all: the differences of a budget, of which the first n count; before: { budget, all }, what was chosen until now
 export function told(all, n, margin, before) {
-  const { mean, low, high, says } = judged(all.slice(0, n), margin), last = judged(all, margin);
-  const why = says.startsWith("slightly") ? `, for there is a ${mean > 0 ? "damage" : "gain"}, but less than the margin, ${margin}.`
-    : says === "no difference" ? ` that matters: the stronger middle of the bar lies within the margin, ${margin} either way.`
-    : says === "undecided" ? ", since it could be nothing and could matter." : ".";
-  const said = [`With ${n} seeds the damage is *${signed(mean)}*, somewhere between ${signed(low)} and ${signed(high)}: *${says}*${why}`];
+  const { mean, low, high, says } = judged(all.slice(0, n), margin);
+  const last = judged(all, margin);
+  let why = ".";
+  if (says.startsWith("slightly")) {
+    why = `, for there is a ${mean > 0 ? "damage" : "gain"}, but less than the margin, ${margin}.`;
+  } else if (says === "no difference") {
+    why = ` that matters: the stronger middle of the bar lies within the margin, ${margin} either way.`;
+  } else if (says === "undecided") {
+    why = ", since it could be nothing and could matter.";
+  }
+  const damage = `With ${n} seeds the damage is *${signed(mean)}*, somewhere between ${signed(low)} and ${signed(high)}`;
+  const said = [`${damage}: *${says}*${why}`];
   if (before) {
-    const seeds = before.all.slice(0, n), then = judged(seeds, margin);
+    const seeds = before.all.slice(0, n);
+    const then = judged(seeds, margin);
     said.push(`After ${before.budget} the same seeds said ${signed(then.mean)}: *${then.says}*.`);
   } else if (says === "undecided" && n < all.length) {
     const wider = last.high - last.low > high - low;
@@ -47,42 +63,89 @@ export function told(all, n, margin, before) {
 
 // data: parts (P), budgets (B), differences (P, B, seeds: 3 to 20 numbers each), margin
 export function mount(element, data) {
-  const { parts, budgets, differences, margin } = data, most = Math.max(...differences.flat().map((all) => all.length));
-  let part = 0, budget = 0, n = 3;
+  const { parts, budgets, differences, margin } = data;
+  const most = Math.max(...differences.flat().map((all) => all.length));
+  let part = 0;
+  let budget = 0;
+  let n = 3;
 
   const mark = (kind) => html("span", { class: `explore-${kind}` });
-  const rows = Array.from({ length: most - 1 }, (_, i) => { // one for each number of seeds, from 2
-    const track = html("div", { class: "explore-ground" }), count = html("span", {}), word = html("span", {});
-    return { root: html("div", { class: "explore-row" }, count, track, word), track, count, word, seeds: i + 2 };
+  // One for each number of seeds, from 2.
+  const rows = Array.from({ length: most - 1 }, (_, i) => {
+    const track = html("div", { class: "explore-ground" });
+    const count = html("span", {});
+    const word = html("span", {});
+    const root = html("div", { class: "explore-row" }, count, track, word);
+    return { root, track, count, word, seeds: i + 2 };
   });
   const axis = html("div", { class: "explore-axis" });
-  const board = html("div", { class: "explore-board", role: "img" }, ...rows.map(({ root }) => root),
-    html("div", { class: "explore-row explore-caption" }, html("span", {}), axis, html("span", {}, "nats")));
-  const choice = html("select", { onchange: () => ((part = +choice.value), limit(), show()) },
-    ...parts.map((name, i) => html("option", { value: i }, name)));
+  const board = html(
+    "div",
+    { class: "explore-board", role: "img" },
+    ...rows.map(({ root }) => root),
+    html("div", { class: "explore-row explore-caption" }, html("span", {}), axis, html("span", {}, "nats")),
+  );
+  const choosePart = () => {
+    part = +choice.value;
+    limit();
+    show();
+  };
+  const options = parts.map((name, i) => html("option", { value: i }, name));
+  const choice = html("select", { onchange: choosePart }, ...options);
   const buttons = budgets.map((name, i) => html("button", { type: "button", onclick: () => choose(i) }, name));
-  const [seeds, putSeeds] = slider("seeds", { min: 2, max: most, step: 1, value: n, write: String, set: (to) => ((n = to), show()) });
-  const { say, remove } = frame(element, { name: "verdict", css: CSS,
-    invitation: "Move the slider: how many seeds does it take until the verdict stays? Then change the budget." },
-    html("div", { class: "explore-tools" }, html("label", {}, "part", choice), html("span", { role: "group", "aria-label": "budget" }, ...buttons), seeds),
-    board, html("div", { class: "explore-caption" }, "dots: a seed each, the damage is the loss with the change minus that of the " +
-      "whole model · bar: 95 % interval of their mean, its stronger middle: 90 % · grey: the margin · each verdict stands alone"));
+  const [seeds, putSeeds] = slider("seeds", {
+    min: 2,
+    max: most,
+    step: 1,
+    value: n,
+    write: String,
+    set: (to) => {
+      n = to;
+      show();
+    },
+  });
+  const invitation = "Move the slider: how many seeds does it take until the verdict stays? Then change the budget.";
+  const legend =
+    "dots: a seed each, the damage is the loss with the change minus that of the " +
+    "whole model · bar: 95 % interval of their mean, its stronger middle: 90 % · grey: the margin · each verdict stands alone";
+  const { say, remove } = frame(
+    element,
+    { name: "verdict", css: CSS, invitation },
+    html(
+      "div",
+      { class: "explore-tools" },
+      html("label", {}, "part", choice),
+      html("span", { role: "group", "aria-label": "budget" }, ...buttons),
+      seeds,
+    ),
+    board,
+    html("div", { class: "explore-caption" }, legend),
+  );
 
-  function limit() { // budgets may have different numbers of seeds
+  // Budgets may have different numbers of seeds.
+  function limit() {
     const has = differences[part][budget].length;
     seeds.querySelector("input").max = has;
-    putSeeds((n = Math.min(n, has)));
+    n = Math.min(n, has);
+    putSeeds(n);
   }
   function choose(i) {
     const before = i === budget ? null : { budget: budgets[budget], all: differences[part][budget] };
-    (budget = i), limit(), show(before);
+    budget = i;
+    limit();
+    show(before);
   }
   function show(before = null) {
     const all = differences[part][budget];
     // One axis for a part: its budgets can be compared. Two seeds may say next to nothing, so they are cut off.
-    const ends = differences[part].flatMap((one) => [...one, judged(one.slice(0, 3), margin).low, judged(one.slice(0, 3), margin).high]);
-    const edges = [Math.min(-1.3 * margin, ...ends), Math.max(1.3 * margin, ...ends)], room = 0.04 * (edges[1] - edges[0]);
-    const [least, wide] = [edges[0] - room, edges[1] - edges[0] + 2 * room], at = (x) => (100 * (x - least)) / wide;
+    const ends = differences[part].flatMap((one) => {
+      const three = judged(one.slice(0, 3), margin);
+      return [...one, three.low, three.high];
+    });
+    const edges = [Math.min(-1.3 * margin, ...ends), Math.max(1.3 * margin, ...ends)];
+    const room = 0.04 * (edges[1] - edges[0]);
+    const [least, wide] = [edges[0] - room, edges[1] - edges[0] + 2 * room];
+    const at = (x) => (100 * (x - least)) / wide;
     const put = (node, from, to = from) => {
       const [a, b] = [from, to].map((x) => Math.min(100, Math.max(0, at(x))));
       node.style.left = `${a}%`;
@@ -90,12 +153,17 @@ export function mount(element, data) {
       return node;
     };
     for (const { root, track, count, word, seeds: k } of rows) {
-      const drawn = [put(mark("margin"), -margin, margin), put(mark("zero"), 0)], seen = k <= n, now = seen && judged(all.slice(0, k), margin);
-      root.className = `explore-row ${k === n ? "explore-now" : ""} ${seen ? `explore-${now.says.split(" ").pop()}` : ""}`;
+      const drawn = [put(mark("margin"), -margin, margin), put(mark("zero"), 0)];
+      const seen = k <= n;
+      const now = seen && judged(all.slice(0, k), margin);
+      const kind = seen ? `explore-${now.says.split(" ").pop()}` : "";
+      root.className = `explore-row ${k === n ? "explore-now" : ""} ${kind}`;
       if (seen) {
         const bar = put(mark("bar"), now.low, now.high);
-        bar.classList.toggle("explore-left", at(now.low) < 0), bar.classList.toggle("explore-right", at(now.high) > 100);
-        drawn.push(bar, put(mark("middle"), now.mean - now.inner, now.mean + now.inner), put(mark("mean"), now.mean));
+        bar.classList.toggle("explore-left", at(now.low) < 0);
+        bar.classList.toggle("explore-right", at(now.high) > 100);
+        const middle = put(mark("middle"), now.mean - now.inner, now.mean + now.inner);
+        drawn.push(bar, middle, put(mark("mean"), now.mean));
       }
       if (k === n) drawn.push(...all.slice(0, n).map((x) => put(mark("dot"), x)));
       track.replaceChildren(...drawn);
@@ -103,19 +171,26 @@ export function mount(element, data) {
       word.textContent = seen ? now.says : "";
       root.hidden = k > all.length;
     }
-    const power = 10 ** Math.floor(Math.log10(wide / 4)), step = [1, 2, 5, 10].find((times) => wide / (times * power) <= 4) * power;
-    const ticks = Array.from({ length: 12 }, (_, i) => (Math.ceil(least / step) + i) * step).filter((x) => at(x) <= 96 && at(x) >= 4);
-    axis.replaceChildren(...ticks.map((x) => {
+    const power = 10 ** Math.floor(Math.log10(wide / 4));
+    const step = [1, 2, 5, 10].find((times) => wide / (times * power) <= 4) * power;
+    const rounds = Array.from({ length: 12 }, (_, i) => (Math.ceil(least / step) + i) * step);
+    const ticks = rounds.filter((x) => at(x) <= 96 && at(x) >= 4);
+    const drawnTick = (x) => {
       const tick = put(html("span"), x);
       tick.textContent = (+x.toFixed(9)).toString().replace("-", "−");
       return tick;
-    }));
-    buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === budget));
-    const seen = rows.filter(({ seeds: k }) => k <= n).map(({ seeds: k, word }) => `with ${k} seeds ${word.textContent}`).join(", ");
-    board.setAttribute("aria-label", `${parts[part]}, ${budgets[budget]}: ${seen}`);
+    };
+    axis.replaceChildren(...ticks.map(drawnTick));
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-pressed", i === budget);
+    });
+    const seen = rows.filter(({ seeds: k }) => k <= n);
+    const read = seen.map(({ seeds: k, word }) => `with ${k} seeds ${word.textContent}`);
+    board.setAttribute("aria-label", `${parts[part]}, ${budgets[budget]}: ${read.join(", ")}`);
     say(told(all, n, margin, before));
   }
-  limit(), show();
+  limit();
+  show();
   return remove;
 }
 

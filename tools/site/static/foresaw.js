@@ -1,6 +1,7 @@
-// Of each prediction, the choice that was opened first counts. Behind the lesson stands how many were foreseen. It is
-// kept in this browser alone, and never sent.
-const KEPT = "foresaw " + location.pathname;
+// What comes after a prediction gives its answer away: it waits until a choice is opened, or until the reader would
+// rather not guess. Of each prediction, the choice that was opened first counts, and behind the lesson stands how many
+// were foreseen. It is kept in this browser alone, and never sent.
+const KEPT = `foresaw ${location.pathname}`;
 
 function predictions() {
   const found = [];
@@ -34,36 +35,81 @@ function keep(first) {
   } catch {} // a browser that keeps nothing: it counts until the page is left
 }
 
+// Hides, in each section, what follows the first prediction that is still open; and shows all else.
+function veil(questions, first) {
+  for (const old of document.querySelectorAll("article .veil")) old.remove();
+  const wanted = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const waiting = new Set();
+  questions.forEach((choices, i) => {
+    const rest = [];
+    for (let next = choices.at(-1).nextElementSibling; next; next = next.nextElementSibling) rest.push(next);
+    const guessed = i in first || choices.some((choice) => choice.open);
+    const led = rest.some((part) => part.contains(wanted)); // a link leads there
+    const behind = waiting.has(choices[0]); // it waits itself, behind an earlier one
+    for (const part of rest) {
+      if (!guessed && !led) waiting.add(part);
+      part.hidden = waiting.has(part);
+    }
+    if (guessed || led || behind || !rest.length) return;
+    const skip = document.createElement("button");
+    skip.textContent = "I’d rather not guess";
+    skip.addEventListener("click", () => {
+      first[i] = -1;
+      keep(first);
+      veil(questions, first);
+      choices.at(-1).querySelector("summary").focus();
+    });
+    const note = document.createElement("p");
+    note.className = "foresaw veil";
+    note.append("Open the choice that you would bet on, and read on.", skip);
+    choices.at(-1).after(note);
+  });
+}
+
 function tell(place, questions, first) {
-  const asked = questions.length, answered = questions.filter((_, i) => questions[i][first[i]]);
+  const asked = questions.length;
+  const answered = questions.filter((_, i) => questions[i][first[i]]);
   const right = questions.filter((choices, i) => choices[first[i]] && isRight(choices[first[i]])).length;
   const soFar = answered.length < asked ? `, with ${asked - answered.length} still to open` : "";
   place.replaceChildren(answered.length ? `You foresaw ${right} of ${asked}${soFar}. ` : "");
   if (!answered.length) return;
   const again = document.createElement("button");
-  again.textContent = "Forget it";
+  again.textContent = "Start again";
   again.addEventListener("click", () => {
     for (const i of Object.keys(first)) delete first[i];
     for (const choice of questions.flat()) choice.open = false;
     keep(first);
     tell(place, questions, first);
+    veil(questions, first);
   });
   place.append(again);
 }
 
 addEventListener("load", () => {
-  const questions = predictions(), end = document.getElementById("in-five-sentences");
+  const questions = predictions();
+  const end = document.getElementById("in-five-sentences");
   if (!questions.length || !end) return;
-  const place = document.createElement("p"), first = kept();
+  const place = document.createElement("p");
+  const first = kept();
   place.className = "foresaw";
   place.setAttribute("role", "status");
   end.append(place);
-  questions.forEach((choices, i) => choices.forEach((choice, j) => {
-    choice.querySelector("summary").addEventListener("click", () => {
-      first[i] ??= j;
-      keep(first);
-      tell(place, questions, first);
+  questions.forEach((choices, i) => {
+    choices.forEach((choice, j) => {
+      choice.querySelector("summary").addEventListener("click", () => {
+        first[i] ??= j;
+        keep(first);
+        tell(place, questions, first);
+      });
+      choice.addEventListener("toggle", () => choice.open && veil(questions, first));
     });
-  }));
+  });
   tell(place, questions, first);
+  veil(questions, first);
+  const toWanted = () => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  if (location.hash) toWanted();
+  addEventListener("hashchange", () => {
+    veil(questions, first);
+    toWanted();
+  });
 });
