@@ -15,8 +15,9 @@ OUTPUTS = f"{CELLS}.flatMap((cell) => cell.model.sharedModel.toJSON().outputs ??
 PICTURES = f"{OUTPUTS}.filter(({{ data }}) => data?.['image/png'])"
 PLACES = f"{PICTURES}.filter(({{ data }}) => `${{data['text/html'] ?? ''}}`.includes('data-explore'))"
 IMAGES = f"[...{SHOWN}.node.querySelectorAll('img')]"
-PAINTED = f"{IMAGES}.filter((image) => image.naturalWidth > 0 && image.closest('.jp-OutputArea'))"
 EXPLORERS = ":is(.explore, .explore-play)"
+INSIDE = f"image.closest('.jp-OutputArea') && !image.closest('{EXPLORERS}')"  # the machine has its picture inside
+PAINTED = f"{IMAGES}.filter((image) => image.naturalWidth > 0 && {INSIDE})"
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ function veil(questions, first) {
       choices.at(-1).querySelector("summary").focus();
     });
     const note = document.createElement("p");
-    note.className = "foresaw veil";
+    note.className = "veil";
     note.append("Open the choice that you would bet on, and read on.", skip);
     choices.at(-1).after(note);
   });
