@@ -198,14 +198,15 @@ def all_move(kind: Kind) -> None:
     demand(known == {id(x) for x in program.parameters()}, "a parameter is in no group of the optimizer")
     names = {id(x): name for name, x in program.named_parameters()}
     for group in groups:
-        wrong = [names[id(x)] for x in group["params"] if (x.dim() > 1) != (group["weight_decay"] > 0)]
-        demand(not wrong, f"{wrong[0] if wrong else ''}: its weight decay is {group['weight_decay']:g}")
+        decay = group["weight_decay"]
+        for x in group["params"]:
+            demand((x.dim() > 1) == (decay > 0), f"{names[id(x)]}: its weight decay is {decay:g}")
     before = {name: x.detach().clone() for name, x in program.named_parameters()}
     optimizer = torch.optim.AdamW(groups, lr=1e-3, weight_decay=0.0)
     program.gradient([program.pairs(letters(4, T + 1))])
     optimizer.step()
-    still = [name for name, x in program.named_parameters() if torch.equal(x, before[name])]
-    demand(not still, f"{still[0] if still else ''} doesn't move in an update")
+    for name, x in program.named_parameters():
+        demand(not torch.equal(x, before[name]), f"{name} doesn't move in an update")
 
 
 @check("a new update forgets the last one's gradients")
@@ -234,8 +235,8 @@ def pieces(kind: Kind) -> None:
 def no_twins(kind: Kind) -> None:
     matrices = [(name, x) for name, x in kind(V).named_parameters() if x.dim() > 1]
     for i, (name, x) in enumerate(matrices):
-        twins = [other for other, y in matrices[:i] if torch.equal(x, y)] if i else []
-        demand(not twins, f"{name} starts with the same numbers as {twins[0] if twins else ''}")
+        for other, y in matrices[:i]:
+            demand(not torch.equal(x, y), f"{name} starts with the same numbers as {other}")
 
 
 # ---------------------------------------------------------------- exams
