@@ -145,6 +145,7 @@ class Stage:
             notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
         cells = joined([part for cell in notebook.cells for part in self.cell(cell, path)])
         cells.insert(1 if cells else 0, markdown(self.run_box(path, run)))
+        cells += [markdown(script) for script in mountings(notebook)]
         page = {"nbformat": 4, "nbformat_minor": 4, "cells": cells, "metadata": {
             "language_info": {"name": "python", "pygments_lexer": "ipython3"}}}  # fmt: skip
         self.write(path.relative_to(self.notebooks).as_posix(), json.dumps(page))
@@ -265,6 +266,17 @@ class Stage:
         if self.runs is not None:
             cells.append(told(self.runs.get(name)))
         return [cell.replace("|", "\\|") for cell in cells]
+
+
+def mountings(notebook: NotebookNode) -> list[str]:
+    """The scripts of its explorers, each once."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    names = {output.metadata.explore.front_end for output in outputs if "explore" in output.get("metadata", {})}
+    if not names:
+        return []
+    from helpers.widgets import host  # slow, as it brings PyTorch; and few notebooks need it
+
+    return [host.mounting(name) for name in sorted(names)]
 
 
 def markdown(text: str) -> dict:

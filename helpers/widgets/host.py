@@ -3,11 +3,10 @@
 What is stored is a picture with its alternative text: nbval, papermill, GitHub and a reader without a kernel see it. In
 JupyterLab an anywidget then puts the front end where the picture is. It has no view of its own, because JupyterLab
 stores a view and, opened again without the kernel, shows an error in its place. The front ends in front/ export
-`mount(element, data)`; a page of the site mounts them by `page`.
+`mount(element, data)`; a page of the site mounts them by `page` and `mounting`.
 """
 
 import base64
-import hashlib
 import html
 import json
 import os
@@ -45,14 +44,19 @@ def front_end(name: str) -> str:
 
 
 def page(output: Mapping[str, Any]) -> str:
-    """A stored output of an explorer as HTML for a page: its picture, and a script that puts the explorer there."""
+    """A stored output of an explorer as HTML: its picture, and the data with which `mounting` puts it there."""
     found = output["metadata"]["explore"]
     data = json.dumps(found["data"], ensure_ascii=False).replace("</", "<\\/")
     picture = _picture(output["data"]["image/png"].strip(), **output["metadata"]["image/png"])
-    place = hashlib.sha256(data.encode()).hexdigest()[:12]
-    free = f'[data-place="{place}"]:not(:has(.explore))'  # a page may show the same drawing twice
-    script = front_end(found["front_end"]) + f"takePlace(document.querySelector({json.dumps(free)}), {data});"
-    return f'<div data-place="{place}">{picture}</div>\n<script type="module">\n{script}\n</script>'
+    place = f'<div data-explorer="{found["front_end"]}">{picture}</div>'
+    return f'{place}\n<script type="application/json">{data}</script>'
+
+
+def mounting(name: str) -> str:
+    """The script that a page needs once, however many explorers with the front end `name` it has."""
+    places = f"for (const place of document.querySelectorAll('[data-explorer=\"{name}\"]')) "
+    script = f"{front_end(name)}{places}takePlace(place, JSON.parse(place.nextElementSibling.text));"
+    return f'<script type="module">\n{script}\n</script>'
 
 
 def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:

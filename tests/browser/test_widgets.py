@@ -79,19 +79,20 @@ def page(browser):
 @pytest.fixture
 def pages(tmp_path, monkeypatch):
     """The address of a page for each explorer, on the disk, and of one for all of them."""
-    shown, parts = [], {}
+    shown, parts, scripts = [], {}, {}
     monkeypatch.setattr(plotting, "display", lambda bundle, metadata, raw: shown.append((bundle, metadata)))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     for name, cell in (CELLS | {"temperature": WARM}).items():
         exec(cell, {"explore": explore, "torch": torch})
         bundle, metadata = shown[-1]
         output = {"data": {"image/png": base64.b64encode(bundle["image/png"]).decode()}, "metadata": metadata}
-        parts[name] = host.page(output)
+        parts[name], scripts[name] = host.page(output), host.mounting(metadata["explore"]["front_end"])
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>explorer</title>'
     head += '<meta name="viewport" content="width=device-width"><style>body { margin: 8px }</style>'
     parts |= {"all": "\n".join(parts.values()), "twice": 2 * parts["machine"]}
+    scripts |= {"all": "\n".join(set(scripts.values())), "twice": scripts["machine"]}
     for name, part in parts.items():
-        text = f"{head}<main><h1>{name}</h1>{part}</main>"
+        text = f"{head}<main><h1>{name}</h1>{part}</main>{scripts[name]}"
         (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
     return {path.stem: path.as_uri() for path in tmp_path.glob("*.html")}
 
@@ -488,7 +489,7 @@ def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(bro
 def test_an_explorer_is_mounted_twice_and_removed_without_a_trace(page, pages, name):
     page.goto(pages[name])
     before = page.evaluate("document.body.outerHTML.length")
-    data = page.locator("script").inner_text().rpartition("takePlace(")[2].partition(", ")[2].rpartition(");")[0]
+    data = page.locator('script[type="application/json"]').text_content()
     places = "[0, 1].map(() => document.body.appendChild(document.createElement('div')))"
     mounted = f"{places}.map((place) => [place, it.mount(place, data)])"
     kept = f"{mounted}.map(([place, remove]) => (remove(), place.innerHTML + (place.remove() ?? '')))"
@@ -508,7 +509,7 @@ def test_no_rule_of_its_look_is_lost(page, pages, name):
 
 def test_a_page_may_show_the_same_drawing_twice(page, pages):
     page.goto(pages["twice"])
-    assert page.locator("[data-place]").count() == page.locator("[data-place] > .explore").count() == 2
+    assert page.locator("[data-explorer]").count() == page.locator("[data-explorer] > .explore").count() == 2
 
 
 @pytest.mark.parametrize("name", [*CELLS, "temperature"])
@@ -684,9 +685,8 @@ def point_at(page, name: str, i: int, j: int) -> str:
 
 
 def data_of(page) -> dict:
-    """The data of the machine, read from the script that mounts it."""
-    script = page.locator("script[type=module]").inner_text()
-    return json.JSONDecoder().raw_decode(script[script.rindex("takePlace(") :].partition(", ")[2])[0]
+    """The data of the machine, as the page holds it."""
+    return json.loads(page.locator('script[type="application/json"]').text_content())
 
 
 def test_a_number_is_pointed_at_and_lands_in_anothers_row_until_transpose_helps(page, pages):

@@ -333,8 +333,9 @@ def test_a_page_gets_the_picture_and_the_explorer_and_no_text_ends_its_script(sh
     explore.mask(SCORES, ["</script>", '"', "é"])
     ((bundle, metadata),) = shown
     output = {"data": {"image/png": base64.b64encode(bundle["image/png"]).decode() + "\n"}, "metadata": metadata}
-    page = host.page(output)
-    assert page.count("</script>") == 1 and page.endswith("</script>") and 'alt="Scores and weights' in page
+    for part in (page := host.page(output), host.mounting("mask")):
+        assert part.count("</script>") == 1 and part.endswith("</script>")
+    assert 'alt="Scores and weights' in page
     assert page == host.page(output)  # stable: two builds of the site are the same
 
 
@@ -391,7 +392,7 @@ def test_a_stored_notebook_holds_the_picture_and_passes_nbval(tmp_path):
     stored = nbformat.read(tmp_path / "stored.ipynb", as_version=4)
     (output,) = stored.cells[0].outputs
     assert set(output.data) == {"image/png", "text/plain"} and "widgets" not in stored.metadata
-    assert 'name: "mask"' in host.page(output)
+    assert 'data-explorer="mask"' in host.page(output)
     command = [
         sys.executable,
         "-m",
