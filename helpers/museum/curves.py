@@ -21,6 +21,16 @@ from helpers.studies.tables import Line
 from helpers.support import console
 
 CUTS = (8, 24, 48)  # so many letters are read before the one that is asked for
+
+
+class NearSighted(Program):
+    """No fault, but a comparison: healthy heads that see nothing but the last six letters."""
+
+    def allowed(self, real: Tensor) -> Tensor:
+        seen = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool)
+        return (seen.tril() & seen.triu(-5))[None, None]
+
+
 # Faults that can be seen, or not, while a text is learned, and how many updates each gets.
 SHOWN: dict[type[Program], tuple[int, ...]] = {
     Program: (300, 1200),
@@ -34,6 +44,7 @@ SHOWN: dict[type[Program], tuple[int, ...]] = {
     faults.ZeroedAfterwards: (300,),
     faults.NoWayBack: (300,),
     faults.WrongBothWays: (300, 1200),
+    NearSighted: (300, 1200),
     faults.NormOverTime: (300,),
     faults.WrongRoot: (300,),
     faults.SoftmaxTwice: (300,),
