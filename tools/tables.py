@@ -73,10 +73,10 @@ CAPTIONS = {  # title, and what a row is
     ),
     "museum": (
         "What real faults do to a curve",
-        "Each row trains a small program in which one part has a fault (`variant`; `Program` has none), for "
-        "some `steps` and with one `seed`: the `first` loss of all, the `loss` that its own curve shows on text it "
-        "hasn't learned, and the `honest` loss, of the letter after a text that ends there. For lesson 11, which is "
-        "still to come.",
+        "Each row trains a small program in which one part has a fault (`variant`; `Program` has none, and "
+        "`NearSighted` sees six letters), for some `steps` and with one `seed`: the `first` loss of all, the `loss` "
+        "that its own curve shows on text it hasn't learned, and the `honest` loss, of the letter after a text that "
+        "ends there. [Notebook 11](../11_museum_of_bugs.ipynb) reads this table.",
     ),
     "texts": (
         "Counting beside a network, on more text and on less",

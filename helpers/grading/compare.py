@@ -176,6 +176,9 @@ def is_stub(value: Any) -> bool:
 def does_nothing(answer: Callable[..., Any]) -> bool:
     """Is its body, or that of a layer's `forward`, nothing but `...`, `pass` or a docstring?"""
     if isinstance(answer, type):
+        own = [value for name, value in vars(answer).items() if not name.startswith("__")]
+        if own and all(value is ... for value in own):
+            return True
         forward = getattr(answer, "forward", nn.Module.forward)
         return forward is nn.Module.forward or does_nothing(forward)
     code = getattr(inspect.unwrap(answer), "__code__", None)

@@ -23,6 +23,7 @@ GRADERS = {
     "08": "helpers.grading.graders.n08",
     "09": "helpers.grading.graders.n09",
     "10": "helpers.grading.graders.n10",
+    "11": "helpers.grading.graders.n11",
     "12": "helpers.grading.graders.n12",
     "13": "helpers.grading.graders.n13",
     "14": "helpers.grading.graders.n14",

@@ -193,7 +193,7 @@ class MeanOfMeans(Program):
 class SameDeck(Program):
     """minGPT 28: all workers have the same dice."""
 
-    seen_by = "workers read different pages"
+    seen_by = "every step and every worker reads other pages"
 
     def deck(self, text: Tensor, steps: int, seed: int, worker: int = 0):
         return Program.deck(self, text, steps, seed)

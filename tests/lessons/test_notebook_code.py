@@ -173,6 +173,7 @@ PROOFS = {
     "08_nanogpt_shakespeare": 43,
     "09_sampling": 36,
     "10_what_matters": 13,
+    "11_museum_of_bugs": 20,
     "12_todays_models": 20,
     "13_speedrun": 20,
     "14_scaling_out": 20,
