@@ -90,8 +90,52 @@ class OneMatrix(Heads):
         self.W_key = self.W_query
 
 
+class OneQuery(Heads):
+    """One query for all heads, with keys of their own."""
+
+    def attend(self, query, key, value, start):
+        return Heads.attend(self, query[:, :1].expand_as(key), key, value, start)
+
+
+class WordsAsValues(Heads):
+    """Its values are the words themselves, cut into heads."""
+
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads)
+        self.W_value = nn.Identity()
+
+
+class WholeWordsAsValues(Heads):
+    """Every head mixes whole words, and the last matrix is as wide as all of them together."""
+
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads)
+        del self.W_value
+        self.W_out = nn.Linear(num_heads * C, C)
+
+    def forward(self, x):
+        value = x[:, None].expand(-1, self.num_heads, -1, -1)
+        return self.W_out(self.join(self.attend(self.split(self.W_query(x)), self.split(self.W_key(x)), value, 0)))
+
+
+def times(factor):
+    """Heads whose scores, not yet divided by anything, are multiplied; factor(H, D)."""
+
+    def scaled(self, query, key, value, start):
+        H, D = query.shape[1], query.shape[-1]
+        return Heads.attend(self, query * D**0.5 * factor(H, D), key, value, start)
+
+    return with_(attend=scaled)
+
+
 WRONG = {
     "6g": [
+        ("all 3 heads ask with the same query", OneQuery),
+        ("do the values have a matrix of their own", WordsAsValues),
+        ("a head's values are D = C / num_heads numbers", WholeWordsAsValues),
+        ("the wider a head, the larger its scores: divide them by the root of D", times(lambda H, D: 1)),
+        ("the wider a head, the larger its scores: divide them by the root of D", times(lambda H, D: (H * D) ** -0.5)),
+        ("the wider a head, the smaller its scores: divide them by the root of D", times(lambda H, D: 1 / D)),
         ("x itself is added to what attention gives", with_(forward=lambda self, x: x + Heads.forward(self, x))),
         ("do query and key share a matrix", OneMatrix),
         ("each word sees itself alone", with_(attend=among_heads)),
@@ -180,10 +224,23 @@ class SharedKeys(Heads):
         return self.W_out(self.join(self.attend(query, key, value, 0)))
 
 
+class OneKeyAndValue(SharedKeys):
+    """Today's heads, which share keys and values, with queries and keys of one size."""
+
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads)
+        self.W_value = nn.Linear(C, C // num_heads)
+
+    def forward(self, x):
+        query, key, value = self.split(self.W_query(x)), self.W_key(x)[:, None], self.W_value(x)[:, None]
+        query, key = (F.rms_norm(y, y.shape[-1:]) for y in (query, key))
+        return self.W_out(self.join(self.attend(query, key, value, 0)))
+
+
 class Biased(Heads):
     def __init__(self, C, num_heads):
         super().__init__(C, num_heads)
         self.W_query, self.W_key, self.W_value, self.W_out = (nn.Linear(C, C) for _ in range(4))
 
 
-RIGHT = {"6g": [Heads, ManyHeads, Nano, ByPyTorch, ByEinsum, InTurn, SharedKeys, Biased]}
+RIGHT = {"6g": [Heads, ManyHeads, Nano, ByPyTorch, ByEinsum, InTurn, SharedKeys, OneKeyAndValue, Biased]}

@@ -110,6 +110,17 @@ def stir(module: nn.Module, size: float = 1.0) -> None:
             parameter.add_(0.1 * noise)
 
 
+@torch.no_grad()
+def plain(module: nn.Module, C: int) -> None:
+    """Of a fresh module: matrices whose rows of C numbers have a length of about 1, gains as they are, no biases."""
+    generator = torch.Generator().manual_seed(1)
+    for parameter in module.parameters():
+        if parameter.dim() > 1:
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / C**0.5)
+        elif parameter.unique().numel() > 1:  # a bias, drawn at random: a gain begins as one number
+            parameter.zero_()
+
+
 def sound(answer: Callable[..., Any], x: Tensor, width: int, **sizes: float) -> nn.Module:
     """A stirred module in evaluation, after what must hold for every kind; x is a batch."""
     module = made(answer, **sizes).eval()

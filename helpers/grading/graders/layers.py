@@ -9,6 +9,7 @@ from helpers.grading.graders.building import (
     begins_alike,
     near,
     no_future,
+    plain,
     reading,
     sees_the_past,
     stir,
@@ -113,28 +114,81 @@ def _key_is_not_the_value(run: Run, asks: Tensor, other: Tensor) -> None:
         raise CheckError("what the value of a word doesn't see, its key doesn't either: do they share a matrix?")
 
 
-def _taken(module: nn.Module, C: int, seed: int) -> Tensor:
-    """What the second of two words b + u and b takes from the first, for one u and many b: (60, C).
+def _taken(module: nn.Module, u: Tensor, seed: int = 0) -> Tensor:
+    """What the second of two words b + u and b takes from the first, for one u (C,) and many b: (60, C).
 
     Its output is V(b), what it gives alone, plus the sum over the heads of w_h(b) V_h(u).
     """
-    run = reading(module, C)
-    u, b = 2 * words(C, seed=seed), 2 * words(60, C, seed=seed + 100)
+    run = reading(module, len(u))
+    b = 2 * words(60, len(u), seed=seed + 100)
     return (run(torch.stack([b + u, b], 1))[:, 1] - run(b[:, None])[:, 0]).double()
 
 
+def _ways(taken: Tensor) -> int:
+    """In how many ways something is taken: the dimensions of what is taken are those of the V_h(u)."""
+    size = torch.linalg.svdvals(taken)
+    return int((size > 1e-3 * size[0]).sum())
+
+
 def number_of_heads(module: nn.Module, C: int) -> int:
-    """In how many ways it looks at the same words: the dimensions of what is taken are those of the V_h(u)."""
-    sizes = [torch.linalg.svdvals(_taken(module, C, seed)) for seed in range(5)]
-    return max(int((size > 1e-3 * size[0]).sum()) for size in sizes)
+    """In how many ways it looks at the same words."""
+    return max(_ways(_taken(module, 2 * words(C, seed=seed), seed)) for seed in range(5))
 
 
 def heads_are_mixed(module: nn.Module, C: int) -> None:
     """Without a last matrix an output belongs to one head: then it goes up and down with the others of that head."""
-    taken = torch.nn.functional.normalize(_taken(module, C, 0), dim=0)
+    taken = torch.nn.functional.normalize(_taken(module, 2 * words(C)), dim=0)
     alike = (taken.T @ taken).abs().fill_diagonal_(0)
     if (alike.amax(0) > 1 - 1e-6).all():
         raise CheckError("each output listens to one head alone: is the last matrix missing, which mixes all heads?")
+
+
+def values_are_learned(module: nn.Module, C: int) -> None:
+    """Where the values are the words themselves, cut into heads, a single number of a word reaches a single head."""
+    if all(_ways(_taken(module, u)) == 1 for u in 2 * torch.eye(C)[:3]):
+        raise CheckError(
+            "a number of a word reaches one head alone: do the values have a matrix of their own, so that each head's "
+            "is made of the whole word?"
+        )
+
+
+def _asked(module: nn.Module, C: int, seed: int) -> Tensor:
+    """What each number of the last of nine words, which is 0, does to its output through its query alone: (C, C).
+
+    The module is plain, so that the 0 looks at all words alike; what its own value adds is taken away.
+    """
+    run = reading(module, C)
+    last = 0.1 * torch.cat([torch.eye(C), -torch.eye(C)])[:, None]
+    texts = torch.cat([words(8, C, seed=seed).expand(2 * C, 8, C), last], 1)
+    moved = run(texts)[:, -1] - run(last)[:, 0] / 9
+    return 5 * (moved[:C] - moved[C:])
+
+
+def queries_are_own(module: nn.Module, C: int, H: int) -> None:
+    """One query for all heads has C / H numbers: what a word asks has no more dimensions then. Of a fresh module."""
+    plain(module, C)
+    size = torch.linalg.svdvals(torch.cat([_asked(module, C, seed) for seed in range(3)], 1).double())
+    if size[C // H] < 1e-2 * size[0]:
+        raise CheckError(f"all {H} heads ask with the same query: each should have a query of its own")
+
+
+def width_makes_no_difference(narrow: nn.Module, wide: nn.Module, C: int) -> None:
+    """Many narrow heads write as much as a wide one, and tell words apart as well as it does. Of fresh modules."""
+    for module in (narrow, wide):
+        plain(module, C)
+    written = [reading(module, C)(torch.eye(C)[:, None]).norm() for module in (narrow, wide)]
+    if written[0] > 2 * written[1]:
+        raise CheckError(
+            "the more heads, the more they write: a head's values are D = C / num_heads numbers, made by a matrix of "
+            "their own"
+        )
+    sizes = [sum(_asked(module, C, seed).norm() for seed in range(3)) for module in (narrow, wide)]
+    if not 0.5 < sizes[1] / sizes[0] < 2:
+        how = "larger" if sizes[1] > sizes[0] else "smaller"
+        raise CheckError(
+            f"the wider a head, the {how} its scores: divide them by the root of D = C / num_heads, which is the width "
+            "of ONE head"
+        )
 
 
 # ---------------------------------------------------------------- blocks

@@ -338,3 +338,7 @@ def layer_of_heads(MyHeads: Answer) -> None:
         if H == 1:
             layers.three_matrices(module, C, C)
     layers.heads_are_mixed(module, C)
+    layers.values_are_learned(module, C)
+    layers.queries_are_own(building.made(MyHeads, C=C, num_heads=3).eval(), C, 3)
+    narrow, wide = (building.made(MyHeads, C=64, num_heads=H).eval() for H in (16, 1))
+    layers.width_makes_no_difference(narrow, wide, 64)
