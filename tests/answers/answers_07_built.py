@@ -14,6 +14,7 @@ from gpt_variants import (
     ParallelBlock,
     PostNormBlock,
     PostNormGPT,
+    RMSNorm,
     RotaryBlock,
     RotaryGPT,
     SinusGPT,
@@ -193,7 +194,67 @@ class OneHead(Heads):
         super().__init__(C, 1)
 
 
+def with_mlp(*layers_of):
+    """A block with another MLP: functions of C that make its layers."""
+
+    def __init__(self, C, num_heads, dropout=0.0):
+        Block.__init__(self, C, num_heads, dropout)
+        self.mlp = nn.Sequential(*(layer(C) for layer in layers_of))
+
+    return block(__init__=__init__)
+
+
+def matrix(before, behind):
+    """From `before` times C numbers to `behind` times C."""
+    return lambda C: nn.Linear(before * C, behind * C)
+
+
+def bent(kind):
+    return lambda C: kind()
+
+
+class OneNumber(Block):
+    """An MLP of a single hidden number."""
+
+    def __init__(self, C, num_heads, dropout=0.0):
+        super().__init__(C, num_heads, dropout)
+        self.mlp = nn.Sequential(nn.Linear(C, 1), nn.GELU(), nn.Linear(1, C))
+
+
+class DropsWeightsAlone(TorchBlock):
+    def __init__(self, C, num_heads, dropout=0.0):
+        super().__init__(C, num_heads, dropout)
+        self.mlp[2] = nn.Identity()
+
+
+def drops_attention_alone(self, x):
+    x = x + self.drop(self.heads(self.norm1(x)))
+    return x + self.mlp(self.norm2(x))
+
+
+def drops_the_mlp_alone(self, x):
+    x = x + self.heads(self.norm1(x))
+    return x + self.drop(self.mlp(self.norm2(x)))
+
+
+def side_by_side(self, x):
+    return x + self.drop(self.heads(self.norm1(x))) + self.drop(self.mlp(self.norm2(x)))
+
+
+def the_mlp_first(self, x):
+    x = x + self.drop(self.mlp(self.norm2(x)))
+    return x + self.drop(self.heads(self.norm1(x)))
+
+
 BLOCKS = [
+    ("what attention makes is dropped, and what the MLP makes is not", block(drops_attention_alone)),
+    ("what the MLP makes is dropped, and what attention makes is not", block(drops_the_mlp_alone)),
+    ("what attention makes is dropped, and what the MLP makes is not", DropsWeightsAlone),
+    ("the MLP doesn't read what attention has found", block(side_by_side)),
+    ("the MLP doesn't read what attention has found", block(the_mlp_first)),
+    ("and none behind them", with_mlp(matrix(1, 4), matrix(4, 1), bent(nn.ReLU))),
+    ("and none behind them", with_mlp(matrix(1, 4), bent(nn.ReLU), matrix(4, 1), bent(nn.ReLU))),
+    ("is there an MLP, and does it widen", OneNumber),
     (
         "dropout takes parts of the stream itself away",
         block(lambda self, x: self.drop(x + self.mlp(self.norm2(x + self.heads(self.norm1(x)))))),
@@ -206,7 +267,11 @@ BLOCKS = [
     ("a fresh block leaves little of its input", block(only_round_attention)),
     ("a fresh block leaves little of its input", block(only_round_the_mlp)),
     ("a fresh block leaves little of its input", block(lambda self, x: Block.forward(self, x) - x)),
-    ("is there an MLP, with a GELU or ReLU", NoMLP),
+    ("the MLP doesn't read what attention has found", ParallelBlock),
+    ("and none behind them", with_mlp(matrix(1, 4), matrix(4, 1), bent(nn.GELU))),
+    ("and none behind them", with_mlp(matrix(1, 4), bent(nn.GELU), matrix(4, 1), bent(nn.GELU))),
+    ("is there an MLP, and does it widen", NoMLP),
+    ("is there an MLP, and does it widen", with_mlp(matrix(1, 1), bent(nn.GELU), matrix(1, 1))),
     ("is there an MLP, with a GELU or ReLU", block(bend=nn.Identity)),
     ("is there an MLP, with a GELU or ReLU", LinearPostNorm),
     ("is there an MLP, with a GELU or ReLU", LinearSandwich),
@@ -317,6 +382,8 @@ def no_grad(self, tokens):
 
 
 GPTS = [
+    ("is there an MLP, and does it widen", of(OneNumber)),
+    ("is there an MLP, and does it widen", of(NoMLP)),
     ("the tokens before in another order give the same", gpt(make_places=nowhere, placed=lambda self, x, start: x)),
     ("it looks into the future", of(attending(masked(lambda ones: ones)))),
     ("is the mask on the wrong side", of(attending(masked(lambda ones: ones.triu())))),
@@ -377,9 +444,31 @@ class GivenBehind(GPT):
         return self.first(super().placed(x, start))
 
 
+class Functional(Dropout):
+    """F.dropout, which must be told whether the block learns."""
+
+    def forward(self, x):
+        return F.dropout(x, self.p, training=self.training)
+
+
+class Slowly(Block):
+    """RMSNorm, and branches that begin with next to nothing."""
+
+    norm = RMSNorm
+    dropout_layer = Functional
+
+    def __init__(self, C, num_heads, dropout=0.0):
+        super().__init__(C, num_heads, dropout)
+        self.shares = nn.ParameterList(torch.full((C,), 1e-3) for _ in range(2))
+
+    def forward(self, x, cache=None):
+        x = x + self.drop(self.shares[0] * self.heads(self.norm1(x)))
+        return x + self.drop(self.shares[1] * self.mlp(self.norm2(x)))
+
+
 WRONG = {"7b": BLOCKS, "7f": GPTS}
 RIGHT = {
-    "7b": [Block, NanoBlock, TorchBlock, TorchPostNorm, RotaryBlock, LoopBlock, PostNormBlock, ParallelBlock, Sandwich],
+    "7b": [Block, NanoBlock, TorchBlock, TorchPostNorm, RotaryBlock, LoopBlock, PostNormBlock, Sandwich, Slowly],
     "7f": [
         GPT, NanoGPT, RotaryGPT, SinusGPT, AlibiGPT, PostNormGPT, TorchGPT, TorchPreNormGPT, Untied, GivenBehind,
         of(Sandwich), of(ParallelBlock),

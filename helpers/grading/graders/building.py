@@ -221,6 +221,15 @@ def drops(run: Callable[[nn.Module], Tensor], make: Callable[[float], nn.Module]
         raise CheckError("with dropout=0, two calls in training differ: is another p used than the one that is given?")
 
 
+def widens(parameters: int, C: int) -> None:
+    """A block has about 12 C² of them: 4 in attention, 8 in its MLP, which are 2 where it stays at C."""
+    if parameters < 6.5 * C * C:
+        raise CheckError(
+            f"a block of width {C} has {parameters:,} parameters, where attention and an MLP that widens to 4C have "
+            f"about 12 C² = {12 * C * C:,}: is there an MLP, and does it widen?"
+        )
+
+
 def uses_heads(run: Callable[[nn.Module], Tensor], make: Callable[[int], nn.Module], question: str) -> None:
     """With 4 heads it gives something else than with 1, also where both can have the same parameters."""
     one, four = make(1), make(4)

@@ -80,10 +80,11 @@ def knows_the_order(answer: Callable[..., Any]) -> None:
 
 # ---------------------------------------------------------------- what it is made of
 def uses_its_sizes(answer: Callable[..., Any]) -> None:
-    """n_layer and n_head make a difference."""
+    """n_layer and n_head make a difference, and a layer is as large as a block."""
     numbers = [sum(x.numel() for x in stirred(answer, n_layer=layers).parameters()) for layers in (1, 3)]
     if numbers[0] >= numbers[1]:
         raise CheckError(f"with 3 layers it has no more parameters than with 1 ({numbers[0]:,}): is n_layer used?")
+    building.widens((numbers[1] - numbers[0]) // 2, SIZES["n_embd"])
     tokens = ids(V, 2, T)
     building.uses_heads(
         lambda model: reading(model, V)(tokens), lambda heads: stirred(answer, n_head=heads), "is n_head used?"

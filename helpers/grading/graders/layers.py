@@ -255,3 +255,72 @@ def is_normed(module: nn.Module, C: int) -> None:
         raise CheckError(
             f"inputs 1,000 times as large are changed {grown:,.0f} times as much: do attention and MLP read norms of x?"
         )
+
+
+@torch.no_grad()
+def one_after_the_other(module: nn.Module, C: int) -> None:
+    """The MLP reads what attention, of one head here, has written. Of a fresh module.
+
+    The more often a word stands before another, the further the other's context moves towards the first one's value, on
+    a line. Where the MLP doesn't read it, nothing bends this line, and a norm turns it within a plane.
+    """
+    plain(module, C)
+    for vector in (parameter for parameter in module.parameters() if parameter.dim() < 2):
+        vector.fill_(1)  # what scales a branch may begin with next to nothing
+    run = reading(module, C)
+    for seed in range(6):
+        word, last = 0.3 * words(2, C, seed=seed)
+        moved = [run(torch.stack([*[word] * often, last])[None])[0, -1] for often in (0, 1, 2, 4, 8, 16, 32)]
+        size = torch.linalg.svdvals((torch.stack(moved[1:]) - moved[0]).double())
+        if size[2] > 1e-4 * size[0]:
+            return
+    raise CheckError(
+        "the MLP doesn't read what attention has found: attention is added to x first, and the MLP then reads a norm "
+        "of that sum"
+    )
+
+
+@torch.no_grad()
+def comes_back(module: nn.Module, C: int) -> None:
+    """The MLP ends with a matrix: moved along a line, it moves the output on a line, which norms turn in a plane.
+
+    (Of words that stand alone: then other weights change nothing, since each sees itself alone.)
+    """
+    stir(module, 2.0)
+    run, x = reading(module, C), words(4, 1, C)
+    before = run(x)[:, 0]
+    for number, matrix in enumerate(module.parameters()):
+        if matrix.dim() < 2:
+            continue
+        old, way = matrix.clone(), words(*matrix.shape, seed=number) / max(matrix.shape) ** 0.5
+        moved = []
+        for far in (-8, -4, -2, -1, 1, 2, 4, 8):
+            matrix.copy_(old + far * way)
+            moved.append(run(x)[:, 0] - before)
+        matrix.copy_(old)
+        size = torch.linalg.svdvals(torch.stack(moved, 1).double())  # of each word
+        if (size[:, 0] > 0).all() and (size[:, 3] < 1e-4 * size[:, 0]).all():
+            return
+    raise CheckError(
+        "something bends what the last matrix of the MLP gives: a GELU or ReLU stands between its two matrices, and "
+        "none behind them"
+    )
+
+
+@torch.no_grad()
+def drops_both(module: nn.Module, C: int) -> None:
+    """With a matrix of zeros one branch is silent, and the other one must still be dropped. Of a fresh module."""
+    plain(module, C)
+    run, x = reading(module.train(), C), words(2, 5, C)
+    if torch.equal(run(x), run(x)):  # both are silent as they begin
+        return
+    for matrix in module.parameters():
+        if matrix.dim() < 2:
+            continue
+        old = matrix.clone()
+        matrix.zero_()
+        if torch.equal(run(x), run(x)):
+            alone = near(run(x)[:, -1:], run(x[:, -1:]))
+            dropped, other = ("attention", "the MLP") if alone else ("the MLP", "attention")
+            raise CheckError(f"what {dropped} makes is dropped, and what {other} makes is not: both should be")
+        matrix.copy_(old)

@@ -373,7 +373,10 @@ def whole_block(MyBlock: Answer) -> None:
     building.begins_alike(run, building.words(1, 6, C))
     layers.is_normed(module, C)
     layers.leaves_the_stream(building.made(MyBlock, C=C, num_heads=4).eval(), C)
+    building.widens(sum(parameter.numel() for parameter in module.parameters()), C)
     layers.bends(module, C)
+    layers.comes_back(module, C)
+    layers.one_after_the_other(building.made(MyBlock, C=C, num_heads=1).eval(), C)
     x = building.words(2, 5, C)
 
     def of(heads: int) -> nn.Module:
@@ -386,6 +389,7 @@ def whole_block(MyBlock: Answer) -> None:
     building.drops(
         lambda block: building.reading(block, C)(x), lambda p: building.made(MyBlock, C=C, num_heads=4, dropout=p)
     )
+    layers.drops_both(building.made(MyBlock, C=C, num_heads=4, dropout=0.5), C)
 
 
 @built("7f", "a class")
