@@ -124,6 +124,7 @@ def evaluates_once(model, tokens, steps, batch_size, report):
 
 WRONG = {
     "8g": [
+        ("a GPT of two layers hardly learns", training(optimizer_of=lambda p: torch.optim.SGD(p, lr=1e-3))),
         ("a GPT of two layers", training(optimizer_of=lambda p: torch.optim.AdamW(p, lr=0.1))),
         ("the target of a token is the token itself", training(from_starts(
             lambda N, T, B: torch.randint(N - T, (B,)), later=0))),
@@ -224,6 +225,18 @@ def by_a_loader(model, tokens, steps, batch_size, report):
         report(step, loss.detach().tolist())
 
 
+def long_warm_up(model, tokens, steps, batch_size, report):
+    """As for thousands of steps."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 0.001, 1.0, 500)
+
+    def step_of_both(optimizer, loss):
+        update(optimizer, loss)
+        schedule.step()
+
+    training(optimizer_of=lambda _: optimizer, update=step_of_both)(model, tokens, steps, batch_size, report)
+
+
 def told_afterwards(model, tokens, steps, batch_size, report):
     """Adam, negative log-likelihood, and gradients that are cleared behind the update."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -240,4 +253,4 @@ def told_afterwards(model, tokens, steps, batch_size, report):
 
 
 fast = training(optimizer_of=lambda p: torch.optim.AdamW(p, lr=3e-2))  # a GPT bears it
-RIGHT = {"8g": [training(), fast, as_the_lesson_does, by_hand, by_a_loader, told_afterwards]}
+RIGHT = {"8g": [training(), fast, as_the_lesson_does, by_hand, by_a_loader, told_afterwards, long_warm_up]}

@@ -95,7 +95,7 @@ class _Deep(GPT):
 
 
 def _a_deeper_model_learns(my_train: Callable[..., Any], tokens: Tensor, steps: int, B: int) -> None:
-    """A rate that the pupil above survives may throw a GPT out."""
+    """A rate that the pupil above survives may throw a GPT out, and one that teaches it may leave a GPT as it was."""
     V = len(tokens)
     torch.manual_seed(0)
     model = _Deep(V, 7)
@@ -108,6 +108,12 @@ def _a_deeper_model_learns(my_train: Callable[..., Any], tokens: Tensor, steps: 
             f"a GPT of two layers, on a text that is easy to learn, is thrown out: its loss begins at ln {V} = "
             f"{math.log(V):.2f}, rises to {max(losses):.2f} and ends at {in_the_end:.2f}. Is the learning rate far too "
             "large?"
+        )
+    if in_the_end > math.log(V) - 0.45:
+        raise CheckError(
+            f"a GPT of two layers hardly learns a text that is easy to learn: its loss begins at ln {V} = "
+            f"{math.log(V):.2f}, and after {steps} updates it is {in_the_end:.2f}. Is the learning rate far too small "
+            "for this optimizer? (0.001 suits AdamW, and plain SGD wants far more.)"
         )
 
 
