@@ -303,6 +303,8 @@ class AlwaysRemembers(GPT):
 
 
 PAIRS = [
+    ("a new cache begins only where the text is longer", (GPT, fast(full=lambda tokens, T: len(tokens) >= T))),
+    ("it reads 69: with a cache each is read once", (GPT, fast(full=lambda tokens, T: len(tokens) >= T - 1))),
     ("one more costs as much work as all 64", (gpt(computes_all_again), fast())),
     ("does each get its own place", (gpt(always_at_the_start), fast())),
     ("read token by token, the logits at place 1 differ", (gpt(without_memory), fast())),
@@ -318,7 +320,7 @@ PAIRS = [
     ("without a cache it remembers", (AlwaysRemembers, fast())),
     ("it raises TypeError", (gpt(lambda self, tokens: GPT.forward(self, tokens)), fast())),
     ("it looks into the future", (gpt(heads={"attend": without_a_mask}), fast())),
-    ("it reads 266: with a cache each is read once", (GPT, writing())),
+    ("it reads 290: with a cache each is read once", (GPT, writing())),
     ("is longer than the context of 8", (GPT, fast(window=lambda tokens, T: tokens[:T]))),
     ("is longer than the context of 8", (GPT, fast(window=lambda tokens, T: tokens[-T // 2 :]))),
     ("is longer than the context of 8", (GPT, fast(window=lambda tokens, T: tokens[-1:]))),
@@ -362,6 +364,22 @@ def slow_beyond(model, prompt, n, temperature=1.0, top_p=1.0):
 
 
 @torch.no_grad()
+def reads_the_last_too(model, prompt, n, temperature=1.0, top_p=1.0):
+    """Each token is read as soon as it stands there."""
+    model.eval()
+    text, cache = prompt, {}
+    logits = model(text[None, -model.context_length :], cache)
+    for _ in range(n):
+        text = torch.cat([text, drawn(odds_of(logits[0, -1], temperature, top_p))])
+        if len(text) > model.context_length:
+            cache = {}
+            logits = model(text[None, -model.context_length :], cache)
+        else:
+            logits = model(text[None, -1:], cache)
+    return text
+
+
+@torch.no_grad()
 def token_by_token(model, prompt, n, temperature=1.0, top_p=1.0):
     """Even the prompt, and each window."""
     model.eval()
@@ -389,6 +407,7 @@ RIGHT = {
         (NanoGPT, slow_beyond),
         (RotaryGPT, token_by_token),
         (AlibiGPT, by_keyword),
+        (AlibiGPT, reads_the_last_too),
         (SinusGPT, slow_beyond),
         (PostNormGPT, token_by_token),
     ],

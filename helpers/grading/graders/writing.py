@@ -196,12 +196,21 @@ def writes_with_a_cache(my_write: Callable[..., Any], make: Callable[..., nn.Mod
     first, again = texts
     if not torch.equal(first, again):
         raise CheckError("a second text isn't written as the first one was: does each call begin with a new cache?")
-    model, sights = scrambled(24)
-    text_of(my_write, model, prompt, 19)
+    T = 24
+    n = T + 1 - len(prompt)  # before the last token is written, the text fits just so
+    model, sights = scrambled(T)
+    text = text_of(my_write, model, prompt, n).tolist()
     is_used_for_writing(sights)
-    read = sum(len(sight.window) for sight in sights)
-    if read > 2 * 24:
-        raise CheckError(f"to write 19 tokens after {len(prompt)} it reads {read}: with a cache each is read once")
+    read = [token for sight in sights for token in sight.window]
+    if read == text[: T - 1] + text[:T]:
+        raise CheckError(
+            f"a text of {T} tokens is read anew, and it still fits the context of {T}: a new cache begins only where "
+            "the text is longer than context_length"
+        )
+    if read not in (text[:T], text[:T] + text[1:]):  # some read the last token, too, and begin a new cache for it
+        raise CheckError(
+            f"to write {n} tokens after {len(prompt)} it reads {len(read)}: with a cache each is read once"
+        )
     draws_by_the_odds(my_write, ((0.5, 0.75),), by_the_odds)
     for T, n in ((24, 19), (8, 14), (4, 3)):
         model, _ = scrambled(T)
