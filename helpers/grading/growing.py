@@ -1,13 +1,15 @@
 """The reader's own GPT: one file that grows with every step that is solved, and runs without this project.
 
 An answer is kept with all that it uses, and only if the file is right afterwards: the new step, read back from it, and
-every earlier one that stands on what has changed.
+every earlier one that stands on what has changed. What steps used, and nothing uses any more, goes; what no step has
+ever used was written by the reader, and stays.
 """
 
 import ast
 import os
 import re
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from helpers.grading import judge
 from helpers.grading.limit import TooLongError, at_most
 from helpers.grading.questions import said
 from helpers.grading.source import defined_in, imports_of, names_used, source_of, written
-from helpers.grading.steps import LABELS, STEPS, Step, grown_into
+from helpers.grading.steps import LABELS, NAMES, STEPS, Step, grown_into
 from helpers.support import files
 from helpers.support.console import shown
 from helpers.support.errors import ConfigError, StorageError
@@ -131,6 +133,16 @@ class Grown:
         found = set(names)
         while more := {name for name in uses if name not in found and uses[name] & found}:
             found |= more
+        return found
+
+    def used_by(self, sources: Iterable[str]) -> set[str]:
+        """All names that these pieces of source use, directly or through other parts."""
+        found: set[str] = set()
+        waiting = list(sources)
+        while waiting:
+            new = names_used(waiting.pop()) - found
+            waiting += [self.parts[name] for name in new if name in self.parts]
+            found |= new
         return found
 
     def __str__(self) -> str:
@@ -248,6 +260,7 @@ def keep(step: Step, answer: Any) -> str:
 
 def _with(grown: Grown, step: Step, answer: Any) -> Grown:
     """The file with one more step."""
+    before = grown.used_by(source for name, source in grown.parts.items() if name in NAMES)
     parts = answer if len(step.answer) > 1 else (answer,)
     for name, part in zip(step.answer, parts, strict=True):
         if getattr(part, "__module__", "") == MODULE:  # it comes from the file
@@ -259,13 +272,20 @@ def _with(grown: Grown, step: Step, answer: Any) -> Grown:
                 grown.parts[each], grown.owner[each] = source, step.label
     done = grown_into(step.label)
     grown.solved = [label for label in LABELS if label in grown.solved or label in done]
-    for label in done - {step.label}:  # what this step has grown out of goes, unless something uses it
-        for old in set(STEPS[LABELS.index(label)].answer) - set(step.answer):
-            if not grown.users({old}) - {old}:
-                grown.parts.pop(old, None)
     if {"MyGPT", "my_train", "my_write"} <= set(grown.parts) and grown.program in ("", PROGRAM):
         grown.program = PROGRAM.replace("my_write(", "my_fast_write(") if "9i" in grown.solved else PROGRAM
+    outgrown = {name for label in done - {step.label} for name in STEPS[LABELS.index(label)].answer} - {*step.answer}
+    _tidy(grown, (before - NAMES) | outgrown)
     return grown
+
+
+def _tidy(grown: Grown, names: set[str]) -> None:
+    """Take those of these parts and imports away that nothing else in the file uses."""
+    others = [source for name, source in grown.parts.items() if name not in names]
+    unused = names - grown.used_by([*others, *grown.others, grown.program])
+    grown.parts = {name: source for name, source in grown.parts.items() if name not in unused}
+    bound = {name: statement for line in grown.imports for name, _, statement in imports_of(ast.parse(line))}
+    grown.imports -= {bound[name] for name in unused & bound.keys()}
 
 
 def _prove(grown: Grown, step: Step, module: types.ModuleType) -> None:

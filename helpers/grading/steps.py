@@ -30,6 +30,7 @@ STEPS = (
     Step("9i", ("MyGPT", "my_fast_write"), "a cache: nothing is computed twice", ("7f",)),
 )
 LABELS = tuple(step.label for step in STEPS)
+NAMES = {name for step in STEPS for name in step.answer}
 
 
 def step_of(label: str) -> Step | None:

@@ -13,11 +13,10 @@ from helpers.grading import growing, judge
 from helpers.grading.growing import Grown, called
 from helpers.grading.limit import TooLongError, at_most
 from helpers.grading.questions import said
-from helpers.grading.steps import STEPS
+from helpers.grading.steps import NAMES, STEPS
 from helpers.pictures.way import draw_way
 from helpers.support.errors import ConfigError
 
-NAMES = {name for step in STEPS for name in step.answer}
 SECONDS = 60.0  # for a piece of work with the reader's steps
 _judged: dict[tuple[str, str], judge.Verdict] = {}  # by the file and a label: each state of the file is judged once
 

@@ -213,6 +213,30 @@ def test_what_the_reader_writes_into_the_file_stays(file, notebook):
     assert str(growing.parsed(text(file))) == text(file)
 
 
+ROOTS = "LARGE = 1.0\n\n\ndef root(x):\n    return math.sqrt(x) * LARGE\n"
+BY_ROOTS = ("3a", ATTENTION.replace("key.shape[-1] ** 0.5", "root(key.shape[-1])"), "my_attention")
+
+
+def test_what_only_the_code_before_used_goes_with_it(file, notebook):
+    notebook.run(ROOTS)
+    notebook.solve(ONE, TWO, BY_ROOTS)
+    assert all(words in text(file) for words in ("def root", "LARGE", "import math\n"))
+    notebook.solve(FOUR)
+    assert not any(words in text(file) for words in ("def root", "LARGE", "import math\n"))
+    assert "def my_scores" in text(file) and "def my_softmax" in text(file)
+
+
+def test_what_the_reader_wrote_by_hand_stays_with_all_that_it_uses(file, notebook):
+    notebook.run(ROOTS)
+    notebook.solve(ONE, TWO, BY_ROOTS)
+    by_hand = "import random\n\n\ndef luck():\n    return root(4)\n\n\nif luck() < 1:\n    print(LARGE)\n"
+    file.write_text(f"{text(file)}\n\n{by_hand}", encoding="utf-8")
+    notebook.solve(FOUR)
+    assert all(
+        words in text(file) for words in ("def root", "LARGE = 1.0", "import math\n", "import random\n", by_hand[15:])
+    )
+
+
 def test_what_is_used_stands_before_what_uses_it():
     grown = growing.Grown(parts={"last": "last = first + 1", "first": "first = 1"})
     assert growing.loaded(str(grown), growing.PLACE).last == 2
