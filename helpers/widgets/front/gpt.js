@@ -62,28 +62,17 @@ export class GPT {
   // The logits (V) of what follows `token`, which comes after those in `cache` and joins them there.
   // A `trace` object is filled with all that was computed on the way, in the names of microscope.every_tensor.
   forward(token, cache, trace = null) {
-    const { n_head: H, context_length: T } = this.config;
-    const D = this.headWidth;
+    const { context_length: T } = this.config;
     const t = cache.length++;
     if (t >= T) throw new RangeError(`${t + 1} tokens do not fit into a context of ${T}`);
     cache.tokens[t] = token;
     let x = this.embed(cache.tokens, t);
     const layers = this.blocks.map((block, i) => {
+      const looked = this.look(i, x, cache, t);
+      const worked = this.work(block, x, looked.context);
       const entered = x;
-      const normed = block.norm1(x);
-      const query = this.place(block.query(normed), t);
-      const key = this.place(block.key(normed), t);
-      cache.layers[i].key.set(key, t * key.length);
-      cache.layers[i].value.set(block.value(normed), t * key.length);
-      const { context, weights } = this.attention(query, cache.layers[i], t);
-      for (let head = 0; head < H; head++) if (this.off.has(i * H + head)) context.fill(0, head * D, (head + 1) * D);
-      const read = block.project(context);
-      const attended = add(x, read);
-      const hidden = this.activation(block.expand(block.norm2(attended)));
-      const thought = block.shrink(hidden);
-      x = add(attended, thought);
-      if (!trace) return null;
-      return { entered, query, key: this.shared(key), weights, context, read, attended, hidden, thought, stream: x };
+      x = worked.stream;
+      return trace && { entered, ...looked, key: this.shared(looked.key), ...worked };
     });
     const logits = this.head(x);
     if (trace) {
@@ -91,6 +80,35 @@ export class GPT {
       Object.assign(trace, { token, layers, stream, logits });
     }
     return logits;
+  }
+
+  // A layer's first half at place t: what its heads find for the stream x. Key and value stay in the cache.
+  look(i, x, cache, t) {
+    const { n_head: H } = this.config;
+    const D = this.headWidth;
+    const block = this.blocks[i];
+    const normed = block.norm1(x);
+    const query = this.place(block.query(normed), t);
+    const key = this.place(block.key(normed), t);
+    cache.layers[i].key.set(key, t * key.length);
+    cache.layers[i].value.set(block.value(normed), t * key.length);
+    const { context, weights } = this.attention(query, cache.layers[i], t);
+    for (let head = 0; head < H; head++) if (this.off.has(i * H + head)) context.fill(0, head * D, (head + 1) * D);
+    return { query, key, weights, context };
+  }
+
+  // Its second half: what was found is projected and added to the stream, then the MLP works on that.
+  work(block, x, context) {
+    const read = block.project(context);
+    const attended = add(x, read);
+    const hidden = this.activation(block.expand(block.norm2(attended)));
+    const thought = block.shrink(hidden);
+    return { read, attended, hidden, thought, stream: add(attended, thought) };
+  }
+
+  // The place at which the token number t stands.
+  placeOf(t) {
+    return t;
   }
 
   // What enters the first block at place t: the token's embedding, plus those of n-grams and of its position where there
@@ -104,7 +122,7 @@ export class GPT {
     this.before.forEach((table, i) => {
       x = add(x, row(table, before(i + 1)));
     });
-    return this.positionEmbedding ? add(x, row(this.positionEmbedding, t)) : x;
+    return this.positionEmbedding ? add(x, row(this.positionEmbedding, this.placeOf(t))) : x;
   }
 
   // A query or a key, head by head made equally long and turned to its place t, where the config asks for that.
@@ -113,7 +131,7 @@ export class GPT {
     for (let start = 0; start < x.length; start += D) {
       const head = x.subarray(start, start + D);
       if (this.config.qk_norm) makeLong(head, Math.sqrt(D));
-      if (this.rotations) rotate(head, this.rotations[t]);
+      if (this.rotations) rotate(head, this.rotations[this.placeOf(t)]);
     }
     return x;
   }

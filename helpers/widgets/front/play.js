@@ -1,7 +1,7 @@
 // A GPT with its lid off: write with it, and see all that it computes. Everything on the page follows from `reader`, which
 // has read the window, and from `at`, the letter that the reader points at.
 import { GPT, softmax } from "./gpt.js";
-import { draw, probabilities, Reader } from "./sampling.js";
+import { draw, probabilities, Reader, random, surpriseOf } from "./sampling.js";
 
 // Okabe and Ito, as in helpers/pictures/plotting.py.
 const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
@@ -1081,7 +1081,6 @@ function h(tag, attributes, ...children) {
 
 // A canvas with a name from the start: sections out of sight are drawn later, and a screen reader may come before.
 const picture = (label, attributes = {}) => h("canvas", { role: "img", "aria-label": label, ...attributes });
-const surpriseOf = (place, token) => -Math.log(softmax(place.logits)[token]);
 const size = (values) => values.reduce((a, v) => Math.max(a, Math.abs(v)), 1e-9); // of the largest
 const norm = (values) => Math.hypot(...values);
 const best = (values) => values.indexOf(Math.max(...values));
@@ -1101,17 +1100,6 @@ function origin(about, { n_layer, n_head, n_embd, context_length }) {
   }
   if (about.commit) facts.push(`PyTorch ${about.torch}, commit ${about.commit}`);
   return facts.join(" · ");
-}
-
-// Numbers from 0 to 1, the same for the same seed (mulberry32).
-function random(seed) {
-  return () => {
-    seed += 0x6d2b79f5;
-    let t = seed;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 // Numbers as cells, `wide` in a row: blue above zero, orange below, transparent at zero, so that it suits any page.

@@ -2,10 +2,11 @@
 import { softmax } from "./gpt.js";
 
 // The probabilities after temperature, top-k and top-p: helpers/core/sampling.py's filter_logits, then the softmax.
-export function probabilities(logits, { temperature = 1, topK = Infinity, topP = 1 } = {}) {
+// `cut` is the score of what top-k cuts off.
+export function probabilities(logits, { temperature = 1, topK = Infinity, topP = 1, cut = -Infinity } = {}) {
   let scores = logits.map((logit) => logit / temperature);
   const kth = topK < scores.length ? scores.slice().sort()[scores.length - topK] : -Infinity; // ties with it stay
-  scores = scores.map((score) => (score < kth ? -Infinity : score));
+  scores = scores.map((score) => (score < kth ? cut : score));
   if (topP >= 1) return softmax(scores);
   const before = softmax(scores);
   const order = [...before.keys()].sort((i, j) => before[j] - before[i]);
@@ -26,6 +27,20 @@ export function draw(chances, random = Math.random) {
   });
   return Math.max(drawn, 0);
 }
+
+// Numbers from 0 to 1, the same for the same seed (mulberry32).
+export function random(seed) {
+  return () => {
+    seed += 0x6d2b79f5;
+    let t = seed;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+// How surprising a token is after a place, in nats.
+export const surpriseOf = (place, token) => -Math.log(softmax(place.logits)[token]);
 
 // What the model has read, and what it computed for each token that is still in its window: `places`, one trace each.
 // `reread` and `write` give the number of tokens that had to be computed; the others were in the cache.
