@@ -21,7 +21,7 @@ from helpers.support import console, files
 ROOT = Path(__file__).parents[1]
 PACKED, FRONT = ROOT / "docs" / "play", ROOT / "helpers" / "widgets" / "front"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
-CODE = ("matvec.js", "gpt.js", "sampling.js", "play.js")  # each imports from those before it
+CODE = ("matvec.js", "gpt.js", "sampling.js", "broken.js", "play.js")  # each imports from those before it
 BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
 SITE = re.compile(r"^<nav>.*</nav>\n", re.M)  # the way back to the site
 

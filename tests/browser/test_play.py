@@ -55,7 +55,9 @@ def test_the_page_is_light_and_holds_the_tested_code(site):
     size = (site / "play.html").stat().st_size
     print(f"\nplay.html: {size / 1e6:.2f} MB")
     assert size < 2.5e6 and sum(path.stat().st_size for path in PACKED) <= 4e6
-    tested = [(play.FRONT / name).read_text(encoding="utf-8") for name in ("matvec.js", "gpt.js", "sampling.js")]
+    tested = [
+        (play.FRONT / name).read_text(encoding="utf-8") for name in ("matvec.js", "gpt.js", "sampling.js", "broken.js")
+    ]
     assert all(play.BEFORE.sub("", text) in page for text in tested) and "://" not in page
 
 
@@ -230,6 +232,38 @@ def test_the_cache_says_what_was_not_computed(visit):
     page.get_by_label("Begin a line").fill("x" * 64)
     page.get_by_role("button", name="One letter").first.click()
     page.wait_for_function("document.body.textContent.includes('32 places recomputed')")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1200, "light")])
+def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, scheme):
+    page = visit(width, scheme)
+    room = page.locator(".explore-broken")
+    papers, said = room.locator(".explore-paper"), room.locator(".explore-result")
+
+    def heard(sentence):
+        page.wait_for_function("(s) => document.querySelector('.explore-result').textContent.includes(s)", arg=sentence)
+        return [paper.strip() for paper in papers.all_inner_texts()], room.locator("td").all_inner_texts()
+
+    assert not papers.first.is_visible() and said.inner_text() == ""  # a guess comes first
+    room.get_by_role("button", name="1e-10").focus()
+    page.keyboard.press("Enter")
+    (healthy, broken), (loss, same, judged, worse) = heard("and the text goes wrong. Watch only the loss")
+    assert healthy.startswith(START) and broken.startswith(START) and healthy != broken
+    assert loss == same and float(worse) > float(judged) + 0.25 and "minGPT" in room.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    room.screenshot(path=screens / f"play-broken-{width}-{scheme}.png")
+    serious = [v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
+    assert serious == []
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    (healthy, broken), (loss, other, *_) = heard("not a letter of the text has changed")
+    assert healthy == broken and float(other) > float(loss) + 1
+    assert room.locator("[aria-pressed=true]").all_inner_texts() == ["Targets shifted twice"]
+    page.get_by_label("Begin a line").fill("To")  # one letter is judged, and none two ahead
+    heard("The line is too short for a loss")
+    room.get_by_role("button", name="shifted").press("Enter")
+    assert not papers.first.is_visible() and said.inner_text() == ""
 
 
 @pytest.mark.parametrize("width", [375, 768, 1400])

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import math
 import random
 
 import play
@@ -9,11 +10,13 @@ import pytest
 import torch
 from play_page import PACKED, clocked, cpu
 
+from helpers.core.attention import MultiHeadAttention
 from helpers.core.counted import build_gpt
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import GPT
 from helpers.core.modern import ModernConfig
 from helpers.core.sampling import filter_logits
+from helpers.museum.faults import AlmostZero
 from helpers.runs import checkpoint
 from helpers.runs.folder import RUNS, is_run
 from helpers.widgets import host
@@ -41,7 +44,7 @@ def engine(browser):
     def start(packed: bytes, simd: bool = True):
         if not simd:
             page.evaluate("delete window.WebAssembly")
-        given = {"source": host.front_end("sampling"), "packed": base64.b64encode(packed).decode()}
+        given = {"source": host.front_end("broken"), "packed": base64.b64encode(packed).decode()}
         page.evaluate(IMPORT, given)
         assert page.evaluate("ours.compiled !== null") == simd  # bytes that are damaged would only make it slow
         return page
@@ -242,6 +245,91 @@ def test_filters_are_those_of_sampling(engine):
         )
         expected = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
         torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), expected)
+
+
+# ---------------------------------------------------------------- the faults of the room "Break it"
+LINE = "O Romeo, Romeo! wherefore"
+BROKEN = """([name, text, count]) => {
+  const fault = ours.FAULTS.find((fault) => fault.name === name), start = ours.model.encode(text);
+  const reader = new ours.BrokenReader(ours.model, fault), dice = ours.random(7);
+  const loss = reader.loss(start), written = [];
+  while (written.length < count) {
+    written.push(reader.draw(dice));
+    reader.write(written.at(-1));
+  }
+  return { loss, text: ours.model.decode(written) };
+}"""
+
+
+def test_a_fault_changes_what_it_should_and_nothing_else(engine):
+    """Which faults are seen in the loss, and which in the text: that is what the room is about."""
+    page = engine(gzip.decompress(PACKED[-1].read_bytes()))
+    names = page.evaluate("ours.FAULTS.map((fault) => fault.name)")
+    healthy, *broken = [page.evaluate(BROKEN, [name, LINE, 60]) for name in ("", *names)]
+    seen = [
+        (each["loss"] > healthy["loss"] + 0.25, each["loss"] == healthy["loss"], each["text"] == healthy["text"])
+        for each in broken
+    ]
+    only_text, only_loss, both = (False, True, False), (True, False, True), (True, False, False)
+    visitor = (False, False, False)  # a little of each, and neither is worse
+    assert seen == [only_text, only_text, visitor, only_loss, both, both]
+
+
+def test_a_fault_is_gone_when_it_is_switched_off(engine):
+    """To the last bit: the reader without a fault is the page's own, and no fault leaves anything in the model."""
+    page = engine(gzip.decompress(PACKED[-1].read_bytes()))
+    tokens = [unpack(gzip.decompress(PACKED[-1].read_bytes()))[1].encode(LINE * 3).tolist()[:64]]
+    before = page.evaluate(LOGITS, tokens)
+    for name in page.evaluate("ours.FAULTS.map((fault) => fault.name)"):
+        page.evaluate(BROKEN, [name, LINE, 50])
+    without = """([tokens]) => {
+      const reader = new ours.BrokenReader(ours.model);
+      reader.reread(tokens);
+      return [reader.places.map(({ logits }) => Array.from(logits))];
+    }"""
+    assert page.evaluate(LOGITS, tokens) == before == page.evaluate(without, tokens)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Heads joined without a transpose", "Scores not divided by √D", "The place jumps ahead"],
+    ids=["heads", "root", "place"],
+)
+@torch.no_grad()
+def test_a_broken_model_is_broken_as_in_python(engine, name, monkeypatch):
+    packed = gzip.decompress(PACKED[-1].read_bytes())
+    model, tokenizer, _ = unpack(packed)
+    tokens, P = tokenizer.encode("O Romeo, Romeo! wherefore art thou Romeo? Deny thy father"), 25
+    places = torch.arange(len(tokens))
+    if name.startswith("Heads"):
+        monkeypatch.setattr(MultiHeadAttention, "join_heads", lambda self, x: x.reshape(len(x), x.shape[2], -1))
+    elif name.startswith("Scores"):
+        for block in model.blocks:
+            block.attention.W_query.weight.mul_(math.sqrt(model.config.n_embd / model.config.n_head))
+    else:  # P - 1, P, 2 P, 2 P + 1, … as far as there are places
+        places = torch.where(places > P, places + P - 1, places).clamp(max=model.config.context_length - 1)
+    x = model.token_embedding(tokens) + model.position_embedding(places)
+    expected = model.logits(model.through_blocks(x[None]))[0]
+    found = engine(packed).evaluate(
+        """([name, tokens, P]) => {
+          const reader = new ours.BrokenReader(ours.model, ours.FAULTS.find((fault) => fault.name === name));
+          reader.reread(tokens.slice(0, P));
+          for (const token of tokens.slice(P)) reader.write(token);
+          return reader.places.map(({ logits }) => Array.from(logits));
+        }""",
+        [name, tokens.tolist(), P],
+    )
+    torch.testing.assert_close(torch.tensor(found), expected, atol=1e-4, rtol=0)
+
+
+def test_almost_zero_is_the_museums(engine):
+    logits = torch.randn(65, generator=torch.Generator().manual_seed(1)).mul(3).double()
+    found = engine(gzip.decompress(PACKED[-1].read_bytes())).evaluate(
+        "(logits) => Array.from(ours.probabilities(Float64Array.from(logits), { topK: 10, cut: ours.FAULTS[0].cut }))",
+        logits.tolist(),
+    )
+    expected = AlmostZero.kept(None, logits, 10).softmax(-1)
+    torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), expected)
 
 
 def test_how_fast_it_is(engine):

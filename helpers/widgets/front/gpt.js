@@ -106,7 +106,7 @@ export class GPT {
     return { read, attended, hidden, thought, stream: add(attended, thought) };
   }
 
-  // The place at which the token number t stands.
+  // The place at which the token number t stands. (One of the faults in broken.js counts otherwise.)
   placeOf(t) {
     return t;
   }

@@ -1,5 +1,6 @@
 // A GPT with its lid off: write with it, and see all that it computes. Everything on the page follows from `reader`, which
 // has read the window, and from `at`, the letter that the reader points at.
+import { breaking } from "./broken.js";
 import { GPT, softmax } from "./gpt.js";
 import { draw, probabilities, Reader, random, surpriseOf } from "./sampling.js";
 
@@ -454,6 +455,10 @@ export function mount(element, data) {
     cacheNote,
   );
 
+  // ---------------------------------------------------------------- 10. faults
+  const broken = breaking(model, h);
+  const brokenSection = h("section", { class: "explore-broken" }, h("h2", {}, "Break it"), broken.contents);
+
   const views = new Map([
     [stage, renderText],
     [strip, renderRuler],
@@ -464,6 +469,7 @@ export function mount(element, data) {
     [surpriseSection, renderSurprise],
     [learning, () => timer || learn()],
     [cacheSection, renderCache],
+    [brokenSection, () => timer || broken.show(tokens.slice(0, typed))],
   ]);
   views.delete(false); // no snapshots
   const inSight = new Set();
@@ -487,6 +493,7 @@ export function mount(element, data) {
     pause();
     unfollow();
     stopFilm();
+    broken.stop();
     observer.disconnect();
     cancelAnimationFrame(frame);
     clearTimeout(idle);

@@ -2,7 +2,7 @@
 import { softmax } from "./gpt.js";
 
 // The probabilities after temperature, top-k and top-p: helpers/core/sampling.py's filter_logits, then the softmax.
-// `cut` is the score of what top-k cuts off.
+// `cut` is the score of what top-k cuts off. (One of the faults in broken.js has another.)
 export function probabilities(logits, { temperature = 1, topK = Infinity, topP = 1, cut = -Infinity } = {}) {
   let scores = logits.map((logit) => logit / temperature);
   const kth = topK < scores.length ? scores.slice().sort()[scores.length - topK] : -Infinity; // ties with it stay
