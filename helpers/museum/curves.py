@@ -50,7 +50,7 @@ SHOWN: dict[type[Program], tuple[int, ...]] = {
     faults.SoftmaxTwice: (300,),
     faults.NeverCleared: (300,),
     faults.Clones: (300,),
-    faults.NeverDecays: (300,),
+    faults.NormsDecay: (300,),
 }
 VARIANTS = {kind.__name__: kind for kind in SHOWN}
 SIZES = {"channels": C, "heads": H, "layers": L, "context": T}

@@ -209,8 +209,8 @@ class Clones(Program):
         return nn.ModuleList(copy.deepcopy(block) for _ in range(L))
 
 
-class NeverDecays(Program):
-    """minGPT 16 and 23: the names of the norms are not what the filter looks for."""
+class NormsDecay(Program):
+    """minGPT 16 and 23: the filter looks for names that the norms don't have, so norms decay, too."""
 
     seen_by = "every parameter moves, and only matrices decay"
 

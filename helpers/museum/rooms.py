@@ -48,7 +48,7 @@ ROOMS: dict[int, type[Program]] = dict(
             faults.AlmostZero,
             faults.LastVisitor,
             faults.ByBatch,
-            faults.NeverDecays,
+            faults.NormsDecay,
             faults.AlwaysDrops,
             faults.WrongBothWays,
         ],
