@@ -20,7 +20,7 @@ from helpers.studies.study import Study
 from helpers.studies.tables import Line
 from helpers.support import console
 
-CUTS = (8, 24, 48)  # so many letters are read before the one that is asked for
+CUTS = range(1, T + 1)  # so many letters are read before the one that is asked for: a text has every length as it grows
 
 
 class NearSighted(Program):
@@ -29,6 +29,15 @@ class NearSighted(Program):
     def allowed(self, real: Tensor) -> Tensor:
         seen = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool)
         return (seen.tril() & seen.triu(-5))[None, None]
+
+
+class InQuarters(Program):
+    """No fault, but a comparison: healthy heads that see nothing beyond the quarter of the text in which they stand."""
+
+    def allowed(self, real: Tensor) -> Tensor:
+        quarter = torch.arange(real.shape[1]) * 4 // real.shape[1]
+        seen = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).tril()
+        return (seen & (quarter[:, None] == quarter))[None, None]
 
 
 # Faults that can be seen, or not, while a text is learned, and how many updates each gets.
@@ -45,6 +54,7 @@ SHOWN: dict[type[Program], tuple[int, ...]] = {
     faults.NoWayBack: (300,),
     faults.WrongBothWays: (300, 1200),
     NearSighted: (300, 1200),
+    InQuarters: (300, 1200),
     faults.NormOverTime: (300,),
     faults.WrongRoot: (300,),
     faults.SoftmaxTwice: (300,),
@@ -82,7 +92,7 @@ class Museum(Study):
     def budget(self) -> str:
         return (
             f"learning rate {self.rate:g}, {self.seeds} seeds; the last tenth of the training text is predicted, in "
-            f"{self.asked} windows of {T} letters; honest: the letter after texts that end with {CUTS} letters"
+            f"{self.asked} windows of {T} letters; honest: the letter after texts of each length from 1 to {T}"
         )
 
     def recipe(self, run: Visit, device: str = "cpu") -> TrainConfig:

@@ -67,14 +67,18 @@ def curve(room: int, updates: int = 300) -> None:
 
 
 def label(kind: type[Program], seen: int = 18) -> str:
-    """What a picture calls a program; rooms behind the last one `seen` keep their secret."""
+    """What a picture calls a program; nothing for rooms behind the last one `seen`, but for the one of the entrance."""
     if kind is Program:
         return "healthy"
+    if kind is ROOMS[18] and seen < 18:
+        return "program B"
+    if kind not in faults.FAULTS:
+        return ""
     rooms = [room for room, fault in ROOMS.items() if fault is kind]
     name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind.__name__).strip()
     if not rooms:
         return f"depot: {name}"
-    return f"room {rooms[0]}: {name}" if rooms[0] <= seen else f"room {rooms[0]}"
+    return f"room {rooms[0]}: {name}" if rooms[0] <= seen else ""
 
 
 def measured(kind: type[Program], updates: int = 300) -> list[Line]:
