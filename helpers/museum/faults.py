@@ -82,7 +82,7 @@ class TurnedRound(Program):
 
 
 class Multiplied(Program):
-    """What is forbidden gets a score of 0, and not of minus infinity. (Gemma 2's first days, Transformers 31673.)"""
+    """What is forbidden gets a score of 0, and not of minus infinity. (A relative: Transformers 31673, Gemma 2's mask.)"""
 
     seen_by = "no letter sees the future"
 
@@ -127,7 +127,7 @@ class NoWayBack(Program):
 
 
 class WrongBothWays(Program):
-    """FuxiCTR 30: heads are split and joined without a transpose."""
+    """FuxiCTR 30: heads are split and joined without a transpose. (There the rows are features, and no text.)"""
 
     seen_by = "a text means the same, however it goes on"
 
@@ -139,7 +139,7 @@ class WrongBothWays(Program):
 
 
 class NormOverTime(Program):
-    """ESPnet 5900: mean and spread are taken over the words, and not over the channels of each."""
+    """ESPnet 5900: mean and spread are taken over the places, and not over the channels of each."""
 
     seen_by = "no letter sees the future"
 
