@@ -137,9 +137,10 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     if name.startswith(("03", "08")):
         for theme in ("Light", "Dark"):
             change_theme(page, theme)
+            shown = page.locator(f".jp-OutputArea-output:has(img), {EXPLORERS}")
             look = page.evaluate("getComputedStyle(document.querySelector('.jp-RenderedImage img')).filter")
             assert ("invert" in look) == (theme == "Dark")
-            for i, place in enumerate(page.locator(f".jp-OutputArea-output:has(img), {EXPLORERS}").all()[:3]):
+            for i, place in enumerate(shown.filter(visible=True).all()[:3]):
                 place.scroll_into_view_if_needed()
                 page.screenshot(path=screens / f"lab-{name[:2]}-{theme.lower()}-{i}.png")
 
