@@ -8,14 +8,17 @@ override P := $(value P)
 override WEIGHTS := $(value WEIGHTS)
 override NAME := $(value NAME)
 override QUICK := $(value QUICK)
+override OUT := $(value OUT)
+override SUBMISSIONS := $(value SUBMISSIONS)
 # The address of PyTorch's CPU builds, for `make setup`.
 override REPO := $(value REPO)
 override TORCH_INDEX := $(value TORCH_INDEX)
-export NB P WEIGHTS NAME QUICK REPO TORCH_INDEX
+export NB P WEIGHTS NAME QUICK REPO TORCH_INDEX OUT SUBMISSIONS
 
 PYTHON ?= python3
 BIN := .venv/bin
 LOCK := tools/requirements.lock
+CLASSROOM := tools/classroom.lock
 # Workers for `make run`, `make test` and `make check`: one notebook or test file each, with an equal share of the cores.
 # Two with a core each get more done than one with two: the tensors here are small.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
@@ -46,7 +49,7 @@ export npm_config_cache := $(HERE)/npm
 export PYTHONPYCACHEPREFIX := $(HERE)/pycache
 unexport PYTHONDONTWRITEBYTECODE MPLBACKEND
 
-.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better rungs picture play bench publish torture lock clean
+.PHONY: help setup run test check format lab site browser-test write gpt2 ledger store fresh study ladder better rungs picture play bench publish classroom student grade torture lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -156,14 +159,30 @@ play: .venv/ready ## pack the trained model anew for the page that lets you play
 publish: .venv/ready ## write the address of your repository into README, pyproject.toml and notebooks: REPO=owner/name
 	@$(BIN)/python tools/publish.py
 
+classroom: .venv/classroom ## for teachers: add nbgrader to .venv
+
+# What nbgrader needs besides is in the other lock.
+.venv/classroom: .venv/ready $(CLASSROOM)
+	@$(PIP) --require-hashes --only-binary :all: --no-deps -r $(CLASSROOM)
+	@touch $@
+
+student: .venv/ready ## the lessons as assignments, without solutions and proofs: OUT=folder
+	@$(BIN)/python -m tools.classroom student </dev/null
+
+grade: .venv/ready ## judge what students have handed in: SUBMISSIONS=folder OUT=folder
+	@exec $(BIN)/python -m tools.classroom grade --jobs $(JOBS) </dev/null
+
 torture: .venv/ready ## attack training, run folders and every entrance: kills, full disks, hostile files, bad values; and the rare tests
 	@$(BIN)/python -m tools.torture --jobs $(JOBS) </dev/null; tortured=$$?; $(PYTEST) -m "torture or lesson" tests && exit $$tortured
 
-lock: ## write tools/requirements.lock anew from requirements.txt
+lock: ## write the locks in tools anew, from requirements.txt and for the classroom
 	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check --quiet uv==0.13.9
 	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	  --no-emit-package torch --no-emit-package dot-products-to-nanogpt --custom-compile-command "make lock" \
 	  --output-file $(LOCK) requirements.txt
+	@echo nbgrader==0.9.6 | build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	  --constraint $(LOCK) $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' $(LOCK)) --custom-compile-command "make lock" \
+	  --output-file $(CLASSROOM) -
 
 clean: ## remove .venv and build
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -197,11 +197,11 @@ def _does_the_same(grader: Grader, cases: list[Case], mistake: Any) -> bool:
 
 
 # ---------------------------------------------------------------- what an answer gives
-def results(grader: Grader, answer: Any) -> Iterator[Case]:
-    """What the answer gives, case by case, for the same inputs whatever the answer."""
+def results(grader: Grader, answer: Any, asking: Callable[..., Given] | None = None) -> Iterator[Case]:
+    """What the answer gives, case by case, for the same inputs whatever the answer; `asking` is how it is asked."""
     value = Given(answer, fault="it should be a value, and is a function" if callable(answer) else "")
     torch.default_generator.manual_seed(0)  # and no GPU's: only this generator is put back
-    for given, right, *tolerance in grader(functools.partial(ask, answer)):
+    for given, right, *tolerance in grader(functools.partial(asking or ask, answer)):
         yield Case(given if isinstance(given, Given) else value, right, *map(compare.near, tolerance))
 
 
