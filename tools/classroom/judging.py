@@ -11,18 +11,18 @@ from typing import Any
 import torch
 
 from helpers.grading import judge
-from helpers.grading.judge import RIGHT, Given, Question, Verdict
+from helpers.grading.judge import RIGHT, Built, Given, Question, Verdict
 from helpers.grading.limit import TooLongError
 from helpers.grading.questions import exercises
 from helpers.grading.steps import STEPS
 from helpers.support.console import printable
 from tools.classroom import plain, slicing
 from tools.classroom.assignments import CHECK, Lesson, Task
-from tools.classroom.jail import STILL, Ended, Jail, Limits
+from tools.classroom.jail import START, STILL, Ended, Jail, Limits
 
 GONE = Verdict("missing", "the notebook doesn't define it")
 WORDS = ("right", "still to do", "not yet")
-GRACE = 30.0  # seconds that a jail may take longer than its answer: its first optimizer takes many on a busy machine
+GRACE = 3.0  # seconds that a jail may take longer than its answer
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,15 @@ def _judged(task: Task, cells: Sequence[str], ours: list[slicing.Statement], liv
 
 def _verdict(task: Task, source: str, lively: _Lively) -> Verdict:
     seconds = lively.room.limits.answer
+    question = exercises()[task.label]
     try:
+        if isinstance(question, Built):
+            lively.call({"warm": True}, START)
         reply = lively.call({"source": source, "name": task.name, "seconds": seconds}, seconds + GRACE)
         if reply.get("late"):
             return _late(seconds)
         if "fault" in reply:
             return Verdict("not yet", _said(reply["fault"]))
-        question = exercises()[task.label]
         if isinstance(question, Question) and not reply.get("inside"):
             try:
                 return _from_outside(question, reply, lively)
