@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "notebooks"
 TASK = re.compile(r"\*\*(\w+) · (.+?)\*\*[^(]*\((\w+); difficulty (★+)")
 CHECK = re.compile(r'^exercises\.check\("(\w+)", (\w+)\)$', re.M)
-SOLUTIONS = re.compile(r" ?[^.]*\]\(solutions/[^)]*\)\.")  # a sentence that leads to them
+SOLUTIONS = re.compile(r" ?[^.]*\[[^]]*\]\(solutions/[^)]*\)\.")  # a sentence that leads to them
 PROOFS, EXERCISES = "## The proofs", "## Exercises"
 UNGRADED = "predict"  # a prediction is made to be wrong
 

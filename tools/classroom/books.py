@@ -30,7 +30,9 @@ def main(course: str, action: str, assignments: list[str]) -> int:
 
 def _done(result: dict, what: str) -> None:
     if not result["success"]:
-        sys.exit(f"nbgrader can't take {what}:\n{result.get('log', '')}\n{result.get('error', '')}")
+        error = (result.get("error") or "").strip().splitlines()
+        print(result.get("log", ""), file=sys.stderr)
+        sys.exit(f"{what}: {error[-1] if error else 'without a reason'}")
 
 
 if __name__ == "__main__":

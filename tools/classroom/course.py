@@ -2,6 +2,7 @@
 
 import html
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -64,12 +65,15 @@ def _write(notebook: NotebookNode, path: Path) -> None:
 
 
 def _nbgrader(folder: Path, action: str, lessons: list[Lesson]) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "tools.classroom.books", str(folder), action]
-    done = subprocess.run(
-        [*command, *(lesson.name for lesson in lessons)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    names = [lesson.name for lesson in lessons]
+    command = [sys.executable, "-W", "ignore", "-m", "tools.classroom.books", str(folder), action, *names]
+    beside = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    )  # nbgrader's alembic
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | {"PATH": beside}, capture_output=True, text=True)
     if done.returncode:
-        raise StorageError(f"nbgrader failed, and nothing was written: {done.stderr.strip()[-2000:]}")
+        last = (done.stderr.strip() or "it says nothing").splitlines()[-1]
+        raise StorageError(f"nbgrader failed, and nothing was written: {last}")
 
 
 # ---------------------------------------------------------------- what came back
@@ -114,7 +118,7 @@ def _cut(source: str) -> str:
 
 
 def _summary(lesson: Lesson, judged: Sequence[Judged]) -> str:
-    rows = [f"# {lesson.name}", "", "| exercise | points | |", "|---|---|---|"]
+    rows = [assignment(lesson).cells[0].source.partition("\n")[0], "", "| exercise | points | |", "|---|---|---|"]
     for each in judged:
         points = f"{each.points} of {each.task.points}" if each.task.points else ""
         said = html.escape(str(each.verdict)).replace("|", "\\|")

@@ -4,6 +4,7 @@ All submissions are read before the first one runs, and nothing is written befor
 can lose or change another's result. OUT becomes a course of nbgrader's, with grades.csv and feedback/ in it.
 """
 
+import argparse
 import csv
 import hashlib
 import io
@@ -27,7 +28,7 @@ from helpers.support.console import Options, note, printable, say, shown
 from helpers.support.errors import ConfigError
 from tools.classroom import course, jail
 from tools.classroom.assignments import CHECK, LESSONS, ROOT, Lesson, lessons
-from tools.classroom.doors import a_folder, a_new_folder
+from tools.classroom.doors import a_folder, a_new_folder, named
 from tools.classroom.jail import Limits
 from tools.classroom.judging import Judged, Room, judged
 
@@ -59,21 +60,22 @@ class Submission:
 def main(arguments: list[str]) -> None:
     options = _options(arguments)
     folder = a_folder("SUBMISSIONS", os.environ.get("SUBMISSIONS", ""))
-    with a_new_folder("OUT", os.environ.get("OUT", "")) as (work, out):
-        if out.is_relative_to(folder):
-            raise ConfigError("OUT lies in SUBMISSIONS: name a folder elsewhere")
+    if named("OUT", os.environ.get("OUT", "")).is_relative_to(folder):
+        raise ConfigError("OUT lies in SUBMISSIONS: name a folder elsewhere")
+    with a_new_folder("OUT", os.environ["OUT"]) as (work, out):
         course.need_nbgrader()
         submissions = read(folder)
         watched = (folder, ROOT / "helpers", ROOT / "tools")
         before = digest(watched)
+        course.begin(work, {each.lesson.name: each.lesson for each in submissions if each.lesson}.values())
         start = time.monotonic()
         judge_all(submissions, (folder, LESSONS, ROOT / "tests"), options)
         if digest(watched) != before:
             note(f"while this was graded, something changed in {shown(folder)} or in this project: look at both")
         write(work, submissions)
-    good = [each for each in submissions if each.judged]
+    done = sum(bool(each.judged) for each in submissions)
     seconds = time.monotonic() - start
-    say(f"{len(good)} of {len(submissions)} submissions were judged in {seconds:.0f} s: {shown(out / 'grades.csv')}")
+    say(f"{done} of {len(submissions)} submissions were judged in {seconds:.0f} s: {shown(out / 'grades.csv')}")
 
 
 @dataclass(frozen=True)
@@ -90,15 +92,16 @@ def _options(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--seconds", type=_positive, default=defaults.seconds, help="seconds for a submission")
     parser.add_argument("--memory", type=_positive, default=defaults.memory, help="megabytes for a process")
     try:
-        given = parser.parse_args([*arguments, *shlex.split(os.environ.get("P", ""))])
+        more = shlex.split(os.environ.get("P", ""))
     except ValueError as error:
-        raise ConfigError(f"P can't be read: {error}") from None
+        raise ConfigError(f"P={os.environ['P']}: {str(error).lower()}") from None
+    given = parser.parse_args([*arguments, *more])
     return Settings(given.jobs, Limits(given.answer, given.seconds, given.memory))
 
 
 def _positive(text: str) -> int:
-    if not 1 <= int(text) <= 10**6:
-        raise ValueError
+    if not re.fullmatch(r"[1-9]\d{0,5}", text):
+        raise argparse.ArgumentTypeError(f"it should be a number from 1 to 999999, not {text}")
     return int(text)
 
 
@@ -233,14 +236,11 @@ def digest(folders: Sequence[Path]) -> str:
 
 # ---------------------------------------------------------------- what is written
 def write(folder: Path, submissions: Sequence[Submission]) -> None:
-    """The course with all that was judged, and grades.csv."""
-    judged_ = [each for each in submissions if each.judged and each.lesson]
-    used = {each.lesson.name: each.lesson for each in judged_ if each.lesson}
-    course.begin(folder, used.values())
-    for each in judged_:
-        if each.lesson:
+    """Into the course all that was judged, and grades.csv."""
+    for each in submissions:
+        if each.lesson and each.judged:
             course.hand_in(folder, each.student, each.lesson, each.cells, each.judged)
-    course.grade(folder, used.values())
+    course.grade(folder, {each.lesson.name: each.lesson for each in submissions if each.lesson}.values())
     (folder / "grades.csv").write_text(table(submissions), encoding="utf-8-sig", newline="")
 
 
