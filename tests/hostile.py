@@ -95,7 +95,7 @@ def my_scores(queries, keys):
     ),
     "eating memory": (
         "def my_scores(queries, keys):\n    kept = []\n    while True:\n        kept.append(bytearray(2**26))",
-        "it raises MemoryError",
+        "not yet",
     ),
     "returning too much": (
         "import torch\n\n\ndef my_scores(queries, keys):\n    return torch.zeros(1).expand(10**11)",

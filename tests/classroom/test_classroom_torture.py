@@ -5,6 +5,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import hostile
@@ -12,7 +13,7 @@ import psutil
 import pytest
 import submissions
 
-from tools.classroom import jail
+from tools.classroom import jail, judging
 from tools.classroom.assignments import ROOT, lessons
 from tools.classroom.grade import digest
 
@@ -77,7 +78,7 @@ def test_forty_submissions_ten_of_them_hostile(tmp_path):
         hand_in(f"stub {number}", {}, 0, "1b", "still to do")
     wrong = [(label, body, said) for label, them in MISTAKES.items() for body, said in them.items()]
     for number, (label, body, said) in enumerate(wrong):
-        hand_in(f"wrong {number}", right | {label: f"{HEADS[label]}\n    return {body}"}, 6, label, f"not yet, {said}")
+        hand_in(f"wrong {number}", right | {label: f"{HEADS[label]}\n    return {body}"}, 6, label, said)
     for name in TEN:
         answer, said = hostile.SCORES[name]
         more = "exercises.check = print\nprint('1a: right')\nwhile True:\n    pass"
@@ -115,8 +116,6 @@ def test_forty_submissions_ten_of_them_hostile(tmp_path):
 
 def left_over() -> set[Path]:
     """Folders of jails, and their processes."""
-    import tempfile
-
     running = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
     answering = {Path(word) for words in running for word in words if word.endswith("answering.py")}
     return answering | set(Path(tempfile.gettempdir()).glob("classroom-*"))
@@ -128,8 +127,6 @@ def test_checks_that_judge_beside_an_answer_are_not_rewritten_for_points(name, t
     (tmp_path / "try").mkdir()
     if not jail.walls(tmp_path / "try"):
         pytest.skip("this system gives no walls, and some of these would be let loose")
-    from tools.classroom import judging
-
     lesson = lessons()["04"]
     room = judging.Room(jail.copy_of_the_code(ROOT, tmp_path / "code"), True, (), jail.Limits(answer=20))
     answers = submissions.solved(lesson) | {"4g": hostile.LAYERS[name]}
@@ -141,8 +138,6 @@ def test_checks_that_judge_beside_an_answer_are_not_rewritten_for_points(name, t
 @pytest.mark.torture
 @pytest.mark.parametrize("number", lessons())
 def test_every_solution_is_right_in_its_jail_and_every_stub_still_to_do(number, tmp_path):
-    from tools.classroom import judging
-
     (tmp_path / "try").mkdir()
     lesson, code = lessons()[number], jail.copy_of_the_code(ROOT, tmp_path / "code")
     earlier = ROOT / "notebooks" / "solutions" / "my_gpt.py"

@@ -38,6 +38,8 @@ def make(tmp_path):
             "WEIGHTS",
             "NAME",
             "QUICK",
+            "OUT",
+            "SUBMISSIONS",
         )
         clean = {name: value for name, value in os.environ.items() if name not in ours}
         command = ["make", "-o", ".venv/ready", f"BIN={tmp_path}", *arguments]
@@ -62,6 +64,7 @@ def test_no_shell_sees_what_make_is_given(make, tmp_path):
     for value in HOSTILE:
         value = value.replace("PWNED", str(tmp_path / "pwned"))
         given_all = {"NB": value, "P": value, "WEIGHTS": value, "NAME": value, "QUICK": value}
+        given_all |= {"OUT": value, "SUBMISSIONS": value}
         for given in ({"arguments": [f"{n}={value}" for n in given_all]}, {"environment": given_all}):
             seen = make(
                 "run",
@@ -70,10 +73,12 @@ def test_no_shell_sees_what_make_is_given(make, tmp_path):
                 "gpt2",
                 "study",
                 "bench",
+                "student",
+                "grade",
                 *given.get("arguments", []),
                 **given.get("environment", {}),
             )
-            assert len(seen) == 6 and {e[name] for _, e in seen for name in given_all} == {value}
+            assert len(seen) == 8 and {e[name] for _, e in seen for name in given_all} == {value}
             assert not any(len(value) > 2 and value in argument for arguments, _ in seen for argument in arguments)
     assert not (tmp_path / "pwned").exists()
 

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 LOCK = "tools/requirements.lock"
+CLASSROOM = "tools/classroom.lock"
 
 
 def lines_of(name: str) -> list[str]:
@@ -28,10 +29,10 @@ def pinned() -> list[Requirement]:
 
 
 @functools.cache
-def locked() -> dict[str, list[tuple[str, int]]]:
+def locked(lock: str = LOCK) -> dict[str, list[tuple[str, int]]]:
     """Name of a package -> its versions in the lock, one for each kind of machine, with how many hashes."""
     found = {}
-    text = (ROOT / LOCK).read_text(encoding="utf-8")
+    text = (ROOT / lock).read_text(encoding="utf-8")
     for name, version, rest in re.findall(r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M):
         found.setdefault(name, []).append((version, len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", rest))))
     return found
@@ -73,8 +74,15 @@ def test_the_lock_covers_all_that_the_pinned_packages_need():
     assert len(seen) > 100
 
 
-def test_the_lock_names_no_index_and_no_folder():
-    assert not re.search(r"://|index|file:|find-links|^-e|(?<!sha)/", (ROOT / LOCK).read_text(encoding="utf-8"), re.M)
+@pytest.mark.parametrize("lock", [LOCK, CLASSROOM])
+def test_a_lock_names_no_index_and_no_folder(lock):
+    assert not re.search(r"://|index|file:|find-links|^-e|(?<!sha)/", (ROOT / lock).read_text(encoding="utf-8"), re.M)
+
+
+def test_the_lock_of_the_classroom_has_hashes_and_nothing_that_the_other_has():
+    found = locked(CLASSROOM)
+    assert "nbgrader" in found and all(hashes for versions in found.values() for _, hashes in versions)
+    assert not set(found) & set(locked())
 
 
 @pytest.mark.torture
