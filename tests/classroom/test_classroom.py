@@ -93,6 +93,15 @@ def test_an_answer_counts_as_it_stands_at_its_check_and_takes_from_below_only_wh
     assert sliced("f", *cells, before=2).split("\n\n") == [cells[0], cells[1], cells[3]]
 
 
+def test_a_class_has_what_it_needs_when_it_is_made_and_what_it_needs_when_it_is_used():
+    cells = ("from torch import nn", "class A(nn.Module):\n    def f(self): return nn", "from torch import nn")
+    assert sliced("A", *cells).split("\n\n") == list(cells)
+    cells = ("scale = slow()", "def f(x): return scale", "scale = 2")
+    assert sliced("f", *cells).split("\n\n") == list(cells[1:])
+    cells = ("scale = 1", "def f(x=scale): return x", "scale = 2")
+    assert sliced("f", *cells).split("\n\n") == list(cells[:2])
+
+
 def test_what_changes_a_name_comes_along():
     cells = ("class A: pass", "def forward(self): return 1", "A.forward = forward", "names = []", "names.append(A)")
     assert sliced("A", *cells).split("\n\n") == list(cells[:3])
@@ -102,6 +111,7 @@ def test_what_changes_a_name_comes_along():
 def test_magic_and_broken_cells_are_no_answers():
     assert sliced("f", "%matplotlib inline\n!ls\ndef f(): return 1") == "def f(): return 1"
     assert sliced("f", "%%time\ndef f(): return 1") == "" == sliced("f", "def f(:")
+    assert sliced("f", "from math import *", "def f(): return sqrt(2)").startswith("from math import *")
     assert sliced("x", "x = (7\n% 4)") == "x = (7\n% 4)"
     assert [each.why for each in slicing.broken(["x = 1", "def f(:"])] == ["line 1: invalid syntax"]
 

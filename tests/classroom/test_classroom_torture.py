@@ -3,10 +3,9 @@
 import csv
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import hostile
 import psutil
@@ -89,19 +88,24 @@ def test_forty_submissions_ten_of_them_hostile(tmp_path):
     beside.mkdir()
     (beside / "mine").write_text("mine")
     watched = [place, beside, ROOT / "helpers", ROOT / "tools", ROOT / "notebooks", ROOT / "tests"]
-    before, around = digest(watched), left_over()
+    shutil.rmtree(tmp_path / "try")
+    jails = tmp_path / "jails"  # where the folders of all jails will lie
+    jails.mkdir()
+    before = digest(watched)
     done = subprocess.run(
         [sys.executable, "-m", "tools.classroom", "grade", "--jobs", "2"],
         cwd=ROOT,
-        env=os.environ | {"SUBMISSIONS": str(place), "OUT": str(tmp_path / "out"), "P": "--answer 20"},
+        env=os.environ | {"SUBMISSIONS": str(place), "OUT": str(tmp_path / "out"), "TMPDIR": str(jails)},
         capture_output=True,
         text=True,
     )
     print(done.stderr, done.stdout)
     assert done.returncode == 0, done.stderr
-    assert digest(watched) == before and left_over() == around
-    assert {path.name for path in tmp_path.iterdir()} == {"try", "submissions", "beside", "out"}
-    with (tmp_path / "out" / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+    assert digest(watched) == before and not list(jails.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {"jails", "submissions", "beside", "out"}
+    running = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
+    assert not [words for words in running if any(str(jails) in word for word in words)]
+    with (tmp_path / "out" / "points.csv").open(encoding="utf-8-sig", newline="") as file:
         lines = {line["student"]: line for line in csv.DictReader(file)}
     assert set(lines) == set(expected)
     bad = []
@@ -112,13 +116,6 @@ def test_forty_submissions_ten_of_them_hostile(tmp_path):
         assert (tmp_path / "out" / "feedback" / student / lesson.name / f"{lesson.name}.html").is_file()
     assert not bad
     assert "while this was graded" not in done.stderr
-
-
-def left_over() -> set[Path]:
-    """Folders of jails, and their processes."""
-    running = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
-    answering = {Path(word) for words in running for word in words if word.endswith("answering.py")}
-    return answering | set(Path(tempfile.gettempdir()).glob("classroom-*"))
 
 
 @pytest.mark.torture

@@ -31,18 +31,19 @@ def main() -> None:
         os.dup2(nothing, number)
     torch.set_num_threads(1)
     questions.exercises()
-    sound = checks()
     send(writing, {"ready": True})
+    limits = receive(reading)
+    if limits["learns"]:
+        torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first takes seconds, which are no answer's
     answer: Any = None
-    set_limits(receive(reading))
+    sound = checks()
+    set_limits(limits)
+    send(writing, {"ready": True})
     while True:
         request = receive(reading)
         try:
             if "source" in request:
                 answer, reply = defined(**request)
-            elif "warm" in request:
-                torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first takes seconds, which are no answer's
-                reply = {}
             elif "inputs" in request:
                 reply = asked(answer, **request)
             else:
@@ -81,7 +82,7 @@ def defined(source: str, name: str, seconds: float) -> tuple[Any, dict[str, Any]
         return None, {"fault": judge.raised(error)}
     if callable(answer):
         return answer, {"callable": True}
-    return answer, {"value": answer} if can_be_sent(answer) else {"inside": True}
+    return answer, {"value": answer if can_be_sent(answer) else compare.kind(answer)}
 
 
 def can_be_sent(value: Any) -> bool:

@@ -10,7 +10,6 @@ import nbformat
 from nbformat import NotebookNode
 
 from helpers.grading.questions import GRADERS, exercises
-from helpers.grading.source import names_used
 from helpers.support.errors import ConfigError
 from tools.classroom.slicing import statements
 
@@ -120,7 +119,9 @@ def _that_run(above: list[NotebookNode], below: list[NotebookNode]) -> list[Note
         known |= _defined(cell)
     kept = []
     for cell in below:
-        needed = set().union(*(names_used(each.text) for each in statements([cell.source]))) if _code(cell) else set()
+        needed = (
+            set().union(*(each.at_once | each.later for each in statements([cell.source]))) if _code(cell) else set()
+        )
         own = _defined(cell)
         if any(name not in known | own and not hasattr(builtins, name) for name in needed):
             while kept and kept[-1].cell_type == "markdown":  # what introduces it

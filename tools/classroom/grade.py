@@ -1,7 +1,7 @@
 """`make grade SUBMISSIONS=folder OUT=folder`: judge what came back, one folder for each student.
 
 All submissions are read before the first one runs, and nothing is written before the last one has ended: no submission
-can lose or change another's result. OUT becomes a course of nbgrader's, with grades.csv and feedback/ in it.
+can lose or change another's result. OUT becomes a course of nbgrader's, with points.csv and feedback/ in it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from tools.classroom.doors import a_folder, a_new_folder, named
 from tools.classroom.jail import Limits
 from tools.classroom.judging import Judged, Room, judged
 
+SECRETS = ("notebooks", "tests", "build", ".git")  # where solutions stand
 LARGEST = 20 * 2**20  # bytes of a notebook
 NAME = re.compile(r"\w[\w .@-]{0,99}")  # of a student's folder
 NO_WALLS = (
@@ -69,13 +70,13 @@ def main(arguments: list[str]) -> None:
         before = digest(watched)
         course.begin(work, {each.lesson.name: each.lesson for each in submissions if each.lesson}.values())
         start = time.monotonic()
-        judge_all(submissions, (folder, LESSONS, ROOT / "tests"), options)
+        judge_all(submissions, [folder, *(ROOT / name for name in SECRETS if (ROOT / name).is_dir())], options)
         if digest(watched) != before:
             note(f"while this was graded, something changed in {shown(folder)} or in this project: look at both")
         write(work, submissions)
     done = sum(bool(each.judged) for each in submissions)
     seconds = time.monotonic() - start
-    say(f"{done} of {len(submissions)} submissions were judged in {seconds:.0f} s: {shown(out / 'grades.csv')}")
+    say(f"{done} of {len(submissions)} submissions were judged in {seconds:.0f} s: {shown(out / 'points.csv')}")
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def judge_all(submissions: Sequence[Submission], hidden: Sequence[Path], options
         left = _in_a_pool(waiting, room, options.jobs)
         for each in left:  # a worker has died; whose fault it was shows when each has one of its own
             if _in_a_pool([each], room, 1):
-                each.note = "its grader broke twice: judge it by hand"
+                each.note = "not judged: its grader broke twice, look at it yourself"
 
 
 def _in_a_pool(waiting: Sequence[Submission], room: Room, jobs: int) -> list[Submission]:
@@ -203,7 +204,7 @@ def _in_a_pool(waiting: Sequence[Submission], room: Room, jobs: int) -> list[Sub
             each = work[done]
             try:
                 each.judged, each.seconds = done.result()
-            except BrokenExecutor:
+            except Exception:  # the worker has died, or found no process for the answers
                 left.append(each)
                 continue
             of = each.lesson.points if each.lesson else 0
@@ -236,12 +237,12 @@ def digest(folders: Sequence[Path]) -> str:
 
 # ---------------------------------------------------------------- what is written
 def write(folder: Path, submissions: Sequence[Submission]) -> None:
-    """Into the course all that was judged, and grades.csv."""
+    """Into the course all that was judged, and points.csv."""
     for each in submissions:
         if each.lesson and each.judged:
             course.hand_in(folder, each.student, each.lesson, each.cells, each.judged)
     course.grade(folder, {each.lesson.name: each.lesson for each in submissions if each.lesson}.values())
-    (folder / "grades.csv").write_text(table(submissions), encoding="utf-8-sig", newline="")
+    (folder / "points.csv").write_text(table(submissions), encoding="utf-8-sig", newline="")
 
 
 def table(submissions: Sequence[Submission]) -> str:

@@ -48,12 +48,16 @@ class Ended(Exception):
     """The process is gone, and that is why, as a sentence about the answer."""
 
 
+class NoJailError(Exception):
+    """There is no process to put an answer into."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Of one submission; seconds for one answer and for all, megabytes for one process."""
 
     answer: float = 10.0
-    seconds: int = 120
+    seconds: int = 180
     memory: int = 2048
     processes: int = 64
     file: int = 64
@@ -80,10 +84,11 @@ def walls(folder: Path) -> bool:
 class Jail:
     """One process for answers: `call` sends it a message and returns what it replies.
 
-    `code` is a folder with helpers and tools, `hidden` what it must not read; `walled` as `walls` says.
+    `code` is a folder with helpers and tools, `hidden` what it must not read; `walled` as `walls` says; `learns` where
+    a grader trains what it is given.
     """
 
-    def __init__(self, code: Path, walled: bool, hidden: Sequence[Path], limits: Limits):
+    def __init__(self, code: Path, walled: bool, hidden: Sequence[Path], limits: Limits, learns: bool = False):
         self.limits, self.walled = limits, walled
         self.folder = Path(tempfile.mkdtemp(prefix="classroom-"))
         home = self.folder / "a" / "safe" / "distance" / "home"
@@ -113,9 +118,13 @@ class Jail:
             self._receive(START)
             self._send(
                 {"memory": limits.memory, "file": limits.file, "seconds": limits.seconds, "processes": processes}
+                | {"learns": learns}
             )
-        except BaseException:
+            self._receive(START)
+        except BaseException as error:
             self.close()
+            if isinstance(error, Ended):  # no answer has been in it
+                raise NoJailError(f"a process for answers doesn't start: {error}") from None
             raise
 
     def call(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:

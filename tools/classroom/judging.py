@@ -18,7 +18,7 @@ from helpers.grading.steps import STEPS
 from helpers.support.console import printable
 from tools.classroom import plain, slicing
 from tools.classroom.assignments import CHECK, Lesson, Task
-from tools.classroom.jail import START, STILL, Ended, Jail, Limits
+from tools.classroom.jail import STILL, Ended, Jail, Limits, NoJailError
 
 GONE = Verdict("missing", "the notebook doesn't define it")
 WORDS = ("right", "still to do", "not yet")
@@ -52,8 +52,8 @@ class Room:
 class _Lively:
     """A jail that is there when it is needed, and a new one after the last has ended."""
 
-    def __init__(self, room: Room):
-        self.room, self.jail = room, None
+    def __init__(self, room: Room, learns: bool):
+        self.room, self.learns, self.jail = room, learns, None
         self.end = time.monotonic() + room.limits.seconds
 
     def call(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class _Lively:
             raise Ended(f"the {self.room.limits.seconds} seconds of this submission are over")
         try:
             if self.jail is None:
-                self.jail = Jail(self.room.code, self.room.walled, self.room.hidden, self.room.limits)
+                self.jail = Jail(self.room.code, self.room.walled, self.room.hidden, self.room.limits, self.learns)
             return self.jail.call(message, seconds)
         except Ended:
             self.close()
@@ -75,7 +75,7 @@ class _Lively:
 
 def judged(lesson: Lesson, cells: Sequence[str], room: Room) -> list[Judged]:
     """The verdict on each exercise of the lesson, from the code cells of a submission."""
-    lively = _Lively(room)
+    lively = _Lively(room, any(isinstance(exercises()[task.label], Built) for task in lesson.tasks))
     ours = earlier_steps(lesson, room.earlier)
     try:
         return [_judged(task, cells, ours, lively) for task in lesson.tasks]
@@ -111,14 +111,14 @@ def _verdict(task: Task, source: str, lively: _Lively) -> Verdict:
     seconds = lively.room.limits.answer
     question = exercises()[task.label]
     try:
-        if isinstance(question, Built):
-            lively.call({"warm": True}, START)
         reply = lively.call({"source": source, "name": task.name, "seconds": seconds}, seconds + GRACE)
         if reply.get("late"):
             return _late(seconds)
         if "fault" in reply:
             return Verdict("not yet", _said(reply["fault"]))
-        if isinstance(question, Question) and not reply.get("inside"):
+        if isinstance(
+            question, Question
+        ):  # whatever comes out of a jail: it is no reason to ask for a verdict in there
             try:
                 return _from_outside(question, reply, lively)
             except plain.NotPlainError:  # its inputs are functions or models
@@ -128,6 +128,8 @@ def _verdict(task: Task, source: str, lively: _Lively) -> Verdict:
             return _late(seconds)
         word = _said(reply.get("word"))
         return Verdict(word if word in WORDS else "not yet", _said(reply.get("why")))
+    except NoJailError:
+        raise
     except Ended as ended:
         return Verdict("not yet", str(ended))
     except TooLongError:
@@ -146,8 +148,8 @@ def _from_outside(question: Question, reply: dict[str, Any], lively: _Lively) ->
     NotPlainError when an input can't be sent.
     """
     with _in_peace():
-        if "value" in reply:
-            return judge.judged(question, reply["value"])
+        if not reply.get("callable"):
+            return judge.judged(question, reply.get("value"))
         seconds = lively.room.limits.answer
         end = time.monotonic() + seconds
 

@@ -7,26 +7,27 @@ nowhere before it is taken from there.
 
 import ast
 import re
+import symtable
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from helpers.grading.source import names_used
-
 MAGIC = re.compile(r"^\s*[%!?].*$", re.M)
 ORDINARY = {"torch", "math", "numpy", "collections", "itertools", "functools", "typing", "random", "dataclasses"}
+COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp", "genexpr")
+DOORS = ("exec", "eval", "open", "compile", "globals", "vars", "breakpoint", "input")
 BEHIND = re.compile(r"__(?!init__|name__|call__|len__|getitem__|iter__|repr__|post_init__|class__)\w+__")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement at the top of a cell: its source, the names that it binds, and those that it changes or reads."""
+    """A statement at the top of a cell: its source, and the names that it binds, changes and reads."""
 
     text: str
     binds: frozenset[str]
     changes: frozenset[str]  # `MyGPT.forward = f` and `x.append(1)` change what is bound already
-    uses: frozenset[str]
-    later: bool  # a definition needs its names when it is called
+    at_once: frozenset[str]  # the names that it needs when it is run
+    later: frozenset[str]  # and those that its functions need when they are called
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _parts(node: ast.stmt, text: str) -> Iterable[Statement]:
         for alias in node.names:
             one = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], 0)
             name = alias.asname or alias.name.partition(".")[0]
-            yield Statement(ast.unparse(one), frozenset({name}), frozenset(), frozenset(), False)
+            yield Statement(ast.unparse(one), frozenset({name}), frozenset(), frozenset(), frozenset())
         return
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
@@ -95,7 +96,8 @@ def _parts(node: ast.stmt, text: str) -> Iterable[Statement]:
         source = ast.unparse(node)  # several in a line
     definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     binds = {node.name} if definition else set(_bound(node))
-    yield Statement(source, frozenset(binds), frozenset(_changed(node)), frozenset(names_used(source)), definition)
+    at_once, later = _reads(source)
+    yield Statement(source, frozenset(binds), frozenset(_changed(node)), frozenset(at_once), frozenset(later))
 
 
 def _alone(source: str) -> bool:
@@ -120,6 +122,24 @@ def _bound(node: ast.stmt) -> Iterable[str]:
         if isinstance(each, ast.alias):
             yield each.asname or each.name.partition(".")[0]
         waiting.extend(ast.iter_child_nodes(each))
+
+
+def _reads(source: str) -> tuple[set[str], set[str]]:
+    """The global names that a statement reads when it is run, and those that its functions read when they are called."""
+    top = symtable.symtable(source, "<part>", "exec")
+    at_once = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
+    later: set[str] = set()
+    waiting = [(table, False) for table in top.get_children()]
+    while waiting:
+        table, called = waiting.pop()
+        called = called or (table.get_type() == "function" and table.get_name() not in COMPREHENSIONS)
+        found = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+        if called:
+            later |= found
+        else:
+            at_once |= found
+        waiting += [(each, called) for each in table.get_children()]
+    return at_once, later
 
 
 def _changed(node: ast.stmt) -> Iterable[str]:
@@ -159,8 +179,8 @@ def slice_for(name: str, cells: Sequence[str], before: int, ours: Sequence[State
         for place in _definitions(wanted, all_of_them, limit):
             chosen.add(place)
             each = all_of_them[place]
-            at = len(ours) + end if each.later else place
-            waiting += [(used, at) for used in each.uses]
+            waiting += [(used, place) for used in each.at_once]
+            waiting += [(used, len(ours) + end) for used in each.later]
     source = "\n\n".join(all_of_them[place].text for place in sorted(chosen))
     theirs = [all_of_them[place] for place in sorted(chosen) if place >= len(ours)]
     return Slice(source, unusual(each.text for each in theirs))
@@ -169,8 +189,8 @@ def slice_for(name: str, cells: Sequence[str], before: int, ours: Sequence[State
 def _definitions(name: str, among: Sequence[Statement], limit: int) -> list[int]:
     """The last statement before the limit that binds a name, and those after it that change what it is bound to."""
     binding = [place for place, each in enumerate(among) if name in each.binds and name not in each.changes]
-    if not binding:
-        return []
+    if not binding:  # a star may stand for any name
+        return [place for place, each in enumerate(among) if "*" in each.binds and place < limit]
     earlier = [place for place in binding if place < limit]
     first = earlier[-1] if earlier else binding[-1]
     changes = [place for place in range(first + 1, limit) if name in among[place].changes]
@@ -187,6 +207,6 @@ def unusual(texts: Iterable[str]) -> tuple[str, ...]:
                 modules = [node.module or "."]
             found += [module for module in modules if module.partition(".")[0] not in ORDINARY]
             name = getattr(node, "attr", getattr(node, "id", ""))
-            if isinstance(name, str) and (BEHIND.fullmatch(name) or name in ("exec", "eval", "open", "globals")):
+            if isinstance(name, str) and (BEHIND.fullmatch(name) or (isinstance(node, ast.Name) and name in DOORS)):
                 found.append(name)
     return tuple(dict.fromkeys(found))
