@@ -34,7 +34,7 @@ MISTAKES = {
     "1c": {
         "i": "it chooses the vector itself",
         "(vectors @ vectors[i]).argmax()": "the vector itself still takes part",
-        "None": "it returns nothing",
+        "print(i)": "it returns nothing",
     },
 }
 HEADS = {

@@ -125,7 +125,7 @@ def _bound(node: ast.stmt) -> Iterable[str]:
 
 
 def _reads(source: str) -> tuple[set[str], set[str]]:
-    """The global names that a statement reads when it is run, and those that its functions read when they are called."""
+    """The global names that a statement reads when it is run, and those that its functions read when called."""
     top = symtable.symtable(source, "<part>", "exec")
     at_once = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
     later: set[str] = set()
