@@ -307,7 +307,11 @@ def test_the_gradebook_gets_our_cells_whatever_a_student_made_of_them(first):
     assert kinds == {"check-1a": ["error"], "check-1b": ["stream"], "check-1c": ["stream"], "check-1e": ["stream"]}
     answer = next(cell for cell in made.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == "answer-1a")
     assert answer.source.startswith("def my_scores(q, k):") and CHECK.search(grades[0].source)
-    assert "print('right')" in [cell.source for cell in made.cells]
+    sources = [cell.source for cell in made.cells]
+    assert "print('right')" in sources and "    <script>alert(1)</script>" in sources
+    evil = Verdict("not yet", "it raises E: <b> ![x](javascript:a) | $x$")
+    (summary,) = [cell.source for cell in course.with_verdicts(first, [], as_judged(first, {"1a": evil})).cells[:1]]
+    assert r"it raises E: &lt;b&gt; \!\[x\](javascript:a) \| \$x\$ |" in summary
 
 
 @pytest.mark.slow

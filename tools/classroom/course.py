@@ -3,8 +3,10 @@
 import html
 import importlib.util
 import os
+import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -25,8 +27,6 @@ c.ClearSolutions.enabled = False
 # Nothing that was handed in runs in here: `make grade` judges it elsewhere, and its verdicts stand in the outputs.
 c.Execute.enabled = False
 c.ClearOutput.enabled = False
-# A page with feedback must not run what somebody wrote into a notebook.
-c.HTMLExporter.sanitize_html = True
 '''
 LONGEST = 20_000  # characters of a cell on a page
 
@@ -102,8 +102,11 @@ def with_verdicts(lesson: Lesson, cells: Sequence[NotebookNode], judged: Sequenc
     shown = {cell.source.strip() for cell in below}
     added = [cell for cell in cells if CHECK.sub("", cell.source).strip() not in known | shown | {""}]
     for place, cell in enumerate(added):
-        make = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
-        added[place] = make(_cut(cell.source), id=f"added-{place}")
+        name, source = f"added-{place}", _cut(cell.source)
+        if cell.cell_type == "code":
+            added[place] = nbformat.v4.new_code_cell(source, id=name)
+        else:  # as it was typed: a page must not run what somebody wrote into a notebook
+            added[place] = nbformat.v4.new_markdown_cell(textwrap.indent(source, "    "), id=name)
     above = [nbformat.v4.new_markdown_cell(_summary(lesson, judged), id="summary")]
     if added:
         above += [nbformat.v4.new_markdown_cell("## Other cells of this notebook", id="added"), *added]
@@ -121,7 +124,7 @@ def _summary(lesson: Lesson, judged: Sequence[Judged]) -> str:
     rows = [assignment(lesson).cells[0].source.partition("\n")[0], "", "| exercise | points | |", "|---|---|---|"]
     for each in judged:
         points = f"{each.points} of {each.task.points}" if each.task.points else ""
-        said = html.escape(str(each.verdict)).replace("|", "\\|")
+        said = re.sub(r"([]\\|[!$])", r"\\\1", html.escape(str(each.verdict)))
         rows.append(f"| {each.task.label} · {each.task.title} | {points} | {said} |")
     return "\n".join(rows)
 
