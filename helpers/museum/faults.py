@@ -82,7 +82,7 @@ class TurnedRound(Program):
 
 
 class Multiplied(Program):
-    """What is forbidden gets a score of 0, and not of minus infinity. (A relative: Transformers 31673, Gemma 2's mask.)"""
+    """What is forbidden gets a score of 0, and not of minus infinity. (A relative: Transformers 31673, in Gemma 2.)"""
 
     seen_by = "no letter sees the future"
 
@@ -144,7 +144,10 @@ class NormOverTime(Program):
     seen_by = "no letter sees the future"
 
     def normed(self, norm: nn.Module, x: Tensor) -> Tensor:
-        return norm.weight * (x - x.mean(dim=1, keepdim=True)) / (x.std(dim=1, keepdim=True) + 1e-5) + norm.bias
+        return (
+            norm.weight * (x - x.mean(dim=1, keepdim=True)) / (x.std(dim=1, correction=0, keepdim=True) + 1e-5)
+            + norm.bias
+        )
 
 
 # ---------------------------------------------------------------- a little worse

@@ -2,10 +2,8 @@
 
 import copy
 import inspect
-import runpy
 from collections.abc import Callable
 from statistics import fmean
-from types import SimpleNamespace
 
 import torch
 from matplotlib.colors import ListedColormap
@@ -143,11 +141,6 @@ def draw_table(said: dict[str, dict[str, str]], kinds: list[type[Program]]) -> s
 
 
 # ---------------------------------------------------------------- the reader's own file
-def ours() -> SimpleNamespace:
-    """The file that the steps of 01 to 09 grow into, as the solutions have it."""
-    return SimpleNamespace(**runpy.run_path(str(OURS)))
-
-
 def program_of(MyGPT: Callable, my_batch: Callable, my_write: Callable) -> type[Program]:
     """A program made of the parts of a reader's file, for the checks of FOR_YOURS."""
 
