@@ -149,12 +149,17 @@ def curve_loss(program: Program, text: Integer[Tensor, "N"], count: int) -> floa
     return program.loss(program(tokens), targets).item() / targets.numel()
 
 
-@torch.no_grad()
 def honest_loss(program: Program, text: Integer[Tensor, "N"], count: int) -> float:
     """The mean loss of the letter after a text that ends there: what writing meets. Nobody can look ahead."""
+    return fmean(honest_losses(program, text, count))
+
+
+@torch.no_grad()
+def honest_losses(program: Program, text: Integer[Tensor, "N"], count: int) -> list[float]:
+    """The same for texts of each length."""
     program.eval()
     losses = []
     for cut in CUTS:
         pieces = windows(text, count, cut)
         losses.append(F.cross_entropy(program(pieces[:, :-1])[:, -1], pieces[:, -1]).item())
-    return fmean(losses)
+    return losses
