@@ -285,4 +285,4 @@ class ByBatch(Program):
         return sum(parts) / len(parts)
 
 
-FAULTS = Program.__subclasses__()  # in the order of this file
+FAULTS = [thing for thing in list(vars().values()) if isinstance(thing, type) and Program in thing.__bases__]

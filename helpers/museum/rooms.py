@@ -75,7 +75,7 @@ def label(kind: type[Program], seen: int = 18) -> str:
     rooms = [room for room, fault in ROOMS.items() if fault is kind]
     name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind.__name__).strip()
     if not rooms:
-        return f"depot: {name}"
+        return f"storeroom: {name}"
     return f"room {rooms[0]}: {name}" if rooms[0] <= seen else ""
 
 

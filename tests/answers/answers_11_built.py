@@ -128,7 +128,7 @@ WRONG = {
         ("norm2.weight doesn't move", repaired(B, MOVES, forward=forward(lambda p, b, x: p.normed(b.norm1, x)))),
         ("norm1.weight doesn't move", repaired(B, MOVES, normed=lambda self, norm, x: x)),
         ("raises AttributeError", repaired(B, MOVES, forward=forward(lambda p, b, x: b.norm3(x)))),
-        ("the first loss is ln V", repaired(B, MOVES, forward=forward(lambda p, b, x: 1000 * b.norm2(x)))),
+        ("aren't those of the healthy program", repaired(B, MOVES, forward=forward(lambda p, b, x: 2 * b.norm2(x)))),
         ("no letter sees the future", repaired(B, MOVES, forward=forward(lambda p, b, x: b.norm2(x.flip(1))))),
         ("norm2.weight doesn't move", repaired(B, MOVES, forward=forward(lambda p, b, x: x))),
     ],
@@ -140,7 +140,7 @@ WRONG = {
         ("than at the start of a longer text", wrong_places(lambda self, real: (real.shape[1] - real.cumsum(1)))),
         ("than alone", wrong_places(lambda self, real: torch.arange(real.shape[1]).expand_as(real))),
         ("is red now", wrong_places(lambda self, real: real.cumsum(dim=1))),
-        ("place.weight doesn't move", wrong_places(lambda self, real: real.cumsum(dim=1) * 0)),
+        ("aren't those of the healthy program", wrong_places(lambda self, real: real.cumsum(dim=1) * 0)),
         ("raises NameError", wrong_places(lambda self, real: nowhere(real))),
     ],
 }  # fmt: skip

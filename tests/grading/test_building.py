@@ -32,7 +32,7 @@ def with_luck(answer, seed):
     """The same answer, which draws other numbers whenever it is called."""
     if isinstance(answer, tuple):
         return tuple(with_luck(part, seed) for part in answer)
-    if not callable(answer):
+    if not callable(answer) or hasattr(answer, "seen_by"):  # a repaired program draws with a seed of its own
         return answer
 
     def lucky(*inputs, **named):
