@@ -53,7 +53,6 @@ ROOMS: dict[int, type[Program]] = dict(
         start=1,
     )
 )
-OURS = MEASURED.parent / "solutions" / "my_gpt.py"  # what the notebooks' steps grow into
 
 
 def curve(room: int, updates: int = 300) -> None:
