@@ -161,6 +161,7 @@ def test_a_letter_is_held_until_it_is_let_go(visit):
     letters.nth(4).hover()
     now(5)
     letters.nth(7).click()
+    now(8)
     letters.nth(12).hover()
     page.wait_for_selector(DRAWN)
     assert place() == "8"  # the pointer passes on, and the letter stays
