@@ -91,7 +91,7 @@ test: .venv/ready ## ruff, types, biome, pytest, and nbval (strict) over every n
 	@rm -rf build/test-runs
 	@$(STATIC); $(PYTEST) -m "not torture$(if $(NB),, and not lesson)" $(NBVAL) notebooks tests; tests=$$?; $(VERDICT)
 
-check: .venv/ready ## the same without notebooks and slow tests, in less than a minute; it names the five slowest
+check: .venv/ready ## the same without notebooks and slow tests, in a minute or two; it names the five slowest
 	@$(STATIC); $(PYTEST) -m "not slow and not torture" --durations=5 tests; tests=$$?; $(VERDICT)
 
 # Biome looks after the JavaScript; there is a build of it for Linux on x86-64, and elsewhere it isn't asked.

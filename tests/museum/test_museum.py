@@ -5,6 +5,8 @@ import pytest
 from helpers.museum import checks, faults
 from helpers.museum.program import Program
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def said():
