@@ -49,3 +49,16 @@ def test_what_the_pages_say_of_counting_is_what_was_measured():
     assert f"a loss of {by_six}, where" in readme and f"gets {together} in about three minutes" in readme
     assert f"whose probabilities are averaged, get {sum(pairs) / 3:.3f} after" in readme
     assert f"| {together}, in about three minutes on two cores;" in use and f"a loss of {together} in about" in changes
+
+
+def test_a_week_s_steps_take_as_long_as_the_exercises_say():
+    teaching = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    cells = [
+        cell.source
+        for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")
+        for cell in nbformat.read(path, as_version=4).cells
+    ]
+    minutes = dict(re.findall(r"^\*\*(\d+[a-z]) · .+?\*\* ◆ \(.+?(\d+) minutes\)", "\n".join(cells), re.M))
+    weeks = [re.findall(r"(\d+[a-z])◆", row.split("|")[4]) for row in re.findall(r"^\| \d · .+$", teaching, re.M)]
+    said = re.search(r"come to (.+?) minutes \(6\)", teaching)[1] + " (6)"
+    assert re.findall(r"(\d+) \((?:session )?\d\)", said) == [str(sum(int(minutes[k]) for k in week)) for week in weeks]
