@@ -95,7 +95,7 @@ check: .venv/ready ## the same without notebooks and slow tests, in a minute or 
 	@$(STATIC); $(PYTEST) -m "not slow and not torture" --durations=5 tests; tests=$$?; $(VERDICT)
 
 # Biome looks after the JavaScript; there is a build of it for Linux on x86-64, and elsewhere it isn't asked.
-JAVASCRIPT = --config-path=tools/javascript.json helpers/widgets/front tools/site/static tools/lab
+JAVASCRIPT = --config-path=tools/javascript.json pictures/front tools/site/static tools/lab
 BIOME = ! [ -x $(BIN)/biome ] || $(BIN)/biome
 STATIC = $(BIN)/ruff check . && $(BIN)/ruff format --check .; ruff=$$?; $(BIN)/ty check --python .venv --quiet; types=$$?; \
   $(BIOME) check $(JAVASCRIPT); biome=$$?

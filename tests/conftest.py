@@ -203,7 +203,7 @@ def draw():
     """Draws the machine, and returns its axes and the alternative text."""
     import matplotlib.pyplot as plt  # slow, and only the tests of the drawing need it
 
-    from helpers.pictures import machine
+    from pictures import machine
 
     plt.switch_backend("agg")
 
@@ -220,7 +220,8 @@ def verdict(capsys, monkeypatch):
     """What `check` prints, after the label."""
     from exercise_answers import GIVEN, MISTAKES  # slow, and only the tests of the exercises need it
 
-    from helpers.grading import exercises, judge
+    import exercises
+    from exercises import judge
 
     results = judge.results
 

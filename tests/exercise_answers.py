@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 
-from helpers.grading import exercises
+import exercises
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 sys.path.append(str(NOTEBOOKS / "solutions"))  # where my_gpt.py lies, on which the later solutions stand

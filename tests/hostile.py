@@ -124,7 +124,8 @@ def my_scores(queries, keys):
     ),
     "printing right": (
         """
-from helpers.grading import exercises, judge
+import exercises
+from exercises import judge
 
 
 def check(label, answer):

@@ -5,7 +5,7 @@ import itertools
 import torch
 
 from helpers.core.attention import attention, causal_mask
-from helpers.pictures import machine
+from pictures import machine
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]
 torch.manual_seed(5)

@@ -14,9 +14,9 @@ from nbformat import NotebookNode
 from notebook_code import cells, is_setting
 from torch import Tensor, nn
 
-from helpers.pictures import plotting
+from helpers import ledger
 from helpers.support.errors import LedgerError
-from helpers.world import ledger
+from pictures import plotting
 
 
 @dataclass

@@ -19,9 +19,9 @@ import psutil
 import torch
 from bench_lines import Line, all_lines
 
-from helpers.studies.tables import MEASURED, table
 from helpers.support import console, files
 from helpers.support.errors import ConfigError, StorageError
+from helpers.tables import MEASURED, table
 from helpers.world.corpus import TINY, Corpus, load_corpus
 
 GROWING = provenance.ROOT / "build" / "bench"

@@ -28,10 +28,10 @@ import warm
 import website
 from nbformat import NotebookNode
 
+from helpers import ledger
 from helpers.support.console import command, say, table
 from helpers.support.errors import ConfigError, HelpersError
 from helpers.support.files import write
-from helpers.world import ledger
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"

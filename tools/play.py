@@ -19,7 +19,7 @@ from pathlib import Path
 from helpers.support import console, files
 
 ROOT = Path(__file__).parents[1]
-PACKED, FRONT = ROOT / "docs" / "play", ROOT / "helpers" / "widgets" / "front"
+PACKED, FRONT = ROOT / "docs" / "play", ROOT / "pictures" / "front"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
 CODE = ("matvec.js", "gpt.js", "sampling.js", "broken.js", "play.js")  # each imports from those before it
 BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
@@ -70,7 +70,7 @@ def code() -> str:
 
 
 def header(packed: bytes) -> dict:
-    """What helpers.widgets.packing wrote in front of the weights."""
+    """What pictures.packing wrote in front of the weights."""
     return json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
 
 
@@ -86,7 +86,7 @@ def pack_run(run: Path) -> list[bytes]:
     """
     from helpers.core.gpt import count_parameters
     from helpers.runs import checkpoint  # only packing needs PyTorch
-    from helpers.widgets.packing import pack
+    from pictures.packing import pack
 
     state = checkpoint.load(run)
     model, tokenizer = checkpoint.load_model(run)

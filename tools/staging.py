@@ -180,7 +180,7 @@ class Stage:
             facts = output.get("metadata", {}).get("image/png", {})
             data = {"text/html": self.picture(base64.b64decode(picture), path, **facts)}
         if "explore" in output.get("metadata", {}):
-            from helpers.widgets import host  # slow, as it brings PyTorch; and few notebooks need it
+            from pictures import host  # slow, as it brings PyTorch; and few notebooks need it
 
             data = {"text/html": host.page(output)}
         return {"output_type": "display_data", "metadata": {}, "data": data} if data else None
@@ -274,7 +274,7 @@ def mountings(notebook: NotebookNode) -> list[str]:
     names = {output.metadata.explore.front_end for output in outputs if "explore" in output.get("metadata", {})}
     if not names:
         return []
-    from helpers.widgets import host  # slow, as it brings PyTorch; and few notebooks need it
+    from pictures import host  # slow, as it brings PyTorch; and few notebooks need it
 
     return [host.mounting(name) for name in sorted(names)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from helpers.world import ledger
+from helpers import ledger
 
 CLAIMS = Path(__file__).parent / "claims.toml"
 BEGIN, END = "<!-- claims, written by make store -->", "<!-- end of claims -->"
@@ -170,7 +170,7 @@ def ledger_page(folder: Path) -> str:
         "computes it again and asserts that it is the same.\n\n"
         "The upper line of numbers is what the source prints, and the lower one what our cell computes, rounded in "
         "the same way: hold your copy of the source beside it. Of a table, you see the shape and the last row; all its "
-        "numbers are compared, and stand in [ledger.toml](../helpers/world/ledger.toml). Where the source is wrong, "
+        "numbers are compared, and stand in [ledger.toml](../helpers/ledger.toml). Where the source is wrong, "
         "the lower line is what is right, and of a table you see the first row that is wrong: the errata have "
         "[a page of their own](errata.md).\n\n"
         "This page is generated from the stored outputs by `make store`; `make ledger` runs the notebooks and says "
@@ -261,7 +261,7 @@ def sentence(text: str) -> str:
 # ---------------------------------------------------------------- the scoreboard
 def scoreboard_table(folder: Path) -> str:
     """The learned task's results so far, as CSV: what the cells tagged "scoreboard" printed."""
-    from helpers.studies import scoreboard  # late: it draws as well, and the ledger needs no matplotlib
+    from pictures import scoreboard  # late: it draws as well, and the ledger needs no matplotlib
 
     notebooks = [nbformat.read(path, as_version=4) for path in sorted(folder.glob("[0-9]*.ipynb"))]
     lines = "".join(printed(notebook, "scoreboard") for notebook in notebooks).splitlines()

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from helpers.museum import planted
-from helpers.museum.program import T
+from helpers.rooms import museum_planted as planted
+from helpers.rooms.museum_program import T
 
 PlantedA, PlantedB, PlantedC = (planted.planted(label) for label in ("11a", "11b", "11c"))
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from helpers.studies.verdicts import holm
+from helpers.rooms.verdicts import holm
 
 
 def errors_by_loop(a, b):

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from helpers.museum.planted import planted
-from helpers.museum.program import Program, T
+from helpers.rooms.museum_planted import planted
+from helpers.rooms.museum_program import Program, T
 
 A, B, C = (planted(label) for label in ("11a", "11b", "11c"))
 PAGES = "every step and every worker reads other pages"

@@ -14,7 +14,7 @@ from helpers.core.counted import build_gpt
 from helpers.core.data import CharTokenizer
 from helpers.core.gpt import count_parameters
 from helpers.core.modern import ModernConfig
-from helpers.widgets.packing import pack
+from pictures.packing import pack
 
 pytestmark = pytest.mark.slow
 DRAWN = ".explore-play[data-drawn=wholly]"

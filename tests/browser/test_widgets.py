@@ -11,13 +11,13 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from lab import SHOWN, jupyterlab
+from scipy.special import stdtrit
 
 from helpers.core.attention import attention
 from helpers.core.modern import rotate, rotations
 from helpers.core.sampling import filter_logits
-from helpers.pictures import plotting
-from helpers.studies.verdicts import t_quantile, verdicts
-from helpers.widgets import explore, host
+from helpers.rooms.verdicts import verdicts
+from pictures import explore, host, plotting
 
 CELLS = {
     "shadows": 'explore.shadows("arrows", torch.tensor([0.8, 0.6]), '
@@ -247,7 +247,7 @@ def test_the_quantiles_of_the_verdicts_are_students(page):
             x = torch.linspace(0, t, 20_001, dtype=torch.float64)
             density = torch.distributions.StudentT(torch.tensor(df, dtype=torch.float64)).log_prob(x).exp()
             assert abs(2 * torch.trapezoid(density, x) - share) < 1e-7
-            assert abs(t - t_quantile((1 + share) / 2, df)) < 1e-6
+            assert abs(t - stdtrit(df, (1 + share) / 2)) < 1e-6
 
 
 MACHINE = {"rows": ["to", "be"], "columns": ["to", "be"], "alone": [], "kept": None}
@@ -1022,7 +1022,7 @@ def test_lines_have_a_sentence_for_every_case(page, above, below, weights, side,
 
 def interval(numbers: list[float]) -> tuple[float, float, float]:
     x = torch.tensor(numbers, dtype=torch.float64)
-    half = t_quantile(0.975, len(x) - 1) * x.std() / len(x) ** 0.5
+    half = stdtrit(len(x) - 1, 0.975) * x.std() / len(x) ** 0.5
     return x.mean().item(), (x.mean() - half).item(), (x.mean() + half).item()
 
 
@@ -1258,7 +1258,7 @@ def test_layers_are_taken_out_with_a_finger(browser, pages):
 # ---------------------------------------------------------------- inside JupyterLab
 def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(page, screens, tmp_path):
     page.set_default_timeout(60_000)
-    sources = ["import torch\nfrom helpers.widgets import explore", *CELLS.values()]
+    sources = ["import torch\nfrom pictures import explore", *CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     with jupyterlab(tmp_path) as lab:

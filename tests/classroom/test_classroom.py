@@ -12,8 +12,9 @@ import pytest
 import submissions
 import torch
 
-from helpers.grading import exercises, judge
-from helpers.grading.judge import RIGHT, Verdict
+import exercises
+from exercises import judge
+from exercises.judge import RIGHT, Verdict
 from helpers.support.errors import ConfigError, StorageError
 from tools.classroom import answering, course, doors, grade, jail, judging, plain, slicing, student
 from tools.classroom.assignments import CHECK, ROOT, TASK, assignment, lessons

@@ -20,8 +20,8 @@ from helpers.runs import checkpoint
 from helpers.scaling import shards
 from helpers.scaling.vocabulary import tokenizer_of
 from helpers.support.errors import ConfigError
-from helpers.widgets.packing import pack
 from helpers.world.corpus import OWN, load_corpus, open_corpus
+from pictures.packing import pack
 
 WILD = (
     "\ufeffEin Mark,\r\n\r\r\n zwei\r\n\n   Märker \u2018\U0001f642\u2019\n" + 50 * "lang " + "\n\n\n" + 9 * "\n ende\r"

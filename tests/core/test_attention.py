@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from helpers import checks, ledger
 from helpers.core.attention import KVCache, MultiHeadAttention, attention, causal_mask
-from helpers.grading import checks
 from helpers.support.errors import ConfigError
-from helpers.world import ledger
 
 JOURNEY = ledger.inputs("journey")
 BATCH = torch.stack([JOURNEY, JOURNEY])

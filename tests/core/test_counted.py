@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from helpers import checks
 from helpers.core.counted import CountedConfig, CountedGPT, build_gpt, config_of
 from helpers.core.counting import KneserNey
 from helpers.core.data import get_batch
@@ -14,7 +15,6 @@ from helpers.core.modern import ModernConfig
 from helpers.core.optim import TrainConfig, make_optimizer
 from helpers.core.sampling import generate
 from helpers.core.training import cross_entropy, evaluate, loss_of, updates
-from helpers.grading import checks
 from helpers.support.errors import ConfigError
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=2, n_embd=32, lengths=(1, 2, 4))

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from helpers import checks
 from helpers.core.gpt import GPT, GPTConfig, attention_maps, count_parameters
 from helpers.core.optim import make_optimizer
 from helpers.core.training import cross_entropy
-from helpers.grading import checks
 from helpers.support.errors import ConfigError
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from helpers import checks
 from helpers.core.attention import KVCache, attention, causal_mask
 from helpers.core.counted import build_gpt, config_of
 from helpers.core.gpt import GPT, GPTConfig, attention_maps, count_parameters
@@ -20,7 +21,6 @@ from helpers.core.modern import (
     rotations,
 )
 from helpers.core.sampling import generate
-from helpers.grading import checks
 from helpers.support.errors import ConfigError
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)

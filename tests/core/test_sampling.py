@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from helpers import ledger
 from helpers.core.gpt import GPT, GPTConfig
 from helpers.core.sampling import Drawing, filter_logits, generate, stream
 from helpers.support.errors import ConfigError
-from helpers.world import ledger
 
 PROBABILITIES = ledger.inputs("next_token")
 PROMPT = torch.tensor([0])

@@ -7,7 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from notebook_code import BY_NAME, LESSONS, cells, objections, proofs
 
-from helpers.world import ledger
+from helpers import ledger
 
 SCORES = ledger.row("raschka-3.3.1-scores")
 LITERAL = str(SCORES["printed"])
@@ -55,12 +55,12 @@ TRICKS = {
     "an alias of the ledger": f"L = ledger\n{HONEST}",
     "an alias of the check": f"check = ledger.check\n{HONEST}",
     "another name at the import": f"from helpers.world import ledger as book\n{HONEST}",
-    "the check by itself": f"from helpers.world.ledger import check\n{HONEST}",
+    "the check by itself": f"from helpers.ledger import check\n{HONEST}",
     "a parent of the ledger": f"from helpers import world\n{HONEST}",
     "what imports it": f"from importlib.util import find_spec\n{HONEST}",
-    "the module around it": f"import helpers.world.ledger\n{HONEST}",
+    "the module around it": f"import helpers.ledger\n{HONEST}",
     "its private parts": f"ledger._ledger()\n{HONEST}",
-    "its file": f'text = open("../helpers/world/ledger.toml").read()\n{HONEST}',
+    "its file": f'text = open("../helpers/ledger.toml").read()\n{HONEST}',
     "another check": f"ledger.check = lambda *_: None\n{HONEST}",
     "another check, by setattr": f'setattr(ledger, "check", print)\n{HONEST}',
     "another ledger": f"class ledger:\n    check = print\n\n\n{HONEST}",

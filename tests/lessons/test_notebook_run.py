@@ -8,8 +8,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_code import BY_NAME
 from notebook_run import run
 
+from helpers import ledger
 from helpers.support.errors import LedgerError
-from helpers.world import corpus, ledger
+from helpers.world import corpus
 from helpers.world.corpus import Corpus
 
 RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | {

@@ -14,9 +14,9 @@ from ipykernel.ipkernel import IPythonKernel
 from notebook_code import BY_NAME, LESSONS, PATHS, cells
 from notebook_run import run
 
+from helpers import ledger
 from helpers.commands import train
 from helpers.support.errors import CheckpointError, HelpersError
-from helpers.world import ledger
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("tools_notebooks", ROOT / "tools" / "notebooks.py")

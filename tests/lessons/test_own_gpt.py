@@ -10,7 +10,7 @@ import pytest
 from exercise_answers import NOTEBOOKS, SOLVED
 from notebook_code import BY_NAME, cells
 
-from helpers.grading.steps import LABELS, STEPS
+from exercises.steps import LABELS, STEPS
 
 PAGE = NOTEBOOKS / "solutions" / "my_gpt.py"
 ALSO = {

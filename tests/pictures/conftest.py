@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from helpers.pictures import plotting
+from pictures import plotting
 
 
 @pytest.fixture

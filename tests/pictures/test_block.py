@@ -14,8 +14,8 @@ from helpers.core.attention import MultiHeadAttention, attention, causal_mask
 from helpers.core.counted import build_gpt
 from helpers.core.gpt import GPT, Block, GPTConfig, attention_maps
 from helpers.core.modern import ModernConfig
-from helpers.pictures import block, plotting
 from helpers.support.errors import ConfigError
+from pictures import block, plotting
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]
 torch.manual_seed(7)

@@ -9,7 +9,7 @@ from IPython.display import DisplayHandle
 from matplotlib.text import Text
 from PIL import Image
 
-from helpers.pictures import plotting
+from pictures import plotting
 
 
 @pytest.fixture(autouse=True)

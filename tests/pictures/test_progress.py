@@ -7,9 +7,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from helpers.grading import exercises
-from helpers.pictures import progress
+import exercises
 from helpers.support.errors import ConfigError
+from pictures import progress
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 

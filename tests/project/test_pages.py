@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from helpers.grading.steps import STEPS
+from exercises.steps import STEPS
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from helpers import checks, ledger
 from helpers.core.attention import MultiHeadAttention
 from helpers.core.gpt import GPT, GPTConfig
-from helpers.grading import checks
-from helpers.world import ledger
 from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper, SelfAttention
 
 JOURNEY = ledger.inputs("journey")

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 
 import torch
 
-from helpers.grading import compare, judge, questions
-from helpers.grading.limit import TooLongError, at_most
+from exercises import compare, judge, questions
+from exercises.limit import TooLongError, at_most
 from tools.classroom import plain
 
 MEGABYTE = 2**20

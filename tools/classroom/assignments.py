@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from helpers.grading.questions import GRADERS, exercises
+from exercises.questions import GRADERS, exercises
 from helpers.support.errors import ConfigError
 from tools.classroom.slicing import statements
 
@@ -68,7 +68,7 @@ def lessons() -> dict[str, Lesson]:
         found[number] = Lesson(path, _tasks(nbformat.read(path, as_version=4)))
     asked = [task.label for lesson in found.values() for task in lesson.tasks]
     if asked != list(exercises()):
-        raise ConfigError("the notebooks ask other exercises than helpers/grading/graders judge, or in another order")
+        raise ConfigError("the notebooks ask other exercises than exercises/graders judge, or in another order")
     return found
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from helpers.grading.judge import RIGHT
+from exercises.judge import RIGHT
 from helpers.support.errors import ConfigError, StorageError
 from tools.classroom.assignments import CHECK, EXERCISES, ROOT, Lesson, assignment
 from tools.classroom.judging import Judged

@@ -23,7 +23,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from helpers.grading.questions import exercises
+from exercises.questions import exercises
 from helpers.support.console import Options, note, printable, say, shown
 from helpers.support.errors import ConfigError
 from tools.classroom import course, jail

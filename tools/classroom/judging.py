@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from helpers.grading import judge
-from helpers.grading.judge import RIGHT, Built, Given, Question, Verdict
-from helpers.grading.limit import TooLongError
-from helpers.grading.questions import exercises
-from helpers.grading.steps import STEPS
+from exercises import judge
+from exercises.judge import RIGHT, Built, Given, Question, Verdict
+from exercises.limit import TooLongError
+from exercises.questions import exercises
+from exercises.steps import STEPS
 from helpers.support.console import printable
 from tools.classroom import plain, slicing
 from tools.classroom.assignments import CHECK, Lesson, Task

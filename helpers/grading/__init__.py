@@ -1,1 +1,0 @@
-"""What judges: exercises and their graders, and the properties that must hold. Notebooks import it."""

@@ -1,0 +1,1 @@
+"""What one room needs alone. Rooms import the flat files above them; no file up there imports a room."""

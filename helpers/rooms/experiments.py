@@ -1,0 +1,254 @@
+"""Experiments: variants held against the whole model, at several learning rates and with several seeds.
+
+The text is cut into three: a model trains on the first piece, its learning rate is chosen on the second, and what is
+reported is measured on the third, the validation split, with other seeds.
+"""
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor, nn
+
+from helpers.core.data import split
+from helpers.core.gpt import count_parameters
+from helpers.core.optim import TrainConfig
+from helpers.core.training import cross_entropy, evaluate
+from helpers.rooms.study import Study, Variant
+from helpers.rooms.verdicts import Verdict, verdicts
+from helpers.support import console
+from helpers.support.errors import ConfigError, CorpusError
+from helpers.support.modes import evaluating
+from helpers.tables import Line
+
+CHOOSE = "choose"  # the part of a run: to choose a learning rate, measured on the second piece of the text
+REPORT = "report"  # or to be reported, measured on the third
+MOST_RATES = 5
+FIRST_CHOOSING_SEED = 1001  # seeds that choose are others than those that are reported
+
+
+class Run(NamedTuple):
+    """One training: so many steps of a variant at a learning rate, and what it is for."""
+
+    steps: int
+    variant: str
+    rate: float | None  # None: not chosen yet
+    seed: int
+    part: str  # CHOOSE or REPORT
+
+    def __str__(self) -> str:
+        return f"{self.variant}, {self.steps} steps, rate {self.rate}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Comparison(Study):
+    """Variants, each held against the whole model, which is the first of them.
+
+    For each budget of `steps`, a variant gets the best of its rates by `choosing_seeds` runs on the held-out piece;
+    where that is the lowest or the highest, the next one beyond is tried, up to MOST_RATES. Then `seeds` runs at that
+    rate are reported (of the whole model `whole_seeds`, if that is more). An interaction is a weighted sum of variants.
+    `margin`, in nats: what is less makes no difference to us.
+    """
+
+    variants: dict[str, Variant]
+    sizes: dict[str, Any]
+    steps: tuple[int, ...]
+    rates: tuple[float, ...] = (3e-3, 6e-3, 1.2e-2)
+    batch_size: int = 8
+    choosing_seeds: int = 2
+    seeds: int = 8
+    whole_seeds: int = 0
+    interactions: dict[str, dict[str, int]] = field(default_factory=dict)
+    margin: float = 0.05
+    characters: int | None = None  # to train on; None: all
+
+    run_type = Run
+
+    def __post_init__(self):
+        named = {name for weights in self.rows().values() for name in weights}
+        unknown = sorted(named - self.variants.keys())
+        if unknown:
+            raise ConfigError(f"{', '.join(unknown)}: no variant of the study, which has {', '.join(self.variants)}")
+        if self.sizes["context_length"] < 4:
+            raise ConfigError("a study takes a context of at least 4: the last places of shorter windows are measured")
+        if self.seeds < 2:
+            raise ConfigError(f"a study takes at least two seeds, not {self.seeds}: one shows no scatter")
+
+    @property
+    def whole(self) -> str:
+        """The name of the whole model."""
+        return next(iter(self.variants))
+
+    def rows(self) -> dict[str, dict[str, int]]:
+        """By name, what each row of the report adds and subtracts: a variant minus another, or an interaction."""
+        rows = {}
+        for name, variant in self.variants.items():
+            if name != self.whole:
+                rows[name] = {name: 1, variant.against or self.whole: -1}
+        return rows | self.interactions
+
+    def metric(self, *names: str) -> str:
+        """The loss at all places; at last places as soon as one of the variants sees its future."""
+        return "last_loss" if any(self.variants[name].leaks for name in names) else "loss"
+
+    def budget(self) -> str:
+        sizes = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
+        steps = " and ".join(str(steps) for steps in self.steps)
+        few = f" on {self.characters} characters" if self.characters else ""
+        return (
+            f"{sizes}, batch_size {self.batch_size}; {steps} steps{few}; rates by {self.choosing_seeds} seeds on "
+            f"held-out text, {self.seeds} seeds reported; margin {self.margin} nats"
+        )
+
+    # ------------------------------------------------------------ one run
+    def recipe(self, run: Run, device: str = "cpu") -> TrainConfig:
+        """A tenth of the steps to warm up, then down to a tenth of the rate, unless the variant's recipe differs."""
+        if run.rate is None:
+            raise ConfigError(f"{run}: the rate is not chosen yet")
+        config = TrainConfig(
+            batch_size=self.batch_size,
+            max_steps=run.steps,
+            eval_interval=run.steps,
+            learning_rate=run.rate,
+            min_learning_rate=run.rate / 10,
+            warmup_steps=run.steps // 10,
+            seed=run.seed,
+            device=device,
+        )
+        return replace(config, **self.variants[run.variant].recipe)
+
+    def measure(self, run: Run, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+        """Train once; the line of the table: the run, its losses on its piece of the text, and what it took.
+
+        The weights are the last ones: choosing the best ones on the way would need yet another piece. A model that has
+        diverged, or is worse than guessing, counts as one that guesses: its loss is the logarithm of the vocabulary.
+        No window for `last_loss` fills the context, for the very last place is the least trained one.
+        """
+        start = time.process_time()
+        T = self.sizes["context_length"]
+        learnt, val_tokens = split(tokens.to(self.recipe(run, device).device), T)
+        train_tokens, held_out = split(learnt, T)
+        model, _ = self.train(run, train_tokens[: self.characters], vocab_size, device)
+        measured_on = held_out if run.part == CHOOSE else val_tokens
+        loss = evaluate(model, measured_on, T)
+        last_loss = last_place_loss(model, measured_on, range(T // 4, T, T // 4), stride=2 * T)
+        return {
+            **run._asdict(),
+            "parameters": count_parameters(model),
+            "loss": no_worse_than_guessing(loss, vocab_size),
+            "last_loss": no_worse_than_guessing(last_loss, vocab_size),
+            "seconds": round(time.process_time() - start, 1),
+        }
+
+    # ------------------------------------------------------------ all runs
+    def plan(self, lines: Iterable[Line]) -> list[Run]:
+        """Every run of the study, in order. The rate of a run is None until the `lines` that are there decide on it."""
+        done = {self.run_of(line): line for line in lines}
+        runs: list[Run] = []
+        for steps in self.steps:
+            for name in self.variants:
+                rate, choosing = self._choose(done, steps, name)
+                seeds = max(self.seeds, self.whole_seeds) if name == self.whole else self.seeds
+                runs += choosing
+                runs += [Run(steps, name, rate, seed, REPORT) for seed in range(1, seeds + 1)]
+        return runs
+
+    def _choose(self, done: dict[Run, Line], steps: int, name: str) -> tuple[float | None, list[Run]]:
+        """The best rate of a variant, or None as long as it is not known; and the runs that it takes to know it."""
+        rates = list(self.variants[name].rates or self.rates)
+        seeds = range(FIRST_CHOOSING_SEED, FIRST_CHOOSING_SEED + self.choosing_seeds)
+        metric = self.metric(name)
+        while len(rates) > 1:
+            runs = [Run(steps, name, rate, seed, CHOOSE) for rate in rates for seed in seeds]
+            if not all(run in done for run in runs):
+                return None, runs
+            losses = {}
+            for rate in rates:
+                losses[rate] = sum(done[run][metric] for run in runs if run.rate == rate)
+            best = min(rates, key=losses.__getitem__)
+            ordered = sorted(rates)
+            if best not in (ordered[0], ordered[-1]) or len(rates) >= MOST_RATES:
+                return best, runs
+            neighbour = ordered[1] if best == ordered[0] else ordered[-2]
+            beyond = best * best / neighbour  # as far again
+            rates.append(float(f"{beyond:.2g}"))  # last, so that the order of the others stays
+        return rates[0], []
+
+    def is_known(self, run: Run) -> bool:
+        return run.rate is not None
+
+    def report(self, lines: Iterable[Line]) -> str:
+        """The verdicts as a table of text, the largest differences first."""
+        lines = list(lines)
+        rates = {(line["steps"], line["variant"]): line["rate"] for line in lines if line["part"] == REPORT}
+        judged = judge(self, lines)
+
+        def order(key: tuple[int, str]) -> tuple[int, float]:
+            steps, _ = key
+            return steps, -judged[key].mean
+
+        rows = []
+        for steps, row in sorted(judged, key=order):
+            verdict = judged[steps, row]
+            rate = rates.get((steps, row), "")  # an interaction has none
+            interval = f"{verdict.low:+.3f} to {verdict.high:+.3f}"
+            p = f"{verdict.p:.4f}" if verdict.p >= 1e-4 else "< 0.0001"
+            rows.append([steps, row, str(rate), f"{verdict.mean:+.3f}", interval, p, verdict.says])
+        return console.table(["steps", "changed", "rate", "damage", "95 % interval", "p (Holm)", "verdict"], rows)
+
+
+def no_worse_than_guessing(loss: float, vocab_size: int) -> float:
+    """The loss, or that of a guess where the model is worse or its loss is no number."""
+    guessing = math.log(vocab_size)
+    return round(loss if loss < guessing else guessing, 5)
+
+
+@torch.no_grad()
+def last_place_loss(model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Iterable[int], stride: int = 32) -> float:
+    """Mean loss in nats at the LAST place of windows that start `stride` tokens apart, averaged over their lengths.
+
+    Nothing stands after the last place, so a model that cheats by looking ahead cannot cheat here. CorpusError for a
+    text that is shorter than a window.
+    """
+    found = []
+    for T in lengths:
+        if len(tokens) <= T:
+            raise CorpusError(f"{len(tokens)} tokens are too few: a window of {T} needs at least {T + 1}")
+        windows = tokens.unfold(0, T + 1, stride).long()
+        total = 0.0
+        with evaluating(model):
+            for some in windows.split(256):
+                logits = model(some[:, :-1])[:, -1:]
+                total += cross_entropy(logits, some[:, -1:], reduction="sum")
+        found.append(float(total) / len(windows))
+    return fmean(found)
+
+
+def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Verdict]:
+    """The verdict on each row of the report, by its budget and name. Rows whose runs are there are corrected together.
+
+    Differences are paired: the same seed means the same batches and, for models of the same sizes, the same first
+    weights.
+    """
+    reported: dict[tuple[int, str], dict[int, Line]] = {}  # by budget and variant, then by seed
+    for line in lines:
+        if line["part"] == REPORT:
+            reported.setdefault((line["steps"], line["variant"]), {})[line["seed"]] = line
+    differences: dict[tuple[int, str], list[float]] = {}
+    for steps in study.steps:
+        for row, weights in study.rows().items():
+            by_seed = {name: reported.get((steps, name), {}) for name in weights}
+            seeds = sorted(set.intersection(*map(set, by_seed.values())))  # those that all its variants have
+            if len(seeds) < study.seeds:
+                continue  # the row waits for its runs
+            metric = study.metric(*weights)
+            differences[steps, row] = []
+            for seed in seeds:
+                weighted = [weight * by_seed[name][seed][metric] for name, weight in weights.items()]
+                differences[steps, row].append(sum(weighted))
+    return verdicts(differences, study.margin)

@@ -1,0 +1,165 @@
+"""What each fault of the museum does to the curve, and what it does to writing (`make study NAME=museum`)."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Integer
+from torch import Tensor
+
+from helpers.core.data import split
+from helpers.core.gpt import count_parameters
+from helpers.core.optim import TrainConfig
+from helpers.rooms import museum_faults as faults
+from helpers.rooms.museum_program import C, H, L, Program, T
+from helpers.rooms.study import Study
+from helpers.support import console
+from helpers.tables import Line
+
+CUTS = range(1, T + 1)  # so many letters are read before the one that is asked for: a text has every length as it grows
+
+
+class NearSighted(Program):
+    """No fault, but a comparison: healthy heads that see nothing but the last six letters."""
+
+    def allowed(self, real: Tensor) -> Tensor:
+        seen = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool)
+        return (seen.tril() & seen.triu(-5))[None, None]
+
+
+class InQuarters(Program):
+    """No fault, but a comparison: healthy heads that see nothing beyond the quarter of the text in which they stand."""
+
+    def allowed(self, real: Tensor) -> Tensor:
+        quarter = torch.arange(real.shape[1]) * 4 // real.shape[1]
+        seen = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).tril()
+        return (seen & (quarter[:, None] == quarter))[None, None]
+
+
+# Faults that can be seen, or not, while a text is learned, and how many updates each gets.
+SHOWN: dict[type[Program], tuple[int, ...]] = {
+    Program: (300, 1200),
+    faults.LoudTable: (300,),
+    faults.NotShifted: (300,),
+    faults.ShiftedTwice: (300,),
+    faults.TurnedRound: (300,),
+    faults.Multiplied: (300,),
+    faults.ClimbedOver: (300,),
+    faults.WrongAxis: (300,),
+    faults.ZeroedAfterwards: (300,),
+    faults.NoWayBack: (300,),
+    faults.WrongBothWays: (300, 1200),
+    NearSighted: (300, 1200),
+    InQuarters: (300, 1200),
+    faults.NormOverTime: (300,),
+    faults.WrongRoot: (300,),
+    faults.SoftmaxTwice: (300,),
+    faults.NeverCleared: (300,),
+    faults.Clones: (300,),
+    faults.NormsDecay: (300,),
+}
+VARIANTS = {kind.__name__: kind for kind in SHOWN}
+SIZES = {"channels": C, "heads": H, "layers": L, "context": T}
+
+
+class Visit(NamedTuple):
+    """One training: a program, its updates, and the seed."""
+
+    variant: str
+    steps: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.variant}, {self.steps} updates, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Museum(Study):
+    """Every program with every seed. The last tenth of the training text is what they are asked about."""
+
+    seeds: int = 4
+    rate: float = 2e-3
+    asked: int = 400  # windows, the same for all
+
+    run_type = Visit
+    variants = VARIANTS
+    sizes = SIZES
+
+    def budget(self) -> str:
+        return (
+            f"learning rate {self.rate:g}, {self.seeds} seeds; the last tenth of the training text is predicted, in "
+            f"{self.asked} windows of {T} letters; honest: the letter after texts of each length from 1 to {T}"
+        )
+
+    def recipe(self, run: Visit, device: str = "cpu") -> TrainConfig:
+        return TrainConfig(16, run.steps, run.steps, learning_rate=self.rate, seed=run.seed, device="cpu")
+
+    def plan(self, lines: Iterable[Line]) -> list[Visit]:
+        """Seed by seed, so that a table that is cut off has all programs."""
+        seeds = range(1, self.seeds + 1)
+        return [Visit(kind.__name__, steps, seed) for seed in seeds for kind, all_ in SHOWN.items() for steps in all_]
+
+    def measure(self, run: Visit, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+        """Train once; the first loss, the loss as a curve shows it (`loss`), and the loss that writing meets."""
+        training_text, _ = split(tokens, T)
+        train_tokens, held_out = split(training_text, T)
+        program = self.variants[run.variant](vocab_size, run.seed)
+        first = curve_loss(program, held_out, self.asked)
+        start = time.process_time()
+        program.fit(train_tokens, run.steps, run.seed, self.rate)
+        return {
+            **run._asdict(),
+            "parameters": count_parameters(program),
+            "first": round(first, 4),
+            "loss": round(curve_loss(program, held_out, self.asked), 4),
+            "honest": round(honest_loss(program, held_out, self.asked), 4),
+            "seconds": round(time.process_time() - start, 1),
+        }
+
+    def report(self, lines: Iterable[Line]) -> str:
+        """By program and updates: means over the seeds, and their standard deviations."""
+        found: dict[tuple[str, int], list[Line]] = {}
+        for line in lines:
+            found.setdefault((line["variant"], line["steps"]), []).append(line)
+        rows = []
+        for (name, steps), group in found.items():
+            told = [
+                f"{fmean(numbers):.2f} ± {stdev(numbers) if len(numbers) > 1 else 0:.2f}"
+                for numbers in ([line[column] for line in group] for column in ("first", "loss", "honest"))
+            ]
+            rows.append([name, f"{steps:,}", *told])
+        return console.table(["program", "updates", "first loss", "curve", "honest"], rows)
+
+
+def windows(text: Integer[Tensor, "N"], count: int, length: int) -> Integer[Tensor, "count length+1"]:
+    """Pieces of a text, spread evenly over it."""
+    starts = torch.linspace(0, len(text) - length - 1, count).long()
+    return text[starts[:, None] + torch.arange(length + 1)].long()
+
+
+@torch.no_grad()
+def curve_loss(program: Program, text: Integer[Tensor, "N"], count: int) -> float:
+    """The mean loss at all places, by the program's own way to ask: what one sees while it is trained."""
+    program.eval()
+    tokens, targets = program.pairs(windows(text, count, T))
+    return program.loss(program(tokens), targets).item() / targets.numel()
+
+
+def honest_loss(program: Program, text: Integer[Tensor, "N"], count: int) -> float:
+    """The mean loss of the letter after a text that ends there: what writing meets. Nobody can look ahead."""
+    return fmean(honest_losses(program, text, count))
+
+
+@torch.no_grad()
+def honest_losses(program: Program, text: Integer[Tensor, "N"], count: int) -> list[float]:
+    """The same for texts of each length."""
+    program.eval()
+    losses = []
+    for cut in CUTS:
+        pieces = windows(text, count, cut)
+        losses.append(F.cross_entropy(program(pieces[:, :-1])[:, -1], pieces[:, -1]).item())
+    return losses

@@ -1,0 +1,43 @@
+"""Notebook 11's exercises: the whole program, with one line of it replaced by a wrong one."""
+
+import functools
+import inspect
+import linecache
+from typing import Any
+
+from helpers.rooms import museum_program as program
+from helpers.rooms.museum_program import Program
+
+# By exercise: a line of program.py, and what stands in its place.
+LINES = {
+    "11a": ("(16, 1), generator=dice)", "(16, 1), generator=dice.manual_seed(seed))"),
+    "11b": ("block.mlp(self.normed(block.norm2, x))", "block.mlp(self.normed(block.norm1, x))"),
+    "11c": ("(real.cumsum(dim=1) - 1)", "(real.flip(1).cumsum(dim=1).flip(1) - 1)"),
+}
+
+
+def source(label: str) -> str:
+    """The program of an exercise, as text."""
+    healthy, wrong = LINES[label]
+    text = inspect.getsource(program)
+    if text.count(healthy) != 1:
+        raise ValueError(f"{healthy!r} should stand once in the healthy program")
+    return text.replace(healthy, wrong)
+
+
+def listing(label: str) -> None:
+    """Print the program of an exercise, line by line."""
+    for number, line in enumerate(source(label).splitlines(), start=1):
+        print(f"{number:3}  {line}".rstrip())
+
+
+@functools.cache
+def planted(label: str) -> type[Program]:
+    """The program of an exercise, to be trained, checked, and repaired by a class that replaces the wrong part."""
+    file, text = f"<planted {label}>", source(label)
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # tracebacks and inspect show it
+    names: dict[str, Any] = {"__name__": f"planted_{label}"}
+    exec(compile(text, file, "exec"), names)
+    kind = names["Program"]
+    kind.__name__ = kind.__qualname__ = f"Planted{label[-1].upper()}"
+    return kind

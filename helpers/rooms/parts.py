@@ -1,0 +1,269 @@
+"""What matters: one small GPT, trained again and again, each time with one part taken out or exchanged.
+
+The variants and studies of notebooks 08, 10 and 12. experiments.py trains and judges them (`make study NAME=parts`).
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from helpers.core.attention import MultiHeadAttention
+from helpers.core.gpt import GPT, Block
+from helpers.core.optim import TrainConfig
+from helpers.rooms.experiments import Comparison
+from helpers.rooms.study import Variant
+
+WHOLE = "the whole model"
+
+
+# ---------------------------------------------------------------- how a part is taken out
+class Nothing(nn.Module):
+    """A branch that adds zero: in the place of an attention or an MLP that is taken out."""
+
+    def forward(self, x: Tensor, cache: None = None) -> Tensor:
+        return torch.zeros_like(x)
+
+
+def attend(
+    layer: MultiHeadAttention,
+    x: Float[Tensor, "B T C"],
+    cache: None = None,
+    *,
+    causal: bool = True,
+    scaled: bool = True,
+    axis: int = -1,
+) -> Float[Tensor, "B T C"]:
+    """Multi-head attention spelled out, so that the mask, the root and the axis of the softmax can be changed."""
+    query, key, value = layer.query_key_value(x)
+    scores = query @ key.transpose(-2, -1)
+    if scaled:
+        scores = scores / math.sqrt(key.shape[-1])
+    if causal:
+        scores = scores.masked_fill(~layer.mask[: x.shape[1], : x.shape[1]], float("-inf"))
+    return layer.out_proj(layer.join_heads(scores.softmax(dim=axis) @ value))
+
+
+def without_residual(block: Block, x: Tensor, cache: None = None) -> Tensor:
+    return block.mlp(block.norm2(block.attention(block.norm1(x))))
+
+
+def post_norm(block: Block, x: Tensor, cache: None = None) -> Tensor:
+    x = block.norm1(x + block.attention(x))
+    return block.norm2(x + block.mlp(x))
+
+
+def change_attention(model: GPT, **parts: object) -> None:
+    for block in model.blocks:
+        block.attention.forward = partial(attend, block.attention, **parts)
+
+
+def change_blocks(model: GPT, forward: Callable[..., Tensor]) -> None:
+    for block in model.blocks:
+        block.forward = partial(forward, block)
+
+
+def replace_in_blocks(model: GPT, names: Iterable[str], module: type[nn.Module]) -> None:
+    for block in model.blocks:
+        for name in names:
+            setattr(block, name, module())
+
+
+def remove_norms(model: GPT) -> None:
+    replace_in_blocks(model, ["norm1", "norm2"], nn.Identity)
+    model.norm = nn.Identity()
+
+
+def remove_positions(model: GPT) -> None:
+    """Fix the position embeddings at 0: they are no longer learned."""
+    model.position_embedding.weight.requires_grad_(False).zero_()
+
+
+def sinusoids(T: int, C: int) -> Float[Tensor, "T C"]:
+    """Sines in the even channels, cosines in the odd ones, of wavelengths from 2 pi to 10,000 * 2 pi (Vaswani et al.
+    2017, section 3.5)."""
+    frequency = 10_000 ** (-torch.arange(0, C, 2) / C)  # (C/2,)
+    angle = torch.arange(T)[:, None] * frequency  # (T, C/2)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :C]
+
+
+class Sinusoids(nn.Module):
+    """(T,) -> (T, C): sines and cosines times one learned gain, which starts at the size of a learned table."""
+
+    def __init__(self, T: int, C: int):
+        super().__init__()
+        self.register_buffer("table", sinusoids(T, C) * math.sqrt(2), persistent=False)  # of standard deviation 1
+        self.gain = nn.Parameter(torch.tensor(0.02))
+
+    def forward(self, positions: Int64[Tensor, "T"]) -> Float[Tensor, "T C"]:
+        return self.gain * self.table[positions]
+
+
+def use_sinusoids(model: GPT) -> None:
+    model.position_embedding = Sinusoids(*model.position_embedding.weight.shape)
+
+
+def untie(model: GPT) -> None:
+    model.head.weight = nn.Parameter(torch.randn_like(model.head.weight) * 0.02)
+
+
+def use_post_norm(model: GPT) -> None:
+    change_blocks(model, post_norm)
+    model.norm = nn.Identity()  # the last block has just normalised
+
+
+def remove_residual(model: GPT) -> None:
+    """Nothing is added up, so the weights start larger than GPT-2's, which are small so that sums don't grow."""
+    change_blocks(model, without_residual)
+    for matrix in model.blocks.parameters():
+        if matrix.dim() == 2:
+            nn.init.xavier_normal_(matrix)  # keeps the size of what passes through (Glorot and Bengio 2010)
+
+
+def start_at_full_size(model: GPT) -> None:
+    """Without the 1/sqrt(2 L) of the projections that end a branch (GPT-2, section 2.3)."""
+    for block in model.blocks:
+        for projection in (block.attention.out_proj, block.mlp[-1]):
+            nn.init.normal_(projection.weight, std=0.02)
+
+
+def share_query_and_key(model: GPT) -> None:
+    for block in model.blocks:
+        block.attention.W_query = block.attention.W_key
+
+
+def remove_value_matrix(model: GPT) -> None:
+    for block in model.blocks:
+        block.attention.W_value = nn.Identity()
+
+
+def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """A step shrinks weights by lr x decay / (1 - momentum): at a rate of 0.3 about as much as AdamW's at 0.01."""
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": 3e-4}, {"params": others}]
+    return torch.optim.SGD(groups, lr=config.learning_rate, momentum=0.9)
+
+
+# ---------------------------------------------------------------- the variants and the study
+no_attention = partial(replace_in_blocks, names=["attention"], module=Nothing)
+no_mlp = partial(replace_in_blocks, names=["mlp"], module=Nothing)
+no_scaling = partial(change_attention, scaled=False)
+no_warm_up = {"warmup_steps": 0}
+deep = {"n_layer": 6}
+PARTS = {
+    WHOLE: Variant(),
+    "no causal mask": Variant(change=partial(change_attention, causal=False), leaks=True),
+    "softmax over queries": Variant(change=partial(change_attention, axis=-2), leaks=True),
+    "no attention": Variant(change=no_attention),
+    "no MLP": Variant(change=no_mlp),
+    "no MLP, 3 layers": Variant(sizes={"n_layer": 3}, change=no_mlp),  # about the same time, on one core
+    "no MLP, 5 layers": Variant(sizes={"n_layer": 5}, change=no_mlp),  # as many multiplications
+    "no MLP, 6 layers": Variant(sizes={"n_layer": 6}, change=no_mlp),  # as many parameters
+    "no residual": Variant(change=partial(change_blocks, forward=without_residual)),
+    "no residual, its own start": Variant(change=remove_residual),
+    "full-size start": Variant(change=start_at_full_size),
+    "no LayerNorm": Variant(change=remove_norms),
+    "no positions": Variant(change=remove_positions),
+    "sinusoids with a gain": Variant(change=use_sinusoids),
+    "one head": Variant(sizes={"n_head": 1}),
+    "query = key": Variant(change=share_query_and_key),
+    "no value matrix": Variant(change=remove_value_matrix),
+    "untied head": Variant(change=untie),
+    "SGD for AdamW": Variant(optimizer=sgd_with_decay, rates=(0.1, 0.3, 1.0)),
+    "no weight decay": Variant(recipe={"weight_decay": 0.0}),
+    # Two parts at once, where the reason for one lies in another: scaling and the width of a head ...
+    "no scaling": Variant(change=no_scaling),
+    "no scaling, one head": Variant(sizes={"n_head": 1}, change=no_scaling, against="one head"),
+    # ... and the place of the norm, warm-up and depth.
+    "no warm-up": Variant(recipe=no_warm_up),
+    "post-norm": Variant(change=use_post_norm),
+    "post-norm, no warm-up": Variant(recipe=no_warm_up, change=use_post_norm, against="post-norm"),
+    "6 layers": Variant(sizes=deep),
+    "6 layers, no warm-up": Variant(sizes=deep, recipe=no_warm_up, against="6 layers"),
+    "6 layers, post-norm": Variant(sizes=deep, change=use_post_norm, against="6 layers"),
+    "6 layers, post-norm, no warm-up": Variant(
+        sizes=deep, recipe=no_warm_up, change=use_post_norm, against="6 layers, post-norm"
+    ),
+}
+
+
+def crossed(one: str, other: str, both: str, neither: str = WHOLE) -> dict[str, int]:
+    """What two changes do together beyond the sum of what each does."""
+    return {both: 1, neither: 1, one: -1, other: -1}
+
+
+in_shallow = crossed("no warm-up", "post-norm", "post-norm, no warm-up")
+in_deep = crossed("6 layers, no warm-up", "6 layers, post-norm", "6 layers, post-norm, no warm-up", "6 layers")
+INTERACTIONS = {
+    "scaling x head width": crossed("no scaling", "one head", "no scaling, one head"),
+    "post-norm x warm-up": in_shallow,
+    "post-norm x depth": crossed("post-norm", "6 layers", "6 layers, post-norm"),
+    "post-norm x warm-up x depth": in_deep | {name: -weight for name, weight in in_shallow.items()},
+}
+# What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as many weights as two.
+MODERN = {
+    WHOLE: Variant(),
+    "rotary": Variant(sizes={"rotary": True}),
+    "RMSNorm": Variant(sizes={"rms_norm": True}),
+    "squared ReLU": Variant(sizes={"mlp": "relu2"}),
+    "SwiGLU": Variant(sizes={"mlp": "swiglu", "mlp_width": 170}),
+    "QK-norm": Variant(sizes={"qk_norm": True}),
+    "softcap": Variant(sizes={"softcap": 15.0}),
+    "zero start": Variant(sizes={"zero_start": True}),
+    "one head of keys": Variant(sizes={"n_kv_head": 1}),
+    "a window of 8": Variant(sizes={"window": 8}),
+    "pairs in a table": Variant(sizes={"bigrams": 4356}),
+    "Muon": Variant(recipe={"optimizer": "muon", "muon_scale": 2.0}),
+    "warm-up, stable, decay": Variant(recipe={"schedule": "stable", "decay": 0.5}),
+}
+STUDIES = {
+    "modern": Comparison(
+        variants=MODERN,
+        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        steps=(1200,),
+        whole_seeds=16,
+    ),
+    "parts": Comparison(
+        variants=PARTS,
+        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        steps=(400, 1200),
+        whole_seeds=16,
+        interactions=INTERACTIONS,
+    ),
+    # Is nanoGPT's rate the right one for the model of notebook 08, and does its warm-up help?
+    "laptop": Comparison(
+        variants={WHOLE: Variant(), "no warm-up": Variant(recipe=no_warm_up)},
+        sizes=dict(context_length=64, n_layer=4, n_head=4, n_embd=128),
+        steps=(2000,),
+        rates=(5e-4, 1e-3, 2e-3, 4e-3),
+        batch_size=12,
+        choosing_seeds=3,
+    ),
+    # How high a learning rate the model bears, with queries and keys of known size and without.
+    "rates": Comparison(
+        variants={WHOLE: Variant(), "QK-norm": MODERN["QK-norm"]},
+        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        steps=(1200,),
+        rates=(6e-3, 1.2e-2, 2.4e-2, 4.8e-2),
+        choosing_seeds=3,
+    ),
+    # Few characters, read 13 times over and 51 times over: what dropout is for.
+    "dropout": Comparison(
+        variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
+        sizes=dict(context_length=32, n_layer=4, n_head=4, n_embd=64),
+        steps=(1000, 4000),
+        characters=20_000,
+    ),
+}
+# For a reader's own variant, some seconds a run: one layer, at a rate that is good for the whole model.
+TASTE = Comparison(
+    variants={WHOLE: Variant()},
+    sizes=dict(context_length=32, n_layer=1, n_head=2, n_embd=64),
+    steps=(600,),
+    rates=(6e-3,),
+    seeds=5,
+)

@@ -1,0 +1,295 @@
+"""What stands around attention, drawn with real numbers: heads side by side, the block on its stream, the whole GPT.
+
+The stream runs down, a broad grey line; what is read from it leaves sideways and comes back to a ⊕.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from helpers.core.gpt import GPT
+from helpers.microscope import Steps, through
+from helpers.support.errors import ConfigError
+from helpers.support.modes import evaluating
+from pictures import plotting
+from pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
+
+
+@torch.no_grad()
+def draw_heads(tokens: Sequence[str], weights: Tensor, contexts: Tensor, out_proj: nn.Linear, mask: Tensor) -> None:
+    """Show one to eight heads side by side, with an alternative text: weights (H, T, T), contexts (H, T, D).
+
+    Below, the contexts are joined to rows of H · D numbers, which, times W_o, give the output (T, C). What the boolean
+    `mask` (T, T) forbids is hatched. ConfigError for other shapes. Source: Vaswani et al. 2017, section 3.2.2.
+    """
+    H = len(weights)
+    T = len(tokens)
+    D = contexts.shape[-1]
+    fits = weights.shape == (H, T, T) and contexts.shape == (H, T, D) and mask.shape == (T, T)
+    if not fits or out_proj.in_features != H * D or T == 0 or not 1 <= H <= 8:
+        raise ConfigError(
+            f"{T} tokens; weights {tuple(weights.shape)}, contexts {tuple(contexts.shape)}, mask {tuple(mask.shape)}, "
+            f"W_o for {out_proj.in_features} numbers: it takes (H, T, T), (H, T, D), (T, T), H · D numbers, and H from "
+            "1 to 8"
+        )
+    words = short(tokens)
+    joined = contexts.transpose(0, 1).flatten(1)
+    output = out_proj(joined)
+
+    room = room_for(words)
+    tall = min(20 * T, 120)  # of a table
+    each = min((WIDTH - room - 8) / H - 16, 210)  # how wide a head's weights are
+    part = 216 / H  # how wide its share of the joined table is
+    below = tall + 102  # the top of the contexts,
+    row = 2 * tall + 170  # and of the last row
+    canvas = Canvas(row + tall + 24)
+    for top in (28, below, row):
+        canvas.words(words, room - 6, top, tall)
+    for h in range(H):
+        color = plotting.COLORS[h % 6]
+        left = room + h * (each + 16)
+        middle = left + each / 2
+        inner = min(each, 33 * D)
+        end = room + (h + 0.5) * part
+        of_weights = (left, 28, each, tall)
+        of_context = (middle - inner / 2, below, inner, tall)
+        of_share = (end - part / 2, row, part, tall)
+        canvas.table(f"head {h + 1}", weights[h], of_weights, "T × T", mask)
+        canvas.table("context", contexts[h], of_context, "T × D")
+        for box in (of_weights, of_context, of_share):
+            canvas.frame(box, 7, line=color, width=2.4)
+        canvas.arrow((middle, tall + 48), (middle, below - 18))
+        canvas.write(middle + 7, tall + 62, "mixture", ha="left", color=KNOWN.ink)
+        canvas.arrow((middle, below + tall + 20), (end, row - 4), line=color, width=2)
+    start = room + 246  # of W_o
+    wide = min(216, WIDTH - start - 138)
+    canvas.write(start - 15, row + tall / 2, "×", 12)
+    canvas.write(start + 115, row + tall / 2, "=" if out_proj.bias is None else "+ b\n=", 12)
+    canvas.table("", joined, (room, row, 216, tall), "joined: T × H·D")
+    canvas.table("", out_proj.weight.T, (start, row, 100, tall), "W_o: H·D × C")
+    canvas.table("", output, (start + 130, row, wide, tall), "output: T × C")
+    largest = []
+    for h in range(H):
+        most, where = weights[h, -1].max(dim=0)
+        largest.append(f"head {h + 1} {most:.2f} for {words[where]}")
+    text = (
+        f"{H} heads side by side, each with weights ({T} × {T}) and contexts ({T} × {D}), for {', '.join(words[:12])}. "
+        f"Largest weights in the row of {words[-1]}: {', '.join(largest)}. The contexts are joined to rows of {H * D} "
+        f"numbers; times W_o they give the output ({T} × {output.shape[-1]})."
+    )
+    plotting.show(text, canvas.ax.figure)
+
+
+class _Stream(Canvas):
+    """A picture of the stream: its line, what is added to it, and what stands beside it."""
+
+    def line(self, x: float, top: float, bottom: float) -> None:
+        self.frame((x - 5, top, 10, bottom - top), 0.5, fill="#CFCFCF")  # behind all but the block's sheets
+
+    def plus(self, x: float, y: float) -> None:
+        self.ax.plot(x, y, "o", markersize=17, color="white", markeredgecolor=KNOWN.ink, zorder=4)
+        self.ax.plot(x, y, "+", markersize=11, color="black", markeredgewidth=1.6, zorder=5)
+
+    def heads(self, name: str, weights: Tensor, box: Box) -> None:
+        """The weights of all heads (H, T, T) side by side in one box."""
+        H, T, _ = weights.shape
+        left, top, width, height = box
+        mask = torch.ones(T, T, dtype=torch.bool).tril().repeat(1, H)
+        self.table(name, torch.cat([*weights], dim=-1), box, f"H × T × T = {H} × {T} × {T}", mask, numbers=False)
+        for h in range(H):
+            self.frame((left + h * width / H, top, width / H, height), 6, KNOWN.line, width=KNOWN.width)
+
+    def bars(self, chances: Tensor, names: Sequence[str], box: Box) -> int:
+        """Below a framed row of logits, a bar for each of its columns with its name; return the highest one."""
+        left, top, width, height = box
+        best = int(chances.argmax())
+        wide = width / len(names)
+        floor = top + height + 94
+        self.frame(box, 7, "black", width=2.2)
+        note = "softmax of the last row: the next token's chances"
+        self.write(left + width, top + height + 11, note, color=KNOWN.ink, ha="right")
+        for j, tall in enumerate((60 * chances / chances.max()).tolist()):
+            self.frame((left + (j + 0.1) * wide, floor - tall, 0.8 * wide, tall), 3, fill=plotting.COLORS[2])
+            if len(names) <= 75 or j == best:
+                weight = "bold" if j == best else "normal"
+                self.write(left + (j + 0.5) * wide, floor + 9, names[j], weight=weight)
+        return best
+
+
+def _hidden_shape(hidden: Tensor, C: int) -> str:
+    """The shape of an MLP's hidden layer in letters: M is a width other than the usual one."""
+    return "T × 4C" if hidden.shape[-1] == 4 * C else "T × M"
+
+
+@torch.no_grad()
+def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mapping[str, str] | None = None) -> None:
+    """Show what a pre-norm block (like `gpt.Block`) does to a stream x (T, C), with an alternative text.
+
+    It runs the block without dropout. The stream, and what is added to it, share one scale of colours; `called` has
+    other names for parts, as in {"norm": "LayerNorm"}. ConfigError unless x has a row of C numbers for each token.
+    Source: Radford et al. 2019, section 2.3.
+    """
+    if not len(tokens) or x.shape != (len(tokens), *block.norm1.normalized_shape):
+        wanted = f"it takes a token or more, and for each a row of {block.norm1.normalized_shape[0]} numbers"
+        raise ConfigError(f"{len(tokens)} tokens, a stream of shape {tuple(x.shape)}: {wanted}")
+    with evaluating(block):
+        steps = Steps(*(table[0] for table in through(block, x[None])))
+        after = block(x[None])[0]
+    words = short(tokens)
+    T = len(tokens)
+
+    def name_of(part: str) -> str:
+        return (called or {}).get(part, part)
+
+    streams = {"x": x, "x + attention": steps.middle, "x + both": after}
+    reach = max(float(table.abs().max()) for table in streams.values())
+    stream: dict[str, Any] = {"limits": (-reach, reach), "numbers": False, "at": 0.62}
+
+    tall = max(60, min(16 * T, 110))  # of a table
+    unit = tall + 92  # from one step to the next
+    room = room_for(words)
+    line = room + 26  # the stream; from left to right follow x,
+    norm = room + 186  # what the norm makes of it, what is done with that,
+    last = WIDTH - 118  # and what is added to the stream
+    canvas = _Stream(2 * unit + tall + 52)
+    canvas.line(line, 6, 2 * unit + tall + 48)
+    for k, (name, table) in enumerate(streams.items()):
+        top = 28 + k * unit
+        canvas.words(words, room - 6, top, tall)
+        canvas.table(name_of(name), table, (room, top, 140, tall), "T × C", **stream)
+    inside = (norm + 136, 28, last - norm - 162, tall)  # of attention,
+    below = (norm + 136, 28 + unit, last - norm - 162, tall)  # and of the MLP
+    canvas.heads(name_of("attention: words talk"), steps.weights, inside)
+    shape = _hidden_shape(steps.hidden, x.shape[1])
+    canvas.table(name_of("MLP: each word thinks"), steps.hidden, below, shape, numbers=False)
+    for box, read, written in ((inside, steps.read, steps.talk), (below, steps.again, steps.think)):
+        top = box[1]
+        side = top + tall / 2  # where it is read
+        back = top + tall + 44  # where it is written
+        canvas.table(name_of("norm"), read, (norm, top, 110, tall), "T × C", numbers=False)
+        canvas.table("to add", written, (last, top, 110, tall), "T × C", **stream)
+        for start, end in ((room + 140, norm), (norm + 110, box[0]), (box[0] + box[2], last)):
+            canvas.arrow((start + 4, side), (end - 4, side))
+        canvas.write(room + 163, side - 9, "reads", color=KNOWN.ink)
+        canvas.arrow((last + 14, top + tall + 2), (last + 14, back), (line + 13, back))
+        canvas.write(line + 20, back - 9, name_of("writes"), ha="left", color=KNOWN.ink)
+        canvas.plus(line, back)
+    talk = float(steps.talk.norm() / x.norm())
+    think = float(steps.think.norm() / x.norm())
+    text = f"The residual stream runs down, {T} words of {x.shape[1]} numbers. Twice it is read, through a norm, and "
+    text += f"written to: attention, {len(steps.weights)} heads, adds a table {talk:.2f} times as long as x, the MLP "
+    text += f"one {think:.2f} times as long."
+    plotting.show(text, canvas.ax.figure)
+
+
+@torch.no_grad()
+def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
+    """Show a GPT, plain or of today, from T token ids (T,) to the next token's chances, with an alternative text.
+
+    It runs without dropout; of the blocks the first one's weights are shown. `vocabulary` has a name for each of the V
+    tokens; up to 75 are written under their bars. ConfigError for other ids or names.
+    """
+    V = model.config.vocab_size
+    C = model.config.n_embd
+    most = model.config.context_length
+    known = 1 <= len(tokens) <= most and 0 <= int(tokens.min()) <= int(tokens.max()) < V
+    if tokens.ndim != 1 or len(vocabulary) != V or not known:
+        given = f"tokens of shape {tuple(tokens.shape)}, {len(vocabulary)} names"
+        raise ConfigError(f"{given}: it takes 1 to {most} ids below {V}, and a name for each of these")
+    T = len(tokens)
+    L = len(model.blocks)
+    words = short([vocabulary[i] for i in tokens])
+    names = short(vocabulary)
+    with evaluating(model):
+        x = model.embed(tokens[None])
+        first_block = through(model.blocks[0], x)
+        after = x
+        for block in model.blocks:
+            after = block(after)
+        logits = model.logits(after)[0]
+    x = x[0]
+    after = after[0]
+    hidden = first_block.hidden[0]
+    table = model.token_embedding.weight
+    own = table[tokens]
+    places = model.position_embedding.weight if hasattr(model, "position_embedding") else None
+    added = _added(model)
+    unembedding = "token table" if model.head.weight is table else "a table of its own"
+
+    room = room_for(words)
+    tall = max(60, min(10.5 * T, 84))  # of a table
+    middle = WIDTH / 2  # the stream
+    level = 28 + tall / 2  # the middle of what makes x; below it, the tops
+    x_top = tall + 70
+    block_top = 2 * tall + 116
+    after_top = block_top + 190  # of what the blocks make of x
+    norm_top = block_top + tall + 216
+    logits_top = norm_top + 66
+    canvas = _Stream(logits_top + tall + 114)
+    canvas.line(middle, level, norm_top)
+
+    # From the tables to x
+    left = 142 + room
+    tables = [
+        ("token table", table, (8, 28, 100, tall), "V × C", 0.5),
+        ("tokens", own, (left, 28, 320 - left, tall), "T × C", 0.5),
+        ("x", x, (270, x_top, 160, tall), "T × C", 0.82),
+        (f"after {L} blocks", after, (270, after_top, 160, tall), "T × C", 0.86),
+        ("logits", logits, (room, logits_top, WIDTH - room - 8, tall), "T × V", 0.12),
+    ]
+    canvas.arrow((112, level), (138, level))
+    canvas.arrow((322, level), (middle - 13, level))
+    if added:
+        tables.append((added, x - own, (380, 28, 320 - left, tall), "T × C", 0.5))
+        canvas.arrow((378, level), (middle + 13, level))
+        canvas.plus(middle, level)
+    if places is not None:
+        tables.append(("position table", places, (WIDTH - 108, 28, 100, tall), "max T × C", 0.5))
+        canvas.arrow((WIDTH - 112, level), (704 - left, level))
+    for name, numbers, box, shape, at in tables:
+        canvas.table(name, numbers, box, shape, at=at, numbers=False)
+        if len(numbers) == T and box[0] < middle:
+            canvas.words(words, box[0] - 6, box[1], tall)
+
+    # The blocks, as sheets that lie upon each other
+    sheets = (8, 4, 0) if L > 1 else (0,)
+    for behind in sheets:
+        sheet = (130 + behind, block_top + behind, 440, 148)
+        canvas.frame(sheet, 0.4 - behind / 100, KNOWN.line, "white", KNOWN.width)
+    canvas.write(630, block_top + 74, f"block × {L}", LARGE, weight="bold")
+    canvas.heads("norm → attention", first_block.weights[0], (150, block_top + 26, 130, 56))
+    shape = _hidden_shape(hidden, C)
+    canvas.table("norm → MLP", hidden, (420, block_top + 66, 130, 56), shape, numbers=False)
+    for side, edge, read, write in ((-1, 284, 36, 72), (1, 416, 90, 116)):
+        canvas.arrow((middle + 6 * side, block_top + read), (edge, block_top + read))
+        canvas.arrow((edge, block_top + write), (middle + 13 * side, block_top + write))
+        canvas.plus(middle, block_top + write)
+
+    # From the stream to the next token
+    canvas.frame((middle - 40, norm_top, 80, 24), 2, KNOWN.line, "white", KNOWN.width)
+    canvas.write(middle, norm_top + 12, "norm", LARGE, color=KNOWN.ink)
+    canvas.arrow((middle, norm_top + 25), (middle, logits_top - 3))
+    canvas.write(middle + 8, norm_top + 44, f"× {unembedding}ᵀ", ha="left", color=KNOWN.ink)
+    chances = logits[-1].softmax(-1)
+    last_row = (room, logits_top + tall * (T - 1) / T, WIDTH - room - 8, tall / T)
+    best = canvas.bars(chances, names, last_row)
+
+    give = {"": "gives", "positions": "and position table give"}.get(added, f"and {added} give")
+    text = (
+        f"A GPT reads {', '.join(words[:12])}. Token table ({V} × {C}) {give} x ({T} × {C}); {L} blocks add to it; "
+        f"norm and {unembedding} make logits ({T} × {V}). The likeliest next token is {names[best]}, with "
+        f"{chances[best]:.3f}."
+    )
+    plotting.show(text, canvas.ax.figure)
+
+
+def _added(model: GPT) -> str:
+    """What a GPT adds to the embedding of each token: positions, the tokens before, both, or (rotary) nothing."""
+    parts = []
+    if hasattr(model, "position_embedding"):
+        parts.append("positions")
+    if len(getattr(model, "tables", ())) or len(getattr(model, "before", ())):
+        parts.append("tokens before")
+    return ", ".join(parts)

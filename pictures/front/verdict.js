@@ -1,0 +1,230 @@
+// Notebook 10: how much worse without a part? The answer of a few seeds, and how it moves with each seed more.
+import { frame, html, slider } from "./kit.js";
+
+// Student's t for 1 to 19 degrees of freedom: 95 % of its distribution lie between -T95 and T95, 90 % between -T90 and T90.
+export const T95 = [
+  12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139, 2.200985,
+  2.178813, 2.160369, 2.144787, 2.13145, 2.119905, 2.109816, 2.100922, 2.093024,
+];
+export const T90 = [
+  6.313752, 2.919986, 2.353363, 2.131847, 2.015048, 1.94318, 1.894579, 1.859548, 1.833113, 1.812461, 1.795885, 1.782288,
+  1.770933, 1.76131, 1.75305, 1.745884, 1.739607, 1.734064, 1.729133,
+];
+
+// The verdict on one comparison, by the rules of helpers/rooms/verdicts.py: there is a difference where the 95 %
+// interval leaves out zero, and it is too small to matter where the 90 % interval (two one-sided tests at 5 %) lies within
+// the margin. The notebook's table has many rows and corrects for that (Holm): there a row must be surer than here.
+export function judged(numbers, margin) {
+  const n = numbers.length;
+  const mean = numbers.reduce((a, b) => a + b, 0) / n;
+  const spread = Math.sqrt(numbers.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1));
+  const error = Math.max(spread / Math.sqrt(n), 2.3e-308); // equal differences are certain
+  const half = T95[n - 2] * error;
+  const inner = T90[n - 2] * error;
+  const differs = Math.abs(mean) >= half;
+  const same = margin - Math.abs(mean) >= inner;
+  const way = mean > 0 ? "worse" : "better";
+  const says = differs ? (same ? `slightly ${way}` : way) : same ? "no difference" : "undecided";
+  return { mean, low: mean - half, high: mean + half, inner, says };
+}
+
+// With two decimals, or as many more as it takes to see on which side of zero it lies.
+function signed(x) {
+  const d = [2, 3, 4, 5].find((d) => +x.toFixed(d));
+  return d ? `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(d)}` : "0.00";
+}
+
+// all: the differences of a budget, of which the first n count; before: { budget, all }, what was chosen until now
+export function told(all, n, margin, before) {
+  const { mean, low, high, says } = judged(all.slice(0, n), margin);
+  const last = judged(all, margin);
+  let why = ".";
+  if (says.startsWith("slightly")) {
+    why = `, for there is a ${mean > 0 ? "damage" : "gain"}, but less than the margin, ${margin}.`;
+  } else if (says === "no difference") {
+    why = ` that matters: the stronger middle of the bar lies within the margin, ${margin} either way.`;
+  } else if (says === "undecided") {
+    why = ", since it could be nothing and could matter.";
+  }
+  const damage = `With ${n} seeds the damage is *${signed(mean)}*, somewhere between ${signed(low)} and ${signed(high)}`;
+  const said = [`${damage}: *${says}*${why}`];
+  if (before) {
+    const seeds = before.all.slice(0, n);
+    const then = judged(seeds, margin);
+    said.push(`After ${before.budget} the same seeds said ${signed(then.mean)}: *${then.says}*.`);
+  } else if (says === "undecided" && n < all.length) {
+    const wider = last.high - last.low > high - low;
+    said.push(`With ${all.length} seeds the interval is ${wider ? "even wider" : "narrower"}.`);
+  } else if (says === "undecided") {
+    said.push("That is not the same as *no difference*: it takes more seeds to tell.");
+  }
+  return said.join(" ");
+}
+
+// data: parts (P), budgets (B), differences (P, B, seeds: 3 to 20 numbers each), margin
+export function mount(element, data) {
+  const { parts, budgets, differences, margin } = data;
+  const most = Math.max(...differences.flat().map((all) => all.length));
+  let part = 0;
+  let budget = 0;
+  let n = 3;
+
+  const mark = (kind) => html("span", { class: `explore-${kind}` });
+  // One for each number of seeds, from 2.
+  const rows = Array.from({ length: most - 1 }, (_, i) => {
+    const track = html("div", { class: "explore-ground" });
+    const count = html("span", {});
+    const word = html("span", {});
+    const root = html("div", { class: "explore-row" }, count, track, word);
+    return { root, track, count, word, seeds: i + 2 };
+  });
+  const axis = html("div", { class: "explore-axis" });
+  const board = html(
+    "div",
+    { class: "explore-board", role: "img" },
+    ...rows.map(({ root }) => root),
+    html("div", { class: "explore-row explore-caption" }, html("span", {}), axis, html("span", {}, "nats")),
+  );
+  const choosePart = () => {
+    part = +choice.value;
+    limit();
+    show();
+  };
+  const options = parts.map((name, i) => html("option", { value: i }, name));
+  const choice = html("select", { onchange: choosePart }, ...options);
+  const buttons = budgets.map((name, i) => html("button", { type: "button", onclick: () => choose(i) }, name));
+  const [seeds, putSeeds] = slider("seeds", {
+    min: 2,
+    max: most,
+    step: 1,
+    value: n,
+    write: String,
+    set: (to) => {
+      n = to;
+      show();
+    },
+  });
+  const invitation = "Move the slider: how many seeds does it take until the verdict stays? Then change the budget.";
+  const legend =
+    "dots: a seed each, the damage is the loss with the change minus that of the " +
+    "whole model · bar: 95 % interval of their mean, its stronger middle: 90 % · grey: the margin · each verdict stands alone";
+  const { say, remove } = frame(
+    element,
+    { name: "verdict", css: CSS, invitation },
+    html(
+      "div",
+      { class: "explore-tools" },
+      html("label", {}, "part", choice),
+      html("span", { role: "group", "aria-label": "budget" }, ...buttons),
+      seeds,
+    ),
+    board,
+    html("div", { class: "explore-caption" }, legend),
+  );
+
+  // Budgets may have different numbers of seeds.
+  function limit() {
+    const has = differences[part][budget].length;
+    seeds.querySelector("input").max = has;
+    n = Math.min(n, has);
+    putSeeds(n);
+  }
+  function choose(i) {
+    const before = i === budget ? null : { budget: budgets[budget], all: differences[part][budget] };
+    budget = i;
+    limit();
+    show(before);
+  }
+  function show(before = null) {
+    const all = differences[part][budget];
+    // One axis for a part: its budgets can be compared. Two seeds may say next to nothing, so they are cut off.
+    const ends = differences[part].flatMap((one) => {
+      const three = judged(one.slice(0, 3), margin);
+      return [...one, three.low, three.high];
+    });
+    const edges = [Math.min(-1.3 * margin, ...ends), Math.max(1.3 * margin, ...ends)];
+    const room = 0.04 * (edges[1] - edges[0]);
+    const [least, wide] = [edges[0] - room, edges[1] - edges[0] + 2 * room];
+    const at = (x) => (100 * (x - least)) / wide;
+    const put = (node, from, to = from) => {
+      const [a, b] = [from, to].map((x) => Math.min(100, Math.max(0, at(x))));
+      node.style.left = `${a}%`;
+      if (to !== from) node.style.width = `${b - a}%`;
+      return node;
+    };
+    for (const { root, track, count, word, seeds: k } of rows) {
+      const drawn = [put(mark("margin"), -margin, margin), put(mark("zero"), 0)];
+      const seen = k <= n;
+      const now = seen && judged(all.slice(0, k), margin);
+      const kind = seen ? `explore-${now.says.split(" ").pop()}` : "";
+      root.className = `explore-row ${k === n ? "explore-now" : ""} ${kind}`;
+      if (seen) {
+        const bar = put(mark("bar"), now.low, now.high);
+        bar.classList.toggle("explore-left", at(now.low) < 0);
+        bar.classList.toggle("explore-right", at(now.high) > 100);
+        const middle = put(mark("middle"), now.mean - now.inner, now.mean + now.inner);
+        drawn.push(bar, middle, put(mark("mean"), now.mean));
+      }
+      if (k === n) drawn.push(...all.slice(0, n).map((x) => put(mark("dot"), x)));
+      track.replaceChildren(...drawn);
+      count.textContent = seen ? `${k} seeds` : "";
+      word.textContent = seen ? now.says : "";
+      root.hidden = k > all.length;
+    }
+    const power = 10 ** Math.floor(Math.log10(wide / 4));
+    const step = [1, 2, 5, 10].find((times) => wide / (times * power) <= 4) * power;
+    const rounds = Array.from({ length: 12 }, (_, i) => (Math.ceil(least / step) + i) * step);
+    const ticks = rounds.filter((x) => at(x) <= 96 && at(x) >= 4);
+    const drawnTick = (x) => {
+      const tick = put(html("span"), x);
+      tick.textContent = (+x.toFixed(9)).toString().replace("-", "−");
+      return tick;
+    };
+    axis.replaceChildren(...ticks.map(drawnTick));
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-pressed", i === budget);
+    });
+    const seen = rows.filter(({ seeds: k }) => k <= n);
+    const read = seen.map(({ seeds: k, word }) => `with ${k} seeds ${word.textContent}`);
+    board.setAttribute("aria-label", `${parts[part]}, ${budgets[budget]}: ${read.join(", ")}`);
+    say(told(all, n, margin, before));
+  }
+  limit();
+  show();
+  return remove;
+}
+
+const CSS = `
+.explore-tools { margin: 0 0 8px; }
+select { font: inherit; color: inherit; background: var(--explore-faint); border: 1px solid var(--explore-line);
+  border-radius: 6px; min-height: 28px; padding: 2px 6px; max-width: 100%; }
+[aria-pressed="true"] { border-color: var(--explore-ink); box-shadow: inset 0 0 0 1px var(--explore-ink); font-weight: 600; }
+[role="group"] { display: flex; flex-wrap: wrap; gap: 6px; }
+.explore-slider output { min-width: 2em; }
+.explore-board { margin-bottom: 6px; }
+.explore-row { grid-template-columns: 4.4em minmax(0, 1fr) 8.2em; gap: 6px; line-height: 22px; font-size: 13px; white-space: nowrap; color: var(--explore-soft); }
+.explore-row[hidden] { display: none; }
+.explore-row.explore-now { color: var(--explore-ink); font-weight: 700; }
+.explore-row { --explore-hue: var(--explore-soft); }
+.explore-worse { --explore-hue: var(--explore-red); }
+.explore-better { --explore-hue: var(--explore-green); }
+.explore-difference { --explore-hue: var(--explore-blue); }
+.explore-now > :last-child { color: var(--explore-hue); }
+.explore-ground, .explore-axis { position: relative; height: 22px; }
+.explore-ground { overflow: hidden; }
+.explore-ground > * { position: absolute; top: 0; bottom: 0; }
+.explore-ground > .explore-margin { background: var(--explore-line); opacity: 0.45; }
+.explore-ground > .explore-zero { width: 1px; margin-left: -0.5px; background: var(--explore-soft); }
+.explore-ground > .explore-bar, .explore-ground > .explore-middle {
+  top: 8px; bottom: 8px; min-width: 2px; background: var(--explore-hue); opacity: 0.3; }
+.explore-now .explore-bar, .explore-now .explore-middle { top: 4px; bottom: 4px; opacity: 0.4; }
+.explore-left { clip-path: polygon(0 50%, 7px 0, 100% 0, 100% 100%, 7px 100%); }
+.explore-right { clip-path: polygon(0 0, calc(100% - 7px) 0, 100% 50%, calc(100% - 7px) 100%, 0 100%); }
+.explore-left.explore-right {
+  clip-path: polygon(0 50%, 7px 0, calc(100% - 7px) 0, 100% 50%, calc(100% - 7px) 100%, 7px 100%); }
+.explore-ground > .explore-mean { width: 2px; margin-left: -1px; top: 5px; bottom: 5px; background: var(--explore-hue); }
+.explore-now .explore-mean { width: 3px; margin-left: -1.5px; top: 1px; bottom: 1px; }
+.explore-ground > .explore-dot { width: 9px; height: 9px; margin-left: -4.5px; top: 6.5px; border-radius: 50%;
+  background: var(--explore-ink); border: 1px solid var(--explore-paper); }
+.explore-axis > * { position: absolute; translate: -50%; font-size: 12px; }
+`;

@@ -1,0 +1,492 @@
+"""The machine: the one drawing of the whole series, from words to their contexts, with the numbers of an example.
+
+It lies as its matrix products do: a score stands where its query's row meets its key's column (the keys are drawn
+transposed, above the scores), a context's number where a row of weights meets a column of the values. So a word's path
+is one row from left to right. What is not given stays a grey outline. All lengths are pixels of a picture 700 wide.
+"""
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from torch import Tensor
+
+from helpers.support.errors import ConfigError
+from pictures import plotting
+
+HEADED = ("query", "key", "scores", "weights", "value", "context")  # what each head has of its own
+SHAPES = {  # K keys are looked at by T tokens
+    "x": "T × C",
+    "output": "T × C",
+    "query": "T × D",
+    "context": "T × D",
+    "key": "K × D",
+    "value": "K × D",
+    "scores": "T × K",
+    "mask": "T × K",
+    "weights": "T × K",
+}
+PARTS = (*SHAPES, "softmax", "dropout", "mixture", "heads")
+WIDTH = 700  # of the picture, which is 10 inches
+SMALL = 8.75  # its letters, in points
+LARGE = 10.3
+Tone = namedtuple("Tone", "ink line width strength weight")  # of writing, of lines, of cells (0 to 1), of letters
+LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold")
+KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal")
+MISSING = Tone("#707070", "#B8B8B8", 1.2, 0.0, "normal")
+Box = tuple[float, float, float, float]  # left, top, width, height
+Point = tuple[float, float]
+
+
+class Drawing(NamedTuple):
+    """A machine that is drawn and not shown yet: its figure, its alternative text, and what a touch can ask about."""
+
+    figure: Figure
+    text: str
+    data: dict[str, Any]
+
+
+def draw(
+    tokens: Sequence[str],
+    *,
+    lit: Sequence[str] = ("scores",),
+    follow: int | None = None,
+    keys: Sequence[str] | None = None,
+    kept: Tensor | None = None,
+    **tables: Tensor | None,
+) -> Drawing:
+    """Draw the machine for T `tokens`, with an alternative text made from the same data.
+
+    `tables` are those of one head: x, output (T, C); query (T, D), key, value (T', D); scores, mask, weights (T, T');
+    context (T, D). T' counts `keys`, the words that are looked at: by default, the tokens. Where scores or contexts
+    come without query, key or value, x is drawn in their place. Scores are what enters the softmax, so divided by √D.
+    With `kept` (T, T'), True for the weights that dropout keeps, it is drawn as a step of its own. Parts in `lit` (of
+    `PARTS`) and the row of token `follow` stand out. ConfigError for a wrong shape, part or table.
+    """
+    given = {name: table.detach().cpu() for name, table in tables.items() if table is not None}
+    rows = short(tokens)
+    columns = rows if keys is None else short(keys)
+    alone = _played_by_x(given) if rows == columns else []
+    shown = given | {name: given["x"] for name in alone}
+    _check(shown, len(rows), len(columns), lit, follow)
+    text = _describe(rows, columns, given, alone, lit, follow)
+    if kept is not None:
+        text += f" Dropout: {lost(given.get('weights'), kept, given.get('mask'))}."
+
+    sketch = _Sketch(rows, columns, shown, alone, lit, follow, kept)
+    sketch.steps()
+    for name in SHAPES:
+        sketch.part(name)
+    data = {
+        "rows": rows,
+        "columns": columns,
+        "height": sketch.height,
+        "boxes": {name: [round(length, 2) for length in box] for name, box in sketch.boxes.items()},
+        "tables": {name: plotting.rounded(table) for name, table in shown.items()},
+        "alone": alone,
+        "kept": None if kept is None else plotting.rounded(kept),
+        "follow": follow,
+    }
+    return Drawing(sketch.ax.figure, text, data)
+
+
+def weight_tables(
+    tables: Mapping[str, Tensor], tokens: Sequence[str], *, mask: Tensor, kept: Mapping[str, Tensor] | None = None
+) -> None:
+    """Show up to four tables of weights (T, T) side by side under their titles, with an alternative text.
+
+    What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has, for some of the
+    titles, a boolean table that is True where a weight was kept. ConfigError for a wrong number, shape or title.
+    """
+    kept = kept or {}
+    words = short(tokens)
+    T = len(tokens)
+    n = len(tables)
+    if not T or not 1 <= n <= 4 or not kept.keys() <= tables.keys():
+        raise ConfigError(f"{T} tokens, tables {[*tables]}, kept {[*kept]}: from 1 to 4 tables; `kept` by their titles")
+    texts = []
+    for title, table in tables.items():
+        _check({"weights": table, "mask": mask}, T, T, (), None)
+        dropped = lost(table, kept[title], mask) if title in kept else "nothing dropped"
+        texts.append(f"{title}: {dropped}")
+    text = f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
+    text += f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched."
+    plotting.show(text, side_by_side(tables, words, mask, kept))
+
+
+def side_by_side(
+    tables: Mapping[str, Tensor], words: Sequence[str], mask: Tensor, kept: Mapping[str, Tensor]
+) -> Figure:
+    """Draw tables of weights as `weight_tables` shows them, with the words, already short, before the first."""
+    T, n = len(words), len(tables)
+    room = room_for(words)
+    wide = min((WIDTH - room - 12 * n) / n, 260)
+    tall = min(max(wide, 120), 28 * T)
+    canvas = Canvas(tall + 54)
+    canvas.words(words, room - 6, 28, tall)
+    for k, (title, table) in enumerate(tables.items()):
+        box = (room + k * (wide + 12), 28, wide, tall)
+        canvas.table(title, table, box, "T × T", mask=mask, kept=kept.get(title))
+    return canvas.ax.figure
+
+
+def short(tokens: Sequence[str]) -> list[str]:
+    """Tokens as labels of at most ten letters."""
+    return [word if len(word) <= 10 else word[:9] + "…" for word in plotting.labels(tokens)]
+
+
+def room_for(words: Sequence[str]) -> float:
+    """How many pixels the longest word takes beside a table."""
+    return 14 + 5.7 * max(map(len, words))
+
+
+def lost(weights: Tensor | None, kept: Tensor, mask: Tensor | None) -> str:
+    """What dropout has done, in words; ConfigError unless `kept` is boolean and speaks of all the weights."""
+    if weights is None or kept.dtype != torch.bool or kept.shape != weights.shape:
+        like = "no weights" if weights is None else f"weights of shape {tuple(weights.shape)}"
+        raise ConfigError(f"kept is {kept.dtype} of shape {tuple(kept.shape)} for {like}: it must be boolean, one each")
+    kept = kept.cpu()
+    allowed = torch.ones_like(kept) if mask is None else mask.cpu()
+    dropped = int((allowed & ~kept).sum())
+    sums = weights.cpu().masked_fill(~allowed, 0).sum(-1)
+    range_of_sums = f"rows add up to between {sums.min():.2f} and {sums.max():.2f}"
+    return f"{dropped} of {int(allowed.sum())} weights are dropped (×), and {range_of_sums}"
+
+
+def _played_by_x(given: Mapping[str, Tensor]) -> list[str]:
+    """The parts that x itself plays where there are no projections: query and key of scores, value of contexts."""
+    if "x" not in given:
+        return []
+    parts = []
+    if "scores" in given and "query" not in given and "key" not in given:
+        parts += ["query", "key"]
+    if "context" in given and "value" not in given:
+        parts.append("value")
+    return parts
+
+
+def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], follow: int | None) -> None:
+    """ConfigError unless all parts exist and every table has the shape that its words, and other tables, ask for."""
+    if isinstance(lit, str) or not {*lit} <= {*PARTS} or not given.keys() <= SHAPES.keys():
+        raise ConfigError(f"lit={lit!r} and tables {', '.join(given)}: the parts are {', '.join(PARTS)}")
+    if not T or not T_key or (follow is not None and not 0 <= follow < T):
+        raise ConfigError(f"{T} tokens, {T_key} keys, follow={follow}: it takes one of each, and `follow` < tokens")
+    wide = {"scores": T_key, "mask": T_key, "weights": T_key}
+    if "query" in given:
+        wide["key"] = given["query"].shape[-1]
+    if "value" in given:
+        wide["context"] = given["value"].shape[-1]
+    for name, table in given.items():
+        rows = T_key if name in ("key", "value") else T
+        columns = wide.get(name)
+        has_rows = table.ndim == 2 and len(table) == rows and table.shape[1] > 0
+        if not has_rows or columns not in (None, table.shape[1]):
+            raise ConfigError(f"{name} is of shape {tuple(table.shape)}: here it must be ({rows}, {columns or 'any'})")
+    if "mask" in given and given["mask"].dtype != torch.bool:
+        raise ConfigError(f"mask is of {given['mask'].dtype}: it must be boolean, True where attention is allowed")
+
+
+def _describe(rows: list, columns: list, given: Mapping, alone: list, lit: Sequence[str], follow: int | None) -> str:
+    """The drawing in words: what is filled, lit, forbidden, followed and still missing."""
+    sizes = [f"{name} ({len(table)} × {table.shape[1]})" for name, table in given.items()]
+    text = f"The machine of attention for the words {', '.join(rows[:12])}."
+    text += f" Filled with numbers: {', '.join(sizes) or 'nothing yet'}."
+    if columns != rows:
+        text += f" The words looked at are {', '.join(columns[:12])}."
+    if alone:
+        text += f" No projections yet: x = {' = '.join(alone)}."
+    if "mask" in given:
+        text += f" The mask forbids {int((~given['mask']).sum())} of {given['mask'].numel()} cells, which are hatched."
+    name = "weights" if "weights" in given else "scores"
+    if follow is not None and name in given:
+        most, where = given[name][follow].max(dim=0)
+        text += f" Followed: {rows[follow]}; the largest of its {name} is {most:.2f}, for {columns[where]}."
+    missing = [name for name in (*SHAPES, "heads") if name not in (*given, *alone)]
+    return text + f" Lit: {', '.join(lit) or 'nothing yet'}. Outlines only: {', '.join(missing)}."
+
+
+def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict[str, Box]:
+    """Where each table lies, when words need `room`: a row of tables, and above it those that meet it from above."""
+    columns = {"x": 3, "output": 2} | dict.fromkeys(HEADED, 2)  # as long as there is no table
+    columns |= {name: table.shape[1] for name, table in shown.items()}
+    wide = {name: min(max(count, 2), 3.5) for name, count in columns.items()}  # in cells; wider tables are squeezed
+    wide |= dict.fromkeys(("scores", "mask", "weights"), min(max(T_key, 3), 6.5))
+    gaps = {"x": 46, "query": 16, "scores": 54, "weights": 16, "context": 30, "output": 6}  # from each to the next
+    cells = sum(wide[name] for name in gaps)
+    cell = min(28, (WIDTH - room - sum(gaps.values())) / cells)
+    tall = {"key": min(20 * wide["key"], 60), "mask": min(20 * T, 120), "value": min(20 * T_key, 120)}
+    floor = 62 + max(tall["key"] + room + 12, tall["mask"], tall["value"])
+    boxes = {}
+    left = room
+    for name, gap in gaps.items():
+        boxes[name] = (left, floor + room + 42, wide[name] * cell, tall["mask"])
+        left += wide[name] * cell + gap
+    for name, below in (("key", "scores"), ("mask", "weights"), ("value", "context")):
+        boxes[name] = (boxes[below][0], floor - tall[name], wide[below] * cell, tall[name])
+    return boxes
+
+
+class Canvas:
+    """An empty picture 700 pixels wide, y downwards, and what is drawn on it: words, frames, tables, arrows."""
+
+    def __init__(self, height: float):
+        self.height = height
+        fig, self.ax = plotting.figure(10, 10 * height / WIDTH)
+        fig.set_layout_engine("none")
+        self.ax.set(position=(0, 0, 1, 1), xlim=(0, WIDTH), ylim=(height, 0), autoscale_on=False)
+        self.ax.axis("off")
+
+    def write(self, x: float, y: float, text: str, size: float = SMALL, **style: Any) -> None:
+        self.ax.text(x, y, text, **{"ha": "center", "va": "center", "zorder": 5, "fontsize": size} | style)
+
+    def frame(self, box: Box, zorder: float, line: str = "none", fill: str = "none", width: float = 0) -> None:
+        self.ax.add_patch(Rectangle(box[:2], *box[2:], zorder=zorder, edgecolor=line, facecolor=fill, linewidth=width))
+
+    def arrow(self, *path: Point, line: str = KNOWN.line, width: float = KNOWN.width, zorder: float = 1) -> None:
+        """Along a path of straight lines, with the tip at its end."""
+        style: dict[str, Any] = {"color": line, "lw": width, "zorder": zorder}
+        self.ax.plot(*zip(*path[:-1], strict=True), solid_capstyle="butt", **style)
+        style |= {"arrowstyle": "-|>", "mutation_scale": 12, "shrinkA": 0, "shrinkB": 0}
+        self.ax.add_patch(FancyArrowPatch(*path[-2:], **style))
+
+    def words(self, words: Sequence[str], x: float, top: float, height: float) -> None:
+        """Words beside a table's rows, right-aligned at x: as many as there is room for."""
+        step = 1 + int(10 // (height / len(words)))
+        for k in range(0, len(words), step):
+            self.write(x, top + (k + 0.5) * height / len(words), words[k], color=KNOWN.ink, ha="right")
+
+    def table(
+        self, name: str, table: Tensor, box: Box, shape: str, mask: Tensor | None = None, at: float = 0.5, **style: Any
+    ) -> None:
+        """A table with its name above and its shape below, `at` a share of its width; with a mask, one of weights."""
+        left, top, width, height = box
+        if mask is not None:  # weights of 0.6 and more are fully green
+            style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, 0.6)}
+        self.frame(box, 2, fill="white")
+        plotting.table(self.ax, table, box, fontsize=SMALL, **style)
+        self.frame(box, 6, line=KNOWN.line, width=KNOWN.width)
+        self.write(left + at * width, top - 10, name, LARGE, color=KNOWN.ink)
+        if "=" not in shape:
+            shape += f" = {' × '.join(map(str, table.shape))}"
+        self.write(left + at * width, top + height + 11, shape, color=KNOWN.ink)
+
+
+class _Sketch(Canvas):
+    """The drawing under way: its axes, the boxes of its tables, and in which tone each part is drawn."""
+
+    def __init__(
+        self,
+        rows: list,
+        columns: list,
+        shown: Mapping,
+        alone: list,
+        lit: Sequence,
+        follow: int | None,
+        kept: Tensor | None,
+    ):
+        self.rows = rows
+        self.columns = columns
+        self.own_words = rows == columns
+        self.shown = shown
+        self.alone = alone
+        self.lit = lit
+        self.follow = follow
+        self.kept = kept
+        self.room = room_for(rows + columns)
+        self.boxes = layout(shown, len(rows), len(columns), self.room)
+        self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
+        self.gap = (self.right("scores") + self.boxes["weights"][0] - 5) / 2  # between scores and weights
+        super().__init__(_bottom(self.boxes["x"]) + 32)
+
+    def tone(self, part: str, result: str = "") -> Tone:
+        """Lit if asked for, else known if it is there; a step (softmax) is there if its `result` is."""
+        if part in self.lit:
+            return LIT
+        return KNOWN if (result or part) in self.shown else MISSING
+
+    # ------------------------------------------------------------ the tables
+    def part(self, name: str) -> None:
+        """One table in its box, with its name, shape and words; the key stands transposed."""
+        box = self.boxes[name]
+        if name in HEADED:
+            self.other_heads(box)
+        tone = self.tone(name)
+        self.frame(box, 2, fill="white")
+        self.frame(box, 6, line=tone.line, width=tone.width)
+        table = self.shown.get(name)
+        if table is not None:
+            table = table.T if name == "key" else table
+            self.cells(name, table)
+        self.label(name)
+        self.shape(name, table)
+        if name in ("x", "value", "key"):
+            self.words_of(name)
+        if self.follow is not None and name not in ("key", "value", "mask"):
+            self.followed_row(name, self.follow)
+
+    def other_heads(self, box: Box) -> None:
+        """Two sheets behind a box."""
+        left, top, width, height = box
+        tone = self.tone("heads")
+        for behind in (8, 4):
+            shifted = (left + behind, top + behind, width, height)
+            self.frame(shifted, 1.9 - behind / 100, tone.line, "white", tone.width)
+
+    def cells(self, name: str, table: Tensor) -> None:
+        tone = self.tone(name)
+        style: dict[str, Any] = {"color": tone.ink, "strength": tone.strength, "numbers": name != "mask"}
+        if name in ("weights", "mask"):
+            style |= {"cmap": plotting.SHARE, "allowed": self.shown.get("mask")}
+            # Weights of 0.6 and more are fully green; what a mask allows is pale: it doesn't say how much.
+            style["limits"] = (0, 0.6) if name == "weights" else (0, 6)
+        if name == "weights":
+            style["kept"] = self.kept
+        plotting.table(self.ax, table, self.boxes[name], fontsize=SMALL, **style)
+
+    def label(self, name: str) -> None:
+        """The name of a table above its cells, or in the middle of an empty box."""
+        left, top, width, height = self.boxes[name]
+        tone = self.tone(name)
+        label = "keyᵀ" if name == "key" else name
+        if name in self.alone:
+            label += " = xᵀ" if name == "key" else " = x"
+        y = top - 9 if name in self.shown else top + height / 2
+        if name == "key" and name in self.shown:
+            y -= self.room  # its words stand between
+        self.write(left + width / 2, y, label, LARGE, color=tone.ink, weight=tone.weight)
+
+    def shape(self, name: str, table: Tensor | None) -> None:
+        """The shape of a table below it; beside it for the key, which stands upon others."""
+        left, top, width, height = self.boxes[name]
+        wide_as_x = name in self.alone or (name == "context" and "value" in self.alone)
+        letters = SHAPES["x" if wide_as_x else name].replace("K", "T" if self.own_words else "T′")
+        if name == "key":
+            letters = " × ".join(reversed(letters.split(" × ")))
+        if table is not None:
+            letters += f" = {table.shape[0]} × {table.shape[1]}"
+        color = self.tone(name).ink
+        if name == "key":
+            self.write(left - 6, top + height / 2, letters, color=color, ha="right")
+        else:
+            below = 19 if name in HEADED else 10
+            self.write(left + width / 2, top + height + below, letters, color=color)
+
+    def words_of(self, name: str) -> None:
+        """Words left of x, right of the values, upright above the keys: as many as there is room for."""
+        left, top, width, height = self.boxes[name]
+        words = self.rows if name == "x" else self.columns
+        size = width / len(words) if name == "key" else height / len(words)
+        step = 1 + int(10 // size)
+        first = (self.follow or 0) % step if name == "x" else 0  # so that the word that is followed is among them
+        color = self.tone(name).ink
+        for k in range(first, len(words), step):
+            along = (k + 0.5) * size
+            if name == "key":
+                rotation = 90 if self.room > 30 else 0
+                self.write(left + along, top - 5, words[k], rotation=rotation, va="bottom", color=color)
+            elif name == "value":
+                self.write(left + width + 13, top + along, words[k], ha="left", color=color)
+            else:
+                weight = "bold" if k == self.follow else "normal"
+                self.write(left - 6, top + along, words[k], ha="right", weight=weight, color=color)
+
+    def followed_row(self, name: str, follow: int) -> None:
+        """A frame around the row of the token that is followed, and beside x a band from edge to edge."""
+        left, top, width, height = self.boxes[name]
+        tall = height / len(self.rows)
+        y = top + follow * tall
+        if name in self.shown:
+            self.frame((left, y, width, tall), 7, line="black", width=2.2)
+        if name == "x":
+            self.frame((2, y, WIDTH - 4, tall), 0, fill="#FBE9B7")
+
+    # ------------------------------------------------------------ the arrows between the tables
+    def step(self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left") -> None:
+        """An arrow along a path, with what happens on it written at a spot; what is lit lies above what isn't."""
+        tone = self.tone(part, result)
+        self.arrow(*path, line=tone.line, width=tone.width, zorder=1 + tone.strength / 2)
+        self.write(*spot, text, color=tone.ink, weight=tone.weight, ha=ha)
+
+    def steps(self) -> None:
+        """All arrows: to key and value, along the row of tables, down into it, from the mask."""
+        self.line_to_key_and_value()
+        self.arrows_along_the_row()
+        self.arrows_into_the_row()
+        heads = self.tone("heads")
+        x = self.right("scores") + 4
+        y = _bottom(self.boxes["scores"]) + 4
+        self.write(x, y, "heads", ha="left", color=heads.ink, weight=heads.weight)
+
+    def line_to_key_and_value(self) -> None:
+        """A line along the top, which rises from x, or comes from other words."""
+        bus = 24  # the height of the line
+        start = self.middle("x")
+        bottom = self.boxes["x"][1] - 18 if self.own_words else bus
+        note = ""
+        if not self.own_words:
+            note = "from other words"
+        elif self.alone:
+            note = f"no projections yet:\nx = {' = '.join(self.alone)}"
+        self.write(start + 8, bus + 18, note, ha="left", linespacing=1.4, color=KNOWN.ink)
+        for name in ("key", "value"):
+            x = self.middle(name)
+            end = self.boxes[name][1] - 18
+            if name == "key":
+                end -= self.room  # its words stand between
+            text = "" if name in self.alone else f"W_{name}"
+            self.step(name, text, (x + 6, bus + 12), (start, bottom), (start, bus), (x, bus), (x, end))
+
+    def arrows_along_the_row(self) -> None:
+        query = "=" if "query" in self.alone else "W_query"
+        self.across("x", "query", "query", query)
+        self.across("scores", "weights", "softmax", "softmax")
+        self.across("context", "output", "output", "")
+        if self.kept is not None:
+            tone = self.tone("dropout", "weights")
+            style: dict[str, Any] = {"color": tone.ink, "weight": tone.weight, "va": "top", "linespacing": 1.3}
+            self.write(self.gap, self.row + 10, "then\ndropout", **style)
+
+    def across(self, before: str, after: str, part: str, text: str) -> None:
+        """An arrow from a table to the next one in the row."""
+        start = self.right(before)
+        end = self.boxes[after][0] - 5
+        spot = ((start + end) / 2, self.row - 9)
+        self.step(part, text, spot, (start, self.row), (end, self.row), result=after, ha="center")
+
+    def arrows_into_the_row(self) -> None:
+        """From keys down to scores, from values down to contexts, from the mask down to the softmax."""
+        floor = _bottom(self.boxes["key"])  # of the tables above the row
+        roof = self.boxes["x"][1] - 18  # of the row
+        product = "row · column"
+        if "query" in self.shown and "query" not in self.alone:
+            product += " ÷ √D"
+        x = self.middle("scores")
+        self.step("scores", product, (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores")
+        x = self.middle("context")
+        self.step("mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context")
+        mask = self.boxes["mask"]
+        start = (mask[0] - 5, _middle(mask))
+        self.step("mask", "", (self.gap, self.row), start, (self.gap, _middle(mask)), (self.gap, self.row - 18))
+
+    def middle(self, name: str) -> float:
+        left, _, width, _ = self.boxes[name]
+        return left + width / 2
+
+    def right(self, name: str) -> float:
+        """Where an arrow starts beside a table, and beside the heads behind it."""
+        left, _, width, _ = self.boxes[name]
+        return left + width + (9 if name in HEADED else 5)
+
+
+def _middle(box: Box) -> float:
+    """The height at which arrows go from side to side."""
+    _, top, _, height = box
+    return top + height / 2
+
+
+def _bottom(box: Box) -> float:
+    _, top, _, height = box
+    return top + height

@@ -1,0 +1,313 @@
+"""Each instrument against a slow definition of its own, on a small random model in which everything matters."""
+
+import math
+
+import pytest
+import torch
+
+from helpers import microscope
+from helpers.core import training
+from helpers.core.gpt import GPT, GPTConfig, attention_maps
+from helpers.support.errors import ConfigError, CorpusError
+
+V, T, L, H, C = 11, 8, 2, 3, 12
+D = C // H
+
+
+@pytest.fixture
+def small() -> GPT:
+    """Weights large enough that every part of it shows, and dropout, which no instrument may see."""
+    torch.manual_seed(3)
+    model = GPT(GPTConfig(vocab_size=V, context_length=T, n_layer=L, n_head=H, n_embd=C, dropout=0.4, bias=True))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return model.train()
+
+
+@pytest.fixture
+def text() -> torch.Tensor:
+    return torch.randint(V, (61,), generator=torch.Generator().manual_seed(4))
+
+
+def log_probabilities(model: GPT, letters: torch.Tensor) -> torch.Tensor:
+    """After the last of `letters`, in evaluation mode: the slow way, one place at a time."""
+    model.eval()
+    with torch.no_grad():
+        logits = model(letters[None])[0, -1].double()
+    model.train()
+    return logits - logits.exp().sum().log()
+
+
+def predictions(model: GPT, text: torch.Tensor) -> tuple[list[torch.Tensor], list[int], list[int]]:
+    """At each place of windows side by side: log-probabilities, the letter that stands there, and the next."""
+    places = range((len(text) - 1) // T * T)
+    return (
+        [log_probabilities(model, text[i // T * T : i + 1]) for i in places],
+        [int(text[i]) for i in places],
+        [int(text[i + 1]) for i in places],
+    )
+
+
+def close(found, expected, **options):
+    torch.testing.assert_close(
+        torch.as_tensor(found).double(), torch.as_tensor(expected).double(), atol=1e-4, rtol=1e-4, **options
+    )
+
+
+# ---------------------------------------------------------------- predictions
+@pytest.mark.parametrize("length", [2, 5, T, T + 1, T + 2, 3 * T // 2, 3 * T // 2 + 1, 40, 61])
+def test_surprise_shows_the_whole_past_or_more_than_half_a_context(small, text, length):
+    text, expected = text[:length], []
+    for i in range(1, length):
+        starts = [start for start in range(0, length, T // 2) if start + T < length] + [max(0, length - 1 - T)]
+        start = min(start for start in starts if start < i <= start + T)
+        assert start == 0 or i - start > T // 2
+        expected.append(-log_probabilities(small, text[start:i])[text[i]].item())
+    close(microscope.surprise(small, text), expected)
+
+
+def test_surprise_of_a_short_text_is_its_loss(small, text):
+    close(microscope.surprise(small, text[: T + 1]).mean(), training.evaluate(small, text[: T + 1], T))
+
+
+@pytest.mark.parametrize("context_length", [1, 2, 3])
+def test_surprise_with_a_tiny_context(text, context_length):
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(vocab_size=V, context_length=context_length, n_layer=1, n_head=1, n_embd=4))
+    found = microscope.surprise(model, text)
+    assert len(found) == len(text) - 1
+    if context_length < 3:  # half a context is one letter: each window but the first scores its last place
+        close(found, [-log_probabilities(model, text[max(0, i - context_length) : i])[text[i]] for i in range(1, 61)])
+
+
+def test_references_by_hand():
+    counted = microscope.references(torch.tensor([0, 1, 0, 1, 2]), 3)
+    close(counted["uniform"].exp(), torch.full((3, 3), 1 / 3))
+    close(counted["unigram"].exp(), torch.tensor([[3 / 8, 3 / 8, 2 / 8]] * 3))
+    close(counted["bigram"].exp(), torch.tensor([[1 / 5, 3 / 5, 1 / 5], [2 / 5, 1 / 5, 2 / 5], [1 / 3] * 3]))
+
+
+def test_divergence_is_the_models_letters_read_by_the_reference(small, text):
+    reference = torch.randn(V, V, generator=torch.Generator().manual_seed(5)).log_softmax(-1)
+    scores, here, _ = predictions(small, text)
+    expected = [
+        sum(p.exp().item() * (p - q).item() for p, q in zip(score, reference[letter], strict=True))
+        for score, letter in zip(scores, here, strict=True)
+    ]
+    close(microscope.divergence(small, text, reference), sum(expected) / len(expected))
+
+
+def test_a_model_diverges_from_itself_by_nothing(text):
+    """Without blocks' help, a GPT that reads nothing but the letter that stands there is its own bigram guesser."""
+    torch.manual_seed(1)
+    model = GPT(GPTConfig(vocab_size=V, context_length=T, n_layer=1, n_head=1, n_embd=C))
+    with torch.no_grad():
+        for weight in (model.position_embedding.weight, model.blocks[0].attention.out_proj.weight):
+            weight.zero_()
+        own = torch.stack([log_probabilities(model, torch.tensor([letter])) for letter in range(V)]).float()
+    assert abs(microscope.divergence(model, text, own)) < 1e-6
+    assert microscope.divergence(model, text, own.roll(1, dims=0)) > 1e-3
+
+
+@pytest.mark.parametrize(("bins", "temperature"), [(10, 1.0), (7, 0.3), (1, 4.0), (10, 1e-4)])
+def test_calibration(small, text, bins, temperature):
+    scores, _, came = predictions(small, text)
+    inside = [[] for _ in range(bins)]
+    for score, next in zip(scores, came, strict=True):
+        p = (score / temperature).softmax(-1)
+        guess = int(p.argmax())
+        inside[min(bins - 1, int(p[guess] * bins))].append((p[guess].item(), float(guess == next)))
+    found = microscope.calibration(small, text, bins, temperature)
+    error = 0.0
+    for i, pairs in enumerate(inside):
+        assert found.count[i] == len(pairs)
+        if not pairs:
+            assert found.claimed[i].isnan() and found.right[i].isnan()
+            continue
+        claimed, right = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+        close(found.claimed[i], claimed)
+        close(found.right[i], right)
+        error += len(pairs) / len(came) * abs(claimed - right)
+    assert found.error == pytest.approx(error, abs=1e-4) and error > 0.01
+
+
+# ---------------------------------------------------------------- inside
+def test_every_tensor_is_what_flows_through_the_model(small, text):
+    """Caught by hooks in the model's own forward pass."""
+    caught = {}
+
+    def catch(name):
+        return lambda module, inputs, output: caught.update({name: (inputs[0], output)})
+
+    handles = [m.register_forward_hook(catch(name)) for name, m in small.named_modules() if name]
+    small.eval()
+    with torch.no_grad():
+        logits = small(text[None, :T])[0]
+    [handle.remove() for handle in handles]
+    small.train()
+    maps = attention_maps(small, text[None, :T])[:, 0]
+    trace = microscope.every_tensor(small, text[:T])
+    close(trace.logits, logits)
+    close(trace.weights, maps)
+    assert [part.shape for part in trace] == [
+        *((L + 1, T, C), (L, H, T, D), (L, H, T, D), (L, H, T, D)),
+        *((L, H, T, T), (L, H, T, D), (L, T, C), (L, T, 4 * C), (T, V)),
+    ]
+    for layer in range(L):
+        block = f"blocks.{layer}"
+        close(trace.stream[layer], caught[f"{block}.norm1"][0][0])
+        close(trace.stream[layer + 1], caught[block][1][0])
+        close(trace.attended[layer], caught[f"{block}.norm2"][0][0])
+        close(trace.hidden[layer], caught[f"{block}.mlp.2"][0][0])
+        for head in range(H):
+            part = slice(head * D, (head + 1) * D)
+            for name in ("query", "key", "value"):
+                close(getattr(trace, name)[layer, head], caught[f"{block}.attention.W_{name}"][1][0][:, part])
+            close(trace.context[layer, head], caught[f"{block}.attention.out_proj"][0][0][:, part])
+
+
+def test_the_lens_reads_each_stream_with_the_final_norm_and_head(small, text):
+    lens = microscope.logit_lens(small, text[:5])
+    small.eval()
+    with torch.no_grad():
+        x = small.token_embedding.weight[text[:5]] + small.position_embedding.weight[:5]
+        for layer in range(L + 1):
+            norm = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()
+            close(lens[layer], (norm * small.norm.weight + small.norm.bias) @ small.token_embedding.weight.T)
+            x = small.blocks[layer](x[None])[0] if layer < L else x
+        close(lens[-1], small(text[None, :5])[0])
+
+
+# ---------------------------------------------------------------- heads
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 1)])
+def test_a_silent_head_is_one_whose_columns_of_out_proj_are_zero(small, text, layer, head):
+    small.eval()
+    with torch.no_grad():
+        before = small(text[None, :T])
+        with microscope.switch_off(small, layer, head):
+            silent, traced = small(text[None, :T]), microscope.every_tensor(small, text[:T]).logits
+        assert torch.equal(small(text[None, :T]), before) and not torch.allclose(silent, before, atol=1e-2)
+        small.blocks[layer].attention.out_proj.weight[:, head * D : (head + 1) * D] = 0
+        close(silent, small(text[None, :T]))
+        close(traced, silent[0])
+
+
+def test_a_head_that_says_its_mean_is_a_constant_added_to_its_silence(small, text):
+    small.eval()
+    with torch.no_grad(), microscope.switch_off(small, 0, 1, to_mean=True):
+        meant = small.blocks[0](small.embed(text[None, :T]))
+    with torch.no_grad():
+        said = []
+        attention = small.blocks[0].attention
+        hook = attention.out_proj.register_forward_pre_hook(lambda _, inputs: said.append(inputs[0]))
+        small(text[None, :T])
+        hook.remove()
+        changed = said[0].clone()
+        changed[..., D : 2 * D] = changed[..., D : 2 * D].mean(dim=1, keepdim=True)
+        x = small.embed(text[None, :T])
+        x = x + attention.out_proj(changed)
+        close(meant, x + small.blocks[0].mlp(small.blocks[0].norm2(x)))
+
+
+def test_heads_can_be_switched_off_together_and_come_back_after_an_error(small, text):
+    small.eval()
+    with torch.no_grad():
+        before = small(text[None, :T])
+        with pytest.raises(ZeroDivisionError), microscope.switch_off(small, 0, 0), microscope.switch_off(small, 0, 1):
+            both = small(text[None, :T])
+            raise ZeroDivisionError
+        assert torch.equal(small(text[None, :T]), before)
+        small.blocks[0].attention.out_proj.weight[:, : 2 * D] = 0
+        close(both, small(text[None, :T]))
+
+
+def test_head_scores(text):
+    x = torch.stack([text[:12], text[20:32]]) % 4  # letters come again, and some queries find none
+    maps = torch.rand(L, 2, H, 12, 12, generator=torch.Generator().manual_seed(6)).tril()
+    maps = maps / maps.sum(-1, keepdim=True)
+    wanted = {
+        "letter before": lambda row, t: [t - 1] if t else [],
+        "same letter": lambda row, t: [s for s in range(t) if row[s] == row[t]],
+        "after the same letter": lambda row, t: [s + 1 for s in range(t - 1) if row[s] == row[t]],
+        "first place": lambda row, t: [0] if t else [],
+    }
+    found = microscope.head_scores(maps, x)
+    assert set(found) == set(wanted)
+    for name, places in wanted.items():
+        asked = [(b, t, keys) for b in range(2) for t in range(12) if (keys := places(x[b].tolist(), t))]
+        for layer in range(L):
+            for head in range(H):
+                spent = [sum(maps[layer, b, head, t, s].item() for s in keys) for b, t, keys in asked]
+                close(found[name].heads[layer, head], sum(spent) / len(spent))
+        even = [len(keys) / (t + 1) for _, t, keys in asked]
+        near = [sum(s > t - 8 for s in keys) / min(t + 1, 8) for _, t, keys in asked]
+        close(found[name].habitless, max(sum(even), sum(near)) / len(asked))
+
+
+def test_a_head_that_looks_at_the_letter_before_scores_1():
+    maps = torch.eye(6).roll(-1, dims=1).tril()[None, None, None]
+    maps[..., 0, 0] = 1
+    found = microscope.head_scores(maps, torch.arange(6)[None])
+    assert found["letter before"].heads.item() == 1
+    assert found["first place"].heads.item() == pytest.approx(1 / 5)
+    assert found["same letter"].heads.isnan().all() and math.isnan(found["same letter"].habitless)
+
+
+# ---------------------------------------------------------------- manners
+INSTRUMENTS = {
+    "surprise": lambda model, text: microscope.surprise(model, text),
+    "divergence": lambda model, text: torch.tensor(
+        microscope.divergence(model, text, torch.zeros(V, V).log_softmax(-1))
+    ),
+    "calibration": lambda model, text: torch.tensor(microscope.calibration(model, text).error),
+    "every tensor": lambda model, text: microscope.every_tensor(model, text[:T]).stream,
+    "logit lens": lambda model, text: microscope.logit_lens(model, text[:T]),
+}
+
+
+@pytest.mark.parametrize("name", INSTRUMENTS)
+def test_nothing_is_changed_and_nothing_is_drawn(small, text, name):
+    small.blocks[1].eval()
+    modes, weights = [m.training for m in small.modules()], [p.clone() for p in small.parameters()]
+    drawn = torch.get_rng_state()
+    first, second = (INSTRUMENTS[name](small, text) for _ in range(2))
+    assert torch.equal(first, second) and not first.requires_grad  # dropout would differ
+    assert [m.training for m in small.modules()] == modes and torch.equal(torch.get_rng_state(), drawn)
+    assert all(torch.equal(p, old) and p.grad is None for p, old in zip(small.parameters(), weights, strict=True))
+    assert torch.equal(INSTRUMENTS[name](small, text.byte()), first)  # the compact ids of a corpus
+
+
+@pytest.mark.parametrize("name", INSTRUMENTS)
+def test_what_makes_no_sense_is_refused_in_a_sentence(small, text, name):
+    for wrong in (text.where(text != text[0], V), text[:0], text - V):
+        with pytest.raises(
+            CorpusError, match=r"empty or has a token outside the vocabulary of 0 \.\. 10|leave nothing"
+        ):
+            INSTRUMENTS[name](small, wrong)
+    assert small.training
+
+
+def test_texts_that_are_too_short(small, text):
+    with pytest.raises(CorpusError, match="1 tokens leave nothing to predict: this takes at least 2"):
+        microscope.surprise(small, text[:1])
+    with pytest.raises(CorpusError, match="8 tokens are too few: with a context of 8 this takes 9"):
+        microscope.calibration(small, text[:T])
+    with pytest.raises(ConfigError, match="9 tokens do not fit into a context of 8"):
+        microscope.every_tensor(small, text[: T + 1])
+    for layer, head in ((L, 0), (0, H)):
+        with (
+            pytest.raises(
+                ConfigError, match=f"no head {head} in layer {layer}: layers go from 0 to 1, heads from 0 to 2"
+            ),
+            microscope.switch_off(small, layer, head),
+        ):
+            pass
+
+
+def test_what_does_not_fit_together_is_refused(model):
+    text = torch.arange(3 * model.config.context_length) % V
+    with pytest.raises(ConfigError, match="must hold log-probabilities"):
+        microscope.divergence(model, text, torch.full((V, V), 1 / V))
+    torch.nn.init.constant_(model.norm.weight, float("nan"))
+    with pytest.raises(ConfigError, match="has its training diverged"):
+        microscope.surprise(model, text)

@@ -1,0 +1,221 @@
+"""A tiny world: scenes, questions, their right answers, and what learns from them."""
+
+import pytest
+import torch
+from torch import nn
+
+from helpers import telegrams
+from helpers.support.errors import ConfigError
+from helpers.telegrams import (
+    HERO,
+    NAMES,
+    WORDS,
+    accuracy,
+    ask,
+    embed,
+    exam,
+    fit,
+    look_up,
+    paper,
+    read,
+    scenes,
+    vectors,
+)
+
+
+@pytest.fixture
+def seeded():
+    return torch.Generator().manual_seed(1)
+
+
+class ThingOfCard(nn.Module):
+    """Learns which card to take, by one number for each box, and reads its thing box."""
+
+    def __init__(self):
+        super().__init__()
+        self.knobs = nn.Parameter(torch.ones(3))
+
+    def forward(self, asker, cards):
+        boxes = cards.unflatten(2, (3, 32))
+        weights = (torch.einsum("ntbc,nc->ntb", boxes, asker) @ self.knobs).softmax(dim=1)
+        return torch.einsum("nt,ntc->nc", weights, boxes[:, :, 1])
+
+
+class Hard(ThingOfCard):
+    def forward(self, asker, cards):
+        return super().forward(asker, cards).detach()
+
+
+def cheat(tokens):
+    """Reads each answer off the place behind its question, where there is one."""
+    behind = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], dim=1)
+    return behind[:, 7::2, 32:64]
+
+
+def words(ids) -> list[str]:
+    return [WORDS[i] for i in ids]
+
+
+def test_words_have_length_1_and_are_at_right_angles():
+    torch.testing.assert_close(vectors() @ vectors().T, torch.eye(16))
+    assert torch.equal(read(embed(torch.arange(16))), torch.arange(16))
+
+
+def test_each_of_six_gives_once_and_gets_once(seeded):
+    for scene in scenes(100, seeded).tolist():
+        givers, things, receivers = (set(box) for box in zip(*scene, strict=True))
+        assert givers == receivers and len(givers) == len(things) == 6
+        assert max(givers) < 8 <= min(things)
+        gives = {giver: receiver for giver, _, receiver in scene}
+        ring = [scene[0][0]]
+        while gives[ring[-1]] != ring[0]:
+            ring.append(gives[ring[-1]])
+        assert len(ring) == 6  # one ring, not two
+
+
+def test_the_cards_lie_in_random_order(seeded):
+    scene = scenes(4000, seeded)
+    follows = (scene[:, 0, 2] == scene[:, 1, 0]).float().mean()
+    assert abs(follows - 1 / 5) < 0.04  # chance; without shuffling it would be 1
+
+
+def test_nobody_is_admired_by_his_hero():
+    assert sorted(HERO) == sorted(HERO.values()) == sorted(NAMES)
+    assert all(HERO[name] != name and HERO[HERO[name]] != name for name in NAMES)
+
+
+def test_three_people_give_twice_and_only_the_place_says_which_was_last(seeded):
+    scene = telegrams.letters(4000, seeded)
+    for cards in scene[:100].tolist():
+        givers, things, _ = zip(*cards, strict=True)
+        assert sorted(givers.count(name) for name in set(givers)) == [2, 2, 2] and len(set(things)) == 6
+        assert all(giver < 8 <= thing and receiver != giver and receiver < 8 for giver, thing, receiver in cards)
+    chained = (scene[:, :-1, 2] == scene[:, 1:, 0]).float().mean()
+    assert abs(chained - 4 / 5 / 7) < 0.02  # who gives next is no likelier to have just got something
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("question", ["give", "hero", "maker"])
+def test_answers_are_what_the_cards_say(question, k, seeded):
+    scene = scenes(50, seeded)
+    askers, answers = ask(question, scene, seeded, k)
+    for cards, names, things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
+        gives = {WORDS[giver]: WORDS[thing] for giver, thing, _ in cards}
+        assert len(set(names)) == k
+        found = [gives[name if question == "give" else HERO[name]] for name in words(names)]
+        assert words(things) == ([telegrams.MAKER[thing] for thing in found] if question == "maker" else found)
+        if question != "give" and k == 1:
+            assert {name for name in HERO if HERO[name] == WORDS[names[0]]} <= set(gives)
+
+
+def test_answers_that_need_two_cards_are_what_they_say(seeded):
+    scene = scenes(50, seeded)
+    for question in ("both", "next", "brew"):
+        askers, answers = ask(question, scene, seeded)
+        for cards, [name], things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
+            gives = {giver: thing for giver, thing, _ in cards}
+            [friend] = [receiver for giver, _, receiver in cards if giver == name]
+            [got] = [thing for _, thing, receiver in cards if receiver == name]
+            number = telegrams.THINGS.index(WORDS[gives[name]]) + telegrams.THINGS.index(WORDS[got])
+            right = {"both": [gives[name], got], "next": [gives[friend]], "brew": [8 + number % 8]}
+            assert things == right[question]
+
+
+def test_the_last_card_of_a_giver_counts(seeded):
+    scene = telegrams.letters(50, seeded)
+    askers, answers = ask("last", scene, seeded)
+    for cards, [name], [thing] in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
+        assert {giver: thing for giver, thing, _ in cards}[name] == thing  # later cards overwrite earlier ones
+
+
+def test_questions_that_cannot_be_asked_are_refused(seeded):
+    with pytest.raises(ConfigError, match="one of give, hero, maker, both, next, last, brew, not 'get'"):
+        ask("get", scenes(1, seeded), seeded)
+    with pytest.raises(ConfigError, match="two answers is for one asker, not for 3"):
+        ask("both", scenes(1, seeded), seeded, k=3)
+
+
+@pytest.mark.parametrize("question", ["give", "last"])
+def test_a_page_holds_the_cards_and_then_the_question(question, seeded):
+    (tokens,), answers = telegrams.page(question, 20, seeded)
+    (asker, cards), same = look_up(question, 20, torch.Generator().manual_seed(1))
+    assert tokens.shape == (20, 7, 96) and torch.equal(answers, same)
+    assert torch.equal(tokens[:, :6], cards) and torch.equal(tokens[:, 6, :32], asker) and not tokens[:, 6, 32:].any()
+    giver = read(cards[:, :, :32])
+    assert sorted(set(giver[0].bincount().tolist()) - {0}) == ([2] if question == "last" else [1])
+
+
+def test_few_scenes_are_always_the_same_and_the_exam_brings_others(seeded):
+    def seen(examples):
+        return {
+            tuple(row.tolist()) for row in read(examples("hero", 400, seeded)[0][1].unflatten(2, (3, 32))).flatten(1)
+        }
+
+    assert len(seen(telegrams.few(5, 1))) == 5 and seen(telegrams.few(5, 1)) == seen(telegrams.few(5, 1))
+    assert not seen(telegrams.few(5, 1)) & seen(telegrams.few(5, 2)) and not seen(telegrams.few(5, 1)) & seen(look_up)
+
+
+def test_a_scene_reads_as_sentences(capsys):
+    telegrams.tell(torch.tensor([[0, 8, 2]] * 6))
+    assert capsys.readouterr().out.splitlines() == ["romeo gives the ring to rosaline"] * 6
+
+
+def test_a_paper_holds_questions_and_answers_and_an_exam_lacks_the_last(seeded):
+    (tokens,), answers = paper("hero", 20, seeded)
+    boxes = tokens.unflatten(2, (3, 32))
+    assert tokens.shape == (20, 12, 96) and answers.shape == (20, 3)
+    assert torch.equal(boxes[:, 6::2, 0], boxes[:, 7::2, 0]) and not boxes[:, 6::2, 1:].any()
+    assert torch.equal(read(boxes[:, 7::2, 1]), answers)
+    (shorter,), last = exam("hero", 20, torch.Generator().manual_seed(1))
+    assert torch.equal(shorter, tokens[:, :-1]) and torch.equal(last, answers[:, -1:])
+    assert accuracy(cheat, "hero", examples=paper) == 1
+    assert accuracy(cheat, "hero", examples=exam) == 0
+
+
+@pytest.mark.slow
+def test_fit_learns_from_its_seed_alone():
+    first = fit(ThingOfCard, "give", 100)
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    assert torch.equal(first.knobs, fit(ThingOfCard, "give", 100).knobs)
+    assert torch.equal(before, torch.get_rng_state())
+    assert accuracy(first, "give", 100) > 0.99 and not first.training
+
+
+def test_what_dropout_drops_comes_from_the_seed_too():
+    class Forgetful(ThingOfCard):
+        def forward(self, asker, cards):
+            return super().forward(asker, nn.functional.dropout(cards, 0.5, self.training))
+
+    torch.manual_seed(7)  # wherever the generator of all others stands
+    first = fit(Forgetful, "give", 1, steps=5)
+    torch.manual_seed(8)
+    again, other = fit(Forgetful, "give", 1, steps=5), fit(Forgetful, "give", 2, steps=5)
+    assert torch.equal(first.knobs, again.knobs) and not torch.equal(first.knobs, other.knobs)
+
+
+def test_the_error_is_nearly_nothing_for_the_right_words_and_large_for_others():
+    ids = torch.arange(8)
+    assert telegrams.error(telegrams.embed(ids), ids[:, None]) < 1e-5
+    assert telegrams.error(telegrams.embed(ids + 8), ids) == pytest.approx(telegrams.SHARPNESS, abs=1e-3)
+
+
+def test_without_a_gradient_nothing_is_learned():
+    model = fit(Hard, "give")
+    assert torch.equal(model.knobs, torch.ones(3))
+    assert accuracy(model, "give") == pytest.approx(0.5, abs=0.05)  # two cards bear the asker's name
+
+
+def test_all_answers_must_be_right():
+    def first_only(tokens):
+        answers = cheat(tokens)
+        return torch.cat([answers[:, :2], -answers[:, 2:]], dim=1)
+
+    assert accuracy(first_only, "hero", examples=paper) == 0
+
+
+def test_what_a_scene_cannot_answer_is_refused(seeded):
+    with pytest.raises(ConfigError, match="from 1 to 3 people"):
+        ask("give", scenes(2, seeded), seeded, k=7)
+    with pytest.raises(ConfigError, match="can't hold 'last'"):
+        paper("last", 2, seeded)

@@ -1,0 +1,94 @@
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from helpers import telegrams
+from helpers.support.errors import ConfigError
+from helpers.tables import MEASURED, read_table
+from pictures import plotting, scoreboard
+from pictures.scoreboard import Row, from_csv, read_line, to_csv
+
+DOT = Row("01", "dot product", "what does romeo give?", (0.16, 0.17), (0.5, 0.51))
+MASK = Row("04", "mask", "what does romeo's hero give?", (0.28, 0.51, 0.26), (1.0, 1.0, 0.99))
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    plt.switch_backend("agg")
+    texts = []
+    monkeypatch.setattr(plotting, "display", lambda data, **options: texts.append(data["text/plain"]))
+    yield texts
+    plt.close("all")
+
+
+def test_a_row_is_read_back_from_its_line():
+    assert str(MASK) == "04 mask | what does romeo's hero give? | without 0.28 0.51 0.26 | with 1.00 1.00 0.99"
+    assert read_line(str(MASK)) == MASK and read_line(f"  {DOT}\n") == DOT
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "04 mask", "x mask | q | without 1 | with 1", "04 m | q | without | with 1", "04 m | q | with 1 | without 1"],
+)
+def test_other_lines_are_refused(line):
+    with pytest.raises(ConfigError, match="not a row of the scoreboard"):
+        read_line(line)
+
+
+def test_rows_are_read_back_from_their_table():
+    table = to_csv([DOT, MASK])
+    assert table.splitlines()[:2] == [
+        "notebook,part,question,without,with",
+        "01,dot product,what does romeo give?,0.16,0.50",
+    ]
+    assert from_csv(table) == [DOT, MASK] and from_csv(to_csv([])) == []
+    with pytest.raises(ConfigError, match="same seeds"):
+        to_csv([Row("05", "dropout", "?", (0.5,), (0.5, 1.0))])
+
+
+@pytest.mark.slow
+def test_only_rows_of_earlier_notebooks_are_added(shown, tmp_path, capsys):
+    later = Row("07", "two layers", "?", (0.3,), (1.0,))
+    stale = Row("04", "mask", MASK.question, (0.0,), (0.1,))
+    (tmp_path / "rows.csv").write_text(to_csv([DOT, stale, later]))
+    scoreboard.scoreboard(MASK, measured=tmp_path / "rows.csv")
+    assert capsys.readouterr().out == f"{MASK}\n"
+    assert shown == [
+        "The scoreboard, worst to best seed: dot product 0.16–0.17 without it and 0.50–0.51 with it "
+        "(in a GPT: +0.38); mask 0.26–0.51 without it and 0.99–1.00 with it (in a GPT: +2.05 or more)."
+    ]
+
+
+def test_the_first_notebook_needs_no_table(shown, tmp_path):
+    scoreboard.scoreboard(DOT, measured=tmp_path / "none.csv")
+    assert "dot product" in shown[0] and "mask" not in shown[0]
+
+
+def test_every_stored_row_has_its_place_in_the_column():
+    rows = from_csv(scoreboard.STORED.read_text(encoding="utf-8"))
+    assert {row.part for row in rows} == set(scoreboard.IN_A_GPT)
+    assert scoreboard.BLIND.keys() <= {row.question for row in rows}
+
+
+def test_what_a_gpt_loses_is_what_its_runs_say():
+    _, lines = read_table(MEASURED / "parts.csv")
+    losses = {
+        name: {line["seed"]: line["loss"] for line in lines if (line["part"], line["steps"], line["variant"]) == key}
+        for name in ("the whole model", "no MLP")
+        for key in [("report", 1200, name)]
+    }
+    rises = [losses["no MLP"][seed] - losses["the whole model"][seed] for seed in losses["no MLP"]]
+    found = scoreboard.in_a_gpt()
+    assert found["MLP"].mean == pytest.approx(sum(rises) / len(rises)) and len(rises) == 8
+    assert found["heads"].says == found["dropout"].says == "no difference" and "softmax" not in found
+
+
+@pytest.mark.parametrize("question", ["give", "hero", "next", "last", "both"])
+def test_a_blind_guess_is_as_often_right_as_its_mark_says(question):
+    n, dice = 20_000, torch.Generator().manual_seed(1)
+    scene = telegrams.letters(n, dice) if question == "last" else telegrams.scenes(n, dice)
+    _, answers = telegrams.ask(question, scene, dice)
+    things = scene[:, :, 1].gather(1, torch.rand(n, 6, generator=dice).argsort(dim=1))  # of six cards, in any order
+    right = (things[:, : answers.shape[1]] == answers).all(dim=1).double().mean().item()
+    mark = scoreboard.BLIND["what does romeo give and get?"] if question == "both" else scoreboard.ANY_CARD
+    assert right == pytest.approx(mark, abs=0.01)

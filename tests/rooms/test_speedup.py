@@ -1,0 +1,57 @@
+"""How much faster several are: each measurement times the work that it says."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.core.gpt import GPT, GPTConfig
+from helpers.rooms import speedup
+
+sys.path.append(str(Path(__file__).parents[1] / "scaling"))
+from members import together
+
+SMALL = GPTConfig(speedup.V, speedup.T, n_layer=1, n_head=1, n_embd=4)
+
+
+def work_of(team):
+    """What `measured` would time: how many texts a process reads in each piece of work, and whether all work at once.
+
+    The function that takes the time does the work once, and notes that instead.
+    """
+    texts = []
+    forward = GPT.forward
+    GPT.forward = lambda model, tokens, **given: texts.append(len(tokens)) or forward(model, tokens, **given)
+
+    def noted(team, work, rounds, together=True):
+        texts.clear()
+        work()
+        return sum(texts), together
+
+    speedup._seconds = noted  # in this process, which is a fork
+    return speedup.measured(team, SMALL, rounds=1)
+
+
+@pytest.mark.slow
+def test_one_reads_the_whole_batch_and_each_of_two_reads_half():
+    for found in together(2, work_of):
+        assert found == {
+            "parameters": 65 * 4 + 64 * 4 + 12 * 4 * 4 + 3 * 4,
+            "alone": (12, False),
+            "shared": (6, True),
+            "half": (6, False),
+            "both": (6, True),
+            "update": (0, True),
+            "send": (0, True),
+        }
+
+
+def calls_made(team):
+    calls = []
+    speedup._seconds(team, lambda: calls.append(1), 3, together=False)
+    return len(calls)
+
+
+@pytest.mark.slow
+def test_while_the_leader_works_alone_the_others_do_not():
+    assert together(2, calls_made) == [3 + 2, 0]  # two rounds warm up

@@ -1,0 +1,94 @@
+"""`python -m tools.studies`: its table says how it was made, and a run that has ended is kept."""
+
+import pytest
+
+from helpers.core.data import CharTokenizer
+from helpers.rooms.experiments import REPORT, Comparison, Run
+from helpers.rooms.parts import WHOLE
+from helpers.rooms.study import Variant
+from helpers.support.errors import ConfigError, RunError
+from helpers.tables import read_table, table
+from helpers.world.corpus import load_corpus
+from tools.studies import __main__ as tool
+
+TEXT = "to be, or not to be: that is the question\n" * 60
+SIZES = dict(context_length=8, n_layer=1, n_head=1, n_embd=8)
+SMALL = Comparison({WHOLE: Variant(), "other": Variant()}, SIZES, (5,), rates=(0.01,), seeds=2)
+
+
+class InProcess:
+    """Stands in for the processes of a study: a run is made where it is asked for."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, function, *arguments):
+        job = tool.Future()
+        job.set_result(function(*arguments))
+        return job
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """A study of two variants under the name "parts", a text, and options that keep all in `tmp_path`."""
+    monkeypatch.setitem(tool.STUDIES, "parts", SMALL)
+    monkeypatch.setattr(tool, "ProcessPoolExecutor", InProcess)
+    (tmp_path / "text.txt").write_text(TEXT, "utf-8")
+    folders = ["--out", str(tmp_path), "--growing", str(tmp_path / "growing")]
+    return ["parts", "--corpus", str(tmp_path / "text.txt"), *folders]
+
+
+@pytest.mark.slow
+def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, capsys, tmp_path):
+    tool.main(small)
+    said = capsys.readouterr().out
+    assert not (tmp_path / "growing" / "parts.csv").exists()
+    comments, lines = read_table(tmp_path / "parts.csv")
+    assert [comment.split()[0] for comment in comments] == ["made", "Python", "corpus:", "budget:"]
+    tokenizer = CharTokenizer.from_text(TEXT)
+    run = Run(5, "other", 0.01, 2, REPORT)
+    expected = SMALL.measure(run, tokenizer.encode(TEXT), tokenizer.vocab_size)
+    found = next(line for line in lines if SMALL.run_of(line) == run)
+    assert {**found, "seconds": 0} == {**expected, "seconds": 0} and len(lines) == 4
+
+    tool.main([*small, "--verdicts"])
+    assert said.endswith(capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_a_run_that_has_ended_is_kept_and_not_made_again(small, tmp_path):
+    path = tmp_path / "growing" / "parts.csv"
+    path.parent.mkdir()
+    run = Run(5, WHOLE, 0.01, 1, REPORT)
+    line = {**run._asdict(), "parameters": 1, "loss": 77.0, "last_loss": 77.0, "seconds": 0.1}
+    ours = tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")
+    path.write_text(table([line], ["made by: somebody, at another commit", *ours]), "utf-8")
+    tool.main(small)
+    _, lines = read_table(tmp_path / "parts.csv")
+    assert lines[0] == line and [each["loss"] == 77.0 for each in lines] == [True, False, False, False]
+
+
+def test_runs_of_another_text_or_budget_are_refused_and_left_as_they_are(small, tmp_path):
+    path = tmp_path / "growing" / "parts.csv"
+    path.parent.mkdir()
+    line = {**Run(5, WHOLE, 0.01, 1, REPORT)._asdict(), "loss": 1.0, "last_loss": 1.0}
+    ours = ["made by: us", *tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")]
+    for place in (2, 3):
+        other = [comment + "?" if i == place else comment for i, comment in enumerate(ours)]
+        path.write_text(table([line], other), "utf-8")
+        with pytest.raises(RunError, match=r"has runs made otherwise .*: move it away"):
+            tool.main(small)
+        assert path.read_text("utf-8") == table([line], other)
+
+
+def test_what_can_not_be_made_is_refused(small):
+    with pytest.raises(ConfigError, match="stored tables are of tiny Shakespeare: name another folder by --out"):
+        tool.main(small[:3])
+    with pytest.raises(RunError, match="there are no runs of this study yet"):
+        tool.main([*small, "--verdicts"])

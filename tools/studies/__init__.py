@@ -1,0 +1,1 @@
+"""The trainings that make the tables in notebooks/measured: hours for some, so no lesson runs them."""

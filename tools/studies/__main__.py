@@ -1,0 +1,124 @@
+"""Make the runs of a study and store their table:  python -m tools.studies parts
+
+The table grows in build/studies/, a line for every run that ends. After a Ctrl-C, a kill or a power cut
+the same command makes only the runs that are missing; when all are there, the table moves to
+notebooks/measured/.
+"""
+
+import argparse
+import platform
+import sys
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from helpers.core.data import CharTokenizer
+from helpers.rooms import parts
+from helpers.rooms.advice import Counts
+from helpers.rooms.ladder import Ladder
+from helpers.rooms.museum_curves import Museum
+from helpers.rooms.study import Study
+from helpers.rooms.texts import Texts
+from helpers.support import files
+from helpers.support.console import command
+from helpers.support.errors import ConfigError, RunError
+from helpers.tables import MEASURED, Line, read_table, table
+from helpers.world.corpus import TINY, Corpus, load_corpus
+from tools.provenance import ROOT, made_by
+
+STUDIES: dict[str, Study] = {
+    **parts.STUDIES,
+    "ladder": Ladder(),
+    "counts": Counts(),
+    "texts": Texts(),
+    "museum": Museum(),
+}
+GROWING = ROOT / "build" / "studies"
+
+
+def circumstances(study: Study, corpus: Corpus, device: str) -> list[str]:
+    """The comment lines of a table that name what decides its numbers, beside the code of the commit."""
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+    return [
+        f"{versions}, {platform.system()} {platform.machine()}, 1 thread a run, {device}",
+        f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
+        f"budget: {study.budget()}",
+    ]
+
+
+def measure(name: str, path: str | None, device: str, run: Any) -> Line:
+    """One run of the study `name`, on one thread, on the text at `path`: its line of the table."""
+    torch.set_num_threads(1)
+    corpus = load_corpus(path)
+    tokenizer = CharTokenizer(corpus.alphabet)
+    tokens = tokenizer.encode(corpus.text)
+    return STUDIES[name].measure(run, tokens, tokenizer.vocab_size, device)
+
+
+def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
+    """Make the runs that are missing at `path`, and move the table to `options.out` when it is whole.
+
+    RunError when the lines that are there were made under other circumstances.
+    """
+    study, corpus = STUDIES[name], load_corpus(options.corpus)
+    if corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
+        raise ConfigError("the stored tables are of tiny Shakespeare: name another folder by --out")
+    comments = [made_by(f"python -m tools.studies {name}"), *circumstances(study, corpus, options.device)]
+    lines: list[Line] = []
+    if path.exists():
+        found, lines = read_table(path)
+        if found[1:] != comments[1:]:
+            raise RunError(f"{path} has runs made otherwise ({'; '.join(found[1:])}): move it away")
+    options.out.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    bar = tqdm(total=len(study.plan(lines)), initial=len(lines), unit="run", smoothing=0.02)
+    running: dict[Future[Line], Any] = {}
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            # Which runs there are may depend on those that have ended: the best rate is found as it goes.
+            while running or study.missing(lines):
+                waiting = [run for run in study.missing(lines) if run not in running.values()]
+                for run in waiting[: options.jobs - len(running)]:
+                    job = pool.submit(measure, name, options.corpus, options.device, run)
+                    running[job] = run
+                for job in wait(running, return_when=FIRST_COMPLETED).done:
+                    del running[job]
+                    lines.append(job.result())
+                    files.write(path, table(lines, comments))
+                    bar.total = len(study.plan(lines))
+                    bar.update()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    bar.close()
+    files.write(options.out / path.name, table(lines, comments))
+    path.unlink()
+    return lines
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.studies", description=__doc__.splitlines()[0])
+    parser.add_argument("name", choices=STUDIES, help=f"one of: {', '.join(STUDIES)}")
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side, of one thread each (2)")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
+    parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")
+    parser.add_argument("--out", type=Path, default=MEASURED, help="folder for the finished table")
+    parser.add_argument("--growing", type=Path, default=GROWING, help="folder for what is done so far")
+    parser.add_argument("--verdicts", action="store_true", help="print what the finished rows show")
+    options = parser.parse_args(arguments)
+    path = options.growing / f"{options.name}.csv"
+    if not options.verdicts:
+        lines = grow(options.name, path, options)
+    elif found := [table for table in (path, options.out / path.name) if table.exists()]:
+        _, lines = read_table(found[0])
+    else:
+        raise RunError(f"there are no runs of this study yet, neither in {path} nor in {options.out}")
+    print(STUDIES[options.name].report(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(command(main))

@@ -1,0 +1,152 @@
+"""Train the presets of three minutes with some seeds and store how they fare and what they write, for notebook 08.
+
+make better              both
+make better NAME=counted one of them
+
+The runs are ordinary ones, in build/runs: those that are there already go on, and one that is finished is only read.
+"""
+
+import math
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable
+from itertools import combinations
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from helpers.commands import train
+from helpers.core.counted import CountedGPT
+from helpers.core.counting import KneserNey
+from helpers.core.data import CharTokenizer, first_to_validate, split
+from helpers.core.precision import has_bfloat16
+from helpers.core.sampling import generate
+from helpers.core.training import evaluate
+from helpers.rooms.advice import reading_and_counting, reading_on
+from helpers.runs import checkpoint
+from helpers.runs.folder import is_run
+from helpers.runs.presets import choose_preset, run_folder
+from helpers.support import files
+from helpers.support.console import command, say, shown
+from helpers.support.errors import ConfigError
+from helpers.world.corpus import Corpus, load_corpus
+
+ROOT = Path(__file__).resolve().parents[1]
+STORED = ROOT / "notebooks" / "measured"
+SEEDS = {"three-minutes": (1, 2), "counted": (21, 22, 23)}  # of counted, none with which its settings were chosen
+LENGTH = 420
+TEMPERATURE = 0.8
+TOP_P = 0.9
+
+
+def main(_: list[str]) -> None:
+    chosen = os.environ.get("NAME") or None
+    if chosen not in (None, *SEEDS):
+        raise ConfigError(f"NAME={shown(chosen)} is no preset of this command: choose one of {', '.join(SEEDS)}")
+    corpus = load_corpus()
+    for preset in [chosen] if chosen else SEEDS:
+        folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
+        for seed, folder in folders.items():
+            resume = ["--resume"] if is_run(folder) else []
+            if status := train.main(["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume]):
+                sys.exit(status)  # why, has been said
+        files.write(STORED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
+        say(f"stored in {STORED / preset}.txt")
+
+
+def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
+    """Where the numbers come from, how each run fared, and what the first one's model writes."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    cut = first_to_validate(len(corpus.text))
+    training, validation = corpus.text[:cut], corpus.text[cut:]
+    first, folder = next(iter(folders.items()))
+    written = sample(folder)
+    theirs = [longest_copy(validation[i : i + len(written)], training) for i in range(0, 20 * LENGTH, LENGTH)]
+    lines = [
+        f"made by: make better, at commit {commit.stdout.strip() or 'unknown'}",
+        f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
+        f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
+        *(how_it_fared(seed, folder, corpus) for seed, folder in folders.items()),
+        *([the_mean_of(folders, corpus), counting_alone(corpus)] if counts else []),
+        f"longest copy from the training text: {longest_copy(written, training)!r}; "
+        f"in as much of the validation text, {min(map(len, theirs))} to {max(map(len, theirs))} letters",
+        f"the model of seed {first}, temperature {TEMPERATURE}, top-p {TOP_P}, writes:",
+    ]
+    return "".join(f"# {line}\n" for line in lines) + written
+
+
+def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
+    """Its loss in windows side by side, as in training; reading on, where each has a past; and, if it counts, when it
+    counts what it reads, too."""
+    history = checkpoint.load(folder).history
+    model, tokenizer = checkpoint.load_model(folder)
+    T = model.config.context_length
+    _, val_tokens = split(tokenizer.encode(corpus.text), T)
+    said = f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s"
+    said += f"; reading on {reading_on(model, val_tokens, T, T // 2):.4f}"
+    if isinstance(model, CountedGPT):
+        said += f", and counting what it reads {reading_and_counting(model, val_tokens, T, T // 2):.4f}"
+    return said
+
+
+class Mean(nn.Module):
+    """What several models say together: the logarithm of the mean of their probabilities."""
+
+    def __init__(self, models: Iterable[nn.Module]):
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        said = [model(tokens).float().log_softmax(dim=-1) for model in self.models]
+        return torch.stack(said).logsumexp(dim=0) - math.log(len(said))
+
+
+def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
+    """The loss of every two models' mean, and of that of all: they took so many times as long to train."""
+    loaded = {seed: checkpoint.load_model(folder) for seed, folder in folders.items()}
+    model, tokenizer = next(iter(loaded.values()))
+    T = model.config.context_length
+    _, val_tokens = split(tokenizer.encode(corpus.text), T)
+    said = []
+    for seeds in [*combinations(loaded, 2), tuple(loaded)]:
+        mean = Mean(loaded[seed][0] for seed in seeds)
+        loss, on = evaluate(mean, val_tokens, T), reading_on(mean, val_tokens, T, T // 2)
+        said.append(f"{' and '.join(map(str, seeds))} {loss:.4f}, reading on {on:.4f}")
+    return f"the mean of what several say: {'; '.join(said)}"
+
+
+def counting_alone(corpus: Corpus, longest: int = 8) -> str:
+    """The loss on the whole validation text of each length of context, none of which is cut off."""
+    tokens = CharTokenizer(corpus.alphabet).encode(corpus.text).long()
+    train_tokens, val_tokens = split(tokens, longest)
+    counts, losses = KneserNey(train_tokens, len(corpus.alphabet), longest), []
+    for windows in val_tokens.unfold(0, longest + 1, 1).split(4096):
+        p, _ = counts.probabilities(windows[:, :-1], range(longest + 1))
+        losses.append(-p[:, -1].log().gather(2, windows[:, -1, None, None].expand(-1, longest + 1, 1))[..., 0])
+    said = ", ".join(f"{loss:.3f}" for loss in torch.cat(losses).mean(dim=0).tolist())
+    return f"counts alone, by contexts of 0 to {longest} letters: loss {said}"
+
+
+def longest_copy(written: str, source: str) -> str:
+    """The longest piece of `written` that stands in `source` too."""
+    longest = ""
+    for start in range(len(written)):
+        while (piece := written[start : start + len(longest) + 1]) in source and len(piece) > len(longest):
+            longest = piece
+    return longest
+
+
+def sample(folder: Path) -> str:
+    """What the model writes, without the line that it has not ended."""
+    model, tokenizer = checkpoint.load_model(folder)
+    prompt = tokenizer.encode(tokenizer.start_of_text)
+    dice = torch.Generator().manual_seed(1)
+    written = generate(model, prompt, LENGTH, temperature=TEMPERATURE, top_p=TOP_P, generator=dice)
+    return tokenizer.decode(written).strip().rsplit("\n", 1)[0] + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(command(main))

@@ -1,0 +1,92 @@
+"""Climb the ladder that opens notebook 08 with three seeds, and store losses, seconds and what each rung writes.
+
+make rungs
+"""
+
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+import nbformat
+import torch
+
+from helpers.support import files
+from helpers.support.console import command, say
+from helpers.tables import MEASURED, table
+from helpers.world.corpus import load_corpus
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
+BEFORE = ("cell-01", "cell-02", "cell-03", "cell-04", "cell-05", "cell-07")  # imports, corpus, tokens
+CONTROLS = """
+def normed(part):
+    return Add(nn.Sequential(nn.LayerNorm(C), part))
+
+
+def normed_block():
+    return nn.Sequential(normed(Heads(4)), normed(mlp()))
+
+
+rung("one block that doesn't add", lambda: Letters(Heads(4), mlp()))
+rung(
+    "three that don't add, rate 0.002, 2,000 updates",
+    lambda: Letters(Heads(4), mlp(), Heads(4), mlp(), Heads(4), mlp()),
+    rate=0.002,
+    updates=2000,
+)
+rung("three blocks with norms", lambda: Letters(*(normed_block() for _ in range(3))))
+rung("three blocks, rate 0.03", lambda: Letters(*(one_block() for _ in range(3))), rate=0.03)
+rung("with norms, rate 0.03", lambda: Letters(*(normed_block() for _ in range(3))), rate=0.03)
+"""
+
+
+def main(_: list[str]) -> None:
+    cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"}
+    climbing = [source for name, source in cells.items() if name.startswith("ladder-") and "plotting" not in source]
+    lines = []
+    for seed in (1, 2, 3):
+        names: dict = {"__name__": "notebook"}
+        for name in BEFORE:
+            exec(cells[name], names)  # the notebook's own, so that what is stored is what it shows
+        names["seed"] = seed
+        for source in [*climbing, CONTROLS]:
+            exec(timed(source), names)
+        for rung, (loss, written) in names["rungs"].items():
+            sizes = names["measured"][rung]
+            lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": written})
+    files.write(MEASURED / "rungs.csv", table(lines, provenance()))
+    say(f"stored {len(lines)} rows in notebooks/measured/rungs.csv")
+
+
+def timed(source: str) -> str:
+    """The source of a cell; where it defines `rung`, with the seconds and parameters of each written down."""
+    return source if "def rung(" not in source else f"{source}\n\n{MEASURE}"
+
+
+MEASURE = """
+import time
+measured, plain = {}, rung
+
+
+def rung(name, make, **recipe):
+    start = time.process_time()
+    plain(name, make, **recipe)
+    parameters = sum(p.numel() for p in make().parameters())
+    measured[name] = {"parameters": parameters, "seconds": round(time.process_time() - start, 1)}
+"""
+
+
+def provenance() -> list[str]:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    corpus = load_corpus()
+    return [
+        f"made by: make rungs, at commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d')}",
+        f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} thread",
+        f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
+        "seconds of one core, for building, training, measuring and writing; settings in the cells of notebook 08",
+    ]
+
+
+if __name__ == "__main__":
+    command(main)
