@@ -128,7 +128,7 @@ def next_step(folder: str | Path = ".") -> str:
             notebook = next(Path(folder).glob(f"{step.label[:-1]:0>2}_*.ipynb"), None)
             where = f"[{step.label}]({notebook.name})" if notebook else step.label
             return f"**Next:** {where}, {step.title}."
-    return "**All steps are solved.** Your GPT trains at the end of [the blank page](15_blank_page.ipynb)."
+    return "**All steps are solved.** Your GPT trains at the end of [the blank page](beyond/blank_page.ipynb)."
 
 
 def progress() -> tuple[list[str], str]:

@@ -7,19 +7,25 @@ from typing import Any
 
 from helpers.support.errors import ConfigError
 
+ROOMS = ("what_matters", "museum_of_bugs", "todays_models", "speedrun", "scaling_out", "blank_page")
+
 
 def lessons(folder: str | Path = ".") -> str:
     """The notebooks in `folder` as a table in Markdown: title, time to read, exercises solved, from what they print.
 
-    An exercise is solved when the notebook, as it was last saved, prints so. ConfigError for a folder without lessons.
+    The rooms to visit afterwards come last. An exercise is solved when the notebook, as it was last saved, prints so.
+    ConfigError for a folder without lessons.
     """
-    rows = [_row(path) for path in sorted(Path(folder).glob("[0-9][0-9]_*.ipynb"))]
-    if not rows:
+    path = sorted(Path(folder).glob("[0-9][0-9]_*.ipynb"))
+    if not path:
         raise ConfigError(f"{folder} has no lessons: name the folder of the notebooks")
+    rows = [_row(lesson, lesson.name[:2], lesson.name) for lesson in path]
+    rooms = [Path(folder) / "beyond" / f"{name}.ipynb" for name in ROOMS]
+    rows += [_row(room, "", f"beyond/{room.name}") for room in rooms if room.exists()]
     return "\n".join(["| | lesson | to read | solved |", "|---|---|---|---|", *rows])
 
 
-def _row(path: Path) -> str:
+def _row(path: Path, number: str, address: str) -> str:
     """The line of the table for one notebook."""
     try:  # as JSON: nbformat, which checks a notebook, takes seconds to import
         cells = json.loads(path.read_bytes())["cells"]
@@ -27,7 +33,7 @@ def _row(path: Path) -> str:
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         printed = "".join(_joined(output.get("text", "")) for output in outputs)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is no file, no JSON, or no notebook
-        return f"| {path.name[:2]} | {path.name} can't be read: `make fresh` brings it back | | |"
+        return f"| {number} | {path.name} can't be read: `make fresh` brings it back | | |"
     title = re.search(r"^# (?:\d+ · )?(.+)$", head, re.M)
     time = re.search(r"^\*\*How long\.\*\* (.+?)(?: to read| for the story|\.)", head, re.M)
     verdicts = dict(re.findall(r"^(\d+[a-z]): (.+)$", printed, re.M))
@@ -37,7 +43,7 @@ def _row(path: Path) -> str:
         progress += f": {', '.join(solved)}"
     name = title[1] if title else path.stem
     minutes = time[1] if time else ""
-    return f"| {path.name[:2]} | [{name}]({path.name}) | {minutes} | {progress} |"
+    return f"| {number} | [{name}]({address}) | {minutes} | {progress} |"
 
 
 def _joined(text: Any) -> str:

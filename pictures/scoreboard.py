@@ -31,9 +31,9 @@ BLIND = {
     "what does romeo give and get?": 1 / 30,  # the one card, and then the other
     "what is brewed from both?": 1 / 8,  # one of eight things, on a card or not
 }
-# Which row of which of notebook 10's studies says what the part is worth in a GPT; None: none does. (The row of dropout
-# adds it to a GPT that reads the same pages again and again; all others take the part away. Without its mask the GPT is
-# worse than blind guessing, and the study counts nothing as worse than that: hence "or more".)
+# Which study of *what matters*, and which row of it, says what the part is worth in a GPT; None: none does. (The row of
+# dropout adds it to a GPT that reads the same pages again and again; all others take the part away. Without its mask the
+# GPT is worse than blind guessing, and the study counts nothing as worse than that: hence "or more".)
 IN_A_GPT = {
     "dot product": ("parts", "no attention"),
     "softmax": None,
@@ -116,8 +116,8 @@ def from_csv(text: str) -> list[Row]:
 
 # ---------------------------------------------------------------- in a real GPT
 def in_a_gpt() -> dict[str, Verdict]:
-    """For the parts that notebook 10 tries in a GPT: how far its loss changes (nats per letter), after the longest of
-    the study's trainings."""
+    """For the parts that *what matters* takes out of a GPT: how far its loss changes (nats per letter), after the
+    longest of the study's trainings."""
     found = {}
     for name in ("parts", "dropout"):
         _, lines = read_table(MEASURED / f"{name}.csv")

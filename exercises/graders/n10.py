@@ -1,4 +1,4 @@
-"""The exercises of notebook 10: experiments that would pass review."""
+"""The exercises of *what matters*: experiments that would pass review."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The exercises of notebook 11: faults to find and repair, and two tools for whoever looks for them."""
+"""The exercises of *the museum of bugs*: faults to find and repair, and two tools for whoever looks for them."""
 
 import math
 from collections.abc import Callable

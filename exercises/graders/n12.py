@@ -1,4 +1,4 @@
-"""The exercises of notebook 12: what today's models changed."""
+"""The exercises of *what today's models changed*: what today's models changed."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The exercises of notebook 13: a speedrun, and how far counting gets."""
+"""The exercises of *speedrun*: a speedrun, and how far counting gets."""
 
 import math
 from collections.abc import Callable

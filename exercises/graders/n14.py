@@ -1,4 +1,4 @@
-"""The exercises of notebook 14: one model, trained by many processes."""
+"""The exercises of *scaling out*: one model, trained by many processes."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Notebook 11's exercises: the whole program, with one line of it replaced by a wrong one."""
+"""The museum's exercises: the whole program, with one line of it replaced by a wrong one."""
 
 import functools
 import inspect

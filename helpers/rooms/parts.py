@@ -1,6 +1,7 @@
 """What matters: one small GPT, trained again and again, each time with one part taken out or exchanged.
 
-The variants and studies of notebooks 08, 10 and 12. experiments.py trains and judges them (`make study NAME=parts`).
+The variants and studies of notebook 08, of *what matters* and of *what today's models changed*; experiments.py trains
+and judges them (`python -m tools.studies parts`).
 """
 
 import math

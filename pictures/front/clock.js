@@ -1,4 +1,4 @@
-// Notebook 12: rotary positions as clock faces. A query's hands and a key's turn with their places, and make a score.
+// Today's models: rotary positions as clock faces. A query's hands and a key's turn with their places, and make a score.
 import { decimal, frame, html, listed, slider, sum, svg } from "./kit.js";
 
 const LAST = 40; // the furthest place

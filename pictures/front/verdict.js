@@ -1,4 +1,4 @@
-// Notebook 10: how much worse without a part? The answer of a few seeds, and how it moves with each seed more.
+// What matters: how much worse without a part? The answer of a few seeds, and how it moves with each seed more.
 import { frame, html, slider } from "./kit.js";
 
 // Student's t for 1 to 19 degrees of freedom: 95 % of its distribution lie between -T95 and T95, 90 % between -T90 and T90.

@@ -1,6 +1,6 @@
 """Climb the ladder that opens notebook 08 with three seeds, and store losses, seconds and what each rung writes.
 
-make rungs
+python -m tools.studies.rungs
 """
 
 import platform
@@ -16,7 +16,7 @@ from helpers.support.console import command, say
 from helpers.tables import MEASURED, table
 from helpers.world.corpus import load_corpus
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
 BEFORE = ("cell-01", "cell-02", "cell-03", "cell-04", "cell-05", "cell-07")  # imports, corpus, tokens
 CONTROLS = """
@@ -81,7 +81,7 @@ def provenance() -> list[str]:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
     corpus = load_corpus()
     return [
-        f"made by: make rungs, at commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d')}",
+        f"made by: python -m tools.studies.rungs, at commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d')}",
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} thread",
         f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         "seconds of one core, for building, training, measuring and writing; settings in the cells of notebook 08",
