@@ -28,9 +28,8 @@ import warm
 import website
 from nbformat import NotebookNode
 
-from helpers.support.console import command, say, table
-from helpers.support.errors import ConfigError, HelpersError
-from helpers.support.files import write
+from helpers.errors import ConfigError, HelpersError, command, say, write
+from helpers.tables import table
 from helpers.world import ledger
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from helpers.studies.tables import Line, read_table
-from helpers.support.errors import ConfigError, RunError
+from helpers.errors import ConfigError, RunError
+from helpers.tables import Line, read_table
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -16,10 +16,9 @@ from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from helpers.studies.tables import Line, table
-from helpers.support import files
-from helpers.support.console import Stopped, stop_requests
-from helpers.support.errors import HelpersError, TrainingError
+from helpers import errors
+from helpers.errors import HelpersError, RunError, Stopped, stop_requests
+from helpers.tables import Line, csv_table
 
 # Importing torch, and what its optimizers import at their first step, takes seconds. Linux forks every run from one
 # process that has done it and nothing else; elsewhere torch does not survive a fork for certain.
@@ -61,7 +60,7 @@ class Running:
 def grow(study: Study, lines: list[Line], path: Path, comments: list[str], measure: Measure, jobs: int) -> None:
     """Add every run of the study that is not among the `lines`, `jobs` at a time.
 
-    `measure(run)` gives a run's line, in a process of its own. TrainingError at the end when runs have failed. Stopped
+    `measure(run)` gives a run's line, in a process of its own. RunError at the end when runs have failed. Stopped
     says how much is kept; the runs in progress are lost.
     """
     total = len(study.plan(lines))
@@ -88,7 +87,7 @@ def grow(study: Study, lines: list[Line], path: Path, comments: list[str], measu
                     failed.append(ended.run)
                     continue
                 lines.append(line)
-                files.write(path, table(lines, comments))
+                errors.write(path, csv_table(lines, comments))
                 _show(bar, len(study.plan(lines)), lines, ended.run)
     except KeyboardInterrupt as stopped:
         message = f"{len(lines)} runs are kept in {path}; the same command goes on from there"
@@ -100,7 +99,7 @@ def grow(study: Study, lines: list[Line], path: Path, comments: list[str], measu
         for started in running.values():
             started.process.join()
     if failed:
-        raise TrainingError(
+        raise RunError(
             f"{len(failed)} runs failed ({'; '.join(map(str, failed))}): the table is not whole. "
             f"The others are kept in {path}; the same command tries these again"
         )

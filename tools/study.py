@@ -17,18 +17,16 @@ import provenance
 import side_by_side
 import torch
 
-from helpers.core.data import CharTokenizer
+from helpers import errors
+from helpers.data import TINY, CharTokenizer, Corpus, load_corpus
+from helpers.errors import ConfigError, RunError, command
 from helpers.museum.curves import Museum
 from helpers.studies import parts
 from helpers.studies.counts import Counts
 from helpers.studies.ladder import Ladder
 from helpers.studies.study import Study
-from helpers.studies.tables import MEASURED, Line, read_table, table
 from helpers.studies.texts import Texts
-from helpers.support import files
-from helpers.support.console import command
-from helpers.support.errors import ConfigError, RunError, StorageError
-from helpers.world.corpus import TINY, Corpus, load_corpus
+from helpers.tables import MEASURED, Line, csv_table, read_table
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,
@@ -75,7 +73,7 @@ def make(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
         for folder in (options.out, path.parent):
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"can't make the folder {error.filename}: {error.strerror}") from None
+        raise RunError(f"can't make the folder {error.filename}: {error.strerror}") from None
     study = STUDIES[name]
     ours = identity(study, corpus, options.device)
     comments = [provenance.made_by(f"make study NAME={name}"), *ours]
@@ -88,7 +86,7 @@ def make(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
         print(corpus, *comments, sep="\n", flush=True)
         one_run = partial(measure, name, options.corpus, options.device, ours)
         side_by_side.grow(study, lines, path, comments, one_run, options.jobs)
-        files.write(options.out / path.name, table(lines, comments))
+        errors.write(options.out / path.name, csv_table(lines, comments))
         path.unlink()
     return lines
 

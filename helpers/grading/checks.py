@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from helpers.errors import CheckError, HelpersError
 from helpers.grading import compare
 from helpers.grading.dropout import dropout as dropout
 from helpers.grading.formula import attention_formula as attention_formula
 from helpers.grading.heads import multi_head as multi_head
-from helpers.support.errors import CheckError, HelpersError
 
 
 @contextmanager

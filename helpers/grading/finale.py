@@ -14,18 +14,16 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
-from helpers.core.data import CharTokenizer, split
-from helpers.core.gpt import count_parameters
-from helpers.core.training import evaluate
+from helpers import checkpoint, errors, presets
+from helpers.data import CharTokenizer, Corpus, split
+from helpers.errors import HelpersError, RunError
+from helpers.gpt import count_parameters
 from helpers.grading import growing, yours
 from helpers.grading.growing import called
 from helpers.grading.limit import TooLongError, at_most
 from helpers.grading.steps import STEPS, step_of
 from helpers.pictures import plotting
-from helpers.runs import checkpoint, presets
-from helpers.support import files
-from helpers.support.errors import CheckpointError, HelpersError
-from helpers.world.corpus import Corpus
+from helpers.training import evaluate
 
 SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=128)  # those of the preset `laptop`
 STEPS_OF_TRAINING, BATCH = 2000, 12
@@ -87,7 +85,7 @@ def ours(corpus: Corpus) -> dict[str, Curve]:
     preset = presets.choose_preset("laptop")
     try:
         history = checkpoint.load(presets.run_folder("laptop", preset, corpus)).history
-    except CheckpointError:
+    except RunError:
         return {}
     return {"ours": (history.column("step")[1:], history.column("train_loss")[1:])}
 
@@ -120,7 +118,7 @@ def _learn(
     sample = _sample(model, found, tokenizer)
     training = Training(count_parameters(model), curve.steps, curve.losses, curve.seconds, loss, sample)
     print(f"your GPT: {training.parameters:,} parameters, {curve.seconds:.0f} s, validation loss {loss:.3f}\n{sample}")
-    files.write(path.with_suffix(".html"), page(training, ours, path))
+    errors.write(path.with_suffix(".html"), page(training, ours, path))
     print(f"\na page to show: {called(path).replace('.py', '.html')}")
     return training
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from helpers.core.attention import attention, causal_mask
+from helpers.attention import attention, causal_mask
 from helpers.grading import judge, mistakes
 from helpers.grading.compare import Near
 from helpers.grading.judge import Answer, Given, Pairs, Question

@@ -16,14 +16,13 @@ from typing import Any
 
 import filelock
 
+from helpers import errors
+from helpers.errors import ConfigError, RunError, shown
 from helpers.grading import judge
 from helpers.grading.limit import TooLongError, at_most
 from helpers.grading.questions import said
 from helpers.grading.source import defined_in, imports_of, names_used, source_of, written
 from helpers.grading.steps import LABELS, NAMES, STEPS, Step, grown_into
-from helpers.support import files
-from helpers.support.console import shown
-from helpers.support.errors import ConfigError, StorageError
 
 PLACE = Path(__file__).parents[2] / "build" / "my_gpt.py"
 MODULE = "build.my_gpt"  # what its definitions say where they come from
@@ -246,12 +245,12 @@ def keep(step: Step, answer: Any) -> str:
             grown = _with(read(path), step, answer)
             text = str(grown)
             _prove(grown, step, loaded(text, path))
-            files.write(path, text)
+            errors.write(path, text)
             if path.read_text(encoding="utf-8") != text:
                 raise ConfigError(f"{called(path)} holds something else than was written into it")
     except filelock.Timeout:
         return f"not kept: another notebook has been writing into {called(path)} for {PATIENCE:g} seconds"
-    except (ConfigError, StorageError) as error:
+    except (ConfigError, RunError) as error:
         return f"not kept: {error}"
     except OSError as error:
         return f"not kept: can't write {called(path)}: {error.strerror or error}"

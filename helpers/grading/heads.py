@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from helpers.errors import CheckError
 from helpers.grading import compare, judge, mistakes
 from helpers.grading.compare import Near
 from helpers.grading.judge import Answer, Given, Pairs, Question
 from helpers.grading.variants import RIGHT_HEADS, SeveralHeads
-from helpers.support.errors import CheckError
 
 
 class Sizes(NamedTuple):

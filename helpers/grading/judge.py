@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from helpers.errors import CheckError
 from helpers.grading import compare
 from helpers.grading.compare import ROUNDING, Near
-from helpers.support.errors import CheckError
 
 Answer = Callable[..., Any]
 Pairs = Iterator[tuple[Any, ...]]

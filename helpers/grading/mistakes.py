@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from helpers.core.attention import attention
+from helpers.attention import attention
 from helpers.grading import variants
 from helpers.grading.variants import Formula, SeveralHeads, attention_with, heads_with, shares, weighed_by
 

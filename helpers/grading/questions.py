@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from helpers.errors import ConfigError
 from helpers.grading import judge
 from helpers.grading.judge import EXERCISES, Built, Question, Verdict
 from helpers.grading.limit import TooLongError, at_most
-from helpers.support.errors import ConfigError
 
 GRADERS = {
     "00": "helpers.grading.graders.n00",

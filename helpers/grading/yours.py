@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from helpers.errors import ConfigError
 from helpers.grading import growing, judge
 from helpers.grading.growing import Grown, called
 from helpers.grading.limit import TooLongError, at_most
 from helpers.grading.questions import said
 from helpers.grading.steps import NAMES, STEPS
 from helpers.pictures.way import draw_way
-from helpers.support.errors import ConfigError
 
 SECONDS = 60.0  # for a piece of work with the reader's steps
 _judged: dict[tuple[str, str], judge.Verdict] = {}  # by the file and a label: each state of the file is judged once

@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from jaxtyping import Integer
 from torch import Tensor
 
-from helpers.core.data import split
-from helpers.core.gpt import count_parameters
-from helpers.core.optim import TrainConfig
+from helpers import tables
+from helpers.data import split
+from helpers.gpt import count_parameters
 from helpers.museum import faults
 from helpers.museum.program import C, H, L, Program, T
+from helpers.optim import TrainConfig
 from helpers.studies.study import Study
-from helpers.studies.tables import Line
-from helpers.support import console
+from helpers.tables import Line
 
 CUTS = range(1, T + 1)  # so many letters are read before the one that is asked for: a text has every length as it grows
 
@@ -132,7 +132,7 @@ class Museum(Study):
                 for numbers in ([line[column] for line in group] for column in ("first", "loss", "honest"))
             ]
             rows.append([name, f"{steps:,}", *told])
-        return console.table(["program", "updates", "first loss", "curve", "honest"], rows)
+        return tables.table(["program", "updates", "first loss", "curve", "honest"], rows)
 
 
 def windows(text: Integer[Tensor, "N"], count: int, length: int) -> Integer[Tensor, "count length+1"]:

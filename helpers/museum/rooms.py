@@ -13,7 +13,7 @@ from helpers.museum import checks, faults
 from helpers.museum.program import C as CHANNELS
 from helpers.museum.program import H, L, Program, T
 from helpers.pictures import plotting
-from helpers.studies.tables import MEASURED, Line, read_table
+from helpers.tables import MEASURED, Line, read_table
 
 # The checks that ask for nothing but a model, its batches and its writing
 FOR_YOURS = (

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers.core.gpt import GPT
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, evaluating
 from helpers.pictures import plotting
 from helpers.pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
-from helpers.support.errors import ConfigError
-from helpers.support.modes import evaluating
 from helpers.world.microscope import Steps, through
 
 

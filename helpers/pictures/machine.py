@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 
+from helpers.errors import ConfigError
 from helpers.pictures import plotting
-from helpers.support.errors import ConfigError
 
 HEADED = ("query", "key", "scores", "weights", "value", "context")  # what each head has of its own
 SHAPES = {  # K keys are looked at by T tokens

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 
 def lessons(folder: str | Path = ".") -> str:

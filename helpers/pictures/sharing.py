@@ -6,9 +6,9 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from helpers.errors import ConfigError
 from helpers.pictures import plotting
 from helpers.pictures.machine import KNOWN, LARGE, LIT, MISSING, SMALL, Box, Canvas
-from helpers.support.errors import ConfigError
 
 TOPS = (30, 196)  # of the tables of process 0, and of process 1
 TALL = 96

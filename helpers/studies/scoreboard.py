@@ -14,11 +14,11 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
+from helpers.errors import ConfigError
 from helpers.pictures import plotting
 from helpers.studies.experiments import Verdict, judge
 from helpers.studies.parts import STUDIES
-from helpers.studies.tables import MEASURED, read_table
-from helpers.support.errors import ConfigError
+from helpers.tables import MEASURED, read_table
 
 STORED = MEASURED / "scoreboard.csv"
 COLUMNS = ["notebook", "part", "question", "without", "with"]

@@ -7,7 +7,7 @@ from functools import cache
 from statistics import fmean, stdev
 from typing import NamedTuple, TypeVar
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 Row = TypeVar("Row", bound=Hashable)
 LEVEL = 0.05  # the chance of a false claim

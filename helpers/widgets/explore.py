@@ -14,13 +14,13 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from helpers.core.attention import causal_mask
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT
+from helpers.attention import causal_mask
+from helpers.data import CharTokenizer
+from helpers.errors import ConfigError
+from helpers.gpt import GPT
 from helpers.pictures import machine as machines
 from helpers.pictures import plotting
 from helpers.studies.verdicts import verdicts
-from helpers.support.errors import ConfigError
 from helpers.widgets.host import is_live, show
 from helpers.widgets.packing import pack
 from helpers.world.microscope import surprise

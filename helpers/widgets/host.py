@@ -17,8 +17,8 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
+from helpers.errors import ConfigError
 from helpers.pictures import plotting
-from helpers.support.errors import ConfigError
 
 SOURCES = Path(__file__).parent / "front"
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', flags=re.M)

@@ -9,8 +9,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from helpers.errors import ConfigError
 from helpers.grading.questions import GRADERS, exercises
-from helpers.support.errors import ConfigError
 from tools.classroom.slicing import statements
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,9 +23,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from helpers.errors import ConfigError, Options, note, printable, say, shown
 from helpers.grading.questions import exercises
-from helpers.support.console import Options, note, printable, say, shown
-from helpers.support.errors import ConfigError
 from tools.classroom import course, jail
 from tools.classroom.assignments import CHECK, LESSONS, ROOT, Lesson, lessons
 from tools.classroom.doors import a_folder, a_new_folder, named

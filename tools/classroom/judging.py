@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
+from helpers.errors import printable
 from helpers.grading import judge
 from helpers.grading.judge import RIGHT, Built, Given, Question, Verdict
 from helpers.grading.limit import TooLongError
 from helpers.grading.questions import exercises
 from helpers.grading.steps import STEPS
-from helpers.support.console import printable
 from tools.classroom import plain, slicing
 from tools.classroom.assignments import CHECK, Lesson, Task
 from tools.classroom.jail import STILL, Ended, Jail, Limits, NoJailError

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from helpers.errors import CheckError
 from helpers.grading import compare, judge
-from helpers.support.errors import CheckError
 
 Run = Callable[[Tensor], Tensor]
 ROUNDING = 1e-4  # of single precision, as a part of the largest number

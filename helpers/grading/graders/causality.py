@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, randn
 
-from helpers.core.attention import attention
+from helpers.attention import attention
 from helpers.grading.judge import Answer
 
 

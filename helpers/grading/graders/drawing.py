@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.core.gpt import GPT
+from helpers.gpt import GPT
 from helpers.grading.judge import Answer
 
 

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from helpers.errors import CheckError
 from helpers.grading.graders import building
 from helpers.grading.graders.building import Run, ids, made, near, reading, stir, trying
-from helpers.support.errors import CheckError
 
 V = 11
 T = 8

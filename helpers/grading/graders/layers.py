@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from helpers.errors import CheckError
 from helpers.grading.graders.building import (
     Run,
     asking,
@@ -16,7 +17,6 @@ from helpers.grading.graders.building import (
     touched,
     words,
 )
-from helpers.support.errors import CheckError
 
 LONG = 300  # words, more than a mask of the usual 64, 128 or 256
 

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from helpers.core.gpt import GPT, GPTConfig
+from helpers.errors import CheckError
+from helpers.gpt import GPT, GPTConfig
 from helpers.grading import compare
 from helpers.grading.graders.building import trying
-from helpers.support.errors import CheckError
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, randn
 
-from helpers.core.attention import attention
+from helpers.attention import attention
 from helpers.grading.graders import building, layers
 from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.grading.variants import attention_with, divided_by, plain_attention, without_shift

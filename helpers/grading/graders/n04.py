@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, randn
 
-from helpers.core.attention import attention, causal_mask
+from helpers.attention import attention, causal_mask
 from helpers.grading.formula import far_below_zero, near_zero
 from helpers.grading.graders import building, layers
 from helpers.grading.graders.causality import (

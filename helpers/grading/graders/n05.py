@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn, rand, randn
 
-from helpers.core.attention import attention, causal_mask
+from helpers.attention import attention, causal_mask
+from helpers.errors import CheckError
 from helpers.grading.graders import building
 from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.grading.variants import CAUSAL_MISTAKES, attention_with, masked_softmax, unchanged
-from helpers.support.errors import CheckError
 
 
 def _dropped(x: Tensor, keep: Tensor, p: float) -> Tensor:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, randn
 
-from helpers.core.attention import causal_mask
+from helpers.attention import causal_mask
+from helpers.errors import CheckError
 from helpers.grading.graders import building, layers
 from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.grading.variants import (
@@ -23,7 +24,6 @@ from helpers.grading.variants import (
     split_by_view,
     split_in_turn,
 )
-from helpers.support.errors import CheckError
 
 
 @exercise(

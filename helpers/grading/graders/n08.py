@@ -6,9 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn, randint, randn
 
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.sampling import generate
+from helpers.attention import MultiHeadAttention
+from helpers.gpt import GPT, GPTConfig
 from helpers.grading.graders import learning
 from helpers.grading.graders.curves import (
     COPY,
@@ -25,6 +24,7 @@ from helpers.grading.graders.curves import (
 )
 from helpers.grading.graders.silence import of_changed, of_zeroed, own, silenced, swapped, without
 from helpers.grading.judge import Answer, Pairs, built, exercise
+from helpers.sampling import generate
 
 
 @exercise(

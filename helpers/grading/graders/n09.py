@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn, randint, randn
 
-from helpers.core.gpt import GPT, GPTConfig
+from helpers.errors import CheckError
+from helpers.gpt import GPT, GPTConfig
 from helpers.grading.graders import gpts, writing
 from helpers.grading.graders.drawing import (
     cached,
@@ -26,7 +27,6 @@ from helpers.grading.graders.drawing import (
 )
 from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.grading.variants import shares
-from helpers.support.errors import CheckError
 
 
 def _reheated(change: Callable[[Tensor, float], Tensor]) -> Answer:

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from helpers.errors import CheckError
 from helpers.grading.judge import Answer, Pairs, built, exercise
 from helpers.museum import checks, planted
 from helpers.museum.program import Program
-from helpers.support.errors import CheckError
 
 
 def _repair(label: str) -> Callable[[Any], None]:

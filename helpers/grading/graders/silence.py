@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from helpers.core.attention import MultiHeadAttention, attention
+from helpers.attention import MultiHeadAttention, attention
 from helpers.grading.judge import Answer
 
 Place = Callable[[int, int, int], slice]  # from head, H and D to channels

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from helpers.errors import CheckError
 from helpers.grading import compare
 from helpers.grading.graders.building import trying
-from helpers.support.errors import CheckError
 
 
 @dataclass

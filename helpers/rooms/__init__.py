@@ -1,0 +1,1 @@
+"""What one room of the lessons needs alone."""
