@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from helpers.support.errors import CheckError
-from helpers.support.modes import evaluating
+from helpers.errors import CheckError
+from helpers.gpt import evaluating
 
 DRAWS = 20_000
 CHANCE = 1e-9  # that a right module is refused, for each mean that is compared

@@ -18,13 +18,11 @@ from exercises import growing, yours
 from exercises.growing import called
 from exercises.limit import TooLongError, at_most
 from exercises.steps import STEPS, step_of
-from helpers.core.data import CharTokenizer, split
-from helpers.core.gpt import count_parameters
-from helpers.core.training import evaluate
-from helpers.runs import checkpoint, presets
-from helpers.support import files
-from helpers.support.errors import CheckpointError, HelpersError
-from helpers.world.corpus import Corpus
+from helpers import checkpoint, errors, presets
+from helpers.data import CharTokenizer, Corpus, split
+from helpers.errors import HelpersError, RunError
+from helpers.gpt import count_parameters
+from helpers.training import evaluate
 from pictures import plotting
 
 SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=128)  # those of the preset `laptop`
@@ -87,7 +85,7 @@ def ours(corpus: Corpus) -> dict[str, Curve]:
     preset = presets.choose_preset("laptop")
     try:
         history = checkpoint.load(presets.run_folder("laptop", preset, corpus)).history
-    except CheckpointError:
+    except RunError:
         return {}
     return {"ours": (history.column("step")[1:], history.column("train_loss")[1:])}
 
@@ -120,7 +118,7 @@ def _learn(
     sample = _sample(model, found, tokenizer)
     training = Training(count_parameters(model), curve.steps, curve.losses, curve.seconds, loss, sample)
     print(f"your GPT: {training.parameters:,} parameters, {curve.seconds:.0f} s, validation loss {loss:.3f}\n{sample}")
-    files.write(path.with_suffix(".html"), page(training, ours, path))
+    errors.write(path.with_suffix(".html"), page(training, ours, path))
     print(f"\na page to show: {called(path).replace('.py', '.html')}")
     return training
 

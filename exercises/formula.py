@@ -11,7 +11,7 @@ from torch import Tensor
 from exercises import judge, mistakes
 from exercises.compare import Near
 from exercises.judge import Answer, Given, Pairs, Question
-from helpers.core.attention import attention, causal_mask
+from helpers.attention import attention, causal_mask
 
 SINGLE = Near(1e-5, 1e-6)
 DOUBLE = Near(1e-11, 1e-12)

@@ -21,9 +21,8 @@ from exercises.limit import TooLongError, at_most
 from exercises.questions import said
 from exercises.source import defined_in, imports_of, names_used, source_of, written
 from exercises.steps import LABELS, NAMES, STEPS, Step, grown_into
-from helpers.support import files
-from helpers.support.console import shown
-from helpers.support.errors import ConfigError, StorageError
+from helpers import errors
+from helpers.errors import ConfigError, RunError, shown
 
 PLACE = Path(__file__).parents[1] / "build" / "my_gpt.py"
 MODULE = "build.my_gpt"  # what its definitions say where they come from
@@ -246,12 +245,12 @@ def keep(step: Step, answer: Any) -> str:
             grown = _with(read(path), step, answer)
             text = str(grown)
             _prove(grown, step, loaded(text, path))
-            files.write(path, text)
+            errors.write(path, text)
             if path.read_text(encoding="utf-8") != text:
                 raise ConfigError(f"{called(path)} holds something else than was written into it")
     except filelock.Timeout:
         return f"not kept: another notebook has been writing into {called(path)} for {PATIENCE:g} seconds"
-    except (ConfigError, StorageError) as error:
+    except (ConfigError, RunError) as error:
         return f"not kept: {error}"
     except OSError as error:
         return f"not kept: can't write {called(path)}: {error.strerror or error}"

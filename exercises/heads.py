@@ -15,7 +15,7 @@ from exercises import compare, judge, mistakes
 from exercises.compare import Near
 from exercises.judge import Answer, Given, Pairs, Question
 from exercises.variants import RIGHT_HEADS, SeveralHeads
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
 
 
 class Sizes(NamedTuple):

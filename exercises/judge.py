@@ -18,7 +18,7 @@ import torch
 
 from exercises import compare
 from exercises.compare import ROUNDING, Near
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
 
 Answer = Callable[..., Any]
 Pairs = Iterator[tuple[Any, ...]]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from exercises import variants
 from exercises.variants import Formula, SeveralHeads, attention_with, heads_with, shares, weighed_by
-from helpers.core.attention import attention
+from helpers.attention import attention
 
 LEAK = "forbidden keys get weight: their scores must be -inf before the softmax"  # in whatever way it comes about
 

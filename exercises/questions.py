@@ -9,7 +9,7 @@ import torch
 from exercises import judge
 from exercises.judge import EXERCISES, Built, Question, Verdict
 from exercises.limit import TooLongError, at_most
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 GRADERS = {
     "00": "exercises.graders.n00",

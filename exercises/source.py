@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 ALLOWED = {"torch"} | sys.stdlib_module_names  # the file should run wherever PyTorch is
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from helpers.core.attention import attention, causal_mask
+from helpers.attention import attention, causal_mask
 
 Formula = Callable[..., tuple[Tensor, Tensor]]  # (query, key, value, mask) -> context, weights
 # (query, key, value (B, T, H * D), H) -> contexts (B, T, H * D)

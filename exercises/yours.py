@@ -14,7 +14,7 @@ from exercises.growing import Grown, called
 from exercises.limit import TooLongError, at_most
 from exercises.questions import said
 from exercises.steps import NAMES, STEPS
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from pictures.way import draw_way
 
 SECONDS = 60.0  # for a piece of work with the reader's steps

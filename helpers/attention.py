@@ -1,14 +1,234 @@
-"""The names of helpers/core/attention.py, and of the book's classes in helpers/world/book.py."""
+"""Attention: one pure function, the multi-head layer inside every GPT, and the steps of the book on the way to it.
 
-from helpers.core.attention import KVCache, MultiHeadAttention, attention, causal_mask
-from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper, SelfAttention
+Shapes, here and in all notebooks: B batch, T tokens, C channels (the width of the model), H heads, D head width,
+V vocabulary, L layers, N tokens of a whole text.
+Scores are before softmax, weights after. A boolean mask is True where attention is allowed.
+"""
 
-__all__ = [
-    "CausalAttention",
-    "KVCache",
-    "MultiHeadAttention",
-    "MultiHeadAttentionWrapper",
-    "SelfAttention",
-    "attention",
-    "causal_mask",
-]
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from helpers.errors import ConfigError
+
+
+def attention(
+    query: Float[Tensor, "*batch T_query D"],
+    key: Float[Tensor, "*batch T_key D"],
+    value: Float[Tensor, "*batch T_key D_value"],
+    mask: Bool[Tensor, "..."] | None = None,
+    dropout_p: float = 0.0,
+) -> tuple[Float[Tensor, "*batch T_query D_value"], Float[Tensor, "*batch T_query T_key"]]:
+    """Scaled dot-product attention: softmax(query @ key.T / sqrt(D)) @ value, and the weights.
+
+    `mask` broadcasts to (*batch, T_query, T_key) and is True where attention is allowed. A row that allows nothing
+    gives NaN, as in the formula. `dropout_p` drops weights after softmax and scales the kept ones by 1/(1-p); the
+    weights that are returned are those after dropout.
+    Source: Vaswani et al. 2017, Attention Is All You Need, section 3.2.1.
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (*batch, T_query, T_key)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = torch.softmax(scores, dim=-1)
+    weights = F.dropout(weights, dropout_p)
+    return weights @ value, weights
+
+
+def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor, "T T"]:
+    """True where query t (row) may attend to key s (column): s <= t."""
+    return torch.ones(T, T, dtype=torch.bool, device=device).tril()
+
+
+class KVCache:
+    """The keys and values that one attention layer has already computed, for up to `context_length` tokens.
+
+    It takes its memory once, (B, H, context_length, D) each, at the first `append`, and is for inference: no gradient
+    flows through it. `len` is the number of tokens.
+    """
+
+    def __init__(self, context_length: int):
+        self.context_length = context_length
+        self.length = 0
+        self.key: Tensor | None = None
+        self.value: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.length
+
+    def keep_first(self, count: int) -> None:
+        """Forget all but the first `count` tokens, as speculative decoding does with guesses that were refused."""
+        self.length = min(self.length, max(0, count))
+
+    def append(
+        self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T D"]
+    ) -> tuple[Float[Tensor, "B H T_all D"], Float[Tensor, "B H T_all D"]]:
+        """Add the newest tokens' keys and values; return views of those of all tokens so far."""
+        B, H, T, D = key.shape
+        start, end = self.length, self.length + T
+        if self.key is not None and len(self.key) != B:  # `copy_` would silently repeat a batch of one
+            raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
+        if self.key is None or self.value is None:
+            self.key = key.new_empty(B, H, self.context_length, D)
+            self.value = value.new_empty(B, H, self.context_length, D)
+        self.key.narrow(2, start, T).copy_(key.detach())  # raises when the cache is full; a slice would be empty
+        self.value.narrow(2, start, T).copy_(value.detach())
+        self.length = end
+        return self.key[:, :, :end], self.value[:, :, :end]
+
+
+class MultiHeadAttention(nn.Module):
+    """Causal attention with several heads, one matrix for all of them: (B, T, d_in) -> (B, T, d_out).
+
+    `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` doesn't divide it. In training, `dropout`
+    is the share of weights that are dropped. With a `cache`, x holds only the newest tokens, and they attend to the
+    cached ones too. `return_weights=True` gives (output, weights (B, H, T, T_all)).
+    Sources: Vaswani et al. 2017, section 3.2.2; names and order of the layers: Raschka, listing 3.5.
+    """
+
+    mask: Bool[Tensor, "T T"]
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
+        out_bias: bool = True,
+    ):
+        super().__init__()
+        if d_out % num_heads:
+            raise ConfigError(f"{num_heads} heads do not divide the width {d_out}: choose a divisor of {d_out}")
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out, bias=out_bias)
+        self.register_buffer("mask", causal_mask(context_length), persistent=False)
+
+    def forward(self, x: Float[Tensor, "B T d_in"], return_weights: bool = False, cache: KVCache | None = None):
+        start = len(cache) if cache is not None else 0
+        query, key, value = self.query_key_value(x, start)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        if return_weights:
+            mask = self.mask_for(query.shape[-2], key.shape[-2])
+            context, weights = attention(query, self.shared(key), self.shared(value), mask, self.dropout_now)
+            return self.out_proj(self.join_heads(context)), weights
+        context = self.fused_attention(query, key, value)
+        return self.out_proj(self.join_heads(context))
+
+    def query_key_value(self, x: Float[Tensor, "B T d_in"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """What each token asks, offers and tells, head by head: three times (B, H, T, D).
+
+        The first token stands at position `start`, which makes no difference here. (With rotary positions it does.)
+        """
+        query = self.split_heads(self.W_query(x))
+        key = self.split_heads(self.W_key(x))
+        value = self.split_heads(self.W_value(x))
+        return query, key, value
+
+    def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
+        B, T, C = x.shape
+        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(1, 2)  # (B, T, H, D) -> (B, H, T, D)
+
+    def join_heads(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T C"]:
+        return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
+
+    def shared(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
+        """Keys or values, one for each head of queries. Here each has its own; in ModernAttention several share one."""
+        return x
+
+    def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
+        """The context as `attention` has it, computed by PyTorch, which need not store the weights."""
+        dropout_p = self.dropout_now
+        if query.shape == key.shape:  # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
+            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, is_causal=True)
+        if query.shape[-2] == 1:  # the newest token may look at everything
+            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p)
+        mask = self.mask_for(query.shape[-2], key.shape[-2])
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout_p)
+
+    def mask_for(self, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
+        """The rows that belong to the newest T_query of T_key tokens."""
+        return self.mask[T_key - T_query : T_key, :T_key]
+
+    @property
+    def dropout_now(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
+        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading would object to one."""
+        state_dict.pop(prefix + "mask", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+# ---------------------------------------------------------------- the book's classes
+# The attention classes of Raschka's book, as notebooks 03 to 06 derive them on the way to MultiHeadAttention. Names and
+# order of the layers are the book's: its seeds give its numbers, and its state dicts load.
+
+
+class SelfAttention(nn.Module):
+    """Every token attends to every token: x (*batch, T, d_in) -> (*batch, T, d_out).
+
+    Source: Raschka, Build a Large Language Model (From Scratch), listing 3.2.
+    """
+
+    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+
+    def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
+        context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x))
+        return (context, weights) if return_weights else context
+
+
+class CausalAttention(SelfAttention):
+    """Self-attention that never looks ahead, with dropout on the weights: (*batch, T, d_in) -> (*batch, T, d_out).
+
+    The mask moves with the layer to its device and is not saved with its weights. Source: Raschka, listing 3.3 (with
+    the softmax over keys).
+    """
+
+    mask: Bool[Tensor, "T T"]
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False):
+        super().__init__(d_in, d_out, qkv_bias)
+        self.dropout = dropout
+        self.register_buffer("mask", causal_mask(context_length), persistent=False)
+
+    def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
+        T = x.shape[-2]
+        dropout_p = self.dropout if self.training else 0.0
+        context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x), self.mask[:T, :T], dropout_p)
+        return (context, weights) if return_weights else context
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
+        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading would object to one."""
+        state_dict.pop(prefix + "mask", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class MultiHeadAttentionWrapper(nn.Module):
+    """Causal heads side by side, outputs concatenated: (*batch, T, d_in) -> (*batch, T, num_heads * d_out).
+
+    `d_out` is the width of ONE head here. Source: Raschka, listing 3.4.
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+    ):
+        super().__init__()
+        self.heads = nn.ModuleList(
+            CausalAttention(d_in, d_out, context_length, dropout, qkv_bias) for _ in range(num_heads)
+        )
+
+    def forward(self, x: Float[Tensor, "*batch T d_in"]) -> Float[Tensor, "*batch T d_all"]:
+        return torch.cat([head(x) for head in self.heads], dim=-1)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from helpers.support.errors import CheckError, HelpersError
+from helpers.errors import CheckError, HelpersError
 
 
 @contextmanager

@@ -1,25 +1,429 @@
-"""The command `python -m helpers.data`, and the names of helpers/core/data.py, world/corpus.py and world/words.py."""
+"""A text as numbers: where it is found, its characters or bytes as ids, and random batches of them.
 
-from helpers.commands.prepare import main
-from helpers.core.data import CharTokenizer, alphabet_of, get_batch, split
-from helpers.support.console import leave
-from helpers.world.corpus import BUNDLED, BUNDLED_PLAY, OWN, TINY, Corpus, load_corpus
-from helpers.world.words import word_vectors, words_of
+python -m helpers.data FILE... --out DIR    prepares texts that are larger than memory
+"""
 
-__all__ = [
-    "BUNDLED",
-    "BUNDLED_PLAY",
-    "OWN",
-    "TINY",
-    "CharTokenizer",
-    "Corpus",
-    "alphabet_of",
-    "get_batch",
-    "load_corpus",
-    "split",
-    "word_vectors",
-    "words_of",
-]
+import codecs
+import functools
+import gzip
+import hashlib
+import json
+import os
+import sys
+import urllib.request
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+import torch
+from jaxtyping import Int64, Integer
+from torch import Tensor
+
+from helpers.errors import CorpusError, Options, RunError, command, say, shown, write
+
+UNICODE = 0x110000  # how many characters there can be
+MOST_TO_VALIDATE = 1_000_000  # tokens, since each validation reads all of them
+CHUNK = 1 << 20  # characters, or bytes, at once: a large text needs little memory beside it
+
+
+# ---------------------------------------------------------------- tokens
+class CharTokenizer:
+    """Characters <-> ids: the id of a character is its place in `characters`, the sorted alphabet of a corpus."""
+
+    def __init__(self, characters: str):
+        if not isinstance(characters, str) or not characters or len(set(characters)) != len(characters):
+            raise CorpusError("a vocabulary needs at least one character, and each of them once")
+        self.characters = characters
+
+    @classmethod
+    def from_text(cls, text: str) -> "CharTokenizer":
+        return cls(alphabet_of(text))
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.characters)
+
+    @property
+    def start_of_text(self) -> str:
+        """What a sample continues when nobody names a prompt: a newline, as at the start of every speech."""
+        return "\n" if "\n" in self.characters else self.characters[0]
+
+    def encode(self, text: str) -> Int64[Tensor, "T"]:
+        """Ids of the characters of `text`; CorpusError names those that are not in the vocabulary."""
+        return self.encode_compactly(text).long()
+
+    def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
+        """The same ids in the smallest integer type that holds them all: a byte each for up to 256 characters.
+
+        This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
+        """
+        chunks = [np.empty(0, dtype=self._smallest_type)]  # an empty text has no other
+        for codes in code_points(text):
+            ids = self._id_of[codes]
+            if (ids < 0).any():
+                unknown = "".join(sorted(set(text) - set(self.characters)))
+                raise CorpusError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}")
+            chunks.append(ids.astype(self._smallest_type))
+        return torch.from_numpy(np.concatenate(chunks))
+
+    def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
+        """The characters behind `ids`; CorpusError for an id outside 0 .. vocab_size - 1."""
+        ids = ids.tolist() if isinstance(ids, Tensor) else list(ids)
+        if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
+            raise CorpusError(f"ids must lie in 0 .. {self.vocab_size - 1}, not {min(ids)} .. {max(ids)}")
+        return "".join(self.characters[i] for i in ids)
+
+    def to_json(self) -> str:
+        return json.dumps({"characters": self.characters}, ensure_ascii=False)
+
+    @functools.cached_property
+    def _id_of(self) -> np.ndarray:
+        """The id of each character of Unicode, -1 for those that are not in the vocabulary."""
+        ids = np.full(UNICODE, -1, dtype=np.int32)
+        ids[[ord(character) for character in self.characters]] = np.arange(self.vocab_size)
+        return ids
+
+    @property
+    def _smallest_type(self) -> type:
+        if self.vocab_size <= 2**8:
+            return np.uint8
+        return np.int16 if self.vocab_size <= 2**15 else np.int32  # PyTorch can do little with uint16
+
+
+def alphabet_of(text: str) -> str:
+    """The characters of `text`, each once, sorted."""
+    seen = np.zeros(UNICODE, dtype=bool)
+    for codes in code_points(text):
+        seen[codes] = True
+    return "".join(map(chr, np.flatnonzero(seen)))
+
+
+def code_points(text: str) -> Iterator[np.ndarray]:
+    """The Unicode numbers of the characters, a chunk at a time."""
+    for start in range(0, len(text), CHUNK):
+        yield np.frombuffer(text[start : start + CHUNK].encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+
+
+class ByteTokenizer:
+    """The ids are the bytes of UTF-8: 256 of them write every text."""
+
+    vocab_size = 256
+    start_of_text = "\n"
+
+    def encode(self, text: str) -> Int64[Tensor, "T"]:
+        return self.encode_compactly(text).long()
+
+    def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
+        """The same ids, a byte each; CorpusError when the text isn't Unicode."""
+        try:
+            return torch.from_numpy(np.frombuffer(bytearray(text, "utf-8"), dtype=np.uint8))
+        except UnicodeEncodeError:
+            raise CorpusError(f"this is no text in Unicode: {text!r:.60}") from None
+
+    def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
+        """The text behind `ids`, with a replacement character for bytes that are no letter."""
+        return bytes(map(int, ids)).decode(errors="replace")
+
+    def to_json(self) -> str:
+        return json.dumps({"bytes": self.vocab_size})
+
+
+Tokenizer = CharTokenizer | ByteTokenizer
+
+
+def tokenizer_of(text: str) -> Tokenizer:
+    """The tokenizer that wrote `text` by its `to_json`."""
+    kind = json.loads(text)
+    return CharTokenizer(kind["characters"]) if "characters" in kind else ByteTokenizer()
+
+
+# ---------------------------------------------------------------- batches
+def first_to_validate(count: int) -> int:
+    """Where validation begins in a text of `count` tokens."""
+    return max(int(0.9 * count), count - MOST_TO_VALIDATE)
+
+
+def split(
+    tokens: Integer[Tensor, "N"], context_length: int
+) -> tuple[Integer[Tensor, "N_train"], Integer[Tensor, "N_val"]]:
+    """The first 90% to train on, the last 10% (but at most MOST_TO_VALIDATE tokens) to validate.
+
+    CorpusError when either is too short for one window.
+    """
+    cut = first_to_validate(len(tokens))
+    train, val = tokens[:cut], tokens[cut:]
+    if min(len(train), len(val)) <= context_length:
+        raise CorpusError(
+            f"the corpus is too short: its {len(tokens)} characters leave {len(train)} for training and {len(val)} for "
+            f"validation, and a context of {context_length} needs at least {context_length + 1} of each"
+        )
+    return train, val
+
+
+def get_batch(
+    tokens: Integer[Tensor, "N"], batch_size: int, context_length: int, generator: torch.Generator | None = None
+) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]:
+    """`batch_size` random windows of `tokens`, and the same windows one token later: the answers."""
+    starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)  # (B, 1)
+    places = starts + torch.arange(context_length + 1)  # (B, T + 1)
+    windows = tokens[places.to(tokens.device)].long()
+    return windows[:, :-1], windows[:, 1:]
+
+
+# ---------------------------------------------------------------- where a text is found
+URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+SIZE = 1_115_394  # bytes
+BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
+BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
+TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
+LARGEST = 1_000_000_000  # bytes of a text that is read into memory, where it takes five times as many
+PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh9", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # compressed files begin so
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text to train on: `name` is one of "tiny Shakespeare", "the bundled play", "your own text"."""
+
+    text: str
+    name: str
+    path: Path
+    sha256: str  # of the file's bytes
+
+    @functools.cached_property
+    def alphabet(self) -> str:
+        """The characters of the text, each once, sorted."""
+        return alphabet_of(self.text)
+
+    @functools.cached_property
+    def tokenizer(self) -> CharTokenizer:
+        return CharTokenizer(self.alphabet)
+
+    @functools.cached_property
+    def tokens(self) -> Integer[Tensor, "N"]:
+        """The text as ids, in small integers."""
+        return self.tokenizer.encode_compactly(self.text)
+
+    def __str__(self) -> str:
+        size = f"{len(self.text):,} characters, {len(self.alphabet)} different ones"
+        facts = f"{self.name}: {size}, from the file {shown(self.path.name)}"
+        if self.name != BUNDLED:
+            return facts
+        return (
+            "!!! NOT SHAKESPEARE: no tiny Shakespeare was found on this machine, and none could be downloaded.\n"
+            "!!! The short play that comes with this project stands in; every number below belongs to it.\n" + facts
+        )
+
+
+def load_corpus(path: Any = None) -> Corpus:
+    """The text at `path`, else tiny Shakespeare from the first place that has it, else the bundled play.
+
+    Places: the file named by the environment variable TINY_SHAKESPEARE, `../shared/data/tinyshakespeare.txt`
+    beside the clone, the user's cache, a download. All but `path` must have tiny Shakespeare's SHA-256.
+    CorpusError for a file that can't be read, is too large, no UTF-8, or has fewer than two characters.
+    """
+    if path is not None:
+        if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
+            raise CorpusError(f"the corpus must be the path of a text file, not {shown(repr(path))}")
+        return _corpus(_bytes_of(Path(path)), OWN, Path(path))
+    if named := os.environ.get("TINY_SHAKESPEARE"):
+        return _corpus(_bytes_of(Path(named)), TINY, Path(named))
+    cached = platformdirs.user_cache_path("dot-products-to-nanogpt") / "tinyshakespeare.txt"
+    for place in (BESIDE_THE_CLONE, cached):
+        if place.exists():
+            return _corpus(_bytes_of(place), TINY, place)
+    raw = _download()
+    if raw is None:
+        return _corpus(_bytes_of(BUNDLED_PLAY), BUNDLED, BUNDLED_PLAY)
+    corpus = _corpus(raw, TINY, cached)
+    with suppress(OSError, RunError):  # a cache that can't be written is no reason to do without
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        write(cached, raw)
+    return corpus
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        path = path.expanduser()
+        if path.exists() and not path.is_file():  # a pipe may never end
+            raise CorpusError(f"{shown(path)} is not a regular file: give the path of a text file")
+        if path.stat().st_size > LARGEST:
+            raise CorpusError(
+                f"{shown(path)} has more than {LARGEST // 10**6:,} MB: prepare it by python -m helpers.data"
+            )
+        return path.read_bytes()
+    except (OSError, RuntimeError) as error:  # no such file, no such user
+        why = getattr(error, "strerror", None) or error
+        raise CorpusError(f"can't read the corpus {shown(path)}: {why}; give the path of a text file") from None
+
+
+def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
+    checksum = hashlib.sha256(raw).hexdigest()
+    if name == TINY and checksum != SHA256:
+        raise CorpusError(f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}")
+    if raw.startswith(PACKED):
+        raise CorpusError(f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data")
+    try:
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{shown(path)} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    corpus = Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
+    refuse_uniform(corpus.alphabet, shown(path))
+    return corpus
+
+
+def refuse_uniform(alphabet: str, where: str) -> None:
+    if len(alphabet) < 2:
+        what = f"only the symbol {alphabet!r}" if alphabet else "nothing"
+        raise CorpusError(f"{where} holds {what}: a corpus needs at least two different characters")
+
+
+def _download() -> bytes | None:
+    """The bytes of tiny Shakespeare; None when there is no network."""
+    try:
+        with urllib.request.urlopen(URL, timeout=8) as response:
+            return response.read(SIZE + 1)
+    except OSError:
+        return None
+
+
+# ---------------------------------------------------------------- a text larger than memory
+TOKENS, MANIFEST = "tokens.bin", "manifest.json"
+MOST_CHARACTERS = 2**15  # different ones: PyTorch computes with signed numbers of 16 bits
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A text whose tokens stay on the disk until they are used; otherwise like a Corpus."""
+
+    name: str
+    path: Path
+    sha256: str
+    tokenizer: Tokenizer
+    tokens: Integer[Tensor, "N"]
+
+    def __str__(self) -> str:
+        size = f"{len(self.tokens):,} tokens, {self.tokenizer.vocab_size:,} different ones"
+        return f"{self.name}: {size}, from the folder {shown(self.path.name)}"
+
+
+def open_corpus(path: Any = None) -> Corpus | Prepared:
+    """What to train on: the folder at `path`, if `prepare` wrote one there, else as `load_corpus`.
+
+    The tokens are read once, for their checksum; CorpusError when a byte has changed.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not Path(path).expanduser().is_dir():
+        return load_corpus(path)
+    folder = Path(path).expanduser()
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        checksum = manifest.pop("sha256")
+        digest = hashlib.sha256(json.dumps(manifest).encode())
+        with (folder / TOKENS).open("rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+        tokenizer = tokenizer_of(manifest["tokenizer"])
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        raise CorpusError(f"{shown(folder)} is no corpus that python -m helpers.data has prepared") from None
+    if digest.hexdigest() != checksum:
+        raise CorpusError(f"the corpus in {shown(folder)} is damaged: prepare it again")
+    # "c": who writes into the tensor changes no file.
+    tokens = torch.from_numpy(np.memmap(folder / TOKENS, _type_of(tokenizer), mode="c"))
+    known = manifest["text"] == SHA256 and isinstance(tokenizer, CharTokenizer)  # a loss is one per character
+    return Prepared(TINY if known else OWN, folder, manifest["text"], tokenizer, tokens)
+
+
+def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False) -> Prepared:
+    """Read texts one after the other, plain or packed by gzip, and write them as tokens into `folder`.
+
+    They are read twice: for their characters, and to encode them. A manifest makes the folder
+    valid, and it comes last. CorpusError when a text or the folder can't be used, RunError when the
+    disk is full.
+    """
+    there = [path.name for path in folder.iterdir()] if folder.is_dir() else [MANIFEST] * folder.exists()
+    if not overwrite and not set(there) <= {TOKENS}:  # tokens alone are left by one that was stopped
+        raise CorpusError(f"{shown(folder)} is there already: name another folder, or add --overwrite")
+    letters: set[str] = set()
+    checksums = []
+    for path in paths:
+        digest = hashlib.sha256()
+        for piece in _pieces(path, digest):
+            letters.update(alphabet_of(piece))
+        checksums.append(digest.hexdigest())
+    alphabet = "".join(sorted(letters))
+    refuse_uniform(alphabet, "the text")
+    if kind == "characters" and len(alphabet) > MOST_CHARACTERS:
+        raise CorpusError(f"the text has {len(alphabet):,} different characters: choose bytes")
+    tokenizer = CharTokenizer(alphabet) if kind == "characters" else ByteTokenizer()
+    several = hashlib.sha256("".join(checksums).encode()).hexdigest()
+    manifest = {
+        "tokenizer": tokenizer.to_json(),
+        "text": checksums[0] if len(checksums) == 1 else several,
+        "sources": {str(path.name): checksum for path, checksum in zip(paths, checksums, strict=True)},
+    }
+    digest = hashlib.sha256(json.dumps(manifest).encode())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
+        with (folder / TOKENS).open("wb") as file:
+            for path in paths:
+                for piece in _pieces(path):
+                    ids = tokenizer.encode_compactly(piece).numpy().astype(_type_of(tokenizer)).tobytes()
+                    file.write(ids)
+                    digest.update(ids)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise RunError(f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared") from None
+    write(folder / MANIFEST, json.dumps(manifest | {"sha256": digest.hexdigest()}))
+    return open_corpus(folder)
+
+
+def _type_of(tokenizer: Tokenizer) -> type:
+    return np.uint8 if tokenizer.vocab_size <= 256 else np.int16  # no id reaches 2^15, so it is uint16, too
+
+
+def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
+    """The text of a file as `load_corpus` has it, piece by piece; `digest` takes in its bytes, unpacked."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    held = ""
+    try:
+        with path.expanduser().open("rb") as file:
+            start = file.peek(6)[:6]
+            packed = start.startswith(PACKED[0])
+            if start.startswith(PACKED[1:]):
+                raise CorpusError(f"{shown(path)} is compressed, and not by gzip: unpack it first")
+            stream = gzip.GzipFile(fileobj=file) if packed else file
+            content = b"more"
+            while content:
+                content = stream.read(CHUNK)
+                if digest is not None:
+                    digest.update(content)
+                text = held + decoder.decode(content, final=not content)
+                held = "\r" if content and text.endswith("\r") else ""  # its \n may be to come
+                yield text.removesuffix(held).replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise CorpusError(f"{shown(path)} is not UTF-8 text: save it as UTF-8") from None
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise CorpusError(f"can't read the text {shown(path)}: {why}") from None
+
+
+# ---------------------------------------------------------------- the command
+def main(arguments: list[str]) -> None:
+    parser = Options(prog="python -m helpers.data", description="Prepare texts of any size for a training.")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the corpus, for helpers.training --corpus")
+    parser.add_argument("--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the corpus in --out")
+    told = parser.parse_args(arguments)
+    say(prepare(told.files, told.out.expanduser(), told.tokenizer, told.overwrite))
+
 
 if __name__ == "__main__":
-    leave(main)
+    sys.exit(command(main))

@@ -1,18 +1,165 @@
-"""The names of helpers/core/gpt.py, helpers/core/modern.py and helpers/core/counted.py."""
+"""The GPT of the series: nanoGPT's model, layer by layer in nanoGPT's order.
 
-from helpers.core.counted import CountedConfig, CountedGPT, build_gpt
-from helpers.core.gpt import GPT, Block, GPTConfig, attention_maps, count_parameters
-from helpers.core.modern import ModernConfig, ModernGPT
+For a reader who comes from nanoGPT: wte is token_embedding here, wpe position_embedding, drop dropout, h blocks, ln_f
+norm, lm_head head; c_attn is W_query, W_key and W_value, one below the other; c_proj is out_proj.
+"""
 
-__all__ = [
-    "GPT",
-    "Block",
-    "CountedConfig",
-    "CountedGPT",
-    "GPTConfig",
-    "ModernConfig",
-    "ModernGPT",
-    "attention_maps",
-    "build_gpt",
-    "count_parameters",
-]
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from helpers.attention import KVCache, MultiHeadAttention
+from helpers.errors import ConfigError, check, number, whole
+
+LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 1 GB
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """Sizes of a GPT. ConfigError when one of them makes no sense, or when the heads don't divide the width."""
+
+    vocab_size: int
+    context_length: int
+    n_layer: int
+    n_head: int
+    n_embd: int
+    dropout: float = 0.0
+    bias: bool = False
+
+    def __post_init__(self):
+        most = 0x110000  # Unicode has no more characters
+        check(self, "vocab_size", lambda n: whole(n, 1, most), f"a whole number from 1 to {most:,}")
+        sizes = "context_length n_layer n_head n_embd"
+        check(self, sizes, lambda n: whole(n, 1, LARGEST), f"a whole number from 1 to {LARGEST:,}")
+        check(self, "dropout", lambda p: number(p, below=1), "a number of at least 0 and below 1")
+        check(self, "bias", lambda b: isinstance(b, bool), "True or False")
+        if self.n_embd % self.n_head:
+            raise ConfigError(f"n_head={self.n_head} does not divide n_embd={self.n_embd}: choose a divisor of it")
+
+
+class Block(nn.Module):
+    """One layer: tokens talk (attention), then each thinks (MLP); both add to what was there: (B, T, C) -> (B, T, C).
+
+    Pre-norm, as in GPT-2 (Radford et al. 2019, section 2.3).
+    """
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        C, bias = config.n_embd, config.bias
+        self.norm1 = nn.LayerNorm(C, bias=bias)
+        self.attention = MultiHeadAttention(
+            C, C, config.context_length, config.dropout, config.n_head, qkv_bias=bias, out_bias=bias
+        )
+        self.norm2 = nn.LayerNorm(C, bias=bias)
+        self.mlp = nn.Sequential(nn.Linear(C, 4 * C, bias=bias), nn.GELU(), nn.Linear(4 * C, C, bias=bias))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Float[Tensor, "B T C"], cache: KVCache | None = None) -> Float[Tensor, "B T C"]:
+        x = x + self.dropout(self.attention(self.norm1(x), cache=cache))
+        return x + self.dropout(self.mlp(self.norm2(x)))
+
+
+class GPT(nn.Module):
+    """Tokens -> a score for every possible next token, at every position: (B, T) -> logits (B, T, V).
+
+    With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the last projection of each
+    residual branch scaled by 1/sqrt(2 L) (GPT-2, section 2.3). The head shares its matrix with the token embedding.
+    ConfigError when the tokens outgrow the context.
+    """
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocab_size, config.n_embd)
+        self.position_embedding = nn.Embedding(config.context_length, config.n_embd)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.norm = nn.LayerNorm(config.n_embd, bias=config.bias)
+        self.head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
+        self.head.weight = self.token_embedding.weight
+        self.apply(self._initialise)
+
+    def _initialise(self, module: nn.Module) -> None:
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(module.weight, std=0.02)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+        if isinstance(module, Block):  # `apply` reaches a block after its layers
+            for projection in (module.attention.out_proj, module.mlp[-1]):
+                nn.init.normal_(projection.weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
+
+    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
+        start = len(cache[0]) if cache else 0
+        x = self.embed(tokens, start)
+        return self.logits(self.through_blocks(x, cache))
+
+    def through_blocks(self, x: Float[Tensor, "B T C"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T C"]:
+        caches = cache or [None] * len(self.blocks)
+        for block, its_cache in zip(self.blocks, caches, strict=True):
+            x = block(x, its_cache)
+        return x
+
+    def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:
+        """Logits from the residual stream, after the last layer or after any other."""
+        return self.head(self.norm(x))
+
+    def embed(self, tokens: Int64[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T C"]:
+        """Token plus position embeddings; the first token stands at position `start`."""
+        end = start + tokens.shape[1]
+        self.refuse_more_than_the_context(end)
+        positions = torch.arange(start, end, device=tokens.device)
+        return self.dropout(self.token_embedding(tokens) + self.position_embedding(positions))
+
+    def refuse_more_than_the_context(self, count: int) -> None:
+        if count > self.config.context_length:
+            raise ConfigError(f"{count} tokens do not fit into a context of {self.config.context_length}: crop them")
+
+    def new_cache(self) -> list[KVCache]:
+        """An empty cache for `forward`: one entry for each layer."""
+        return [KVCache(self.config.context_length) for _ in self.blocks]
+
+
+@torch.no_grad()
+def attention_maps(model: GPT, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "L B H T T"]:
+    """The attention weights of every layer and head, without dropout: row = query, column = key."""
+    maps = []
+    with evaluating(model):
+        x = model.embed(tokens)
+        for block in model.blocks:
+            _, weights = block.attention(block.norm1(x), return_weights=True)
+            maps.append(weights)
+            x = block(x)
+    return torch.stack(maps)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Parameters of a model, shared ones counted once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; afterwards each layer is in its own mode again, even after an error."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread inside, for tensors so small that waking the others takes longer than the work; then as before."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from helpers.support.errors import LedgerError
+from helpers.errors import LedgerError
 
 LEDGER = Path(__file__).parent / "ledger.toml"
 CORPUS = "tiny Shakespeare"

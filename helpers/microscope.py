@@ -12,9 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int64, Integer
 from torch import Tensor, nn
 
-from helpers.core.gpt import GPT
-from helpers.support.errors import ConfigError, CorpusError
-from helpers.support.modes import evaluating
+from helpers.errors import ConfigError, CorpusError
+from helpers.gpt import GPT, evaluating
 
 AT_ONCE = 4096  # tokens of one call: the log-probabilities of a long text would fill the memory
 

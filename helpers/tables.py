@@ -1,8 +1,9 @@
-"""Tables of runs: a CSV file whose first lines, after a #, say how it was made."""
+"""Tables: of runs, in a CSV file whose first lines, after a #, say how it was made; and of what a lesson prints."""
 
 import csv
 import io
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ MEASURED = Path(__file__).parents[1] / "notebooks" / "measured"
 Line = dict[str, Any]  # of a table: names of columns, and what stands there
 
 
-def table(lines: list[Line], comments: list[str]) -> str:
+def csv_table(lines: list[Line], comments: list[str]) -> str:
     """The text of a table under its comment lines, for `read_table`."""
     text = io.StringIO()
     text.writelines(f"# {comment}\n" for comment in comments)
@@ -35,3 +36,18 @@ def _value(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def row(things: Iterable[object], form: str = ".2f") -> str:
+    """Numbers or words side by side, each in the same form: row([0.5, 1]) is "0.50 1.00"."""
+    return " ".join(format(thing, form) for thing in things)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Text columns under a header, words to the left, numbers to the right."""
+    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in line] for line in [header, *rows]]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
+    right = [bool(rows) and isinstance(rows[0][i], (int, float)) for i in range(len(header))]
+    for line in cells:
+        line[:] = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
+    return "\n".join("  ".join(line).rstrip() for line in cells)

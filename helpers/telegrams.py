@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from helpers.support.errors import ConfigError
-from helpers.support.modes import one_thread
+from helpers.errors import ConfigError
+from helpers.gpt import one_thread
 
 NAMES = ["romeo", "juliet", "rosaline", "tybalt", "mercutio", "benvolio", "paris", "laurence"]
 THINGS = ["ring", "rose", "letter", "dagger", "potion", "lute", "mask", "torch"]

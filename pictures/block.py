@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers.core.gpt import GPT
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, evaluating
 from helpers.microscope import Steps, through
-from helpers.support.errors import ConfigError
-from helpers.support.modes import evaluating
 from pictures import plotting
 from pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
 

@@ -14,12 +14,12 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from helpers.core.attention import causal_mask
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT
+from helpers.attention import causal_mask
+from helpers.data import CharTokenizer
+from helpers.errors import ConfigError
+from helpers.gpt import GPT
 from helpers.microscope import surprise
 from helpers.rooms.verdicts import verdicts
-from helpers.support.errors import ConfigError
 from pictures import machine as machines
 from pictures import plotting
 from pictures.host import is_live, show

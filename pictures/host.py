@@ -17,7 +17,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from pictures import plotting
 
 SOURCES = Path(__file__).parent / "front"

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from pictures import plotting
 
 HEADED = ("query", "key", "scores", "weights", "value", "context")  # what each head has of its own

@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from helpers.core.counted import CountedGPT, build_gpt, config_of
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT
-from helpers.scaling.vocabulary import Tokenizer
-from helpers.support.errors import ConfigError
+from helpers.counted import CountedGPT, build_gpt, config_of
+from helpers.data import CharTokenizer, Tokenizer
+from helpers.errors import ConfigError
+from helpers.gpt import GPT
 
 LARGEST = torch.finfo(torch.float16).max
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 ROOMS = ("what_matters", "museum_of_bugs", "todays_models", "speedrun", "scaling_out", "blank_page")
 

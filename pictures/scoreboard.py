@@ -14,9 +14,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
+from helpers.errors import ConfigError
 from helpers.rooms.experiments import Verdict, judge
 from helpers.rooms.parts import STUDIES
-from helpers.support.errors import ConfigError
 from helpers.tables import MEASURED, read_table
 from pictures import plotting
 
@@ -31,9 +31,9 @@ BLIND = {
     "what does romeo give and get?": 1 / 30,  # the one card, and then the other
     "what is brewed from both?": 1 / 8,  # one of eight things, on a card or not
 }
-# Which study of *what matters*, and which row of it, says what the part is worth in a GPT; None: none does. (The row of
-# dropout adds it to a GPT that reads the same pages again and again; all others take the part away. Without its mask the
-# GPT is worse than blind guessing, and the study counts nothing as worse than that: hence "or more".)
+# Which study of *what matters*, and which row of it, says what the part is worth in a GPT; None: none does. (The row
+# of dropout adds it to a GPT that reads the same pages again and again; all others take the part away. Without its mask
+# the GPT is worse than blind guessing, and the study counts nothing as worse than that: hence "or more".)
 IN_A_GPT = {
     "dot product": ("parts", "no attention"),
     "softmax": None,

@@ -6,7 +6,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from pictures import plotting
 from pictures.machine import KNOWN, LARGE, LIT, MISSING, SMALL, Box, Canvas
 

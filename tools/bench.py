@@ -19,10 +19,10 @@ import psutil
 import torch
 from bench_lines import Line, all_lines
 
-from helpers.support import console, files
-from helpers.support.errors import ConfigError, StorageError
-from helpers.tables import MEASURED, table
-from helpers.world.corpus import TINY, Corpus, load_corpus
+from helpers import errors, tables
+from helpers.data import TINY, Corpus, load_corpus
+from helpers.errors import ConfigError, RunError
+from helpers.tables import MEASURED, csv_table
 
 GROWING = provenance.ROOT / "build" / "bench"
 
@@ -52,7 +52,7 @@ def report(rows: Sequence[dict]) -> str:
 
     names = ("ours", "theirs", "unit", "ratio")
     shown = [[*(str(row[n]) for n in names), spread(row), str(row["cpu_ratio"]), remark(row)] for row in rows]
-    return console.table(["ours", "against", "of", "ratio", "range", "CPU", ""], shown)
+    return tables.table(["ours", "against", "of", "ratio", "range", "CPU", ""], shown)
 
 
 def named(row: dict) -> tuple[str, str, str]:
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> None:
         for folder in (options.out, options.growing):
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"can't make the folder {error.filename}: {error.strerror}") from None
+        raise RunError(f"can't make the folder {error.filename}: {error.strerror}") from None
     path = options.growing / ("quick.csv" if options.quick else "bench.csv")
     comments = about(corpus, options.quick)
     print(*comments, sep="\n", flush=True)
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> None:
     if len(rows) == len(lines) and not options.quick:
         places = [line.name for line in lines]  # groups may have been measured in another order
         rows.sort(key=lambda row: places.index(named(row)))
-        files.write(options.out / path.name, table(rows, comments))
+        errors.write(options.out / path.name, csv_table(rows, comments))
         path.unlink()
 
 
@@ -112,11 +112,11 @@ def measure(lines: Sequence[Line], path: Path, comments: list[str], anew: bool) 
             rows.append(line.row())
         except KeyboardInterrupt as stopped:
             kept = "" if anew else f"what is measured is kept in {path}; the same command goes on from there"
-            raise console.Stopped(getattr(stopped, "number", signal.SIGINT), kept) from None
-        files.write(path, table(rows, comments))
+            raise errors.Stopped(getattr(stopped, "number", signal.SIGINT), kept) from None
+        errors.write(path, csv_table(rows, comments))
         print(f"{line.group}: {line.ours} / {line.theirs}: {rows[-1]['ratio']} {remark(rows[-1])}", flush=True)
     return rows
 
 
 if __name__ == "__main__":
-    sys.exit(console.command(main))
+    sys.exit(errors.command(main))

@@ -18,21 +18,15 @@ import bench_rivals as rivals
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from helpers.commands.prepare import prepare
-from helpers.core.attention import MultiHeadAttention, attention, causal_mask
-from helpers.core.counted import build_gpt
-from helpers.core.data import CharTokenizer, get_batch, split
-from helpers.core.gpt import GPT
-from helpers.core.optim import make_optimizer
-from helpers.core.sampling import generate
-from helpers.core.training import evaluate, updates
-from helpers.runs.presets import PRESETS, Preset
-from helpers.scaling import shards
-from helpers.world.corpus import Corpus, load_corpus
-from helpers.writing.drafting import Counts
-from helpers.writing.quick import quick_reader
+from helpers.attention import MultiHeadAttention, attention, causal_mask
+from helpers.counted import build_gpt
+from helpers.data import CharTokenizer, Corpus, get_batch, load_corpus, prepare, split
+from helpers.gpt import GPT
+from helpers.optim import make_optimizer
+from helpers.presets import PRESETS, Preset
+from helpers.sampling import generate
+from helpers.training import evaluate, updates
 
 Seconds = tuple[float, float]  # by the clock on the wall, and of all processors together
 COLUMNS = ("unit", "ratio", "low", "high", "cpu_ratio", "seconds", "their_seconds", "rounds", "note")
@@ -247,7 +241,7 @@ def generation_lines(quick: bool) -> Iterator[Line]:
             theirs = partial(read_often, weights, tokens)
 
         def ours() -> Tensor:
-            return generate(model, prompt, tokens, generator=generator, reader=quick_reader(model))
+            return generate(model, prompt, tokens, generator=generator)
 
         return race(ours, theirs)
 
@@ -360,7 +354,7 @@ def corpus_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
     def preparing(reading: Callable[[Path], None], text: Path, folder: Path) -> dict:
         def anew() -> None:
             shutil.rmtree(folder, ignore_errors=True)
-            prepare([text], folder, "characters", tqdm(disable=True))
+            prepare([text], folder)
 
         return race(anew, partial(reading, text), rounds)
 
@@ -373,8 +367,7 @@ def corpus_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
         return {"unit": "memory", "ratio": ratio, "low": ratio, "high": ratio}
 
     def batching(text: Path, folder: Path) -> dict:
-        prepare([text], folder, "characters", tqdm(disable=True))
-        stored = shards.load(folder, corpus.name)
+        stored = prepare([text], folder)
         kept = torch.cat([stored.tokenizer.encode_compactly(text) for text in several(text)])
         same = torch.equal(stored.tokens, kept)
         B, T = PRESETS["laptop"].training.batch_size, PRESETS["laptop"].model["context_length"]
@@ -385,7 +378,7 @@ def corpus_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
     yield Line("corpus", ours, "reading it from the disk", partial(with_text, partial(preparing, from_disk)))
     yield Line("corpus", ours, "reading its lines in Python", partial(with_text, partial(preparing, by_lines)), aim=3.0)
     yield Line("corpus", f"{ours}, most memory", "500 MB", partial(with_text, peak), aim=1.0)
-    batches = f"1,000 batches of laptop from {megabytes:,} MB in shards"
+    batches = f"1,000 batches of laptop from {megabytes:,} MB prepared"
     yield Line("corpus", batches, "from memory", partial(with_text, batching), aim=1.1)
 
 
@@ -415,38 +408,5 @@ def by_lines(path: Path) -> None:
 def all_lines(quick: bool, corpus: Corpus) -> list[Line]:
     """Every line of the table, in order; nothing is measured yet."""
     of_models = (attention_lines(quick), length_lines(quick), training_lines(quick, corpus), generation_lines(quick))
-    of_models += (drafted_lines(quick, corpus),)
     of_data = (data_lines(quick, corpus), corpus_lines(quick, corpus))
     return [line for lines in (*of_models, loss_lines(quick, corpus), *of_data) for line in lines]
-
-
-# ---------------------------------------------------------------- (h) writing several letters in one pass
-def drafted_lines(quick: bool, corpus: Corpus) -> Iterator[Line]:
-    """A model that was trained for a moment, since a draft is right only about one that has learned something."""
-    steps, letters = (50, 60) if quick else (500, 500)
-
-    def race_of(rival: str) -> dict:
-        preset = PRESETS["laptop"]
-        tokenizer, tokens, _ = encoded(corpus, preset.model["context_length"])
-        torch.manual_seed(1)
-        model = GPT(preset.model_config(tokenizer.vocab_size))
-        config = replace(preset.training, max_steps=steps)
-        for _ in updates(model, tokens, config, make_optimizer(model, config), torch.Generator().manual_seed(1)):
-            pass
-        model.eval()
-        prompt, generator = tokenizer.encode("\n"), torch.Generator().manual_seed(1)
-        alone = partial(generate, model, prompt, letters, generator=generator)
-        if rival == "nanoGPT's loop":
-            nano = rivals.NanoGPT(model).eval()
-            alone = partial(rivals.nano_generate, nano, prompt[None], letters, generator)
-        draft = Counts(tokens, tokenizer.vocab_size)
-
-        def drafted() -> Tensor:
-            reader = quick_reader(model, generator=generator, draft=draft)
-            return generate(model, prompt, letters, generator=generator, reader=reader)
-
-        return race(drafted, alone)
-
-    for rival in ("letter by letter", "nanoGPT's loop"):
-        ours = f"laptop after {steps} steps, {letters} letters with a draft by counting"
-        yield Line("generation", ours, rival, partial(race_of, rival))

@@ -15,9 +15,9 @@ from einops import einsum, rearrange
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from helpers.core.attention import MultiHeadAttention, attention
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.optim import TrainConfig, learning_rate
+from helpers.attention import MultiHeadAttention, attention
+from helpers.gpt import GPT, GPTConfig
+from helpers.optim import TrainConfig, learning_rate
 
 
 # ---------------------------------------------------------------- attention

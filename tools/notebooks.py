@@ -29,9 +29,8 @@ import website
 from nbformat import NotebookNode
 
 from helpers import ledger
-from helpers.support.console import command, say, table
-from helpers.support.errors import ConfigError, HelpersError
-from helpers.support.files import write
+from helpers.errors import ConfigError, HelpersError, command, say, write
+from helpers.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from nbformat import NotebookNode
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 USAGE = (
     "P takes -p NAME VALUE and -r NAME VALUE, as often as needed, for example P=\"-p preset smoke -p out_dir 'my run'\""

@@ -12,10 +12,9 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.animation import PillowWriter
 
-from helpers.core.sampling import generate
-from helpers.runs import checkpoint
-from helpers.support.console import command, say
-from helpers.support.files import write
+from helpers import checkpoint
+from helpers.errors import command, say, write
+from helpers.sampling import generate
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "learning.gif"

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from helpers.support import console, files
+from helpers import errors
 
 ROOT = Path(__file__).parents[1]
 PACKED, FRONT = ROOT / "docs" / "play", ROOT / "pictures" / "front"
@@ -36,7 +36,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
 
     The others are its snapshots: each has a file of its own, which the page loads when it is asked for. All of it works
     from the disk, without a server. By default the models are the committed ones, and the page is one of the site.
-    StorageError when it can't be written.
+    RunError when it can't be written.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         about = header(snapshot)["about"]
         path = folder / f"play-step-{about['step']}.js"
         listed.append({"step": about["step"], "loss": about["loss"], "file": path.name})
-        files.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
+        errors.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
         written.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
@@ -60,7 +60,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
     page = (FRONT / "play.html").read_text(encoding="utf-8")
     if packed is not None:
         page = SITE.sub("", page)
-    files.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
+    errors.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
     return [folder / "play.html", *written]
 
 
@@ -82,26 +82,26 @@ def summary(facts: dict) -> str:
 def pack_run(run: Path) -> list[bytes]:
     """The best model of a run, packed, and before it every second of the snapshots that are earlier, if it kept any.
 
-    CheckpointError when the run can't be used, ConfigError when its model can't be packed.
+    RunError when the run can't be used, ConfigError when its model can't be packed.
     """
-    from helpers.core.gpt import count_parameters
-    from helpers.runs import checkpoint  # only packing needs PyTorch
+    from helpers import checkpoint  # only packing needs PyTorch
+    from helpers.gpt import count_parameters
     from pictures.packing import pack
 
     state = checkpoint.load(run)
     model, tokenizer = checkpoint.load_model(run)
-    snapshots = checkpoint.load_snapshots(run)[:-1:2] if state.snapshots else []
+    snapshots = checkpoint.load_snapshots(run)[:-1:2]
     records = {record.step: record for record in state.history}
     best = state.history.best.step
-    identity = state.identity
+    known = state.about
     commit = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     facts = {
-        "preset": identity.preset,
-        "corpus": identity.corpus,
-        "corpus_sha256": identity.corpus_sha256,
+        "preset": known["preset"],
+        "corpus": known["corpus"],
+        "corpus_sha256": known["corpus_sha256"],
         "parameters": count_parameters(model),
-        "seed": identity.train["seed"],
-        "torch": identity.torch,
+        "seed": state.settings["seed"],
+        "torch": known["torch"],
         "commit": commit.stdout.strip() or "unknown",
     }
     packed = []
@@ -120,21 +120,21 @@ def commit_packed(packed: Sequence[bytes]) -> None:
     for model in packed:
         about = header(model)["about"]
         compressed = gzip.compress(model, 9, mtime=0)
-        files.write(PACKED / f"step-{about['step']:09}.gz", compressed)
-        console.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
+        errors.write(PACKED / f"step-{about['step']:09}.gz", compressed)
+        errors.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
 
 
 def main(_: list[str]) -> None:
-    from helpers.runs.folder import RUNS, folder_named
+    from helpers.presets import RUNS
 
     if named := os.environ.get("P"):
-        pages = write(ROOT / "build" / "play", pack_run(folder_named(named, "P")))
+        pages = write(ROOT / "build" / "play", pack_run(Path(named)))
     else:
         commit_packed(pack_run(RUNS / "laptop"))
         pages = write(ROOT / "build" / "site")
     for path in pages:
-        console.say(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.2f} MB")
+        errors.say(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":
-    sys.exit(console.command(main))
+    sys.exit(errors.command(main))

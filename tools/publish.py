@@ -12,9 +12,7 @@ from pathlib import Path
 import nbformat
 from staging import repository
 
-from helpers.support.console import command, say
-from helpers.support.errors import ConfigError
-from helpers.support.files import write
+from helpers.errors import ConfigError, command, say, write
 
 ROOT = Path(__file__).resolve().parents[1]
 GUARD = """import importlib.util

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 
 import staging
 
-from helpers.support.console import command, say, table
-from helpers.support.errors import HelpersError
+from helpers.errors import HelpersError, command, say
+from helpers.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from exercises import compare, judge
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
 
 Run = Callable[[Tensor], Tensor]
 ROUNDING = 1e-4  # of single precision, as a part of the largest number

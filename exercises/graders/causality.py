@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, randn
 
 from exercises.judge import Answer
-from helpers.core.attention import attention
+from helpers.attention import attention
 
 
 def _row_by_row(x: Tensor) -> Tensor:

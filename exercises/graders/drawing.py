@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from exercises.judge import Answer
-from helpers.core.gpt import GPT
+from helpers.gpt import GPT
 
 
 def one_hot(place: Tensor, V: int) -> Tensor:

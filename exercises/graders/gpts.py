@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from exercises.graders import building
 from exercises.graders.building import Run, ids, made, near, reading, stir, trying
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
 
 V = 11
 T = 8

@@ -16,7 +16,7 @@ from exercises.graders.building import (
     touched,
     words,
 )
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
 
 LONG = 300  # words, more than a mask of the usual 64, 128 or 256
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from exercises import compare
 from exercises.graders.building import trying
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
+from helpers.gpt import GPT, GPTConfig
 
 
 @dataclass

@@ -9,7 +9,7 @@ from torch import Tensor, randn
 from exercises.graders import building, layers
 from exercises.judge import Answer, Pairs, built, exercise
 from exercises.variants import attention_with, divided_by, plain_attention, without_shift
-from helpers.core.attention import attention
+from helpers.attention import attention
 
 
 def _by_number_of(size_of: Callable[[Tensor, Tensor, Tensor], int]) -> Answer:

@@ -28,7 +28,7 @@ from exercises.variants import (
     transposed,
     unchanged,
 )
-from helpers.core.attention import attention, causal_mask
+from helpers.attention import attention, causal_mask
 
 
 def _unasked(mask_of: Callable[[Any], Any]) -> Answer:

@@ -11,8 +11,8 @@ from torch import Tensor, nn, rand, randn
 from exercises.graders import building
 from exercises.judge import Answer, Pairs, built, exercise
 from exercises.variants import CAUSAL_MISTAKES, attention_with, masked_softmax, unchanged
-from helpers.core.attention import attention, causal_mask
-from helpers.support.errors import CheckError
+from helpers.attention import attention, causal_mask
+from helpers.errors import CheckError
 
 
 def _dropped(x: Tensor, keep: Tensor, p: float) -> Tensor:

@@ -22,8 +22,8 @@ from exercises.variants import (
     split_by_view,
     split_in_turn,
 )
-from helpers.core.attention import causal_mask
-from helpers.support.errors import CheckError
+from helpers.attention import causal_mask
+from helpers.errors import CheckError
 
 
 @exercise(

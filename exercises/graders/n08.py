@@ -22,9 +22,9 @@ from exercises.graders.curves import (
 )
 from exercises.graders.silence import of_changed, of_zeroed, own, silenced, swapped, without
 from exercises.judge import Answer, Pairs, built, exercise
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.sampling import generate
+from helpers.attention import MultiHeadAttention
+from helpers.gpt import GPT, GPTConfig
+from helpers.sampling import generate
 
 
 @exercise(

@@ -25,8 +25,8 @@ from exercises.graders.drawing import (
 )
 from exercises.judge import Answer, Pairs, built, exercise
 from exercises.variants import shares
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
+from helpers.gpt import GPT, GPTConfig
 
 
 def _reheated(change: Callable[[Tensor, float], Tensor]) -> Answer:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from exercises.judge import Answer, Pairs, built, exercise
+from helpers.errors import CheckError
 from helpers.rooms import museum_checks as checks
 from helpers.rooms import museum_planted as planted
 from helpers.rooms.museum_program import Program
-from helpers.support.errors import CheckError
 
 
 def _repair(label: str) -> Callable[[Any], None]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from exercises.judge import Answer
-from helpers.core.attention import MultiHeadAttention, attention
+from helpers.attention import MultiHeadAttention, attention
 
 Place = Callable[[int, int, int], slice]  # from head, H and D to channels
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from exercises import compare
 from exercises.graders.building import trying
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
 
 
 @dataclass

@@ -15,18 +15,17 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from helpers.core.attention import KVCache
-from helpers.core.counted import CountedGPT
-from helpers.core.data import split
-from helpers.core.gpt import GPT, count_parameters
-from helpers.core.optim import Optimizer, TrainConfig, adamw, make_optimizer
-from helpers.core.training import evaluate, updates
+from helpers import tables
+from helpers.attention import KVCache
+from helpers.counted import CountedGPT
+from helpers.data import split
+from helpers.gpt import GPT, count_parameters, evaluating
+from helpers.optim import Optimizer, TrainConfig, adamw, make_optimizer
+from helpers.presets import MUON_IN_WINDOWS, PRESETS, SMALL
 from helpers.rooms.study import Study, Variant
 from helpers.rooms.verdicts import Verdict, verdicts
-from helpers.runs.presets import MUON_IN_WINDOWS, PRESETS, SMALL
-from helpers.support import console
-from helpers.support.modes import evaluating
 from helpers.tables import Line
+from helpers.training import cross_entropy, evaluate, updates
 
 BESIDE, AFTERWARDS = "beside counts", "a finished network, mixed afterwards"
 SIX_LETTERS = "counts of six letters alone"  # which learn nothing
@@ -58,11 +57,17 @@ def gates_alone(model: nn.Module, config: TrainConfig) -> Optimizer:
 class ReadsCounts(CountedGPT):
     """The counts' opinions enter as numbers to be read, beside the letters; no gate multiplies them in."""
 
-    def forward(self, tokens: Tensor, cache: list[KVCache] | None = None, asked: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: list[KVCache] | None = None) -> Tensor:
+        return self.read(tokens)
+
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        return cross_entropy(self.read(x, asked=y), y)
+
+    def read(self, tokens: Tensor, asked: Tensor | None = None) -> Tensor:
         opinions, features = self._by_counting(tokens, tokens[:, :0], asked)
         x = self.embed(tokens)
         x = x + self.reading(torch.cat([opinions.flatten(-2), features], dim=-1).to(x.dtype))
-        return self.logits(self.through_blocks(x, cache))
+        return self.logits(self.through_blocks(x))
 
 
 def as_input(model: GPT) -> None:
@@ -76,9 +81,9 @@ def as_input(model: GPT) -> None:
 class LearnsTogether(CountedGPT):
     """The network learns only from what it adds to the counts, and needn't know anything alone."""
 
-    def forward(self, tokens: Tensor, cache: list[KVCache] | None = None, asked: Tensor | None = None) -> Tensor:
-        given = super().forward(tokens, cache, asked)
-        return given[0] if isinstance(given, tuple) else given
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        together, _ = self.both(x, x[:, :0], asked=y)
+        return cross_entropy(together, y)
 
 
 def learn_together(model: GPT) -> None:
@@ -99,8 +104,11 @@ def know_the_answer(model: GPT) -> None:
 class WithoutCounts(CountedGPT):
     """The network, as if there were no counts; its gates wait."""
 
-    def forward(self, tokens: Tensor, cache: list[KVCache] | None = None, asked: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: list[KVCache] | None = None) -> Tensor:
         return self.logits(self.through_blocks(self.embed(tokens), cache))
+
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        return cross_entropy(self(x), y)
 
 
 def without_counts(model: GPT) -> None:
@@ -217,7 +225,7 @@ class Counts(Study):
             worse = f"{verdict.mean:+.3f}  ({verdict.low:+.3f} to {verdict.high:+.3f})" if verdict else ""
             says = verdict.says if verdict else ""
             rows.append([name, f"{means[0]:.3f}", f"{means[1]:.3f}", f"{means[2]:.0f}", worse, says])
-        return console.table(["variant", "loss", "reading on", "seconds", "worse by (95 % interval)", "verdict"], rows)
+        return tables.table(["variant", "loss", "reading on", "seconds", "worse by (95 % interval)", "verdict"], rows)
 
 
 def learn(model: GPT, train_tokens: Tensor, config: TrainConfig, optimizer: Callable[..., Optimizer]) -> None:

@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from helpers.core.attention import KVCache
-from helpers.core.sampling import Drawing
-from helpers.support.errors import ConfigError
-from helpers.support.modes import evaluating
+from helpers.attention import KVCache
+from helpers.errors import ConfigError
+from helpers.gpt import evaluating
+from helpers.sampling import Drawing
 
 
 @torch.no_grad()

@@ -15,16 +15,15 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
-from helpers.core.data import split
-from helpers.core.gpt import count_parameters
-from helpers.core.optim import TrainConfig
-from helpers.core.training import cross_entropy, evaluate
+from helpers import tables
+from helpers.data import split
+from helpers.errors import ConfigError, CorpusError
+from helpers.gpt import count_parameters, evaluating
+from helpers.optim import TrainConfig
 from helpers.rooms.study import Study, Variant
 from helpers.rooms.verdicts import Verdict, verdicts
-from helpers.support import console
-from helpers.support.errors import ConfigError, CorpusError
-from helpers.support.modes import evaluating
 from helpers.tables import Line
+from helpers.training import cross_entropy, evaluate
 
 CHOOSE = "choose"  # the part of a run: to choose a learning rate, measured on the second piece of the text
 REPORT = "report"  # or to be reported, measured on the third
@@ -199,7 +198,7 @@ class Comparison(Study):
             interval = f"{verdict.low:+.3f} to {verdict.high:+.3f}"
             p = f"{verdict.p:.4f}" if verdict.p >= 1e-4 else "< 0.0001"
             rows.append([steps, row, str(rate), f"{verdict.mean:+.3f}", interval, p, verdict.says])
-        return console.table(["steps", "changed", "rate", "damage", "95 % interval", "p (Holm)", "verdict"], rows)
+        return tables.table(["steps", "changed", "rate", "damage", "95 % interval", "p (Holm)", "verdict"], rows)
 
 
 def no_worse_than_guessing(loss: float, vocab_size: int) -> float:

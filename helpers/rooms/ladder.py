@@ -12,14 +12,14 @@ from typing import NamedTuple
 from jaxtyping import Integer
 from torch import Tensor
 
-from helpers.core.data import split
-from helpers.core.gpt import GPT, count_parameters
-from helpers.core.optim import TrainConfig
-from helpers.core.training import evaluate
+from helpers import tables
+from helpers.data import split
+from helpers.gpt import GPT, count_parameters
+from helpers.optim import TrainConfig
+from helpers.presets import PRESETS, TABLES
 from helpers.rooms.study import Study, Variant
-from helpers.runs.presets import PRESETS, TABLES
-from helpers.support import console
 from helpers.tables import Line
+from helpers.training import evaluate
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Ladder(Study):
             speed_up = f"{first / seconds:.1f}"
             rows.append([name, sizes[name], f"{fmean(steps):,.0f}", over_seeds, f"{seconds:.1f}", factor, speed_up])
             before = seconds
-        return console.table(["rung", "parameters", "steps", "over seeds", "seconds", "factor", "speed-up"], rows)
+        return tables.table(["rung", "parameters", "steps", "over seeds", "seconds", "factor", "speed-up"], rows)
 
 
 def build(name: str, vocab_size: int, steps: int, seed: int) -> tuple[GPT, TrainConfig]:

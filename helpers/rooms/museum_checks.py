@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from helpers.errors import CheckError
 from helpers.rooms.museum_program import IGNORED, H, Program, T
-from helpers.support.errors import CheckError
 
 Kind = type[Program]
 V = 65

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from jaxtyping import Integer
 from torch import Tensor
 
-from helpers.core.data import split
-from helpers.core.gpt import count_parameters
-from helpers.core.optim import TrainConfig
+from helpers import tables
+from helpers.data import split
+from helpers.gpt import count_parameters
+from helpers.optim import TrainConfig
 from helpers.rooms import museum_faults as faults
 from helpers.rooms.museum_program import C, H, L, Program, T
 from helpers.rooms.study import Study
-from helpers.support import console
 from helpers.tables import Line
 
 CUTS = range(1, T + 1)  # so many letters are read before the one that is asked for: a text has every length as it grows
@@ -132,7 +132,7 @@ class Museum(Study):
                 for numbers in ([line[column] for line in group] for column in ("first", "loss", "honest"))
             ]
             rows.append([name, f"{steps:,}", *told])
-        return console.table(["program", "updates", "first loss", "curve", "honest"], rows)
+        return tables.table(["program", "updates", "first loss", "curve", "honest"], rows)
 
 
 def windows(text: Integer[Tensor, "N"], count: int, length: int) -> Integer[Tensor, "count length+1"]:

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.gpt import GPT, Block
-from helpers.core.optim import TrainConfig
+from helpers.attention import MultiHeadAttention
+from helpers.gpt import GPT, Block
+from helpers.optim import TrainConfig
 from helpers.rooms.experiments import Comparison
 from helpers.rooms.study import Variant
 

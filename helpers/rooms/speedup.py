@@ -16,45 +16,44 @@ from statistics import median
 import torch
 import torch.distributed as dist
 
-from helpers.core.gpt import GPT, GPTConfig, count_parameters
-from helpers.core.optim import TrainConfig, adamw
-from helpers.core.training import cross_entropy
-from helpers.scaling.sharing import Sharing
-from helpers.scaling.team import ALONE, Team, gathered, one_voice
-from helpers.support import console
+from helpers import errors, team
+from helpers.gpt import GPT, GPTConfig, count_parameters
+from helpers.optim import TrainConfig, adamw
+from helpers.training import Loss
 
 V, T, B = 65, 64, 12  # letters, context and batch of the preset "laptop"
 WIDTHS = (32, 64, 96, 128, 192)  # of models of four layers; laptop has 128
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return console.command(_command, arguments)
+    return errors.command(_command, arguments)
 
 
 def _command(arguments: list[str]) -> None:
     """Print a line of JSON for each width, and with --out store a table: what `measured` returns."""
-    parser = console.Options(prog="torchrun ... -m helpers.rooms.speedup", description=__doc__)
+    parser = errors.Options(prog="torchrun ... -m helpers.rooms.speedup", description=__doc__)
     parser.add_argument("--widths", type=int, nargs="+", default=list(WIDTHS), help="of the models, multiples of 4")
     parser.add_argument("--rounds", type=int, default=5, help="of each measurement, of which the median counts")
     parser.add_argument("--repeat", type=int, default=1, help="how often to measure all of it")
     parser.add_argument("--out", type=Path, help="a table, as CSV")
     told = parser.parse_args(arguments)
-    with one_voice() as store, gathered(store, 60) as team:
+    with team.gathered(60):
         lines = []
         for _ in range(told.repeat):
             for width in told.widths:
-                found = measured(team, GPTConfig(V, T, n_layer=4, n_head=4, n_embd=width), told.rounds)
-                console.say(json.dumps(found))
+                found = measured(GPTConfig(V, T, n_layer=4, n_head=4, n_embd=width), told.rounds)
+                if team.leads():
+                    errors.say(json.dumps(found))
                 lines.append(found)
-        if team.leads and told.out:
-            _store(told, team, lines)
+        if team.leads() and told.out:
+            _store(told, lines)
 
 
-def _store(told: argparse.Namespace, team: Team, lines: list[dict[str, float]]) -> None:
+def _store(told: argparse.Namespace, lines: list[dict[str, float]]) -> None:
     system = f"Python {platform.python_version()}, torch {torch.__version__}, {platform.system()} {platform.machine()}"
     with told.out.open("w", encoding="utf-8", newline="") as file:
         file.write(
-            f"# made by: torchrun --nproc-per-node {team.size} -m helpers.rooms.speedup "
+            f"# made by: torchrun --nproc-per-node {team.place()[1]} -m helpers.rooms.speedup "
             f"--rounds {told.rounds} --repeat {told.repeat}, {time.strftime('%Y-%m-%d')}, with nothing else at work\n"
             f"# {system}, {os.cpu_count()} virtual cores, 1 thread a process\n"
         )
@@ -63,7 +62,7 @@ def _store(told: argparse.Namespace, team: Team, lines: list[dict[str, float]]) 
         writer.writerows(line | {name: f"{line[name]:.4g}" for name in list(line)[1:]} for line in lines)
 
 
-def measured(team: Team, config: GPTConfig, rounds: int) -> dict[str, float]:
+def measured(config: GPTConfig, rounds: int) -> dict[str, float]:
     """Seconds of one update of a batch, and of what it consists of, each the median of some rounds.
 
     `alone` by one process, while the others wait; `shared` by all of them. `half` is the gradient of a process's part
@@ -75,36 +74,37 @@ def measured(team: Team, config: GPTConfig, rounds: int) -> dict[str, float]:
     model = GPT(config)
     optimizer = adamw(model, TrainConfig(batch_size=B, max_steps=1, eval_interval=1))
     gradient = torch.zeros(count_parameters(model))
-    one, all_of_them = Sharing(ALONE), Sharing(team)
-    shared = all_of_them.wrap(model)
+    rank, processes = team.place()
+    alone = Loss(model)
+    shared = team.with_equal_gradients(alone, "cpu")
+    part = slice(rank * B // processes, (rank + 1) * B // processes)
 
-    def update(sharing: Sharing, module: torch.nn.Module) -> None:
+    def update(loss_of: torch.nn.Module, part: slice) -> None:
         optimizer.zero_grad()
-        sharing.learn(module, x, y)
+        loss_of(x[part], y[part]).backward()
         optimizer.step()
 
     def learn_a_part() -> None:
-        count = B // team.size
-        cross_entropy(model(x[:count]), y[:count]).backward()
+        alone(x[part], y[part]).backward()
 
     return {
         "parameters": len(gradient),
-        "alone": _seconds(team, lambda: update(one, model), rounds, together=False),
-        "shared": _seconds(team, lambda: update(all_of_them, shared), rounds),
-        "half": _seconds(team, learn_a_part, rounds, together=False),
-        "both": _seconds(team, learn_a_part, rounds),
-        "update": _seconds(team, optimizer.step, rounds),
-        "send": _seconds(team, lambda: dist.all_reduce(gradient), rounds),
+        "alone": _seconds(lambda: update(alone, slice(B)), rounds, together=False),
+        "shared": _seconds(lambda: update(shared, part), rounds),
+        "half": _seconds(learn_a_part, rounds, together=False),
+        "both": _seconds(learn_a_part, rounds),
+        "update": _seconds(optimizer.step, rounds),
+        "send": _seconds(lambda: dist.all_reduce(gradient), rounds),
     }
 
 
-def _seconds(team: Team, work: Callable[[], object], rounds: int, together: bool = True) -> float:
+def _seconds(work: Callable[[], object], rounds: int, together: bool = True) -> float:
     """The median of how long the work takes, done by all at once, or by the leader while the others wait."""
     taken = []
     for _ in range(rounds + 2):  # the first two warm up
         dist.barrier()
         start = time.perf_counter()
-        if together or team.leads:
+        if together or team.leads():
             work()
         taken.append(time.perf_counter() - start)
     return median(taken[2:])

@@ -15,12 +15,12 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
-from helpers.core.counted import build_gpt, config_of
-from helpers.core.gpt import GPT
-from helpers.core.optim import Optimizer, TrainConfig, make_optimizer
-from helpers.core.training import updates
-from helpers.support.errors import ConfigError
+from helpers.counted import build_gpt, config_of
+from helpers.errors import ConfigError
+from helpers.gpt import GPT
+from helpers.optim import Optimizer, TrainConfig, make_optimizer
 from helpers.tables import Line
+from helpers.training import updates
 
 
 def no_change(model: GPT) -> None:

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from jaxtyping import Integer
 from torch import Tensor
 
-from helpers.core.data import CharTokenizer, split
-from helpers.core.optim import TrainConfig
-from helpers.core.training import evaluate
+from helpers import tables
+from helpers.data import CharTokenizer, split
+from helpers.optim import TrainConfig
+from helpers.presets import SMALL
 from helpers.rooms.advice import BESIDE, SIX_LETTERS, VARIANTS, Counts, Pairing
 from helpers.rooms.study import Study
-from helpers.runs.presets import SMALL
-from helpers.support import console
 from helpers.tables import Line
+from helpers.training import evaluate
 
 ALONE = "the network alone"
 SHAKESPEARE, PYTHON = "Shakespeare", "Python's library"
@@ -107,7 +107,7 @@ class Texts(Study):
             gains = [alone - both for alone, both in zip(losses[ALONE], losses[BESIDE], strict=False)]
             spread = f"{min(gains):.3f} to {max(gains):.3f}" if gains else ""
             rows.append([text, f"{letters:,}" if letters else "all", steps, *means, spread])
-        return console.table(["text", "letters", "updates", "network", "counts", "both", "counts take off"], rows)
+        return tables.table(["text", "letters", "updates", "network", "counts", "both", "counts take off"], rows)
 
 
 def library() -> str:

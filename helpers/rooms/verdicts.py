@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from scipy.special import stdtr, stdtrit  # Student's t: its share below a number, and the inverse
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 Row = TypeVar("Row", bound=Hashable)
 LEVEL = 0.05  # the chance of a false claim

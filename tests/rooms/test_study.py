@@ -2,13 +2,12 @@
 
 import pytest
 
-from helpers.core.data import CharTokenizer
+from helpers.data import CharTokenizer, load_corpus
+from helpers.errors import ConfigError, RunError
 from helpers.rooms.experiments import REPORT, Comparison, Run
 from helpers.rooms.parts import WHOLE
 from helpers.rooms.study import Variant
-from helpers.support.errors import ConfigError, RunError
-from helpers.tables import read_table, table
-from helpers.world.corpus import load_corpus
+from helpers.tables import csv_table, read_table
 from tools.studies import __main__ as tool
 
 TEXT = "to be, or not to be: that is the question\n" * 60
@@ -68,7 +67,7 @@ def test_a_run_that_has_ended_is_kept_and_not_made_again(small, tmp_path):
     run = Run(5, WHOLE, 0.01, 1, REPORT)
     line = {**run._asdict(), "parameters": 1, "loss": 77.0, "last_loss": 77.0, "seconds": 0.1}
     ours = tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")
-    path.write_text(table([line], ["made by: somebody, at another commit", *ours]), "utf-8")
+    path.write_text(csv_table([line], ["made by: somebody, at another commit", *ours]), "utf-8")
     tool.main(small)
     _, lines = read_table(tmp_path / "parts.csv")
     assert lines[0] == line and [each["loss"] == 77.0 for each in lines] == [True, False, False, False]
@@ -81,10 +80,10 @@ def test_runs_of_another_text_or_budget_are_refused_and_left_as_they_are(small, 
     ours = ["made by: us", *tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")]
     for place in (2, 3):
         other = [comment + "?" if i == place else comment for i, comment in enumerate(ours)]
-        path.write_text(table([line], other), "utf-8")
+        path.write_text(csv_table([line], other), "utf-8")
         with pytest.raises(RunError, match=r"has runs made otherwise .*: move it away"):
             tool.main(small)
-        assert path.read_text("utf-8") == table([line], other)
+        assert path.read_text("utf-8") == csv_table([line], other)
 
 
 def test_what_can_not_be_made_is_refused(small):

@@ -2,8 +2,7 @@
 
 import sys
 
-from helpers.support.console import command
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError, command
 from tools.classroom import grade, student
 
 COMMANDS = {"student": student.main, "grade": grade.main}

@@ -10,7 +10,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from exercises.questions import GRADERS, exercises
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from tools.classroom.slicing import statements
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from exercises.judge import RIGHT
-from helpers.support.errors import ConfigError, StorageError
+from helpers.errors import ConfigError, RunError
 from tools.classroom.assignments import CHECK, EXERCISES, ROOT, Lesson, assignment
 from tools.classroom.judging import Judged
 
@@ -73,7 +73,7 @@ def _nbgrader(folder: Path, action: str, lessons: list[Lesson]) -> None:
     done = subprocess.run(command, cwd=ROOT, env=os.environ | {"PATH": beside}, capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip() or "it says nothing").splitlines()[-1]
-        raise StorageError(f"nbgrader failed, and nothing was written: {last}")
+        raise RunError(f"nbgrader failed, and nothing was written: {last}")
 
 
 # ---------------------------------------------------------------- what came back

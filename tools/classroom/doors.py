@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from helpers.support.console import shown
-from helpers.support.errors import ConfigError, StorageError
+from helpers.errors import ConfigError, RunError, shown
 from tools.classroom.assignments import ROOT
 
 
@@ -17,7 +16,7 @@ from tools.classroom.assignments import ROOT
 def a_new_folder(name: str, given: str) -> Iterator[tuple[Path, Path]]:
     """A folder to work in, and the one that it becomes when all has gone well; it must be new or empty.
 
-    ConfigError for another one, StorageError where none can be written; nothing is left then.
+    ConfigError for another one, RunError where none can be written; nothing is left then.
     """
     out = named(name, given)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
@@ -28,7 +27,7 @@ def a_new_folder(name: str, given: str) -> Iterator[tuple[Path, Path]]:
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:
-        raise StorageError(f"can't write {name}={shown(given)}: {error.strerror or error}") from None
+        raise RunError(f"can't write {name}={shown(given)}: {error.strerror or error}") from None
     try:
         folder.chmod(0o755)
         yield folder, out
@@ -36,7 +35,7 @@ def a_new_folder(name: str, given: str) -> Iterator[tuple[Path, Path]]:
             out.rmdir()  # it is empty
         folder.replace(out)
     except OSError as error:
-        raise StorageError(f"can't write {name}={shown(given)}: {error.strerror or error}") from None
+        raise RunError(f"can't write {name}={shown(given)}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

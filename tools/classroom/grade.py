@@ -24,8 +24,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from exercises.questions import exercises
-from helpers.support.console import Options, note, printable, say, shown
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError, Options, note, printable, say, shown
 from tools.classroom import course, jail
 from tools.classroom.assignments import CHECK, LESSONS, ROOT, Lesson, lessons
 from tools.classroom.doors import a_folder, a_new_folder, named

@@ -15,7 +15,7 @@ from exercises.judge import RIGHT, Built, Given, Question, Verdict
 from exercises.limit import TooLongError
 from exercises.questions import exercises
 from exercises.steps import STEPS
-from helpers.support.console import printable
+from helpers.errors import printable
 from tools.classroom import plain, slicing
 from tools.classroom.assignments import CHECK, Lesson, Task
 from tools.classroom.jail import STILL, Ended, Jail, Limits, NoJailError

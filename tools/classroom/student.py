@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nbformat
 
-from helpers.support.console import say, shown
+from helpers.errors import say, shown
 from tools.classroom import course
 from tools.classroom.assignments import LESSONS, ROOT, lessons
 from tools.classroom.doors import a_new_folder

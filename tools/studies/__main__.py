@@ -16,18 +16,15 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from helpers.core.data import CharTokenizer
+from helpers.data import TINY, CharTokenizer, Corpus, load_corpus
+from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
 from helpers.rooms.advice import Counts
 from helpers.rooms.ladder import Ladder
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.study import Study
 from helpers.rooms.texts import Texts
-from helpers.support import files
-from helpers.support.console import command
-from helpers.support.errors import ConfigError, RunError
-from helpers.tables import MEASURED, Line, read_table, table
-from helpers.world.corpus import TINY, Corpus, load_corpus
+from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.provenance import ROOT, made_by
 
 STUDIES: dict[str, Study] = {
@@ -88,14 +85,14 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
                 for job in wait(running, return_when=FIRST_COMPLETED).done:
                     del running[job]
                     lines.append(job.result())
-                    files.write(path, table(lines, comments))
+                    write(path, csv_table(lines, comments))
                     bar.total = len(study.plan(lines))
                     bar.update()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     bar.close()
-    files.write(options.out / path.name, table(lines, comments))
+    write(options.out / path.name, csv_table(lines, comments))
     path.unlink()
     return lines
 

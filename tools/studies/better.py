@@ -17,21 +17,16 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from helpers.commands import train
-from helpers.core.counted import CountedGPT
-from helpers.core.counting import KneserNey
-from helpers.core.data import CharTokenizer, first_to_validate, split
-from helpers.core.precision import has_bfloat16
-from helpers.core.sampling import generate
-from helpers.core.training import evaluate
+from helpers import checkpoint, errors, training
+from helpers.checkpoint import is_run
+from helpers.counted import CountedGPT
+from helpers.counting import KneserNey
+from helpers.data import CharTokenizer, Corpus, first_to_validate, load_corpus, split
+from helpers.errors import ConfigError, command, say
+from helpers.presets import choose_preset, run_folder
 from helpers.rooms.advice import reading_and_counting, reading_on
-from helpers.runs import checkpoint
-from helpers.runs.folder import is_run
-from helpers.runs.presets import choose_preset, run_folder
-from helpers.support import files
-from helpers.support.console import command, say
-from helpers.support.errors import ConfigError
-from helpers.world.corpus import Corpus, load_corpus
+from helpers.sampling import generate
+from helpers.training import evaluate, has_bfloat16
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "notebooks" / "measured"
@@ -50,9 +45,11 @@ def main(arguments: list[str]) -> None:
         folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
         for seed, folder in folders.items():
             resume = ["--resume"] if is_run(folder) else []
-            if status := train.main(["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume]):
+            if status := errors.command(
+                training.main, ["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume]
+            ):
                 sys.exit(status)  # why, has been said
-        files.write(STORED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
+        errors.write(STORED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
         say(f"stored in {STORED / preset}.txt")
 
 

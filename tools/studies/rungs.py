@@ -11,10 +11,10 @@ from pathlib import Path
 import nbformat
 import torch
 
-from helpers.support import files
-from helpers.support.console import command, say
-from helpers.tables import MEASURED, table
-from helpers.world.corpus import load_corpus
+from helpers import errors
+from helpers.data import load_corpus
+from helpers.errors import command, say
+from helpers.tables import MEASURED, csv_table
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
@@ -55,7 +55,7 @@ def main(_: list[str]) -> None:
         for rung, (loss, written) in names["rungs"].items():
             sizes = names["measured"][rung]
             lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": written})
-    files.write(MEASURED / "rungs.csv", table(lines, provenance()))
+    errors.write(MEASURED / "rungs.csv", csv_table(lines, provenance()))
     say(f"stored {len(lines)} rows in notebooks/measured/rungs.csv")
 
 

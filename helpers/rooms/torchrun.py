@@ -12,7 +12,7 @@ from types import TracebackType
 
 import psutil
 
-from helpers.support.errors import TeamError
+from helpers.errors import RunError
 
 
 class Torchrun:
@@ -54,23 +54,23 @@ class Torchrun:
         return "".join(path.read_text(errors="replace") for path in sorted(logs, key=_place))
 
     def member(self, rank: int) -> psutil.Process:
-        """The process with this rank. TeamError when there is none now."""
+        """The process with this rank. RunError when there is none now."""
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._process.pid).children():
                 with suppress(psutil.Error):  # it has just ended, or its surroundings are not to be read
                     if process.environ().get("RANK") == str(rank):
                         return process
-        raise TeamError(f"there is no process with rank {rank}: it has not started yet, or has ended")
+        raise RunError(f"there is no process with rank {rank}: it has not started yet, or has ended")
 
     def wait(self, seconds: float = 120) -> str:
-        """What they printed, when all have ended. TeamError when one failed, or they are still at work."""
+        """What they printed, when all have ended. RunError when one failed, or they are still at work."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise TeamError(f"the processes are still at work after {seconds:g} seconds") from None
+            raise RunError(f"the processes are still at work after {seconds:g} seconds") from None
         if status:
             told = self.printed() or (self._logs / "torchrun").read_text(errors="replace")
-            raise TeamError(f"torchrun ended with status {status}: {told[-2000:].strip()}")
+            raise RunError(f"torchrun ended with status {status}: {told[-2000:].strip()}")
         return self.printed()
 
 
@@ -80,9 +80,9 @@ def _place(log: Path) -> tuple[int, int, bool]:
 
 
 def until(happened: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until `happened()`. TeamError after so many seconds."""
+    """Wait until `happened()`. RunError after so many seconds."""
     deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:
-            raise TeamError(f"it has not happened within {seconds:g} seconds")
+            raise RunError(f"it has not happened within {seconds:g} seconds")
         time.sleep(0.02)

@@ -1,19 +1,24 @@
 """Sizes and recipes that are known to work, with the loss to expect from each."""
 
-import dataclasses
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from helpers.core.counted import config_of
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPTConfig
-from helpers.core.optim import TrainConfig
-from helpers.runs.folder import RUNS
-from helpers.scaling.shards import Prepared
-from helpers.support.console import shown
-from helpers.support.errors import ConfigError
-from helpers.world.corpus import BUNDLED, TINY, Corpus
+from jaxtyping import Integer
+from torch import Tensor
+
+from helpers.counted import build_gpt, config_of
+from helpers.data import BUNDLED, TINY, CharTokenizer, Corpus, Prepared
+from helpers.errors import ConfigError, shown
+from helpers.gpt import GPT, GPTConfig
+from helpers.optim import TrainConfig
+
+# Where runs go unless told otherwise: into the clone, or, installed without one, where the reader stands. `make test`
+# names another place, so as to spare your runs.
+CLONE = Path(__file__).parents[1]
+HERE = CLONE if (CLONE / "pyproject.toml").exists() else Path.cwd()
+RUNS = Path(os.environ.get("NANOGPT_RUNS") or HERE / "build" / "runs")
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,13 @@ class Preset:
         """The config for an alphabet of this size; for a preset that counts, with the length of the training text."""
         sizes = {"vocab_size": vocab_size, **self.model}
         return config_of(sizes | {"counted": counted} if "lengths" in sizes else sizes)
+
+    def build(self, vocab_size: int, train_tokens: Integer[Tensor, "N"]) -> GPT:
+        """A fresh model for this alphabet; one that counts has counted the training text."""
+        model = build_gpt(self.model_config(vocab_size, len(train_tokens)))
+        if "lengths" in self.model:
+            model.count(train_tokens)
+        return model
 
 
 # What today's models changed, as far as it helps here (notebook 12).
@@ -104,28 +116,8 @@ PRESETS = {
     "counted": Preset(
         about="three-minutes beside counts of what followed up to eight letters: a lower loss in the same time",
         model=SMALL | dict(lengths=(2, 3, 4, 5, 6, 8), temperature=1.1),
-        training=dataclasses.replace(MUON_IN_WINDOWS, max_steps=1900, eval_interval=950),
+        training=replace(MUON_IN_WINDOWS, max_steps=1900, eval_interval=950),
         expected_loss={TINY: (1.37, 1.44)},  # of seeds 21 to 23
-    ),
-    "gpu-best": Preset(
-        about="6 layers, 6 heads, width 384, context 256: for a GPU, written down from what is known, NOT measured",
-        model=dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.3, before=3, **CHANGES),
-        training=TrainConfig(
-            batch_size=64,
-            max_steps=2000,
-            eval_interval=100,
-            learning_rate=0.01,
-            min_learning_rate=0.0,
-            warmup_steps=0,
-            schedule="stable",
-            decay=0.6,
-            optimizer="muon",
-            muon_scale=2.0,
-            bfloat16=True,
-            bfloat16_cpu=True,
-            compile=True,
-        ),
-        expected_loss={},
     ),
 }
 
@@ -141,9 +133,9 @@ def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device:
     preset = PRESETS[name]
     settings = {"seed": seed, "device": device}
     if max_steps is not None:
-        dataclasses.replace(preset.training, max_steps=max_steps)  # refuses what is no number of steps
+        replace(preset.training, max_steps=max_steps)  # refuses what is no number of steps
         settings |= {"max_steps": max_steps, "warmup_steps": min(preset.training.warmup_steps, max_steps // 10)}
-    return dataclasses.replace(preset, training=dataclasses.replace(preset.training, **settings))
+    return replace(preset, training=replace(preset.training, **settings))
 
 
 def run_folder(name: str, preset: Preset, corpus: Corpus | Prepared) -> Path:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from helpers.support.errors import CorpusError
+from helpers.errors import CorpusError
 
 
 def words_of(text: str) -> list[str]:

@@ -10,38 +10,42 @@ counted (`asked`). Otherwise the gates would learn that counts are always right.
 as well as together with the counts, so that it has an opinion of its own and doesn't only fill their gaps.
 """
 
-from dataclasses import fields
-from typing import Annotated, Any
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64, Integer
-from pydantic import Field
 from torch import Tensor, nn
 
-from helpers.core.attention import KVCache
-from helpers.core.counting import KneserNey
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.modern import ModernConfig, ModernGPT, TokenCache
-from helpers.support.errors import ConfigError
-from helpers.support.guards import Positive, settings
+from helpers.attention import KVCache
+from helpers.counting import KneserNey
+from helpers.errors import ConfigError, check, number, whole
+from helpers.gpt import GPT, GPTConfig
+from helpers.modern import ModernConfig, ModernGPT, TokenCache
 
-Tokens = Annotated[int, Field(ge=0, le=20_000_000)]  # a million of them take about half a gigabyte to count
-Lengths = Annotated[tuple[Annotated[int, Field(ge=0, le=16)], ...], Field(min_length=1)]
+LARGEST_TEXT = 20_000_000  # tokens: a million of them take about half a gigabyte to count
 
 
-@settings
+@dataclass(frozen=True)
 class CountedConfig(ModernConfig):
     """A ModernGPT's config, with the lengths of the contexts that are counted, and of the text."""
 
-    lengths: Lengths = (2, 3, 4, 5, 6, 8)  # rising; the last but one is believed at first
-    counted: Tokens = 0  # how many tokens the counted text has: those of the training text
-    temperature: Positive = 1.0  # outside training: a text that both half know by heart makes them too sure of others
+    lengths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)  # rising; the last but one is believed at first
+    counted: int = 0  # how many tokens the counted text has: those of the training text
+    temperature: float = 1.0  # outside training: a text that both half know by heart makes them too sure of others
 
     def __post_init__(self):
         super().__post_init__()
-        if list(self.lengths) != sorted(set(self.lengths)):
-            raise ConfigError(f"lengths: each must be longer than the one before, and {self.lengths} are not")
+        most = LARGEST_TEXT
+        check(self, "counted", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}")
+        check(self, "temperature", lambda x: number(x) and x > 0, "a number above 0")
+        check(self, "lengths", _rises, "a tuple of whole numbers from 0 to 16, each above the one before")
+
+
+def _rises(lengths: Any) -> bool:
+    rising = isinstance(lengths, tuple) and all(whole(length, 0, 16) for length in lengths)
+    return rising and len(lengths) > 0 and list(lengths) == sorted(set(lengths))
 
 
 class CountedGPT(ModernGPT):
@@ -50,8 +54,6 @@ class CountedGPT(ModernGPT):
     `count` gives it the text, which is saved with the weights. It is counted again when it is needed, in a second or
     two for a million letters.
     """
-
-    asks = True  # whoever trains it must pass `asked`
 
     def __init__(self, config: CountedConfig):
         super().__init__(config)
@@ -83,26 +85,35 @@ class CountedGPT(ModernGPT):
             found = self._counted = self.text, self.text._version, counts
         return found[2]
 
-    def forward(
-        self,
-        tokens: Int64[Tensor, "B T"],
-        cache: list[KVCache] | None = None,
-        asked: Int64[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T V"] | tuple[Float[Tensor, "B T V"], Float[Tensor, "B T V"]]:
-        """With `asked`, the tokens that follow in the counted text, these places are not counted; then the network's
-        own logits come too, so that it learns to answer alone."""
+    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
         past = tokens[:, :0]
         if cache:
-            assert asked is None, "what is learned is not written"
-            assert isinstance(cache[0], TokenCache)  # as `new_cache` makes it
-            past = cache[0].extend(tokens)
+            its_tokens = cache[0]
+            assert isinstance(its_tokens, TokenCache)  # as `new_cache` makes it
+            past = its_tokens.extend(tokens)
+        together, _ = self.both(tokens, past, cache)
+        return together / self.temperature
+
+    def loss(self, x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
+        """The loss to learn from, for x and the y that follow in the counted text: y are not counted, each that once.
+
+        The answer that counts is given together with the counts. The network learns to answer alone as well, which
+        changes the gradient, and not the number.
+        """
+        logits = self.both(x, x[:, :0], asked=y)
+        together, alone = (F.cross_entropy(each.flatten(0, 1), y.flatten()) for each in logits)
+        return together + (alone - alone.detach())
+
+    def both(
+        self, tokens: Tensor, past: Tensor, cache: list[KVCache] | None = None, asked: Tensor | None = None
+    ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T V"]]:
+        """The logits of network and counts together, and those of the network alone."""
         x = self.through_blocks(self.embed(tokens, past.shape[1], past), cache)
         alone = self.logits(x).float()
         opinions, features = self._by_counting(tokens, past, asked)
         features = torch.cat([self.norm(x).float(), features], dim=-1)
         gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())  # (B, T, 1 + L)
-        together = gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2)
-        return together / self.temperature if asked is None else (together, alone)
+        return gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2), alone
 
     @torch.no_grad()
     def _by_counting(

@@ -1,47 +1,53 @@
-"""Today's GPT, as a list of changes to the plain one of helpers/core/gpt.py.
+"""Today's GPT, as a list of changes to the plain one of helpers/gpt.py.
 
 Each change is a field of ModernConfig and a few lines below; with all of them off, a ModernGPT with the weights of a
 GPT gives the same logits. What changed in training since (Muon, a rate that stays and decays) stands in optim.py.
 """
 
 import math
-from typing import Annotated, Literal
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
-from pydantic import Field
 from torch import Tensor, nn
 
-from helpers.core.attention import KVCache, MultiHeadAttention
-from helpers.core.gpt import GPT, Block, GPTConfig
-from helpers.support.errors import ConfigError
-from helpers.support.guards import NotNegative, Width, settings
-
-Rows = Annotated[int, Field(ge=0, le=1_000_000)]  # of a table; 0: there is none
+from helpers.attention import KVCache, MultiHeadAttention
+from helpers.errors import ConfigError, check, number, whole
+from helpers.gpt import GPT, LARGEST, Block, GPTConfig
 
 
-@settings
+@dataclass(frozen=True)
 class ModernConfig(GPTConfig):
     """Sizes of a GPT, and which of today's changes it has: none unless asked for. ConfigError when they don't fit."""
 
     rotary: bool = False  # positions turn query and key; no table of them is added to the embedding
     rms_norm: bool = False  # a norm that subtracts no mean
-    mlp: Literal["gelu", "relu2", "swiglu"] = "gelu"
-    mlp_width: Width | None = None  # inside the MLP (default: 4 n_embd)
+    mlp: str = "gelu"  # or "relu2", or "swiglu"
+    mlp_width: int | None = None  # inside the MLP (default: 4 n_embd)
     qk_norm: bool = False  # all queries and keys have the same length
-    n_kv_head: Width | None = None  # heads of keys and values, shared by groups of queries (default: n_head)
-    window: Width | None = None  # how many tokens one sees, itself included (default: all before it)
+    n_kv_head: int | None = None  # heads of keys and values, shared by groups of queries (default: n_head)
+    window: int | None = None  # how many tokens one sees, itself included (default: all before it)
     tied: bool = True  # the head's matrix is that of the token embedding
-    softcap: NotNegative = 0.0  # logits stay between -softcap and softcap (0: they are free)
+    softcap: float = 0.0  # logits stay between -softcap and softcap (0: they are free)
     zero_start: bool = False  # the projections that end each residual branch start at 0
-    bigrams: Rows = 0  # rows of a table that is looked up by the last two tokens and added to the embedding
-    trigrams: Rows = 0  # ... by the last three
-    fourgrams: Rows = 0  # ... by the last four
-    before: Annotated[int, Field(ge=0, le=16)] = 0  # how many earlier tokens are added to the embedding of each one
+    bigrams: int = 0  # rows of a table that is looked up by the last two tokens and added to the embedding
+    trigrams: int = 0  # ... by the last three
+    fourgrams: int = 0  # ... by the last four
+    before: int = 0  # how many earlier tokens are added to the embedding of each one
 
     def __post_init__(self):
         super().__post_init__()
+        widths = "mlp_width n_kv_head window"
+        wanted = f"a whole number from 1 to {LARGEST:,}, or None"
+        check(self, widths, lambda n: n is None or whole(n, 1, LARGEST), wanted)
+        rows = "bigrams trigrams fourgrams"
+        check(self, rows, lambda n: whole(n, 0, 1_000_000), "a whole number from 0 to 1,000,000")
+        check(self, "before", lambda n: whole(n, 0, 16), "a whole number from 0 to 16")
+        check(self, "softcap", number, "a number of at least 0")
+        check(self, "mlp", lambda kind: kind in ("gelu", "relu2", "swiglu"), "gelu, relu2 or swiglu")
+        switches = "rotary rms_norm qk_norm tied zero_start"
+        check(self, switches, lambda on: isinstance(on, bool), "True or False")
         head_width = self.n_embd // self.n_head
         if self.n_head % (self.n_kv_head or 1):
             raise ConfigError(f"n_kv_head={self.n_kv_head} does not divide n_head={self.n_head}: choose a divisor")

@@ -6,19 +6,18 @@ To add a schedule, write a function of (step, config) and name it in SCHEDULES; 
 
 import math
 from collections import defaultdict
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
-from helpers.support.errors import ConfigError
-from helpers.support.guards import Count, NotNegative, Part, Positive, Seed, Share, Steps, Width, settings
+from helpers.errors import ConfigError, check, number, whole
 
 
-@settings
+@dataclass(frozen=True)
 class TrainConfig:
     """How to train.
 
@@ -26,54 +25,70 @@ class TrainConfig:
     that makes no sense, and for a device that isn't there.
     """
 
-    batch_size: Count  # windows in a batch
-    max_steps: Count
-    eval_interval: Count
-    learning_rate: Positive = 1e-3
-    min_learning_rate: NotNegative = 1e-4
-    warmup_steps: Steps = 100
+    batch_size: int  # windows in a batch
+    max_steps: int  # updates
+    eval_interval: int  # updates from one record to the next
+    learning_rate: float = 1e-3  # at its highest
+    min_learning_rate: float = 1e-4  # at the end
+    warmup_steps: int = 100  # until the rate is at its highest
     schedule: str = "cosine"  # one of SCHEDULES
-    decay: Part = 0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
+    decay: float = 0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
     optimizer: str = "adamw"  # one of OPTIMIZERS
-    betas: tuple[Share, Share] = (0.9, 0.99)
-    weight_decay: NotNegative = 0.1
-    muon_scale: Positive = 1.0  # Muon's rate is muon_scale * learning_rate
-    muon_momentum: Share = 0.95
-    grad_clip: Positive = 1.0
-    windows: tuple[tuple[Part, Width], ...] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
+    betas: tuple[float, float] = (0.9, 0.99)
+    weight_decay: float = 0.1
+    muon_scale: float = 1.0  # Muon's rate is muon_scale * learning_rate
+    muon_momentum: float = 0.95
+    grad_clip: float = 1.0
+    windows: tuple[tuple[float, int], ...] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
+    accumulate: int = 1  # pieces of a batch, computed one after the other, to save memory
     bfloat16: bool = False  # on CUDA
     bfloat16_cpu: bool = False  # on a CPU that has instructions for it
     compile: bool = False  # on CUDA
-    seed: Seed = 1
-    device: Annotated[str, Field(min_length=1)] = "cpu"
+    seed: int = 1
+    device: str = "cpu"
 
     def __post_init__(self):
-        object.__setattr__(self, "device", _device(self.device))
-        for name, chosen, known in (
-            ("schedule", self.schedule, SCHEDULES),
-            ("optimizer", self.optimizer, OPTIMIZERS),
-        ):
-            if chosen not in known:
-                raise ConfigError(f"unknown {name} {chosen!r}: choose one of {', '.join(known)}")
-        if self.max_steps // self.eval_interval > 100_000:
-            raise ConfigError(
-                f"eval_interval={self.eval_interval} makes {self.max_steps // self.eval_interval:,} records: "
-                "allowed are 100,000"
-            )
-        shares = [share for share, _ in self.windows]
-        if shares != sorted(shares):
-            raise ConfigError(f"windows: their shares must rise, and {', '.join(map(str, shares))} do not")
+        object.__setattr__(self, "device", device_named(self.device))
+        most = 1_000_000_000
+        counts = "batch_size max_steps eval_interval accumulate"
+        check(self, counts, lambda n: whole(n, 1, most), f"a whole number from 1 to {most:,}")
+        check(self, "warmup_steps", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}")
+        check(self, "seed", lambda n: whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
+        positive = "learning_rate muon_scale grad_clip"
+        check(self, positive, lambda x: number(x) and x > 0, "a number above 0")
+        check(self, "min_learning_rate weight_decay", number, "a number of at least 0")
+        check(self, "decay", lambda x: number(x) and 0 < x <= 1, "a number above 0 and at most 1")
+        check(self, "muon_momentum", lambda x: number(x, below=1), "a number of at least 0 and below 1")
+        check(self, "betas", _two_shares, "two numbers of at least 0 and below 1")
+        check(self, "windows", _rise, "pairs of a rising share and a length, as ((0.7, 64),)")
+        switches = "bfloat16 bfloat16_cpu compile"
+        check(self, switches, lambda on: isinstance(on, bool), "True or False")
+        check(self, "schedule", lambda name: name in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
+        check(self, "optimizer", lambda name: name in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
         low, high = self.min_learning_rate, self.learning_rate
         if low > high:
             raise ConfigError(f"min_learning_rate={low} must not be above learning_rate={high}")
 
 
-def _device(name: str) -> str:
+def _two_shares(betas: Any) -> bool:
+    return isinstance(betas, tuple) and len(betas) == 2 and all(number(x, below=1) for x in betas)
+
+
+def _rise(windows: Any) -> bool:
+    if not isinstance(windows, tuple) or any(not isinstance(pair, tuple) or len(pair) != 2 for pair in windows):
+        return False
+    shares = [share for share, _ in windows]
+    fitting = all(number(share) and 0 < share <= 1 and whole(length, 1) for share, length in windows)
+    return fitting and shares == sorted(shares)
+
+
+def device_named(name: Any) -> str:
+    """The device of this name, the best one for "auto"; ConfigError when this machine has none."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         kind = torch.device(name).type
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         kind = None
     if kind not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:N or mps")
@@ -194,6 +209,13 @@ class Together:
     def step(self) -> None:
         for optimizer in self.optimizers:
             optimizer.step()
+
+    def state_dict(self) -> list[dict]:
+        return [optimizer.state_dict() for optimizer in self.optimizers]
+
+    def load_state_dict(self, saved: list[dict]) -> None:
+        for optimizer, its in zip(self.optimizers, saved, strict=True):
+            optimizer.load_state_dict(its)
 
 
 def muon_matrices(model: nn.Module) -> list[nn.Parameter]:

@@ -1,1 +1,0 @@
-"""What `python -m helpers.training`, `helpers.sampling` and `make gpt2` call. Only the doors import it."""

@@ -1,0 +1,186 @@
+"""What every command needs: errors of one sentence, a way to stop, checked settings, files written whole."""
+
+import argparse
+import math
+import os
+import signal
+import sys
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+
+# ---------------------------------------------------------------- the family
+class HelpersError(ValueError):
+    """Parent of every error that this package raises on purpose: a sentence says what is allowed."""
+
+
+class ConfigError(HelpersError):
+    """A setting is of the wrong type or outside its range."""
+
+
+class CorpusError(HelpersError):
+    """A text can't be read, is too short, or has a character or token that is not in the vocabulary."""
+
+
+class RunError(HelpersError):
+    """A run can't begin, go on, be saved or be read."""
+
+
+class CheckError(HelpersError, AssertionError):
+    """A property that must hold does not."""
+
+
+class LedgerError(CheckError):
+    """A tensor does not reproduce the number that a source prints."""
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody asked the program to stop, by Ctrl-C or a signal; `kept` says how to go on."""
+
+    def __init__(self, number: int, kept: str = ""):
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        super().__init__(f"stopped by {name}" + (f": {kept}" if kept else ""))
+        self.number = number
+
+
+# ---------------------------------------------------------------- commands
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class Options(argparse.ArgumentParser):
+    """The options of a command. A mistake in them is one sentence, as every other mistake."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{shown(message)}; --help lists the options")
+
+
+def command(main: Callable[[list[str]], None], arguments: list[str] | None = None) -> int:
+    """Run `main(arguments)` and return the exit status.
+
+    That is 0, 2 after one of our errors, and 128 + n after signal n; the user reads one sentence on stderr. Of the
+    processes that torchrun has started, one speaks.
+    """
+    try:
+        with handling(_stop):
+            main(sys.argv[1:] if arguments is None else arguments)
+            sys.stdout.flush()
+        return 0
+    except HelpersError as error:
+        sentence, status = f"error: {error}", 2
+    except KeyboardInterrupt as stop:
+        stopped = stop if isinstance(stop, Stopped) else Stopped(signal.SIGINT)
+        sentence, status = str(stopped), 128 + stopped.number
+    except BrokenPipeError:  # whoever read our output has read enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    except OSError as error:  # a full disk behind stdout, for example
+        sentence, status = f"error: {error.strerror or error}", 2
+    except (MemoryError, RuntimeError) as error:
+        if "memory" not in str(error) and not isinstance(error, MemoryError):
+            raise
+        sentence, status = "error: out of memory: choose a smaller model, batch or text", 2
+    if os.environ.get("RANK", "0") == "0":
+        print(printable(sentence.replace("\n", " ")), file=sys.stderr)
+    return status
+
+
+def _stop(number: int, frame: object) -> None:
+    raise Stopped(number)
+
+
+@contextmanager
+def stop_requests() -> Iterator[list[int]]:
+    """Inside, a first Ctrl-C or SIGTERM is only noted, so that a loop can finish its step and save.
+
+    A third one stops at once. (Two may be one: torchrun passes on what the terminal has sent already.)
+    """
+    noted: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        noted.append(number)
+        if len(noted) == 3:
+            raise Stopped(number)
+
+    with handling(note):
+        yield noted
+
+
+@contextmanager
+def handling(handler: Callable[[int, object], None]) -> Iterator[None]:
+    """Inside, `handler` gets the signals that ask to stop; outside the main thread Python allows none."""
+    numbers = SIGNALS if threading.current_thread() is threading.main_thread() else []
+    before = {number: signal.getsignal(number) for number in numbers}
+    # What the caller ignores (nohup does that to SIGHUP) stays ignored.
+    before = {number: old for number, old in before.items() if old not in (None, signal.SIG_IGN)}
+    try:
+        for number in before:
+            signal.signal(number, handler)
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+# ---------------------------------------------------------------- settings
+def check(settings: Any, names: str, fits: Callable[[Any], bool], wanted: str) -> None:
+    """ConfigError unless each of the named settings fits: "n_layer must be ..., not 0"."""
+    for name in names.split():
+        value = getattr(settings, name)
+        if not fits(value):
+            raise ConfigError(f"{name} must be {wanted}, not {' '.join(repr(value).split())[:100]}")
+
+
+def whole(value: Any, least: int, most: float = math.inf) -> bool:
+    """Whether this is a whole number from `least` to `most`. (True and False are no numbers here.)"""
+    return type(value) is int and least <= value <= most
+
+
+def number(value: Any, least: float = 0.0, below: float = math.inf) -> bool:
+    """Whether this is a number from `least` up to, and without, `below`: not infinite, not NaN."""
+    return type(value) in (int, float) and least <= value < below
+
+
+# ---------------------------------------------------------------- files and terminals
+def write(path: str | Path, content: str | bytes) -> None:
+    """Replace the file at `path` by `content` (text as UTF-8): whole, or not at all.
+
+    The bytes reach the disk under another name first, so that after a crash, a kill or a full disk the old file is
+    still there. RunError when it can't be written.
+    """
+    path, data = Path(path), content.encode() if isinstance(content, str) else content
+    part = path.with_name(f".{path.name}.part")
+    try:
+        try:
+            with part.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:  # Ctrl-C too
+            with suppress(OSError):
+                part.unlink()
+            raise
+    except OSError as error:
+        why = error.strerror or error
+        raise RunError(f"can't write {shown(path)}: {why}; what was there before is kept") from None
+
+
+def say(text: object = "", end: str = "\n", to: Any = None) -> None:
+    """Print at once. A terminal must not obey a corpus: it gets control characters escaped."""
+    to = to or sys.stdout
+    print(printable(str(text)) if to.isatty() else text, end=end, file=to, flush=True)
+
+
+def shown(path: object) -> str:
+    """A path as a message may show it: nothing invisible in it, and not too long."""
+    text = printable(str(path)).replace("\n", "\\n").replace("\t", "\\t")
+    return text if len(text) <= 200 else f"{text[:120]}...{text[-60:]}"
+
+
+def printable(text: str) -> str:
+    """`text` with control, bidi and other invisible characters escaped."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text)
