@@ -83,7 +83,7 @@ def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
         patch.setattr(notebooks, "ROOT", folder)
         patch.setattr(notebooks, "NOTEBOOKS", folder / "notebooks")
         patch.setattr(notebooks, "BUILD", folder / "build")
-        patch.setattr(notebooks.website, "build", lambda *_: "")
+        patch.setattr(notebooks.site, "build", lambda *_: "")
         (folder / "notebooks").mkdir()
         (folder / "docs").mkdir()
         page = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"
