@@ -10,9 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
 import warm
-
 from notebook_file import write_notebook
 
 import notebooks

@@ -13,14 +13,12 @@ CAPTIONS = {
     ),
     "modern": (
         "What each of today's changes is worth",
-        "Each row is one training of a small GPT with one change, as in the table of the "
-        "parts.",
+        "Each row is one training of a small GPT with one change, as in the table of the parts.",
         "todays_models",
     ),
     "laptop": (
         "What rate the preset laptop likes, and its warm-up",
-        "Each row is one training of notebook 08's model at its full length, as in the table "
-        "of the parts.",
+        "Each row is one training of notebook 08's model at its full length, as in the table of the parts.",
         "08",
     ),
     "rates": (
@@ -30,8 +28,7 @@ CAPTIONS = {
     ),
     "dropout": (
         "What dropout is worth where the same pages are read again and again",
-        "Each row is one training of a small GPT on 20,000 letters, as in the table of the "
-        "parts.",
+        "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts.",
         "what_matters",
     ),
     "ladder": (
