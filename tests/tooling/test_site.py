@@ -279,12 +279,12 @@ def test_a_site_that_cannot_be_built_leaves_the_old_one(project, tmp_path, monke
 def test_every_word_of_the_glossary_leads_to_a_section_that_uses_it():
     text, sections = (ROOT / "notebooks" / "glossary.md").read_text(encoding="utf-8"), {}
     for path in lessons():
-        anchor = ""
+        name, anchor = path.relative_to(ROOT / "notebooks").as_posix(), ""
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             for line in "".join(cell["source"]).splitlines():
                 heading = re.match(r"#+ (.+)", line) if cell["cell_type"] == "markdown" else None
                 anchor = pages.anchor_of(heading[1]) if heading else anchor
-                sections[path.name, anchor] = sections.get((path.name, anchor), "") + line.lower() + "\n"
+                sections[name, anchor] = sections.get((name, anchor), "") + line.lower() + "\n"
     found = re.findall(r"^- \*\*(.+?)\*\*: .+ \[.+\]\(([^)#]+)#([^)]+)\)$", text, re.M)
     for term, name, anchor in found:
         assert term.lower().removesuffix("s") in sections[name, pages.anchor_of(anchor)], term

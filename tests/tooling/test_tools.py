@@ -16,6 +16,7 @@ from notebook_file import write_notebook
 import notebooks
 from helpers.support.console import command
 from helpers.support.errors import HelpersError
+from tools import tables
 
 ROOT = Path(__file__).parents[2]
 PARAMETRIZED = {0: "parameters", 1: "result"}
