@@ -15,15 +15,14 @@ import pytest
 import torch
 from run_folder import ALPHABET
 
+from helpers import errors
+from helpers.checkpoint import Facts
 from helpers.core import training
-from helpers.core.counted import build_gpt, config_of
-from helpers.core.data import CharTokenizer, split
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.optim import TrainConfig
-from helpers.runs.state import Facts
-from helpers.runs.train import train
-from helpers.support import console
-from helpers.world.corpus import BUNDLED_PLAY
+from helpers.counted import build_gpt, config_of
+from helpers.data import BUNDLED_PLAY, CharTokenizer, split
+from helpers.gpt import GPT, GPTConfig
+from helpers.optim import TrainConfig
+from helpers.training import train
 
 if "OMP_NUM_THREADS" not in os.environ:  # as `make` sets it: on a busy machine several threads wait for each other
     torch.set_num_threads(1)
@@ -83,7 +82,7 @@ def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
         patch.setattr(notebooks, "ROOT", folder)
         patch.setattr(notebooks, "NOTEBOOKS", folder / "notebooks")
         patch.setattr(notebooks, "BUILD", folder / "build")
-        patch.setattr(notebooks.website, "build", lambda *_: "")
+        patch.setattr(notebooks.site, "build", lambda *_: "")
         (folder / "notebooks").mkdir()
         (folder / "docs").mkdir()
         page = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"
@@ -158,7 +157,7 @@ def stopped(go, monkeypatch):
                 signal.raise_signal(number)
             return real(*arguments)
 
-        with monkeypatch.context() as patch, pytest.raises(console.Stopped) as stop:
+        with monkeypatch.context() as patch, pytest.raises(errors.Stopped) as stop:
             patch.setattr(training, "get_batch", get_batch)
             go(**options)
         return stop.value

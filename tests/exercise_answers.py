@@ -8,8 +8,10 @@ import types
 from pathlib import Path
 
 import nbformat
+import torch
 
 import exercises
+from tools.lessons import lessons, named, solution_of
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 sys.path.append(str(NOTEBOOKS / "solutions"))  # where my_gpt.py lies, on which the later solutions stand
@@ -20,14 +22,15 @@ LABELS = list(exercises.exercises())
 def module_at(path: Path) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with torch.random.fork_rng(devices=[]):  # a solution tries its answers
+        spec.loader.exec_module(module)
     return module
 
 
 def asked_in(paths) -> dict[str, tuple[str, str]]:
     """Label: the notebook's number and the name of the answer, as the notebooks ask for it."""
     return {
-        label: (re.search(r"\d\d", path.name)[0], name)
+        label: (f"{int(label[:-1]):02}", name)
         for path in sorted(paths)
         for cell in nbformat.read(path, as_version=4).cells
         if cell.cell_type == "code"
@@ -35,14 +38,12 @@ def asked_in(paths) -> dict[str, tuple[str, str]]:
     }
 
 
-BLANK_PAGE = NOTEBOOKS / "15_blank_page.ipynb"  # it asks for the steps again
-ASKED = asked_in(path for path in NOTEBOOKS.glob("*.ipynb") if path != BLANK_PAGE)
-SOLVED = asked_in(NOTEBOOKS.glob("solutions/*.ipynb"))
+BLANK_PAGE = named("blank_page")  # it asks for the steps again
+ASKED = asked_in(path for path in lessons() if path != BLANK_PAGE)
 
 
 def solution(label: str):
-    number, name = (ASKED | SOLVED)[label]
-    return getattr(module_at(NOTEBOOKS / "solutions" / f"solutions_{number}.py"), name)
+    return getattr(module_at(solution_of(label)), ASKED[label][1])
 
 
 MISTAKES = {id(wrong) for exercise in exercises.exercises().values() for _, wrong in exercise.wrong_answers()}

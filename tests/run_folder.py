@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from helpers.runs import checkpoint
-from helpers.runs.presets import Preset
+from helpers import checkpoint
+from helpers.presets import Preset
 
 ALPHABET = "".join(map(chr, range(65)))
 

@@ -7,13 +7,14 @@ from nbformat import NotebookNode
 
 from tools.classroom.assignments import CHECK, LESSONS, Lesson, assignment
 from tools.classroom.slicing import slice_for, statements
+from tools.lessons import solution_of
 
 EARLIER = "from my_gpt import"  # a solution's way to earlier steps; students have `yours.bring()`
 
 
 def solved(lesson: Lesson) -> dict[str, str]:
     """The source of each answer, by its label, as the solutions have it."""
-    script = (LESSONS / "solutions" / f"solutions_{lesson.number}.py").read_text("utf-8")
+    script = solution_of(lesson.tasks[0].label).read_text("utf-8")
     script = "\n\n".join(each.text for each in statements([script]) if not each.text.startswith(EARLIER))
     ours = statements([(LESSONS / "solutions" / "my_gpt.py").read_text("utf-8")])
     return {task.label: slice_for(task.name, [script], 1, ours).source for task in lesson.tasks}

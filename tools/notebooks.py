@@ -22,15 +22,16 @@ from pathlib import Path
 
 import nbformat
 import parameters
-import staging
-import tables
 import warm
-import website
 from nbformat import NotebookNode
 
 from helpers import ledger
-from helpers.errors import ConfigError, HelpersError, command, say, write
-from helpers.tables import table
+from helpers.support.console import command, say, table
+from helpers.support.errors import ConfigError, HelpersError
+from helpers.support.files import write
+from tools import site, tables
+from tools.lessons import lessons
+from tools.site.pages import Run
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
@@ -62,7 +63,7 @@ for tries in range(3):
 
 
 def find_notebooks(only: str | None = None) -> list[Path]:
-    paths = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
+    paths = lessons(NOTEBOOKS)
     if not only:
         return paths
     chosen = [path for path in paths if only in (path.stem, path.name, path.stem[:2])]
@@ -197,20 +198,20 @@ def make_folder(name: str) -> Path:
     return folder
 
 
-def last_run(name: str) -> staging.Run:
+def last_run(name: str) -> Run:
     """What build/ knows of a notebook."""
     notebook = read_run(name)
     if notebook is None:
-        return staging.Run(None, "not run yet")
+        return Run(None, "not run yet")
     facts, status = notebook.metadata.get("papermill", {}), tables.why_incomplete(notebook) or "ok"
     when = (facts.get("start_time") or "")[:16].replace("T", " ")
-    return staging.Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
+    return Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
 
 
 def write_pages() -> str:
     """All pages anew in build/html, each notebook's from its last run; why that failed, or an empty text."""
     try:
-        website.build(ROOT, BUILD / "html", {path.stem: last_run(path.stem) for path in find_notebooks()})
+        site.build(ROOT, BUILD / "html", {path.stem: last_run(path.stem) for path in find_notebooks()})
     except HelpersError as problem:
         return str(problem)
     return ""

@@ -1,20 +1,22 @@
-"""Write the project's address on GitHub wherever it belongs: REPO=owner/name make publish.
+"""Write the project's address on GitHub wherever it belongs: python -m tools.publish owner/name.
 
 It stands once, in pyproject.toml; from it come the README's badges and clone command, the links at the head of each
 notebook, and the cell with which one that was opened alone fetches `helpers`. Another address replaces the first.
 """
 
-import os
+import argparse
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
-from staging import repository
 
-from helpers.errors import ConfigError, command, say, write
+from helpers.support.console import command, say
+from helpers.support.errors import ConfigError
+from helpers.support.files import write
+from tools.lessons import NOTEBOOKS, ROOT, lessons
 
-ROOT = Path(__file__).resolve().parents[1]
 GUARD = """import importlib.util
 
 # This notebook was opened without its project
@@ -25,6 +27,16 @@ ALONE = """    raise SystemExit(
     )"""
 FETCH = '    get_ipython().run_line_magic("pip", "install --quiet git+https://github.com/{}")'
 MARK = "<!-- badges, written by make publish -->"
+
+
+def repository(root: Path) -> str:
+    """owner/name of the project on GitHub, from pyproject.toml; "" as long as it has no address."""
+    path = root / "pyproject.toml"
+    project = tomllib.loads(path.read_text("utf-8"))["project"] if path.is_file() else {}
+    urls = {name.lower(): address for name, address in project.get("urls", {}).items()}
+    address = r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?"
+    found = re.fullmatch(address, urls.get("repository", ""))
+    return found[1] if found else ""
 
 
 def guard(repo: str) -> str:
@@ -62,7 +74,7 @@ def pyproject(text: str, repo: str) -> str:
 def readme(text: str, repo: str) -> str:
     home = f"https://github.com/{repo}"
     badges = [f"[![tests]({home}/actions/workflows/ci.yml/badge.svg)]({home}/actions)"]
-    for label, address in doors(repo, "notebooks/00_why_attention.ipynb").items():
+    for label, address in doors(repo, lessons()[0].relative_to(ROOT).as_posix()).items():
         badges.append(f"[![open in {label}](https://img.shields.io/badge/open%20in-{label}-blue)]({address})")
     text = re.sub(rf"{re.escape(MARK)}\n.*\n\n", "", text)
     head, _, rest = text.partition("\n\n")
@@ -70,15 +82,18 @@ def readme(text: str, repo: str) -> str:
     return re.sub(r"^git clone .*$", f"git clone {home} && cd {repo.split('/')[1]}", text, count=1, flags=re.M)
 
 
-def main(_: list[str]) -> None:
-    repo = os.environ.get("REPO", "")
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.publish", description=__doc__)
+    parser.add_argument("repository", help="owner/name, as GitHub has it")
+    repo = parser.parse_args(arguments).repository
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+", repo):
-        raise ConfigError("REPO must be owner/name, as GitHub has it: make publish REPO=owner/name")
+        raise ConfigError("the repository must be owner/name, as GitHub has it")
     texts = {}
     for name, change in (("pyproject.toml", pyproject), ("README.md", readme)):
         texts[ROOT / name] = change((ROOT / name).read_text(encoding="utf-8"), repo)
-    for path in [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")]:
-        texts[path] = notebook(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix(), repo)
+    for path in [NOTEBOOKS / "index.ipynb", *lessons()]:
+        name = path.relative_to(ROOT).as_posix()
+        texts[path] = notebook(path.read_text(encoding="utf-8"), name, repo)
     for path, text in texts.items():  # all are ready, now they are written
         write(path, text)
     say(f"{len(texts)} files name {repository(ROOT)}: look at them with git diff, then commit")

@@ -8,88 +8,10 @@ import nbformat
 from nbformat import NotebookNode
 
 from helpers import ledger
+from tools.lessons import lessons, short
 
 CLAIMS = Path(__file__).parent / "claims.toml"
 BEGIN, END = "<!-- claims, written by make store -->", "<!-- end of claims -->"
-CAPTIONS = {  # title, and what a row is
-    "parts": (
-        "What each part of a GPT is worth",
-        "Each row is one training of a small GPT: for how many `steps`, which `variant` of it, at which learning "
-        "`rate`, with which `seed`. Runs whose `part` is `choose` only choose the rate, on text that nothing else "
-        "sees; those with `report` are the results. `loss` is in nats per letter on that text, and `last_loss` its "
-        "mean over the last places of a window. [Notebook 10](../10_what_matters.ipynb) reads this table.",
-    ),
-    "modern": (
-        "What each of today's changes is worth",
-        "Each row is one training of a small GPT with one change, as in the table of the parts. "
-        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
-    ),
-    "laptop": (
-        "What rate the preset laptop likes, and its warm-up",
-        "Each row is one training of notebook 08's model at its full length, as in the table of the parts. "
-        "[Notebook 08](../08_nanogpt_shakespeare.ipynb) reads this table.",
-    ),
-    "rates": (
-        "How high a learning rate a small GPT bears, with QK-norm and without",
-        "Each row is one training of a small GPT, as in the table of the parts. "
-        "[Notebook 12](../12_todays_models.ipynb) reads this table.",
-    ),
-    "dropout": (
-        "What dropout is worth where the same pages are read again and again",
-        "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts. "
-        "[Notebook 10](../10_what_matters.ipynb) reads this table.",
-    ),
-    "ladder": (
-        "The ladder from nanoGPT's recipe to the speedrun",
-        "Each row is one training on a rung of the ladder: the `variant` keeps all changes of the rungs above it in "
-        "the table. `loss` is in nats per letter after so many `steps`, which took so many `seconds`. "
-        "[Notebook 13](../13_speedrun.ipynb) reads this table.",
-    ),
-    "rungs": (
-        "The ladder that opens notebook 08",
-        "Each row is one small model of letters, trained for 600 updates: its `loss` in nats per letter over the whole "
-        "validation text, the `seconds` of one core that it took, and what it `writes`. "
-        "[Notebook 08](../08_nanogpt_shakespeare.ipynb) reads this table.",
-    ),
-    "bench": (
-        "How fast, beside whom",
-        "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` is the median of ours "
-        "divided by theirs, so that below 1 ours takes less; `low` and `high` are the smallest and the largest ratio "
-        "of a round. `make bench` measures it anew.",
-    ),
-    "speedup": (
-        "How much faster two processes are",
-        "Each row is one measurement of one model with so many `parameters`: seconds of an update by one process "
-        "`alone` and `shared` by two, and what it consists of. `half` and `both`: the gradient of half the batch, "
-        "while the other process rests, or does the same; `update`: AdamW; `send`: an all-reduce of the gradient. "
-        "[Notebook 14](../14_scaling_out.ipynb) reads this table.",
-    ),
-    "counts": (
-        "What counts give to a network",
-        "Each row is one way of letting a network and counts answer together, trained with one `seed`: its `loss` in "
-        "nats per letter on the last tenth of the training text, which nothing else sees. `reading_on` is the same "
-        "when the text is read on, so that each letter has at least 128 before it. `seconds`: of the training. "
-        "[Notebook 13](../13_speedrun.ipynb) reads this table.",
-    ),
-    "museum": (
-        "What real faults do to a curve",
-        "Each row trains a small program in which one part has a fault (`variant`; `Program` has none, and "
-        "`NearSighted` sees six letters), for some `steps` and with one `seed`: the `first` loss of all, the `loss` "
-        "that its own curve shows on text it hasn't learned, and the `honest` loss, of the letter after a text that "
-        "ends there. [Notebook 11](../11_museum_of_bugs.ipynb) reads this table.",
-    ),
-    "texts": (
-        "Counting beside a network, on more text and on less",
-        "Each row is one training for so many `steps` on the first `letters` of a `text` (0: all of the training text "
-        "but its last tenth), by one `variant` and one `seed`: its `loss` in nats per letter on a part of the text "
-        "that nothing else sees. [Notebook 13](../13_speedrun.ipynb) reads this table.",
-    ),
-    "scoreboard": (
-        "The scoreboard of the thread",
-        "Each row is one network, trained on telegrams with one seed: the share of questions that it answers right "
-        "`without` the part and `with` it. Notebooks 01 to 07 print these rows, and each draws those of all before it.",
-    ),
-}
 
 
 # ---------------------------------------------------------------- what a notebook has printed
@@ -148,15 +70,17 @@ def reproduced_in(row: dict, notebook: NotebookNode | None) -> tuple[NotebookNod
     return None, ""
 
 
-def cell_link(row: dict, cell: NotebookNode | None) -> str:
-    stage = row["notebook"]
+def cell_link(stage: str, cell: NotebookNode | None, folder: Path, prefix: str = "") -> str:
+    """A link to a lesson's cell from a page in the lessons' `folder`; `prefix` leads there."""
+    paths = {path.stem: path.relative_to(folder).as_posix() for path in lessons(folder)}
+    address = f"{prefix}{paths.get(stage, f'{stage}.ipynb')}"
     if cell is None:
-        return f"[{stage[:2]}]({stage}.ipynb)"
-    return f"[{stage[:2]}/{cell.id.removeprefix('cell-')}]({stage}.ipynb#cell-id={cell.id})"
+        return f"[{short(stage)}]({address})"
+    return f"[{short(stage)}/{cell.id.removeprefix('cell-')}]({address}#cell-id={cell.id})"
 
 
 def stored(folder: Path) -> dict[str, NotebookNode]:
-    return {path.stem: nbformat.read(path, as_version=4) for path in folder.glob("[0-9]*.ipynb")}
+    return {path.stem: nbformat.read(path, as_version=4) for path in lessons(folder)}
 
 
 def ledger_page(folder: Path) -> str:
@@ -178,14 +102,15 @@ def ledger_page(folder: Path) -> str:
     ]
     for source in dict.fromkeys(map(ledger.source_of, rows)):
         own = [row for row in rows if ledger.source_of(row) == source]
-        lines = [ledger_row(row, found.get(row["notebook"]), status[row["id"]]) for row in own]
+        lines = [ledger_row(row, found, status[row["id"]], folder) for row in own]
         table = ["| row | printed, and ours | cell |", "|---|---|---|", *lines]
         parts.append(f"## {ledger.source_of(own[0], whole=True)}\n\n" + "\n".join(table))
     return "\n\n".join(parts) + "\n"
 
 
-def ledger_row(row: dict, notebook: NotebookNode | None, status: str) -> str:
-    cell, ours = reproduced_in(row, notebook)
+def ledger_row(row: dict, found: dict[str, NotebookNode], status: str, folder: Path) -> str:
+    cell, ours = reproduced_in(row, found.get(row["notebook"]))
+    link = cell_link(row["notebook"], cell, folder)
     if row["kind"] == "erratum":
         printed, ours = ledger.where_they_differ(row)
     else:
@@ -193,7 +118,7 @@ def ledger_row(row: dict, notebook: NotebookNode | None, status: str) -> str:
     place, _, printed = printed.rpartition(": ")
     numbers = [f"`{line}`".replace(" ", "\N{NO-BREAK SPACE}") for line in (printed, ours.rpartition(": ")[2]) if line]
     lines = "<br>".join(filter(None, [place, *numbers]))
-    return f"| **`{row['id']}`**<br>{escaped(row['what'])} | {lines} | {cell_link(row, cell)}<br>{status} |"
+    return f"| **`{row['id']}`**<br>{escaped(row['what'])} | {lines} | {link}<br>{status} |"
 
 
 def escaped(text: str) -> str:
@@ -204,7 +129,10 @@ def escaped(text: str) -> str:
 # ---------------------------------------------------------------- errata
 def errata_page(folder: Path) -> str:
     """Every erratum on a page to read: its place, the wrong and the right numbers, the cause, the cell."""
-    found, rows = stored(folder), [row for row in ledger.rows() if row["kind"] == "erratum"]
+    found, linked = stored(folder), []
+    for row in [row for row in ledger.rows() if row["kind"] == "erratum"]:
+        cell, _ = reproduced_in(row, found.get(row["notebook"]))
+        linked.append((row, cell, cell_link(row["notebook"], cell, folder)))
     return (
         "# What the sources got wrong\n\n"
         "We rerun what the sources print, and check every number. Most of them come out the same: see "
@@ -215,24 +143,20 @@ def errata_page(folder: Path) -> str:
         "is generated by `make store`.\n\n"
         "| | source | place | what is wrong | cell |\n|---|---|---|---|---|\n"
         + "\n".join(
-            f"| {number} | {ledger.source_of(row)} | {escaped(row['where'])} | {escaped(row['title'])} "
-            f"| {cell_link(row, reproduced_in(row, found.get(row['notebook']))[0])} |"
-            for number, row in enumerate(rows, start=1)
+            f"| {number} | {ledger.source_of(row)} | {escaped(row['where'])} | {escaped(row['title'])} | {link} |"
+            for number, (row, _, link) in enumerate(linked, start=1)
         )
         + "\n\n"
-        + "\n\n".join(
-            erratum_section(number, row, found.get(row["notebook"])) for number, row in enumerate(rows, start=1)
-        )
+        + "\n\n".join(erratum_section(n, *told) for n, told in enumerate(linked, start=1))
         + "\n"
     )
 
 
-def erratum_section(number: int, row: dict, notebook: NotebookNode | None) -> str:
-    cell, _ = reproduced_in(row, notebook)
+def erratum_section(number: int, row: dict, cell: NotebookNode | None, link: str) -> str:
     shown = "computed in notebook" if cell else "not reproduced yet in notebook"
     parts = [
         f"## {number}. {escaped(row['title'])}",
-        f"{ledger.source_of(row)}, {escaped(row['where'])}; {shown} {cell_link(row, cell)} (`{row['id']}`)",
+        f"{ledger.source_of(row)}, {escaped(row['where'])}; {shown} {link} (`{row['id']}`)",
         f"**What stands there.** {sentence(row['what'])}",
         f"```\n{side_by_side(row)}\n```" if "printed" in row else "",
         f"**The cause.** {sentence(row['why'])}",
@@ -261,18 +185,17 @@ def sentence(text: str) -> str:
 # ---------------------------------------------------------------- the scoreboard
 def scoreboard_table(folder: Path) -> str:
     """The learned task's results so far, as CSV: what the cells tagged "scoreboard" printed."""
-    from pictures import scoreboard  # late: it draws as well, and the ledger needs no matplotlib
+    from pictures import scoreboard  # late: it draws, and the ledger needs no matplotlib
 
-    notebooks = [nbformat.read(path, as_version=4) for path in sorted(folder.glob("[0-9]*.ipynb"))]
-    lines = "".join(printed(notebook, "scoreboard") for notebook in notebooks).splitlines()
+    lines = "".join(printed(n, "scoreboard") for n in stored(folder).values()).splitlines()
     return scoreboard.to_csv([scoreboard.read_line(line) for line in lines if " | " in line])
 
 
 # ---------------------------------------------------------------- claims
 def claim_cells(notebooks: dict[str, NotebookNode]) -> dict[int, list[tuple[str, NotebookNode]]]:
-    """For each claim the cells that measure it, with the names of their notebooks: those tagged claim-<number>."""
+    """For each claim the cells tagged claim-<number>, which measure it, with their lessons' names."""
     found = {}
-    for name, notebook in sorted(notebooks.items()):
+    for name, notebook in notebooks.items():
         for cell in notebook.cells:
             for tag in cell.metadata.get("tags", []):
                 if number := re.fullmatch(r"claim-(\d+)", tag):
@@ -280,24 +203,25 @@ def claim_cells(notebooks: dict[str, NotebookNode]) -> dict[int, list[tuple[str,
     return found
 
 
-def claims_table(notebooks: dict[str, NotebookNode], prefix: str) -> str:
-    """The claims with what came of them, and links to the cells; `prefix` leads from the table's page to notebooks/."""
-    claims = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]
+def claims_table(notebooks: dict[str, NotebookNode], folder: Path, prefix: str) -> str:
+    """The claims, what came of them, and links to the cells in the lessons' `folder`.
+
+    `prefix` leads there from the table's page.
+    """
+    lines = ["| | claim | by | cells | what came out |", "|---|---|---|---|---|"]
     cells = claim_cells(notebooks)
-    rows = [
-        "| {number} | {text} | {by} | {cells} | **{verdict}**: {finding} |".format(
-            **claim,
-            cells=", ".join(
-                f"[{name[:2]}/{cell.id.removeprefix('cell-')}]({prefix}{name}.ipynb#cell-id={cell.id})"
-                for name, cell in cells.get(claim["number"], [])
-            ),
+    for claim in tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]:
+        measured = cells.get(claim["number"], [])
+        links = ", ".join(cell_link(name, cell, folder, prefix) for name, cell in measured)
+        lines.append(
+            f"| {claim['number']} | {claim['text']} | {claim['by']} | {links} "
+            f"| **{claim['verdict']}**: {claim['finding']} |"
         )
-        for claim in claims
-    ]
-    return "\n".join(["| | claim | by | cells | what came out |", "|---|---|---|---|---|", *rows])
+    return "\n".join(lines)
 
 
 def with_claims(page: str, folder: Path) -> str:
     """The page of claims with a new table of claims between its two marks."""
     before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{claims_table(stored(folder), '../notebooks/')}\n\n{END}{rest.split(END)[1]}"
+    table = claims_table(stored(folder), folder, "../notebooks/")
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}"

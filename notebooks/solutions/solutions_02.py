@@ -1,38 +1,112 @@
-"""One answer to each exercise of notebook 02. Yours may look different and be as good: the checks decide."""
+# %% [markdown]
+# # Solutions 02 · softmax weights
+#
+# One answer to each exercise of [notebook 02](../02_softmax_weights.ipynb). Yours may look
+# different and be as good: the check decides.
 
+# %%
 import math
 
 import torch
 
+# %% [markdown]
+# **2a · A softmax that survives.** What is taken away from all scores of a row cancels in the
+# fraction. So take away the largest: then the largest exponential is 1, and nothing can
+# overflow.
 
+
+# %%
 def my_softmax(scores):
-    # What is taken away from a whole row changes no weight, and with the largest gone nothing overflows.
+    # What is taken away from a whole row changes no weight, and with the largest gone nothing
+    # overflows.
     exponentials = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
+assert my_softmax(torch.tensor([1000.0, -1000.0])).tolist() == [1.0, 0.0]
+
+# %% [markdown]
+# **2b · Mix the values.** Scores, weights, mixture: one step each. The keys decide how much
+# each value counts, and the values alone decide what is told.
+
+
+# %%
 def my_contexts(queries, keys, values):
     return my_softmax(queries @ keys.transpose(-2, -1)) @ values
 
 
+# A query that prefers nobody gets the plain average.
+mixture = my_contexts(torch.zeros(1, 2), torch.randn(4, 2), torch.eye(4))
+assert torch.equal(mixture, torch.full((1, 4), 0.25))
+
+# %% [markdown]
+# **2c · The right temperature.** Softmax turns differences into ratios, so the logarithm of the
+# ratio of the shares is the lead over the temperature. Only lead and temperature together
+# matter: twice the lead at twice the temperature is the same.
+
+
+# %%
 def my_temperature(lead, share):
     # share / (1 - share) = exp(lead / temperature): take the logarithm, and solve.
     return lead / math.log(share / (1 - share))
 
 
-# To divide by one half is to double: 2 ln 5 is the logarithm of 5². So 1, 4 and 25, which add up to 30.
+cooled = torch.tensor([2.0, 0.0]) / my_temperature(2.0, 0.9)
+assert torch.allclose(my_softmax(cooled), torch.tensor([0.9, 0.1]))
+
+# %% [markdown]
+# **2d · Colder.** Half the temperature squares what stands between two words: at a temperature
+# of 1, the third outweighs the first by 5 to 1, now by 25 to 1.
+
+# %%
+# To divide by one half is to double: 2 ln 5 is the logarithm of 5². So 1, 4 and 25, which add
+# up to 30.
 my_shares = (1 / 30, 4 / 30, 25 / 30)
+scores = torch.tensor([1.0, 2.0, 5.0]).log()
+assert torch.allclose(torch.softmax(scores / 0.5, dim=0), torch.tensor(my_shares))
+
+# %% [markdown]
+# **2e · It worked on one table.** Dimension 1 holds the keys in a table and the queries in a
+# batch of tables. Counted from the end, the keys are always dimension -1.
 
 
+# %%
 def my_weights(scores):
     # dim=1 is the last dimension of a table, but not of a batch of tables. dim=-1 always is.
     return torch.softmax(scores, dim=-1)
 
 
+assert torch.allclose(my_weights(torch.randn(2, 3, 4)).sum(dim=-1), torch.ones(2, 3))
+
+# %% [markdown]
+# **2f · One voice in a crowd.** The crowd counts by its logarithm. To be heard for half among
+# ten words, one must lead by 2.2; among a million, by 13.8. Twice as many others cost only 0.7
+# more.
+
+
+# %%
 def my_lead(n, share):
-    # One of the others has the weight (1 - share) / (n - 1), and the lead is the logarithm of the ratio.
+    # One of the others has the weight (1 - share) / (n - 1), and the lead is the logarithm of
+    # the ratio.
     return math.log(share / ((1 - share) / (n - 1)))
 
 
+# %%
+others = torch.zeros(999)
+crowd = torch.cat([torch.tensor([my_lead(1000, 0.3)]), others]).softmax(dim=0)
+assert abs(crowd[0] - 0.3) < 1e-5
+
+# %% [markdown]
+# **2g · Change places.** A mixture has no order: each word asks the same of the same five, and
+# gets the same. Only rows 2 and 4 show something else, since another word stands there. This
+# attention reads a bag of words; where they stand must be told in another way (notebook 07).
+
+# %%
 # A word asks the same of the same five, and so keeps its context. Its row moves along with it.
 my_changes = (2, 0)
+x = torch.randn(5, 3)
+changed = x[[0, 3, 2, 1, 4]]
+before, after = (torch.softmax(y @ y.T, dim=1) @ y for y in (x, changed))
+moved = (before - after).abs().amax(dim=1) > 1e-4
+assert int(moved.sum()) == my_changes[0]
+assert torch.allclose(before, after[[0, 3, 2, 1, 4]], atol=1e-6)

@@ -1,11 +1,22 @@
-"""One answer to each exercise of notebook 04. Yours may look different and be as good: the checks decide."""
+# %% [markdown]
+# # Solutions 04 · the causal mask
+#
+# One answer to each exercise of [notebook 04](../04_causal_mask.ipynb). Yours may look
+# different and be as good: the check decides.
 
+# %%
 import math
 
 import torch
 from torch import nn
 
+# %% [markdown]
+# **4a · Attention behind a mask.** The mask stands between the scores and the softmax, which
+# then shares 1 among what is left. One mask (T, S) serves a whole batch, since `masked_fill`
+# stretches it over all dimensions in front.
 
+
+# %%
 def my_attention(query, key, value, mask=None):
     scores = query @ key.transpose(-2, -1) / key.shape[-1] ** 0.5
     if mask is not None:
@@ -15,12 +26,31 @@ def my_attention(query, key, value, mask=None):
     return weights @ value, weights
 
 
+x = torch.randn(2, 4, 3)
+context, weights = my_attention(x, x, x, torch.ones(4, 4).tril().bool())
+assert torch.equal(context[:, 0], x[:, 0]) and (weights.triu(diagonal=1) == 0).all()
+
+# %% [markdown]
+# **4b · A window that moves along.** It is a triangle without a smaller triangle. The window
+# moves along with the query; with a window of T it is the whole causal mask.
+
+
+# %%
 def my_window_mask(T, window):
     # All that is not in the future, without all that is `window` or more places back.
     ones = torch.ones(T, T, dtype=torch.bool)
     return ones.tril() & ~ones.tril(diagonal=-window)
 
 
+assert torch.equal(my_window_mask(4, 9), torch.ones(4, 4).tril() > 0)  # wider than the text
+
+# %% [markdown]
+# **4c · Does it look ahead?** For every place t, replace the whole future by large random
+# numbers and compare what comes before, to the last bit. Any one change that is regular, such
+# as adding 1, has leaks that it cannot see.
+
+
+# %%
 def my_is_causal(function, x):
     # For every place, another future, twice: drawn anew and large, so that signs and sizes change.
     before = function(x)
@@ -32,21 +62,54 @@ def my_is_causal(function, x):
     return True
 
 
+x = torch.randn(6, 2)
+assert my_is_causal(lambda x: x.cumsum(0), x) and not my_is_causal(lambda x: x - x.mean(0), x)
+
+# %% [markdown]
+# **4d · How much is left?** The first token sees one key, the last a thousand: 1 + 2 +
+# … + 1000. That is half of the square, and half of the diagonal.
+
+# %%
 # Token t, counted from 1, sees t tokens, itself included: 1 + 2 + ... + 1000.
 my_count = 1000 * 1001 // 2
+assert my_count == torch.ones(1000, 1000).tril().sum()
+
+# %% [markdown]
+# **4e · Not a number.** `triu()` keeps the diagonal, so each word was hidden from itself, and
+# the first had nobody left: softmax divided 0 by 0. The future begins one place above the
+# diagonal.
 
 
+# %%
 def my_causal_weights(scores):
     # The future begins one place above the diagonal: a word sees itself, and so no row is empty.
     future = torch.ones_like(scores).triu(diagonal=1).bool()
     return scores.masked_fill(future, float("-inf")).softmax(dim=-1)
 
 
+weights = my_causal_weights(torch.randn(5, 5))
+assert torch.allclose(weights.sum(dim=1), torch.ones(5)) and (weights.diagonal() > 0).all()
+
+# %% [markdown]
+# **4f · How finite is infinite?** Two scores that differ by lead + fill: the weight is the
+# sigmoid of that. It is nearly 0 as long as no true lead comes near -fill; a score that runs
+# away makes the mask transparent.
+
+
+# %%
 def my_leak(lead, fill):
     # The forbidden score is lead + fill above the allowed one; softmax of two scores is a sigmoid.
     return 1 / (1 + math.exp(-lead - fill))
 
 
+assert my_leak(0.0, -30.0) < 1e-12 and my_leak(10_040.0, -10_000.0) > 0.999  # it ran away
+
+# %% [markdown]
+# **4g · A layer that cannot cheat.** The matrices of notebook 03, and one mask. It has no
+# matrix of its own to learn: what is forbidden is forbidden whatever the model learns.
+
+
+# %%
 class MyCausalAttention(nn.Module):
     def __init__(self, C, D):
         super().__init__()
@@ -60,3 +123,9 @@ class MyCausalAttention(nn.Module):
         mask = torch.ones(T, T, dtype=torch.bool, device=x.device).tril()
         context, _ = my_attention(self.W_query(x), self.W_key(x), self.W_value(x), mask)
         return context
+
+
+x = torch.randn(1, 6, 3)
+layer, other = MyCausalAttention(3, 4), x.clone()
+other[:, 4:] += 100
+assert torch.equal(layer(x)[:, :4], layer(other)[:, :4])

@@ -1,21 +1,53 @@
-"""One answer to each exercise of notebook 06. Yours may look different and be as good: the checks decide."""
+# %% [markdown]
+# # Solutions 06 · multi-head attention
+#
+# One answer to each exercise of [notebook 06](../06_multi_head.ipynb). Yours may look different
+# and be as good: the check decides.
 
+# %%
 import torch
 from torch import nn
 
+from helpers import telegrams
+from helpers.attention import attention
 
+# %% [markdown]
+# **6a · Split.** A row holds head 1 first, then head 2, and so on: `view` cuts each row into H
+# pieces, and `transpose` puts the heads before the words. Each head is then a table (T, D),
+# with its own columns of every word.
+
+
+# %%
 def my_split(x, num_heads):
     # view cuts each row into heads, transpose puts the heads first.
     B, T, C = x.shape
     return x.view(B, T, num_heads, C // num_heads).transpose(1, 2)
 
 
+x = torch.randn(2, 5, 12)
+assert torch.equal(my_split(x, 3)[:, 1], x[:, :, 4:8])
+
+# %% [markdown]
+# **6b · Join.** The way back, in the reverse order. After `transpose` the numbers do not lie in
+# order any more: `reshape` copies them into order, and `view` would refuse.
+
+
+# %%
 def my_join(x):
     # transpose puts the words first again; reshape copies, where view alone would refuse.
     B, H, T, D = x.shape
     return x.transpose(1, 2).reshape(B, T, H * D)
 
 
+assert torch.equal(my_join(my_split(x, 3)), x)
+
+# %% [markdown]
+# **6c · All of it, on a blank page.** Project, split, attend, join, project. Between split and
+# join nothing knows how many heads there are: the formula of one head counts its dimensions
+# from the end.
+
+
+# %%
 def my_multi_head(x, W_query, W_key, W_value, W_out, num_heads):
     query, key, value = (my_split(x @ W, num_heads) for W in (W_query, W_key, W_value))
     scores = query @ key.transpose(-2, -1) / key.shape[-1] ** 0.5
@@ -24,6 +56,19 @@ def my_multi_head(x, W_query, W_key, W_value, W_out, num_heads):
     return my_join(weights @ value) @ W_out
 
 
+matrices, later = torch.randn(4, 12, 12) / 12**0.5, x.clone()
+later[:, -1] = 9.0  # another last word
+before, after = (my_multi_head(y, *matrices, num_heads=3) for y in (x, later))
+assert torch.allclose(before[:, :-1], after[:, :-1], atol=1e-5)
+
+# %% [markdown]
+# **6d · Attention in pieces.** Only the scale was in the way. Measured from the larger of both
+# maxima, the two sums can be added, and each context counts as much as its own sum. So
+# attention never needs all scores at once: this step, over and over, is what FlashAttention
+# does (Dao et al. 2022, section 3.1; the softmax is Milakov and Gimelshein's, 2018).
+
+
+# %%
 def my_merge(m1, l1, context1, m2, l2, context2):
     # Bring both sums to one scale. Neither exponent is above 0, so that nothing overflows.
     m = torch.maximum(m1, m2)
@@ -32,6 +77,28 @@ def my_merge(m1, l1, context1, m2, l2, context2):
     return m, sum1 + sum2, (sum1 * context1 + sum2 * context2) / (sum1 + sum2)
 
 
+# %% [markdown]
+# Feed it a hundred keys in pieces of seven, with scores of up to ten thousand, beginning with a
+# piece that holds nothing: the largest score is minus infinity, and the sum is 0.
+
+# %%
+torch.manual_seed(0)
+scores, values = torch.randn(4, 100).double() * 3e3, torch.randn(100, 5).double()
+so_far = torch.full((4, 1), -torch.inf), torch.zeros(4, 1), torch.zeros(4, 5)
+for s, v in zip(scores.split(7, dim=1), values.split(7), strict=True):
+    m = s.amax(dim=1, keepdim=True)
+    so_far = my_merge(*so_far, m, (s - m).exp().sum(dim=1, keepdim=True), s.softmax(dim=1) @ v)
+off = (so_far[2] - scores.softmax(dim=1) @ values).abs().max()
+assert off < 1e-12 < 1 < so_far[0].max()
+
+# %% [markdown]
+# **6e · Two faults.** Joined by `view` alone, row 0 of the output held words 0, 1 and 2 of the
+# first head, and so the first word saw the future although every head had its mask. The other
+# fault changes no shape and leaks nothing: over the root of C instead of D, the scores are too
+# small, and the weights too even.
+
+
+# %%
 def my_heads(query, key, value, num_heads):
     B, T, C = query.shape
     query, key, value = (
@@ -44,11 +111,28 @@ def my_heads(query, key, value, num_heads):
     return (weights @ value).transpose(1, 2).reshape(B, T, C)
 
 
+before, after = (my_heads(y, y, y, num_heads=3) for y in (x, later))
+assert torch.allclose(before[:, :-1], after[:, :-1], atol=1e-5)
+
+# %% [markdown]
+# **6f · Whose numbers are these?.** `view` never changes the order in memory: 24 numbers, and
+# the second head gets the last 12 of them, which begin with word 3. So a head by view alone has
+# half of the words, whole. A head should have half of every word.
+
+# %%
 # View alone gives head 1 the second half of the text, which begins with word 3. It should get
 # numbers 2 and 3 of every word, word 0 first.
 my_rows = (30, 31, 2, 3)
+x = 10 * torch.arange(6)[:, None] + torch.arange(4)  # number c of word t is 10 t + c
+assert x.view(2, 6, 2)[1, 0].tolist() == list(my_rows[:2])
+assert x.view(6, 2, 2).transpose(0, 1)[1, 0].tolist() == list(my_rows[2:])
+
+# %% [markdown]
+# **6g · Several questions at once.** The function of 6c with matrices that can be learned:
+# `nn.Linear` keeps its matrix transposed, so `.T` turns it back.
 
 
+# %%
 class MyHeads(nn.Module):
     def __init__(self, C, num_heads):
         super().__init__()
@@ -60,3 +144,77 @@ class MyHeads(nn.Module):
         # The layer keeps the matrices; what they do stands in 6c.
         four = (self.W_query, self.W_key, self.W_value, self.W_out)
         return my_multi_head(x, *(matrix.weight.T for matrix in four), self.num_heads)
+
+
+layer, x = MyHeads(12, 3), torch.randn(2, 5, 12)
+assert layer(x).shape == x.shape and sum(p.numel() for p in layer.parameters()) == 4 * 12 * 12
+
+# %% [markdown]
+# ## Explore: how many heads does a question need?
+#
+# One network for one question or two, whose heads share C numbers; a last matrix leaves C free.
+# Three seeds, a hundred steps each; it takes some seconds.
+
+# %%
+if __name__ == "__main__":
+    seeds = [0, 1, 2]
+
+    class Asker(nn.Module):
+        """asker (B, 32), cards (B, 6, 96) -> (B, words, 32), from heads that share C numbers"""
+
+        def __init__(self, heads, C, words):
+            super().__init__()
+            self.heads, self.words = (heads, C // heads), words
+            self.W_query = nn.Linear(32, C, bias=False)
+            self.W_key, self.W_value = (nn.Linear(96, C, bias=False) for _ in range(2))
+            self.W_out = nn.Linear(C, 32 * words, bias=False)  # so that C is free
+
+        def forward(self, asker, cards):
+            query = self.W_query(asker).unflatten(-1, self.heads)[:, :, None]  # (B, H, 1, D)
+            keys, values = (
+                W(cards).unflatten(-1, self.heads) for W in (self.W_key, self.W_value)
+            )
+            context, _ = attention(query, keys.transpose(1, 2), values.transpose(1, 2))
+            return self.W_out(context.flatten(1)).unflatten(1, (self.words, 32))
+
+    scenes = {
+        question: telegrams.look_up(question, 4000, torch.Generator().manual_seed(1))
+        for question in ("give", "both")
+    }
+
+    def drawn(question, n, generator):
+        """`look_up`, from scenes that are made once: that saves half of the time"""
+        inputs, answers = scenes[question]
+        picked = torch.randint(len(answers), (n,), generator=generator)
+        return tuple(each[picked] for each in inputs), answers[picked]
+
+    def right(question, heads, C, seed):
+        words = scenes[question][1].shape[1]
+        asker = telegrams.fit(
+            lambda: Asker(heads, C, words), question, seed, examples=drawn, steps=100, lr=0.02
+        )
+        return telegrams.accuracy(asker, question, seed)
+
+    heads = [1, 2, 4, 8]
+    results = {
+        (question, C): [[right(question, H, C, seed) for seed in seeds] for H in heads]
+        for question, C in (("give", 8), ("both", 8), ("both", 32))
+    }
+    for (question, C), shares in results.items():
+        for H, row in zip(heads, shares, strict=True):
+            said = " ".join(f"{share:.2f}" for share in row)
+            print(
+                f"{question}, {C:2} numbers, heads: {H}, each {C // H:2} wide   right: {said}"
+            )
+
+    give, narrow, wide = (dict(zip(heads, shares, strict=True)) for shares in results.values())
+    assert min(give[1]) > 0.95 and max(give[8]) < 0.85  # one is enough, of 1 number it isn't
+    assert max(narrow[1] + wide[1]) < 0.45 < 0.75 < min(narrow[2] + wide[2])  # two need two
+    assert min(wide[4] + wide[8]) > 0.9  # more do no harm ...
+    assert max(narrow[4]) < 0.75 and max(narrow[8]) < 0.3  # ... unless they get too narrow
+
+# %% [markdown]
+# One question takes one head, two questions take two, and no width makes up for a head that is
+# missing. More heads than questions do no harm, as long as each is wide enough to tell eight
+# people apart: four numbers will do, two hardly, one doesn't. So what matters is how many there
+# are *and* how wide each of them is; that is why models grow both together.

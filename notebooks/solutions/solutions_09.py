@@ -1,14 +1,42 @@
-"""One answer to each exercise of notebook 09. Yours may look different and be as good: the checks decide."""
+# %% [markdown]
+# # Solutions 09 · sampling
+#
+# One answer to each exercise of [notebook 09](../09_sampling.ipynb). Yours may look different
+# and be as good: the check decides.
+
+# %%
 
 import torch
 from my_gpt import MyGPT, my_fast_write
 
+from helpers.gpt import GPT, GPTConfig
 
+seed = 0  # for what is drawn
+
+# %% [markdown]
+# **9a · Undo the softmax.** The logarithm of the probabilities is the logits up to a constant,
+# and the next softmax doesn't see a constant. Odds are raised to the power 1 / τ: 4 to 1 is 16
+# to 1 at temperature ½, and 2 to 1 at temperature 2.
+
+
+# %%
 def my_temperature(probabilities, temperature):
     # The logarithm undoes the softmax, up to a constant that the next softmax doesn't see.
     return (probabilities.log() / temperature).softmax(dim=-1)
 
 
+odds = [my_temperature(torch.tensor([0.8, 0.2]), hot) for hot in (0.5, 1, 2)]
+torch.testing.assert_close(
+    torch.stack([a / b for a, b in odds]), torch.tensor([16.0, 4.0, 2.0])
+)
+
+# %% [markdown]
+# **9b · The nucleus.** Ask of each token whether those before it have reached p already. The
+# one that reaches p is still needed, and none after it. Then back to the order of the
+# vocabulary.
+
+
+# %%
 def my_nucleus(probabilities, p):
     # A token is kept as long as those before it have not reached p.
     descending, order = probabilities.sort(descending=True)
@@ -18,12 +46,38 @@ def my_nucleus(probabilities, p):
     return kept
 
 
+torch.manual_seed(seed)
+for probabilities in torch.randn(100, 20).softmax(1):
+    inside = probabilities[my_nucleus(probabilities, 0.9) == 1]
+    assert inside.sum() >= 0.9 > inside.sum() - inside.min()  # it reaches p, and none is idle
+
+# %% [markdown]
+# **9c · Said before.** A set keeps each window once, so what does not enlarge it has occurred
+# before. Longer windows repeat less: a window of three that comes again brings its windows of
+# two with it.
+
+
+# %%
 def my_repetition(tokens, n):
     # A set keeps each window once: what does not enlarge it has occurred before.
     windows = [tuple(window) for window in tokens.unfold(0, n, 1).tolist()]
     return 1 - len(set(windows)) / len(windows)
 
 
+torch.manual_seed(seed)
+tokens = torch.randint(4, (200,))
+shares = [my_repetition(tokens, n) for n in (1, 2, 3, 4, 8)]
+assert shares == sorted(shares, reverse=True) and shares[0] == 1 - 4 / 200
+
+# %% [markdown]
+# **9d · Hotter is more even.** Write H = ln Z - ⟨z⟩ / τ, where Z is the sum of the exponentials
+# of z / τ and ⟨z⟩ the mean of the logits under the probabilities. Differentiated by τ, ln Z
+# gives -⟨z⟩ / τ², and the second term gives + ⟨z⟩ / τ² - (d⟨z⟩/dτ) / τ. The first two cancel. A
+# mean changes with temperature by d⟨z⟩/dτ = -Var(z) / τ², so that Var(z) / τ³ is left: never
+# below 0. Differences of the entropy agree.
+
+
+# %%
 def my_slope(logits, temperature):
     # The variance of the logits, each weighed with its probability, over the third power.
     shares = (logits / temperature).softmax(dim=0)
@@ -31,10 +85,44 @@ def my_slope(logits, temperature):
     return (shares * (logits - mean) ** 2).sum() / temperature**3
 
 
+logits = torch.tensor([3.0, 1.0, 0.5, -2.0], dtype=torch.float64)
+
+
+def entropy(hot):
+    return torch.special.entr((logits / hot).softmax(0)).sum()
+
+
+for hot in (0.3, 1.0, 4.0):
+    numerical = (entropy(hot + 1e-4) - entropy(hot - 1e-4)) / 2e-4
+    torch.testing.assert_close(my_slope(logits, hot), numerical, atol=1e-6, rtol=1e-4)
+
+# %%
+heats = torch.linspace(0.1, 4, 40).double()
+assert (torch.stack([entropy(hot) for hot in heats]).diff() > 0).all()  # hotter is more even
+assert all(my_slope(logits, hot) >= 0 for hot in heats)
+
+# %% [markdown]
+# **9e · The price of the cache.** Two vectors (key and value), for each of 36 layers, each of
+# 1,024 tokens, 1,280 numbers, two bytes a number: 189 million bytes for one text. Heads only
+# cut the 1,280 into pieces. A real cache, counted, follows the same formula.
+
+# %%
 # Keys and values, 36 layers, 1,024 tokens, 1,280 numbers of two bytes; heads only cut the 1,280 up.
 my_cache = (2 * 36 * 1024 * 1280 * 2, 1, 2)
+for heads, T in ((2, 16), (4, 16), (2, 32)):
+    model = GPT(GPTConfig(vocab_size=9, context_length=T, n_layer=3, n_head=heads, n_embd=24))
+    cache = model.new_cache()
+    with torch.no_grad():
+        model(torch.zeros(1, T, dtype=torch.long), cache=cache)
+    assert sum(kept.key.numel() + kept.value.numel() for kept in cache) == 2 * 3 * T * 24
+
+# %% [markdown]
+# **9f · Every token at place 0.** Nothing crashes: a model that gets the same place for every
+# token reads a bag of words, and writes fluent nonsense. The cache knows how many tokens it
+# has; the newest one stands right behind them.
 
 
+# %%
 def my_logits(model, tokens):
     cache, rows = model.new_cache(), []
     for t, token in enumerate(tokens):
@@ -45,6 +133,20 @@ def my_logits(model, tokens):
     return torch.stack(rows)
 
 
+torch.manual_seed(seed)
+model = GPT(GPTConfig(vocab_size=9, context_length=12, n_layer=2, n_head=2, n_embd=16)).eval()
+tokens = torch.randint(9, (12,))
+with torch.no_grad():
+    torch.testing.assert_close(my_logits(model, tokens), model(tokens[None])[0])
+
+# %% [markdown]
+# **9g · A fast draft, a strict reader.** A token comes out in two ways: drafted and kept, draft
+# × kept, which is the smaller of the two probabilities; or drawn after a refusal, from what is
+# missing. Together they give the target exactly, whatever the draft. A bad draft is slow, not
+# wrong: kept on average is 1 minus half the sum of all differences.
+
+
+# %%
 def my_speculation(target, draft):
     # What the draft has too much of is thinned out; what it has too little of is made up for.
     kept = (target / draft).clamp(max=1)
@@ -52,6 +154,19 @@ def my_speculation(target, draft):
     return kept, missing / missing.sum()
 
 
+torch.manual_seed(seed)
+for target, draft in torch.randn(100, 2, 12).softmax(2).double():
+    kept, rest = my_speculation(target, draft)
+    refused = 1 - (draft * kept).sum()
+    torch.testing.assert_close(draft * kept + refused * rest, target)
+    torch.testing.assert_close(refused, (target - draft).abs().sum() / 2)
+
+# %% [markdown]
+# **9h · Let it write.** `multinomial` takes odds that don't add up to 1, so that what the
+# nucleus cuts off needs no repair.
+
+
+# %%
 @torch.no_grad()
 def my_write(model, prompt, n, temperature=1.0, top_p=1.0):
     model.eval()
@@ -65,5 +180,21 @@ def my_write(model, prompt, n, temperature=1.0, top_p=1.0):
     return text
 
 
+class Alternates(torch.nn.Module):  # after 0 comes 1, after 1 comes 0, nearly always
+    context_length = 4
+
+    def forward(self, tokens):
+        return 9.0 * torch.nn.functional.one_hot(1 - tokens, 2)
+
+
+written = my_write(Alternates(), torch.tensor([0]), 9, temperature=0.1)
+assert written.tolist() == [0, 1] * 5
+
+# %% [markdown]
+# **9i · Compute nothing twice.** Each layer finds its own keys and values in the dictionary
+# under `self`, and puts the new ones behind them. The mask has the new rows only, and the
+# places go on where they stopped. The whole of it: [my_gpt.py](my_gpt.py).
+
+# %%
 # These two, and the layers that pass the cache along, stand on one page: my_gpt.py.
 my_pair = (MyGPT, my_fast_write)

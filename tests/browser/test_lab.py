@@ -95,7 +95,7 @@ def test_the_list_of_files_holds_the_lessons_first(lab, page):
     names = [name for _, name in sorted(rows)]
     assert names[: len(LESSONS)] == sorted(LESSONS) and set(names[-2:]) == {"measured", "solutions"}
     page.locator(".jp-DirListing-item", has_text="solutions").dblclick()  # where one sees it, there it is
-    page.locator(".jp-DirListing-item", has_text="solutions_03.ipynb").wait_for()
+    page.locator(".jp-DirListing-item", has_text="solutions_03.py").wait_for()
 
 
 def change_theme(page, theme: str) -> None:

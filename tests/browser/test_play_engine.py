@@ -10,17 +10,15 @@ import pytest
 import torch
 from play_page import PACKED, clocked, cpu
 
-from helpers import microscope
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.counted import build_gpt
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT
-from helpers.core.modern import ModernConfig
-from helpers.core.sampling import filter_logits
+from helpers import checkpoint, microscope
+from helpers.attention import MultiHeadAttention
+from helpers.checkpoint import RUNS, is_run
+from helpers.counted import build_gpt
+from helpers.data import BUNDLED_PLAY, CharTokenizer
+from helpers.gpt import GPT
+from helpers.modern import ModernConfig
 from helpers.rooms.museum_faults import AlmostZero
-from helpers.runs import checkpoint
-from helpers.runs.folder import RUNS, is_run
-from helpers.world.corpus import BUNDLED_PLAY
+from helpers.sampling import filter_logits
 from pictures import host
 from pictures.packing import pack, unpack
 

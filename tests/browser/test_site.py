@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import website
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image, ImageStat
+
+from tools import site as site_builder
 
 ROOT = Path(__file__).parents[2]
 # A tablet in the dark would add nothing: it has the layout of the one in the light, and the colours of the phone.
@@ -18,7 +19,7 @@ COLOUR_RULES = ["color-contrast", "link-in-text-block"]  # the rules of axe that
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("site") / "site"
-    website.build(ROOT, out)
+    site_builder.build(ROOT, out)
     return out
 
 

@@ -13,10 +13,10 @@ from axe_playwright_python.sync_playwright import Axe
 from lab import SHOWN, jupyterlab
 from scipy.special import stdtrit
 
-from helpers.core.attention import attention
-from helpers.core.modern import rotate, rotations
-from helpers.core.sampling import filter_logits
+from helpers.attention import attention
+from helpers.modern import rotate, rotations
 from helpers.rooms.verdicts import verdicts
+from helpers.sampling import filter_logits
 from pictures import explore, host, plotting
 
 CELLS = {

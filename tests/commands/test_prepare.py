@@ -15,12 +15,11 @@ import torch
 from filelock import FileLock
 from run_folder import end_of
 
+from helpers import checkpoint
 from helpers.commands import prepare
-from helpers.runs import checkpoint
+from helpers.data import OWN, load_corpus, open_corpus, tokenizer_of
+from helpers.errors import ConfigError
 from helpers.scaling import shards
-from helpers.scaling.vocabulary import tokenizer_of
-from helpers.support.errors import ConfigError
-from helpers.world.corpus import OWN, load_corpus, open_corpus
 from pictures.packing import pack
 
 WILD = (

@@ -7,12 +7,12 @@ import pytest
 import torch
 from run_folder import end_of
 
+from helpers import checkpoint
 from helpers.commands import train
 from helpers.core import training as core
-from helpers.runs import checkpoint
-from helpers.runs.presets import PRESETS
-from helpers.support.errors import ConfigError
-from helpers.world.corpus import load_corpus
+from helpers.data import load_corpus
+from helpers.errors import ConfigError
+from helpers.presets import PRESETS
 
 
 @pytest.fixture

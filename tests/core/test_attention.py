@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from helpers import checks, ledger
-from helpers.core.attention import KVCache, MultiHeadAttention, attention, causal_mask
-from helpers.support.errors import ConfigError
+from helpers.attention import KVCache, MultiHeadAttention, attention, causal_mask
+from helpers.errors import ConfigError
 
 JOURNEY = ledger.inputs("journey")
 BATCH = torch.stack([JOURNEY, JOURNEY])

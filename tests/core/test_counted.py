@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from helpers import checks
-from helpers.core.counted import CountedConfig, CountedGPT, build_gpt, config_of
-from helpers.core.counting import KneserNey
-from helpers.core.data import get_batch
-from helpers.core.modern import ModernConfig
-from helpers.core.optim import TrainConfig, make_optimizer
-from helpers.core.sampling import generate
-from helpers.core.training import cross_entropy, evaluate, loss_of, updates
-from helpers.support.errors import ConfigError
+from helpers.counted import CountedConfig, CountedGPT, build_gpt, config_of
+from helpers.counting import KneserNey
+from helpers.data import get_batch
+from helpers.errors import ConfigError
+from helpers.modern import ModernConfig
+from helpers.optim import TrainConfig, make_optimizer
+from helpers.sampling import generate
+from helpers.training import cross_entropy, evaluate, loss_of, updates
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=2, n_embd=32, lengths=(1, 2, 4))
 

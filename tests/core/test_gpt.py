@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from helpers import checks
-from helpers.core.gpt import GPT, GPTConfig, attention_maps, count_parameters
-from helpers.core.optim import make_optimizer
-from helpers.core.training import cross_entropy
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
+from helpers.optim import make_optimizer
+from helpers.training import cross_entropy
 
 
 def by_the_formula(w: dict[str, torch.Tensor], tokens: torch.Tensor, config: GPTConfig) -> torch.Tensor:

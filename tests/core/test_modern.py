@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from helpers import checks
-from helpers.core.attention import KVCache, attention, causal_mask
-from helpers.core.counted import build_gpt, config_of
-from helpers.core.gpt import GPT, GPTConfig, attention_maps, count_parameters
-from helpers.core.modern import (
+from helpers.attention import KVCache, attention, causal_mask
+from helpers.counted import build_gpt, config_of
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
+from helpers.modern import (
     ModernAttention,
     ModernConfig,
     ModernGPT,
@@ -20,8 +21,7 @@ from helpers.core.modern import (
     rotate,
     rotations,
 )
-from helpers.core.sampling import generate
-from helpers.support.errors import ConfigError
+from helpers.sampling import generate
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)
 PLAIN = ModernConfig(**SIZES)

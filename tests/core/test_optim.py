@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.core.modern import ModernConfig, ModernGPT
-from helpers.core.optim import (
+from helpers.errors import ConfigError
+from helpers.modern import ModernConfig, ModernGPT
+from helpers.optim import (
     SCHEDULES,
     Muon,
     TrainConfig,
@@ -19,8 +20,7 @@ from helpers.core.optim import (
     muon_and_adamw,
     warmup_stable_decay,
 )
-from helpers.core.training import updates
-from helpers.support.errors import ConfigError
+from helpers.training import updates
 
 RECIPE = TrainConfig(batch_size=12, max_steps=109, eval_interval=250, warmup_steps=9)
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)

@@ -8,11 +8,11 @@ from torch import nn
 
 from helpers import checks
 from helpers.core import precision
-from helpers.core.counted import build_gpt
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.modern import ModernConfig
-from helpers.core.optim import TrainConfig
-from helpers.core.precision import forward_pass, has_bfloat16
+from helpers.counted import build_gpt
+from helpers.gpt import GPT, GPTConfig
+from helpers.modern import ModernConfig
+from helpers.optim import TrainConfig
+from helpers.training import forward_pass, has_bfloat16
 
 PLAIN = GPTConfig(vocab_size=65, context_length=16, n_layer=2, n_head=2, n_embd=32, bias=True)
 TODAYS = ModernConfig(65, 16, 2, 2, 32, rotary=True, qk_norm=True, tied=False, bigrams=500)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from helpers import ledger
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.sampling import Drawing, filter_logits, generate, stream
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, GPTConfig
+from helpers.sampling import Drawing, filter_logits, generate, stream
 
 PROBABILITIES = ledger.inputs("next_token")
 PROMPT = torch.tensor([0])

@@ -6,12 +6,12 @@ import math
 import pytest
 import torch
 
-from helpers.core.data import get_batch
-from helpers.core.gpt import GPT
-from helpers.core.modern import ModernConfig, ModernGPT
-from helpers.core.optim import TrainConfig, learning_rate, make_optimizer
-from helpers.core.training import batch_shape, cross_entropy, evaluate, updates, windows_side_by_side
-from helpers.support.errors import ConfigError, CorpusError
+from helpers.data import get_batch
+from helpers.errors import ConfigError, CorpusError
+from helpers.gpt import GPT
+from helpers.modern import ModernConfig, ModernGPT
+from helpers.optim import TrainConfig, learning_rate, make_optimizer
+from helpers.training import batch_shape, cross_entropy, evaluate, updates, windows_side_by_side
 
 
 def weights_of(model):
@@ -100,7 +100,7 @@ def test_what_a_reader_does_between_two_updates_to_the_mode_does_not_matter(fres
 @pytest.mark.parametrize("bfloat16", [False, True])
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_every_way_to_train_learns(tokens, quick, monkeypatch, optimizer, bfloat16):
-    monkeypatch.setattr("helpers.core.precision.has_bfloat16", lambda: True)
+    monkeypatch.setattr("helpers.precision.has_bfloat16", lambda: True)
     torch.manual_seed(0)
     model = ModernGPT(ModernConfig(65, 16, 2, 2, 32, rotary=True, qk_norm=True, tied=False, bigrams=500, before=2))
     config = dataclasses.replace(quick, learning_rate=1e-2, optimizer=optimizer, bfloat16_cpu=bfloat16)

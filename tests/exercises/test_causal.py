@@ -5,8 +5,8 @@ import torch
 
 from exercises.graders import causality
 from helpers import checks
-from helpers.core.attention import MultiHeadAttention, attention, causal_mask
-from helpers.support.errors import CheckError
+from helpers.attention import MultiHeadAttention, attention, causal_mask
+from helpers.errors import CheckError
 
 
 def test_causality_is_tried_on_batches_of_different_tokens():

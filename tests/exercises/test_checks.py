@@ -6,8 +6,8 @@ import torch
 from exercises.formula import check_attention
 from exercises.heads import check_heads
 from helpers import checks
-from helpers.core.attention import MultiHeadAttention, attention
-from helpers.support.errors import CheckError, ConfigError
+from helpers.attention import MultiHeadAttention, attention
+from helpers.errors import CheckError, ConfigError
 
 
 # ---------------------------------------------------------------- values

@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from exercises.graders import curves
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.world.corpus import BUNDLED_PLAY
+from helpers.data import BUNDLED_PLAY, CharTokenizer
+from helpers.gpt import GPT, GPTConfig
 
 PLAY = BUNDLED_PLAY.read_text(encoding="utf-8")
 LETTERS = "".join(sign for sign in PLAY.lower() if sign.isalpha() or sign in " \n")

@@ -6,9 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from exercises.dropout import check_dropout
-from helpers.core.attention import MultiHeadAttention, causal_mask
-from helpers.support.errors import CheckError
-from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper
+from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
+from helpers.errors import CheckError
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

@@ -5,8 +5,8 @@ import torch
 from attention_formulas import RIGHT_FORMULAS, WRONG_FORMULAS
 
 from exercises.formula import check_attention
-from helpers.core.attention import attention
-from helpers.support.errors import CheckError
+from helpers.attention import attention
+from helpers.errors import CheckError
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

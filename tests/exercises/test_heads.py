@@ -20,9 +20,8 @@ from attention_formulas import (
 from torch import nn
 
 from exercises.heads import check_heads
-from helpers.core.attention import MultiHeadAttention, attention, causal_mask
-from helpers.support.errors import CheckError
-from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper
+from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, attention, causal_mask
+from helpers.errors import CheckError
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

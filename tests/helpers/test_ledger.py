@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers import ledger
-from helpers.support.errors import LedgerError
+from helpers.errors import LedgerError
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 NUMBERED = [(row["id"], field) for row in ledger.rows() for field in ("printed", "correct") if field in row]

@@ -7,8 +7,8 @@ import torch
 
 from helpers import microscope
 from helpers.core import training
-from helpers.core.gpt import GPT, GPTConfig, attention_maps
-from helpers.support.errors import ConfigError, CorpusError
+from helpers.errors import ConfigError, CorpusError
+from helpers.gpt import GPT, GPTConfig, attention_maps
 
 V, T, L, H, C = 11, 8, 2, 3, 12
 D = C // H

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from helpers import telegrams
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from helpers.telegrams import (
     HERO,
     NAMES,

@@ -7,10 +7,11 @@ import re
 import nbformat
 import papermill
 import pytest
-from exercise_answers import NOTEBOOKS, SOLVED
-from notebook_code import BY_NAME, cells
+from exercise_answers import ASKED, NOTEBOOKS
+from notebook_file import BY_NAME, cells
 
 from exercises.steps import LABELS, STEPS
+from tools.lessons import solution_of
 
 PAGE = NOTEBOOKS / "solutions" / "my_gpt.py"
 ALSO = {
@@ -43,10 +44,10 @@ def definitions(path, names):
 
 def answer(label):
     """What a reader would write into the cell of this step."""
-    number, name = SOLVED[label]
+    _, name = ASKED[label]
     if label == "9i":
         return f"{definitions(PAGE, WITH_CACHE)}\n\n\nmy_pair = (MyGPT, my_fast_write)"
-    return definitions(NOTEBOOKS / "solutions" / f"solutions_{number}.py", [*ALSO.get(label, []), name])
+    return definitions(solution_of(label), [*ALSO.get(label, []), name])
 
 
 def with_all_steps_solved(notebook):
@@ -66,7 +67,8 @@ def test_what_a_notebook_ends_with_asserts_nothing_of_the_reader_s_part(name):
     assert told and all('whose == "your" or ' in line for line in told)
 
 
-@pytest.mark.torture
+@pytest.mark.lesson
+@pytest.mark.slow
 def test_the_lessons_run_on_the_file_of_a_reader_who_solves_every_step(tmp_path, monkeypatch):
     file = tmp_path / "build" / "my_gpt.py"
     monkeypatch.setenv("MY_GPT", str(file))

@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from pictures import machine
 
 

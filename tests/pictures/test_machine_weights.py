@@ -7,8 +7,8 @@ from machine_tables import CAUSAL, SCORES, WORDS, box_of, numbers, texts
 from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import same_color
 
-from helpers.core.attention import causal_mask
-from helpers.support.errors import ConfigError
+from helpers.attention import causal_mask
+from helpers.errors import ConfigError
 from pictures import machine, plotting
 
 

@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import exercises
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from pictures import progress
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"

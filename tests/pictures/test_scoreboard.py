@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from helpers import telegrams
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from helpers.tables import MEASURED, read_table
 from pictures import plotting, scoreboard
 from pictures.scoreboard import Row, from_csv, read_line, to_csv

@@ -4,7 +4,7 @@ import pytest
 import torch
 from matplotlib.collections import QuadMesh
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from pictures import sharing
 from pictures.sharing import MEAN, PALE, TALL, TEXTS, TOPS, WEIGHTS
 from pictures.sharing import OWN as OWN_GRADIENT

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from helpers.core.counting import KneserNey
-from helpers.core.data import CharTokenizer, split
-from helpers.core.training import evaluate
+from helpers.counting import KneserNey
+from helpers.data import BUNDLED_PLAY, CharTokenizer, split
+from helpers.presets import SMALL
 from helpers.rooms.advice import (
     AFTERWARDS,
     BESIDE,
@@ -19,8 +19,7 @@ from helpers.rooms.advice import (
     reading_and_counting,
     reading_on,
 )
-from helpers.runs.presets import SMALL
-from helpers.world.corpus import BUNDLED_PLAY
+from helpers.training import evaluate
 
 T = 64
 

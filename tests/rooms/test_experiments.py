@@ -9,14 +9,14 @@ import torch
 
 from helpers import checks
 from helpers.core import data
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPTConfig, count_parameters
-from helpers.core.training import updates
+from helpers.data import CharTokenizer
+from helpers.errors import ConfigError, CorpusError
+from helpers.gpt import GPTConfig, count_parameters
 from helpers.rooms import experiments
 from helpers.rooms.experiments import CHOOSE, REPORT, Comparison, Run
 from helpers.rooms.parts import PARTS, TASTE, WHOLE
 from helpers.rooms.study import Variant
-from helpers.support.errors import ConfigError, CorpusError
+from helpers.training import updates
 
 TEXT = "to be, or not to be: that is the question\n" * 60
 TOKENIZER = CharTokenizer.from_text(TEXT)

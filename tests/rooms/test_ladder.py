@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from helpers import checks
-from helpers.core.gpt import GPT, count_parameters
-from helpers.core.modern import ModernGPT
+from helpers.gpt import GPT, count_parameters
+from helpers.modern import ModernGPT
+from helpers.presets import PRESETS
 from helpers.rooms import ladder
 from helpers.rooms.ladder import RUNGS, Climb, Ladder
-from helpers.runs.presets import PRESETS
 from helpers.tables import MEASURED, read_table
 
 FIRST, *_, LAST = RUNGS

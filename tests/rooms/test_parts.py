@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from helpers import checks
-from helpers.core.gpt import GPT, GPTConfig, count_parameters
-from helpers.core.optim import TrainConfig, make_optimizer
+from helpers.errors import CheckError, ConfigError
+from helpers.gpt import GPT, GPTConfig, count_parameters
+from helpers.optim import TrainConfig, make_optimizer
 from helpers.rooms import parts
 from helpers.rooms.experiments import Comparison
 from helpers.rooms.parts import PARTS, STUDIES, WHOLE
-from helpers.support.errors import CheckError, ConfigError
 from helpers.tables import MEASURED, read_table
 
 SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)

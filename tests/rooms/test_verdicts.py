@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from helpers.errors import ConfigError
 from helpers.rooms.verdicts import holm, verdicts
-from helpers.support.errors import ConfigError
 
 
 def test_one_row_by_hand():

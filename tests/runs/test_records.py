@@ -9,16 +9,15 @@ import torch
 from run_folder import ALPHABET
 from torch import nn
 
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT
-from helpers.core.modern import ModernConfig, ModernGPT
-from helpers.core.optim import learning_rate, make_optimizer
-from helpers.core.training import updates
-from helpers.runs import checkpoint
-from helpers.runs.presets import PRESETS
-from helpers.runs.state import Facts
-from helpers.runs.train import record_steps, train
-from helpers.support.errors import CheckpointError, ConfigError, CorpusError, TrainingError
+from helpers import checkpoint
+from helpers.checkpoint import Facts
+from helpers.data import CharTokenizer
+from helpers.errors import ConfigError, CorpusError, RunError
+from helpers.gpt import GPT
+from helpers.modern import ModernConfig, ModernGPT
+from helpers.optim import learning_rate, make_optimizer
+from helpers.presets import PRESETS
+from helpers.training import record_steps, train, updates
 
 
 def weights_of(model):
@@ -163,13 +162,13 @@ class Explodes(nn.Module):
 
 def test_a_loss_that_is_no_number_stops_the_training(model, tokens, quick, monkeypatch):
     monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: 1.0)
-    with pytest.raises(TrainingError, match="the loss is nan at step 5: training diverged"):
+    with pytest.raises(RunError, match="the loss is nan at step 5: training diverged"):
         train(Explodes(model, calls=7), *tokens, quick)
 
 
 def test_a_validation_loss_that_is_no_number_stops_it_too(model, tokens, quick, monkeypatch):
     monkeypatch.setattr("helpers.scaling.sharing.evaluate", lambda *_: float("nan"))
-    with pytest.raises(TrainingError, match="the loss is nan at step 0"):
+    with pytest.raises(RunError, match="the loss is nan at step 0"):
         train(model, *tokens, quick)
 
 
@@ -177,7 +176,7 @@ def test_bad_input_leaves_no_folder(model, tokens, quick, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(CorpusError, match="the validation split has 16 tokens: a context of 16 needs at least 17"):
         train(model, tokens[0], tokens[1][:16], quick, out_dir=out)
-    with pytest.raises(CheckpointError, match="no checkpoint at"):
+    with pytest.raises(RunError, match="no checkpoint at"):
         train(model, *tokens, quick, out_dir=out, resume=True)
     with pytest.raises(ConfigError, match="resume and overwrite need one"):
         train(model, *tokens, quick, resume=True)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from helpers.core.optim import TrainConfig
+from helpers.optim import TrainConfig
 from helpers.scaling.team import Team
 
 # A batch of 7 has unequal parts, however it is shared.

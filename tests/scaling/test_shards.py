@@ -7,13 +7,12 @@ import mmap
 import pytest
 import torch
 
-from helpers.core.data import CharTokenizer, get_batch, split
-from helpers.core.training import windows_side_by_side
-from helpers.runs.state import _sha256_of
+from helpers.checkpoint import _sha256_of
+from helpers.data import ByteTokenizer, CharTokenizer, get_batch, learn_byte_pairs, split, tokenizer_of
+from helpers.errors import CorpusError
 from helpers.scaling import shards, vocabulary
 from helpers.scaling.shards import Manifest
-from helpers.scaling.vocabulary import ByteTokenizer, learn_byte_pairs, tokenizer_of
-from helpers.support.errors import CorpusError, VocabularyError
+from helpers.training import windows_side_by_side
 
 MANY = "".join(map(chr, range(0x100, 0x100 + 300)))  # characters that need two bytes each
 
@@ -143,7 +142,7 @@ def test_bytes_write_every_text_and_survive_half_a_letter():
     assert tokenizer.encode(text).tolist() == list(text.encode()) and tokenizer.decode(tokenizer.encode(text)) == text
     assert tokenizer.decode(tokenizer.encode("é")[:1]) == "\ufffd" and tokenizer.encode("").tolist() == []
     assert tokenizer.encode_compactly(text).dtype == torch.uint8
-    with pytest.raises(VocabularyError, match=r"0 \.\. 255"):
+    with pytest.raises(CorpusError, match=r"0 \.\. 255"):
         tokenizer.decode([256])
 
 
@@ -157,9 +156,9 @@ def test_the_table_of_bytes_gives_the_ids_of_core(alphabet):
     for text in (alphabet, alphabet[:1], "ab" * 9, ""):
         ids = encode(text)
         assert ids.tolist() == tokenizer.encode(text).tolist() and ids.dtype == shards.type_of(tokenizer)
-    with pytest.raises(VocabularyError, match="not in the vocabulary"):
+    with pytest.raises(CorpusError, match="not in the vocabulary"):
         encode("ab\u2020")
-    with pytest.raises(VocabularyError, match="not in the vocabulary"):
+    with pytest.raises(CorpusError, match="not in the vocabulary"):
         encode("ab\x00")
 
 
@@ -180,7 +179,7 @@ def test_byte_pairs_forget_words_and_encode_them_again(pairs, monkeypatch):
 @pytest.mark.parametrize("text", ["\ud800", "a\udcff"])
 def test_what_is_no_unicode_is_refused(pairs, text):
     for tokenizer in (pairs, ByteTokenizer()):
-        with pytest.raises(VocabularyError, match="this is no text in Unicode"):
+        with pytest.raises(CorpusError, match="this is no text in Unicode"):
             tokenizer.encode(text)
 
 
@@ -195,12 +194,12 @@ def test_every_tokenizer_comes_back_from_its_json(pairs, play):
     "text", ["", "{}", "[]", "3", '{"bytes": 257}', '{"characters": ""}', '{"model": {}}', "[" * 10_000]
 )
 def test_what_is_no_saved_tokenizer_is_refused(text):
-    with pytest.raises(VocabularyError, match="not a saved tokenizer"):
+    with pytest.raises(CorpusError, match="not a saved tokenizer"):
         tokenizer_of(text)
 
 
 def test_a_tokenizer_that_changes_texts_is_refused(pairs):
     changed = json.loads(pairs.to_json())
     changed["normalizer"] = {"type": "Lowercase"}
-    with pytest.raises(VocabularyError, match="not a saved tokenizer"):
+    with pytest.raises(CorpusError, match="not a saved tokenizer"):
         tokenizer_of(json.dumps(changed))

@@ -9,12 +9,11 @@ import torch
 from members import SETTINGS, together
 from run_folder import COUNTED, MUON, TODAY
 
-from helpers.core.training import cross_entropy, learn
-from helpers.runs import checkpoint
+from helpers import checkpoint, errors
+from helpers.errors import ConfigError, RunError
 from helpers.scaling.sharing import Sharing
 from helpers.scaling.team import Team
-from helpers.support import console
-from helpers.support.errors import ConfigError, TrainingError
+from helpers.training import cross_entropy, learn
 
 pytestmark = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the teams are forks")
 
@@ -175,7 +174,7 @@ def interrupted(shared_training, at, **options):
 
         try:
             shared_training(team, on_record=on_record, **options)
-        except (console.Stopped, console.Silent) as end:
+        except (errors.Stopped, errors.Silent) as end:
             return type(end).__name__, str(end)
 
     return work
@@ -226,7 +225,7 @@ def test_only_the_leader_touches_the_folder(shared_training, tmp_path):
 @pytest.mark.slow
 def test_a_loss_that_is_no_number_ends_all_with_the_same_sentence(shared_training, monkeypatch):
     def work(team):
-        with pytest.raises(TrainingError) as error:
+        with pytest.raises(RunError) as error:
             shared_training(team, settings={"learning_rate": 1e30, "max_steps": 9})
         return str(error.value)
 

@@ -14,13 +14,12 @@ import psutil
 import pytest
 import torch.distributed as dist
 
+from helpers import checkpoint, errors
 from helpers.commands import train
-from helpers.runs import checkpoint
+from helpers.data import BUNDLED_PLAY
+from helpers.errors import ConfigError, RunError
 from helpers.scaling import team
 from helpers.scaling.team import ALONE, gathered, one_voice
-from helpers.support import console
-from helpers.support.errors import ConfigError, TeamError
-from helpers.world.corpus import BUNDLED_PLAY
 
 ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
@@ -49,7 +48,7 @@ def test_what_an_earlier_start_has_left_in_the_store_misleads_nobody():
 
 
 def test_a_process_that_never_arrives_is_missed():
-    with pytest.raises(TeamError, match="not all of the 2 processes have arrived"):
+    with pytest.raises(RunError, match="not all of the 2 processes have arrived"):
         team._meeting(dist.HashStore(), 0, 2, time_out=0.2)
 
 
@@ -59,16 +58,16 @@ def test_the_first_to_end_says_why_and_the_others_are_silent(monkeypatch):
     monkeypatch.setattr(console, "ignore_stops", lambda: None)
     with pytest.raises(ConfigError), team._said_once(lambda: store):
         raise ConfigError("so")
-    with pytest.raises(console.Silent) as end, team._said_once(lambda: store):
+    with pytest.raises(errors.Silent) as end, team._said_once(lambda: store):
         raise ConfigError("so")
     assert end.value.status == 2
-    with pytest.raises(console.Silent) as end, team._said_once(lambda: store):
-        raise console.Stopped(signal.SIGTERM)
+    with pytest.raises(errors.Silent) as end, team._said_once(lambda: store):
+        raise errors.Stopped(signal.SIGTERM)
     assert end.value.status == 143
 
 
 def test_only_errors_of_the_connection_are_called_a_lost_process():
-    with pytest.raises(TeamError, match="has died, or has not answered for 7 seconds"), team._lost_ones_named(7):
+    with pytest.raises(RunError, match="has died, or has not answered for 7 seconds"), team._lost_ones_named(7):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
     with pytest.raises(RuntimeError, match="shapes"), team._lost_ones_named(7):
         raise RuntimeError("shapes do not fit")

@@ -8,30 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from helpers.support import console
-from helpers.support.errors import ConfigError, CorpusError
+from helpers import errors, tables
+from helpers.errors import ConfigError, CorpusError
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_table():
-    text = console.table(["part", "parameters"], [("head", 8320), ("all", 804096)])
+    text = tables.table(["part", "parameters"], [("head", 8320), ("all", 804096)])
     assert text.splitlines() == ["part  parameters", "head       8,320", "all      804,096"]
 
 
 def test_a_column_is_a_column_whatever_stands_in_it():
-    text = console.table(["", "loss", "x"], [("a", 1.25, ""), ("longer", 10, "yes")])
+    text = tables.table(["", "loss", "x"], [("a", 1.25, ""), ("longer", 10, "yes")])
     assert text.splitlines() == ["        loss  x", "a       1.25", "longer    10  yes"]
-    assert console.table(["name", "value"], []) == "name  value"
+    assert tables.table(["name", "value"], []) == "name  value"
 
 
 def test_a_row_has_one_form():
-    assert console.row([0.5, 1]) == "0.50 1.00" and console.row(["a", "bc"], ">3") == "  a  bc"
+    assert tables.row([0.5, 1]) == "0.50 1.00" and tables.row(["a", "bc"], ">3") == "  a  bc"
 
 
 def end(action):
     """The exit status of a command that does `action`, whatever its arguments."""
-    return console.command(lambda arguments: action(), [])
+    return errors.command(lambda arguments: action(), [])
 
 
 def fail(error):
@@ -47,7 +47,7 @@ def fail(error):
         (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
         (MemoryError(), 2, "error: out of memory: choose a smaller model, batch or text\n"),
         (KeyboardInterrupt(), 130, "stopped by Ctrl-C\n"),
-        (console.Stopped(signal.SIGTERM, "after 3 steps"), 143, "stopped by SIGTERM: after 3 steps\n"),
+        (errors.Stopped(signal.SIGTERM, "after 3 steps"), 143, "stopped by SIGTERM: after 3 steps\n"),
     ],
 )
 def test_a_command_ends_with_one_sentence(capsys, error, status, sentence):
@@ -61,18 +61,18 @@ def test_a_fault_of_ours_is_no_sentence():
         end(lambda: 1 / 0)
 
 
-@pytest.mark.parametrize("name", console.STOPPED_BY)
+@pytest.mark.parametrize("name", errors.STOPPED_BY)
 def test_signals_end_a_command_and_leave_their_handlers(name, capsys):
     number = getattr(signal, name)
     before = signal.getsignal(number)
     assert end(lambda: signal.raise_signal(number)) == 128 + number
-    assert capsys.readouterr().err == f"stopped by {console.STOPPED_BY[name]}\n"
+    assert capsys.readouterr().err == f"stopped by {errors.STOPPED_BY[name]}\n"
     assert signal.getsignal(number) == before
 
 
 def test_a_stop_waits_for_the_end_of_a_step_and_the_second_one_does_not():
     done = []
-    with pytest.raises(console.Stopped), console.stop_requests() as stop:
+    with pytest.raises(errors.Stopped), errors.stop_requests() as stop:
         signal.raise_signal(signal.SIGINT)
         done.append(stop.number)
         signal.raise_signal(signal.SIGINT)
@@ -83,9 +83,9 @@ def test_a_stop_waits_for_the_end_of_a_step_and_the_second_one_does_not():
 def test_a_second_signal_while_the_sentence_is_said_changes_nothing():
     code = """
 import signal
-from helpers.support import console
-console.printable = lambda text: (signal.raise_signal(signal.SIGTERM), text)[1]
-console.leave(lambda: console.command(lambda _: signal.raise_signal(signal.SIGTERM), []))
+from helpers import errors, tables
+errors.printable = lambda text: (signal.raise_signal(signal.SIGTERM), text)[1]
+errors.leave(lambda: errors.command(lambda _: signal.raise_signal(signal.SIGTERM), []))
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGTERM, "stopped by SIGTERM\n")
@@ -94,7 +94,7 @@ console.leave(lambda: console.command(lambda _: signal.raise_signal(signal.SIGTE
 def test_a_signal_that_nohup_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with console.stop_requests() as stop:
+        with errors.stop_requests() as stop:
             signal.raise_signal(signal.SIGHUP)
             assert stop.number is None
     finally:
@@ -104,11 +104,11 @@ def test_a_signal_that_nohup_ignores_stays_ignored():
 def test_what_a_terminal_would_obey_is_escaped(capsys, monkeypatch):
     text = "tab\tand\nline, caf\u00e9 \u4e2d; \x1b[31m \x07 \x9b \u200f \u2066 \u200b"
     shown = "tab\tand\nline, caf\u00e9 \u4e2d; \\x1b[31m \\x07 \\x9b \\u200f \\u2066 \\u200b"
-    assert console.printable(text) == shown
-    console.say(text)
+    assert errors.printable(text) == shown
+    errors.say(text)
     assert capsys.readouterr().out == text + "\n"  # a pipe gets the text
-    monkeypatch.setattr(console.sys.stdout, "isatty", lambda: True)
-    console.say(text)
+    monkeypatch.setattr(errors.sys.stdout, "isatty", lambda: True)
+    errors.say(text)
     assert capsys.readouterr().out == shown + "\n"
 
 

@@ -2,15 +2,15 @@
 
 import importlib.util
 import tomllib
-from pathlib import Path
 
 import nbformat
-import publish
 import pytest
-from staging import repository
 
-ROOT = Path(__file__).resolve().parents[2]
-PATHS = sorted([*ROOT.glob("notebooks/[0-9]*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")])
+from tools import publish
+from tools.lessons import ROOT, lessons
+from tools.publish import repository
+
+PATHS = lessons()
 NOTEBOOK = PATHS[3]
 
 
@@ -61,7 +61,6 @@ def test_the_address_is_written_everywhere_once_and_another_replaces_it(tmp_path
 
 @pytest.mark.parametrize("repo", ["", "name", "a b/c", "../x", "https://github.com/a/b", "a/b/c"])
 def test_an_address_that_is_none_is_refused_before_anything_is_written(monkeypatch, repo):
-    monkeypatch.setenv("REPO", repo)
     monkeypatch.setattr(publish, "write", lambda *_: pytest.fail("something was written"))
     with pytest.raises(publish.ConfigError, match="owner/name"):
-        publish.main([])
+        publish.main([repo])

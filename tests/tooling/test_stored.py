@@ -4,11 +4,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import tables
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
 import notebooks
+from tools import tables
 
 pytestmark = pytest.mark.slow  # it runs on a kernel, twice
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,6 @@ def stored(empty_project, tmp_path_factory):
         return nbformat.read(path, as_version=4), texts, page
 
 
-@pytest.mark.torture
 def test_storing_twice_changes_nothing(stored):
     _, (first, second), _ = stored
     assert first == second and b'"text/plain": [\n       "2"' in first

@@ -10,14 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import tables
 import warm
-import website
 from notebook_file import write_notebook
 
 import notebooks
 from helpers.support.console import command
 from helpers.support.errors import HelpersError
+from tools import tables
 
 ROOT = Path(__file__).parents[2]
 PARAMETRIZED = {0: "parameters", 1: "result"}
@@ -28,7 +27,7 @@ PARAMETRIZED = {0: "parameters", 1: "result"}
 @pytest.mark.torture
 def test_notebooks_that_fail_or_die_stop_nobody(project, monkeypatch, capsys):
     built = []
-    monkeypatch.setattr(website, "build", lambda root, out, runs: built.append(runs) or "")
+    monkeypatch.setattr(notebooks.site, "build", lambda root, out, runs: built.append(runs) or "")
     write_notebook(notebooks.NOTEBOOKS / "01_bad.ipynb", "1 / 0")
     write_notebook(notebooks.NOTEBOOKS / "02_dead.ipynb", "import os", "os._exit(0)", "print('never')")
     write_notebook(
@@ -221,7 +220,7 @@ def test_fresh_outside_a_clone_changes_nothing(project, tmp_path_factory, monkey
 # ---------------------------------------------------------------- pages
 def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(project, in_process, monkeypatch, capsys):
     built = []
-    monkeypatch.setattr(website, "build", lambda root, out, runs: built.append((root, out, runs)) or "")
+    monkeypatch.setattr(notebooks.site, "build", lambda root, out, runs: built.append((root, out, runs)) or "")
     write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "1")
     write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "print('so it is')", "1 / 0", tags={0: "result"})
     assert notebooks.run("02_b", "") == 1
@@ -236,7 +235,7 @@ def test_pages_that_cannot_be_built_are_told_in_one_sentence(project, in_process
     def fails(*_):
         raise HelpersError("the pages could not be built: no reason given")
 
-    monkeypatch.setattr(website, "build", fails)
+    monkeypatch.setattr(notebooks.site, "build", fails)
     write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "print('well')", tags={0: "result"})
     assert notebooks.run(None, "") == 1
     out = capsys.readouterr().out

@@ -3,11 +3,11 @@
 import re
 
 import nbformat
-import tables
 from notebook_file import write_notebook
 
 import notebooks
 from helpers import ledger
+from tools import tables
 
 
 def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, in_process, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site from what tools/staging.py has written; tools/website.py calls it."""
+"""How Sphinx builds the site from what pages.py has written; `build` calls it."""
 
 from html import escape
 from pathlib import Path
@@ -21,7 +21,7 @@ nb_mime_priority_overrides = [("html", "text/html", 0)]
 nb_ipywidgets_js = {}  # myst-nb's own come from the network
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_dmath_double_inline = True  # as in JupyterLab
-myst_all_links_external = True  # staging.py has made them addresses of pages; website.py follows each
+myst_all_links_external = True  # pages.py has made them addresses of pages; `broken_links` follows each
 suppress_warnings = ["myst.header"]  # a reader's notebook may skip a level
 
 html_theme = "furo"
@@ -57,11 +57,11 @@ def visit_math(self, node) -> None:
     raise nodes.SkipNode
 
 
-FOLDS = {"cell_code_source": ("source_hidden", "the code"), "cell_code_output": ("outputs_hidden", "run it")}
+FOLDS = {"cell_code_source": ("source_hidden", "the code"), "cell_code_output": ("covered", "run it")}
 
 
 class Fold(SphinxPostTransform):
-    """What JupyterLab folds goes into <details>, and every cell of code gets its name as an anchor."""
+    """Folded code and covered outputs go into <details>, and every cell of code gets its name as an anchor."""
 
     default_priority = 250
     formats = ("html",)
@@ -70,14 +70,14 @@ class Fold(SphinxPostTransform):
         for cell in list(self.document.findall(nodes.container)):
             if cell.get("nb_element") != "cell_code":
                 continue
-            hidden = cell["cell_metadata"].get("jupyter", {})
-            cell["ids"] += cell["cell_metadata"].get("anchor", [])
+            hidden = cell["cell_metadata"]
+            cell["ids"] += hidden.get("anchor", [])
             if len(cell) == 2 and all(hidden.get(flag) for flag, _ in FOLDS.values()):
                 cell[:] = [cell[1], cell[0]]  # one fold to open: the answer, and below it its code
             for part in list(cell.children):
                 flag, summary = FOLDS[part["nb_element"]]
                 if hidden.get(flag):
-                    if flag == "outputs_hidden" and any("<img" in html.astext() for html in part.findall(nodes.raw)):
+                    if flag == "covered" and any("<img" in html.astext() for html in part.findall(nodes.raw)):
                         summary = "show the picture"
                     start = f'<details class="part {flag}"><summary>{summary}</summary>'
                     place = cell.index(part)

@@ -1,0 +1,94 @@
+"""What the site says about each table in notebooks/measured/: its title, what a row is, and who reads it."""
+
+# The file's name: title, what a row is, and the lesson that reads the table, if one does.
+CAPTIONS = {
+    "parts": (
+        "What each part of a GPT is worth",
+        "Each row is one training of a small GPT: for how many `steps`, which `variant` of "
+        "it, at which learning `rate`, with which `seed`. Runs whose `part` is `choose` only "
+        "choose the rate, on text that nothing else sees; those with `report` are the "
+        "results. `loss` is in nats per letter on that text, and `last_loss` its mean over "
+        "the last places of a window.",
+        "what_matters",
+    ),
+    "modern": (
+        "What each of today's changes is worth",
+        "Each row is one training of a small GPT with one change, as in the table of the parts.",
+        "todays_models",
+    ),
+    "laptop": (
+        "What rate the preset laptop likes, and its warm-up",
+        "Each row is one training of notebook 08's model at its full length, as in the table of the parts.",
+        "08",
+    ),
+    "rates": (
+        "How high a learning rate a small GPT bears, with QK-norm and without",
+        "Each row is one training of a small GPT, as in the table of the parts.",
+        "todays_models",
+    ),
+    "dropout": (
+        "What dropout is worth where the same pages are read again and again",
+        "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts.",
+        "what_matters",
+    ),
+    "ladder": (
+        "The ladder from nanoGPT's recipe to the speedrun",
+        "Each row is one training on a rung of the ladder: the `variant` keeps all changes of "
+        "the rungs above it in the table. `loss` is in nats per letter after so many `steps`, "
+        "which took so many `seconds`.",
+        "speedrun",
+    ),
+    "rungs": (
+        "The ladder that opens notebook 08",
+        "Each row is one small model of letters, trained for 600 updates: its `loss` in nats "
+        "per letter over the whole validation text, the `seconds` of one core that it took, "
+        "and what it `writes`.",
+        "08",
+    ),
+    "bench": (
+        "How fast, beside whom",
+        "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` "
+        "is the median of ours divided by theirs, so that below 1 ours takes less; `low` and "
+        "`high` are the smallest and the largest ratio of a round. `make bench` measures it "
+        "anew.",
+        "",
+    ),
+    "speedup": (
+        "How much faster two processes are",
+        "Each row is one measurement of one model with so many `parameters`: seconds of an "
+        "update by one process `alone` and `shared` by two, and what it consists of. `half` "
+        "and `both`: the gradient of half the batch, while the other process rests, or does "
+        "the same; `update`: AdamW; `send`: an all-reduce of the gradient.",
+        "scaling_out",
+    ),
+    "counts": (
+        "What counts give to a network",
+        "Each row is one way of letting a network and counts answer together, trained with "
+        "one `seed`: its `loss` in nats per letter on the last tenth of the training text, "
+        "which nothing else sees. `reading_on` is the same when the text is read on, so that "
+        "each letter has at least 128 before it. `seconds`: of the training.",
+        "speedrun",
+    ),
+    "museum": (
+        "What real faults do to a curve",
+        "Each row trains a small program in which one part has a fault (`variant`; `Program` "
+        "has none, and `NearSighted` sees six letters), for some `steps` and with one `seed`: "
+        "the `first` loss of all, the `loss` that its own curve shows on text it hasn't "
+        "learned, and the `honest` loss, of the letter after a text that ends there.",
+        "museum_of_bugs",
+    ),
+    "texts": (
+        "Counting beside a network, on more text and on less",
+        "Each row is one training for so many `steps` on the first `letters` of a `text` (0: "
+        "all of the training text but its last tenth), by one `variant` and one `seed`: its "
+        "`loss` in nats per letter on a part of the text that nothing else sees.",
+        "speedrun",
+    ),
+    "scoreboard": (
+        "The scoreboard of the thread",
+        "Each row is one network, trained on telegrams with one seed: the share of questions "
+        "that it answers right `without` the part and `with` it. Notebooks 01 to 07 print "
+        "these rows, and each draws those of all before it.",
+        "",
+    ),
+}
