@@ -26,9 +26,9 @@ import warm
 from nbformat import NotebookNode
 
 from helpers import ledger
-from helpers.support.console import command, say, table
-from helpers.support.errors import ConfigError, HelpersError
+from helpers.errors import ConfigError, HelpersError, command, say
 from helpers.support.files import write
+from helpers.tables import table
 from tools import site, tables
 from tools.lessons import lessons
 from tools.site.pages import Run

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from helpers.support.console import command, say
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError, command, say
 from helpers.support.files import write
 from tools.lessons import NOTEBOOKS, ROOT, lessons
 

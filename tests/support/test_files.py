@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from helpers.support import files
-from helpers.support.errors import StorageError
+from helpers import errors
+from helpers.errors import RunError
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
-    files.write(tmp_path / "a.txt", "old")
+    errors.write(tmp_path / "a.txt", "old")
     with pytest.raises(UnicodeEncodeError):
-        files.write(tmp_path / "a.txt", "new, and then something that can't be written: \ud800")
+        errors.write(tmp_path / "a.txt", "new, and then something that can't be written: \ud800")
     assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
 
 
 def test_a_write_that_is_interrupted_leaves_the_old_file_alone(tmp_path, monkeypatch):
-    files.write(tmp_path / "a.txt", "old")
+    errors.write(tmp_path / "a.txt", "old")
     for name, fault in (("fsync", OSError(28, "No space left on device")), ("replace", KeyboardInterrupt())):
 
         def fail(*arguments, fault=fault):
@@ -29,8 +29,8 @@ def test_a_write_that_is_interrupted_leaves_the_old_file_alone(tmp_path, monkeyp
 
         with monkeypatch.context() as patch:
             patch.setattr(files.os, name, fail)
-            with pytest.raises((StorageError, KeyboardInterrupt)) as caught:
-                files.write(tmp_path / "a.txt", "new")
+            with pytest.raises((RunError, KeyboardInterrupt)) as caught:
+                errors.write(tmp_path / "a.txt", "new")
         if name == "fsync":
             assert "a.txt: No space left on device; what was there before is kept" in str(caught.value)
         assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
@@ -41,7 +41,7 @@ def test_the_bytes_are_on_the_disk_before_the_name_changes_hands(tmp_path, monke
     for name in ("fsync", "replace"):
         real = getattr(os, name)
         monkeypatch.setattr(files.os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
-    files.write(tmp_path / "a.txt", b"new")
+    errors.write(tmp_path / "a.txt", b"new")
     assert calls == ["fsync", "replace", "fsync"]  # the file, its name, the folder
 
 
@@ -49,10 +49,10 @@ def test_a_full_disk_is_one_sentence(tmp_path):
     """In a process of its own, whose files may not grow beyond 1,000 bytes."""
     (tmp_path / "a.txt").write_text("old")
     code = (
-        "import resource; from helpers.support import files; from helpers.support.errors import StorageError\n"
+        "import resource; from helpers.support import files; from helpers.errors import RunError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        f"try: files.write({str(tmp_path / 'a.txt')!r}, 5000 * 'x')\n"
-        "except StorageError as error: print(error)"
+        f"try: errors.write({str(tmp_path / 'a.txt')!r}, 5000 * 'x')\n"
+        "except RunError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.startswith("can't write") and done.stdout.count("\n") == 1 and not done.stderr
@@ -62,7 +62,7 @@ def test_a_full_disk_is_one_sentence(tmp_path):
 def test_new_files_can_be_read_by_those_who_may(tmp_path):
     before = os.umask(0o027)
     try:
-        files.write(tmp_path / "a.txt", "text")
+        errors.write(tmp_path / "a.txt", "text")
     finally:
         os.umask(before)
     assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640

@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import Field
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from helpers.support.guards import Count, Length, NotNegative, Part, Positive, Seed, Share, Width, options, settings
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.support.modes import evaluating, one_thread
+from helpers.errors import one_thread
+from helpers.gpt import evaluating
 
 
 def test_each_layer_gets_its_own_mode_back():

@@ -17,17 +17,15 @@ import torch.nn.functional as F
 from bench_lines import Line
 
 from helpers import checks
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.data import CharTokenizer, get_batch
-from helpers.core.gpt import GPT
-from helpers.core.optim import make_optimizer
-from helpers.core.sampling import generate
-from helpers.core.training import updates
-from helpers.runs.presets import PRESETS
-from helpers.support.console import Stopped
-from helpers.support.errors import ConfigError, RunError
+from helpers.attention import MultiHeadAttention
+from helpers.data import BUNDLED_PLAY, CharTokenizer, get_batch, load_corpus
+from helpers.errors import ConfigError, RunError, Stopped
+from helpers.gpt import GPT
+from helpers.optim import make_optimizer
+from helpers.presets import PRESETS
+from helpers.sampling import generate
 from helpers.tables import read_table
-from helpers.world.corpus import BUNDLED_PLAY, load_corpus
+from helpers.training import updates
 
 ROOT = Path(__file__).parents[2]
 

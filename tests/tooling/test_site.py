@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
-from helpers.support.errors import HelpersError
+from helpers.errors import HelpersError
 from tools import site as website
 from tools.lessons import lessons
 from tools.site import pages

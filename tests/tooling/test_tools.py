@@ -14,8 +14,7 @@ import warm
 from notebook_file import write_notebook
 
 import notebooks
-from helpers.support.console import command
-from helpers.support.errors import HelpersError
+from helpers.errors import HelpersError, command
 from tools import tables
 
 ROOT = Path(__file__).parents[2]

@@ -5,9 +5,8 @@ import torch
 from torch import nn
 
 from helpers import checks, ledger
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper, SelfAttention
+from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, SelfAttention
+from helpers.gpt import GPT, GPTConfig
 
 JOURNEY = ledger.inputs("journey")
 BATCH = torch.stack([JOURNEY, JOURNEY])

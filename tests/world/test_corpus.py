@@ -13,9 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.support.errors import CorpusError
-from helpers.world import corpus
-from helpers.world.corpus import load_corpus
+from helpers import data as corpus
+from helpers.data import load_corpus
+from helpers.errors import CorpusError
 
 
 @pytest.fixture

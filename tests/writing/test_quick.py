@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.core.counted import build_gpt
-from helpers.core.gpt import GPT, Block, GPTConfig
-from helpers.core.modern import ModernConfig, ModernGPT
-from helpers.core.sampling import Drawing, generate, stream
+from helpers.counted import build_gpt
+from helpers.gpt import GPT, Block, GPTConfig
+from helpers.modern import ModernConfig, ModernGPT
+from helpers.sampling import Drawing, generate, stream
 from helpers.writing.drafting import Counts
 from helpers.writing.quick import FORWARD, QuickGPT, is_plain, quick_reader
 

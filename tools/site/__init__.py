@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
-from helpers.support.errors import HelpersError
+from helpers.errors import HelpersError
 from tools.site import pages
 
 

@@ -4,8 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from helpers.support.console import command, say
-from helpers.support.errors import HelpersError
+from helpers.errors import HelpersError, command, say
 from tools import site
 from tools.lessons import ROOT
 
