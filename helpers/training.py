@@ -357,7 +357,7 @@ def train_and_show(told: Any) -> None:
     torch.manual_seed(config.seed)
     model = preset.build(tokenizer.vocab_size, train_tokens)
     folder = Path(told.out).expanduser() if told.out else run_folder(told.preset, preset, corpus)
-    rounds = config.bfloat16_cpu and torch.device(device).type == "cpu" and has_bfloat16()
+    rounds = config.bfloat16_cpu and torch.device(config.device).type == "cpu" and has_bfloat16()
     size, threads = count_parameters(model), torch.get_num_threads()
     shared = f", shared by {team.place()[1]} processes" if team.place()[1] > 1 else ""
     hear(f"{size:,} parameters on {config.device}, {threads} threads{', bfloat16' * rounds}{shared}")
