@@ -130,14 +130,14 @@ def test_links_lead_somewhere(name):
 
 
 # ---------------------------------------------------------------- other settings, other texts
-# How short a lesson may be with a text of the reader's own. 00, 08 and 09 are run below.
+# How short a lesson may be with a text of the reader's own. 00, 08 and 09 are run below; scaling
+# out takes minutes, and learns nothing from the text.
 SHORT = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"}
 SHORT |= {
     named("02").stem: {"seeds": [0, 1]},  # it says that two networks are one
     named("what_matters").stem: {"steps": 8},
     named("todays_models").stem: {},
     named("speedrun").stem: {"steps": 4},
-    named("scaling_out").stem: {},
 }
 # Cells of 08 and 09 that train or draw from models of their own, whatever the text is.
 OWN_MODELS = {
