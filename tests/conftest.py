@@ -77,7 +77,7 @@ def quick() -> TrainConfig:
 @pytest.fixture(scope="session")
 def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
     """Puts an empty project around the tools, which build no pages: that takes seconds, and test_site.py does it."""
-    import notebooks  # slow, and only the tests of the tools need it
+    from tools import notebooks  # slow, and only the tests of the tools need it
 
     def make(folder: Path, patch: pytest.MonkeyPatch) -> Path:
         patch.setattr(notebooks, "ROOT", folder)
@@ -171,7 +171,7 @@ def in_process(monkeypatch):
     """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes seconds."""
     import nbformat
 
-    import notebooks
+    from tools import notebooks
 
     def run(path, target, values):
         notebook, scope, lines = nbformat.read(path, as_version=4), {}, ""

@@ -82,7 +82,7 @@ def one_notebook() -> str:
     asked = os.environ.get("NB", "")
     if not asked:
         return ""
-    import notebooks  # slow, and needed here alone
+    from tools import notebooks  # slow, and needed here alone
     from helpers.support.errors import ConfigError
 
     try:

@@ -1,8 +1,8 @@
-"""Measure this code against its rivals, side by side in one run (`make bench`, NAME=training for one group, QUICK=1).
+"""Measure this code against its rivals, side by side in one run (`python -m tools.bench`, with a group's name, or --quick).
 
 Each line is a ratio of medians: ours and the rival take turns, so that what else the machine does hits both. The table
 grows in build/bench/, line by line; after a Ctrl-C or a kill the same command makes the lines that are missing. When
-all are there, it moves to notebooks/measured/. QUICK=1 takes smaller sizes, starts anew and stores nothing there.
+all are there, it moves to notebooks/measured/. --quick takes smaller sizes, starts anew and stores nothing there.
 """
 
 import argparse
@@ -13,16 +13,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import bench_lines
-import provenance
 import psutil
 import torch
-from bench_lines import Line, all_lines
 
 from helpers.studies.tables import MEASURED, table
 from helpers.support import console, files
 from helpers.support.errors import ConfigError, StorageError
 from helpers.world.corpus import TINY, Corpus, load_corpus
+from tools import bench_lines, provenance
+from tools.bench_lines import Line, all_lines
 
 GROWING = provenance.ROOT / "build" / "bench"
 
@@ -36,7 +35,7 @@ def about(corpus: Corpus, quick: bool) -> list[str]:
     memory = f"{psutil.virtual_memory().total / 1e9:.0f} GB"
     code = provenance.sources(bench_lines.all_lines, packages=["helpers", "bench_lines", "bench_rivals"])
     return [
-        provenance.made_by(f"make bench{' QUICK=1' * quick}"),
+        provenance.made_by(f"python -m tools.bench{' --quick' * quick}"),
         f"machine: {model}, {os.cpu_count()} logical cores, {memory}, {platform.system()} {platform.machine()}",
         f"{torch.get_num_threads()} threads, Python {platform.python_version()}, torch {torch.__version__}",
         f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
@@ -66,10 +65,9 @@ def remark(row: dict) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python tools/bench.py", description=__doc__.splitlines()[0])
-    parser.add_argument("name", nargs="?", default=os.environ.get("NAME", ""), help="a group of lines (default: all)")
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    parser.add_argument("--quick", action="store_true", default=quick, help="smaller sizes, under a minute")
+    parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__.splitlines()[0])
+    parser.add_argument("name", nargs="?", default="", help="a group of lines (default: all)")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
     parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")
     parser.add_argument("--out", type=Path, default=MEASURED, help="folder for the finished table")
     parser.add_argument("--growing", type=Path, default=GROWING, help="folder for what is done (default: build/bench)")
@@ -78,7 +76,7 @@ def main(arguments: list[str]) -> None:
     lines = all_lines(options.quick, corpus)
     groups = list(dict.fromkeys(line.group for line in lines))
     if options.name not in ("", *groups):
-        raise ConfigError(f"NAME={options.name} is no group of the benchmark: choose one of {', '.join(groups)}")
+        raise ConfigError(f"{options.name!r} is no group of the benchmark: choose one of {', '.join(groups)}")
     if corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
         raise ConfigError("the stored table is of tiny Shakespeare: name another folder by --out")
     try:

@@ -1,4 +1,4 @@
-"""What `make bench` measures: seven groups of lines, each of them ours against a rival."""
+"""What `python -m tools.bench` measures: seven groups of lines, each of them ours against a rival."""
 
 import math
 import os
@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import bench_rivals as rivals
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -33,6 +32,7 @@ from helpers.scaling import shards
 from helpers.world.corpus import Corpus, load_corpus
 from helpers.writing.drafting import Counts
 from helpers.writing.quick import quick_reader
+from tools import bench_rivals as rivals
 
 Seconds = tuple[float, float]  # by the clock on the wall, and of all processors together
 COLUMNS = ("unit", "ratio", "low", "high", "cpu_ratio", "seconds", "their_seconds", "rounds", "note")

@@ -1,13 +1,12 @@
 """Train the presets of three minutes with some seeds and store how they fare and what they write, for notebook 08.
 
-make better              both
-make better NAME=counted one of them
+python -m tools.better            both
+python -m tools.better counted    one of them
 
 The runs are ordinary ones, in build/runs: those that are there already go on, and one that is finished is only read.
 """
 
 import math
-import os
 import platform
 import subprocess
 import sys
@@ -30,8 +29,7 @@ from helpers.runs.folder import is_run
 from helpers.runs.presets import choose_preset, run_folder
 from helpers.studies.counts import reading_and_counting, reading_on
 from helpers.support import files
-from helpers.support.console import command, say, shown
-from helpers.support.errors import ConfigError
+from helpers.support.console import Options, command, say
 from helpers.world.corpus import Corpus, load_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,10 +40,10 @@ TEMPERATURE = 0.8
 TOP_P = 0.9
 
 
-def main(_: list[str]) -> None:
-    chosen = os.environ.get("NAME") or None
-    if chosen not in (None, *SEEDS):
-        raise ConfigError(f"NAME={shown(chosen)} is no preset of this command: choose one of {', '.join(SEEDS)}")
+def main(arguments: list[str]) -> None:
+    parser = Options(prog="python -m tools.better", description=__doc__.splitlines()[0])
+    parser.add_argument("preset", nargs="?", choices=SEEDS, help="default: all")
+    chosen = parser.parse_args(arguments).preset
     corpus = load_corpus()
     for preset in [chosen] if chosen else SEEDS:
         folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
@@ -66,7 +64,7 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     written = sample(folder)
     theirs = [longest_copy(validation[i : i + len(written)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
-        f"made by: make better, at commit {commit.stdout.strip() or 'unknown'}",
+        f"made by: python -m tools.better, at commit {commit.stdout.strip() or 'unknown'}",
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
         f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         *(how_it_fared(seed, folder, corpus) for seed, folder in folders.items()),

@@ -1,7 +1,7 @@
-"""`make play`: the page in which a trained model writes, with its lid off.
+"""`python -m tools.play`: the page in which a trained model writes, with its lid off.
 
-Without P it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so that a clone that has
-trained nothing can build the page: `write` needs neither PyTorch nor a run. With P=folder it makes a page of the run in
+Without --run it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so that a clone that has
+trained nothing can build the page: `write` needs neither PyTorch nor a run. With --run folder it makes a page of the run in
 that folder, build/play/play.html, and docs/play stays as it is.
 """
 
@@ -9,7 +9,6 @@ import base64
 import gzip
 import html
 import json
-import os
 import re
 import subprocess
 import sys
@@ -124,11 +123,13 @@ def commit_packed(packed: Sequence[bytes]) -> None:
         console.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     from helpers.runs.folder import RUNS, folder_named
 
-    if named := os.environ.get("P"):
-        pages = write(ROOT / "build" / "play", pack_run(folder_named(named, "P")))
+    parser = console.Options(prog="python -m tools.play", description=__doc__.splitlines()[0])
+    parser.add_argument("--run", help="folder of a run (default: build/runs/laptop, for docs/play)")
+    if named := parser.parse_args(arguments).run:
+        pages = write(ROOT / "build" / "play", pack_run(folder_named(named, "--run")))
     else:
         commit_packed(pack_run(RUNS / "laptop"))
         pages = write(ROOT / "build" / "site")

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import nbformat
-from staging import repository
 
 from helpers.support.console import command, say
 from helpers.support.errors import ConfigError
 from helpers.support.files import write
+from tools.staging import repository
 
 ROOT = Path(__file__).resolve().parents[1]
 GUARD = """import importlib.util

@@ -1,6 +1,6 @@
 """Climb the ladder that opens notebook 08 with three seeds, and store losses, seconds and what each rung writes.
 
-make rungs
+`python -m tools.rungs` takes three minutes.
 """
 
 import platform
@@ -42,6 +42,7 @@ rung("with norms, rate 0.03", lambda: Letters(*(normed_block() for _ in range(3)
 
 
 def main(_: list[str]) -> None:
+    torch.set_num_threads(1)
     cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"}
     climbing = [source for name, source in cells.items() if name.startswith("ladder-") and "plotting" not in source]
     lines = []
@@ -81,7 +82,7 @@ def provenance() -> list[str]:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
     corpus = load_corpus()
     return [
-        f"made by: make rungs, at commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d')}",
+        f"made by: python -m tools.rungs, at commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d')}",
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} thread",
         f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         "seconds of one core, for building, training, measuring and writing; settings in the cells of notebook 08",

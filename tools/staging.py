@@ -19,8 +19,9 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 import nbformat
-import tables
 from nbformat import NotebookNode
+
+from tools import tables
 
 FOLDED = "jp-MarkdownHeadingCollapsed"
 ANSWER = "the answer:\n"  # what a notebook prints above the output that decides a prediction

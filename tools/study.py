@@ -1,11 +1,10 @@
-"""Make the runs of a study and store their table (`make study NAME=parts`, `make ladder`).
+"""Make the runs of a study and store their table (`python -m tools.study parts`).
 
 The table grows in build/studies/, a line for every run that ends. After a Ctrl-C, a kill or a power cut the same
 command makes only the runs that are missing; when all are there, the table moves to notebooks/measured/.
 """
 
 import argparse
-import os
 import platform
 import sys
 from functools import partial
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import provenance
-import side_by_side
 import torch
 
 from helpers.core.data import CharTokenizer
@@ -29,6 +26,8 @@ from helpers.support import files
 from helpers.support.console import command
 from helpers.support.errors import ConfigError, RunError, StorageError
 from helpers.world.corpus import TINY, Corpus, load_corpus
+from tools import provenance, side_by_side
+from tools.surroundings import jobs
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,
@@ -78,11 +77,11 @@ def make(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
         raise StorageError(f"can't make the folder {error.filename}: {error.strerror}") from None
     study = STUDIES[name]
     ours = identity(study, corpus, options.device)
-    comments = [provenance.made_by(f"make study NAME={name}"), *ours]
+    comments = [provenance.made_by(f"python -m tools.study {name}"), *ours]
     try:
         lock = filelock.FileLock(path.with_suffix(".lock"), blocking=False).acquire()
     except filelock.Timeout:
-        raise RunError(f"another `make study` is writing {path}: wait for it, or stop it") from None
+        raise RunError(f"another study is writing {path}: wait for it, or stop it") from None
     with lock:
         lines = provenance.read_growing(path, comments)
         print(corpus, *comments, sep="\n", flush=True)
@@ -100,9 +99,11 @@ def count(text: str) -> int:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python tools/study.py", description=__doc__.splitlines()[0])
-    parser.add_argument("name", nargs="?", default=os.environ.get("NAME", ""), help=f"one of: {', '.join(STUDIES)}")
-    parser.add_argument("--jobs", type=count, default=2, help="runs side by side, of one thread each (default: 2)")
+    parser = argparse.ArgumentParser(prog="python -m tools.study", description=__doc__.splitlines()[0])
+    parser.add_argument("name", help=f"one of: {', '.join(STUDIES)}")
+    parser.add_argument(
+        "--jobs", type=count, default=jobs(), help="runs side by side, of one thread each (default: JOBS)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, mps, or auto")
     parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")
     parser.add_argument("--out", type=Path, default=MEASURED, help="folder for the finished table")
@@ -112,7 +113,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--verdicts", action="store_true", help="print what the finished rows show, and train nothing")
     options = parser.parse_args(arguments)
     if options.name not in STUDIES:
-        raise ConfigError(f"NAME={options.name} is no study: choose one of {', '.join(STUDIES)}")
+        raise ConfigError(f"{options.name!r} is no study: choose one of {', '.join(STUDIES)}")
     path = options.growing / f"{options.name}.csv"
     if not options.verdicts:
         lines = make(options.name, path, options)

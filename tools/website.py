@@ -14,10 +14,9 @@ import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
-import staging
-
 from helpers.support.console import command, say, table
 from helpers.support.errors import HelpersError
+from tools import staging
 
 ROOT = Path(__file__).resolve().parents[1]
 

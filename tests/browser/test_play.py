@@ -4,7 +4,7 @@ import math
 import re
 from pathlib import Path
 
-import play
+from tools import play
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe

@@ -5,7 +5,7 @@ import gzip
 import math
 import random
 
-import play
+from tools import play
 import pytest
 import torch
 from play_page import PACKED, clocked, cpu

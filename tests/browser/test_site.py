@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import website
+from tools import website
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image, ImageStat
 

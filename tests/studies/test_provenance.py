@@ -7,9 +7,9 @@ import sys
 from dataclasses import replace
 from functools import partial
 
-import provenance
+from tools import provenance
 import pytest
-import study as tool
+from tools import study as tool
 
 from helpers.core.modern import rotate
 from helpers.core.training import updates

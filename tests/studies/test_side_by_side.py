@@ -25,7 +25,7 @@ import os, signal, sys, time
 from collections import namedtuple
 from pathlib import Path
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tools")!r}]
-import side_by_side
+from tools import side_by_side
 from helpers.studies.tables import read_table
 from helpers.support.console import command
 from helpers.support.errors import TrainingError

@@ -4,7 +4,7 @@ import pickle
 import re
 
 import pytest
-import study as tool
+from tools import study as tool
 import torch
 
 from helpers.core.data import CharTokenizer

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import bench
-import bench_lines
-import bench_rivals as rivals
+from tools import bench_lines
+from tools import bench_rivals as rivals
 import pytest
 import torch
 import torch.nn.functional as F
-from bench_lines import Line
+from tools.bench_lines import Line
 
 from helpers.core.attention import MultiHeadAttention
 from helpers.core.data import CharTokenizer, get_batch

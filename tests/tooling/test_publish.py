@@ -5,9 +5,9 @@ import tomllib
 from pathlib import Path
 
 import nbformat
-import publish
+from tools import publish
 import pytest
-from staging import repository
+from tools.staging import repository
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = sorted([*ROOT.glob("notebooks/[0-9]*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")])

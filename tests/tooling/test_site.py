@@ -8,9 +8,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import staging
-import tables
-import website
+from tools import staging
+from tools import tables
+from tools import website
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import tables
+from tools import tables
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
-import notebooks
+from tools import notebooks
 
 pytestmark = pytest.mark.slow  # it runs on a kernel, twice
 ROOT = Path(__file__).parents[2]

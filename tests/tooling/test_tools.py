@@ -10,12 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import tables
+from tools import tables
 import warm
-import website
+from tools import website
 from notebook_file import write_notebook
 
-import notebooks
+from tools import notebooks
 from helpers.support.console import command
 from helpers.support.errors import HelpersError
 

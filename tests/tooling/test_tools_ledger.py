@@ -3,10 +3,10 @@
 import re
 
 import nbformat
-import tables
+from tools import tables
 from notebook_file import write_notebook
 
-import notebooks
+from tools import notebooks
 from helpers.world import ledger
 
 

@@ -3,7 +3,7 @@
 import gzip
 import json
 
-import play
+from tools import play
 import pytest
 import torch
 from torch import nn
