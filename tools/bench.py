@@ -1,4 +1,4 @@
-"""Measure this code against its rivals, side by side in one run (`python -m tools.bench`, with a group's name, or --quick).
+"""Measure this code against its rivals, side by side (`python -m tools.bench`, with a group's name, or --quick).
 
 Each line is a ratio of medians: ours and the rival take turns, so that what else the machine does hits both. The table
 grows in build/bench/, line by line; after a Ctrl-C or a kill the same command makes the lines that are missing. When

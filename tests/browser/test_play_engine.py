@@ -5,7 +5,6 @@ import gzip
 import math
 import random
 
-from tools import play
 import pytest
 import torch
 from play_page import PACKED, clocked, cpu
@@ -23,6 +22,7 @@ from helpers.widgets import host
 from helpers.widgets.packing import pack, unpack
 from helpers.world import microscope
 from helpers.world.corpus import BUNDLED_PLAY
+from tools import play
 
 pytestmark = pytest.mark.slow
 IMPORT = """async ({ source, packed }) => {

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tools import website
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image, ImageStat
+
+from tools import website
 
 ROOT = Path(__file__).parents[2]
 # A tablet in the dark would add nothing: it has the layout of the one in the light, and the colours of the phone.

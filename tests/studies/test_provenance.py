@@ -7,9 +7,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 
-from tools import provenance
 import pytest
-from tools import study as tool
 
 from helpers.core.modern import rotate
 from helpers.core.training import updates
@@ -18,6 +16,8 @@ from helpers.studies.ladder import Ladder
 from helpers.studies.parts import PARTS, STUDIES
 from helpers.support.errors import ConfigError
 from helpers.world.corpus import BUNDLED_PLAY, load_corpus
+from tools import provenance
+from tools import study as tool
 
 MODEL = '''"""A model."""
 from functools import partial

@@ -4,7 +4,6 @@ import pickle
 import re
 
 import pytest
-from tools import study as tool
 import torch
 
 from helpers.core.data import CharTokenizer
@@ -14,6 +13,7 @@ from helpers.studies.study import Variant
 from helpers.studies.tables import read_table, table
 from helpers.support.errors import ConfigError, RunError
 from helpers.world.corpus import load_corpus
+from tools import study as tool
 
 TEXT = "to be, or not to be: that is the question\n" * 60
 SIZES = dict(context_length=8, n_layer=1, n_head=1, n_embd=8)

@@ -9,12 +9,9 @@ import sys
 from pathlib import Path
 
 import bench
-from tools import bench_lines
-from tools import bench_rivals as rivals
 import pytest
 import torch
 import torch.nn.functional as F
-from tools.bench_lines import Line
 
 from helpers.core.attention import MultiHeadAttention
 from helpers.core.data import CharTokenizer, get_batch
@@ -28,6 +25,9 @@ from helpers.studies.tables import read_table
 from helpers.support.console import Stopped
 from helpers.support.errors import ConfigError, RunError
 from helpers.world.corpus import BUNDLED_PLAY, load_corpus
+from tools import bench_lines
+from tools import bench_rivals as rivals
+from tools.bench_lines import Line
 
 ROOT = Path(__file__).parents[2]
 

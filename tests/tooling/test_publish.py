@@ -5,8 +5,9 @@ import tomllib
 from pathlib import Path
 
 import nbformat
-from tools import publish
 import pytest
+
+from tools import publish
 from tools.staging import repository
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from tools import staging
-from tools import tables
-from tools import website
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from helpers.support.errors import HelpersError
+from tools import staging, tables, website
 
 pytestmark = pytest.mark.slow  # Sphinx builds a whole site
 ROOT = Path(__file__).parents[2]

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from tools import tables
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
-from tools import notebooks
+from tools import notebooks, tables
 
 pytestmark = pytest.mark.slow  # it runs on a kernel, twice
 ROOT = Path(__file__).parents[2]

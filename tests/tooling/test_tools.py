@@ -10,14 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tools import tables
 import warm
-from tools import website
 from notebook_file import write_notebook
 
-from tools import notebooks
 from helpers.support.console import command
 from helpers.support.errors import HelpersError
+from tools import notebooks, tables, website
 
 ROOT = Path(__file__).parents[2]
 PARAMETRIZED = {0: "parameters", 1: "result"}

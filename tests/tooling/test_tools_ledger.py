@@ -3,11 +3,10 @@
 import re
 
 import nbformat
-from tools import tables
 from notebook_file import write_notebook
 
-from tools import notebooks
 from helpers.world import ledger
+from tools import notebooks, tables
 
 
 def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, in_process, monkeypatch, capsys):

@@ -3,7 +3,6 @@
 import gzip
 import json
 
-from tools import play
 import pytest
 import torch
 from torch import nn
@@ -19,6 +18,7 @@ from helpers.runs.state import Facts
 from helpers.runs.train import train
 from helpers.support.errors import ConfigError
 from helpers.widgets.packing import pack, unpack
+from tools import play
 
 TOKENIZER = CharTokenizer("abc☃\n")
 
