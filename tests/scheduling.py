@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def group_of(item: pytest.Item) -> str | None:
-    """Who runs on one worker: a notebook's cells, which need their order, 08 and then 09, and files that share a set-up."""
+    """Who runs on one worker: a notebook's cells, in their order, and files whose tests share a set-up."""
     name = item.path.name
     if name in IN_TURN:
         return "in turn"

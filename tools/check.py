@@ -1,7 +1,8 @@
 """`make test` and `make check`: ruff, types, biome and pytest, all of them whatever the others say.
 
-`test` runs every notebook too and compares its outputs with the stored ones, or one notebook and what belongs to it:
-`python -m tools.check test 03`. `check` leaves notebooks and slow tests out. `format` mends what ruff and biome can mend.
+`test` runs every notebook too and compares its outputs with the stored ones; with a notebook's
+name, that one and what belongs to it. `check` leaves notebooks and slow tests out. `format` mends
+what ruff and biome can mend.
 """
 
 import argparse
@@ -34,11 +35,10 @@ def check(with_notebooks: bool, only: str = "") -> int:
         results["JavaScript"] = runs("biome", "check", *JAVASCRIPT)
     pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadgroup"]
     if with_notebooks:
-        asked = (
-            ["--notebook", notebooks.find(only).stem, notebooks.find(only)]
-            if only
-            else ["-m", "not lesson", "notebooks"]
-        )
+        asked = ["-m", "not lesson", "notebooks"]
+        if only:
+            path = notebooks.find(only)
+            asked = ["--notebook", path.stem, path]
         results["tests"] = runs(*pytest, *NBVAL, *asked, "tests")
     else:
         results["tests"] = runs(*pytest, "-m", "not slow", "--durations=5", "tests")

@@ -1,8 +1,9 @@
 """Run the notebooks: `python -m tools.notebooks run 08 -p preset smoke`, from the root of the project.
 
-`run` executes notebooks with papermill into build/notebooks, several at a time. `store` executes them in place and keeps
-outputs that git can compare. `ledger` says where each number of the sources stands, after running what has changed.
-`fresh` brings notebooks back as they were committed and keeps the reader's copies in mine/kept.
+`run` executes notebooks with papermill into build/notebooks, several at a time. `store` executes
+them in place and keeps outputs that git can compare. `ledger` says where each number of the sources
+stands, after running what has changed. `fresh` brings notebooks back as they were committed and
+keeps the reader's copies in mine/kept.
 """
 
 import argparse
@@ -20,8 +21,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-
-sys.modules["rfc3987_syntax"] = None  # a second of nbformat's import, to check addresses that notebooks lack
 
 import nbformat
 import papermill
@@ -144,9 +143,10 @@ def why_incomplete(notebook: NotebookNode) -> str:
 
 # ---------------------------------------------------------------- settings
 def settings(path: Path, given: list[list[str]]) -> dict[str, object]:
-    """The values that -p NAME VALUE gives to a notebook's parameters, as papermill finds them there; the last one counts.
+    """The values that -p NAME VALUE gives to a notebook's parameters; the last one counts.
 
-    ConfigError for a name that the notebook lacks, and for a value of another type than its own, unless that is None.
+    ConfigError for a name that the notebook lacks, and for a value of another type than its own,
+    unless that is None.
     """
     known = papermill.inspect_notebook(str(path).replace("{", "{{").replace("}", "}}"))
     values = {}
@@ -174,7 +174,10 @@ def literal(text: str) -> object:
 
 # ---------------------------------------------------------------- run
 def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -> int:
-    """Execute notebooks, `jobs` at a time; then say which failed, and why, and what each has to tell. 1 if one failed."""
+    """Execute notebooks, `jobs` at a time; then say which failed, why, and what each has to tell.
+
+    Returns 1 if one failed.
+    """
     paths = [find(name) for name in names] or everyone()
     if given and len(names) != 1:
         raise ConfigError('parameters need a notebook: make run NB=08 P="-p preset smoke"')

@@ -1,8 +1,8 @@
 """`python -m tools.play`: the page in which a trained model writes, with its lid off.
 
 Without --run it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so that a clone that has
-trained nothing can build the page: `write` needs neither PyTorch nor a run. With --run folder it makes a page of the run in
-that folder, build/play/play.html, and docs/play stays as it is.
+trained nothing can build the page: `write` needs neither PyTorch nor a run. With --run folder it makes a page of that
+run, build/play/play.html, and docs/play stays as it is.
 """
 
 import base64

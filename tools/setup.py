@@ -62,7 +62,7 @@ def python(*words):
 
 
 def install(kind):
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036
         sys.exit("Python 3.11 or newer is needed and this is {}.{}: install one, then 'make PYTHON=python3.12 ...'"
                  .format(*sys.version_info))  # fmt: skip
     try:
@@ -70,7 +70,8 @@ def install(kind):
         import venv
     except ImportError:
         sys.exit(
-            "Python's venv module is missing: install it ('apt install python3-venv' on Debian and Ubuntu) and try again"
+            "Python's venv module is missing: install it ('apt install python3-venv' on Debian and "
+            "Ubuntu) and try again"
         )
     print("installing packages into .venv: this takes a minute or two", flush=True)
     was_moved = os.path.exists(STAMP) and read_stamp().get("folder") != ROOT
@@ -78,8 +79,9 @@ def install(kind):
         os.remove(STAMP)  # until all is done, .venv is made for nothing
     venv.create(VENV, with_pip=True, symlinks=os.name != "nt", clear=was_moved)
     pip = ["-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-    # Every file has the hash that the lock expects. But one version of PyTorch has several builds (CPU, CUDA), and any of
-    # them will do: it comes last and without a hash. What its CPU build needs besides is locked and already there.
+    # Every file has the hash that the lock expects. But one version of PyTorch has several builds
+    # (CPU, CUDA), and any of them will do: it comes last and without a hash. What its CPU build
+    # needs besides is locked and already there.
     python(*pip, "--require-hashes", "--only-binary", ":all:", "-r", LOCK[kind])
     index = ["--index-url", os.environ["TORCH_INDEX"]] if os.environ.get("TORCH_INDEX") else []
     with open(os.path.join(ROOT, "requirements.txt"), encoding="utf-8") as file:

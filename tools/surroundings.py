@@ -10,10 +10,10 @@ NOT_OURS = ("PYTHON", "PYTEST", "JUPYTER", "IPYTHON", "MPL", "MATPLOTLIB")
 
 
 def shut_out_others() -> None:
-    """Settings that were made for other programs end here, whatever their names: of Python, pytest, Jupyter, matplotlib.
+    """Settings that were made for other programs end here, whatever their names.
 
-    Jupyter, IPython and matplotlib find our kernel, and write nothing into the home directory. How you arrange JupyterLab
-    is kept in mine/.
+    Jupyter, IPython and matplotlib find our kernel, and write nothing into the home directory. How
+    the reader arranges JupyterLab is kept in mine/.
     """
     for name in [name for name in os.environ if name.startswith(NOT_OURS)]:
         del os.environ[name]
@@ -45,9 +45,9 @@ def jobs() -> int:
 def share_cores(jobs: int) -> None:
     """Give each of the processes that will be started an equal share of the cores, at most 4; OMP_NUM_THREADS wins.
 
-    Two processes with a core each get more done than one with two: the tensors here are small. Threads that wait watch
-    for a moment and then sleep: asleep at once, they cost training a third of its speed; always awake, they cost a busy
-    machine everything.
+    Two processes with a core each get more done than one with two: the tensors here are small.
+    Threads that wait watch for a moment and then sleep: asleep at once, they cost training a third
+    of its speed; always awake, they cost a busy machine everything.
     """
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given and not all(part.strip().isdecimal() and int(part) for part in given.split(",")):

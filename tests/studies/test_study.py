@@ -110,7 +110,7 @@ def test_every_study_can_say_what_it_depends_on(name, tmp_path):
 
 
 def test_what_can_not_be_made_is_refused(small, capsys):
-    with pytest.raises(ConfigError, match="NAME=no luck is no study: choose one of small"):
+    with pytest.raises(ConfigError, match="'no luck' is no study: choose one of small"):
         tool.main(["no luck"])
     with pytest.raises(ConfigError, match="stored tables are of tiny Shakespeare: name another folder by --out"):
         tool.main(["small", *small[:2]])
@@ -118,5 +118,5 @@ def test_what_can_not_be_made_is_refused(small, capsys):
         tool.main(["small", "--verdicts", *small])
     for number in ("0", "-1", "two", "99999999999"):
         with pytest.raises(SystemExit, match="2"):
-            tool.main(["--jobs", number])
+            tool.main(["small", "--jobs", number])
         assert "is not a whole number from 1 to 10,000" in capsys.readouterr().err
