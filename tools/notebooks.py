@@ -120,6 +120,7 @@ def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
                 kernel_name="python3",
                 progress_bar=False,
                 stdout_file=Progress(path.stem),
+                extra_arguments=["--log-level=ERROR"],
                 coalesce_streams=True,
             )
         except papermill.PapermillExecutionError as error:
@@ -205,7 +206,11 @@ def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> Ite
     fresh_processes = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, fresh_processes, ignore_ctrl_c) as pool:
         try:
-            waiting = {pool.submit(run_in_turn, queue, values): queue for queue in queues if queue}
+            waiting = {
+                pool.submit(run_in_turn, [(path, run_of(path)) for path in queue], values): queue
+                for queue in queues
+                if queue
+            }
             for done in as_completed(waiting):
                 try:
                     yield from done.result()
@@ -222,12 +227,13 @@ def ignore_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def run_in_turn(paths: list[Path], values: dict[str, object]) -> list[tuple[Path, str, float]]:
+def run_in_turn(work: list[tuple[Path, Path]], values: dict[str, object]) -> list[tuple[Path, str, float]]:
+    """Notebooks, each with where its run goes, one after the other."""
     results = []
-    for path in paths:
+    for path, target in work:
         say(f"{path.stem}: started")
         start = time.perf_counter()
-        problem = execute(path, run_of(path), values)
+        problem = execute(path, target, values)
         results.append((path, problem, time.perf_counter() - start))
     return results
 

@@ -19,6 +19,11 @@ LISTS = {
     "reading": ["pyproject.toml", "requirements.txt", "tools/requirements.lock"],
     "developing": ["requirements-dev.txt", "tools/requirements-dev.lock"],
 }
+KERNEL = """
+import sys
+from ipykernel.kernelspec import install
+install(prefix=sys.prefix, kernel_name="python3", display_name="Python 3 (dot products to nanoGPT)")
+"""
 LOCK = {kind: files[-1] for kind, files in LISTS.items()}
 
 
@@ -78,7 +83,7 @@ def install(kind):
     if os.path.exists(STAMP):
         os.remove(STAMP)  # until all is done, .venv is made for nothing
     venv.create(VENV, with_pip=True, symlinks=os.name != "nt", clear=was_moved)
-    pip = ["-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+    pip = ["-m", "pip", "install", "--disable-pip-version-check", "-qq"]
     # Every file has the hash that the lock expects. But one version of PyTorch has several builds
     # (CPU, CUDA), and any of them will do: it comes last and without a hash. What its CPU build
     # needs besides is locked and already there.
@@ -87,8 +92,7 @@ def install(kind):
     with open(os.path.join(ROOT, "requirements.txt"), encoding="utf-8") as file:
         python(*pip, *index, *[line.strip() for line in file if line.startswith("torch==")])
     python(*pip, "--no-deps", "--no-build-isolation", "--editable", ".")
-    name = "Python 3 (dot products to nanoGPT)"
-    python("-m", "ipykernel", "install", "--log-level=ERROR", "--sys-prefix", "--name=python3", "--display-name", name)
+    python("-c", KERNEL)
     settings = os.path.join(VENV, "share", "jupyter", "lab", "settings")
     os.makedirs(settings, exist_ok=True)
     with open(os.path.join(settings, "overrides.json"), "w", encoding="utf-8") as file:

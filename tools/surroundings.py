@@ -18,6 +18,7 @@ def shut_out_others() -> None:
     for name in [name for name in os.environ if name.startswith(NOT_OURS)]:
         del os.environ[name]
     var = ROOT / ".venv" / "var"
+    (var / "ipython").mkdir(parents=True, exist_ok=True)
     os.environ |= {
         "JUPYTER_CONFIG_DIR": str(var / "jupyter" / "config"),
         "JUPYTER_DATA_DIR": str(var / "jupyter" / "data"),

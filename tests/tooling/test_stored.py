@@ -23,7 +23,7 @@ def stored(empty_project, tmp_path_factory):
         tags = {0: "claim-16", 2: "claim-16"}
         write_notebook(path, "assert True", "1 + 1", "assert 1 < 2", prints, tags=tags)
         for _ in range(2):
-            notebooks.store(None)
+            notebooks.store([])
             texts.append(path.read_bytes())
         page = (notebooks.ROOT / "docs" / "claims.md").read_text("utf-8")
         assert tables.with_claims(page, notebooks.NOTEBOOKS) == page
@@ -39,7 +39,7 @@ def test_storing_twice_changes_nothing(stored):
 def test_stored_metadata_is_what_jupyterlab_writes(stored):
     notebook, _, _ = stored
     assert notebook.metadata == {"kernelspec": notebooks.KERNEL, "language_info": IPythonKernel.language_info}
-    assert f'"{notebooks.KERNEL["display_name"]}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f'"{notebooks.KERNEL["display_name"]}"' in (ROOT / "tools" / "setup.py").read_text(encoding="utf-8")
 
 
 def test_prints_that_arrive_apart_are_stored_together(stored):
