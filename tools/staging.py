@@ -142,7 +142,8 @@ class Stage:
         try:
             notebook = (run.notebook if run else None) or nbformat.read(path, as_version=4)
         except Exception:  # nbformat raises whatever JSON, its schema and the file system raise
-            text = f"# {path.stem}\n\nThis notebook can't be read. `make fresh` brings back the one that was committed."
+            fresh = "`python -m tools.notebooks fresh`"
+            text = f"# {path.stem}\n\nThis notebook can't be read. {fresh} brings back the one that was committed."
             notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
         cells = joined([part for cell in notebook.cells for part in self.cell(cell, path)])
         cells.insert(1 if cells else 0, markdown(self.run_box(path, run)))

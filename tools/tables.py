@@ -1,4 +1,4 @@
-"""The tables that `make store` and `make ledger` write from what notebooks printed: of the ledger and the claims."""
+"""The tables that `make store` writes from what notebooks printed: of the ledger and the claims."""
 
 import re
 import tomllib
@@ -55,7 +55,7 @@ CAPTIONS = {  # title, and what a row is
         "How fast, beside whom",
         "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` is the median of ours "
         "divided by theirs, so that below 1 ours takes less; `low` and `high` are the smallest and the largest ratio "
-        "of a round. `make bench` measures it anew.",
+        "of a round. `python -m tools.bench` measures it anew.",
     ),
     "speedup": (
         "How much faster two processes are",
@@ -173,7 +173,8 @@ def ledger_page(folder: Path) -> str:
         "numbers are compared, and stand in [ledger.toml](../helpers/world/ledger.toml). Where the source is wrong, "
         "the lower line is what is right, and of a table you see the first row that is wrong: the errata have "
         "[a page of their own](errata.md).\n\n"
-        "This page is generated from the stored outputs by `make store`; `make ledger` runs the notebooks and says "
+        "This page is generated from the stored outputs by `make store`; `python -m tools.notebooks ledger` "
+        "runs the notebooks and says "
         f"where each row stands.\n\n{done} of {len(rows)} rows are reproduced."
     ]
     for source in dict.fromkeys(map(ledger.source_of, rows)):

@@ -1,1 +1,1 @@
-"""What `python -m helpers.training`, `helpers.sampling` and `make gpt2` call. Only the doors import it."""
+"""What `python -m helpers.training`, `helpers.sampling` and `python -m helpers.gpt2` call. Only the doors import it."""

@@ -1,4 +1,4 @@
-"""python -m helpers.commands.gpt2 --weights FOLDER: write with OpenAI's GPT-2 (`make gpt2`)."""
+"""python -m helpers.commands.gpt2 --weights FOLDER: write with OpenAI's GPT-2 (`python -m helpers.gpt2`)."""
 
 from helpers.commands.writing import options_of, write
 from helpers.support import console

@@ -1,4 +1,4 @@
-"""What each fault of the museum does to the curve, and what it does to writing (`make study NAME=museum`)."""
+"""What each fault of the museum does to the curve, and what it does to writing (`python -m tools.study museum`)."""
 
 import time
 from collections.abc import Iterable

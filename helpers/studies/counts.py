@@ -1,4 +1,4 @@
-"""What counts give to a network, and which part of the mixture does it (`make study NAME=counts`).
+"""What counts give to a network, and which part of the mixture does it (`python -m tools.study counts`).
 
 Nothing here reads the validation text: the last tenth of the training text is predicted, and the rest of it is learned
 and counted.

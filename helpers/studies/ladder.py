@@ -1,6 +1,6 @@
 """From nanoGPT's recipe to the speedrun, one change after the other, and the steps that each takes to a loss of 1.90.
 
-For notebook 13 (`make ladder`). A rung keeps all changes of those below it.
+For notebook 13 (`python -m tools.study ladder`). A rung keeps all changes of those below it.
 """
 
 import math

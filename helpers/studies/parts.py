@@ -1,6 +1,7 @@
 """What matters: one small GPT, trained again and again, each time with one part taken out or exchanged.
 
-The variants and studies of notebooks 08, 10 and 12. experiments.py trains and judges them (`make study NAME=parts`).
+The variants and studies of notebooks 08, 10 and 12. experiments.py trains and judges them, and
+`python -m tools.study parts` stores the table.
 """
 
 import math

@@ -1,7 +1,7 @@
 """What a study is: variants of one model, the runs that train them, and what the runs show.
 
 There are two kinds: experiments.py compares variants over many seeds, ladder.py stacks one change upon the other.
-`make study` makes the runs side by side and stores their table.
+`python -m tools.study` makes the runs side by side and stores their table.
 """
 
 import math
@@ -123,7 +123,7 @@ class Study(ABC):
     def conduct(self, tokens: Integer[Tensor, "N"], vocab_size: int, lines: Iterable[Line] = ()) -> list[Line]:
         """The `lines` that are there and those that the study still needs, one run after the other.
 
-        For a study that takes seconds, in a notebook. Others take `make study`.
+        For a study that takes seconds, in a notebook. Others take `python -m tools.study`.
         """
         lines = list(lines)
         while runs := self.missing(lines):

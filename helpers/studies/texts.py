@@ -1,4 +1,4 @@
-"""Counting beside a network on more text and on less, in English and in Python (`make study NAME=texts`).
+"""Counting beside a network on more text and on less, in English and in Python (`python -m tools.study texts`).
 
 Shakespeare is one text, and a million letters are one size. Here the first tenth of his training text is learned, too,
 and the library that comes with Python, in three sizes. What is predicted stays the same for all sizes of a text.

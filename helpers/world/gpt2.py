@@ -1,6 +1,6 @@
 """GPT-2 in our GPT: the weights that OpenAI published (Radford et al. 2019), as Hugging Face names and stores them.
 
-helpers/commands/gpt2.py writes with them (`make gpt2`).
+helpers/commands/gpt2.py writes with them (`python -m helpers.gpt2`).
 """
 
 import json

@@ -166,7 +166,7 @@ def test_a_folder_that_a_terminal_would_obey_is_never_printed_raw(training, runs
         assert "\x1b" not in printed + said and "\\x1b[31mred" in printed + said
 
 
-# ---------------------------------------------------------------- make better
+# ---------------------------------------------------------------- better
 @pytest.mark.torture
 def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, corpus, tmp_path, monkeypatch, capsys):
     """Stopped and begun again, it goes on where it was."""
@@ -183,7 +183,7 @@ def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, c
     better.main([])
     assert (first / "checkpoint.pt").read_bytes() == kept and len([*runs.iterdir()]) == 2
     made_by, made_with, one, two, copied, writes, *written = (tmp_path / "three-minutes.txt").read_text().splitlines()
-    assert made_by.startswith("# made by: make better, at commit ") and "your own text, SHA-256" in made_with
+    assert made_by.startswith("# made by: python -m tools.better, at commit ") and "your own text, SHA-256" in made_with
     loss = checkpoint.load(first).history.best.val_loss
     assert one.startswith(f"# seed 1: loss {loss:.4f} after ") and two.startswith("# seed 2: loss ")
     assert copied.startswith("# longest copy from the training text: ")

@@ -19,7 +19,7 @@ RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | 
     "13_speedrun": {"steps": 4},
     "14_scaling_out": {},
 }
-# These learn nothing from the text, or take long: `make torture` runs them.
+# These learn nothing from the text, or take long: the weekly workflow runs them.
 RARELY = {"02_softmax_weights", "03_query_key_value", "05_dropout", "14_scaling_out"}
 PLATFORM = {"raschka-3.5.2-dropout-ones"}  # another platform may draw other random numbers, and the notebook says so
 SPARED = {"05_dropout": "raschka-3.5.2-dropout-weights"}  # it looks into the printed table for where that comes from

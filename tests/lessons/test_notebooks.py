@@ -302,7 +302,7 @@ def test_the_readme_shows_pictures_that_notebooks_drew():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     pictures = re.findall(r"!\[[^\]]{20,}\]\(docs/([^)]+)\.png\)", readme)
     assert len(pictures) == 5
-    for page in ("play", "lesson"):  # as a browser shows them: `make browser-test` takes them
+    for page in ("play", "lesson"):  # as a browser shows them: `pytest tests/browser` takes them
         pictures.remove(page)
     assert {name: (ROOT / "docs" / f"{name}.png").read_bytes() for name in pictures} == drawn
 

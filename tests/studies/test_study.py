@@ -1,4 +1,4 @@
-"""`make study`: what it refuses, what its table says of itself, and that a run is what `measure` gives."""
+"""`python -m tools.study`: what it refuses, what its table says of itself, and that a run is what `measure` gives."""
 
 import pickle
 import re
@@ -50,7 +50,7 @@ def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, in_pro
     comments, lines = read_table(tmp_path / "small.csv")
     starts = [comment.split()[0] for comment in comments]
     assert starts == ["made", "Python", "corpus:", "budget:", "settings:", "code:"]
-    assert "make study NAME=small, at commit" in comments[0] and all(comment in said for comment in comments)
+    assert "python -m tools.study small, at commit" in comments[0] and all(comment in said for comment in comments)
     tokenizer = CharTokenizer.from_text(TEXT)
     run = Run(5, "other", 0.01, 2, REPORT)
     expected = SMALL.measure(run, tokenizer.encode(TEXT), tokenizer.vocab_size)

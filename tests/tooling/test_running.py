@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import papermill
 import pytest
@@ -25,6 +26,12 @@ rate = 0.1
 reuse = False
 seeds = [1, 2]
 """
+
+
+@pytest.fixture(autouse=True)
+def environment_comes_back():
+    with mock.patch.dict(os.environ):
+        yield
 
 
 # ---------------------------------------------------------------- which
@@ -108,7 +115,6 @@ def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(proje
     other.mkdir(parents=True)
     (other / "kernel.json").write_text('{"argv": ["false"], "display_name": "not ours", "language": "python"}')
     monkeypatch.setenv("JUPYTER_PATH", str(project))
-    monkeypatch.setattr(os, "environ", os.environ.copy())
     built = []
     monkeypatch.setattr(website, "build", lambda root, out, runs: built.append(runs) or "")
     write_notebook(folder / "01_bad.ipynb", "1 / 0")
