@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD, MINE = ROOT / "notebooks", ROOT / "build", ROOT / "mine"
 # As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook changes nothing.
 KERNEL = {"display_name": "Python 3 (dot products to nanoGPT)", "language": "python", "name": "python3"}
+LONG = ("scaling_out", "museum_of_bugs", "multi_head", "why_attention")  # what starts early, so that all end together
 PROGRESS = re.compile(r"step +\d+  train |the run in |a new run, ")  # lines of a training, shown as they come
 
 
@@ -202,7 +203,8 @@ def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -
 def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> Iterator[tuple[Path, str, float]]:
     """Each notebook, why it failed, and its seconds. 08 starts first, and 09 after it: it writes with 08's model."""
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
-    queues = [trained, *([path] for path in paths if path not in trained)]
+    others = sorted((path for path in paths if path not in trained), key=lambda path: not path.stem.endswith(LONG))
+    queues = [trained, *([path] for path in others)]
     fresh_processes = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, fresh_processes, ignore_ctrl_c) as pool:
         try:
