@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -184,11 +183,7 @@ def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -
     if given and len(names) != 1:
         raise ConfigError('parameters need a notebook: make run NB=08 P="-p preset smoke"')
     values = settings(paths[0], given) if given else {}
-    errors: dict[Path, str] = {}
-    for path, problem, seconds in side_by_side(paths, values, jobs):
-        errors[path] = problem
-        how = f"FAILED: {problem}" if problem else "ok"
-        say(f"{path.stem}: {how}, {seconds:.0f} s ({len(errors)} of {len(paths)})")
+    errors = side_by_side(paths, values, jobs)
     failed = [path.stem for path in paths if errors[path]]
     say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
     no_pages = write_pages()
@@ -200,11 +195,11 @@ def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -
     return 1 if failed or no_pages else 0
 
 
-def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> Iterator[tuple[Path, str, float]]:
-    """Each notebook, why it failed, and its seconds. 08 starts first, and 09 after it: it writes with 08's model."""
+def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dict[Path, str]:
+    """Why each notebook failed, or an empty text. 08 starts first, and 09 after it: it writes with 08's model."""
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
     others = sorted((path for path in paths if path not in trained), key=lambda path: not path.stem.endswith(LONG))
-    queues = [trained, *([path] for path in others)]
+    queues, errors = [trained, *([path] for path in others)], {}
     fresh_processes = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, fresh_processes, ignore_ctrl_c) as pool:
         try:
@@ -215,13 +210,14 @@ def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> Ite
             }
             for done in as_completed(waiting):
                 try:
-                    yield from done.result()
+                    errors |= done.result()
                 except BrokenProcessPool:
-                    yield from ((path, "the process that ran it has died", 0.0) for path in waiting[done])
+                    errors |= dict.fromkeys(waiting[done], "the process that ran it has died")
         except BaseException:  # somebody stops us: a kernel ends when the process that has started it is gone
             for process in multiprocessing.active_children():
                 process.kill()
             raise
+    return errors
 
 
 def ignore_ctrl_c() -> None:
@@ -229,15 +225,16 @@ def ignore_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def run_in_turn(work: list[tuple[Path, Path]], values: dict[str, object]) -> list[tuple[Path, str, float]]:
+def run_in_turn(work: list[tuple[Path, Path]], values: dict[str, object]) -> dict[Path, str]:
     """Notebooks, each with where its run goes, one after the other."""
-    results = []
+    errors = {}
     for path, target in work:
         say(f"{path.stem}: started")
         start = time.perf_counter()
-        problem = execute(path, target, values)
-        results.append((path, problem, time.perf_counter() - start))
-    return results
+        errors[path] = execute(path, target, values)
+        how = f"FAILED: {errors[path]}" if errors[path] else "ok"
+        say(f"{path.stem}: {how}, {time.perf_counter() - start:.0f} s")
+    return errors
 
 
 def say_result(path: Path) -> None:

@@ -3,7 +3,6 @@
 import dataclasses
 from pathlib import Path
 
-import bench
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,7 +19,7 @@ from helpers.studies.tables import read_table
 from helpers.support.console import Stopped
 from helpers.support.errors import ConfigError, RunError
 from helpers.world.corpus import BUNDLED_PLAY, load_corpus
-from tools import bench_lines
+from tools import bench, bench_lines
 from tools import bench_rivals as rivals
 from tools.bench_lines import Line
 
@@ -229,8 +228,6 @@ def command(monkeypatch, tmp_path):
         return [Line(group, name, "theirs", measure(name)) for group, name in (("one", "a"), ("two", "b"))]
 
     monkeypatch.setattr(bench, "all_lines", lines)
-    for name in ("NAME", "QUICK"):
-        monkeypatch.delenv(name, raising=False)
     folders = ["--out", str(tmp_path / "out"), "--growing", str(tmp_path / "growing")]
     return lambda *arguments: bench.main([*arguments, "--corpus", str(BUNDLED_PLAY), *folders]), measured
 
@@ -240,15 +237,12 @@ def test_the_table_moves_when_it_is_whole(command, tmp_path, monkeypatch, capsys
     run, measured = command
     run("two")
     assert measured == ["b"] and not (tmp_path / "out" / "bench.csv").exists()
-    monkeypatch.setenv("QUICK", "1")
-    run()
+    run("--quick")
     assert measured == ["b", "a", "b"] and not list((tmp_path / "out").iterdir())
-    monkeypatch.setenv("QUICK", "0")
-    monkeypatch.setenv("NAME", "one")
-    run()
+    run("one")
     assert measured == ["b", "a", "b", "a"] and not (tmp_path / "growing" / "bench.csv").exists()
     comments, rows = read_table(tmp_path / "out" / "bench.csv")
-    assert [row["ours"] for row in rows] == ["a", "b"] and "QUICK" not in comments[0]
+    assert [row["ours"] for row in rows] == ["a", "b"] and "--quick" not in comments[0]
     starts = [comment.split(":")[0].split()[-1] for comment in comments]
     assert starts[0] == "by" and starts[1] == "machine" and starts[3:] == ["corpus", "code"]
     assert f"torch {torch.__version__}" in comments[2] and f"{torch.get_num_threads()} thread" in comments[2]
@@ -257,7 +251,7 @@ def test_the_table_moves_when_it_is_whole(command, tmp_path, monkeypatch, capsys
 
 def test_what_can_not_be_measured_is_refused(command):
     run, measured = command
-    with pytest.raises(ConfigError, match="NAME=three is no group of the benchmark: choose one of one, two"):
+    with pytest.raises(ConfigError, match="'three' is no group of the benchmark: choose one of one, two"):
         run("three")
     with pytest.raises(ConfigError, match="stored table is of tiny Shakespeare: name another folder by --out"):
         bench.main(["--corpus", str(BUNDLED_PLAY)])
