@@ -192,7 +192,7 @@ def test_better_keeps_its_runs_and_stores_what_they_write(training, runs, corpus
 def test_better_takes_the_presets_of_three_minutes_only():
     from tools import better
 
-    with pytest.raises(ConfigError, match="invalid choice: 'laptop' .choose from .*three-minutes"):
+    with pytest.raises(ConfigError, match=r"invalid choice: 'laptop' .choose from .*three-minutes"):
         better.main(["laptop"])
 
 
