@@ -24,8 +24,8 @@ from exercises.steps import LABELS, NAMES, STEPS, Step, grown_into
 from helpers import errors
 from helpers.errors import ConfigError, RunError, shown
 
-PLACE = Path(__file__).parents[1] / "build" / "my_gpt.py"
-MODULE = "build.my_gpt"  # what its definitions say where they come from
+PLACE = Path(__file__).parents[1] / "mine" / "my_gpt.py"
+MODULE = "mine.my_gpt"  # what its definitions say where they come from
 PATIENCE = 10.0  # seconds, for another notebook that is keeping a step
 _off = False
 SECONDS = 10.0  # for a step that is judged again
@@ -66,7 +66,7 @@ if __name__ == "__main__":
 # ---------------------------------------------------------------- where it is
 def called(path: Path) -> str:
     """The file as a message names it."""
-    return "build/my_gpt.py" if path == PLACE else shown(path)
+    return "mine/my_gpt.py" if path == PLACE else shown(path)
 
 
 def place() -> Path | None:

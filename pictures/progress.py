@@ -33,7 +33,7 @@ def _row(path: Path, number: str, address: str) -> str:
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         printed = "".join(_joined(output.get("text", "")) for output in outputs)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is no file, no JSON, or no notebook
-        return f"| {number} | {path.name} can't be read: `make fresh` brings it back | | |"
+        return f"| {number} | {path.name} can't be read: `python -m tools.notebooks fresh` brings it back | | |"
     title = re.search(r"^# (?:\d+ · )?(.+)$", head, re.M)
     time = re.search(r"^\*\*How long\.\*\* (.+?)(?: to read| for the story|\.)", head, re.M)
     verdicts = dict(re.findall(r"^(\d+[a-z]): (.+)$", printed, re.M))

@@ -76,12 +76,13 @@ def quick() -> TrainConfig:
 @pytest.fixture(scope="session")
 def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
     """Puts an empty project around the tools, which build no pages: that takes seconds, and test_site.py does it."""
-    import notebooks  # slow, and only the tests of the tools need it
+    from tools import notebooks  # slow, and only the tests of the tools need them
 
     def make(folder: Path, patch: pytest.MonkeyPatch) -> Path:
         patch.setattr(notebooks, "ROOT", folder)
         patch.setattr(notebooks, "NOTEBOOKS", folder / "notebooks")
         patch.setattr(notebooks, "BUILD", folder / "build")
+        patch.setattr(notebooks, "MINE", folder / "mine")
         patch.setattr(notebooks.site, "build", lambda *_: "")
         (folder / "notebooks").mkdir()
         (folder / "docs").mkdir()
@@ -170,10 +171,10 @@ def in_process(monkeypatch):
     """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes seconds."""
     import nbformat
 
-    import notebooks
+    from tools import notebooks
 
     def run(path, target, values):
-        notebook, scope, lines = nbformat.read(path, as_version=4), {}, ""
+        notebook, scope = nbformat.read(path, as_version=4), {}
         if values:
             settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
             notebook.cells.insert(1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]}))
@@ -185,16 +186,19 @@ def in_process(monkeypatch):
             except Exception as error:
                 name, text = type(error).__name__, str(error)
                 cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
-            lines += printed.getvalue()
             if printed.getvalue():
                 cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
             if len(cell.outputs) and cell.outputs[-1].output_type == "error":
                 break
         notebook.metadata["language_info"] = {"name": "python"}  # as kernels do
         nbformat.write(notebook, target)
-        return 0, lines
+        return ""
 
-    monkeypatch.setattr(notebooks, "papermill", run)
+    def one_after_the_other(paths, values, jobs):
+        return notebooks.run_in_turn([(path, notebooks.run_of(path)) for path in paths], values)
+
+    monkeypatch.setattr(notebooks, "run_papermill", run)
+    monkeypatch.setattr(notebooks, "side_by_side", one_after_the_other)
 
 
 @pytest.fixture

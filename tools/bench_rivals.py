@@ -1,4 +1,4 @@
-"""What `make bench` holds our code against: the usual ways to write attention, and nanoGPT's model and loops.
+"""What tools/bench.py holds our code against: the usual ways to write attention, and nanoGPT's model and loops.
 
 Everything here takes the weights of ours and computes the same; tests/tooling/test_bench.py holds it to that. Shapes
 are named as in helpers/core/attention.py.

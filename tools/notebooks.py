@@ -1,235 +1,292 @@
-"""Run the notebooks: `run` with papermill into build/, `store` in place, with outputs that git can compare.
+"""Run the notebooks: `python -m tools.notebooks run 08 -p preset smoke`, from the root of the project.
 
-`ledger` says where each number of the sources stands, after running what has changed. `fresh` brings back the notebooks
-as they were committed. Make hands over NB (one notebook) and P (its parameters) in the environment.
+`run` executes notebooks with papermill into build/notebooks, several at a time. `store` executes
+them in place and keeps outputs that git can compare. `ledger` says where each number of the sources
+stands, after running what has changed. `fresh` brings notebooks back as they were committed and
+keeps the reader's copies in mine/kept.
 """
 
-import early  # noqa: F401
-
-# isort: split
 import argparse
+import ast
 import base64
-import json
-import os
+import importlib.util
+import multiprocessing
 import re
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import nbformat
-import parameters
-import warm
+import papermill
 from nbformat import NotebookNode
 
-from helpers import ledger
 from helpers.errors import ConfigError, HelpersError, command, say
 from helpers.support.files import write
 from helpers.tables import table
-from tools import site, tables
-from tools.lessons import lessons
-from tools.site.pages import Run
+from tools import surroundings
 
 ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS, BUILD = ROOT / "notebooks", ROOT / "build"
-# As JupyterLab writes it with the kernel that the Makefile installs: then opening a notebook changes nothing.
+NOTEBOOKS, BUILD, MINE = ROOT / "notebooks", ROOT / "build", ROOT / "mine"
+# As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook changes nothing.
 KERNEL = {"display_name": "Python 3 (dot products to nanoGPT)", "language": "python", "name": "python3"}
-SHORT = ("01", "02")  # they run last, so that all workers end together
-RUNNING: set[subprocess.Popen] = set()  # the papermills at work
-STOPPING = threading.Event()  # somebody has stopped the run: nothing is started any more, and nothing written
-# Papermill in a process of its own. Values come as JSON on stdin: neither a shell nor papermill's YAML reads them.
-PAPERMILL = """
-import json, logging, sys
-sys.modules["rfc3987_syntax"] = None  # a second or two of nbformat's import, to check addresses that we lack
-import papermill
-sys.path.append(sys.argv.pop(1))
-import warm
-warm.use()
-logging.basicConfig(level=logging.INFO, format="%(message)s")
-source, target = (path.replace("{", "{{").replace("}", "}}") for path in sys.argv[1:])  # papermill formats its paths
-values = json.load(sys.stdin)
-for tries in range(3):
+LONG = ("scaling_out", "museum_of_bugs", "multi_head", "why_attention")  # what starts early, so that all end together
+PROGRESS = re.compile(r"step +\d+  train |the run in |a new run, ")  # lines of a training, shown as they come
+
+
+# ---------------------------------------------------------------- which
+def everyone() -> list[Path]:
+    """The lessons in their order, the rooms beyond, and the sources; a reader's 01_…-Copy1.ipynb is none of ours."""
+    paths = [*NOTEBOOKS.glob("[0-9]*.ipynb"), *NOTEBOOKS.glob("beyond/*.ipynb"), *NOTEBOOKS.glob("sources/*.ipynb")]
+    return sorted(
+        (path for path in paths if re.fullmatch(r"[a-z0-9_]+", path.stem)),
+        key=lambda path: (len(path.parts), path),
+    )
+
+
+def find(name: str) -> Path:
+    """The notebook that is meant by 8, 08, 08_nanogpt_shakespeare, beyond/what_matters, or by a path to it.
+
+    ConfigError, with all names, when there is none.
+    """
+    words = Path(name.removesuffix(".ipynb")).parts
+    for path in everyone():
+        own = path.relative_to(NOTEBOOKS.parent).with_suffix("").parts
+        is_number = name.isdecimal() and path.stem[:2] == name.zfill(2)
+        if is_number or own[-len(words) :] == words or Path(name).absolute() == path:
+            return path
+    raise ConfigError(f"no notebook {name!r}: choose one of {', '.join(path.stem for path in everyone())}")
+
+
+def read_run(path: Path) -> NotebookNode | None:
+    """An executed notebook; None when there is none at the path, or not a readable one."""
     try:
-        papermill.execute_notebook(source, target, values, kernel_name="python3", progress_bar=False, log_output=True,
-                                   coalesce_streams=True)
-        break
-    except RuntimeError as problem:  # before any cell: another kernel, started at the same moment, has taken its port
-        if tries == 2 or not any(part in str(problem) for part in ("before replying", "didn't respond")):
-            raise
-"""
-
-
-def find_notebooks(only: str | None = None) -> list[Path]:
-    paths = lessons(NOTEBOOKS)
-    if not only:
-        return paths
-    chosen = [path for path in paths if only in (path.stem, path.name, path.stem[:2])]
-    if not chosen:
-        raise ConfigError(
-            f"no notebook {parameters.clip(only)}: choose one of {', '.join(path.stem for path in paths)}"
-        )
-    return chosen
-
-
-def read_run(name: str | Path) -> NotebookNode | None:
-    """The last run of a notebook, from build/ or at a path; None when there is none, or not a readable one."""
-    try:
-        return nbformat.read(BUILD / "notebooks" / f"{name}.ipynb" if isinstance(name, str) else name, as_version=4)
+        return nbformat.read(path, as_version=4)
     except Exception:  # nbformat raises whatever JSON, its schema and the file system raise
         return None
 
 
-# ---------------------------------------------------------------- run
-def run(only: str | None, text: str, jobs: int = 1) -> int:
-    """Papermill each notebook on a fresh kernel, `jobs` at a time, build their pages, and say at the end which failed;
-    1 when one did. 08 starts first, and 09 after it, whose model it writes with; short ones end the queue."""
-    paths, values = find_notebooks(only), {}
-    if text.strip():
-        if not only:
-            raise ConfigError('parameters need a notebook: make run NB=08_nanogpt_shakespeare P="-p preset smoke"')
-        values = parameters.read(text, nbformat.read(paths[0], as_version=4), paths[0].stem)
-    trained = [path for path in paths if path.stem[:2] in ("08", "09")]
-    others = sorted((path for path in paths if path not in trained), key=lambda path: path.stem[:2] in SHORT)
-    queues = [trained, *([path] for path in others)]
-    errors = {}
-    STOPPING.clear()
-    if len(paths) > 1:
-        warm.start()
-
-    def run_in_turn(queue: list[Path]) -> None:
-        for path in queue:
-            if STOPPING.is_set():
-                return
-            start = time.perf_counter()
-            say(f"{path.stem}: started")
-            errors[path.stem] = execute(path, values)
-            if STOPPING.is_set():  # there is nothing to say about it
-                return
-            how = f"FAILED: {errors[path.stem]}" if errors[path.stem] else "ok"
-            say(f"{path.stem}: {how}, {time.perf_counter() - start:.0f} s ({len(errors)} of {len(paths)})")
-
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            for done in as_completed([pool.submit(run_in_turn, queue) for queue in queues]):
-                done.result()
-        except BaseException:  # somebody stops us
-            STOPPING.set()
-            for process in list(RUNNING):
-                warm.kill(process)
-            raise
-    failed = [path.stem for path in paths if errors[path.stem]]
-    say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
-    no_pages = write_pages()
-    say(no_pages or f"to read them: {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
-    for notebook in [read_run(path.stem) for path in paths if not errors[path.stem]]:
-        if notebook and (result := tables.printed(notebook, "result")):
-            say(f"\n{result.rstrip()}")
-    if failed:  # once more, where one looks first
-        say("\n" + "\n".join(f"{name} FAILED: {errors[name]}" for name in failed))
-    return 1 if failed or no_pages else 0
+def run_of(path: Path) -> Path:
+    """Where the last run of a notebook lies."""
+    return BUILD / "notebooks" / path.relative_to(NOTEBOOKS)
 
 
-def execute(path: Path, values: dict[str, object]) -> str:
-    """One notebook through papermill into build/notebooks; its training steps show as they come.
+# ---------------------------------------------------------------- one notebook
+class Progress:
+    """Shows the lines of a training while a notebook runs. Papermill writes all that is printed into it."""
 
-    Returns why the run failed, or an empty text. The last run's files stay until this one is over.
+    def __init__(self, name: str):
+        self.name = name
+
+    def write(self, text: str) -> None:
+        for line in text.splitlines():
+            if PROGRESS.match(line):
+                say(f"{self.name}: {line}")
+
+    def flush(self) -> None:
+        pass
+
+
+def execute(path: Path, target: Path, values: dict[str, object] | None = None) -> str:
+    """One notebook through papermill to `target`; why it failed, or an empty text.
+
+    What lay at `target` stays until the run is over.
     """
-    folder = make_folder("notebooks")
-    target, log = folder / path.name, folder / f"{path.stem}.log"
-    with tempfile.TemporaryDirectory() as scratch:
-        draft = Path(scratch) / path.name
-        status, lines = papermill(path, draft, values)
-        content = draft.read_bytes() if draft.exists() else None
-    if STOPPING.is_set():
-        return "stopped"
     try:
-        write(log, lines)
-        if content is None:
-            target.unlink(missing_ok=True)
-        else:
-            write(target, content)
-    except HelpersError as problem:
-        return str(problem)
-    notebook = read_run(path.stem)
-    if notebook is None:
-        return f"papermill stopped with status {status}, see {log.relative_to(ROOT)}"
-    stopped = f"papermill stopped with status {status}, see {log.relative_to(ROOT)}" if status else ""
-    return tables.why_incomplete(notebook) or stopped
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".run-", dir=target.parent) as scratch:
+            draft = Path(scratch) / path.name
+            problem = run_papermill(path, draft, values or {})
+            if draft.exists():
+                draft.replace(target)
+    except OSError as error:
+        return f"can't write {target}: {error.strerror or error}"
+    done = read_run(target)
+    return problem or (why_incomplete(done) if done else "papermill has written nothing")
 
 
-def papermill(path: Path, target: Path, values: dict[str, object]) -> tuple[int, str]:
-    """Papermill's exit status and everything that it and the notebook printed."""
-    lines = []
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", PAPERMILL, str(Path(__file__).parent), str(path), str(target)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        bufsize=1,
-    )
-    RUNNING.add(process)
-    if STOPPING.is_set():
-        warm.kill(process)
-    with process:
-        assert process.stdin and process.stdout
+def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
+    source, out = (str(each).replace("{", "{{").replace("}", "}}") for each in (path, target))  # no templates
+    for attempt in range(3):
         try:
-            process.stdin.write(json.dumps(values))
-            process.stdin.close()
-            for line in process.stdout:
-                lines.append(line)
-                if re.match(r"step +\d+  train |the run in |a new run, ", line):  # as training and runs write it
-                    say(f"{path.stem}: {line}", end="")
-        except BaseException:  # somebody stops us
-            warm.kill(process)
-            raise
-        finally:
-            RUNNING.discard(process)
-    return process.returncode, "".join(lines)
-
-
-def make_folder(name: str) -> Path:
-    folder = BUILD / name
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def last_run(name: str) -> Run:
-    """What build/ knows of a notebook."""
-    notebook = read_run(name)
-    if notebook is None:
-        return Run(None, "not run yet")
-    facts, status = notebook.metadata.get("papermill", {}), tables.why_incomplete(notebook) or "ok"
-    when = (facts.get("start_time") or "")[:16].replace("T", " ")
-    return Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
-
-
-def write_pages() -> str:
-    """All pages anew in build/html, each notebook's from its last run; why that failed, or an empty text."""
-    try:
-        site.build(ROOT, BUILD / "html", {path.stem: last_run(path.stem) for path in find_notebooks()})
-    except HelpersError as problem:
-        return str(problem)
+            papermill.execute_notebook(
+                source,
+                out,
+                values,
+                kernel_name="python3",
+                progress_bar=False,
+                stdout_file=Progress(path.stem),
+                extra_arguments=["--log-level=ERROR"],
+                coalesce_streams=True,
+            )
+        except papermill.PapermillExecutionError as error:
+            return f"{error.ename}: {error.evalue}"
+        except RuntimeError as error:
+            # Before any cell, another kernel that was started at the same moment may have taken its port.
+            if attempt == 2 or not re.search("before replying|didn't respond", str(error)):
+                return f"{type(error).__name__}: {error}"
+        except Exception as error:  # of papermill, nbclient, Jupyter: it costs this notebook only
+            return f"{type(error).__name__}: {error}"
+        else:
+            return ""
     return ""
 
 
+def why_incomplete(notebook: NotebookNode) -> str:
+    from tools import tables
+
+    return tables.why_incomplete(notebook)
+
+
+# ---------------------------------------------------------------- settings
+def settings(path: Path, given: list[list[str]]) -> dict[str, object]:
+    """The values that -p NAME VALUE gives to a notebook's parameters; the last one counts.
+
+    ConfigError for a name that the notebook lacks, and for a value of another type than its own,
+    unless that is None.
+    """
+    known = papermill.inspect_notebook(str(path).replace("{", "{{").replace("}", "}}"))
+    values = {}
+    for name, text in given:
+        if name not in known:
+            raise ConfigError(f"{path.stem} has no parameter {name!r}: it has {', '.join(known) or 'none'}")
+        default, value = literal(known[name]["default"]), literal(text)
+        if isinstance(default, str):
+            value = text
+        elif isinstance(default, float) and type(value) is int:
+            value = float(value)
+        elif default is not None and type(value) is not type(default):
+            raise ConfigError(f"{name} takes a value such as {default!r}, not {text!r}")
+        values[name] = value
+    return values
+
+
+def literal(text: str) -> object:
+    """What a word means to Python, or the word itself: 3, None, [1, 2], smoke."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+# ---------------------------------------------------------------- run
+def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -> int:
+    """Execute notebooks, `jobs` at a time; then say which failed, why, and what each has to tell.
+
+    Returns 1 if one failed.
+    """
+    paths = [find(name) for name in names] or everyone()
+    if given and len(names) != 1:
+        raise ConfigError('parameters need a notebook: make run NB=08 P="-p preset smoke"')
+    values = settings(paths[0], given) if given else {}
+    errors = side_by_side(paths, values, jobs)
+    failed = [path.stem for path in paths if errors[path]]
+    say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
+    no_pages = write_pages()
+    for path in paths:
+        if not errors[path]:
+            say_result(path)
+    if failed:  # once more, where one looks first
+        say("\n" + "\n".join(f"{path.stem} FAILED: {errors[path]}" for path in paths if errors[path]))
+    return 1 if failed or no_pages else 0
+
+
+def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dict[Path, str]:
+    """Why each notebook failed, or an empty text. 08 starts first, and 09 after it: it writes with 08's model."""
+    trained = [path for path in paths if path.stem[:2] in ("08", "09")]
+    others = sorted((path for path in paths if path not in trained), key=lambda path: not path.stem.endswith(LONG))
+    queues, errors = [trained, *([path] for path in others)], {}
+    fresh_processes = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, fresh_processes, ignore_ctrl_c) as pool:
+        try:
+            waiting = {
+                pool.submit(run_in_turn, [(path, run_of(path)) for path in queue], values): queue
+                for queue in queues
+                if queue
+            }
+            for done in as_completed(waiting):
+                try:
+                    errors |= done.result()
+                except BrokenProcessPool:
+                    errors |= dict.fromkeys(waiting[done], "the process that ran it has died")
+        except BaseException:  # somebody stops us: a kernel ends when the process that has started it is gone
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
+    return errors
+
+
+def ignore_ctrl_c() -> None:
+    """The process that waits for all others hears it, and ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def run_in_turn(work: list[tuple[Path, Path]], values: dict[str, object]) -> dict[Path, str]:
+    """Notebooks, each with where its run goes, one after the other."""
+    errors = {}
+    for path, target in work:
+        say(f"{path.stem}: started")
+        start = time.perf_counter()
+        errors[path] = execute(path, target, values)
+        how = f"FAILED: {errors[path]}" if errors[path] else "ok"
+        say(f"{path.stem}: {how}, {time.perf_counter() - start:.0f} s")
+    return errors
+
+
+def say_result(path: Path) -> None:
+    """What the cells tagged "result" have printed: of 08, what the GPT writes."""
+    from tools import tables
+
+    notebook = read_run(run_of(path))
+    if notebook and (result := tables.printed(notebook, "result")):
+        say(f"\n{result.rstrip()}")
+
+
+def write_pages() -> str:
+    """Pages of all last runs in build/html, if Sphinx is installed; why that failed, or an empty text."""
+    if not importlib.util.find_spec("sphinx"):
+        say("to read them: build/notebooks, in JupyterLab; for pages of them: make site, then make run")
+        return ""
+    from tools import website
+
+    try:
+        website.build(ROOT, BUILD / "html", {path.stem: last_run(path) for path in everyone()})
+    except HelpersError as problem:
+        say(problem)
+        return str(problem)
+    say("to read them: build/html/index.html")
+    return ""
+
+
+def last_run(path: Path):
+    """What build/ knows of a notebook, as the pages take it."""
+    from tools import staging, tables
+
+    notebook = read_run(run_of(path))
+    if notebook is None:
+        return staging.Run(None, "not run yet")
+    facts, status = notebook.metadata.get("papermill", {}), tables.why_incomplete(notebook) or "ok"
+    when = (facts.get("start_time") or "")[:16].replace("T", " ")
+    return staging.Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
+
+
 # ---------------------------------------------------------------- store
-def store(only: str | None) -> None:
+def store(names: list[str]) -> None:
     """Run notebooks in place on a fresh kernel; keep no time stamps, which differ by themselves.
 
-    A notebook that fails stays as it was, and those after it too.
+    A notebook that fails stays as it was, and those after it too: HelpersError says why.
     """
-    STOPPING.clear()
-    for path in find_notebooks(only):
+    from tools import tables
+
+    for path in [find(name) for name in names] or everyone():
         notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
         with tempfile.TemporaryDirectory() as scratch:
-            status, _ = papermill(path, Path(scratch) / path.name, {})
+            problem = execute(path, Path(scratch) / path.name)
             done = read_run(Path(scratch) / path.name)
-        problem = tables.why_incomplete(done) if done else f"papermill stopped with status {status}"
         if problem or done is None:
             raise HelpersError(f"{path.stem} is not stored: {problem}")
         for cell, ran in zip(notebook.cells, done.cells, strict=True):
@@ -263,22 +320,23 @@ def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:
 # ---------------------------------------------------------------- ledger
 def show_ledger() -> int:
     """Run the notebooks that have changed since their last run, print where each row stands; 1 when one is missing."""
+    from helpers import ledger
+    from tools import tables
+
     stages = {row["notebook"] for row in ledger.rows()}
-    found, failed, ran = {}, [], False
-    for path in [path for path in find_notebooks() if path.stem in stages]:
+    found, failed = {}, []
+    for path in [path for path in everyone() if path.stem in stages]:
         if is_outdated(path):
             say(f"running {path.stem}")
-            error = execute(path, {})
-            failed += [f"{path.stem}: {error}"] if error else []
-            ran = True
-        if notebook := read_run(path.stem):
+            if problem := execute(path, run_of(path)):
+                failed.append(f"{path.stem}: {problem}")
+        if notebook := read_run(run_of(path)):
             found[path.stem] = notebook
-    if ran:
-        write_pages()  # what can't be shown can still be listed
     lines = tables.ledger_lines(found)
     say(table(("source", "row", "notebook", "status"), lines))
-    done, skipped, bad = (sum(line[3].startswith(words) for line in lines)
-                          for words in ("reproduced", "skipped", ("MISSING", "FAILED")))  # fmt: skip
+    done, skipped, bad = (
+        sum(line[3].startswith(words) for line in lines) for words in ("reproduced", "skipped", ("MISSING", "FAILED"))
+    )
     say(f"\n{done} of {len(lines)} rows reproduced, {skipped} skipped, {bad} missing or failed")
     for failure in failed:
         say(f"FAILED: {failure}")
@@ -287,33 +345,37 @@ def show_ledger() -> int:
 
 def is_outdated(path: Path) -> bool:
     """Is there no whole run in build/ since the notebook or helpers/ changed, or had it other settings, or skips?"""
-    last = read_run(path.stem)
+    from helpers import ledger
+    from tools import tables
+
+    last = read_run(run_of(path))
     if last is None or tables.why_incomplete(last) or "skipped: " in tables.printed(last):
         return True
     sources = [path, *(file for file in ledger.LEDGER.parents[1].rglob("*") if file.suffix in (".py", ".toml", ".txt"))]
     changed = max(file.stat().st_mtime for file in sources)
     other_settings = any("injected-parameters" in cell.metadata.get("tags", []) for cell in last.cells)
-    return other_settings or (BUILD / "notebooks" / path.name).stat().st_mtime < changed
+    return other_settings or run_of(path).stat().st_mtime < changed
 
 
 # ---------------------------------------------------------------- fresh
 def fresh() -> None:
-    """Bring back the notebooks as they were committed; copies of the changed ones go to build/kept/ first."""
+    """Bring back the notebooks as they were committed; copies of the changed ones go to mine/kept/ first."""
     if git("rev-parse", "--show-cdup", or_say="this folder is no clone of a git repository").strip():
         raise HelpersError("this folder is no clone of a git repository: it only lies in one")
-    listed = git("diff", "--name-only", "-z", "HEAD", "--", ":(glob)notebooks/*.ipynb", or_say="git can't compare")
+    listed = git("diff", "--name-only", "-z", "HEAD", "--", ":(glob)notebooks/**/*.ipynb", or_say="git can't compare")
     names = [name for name in listed.split("\0") if name]
     if not names:
         say("the notebooks are as they were committed: nothing to do")
         return
-    kept = new_folder(BUILD / "kept")
+    kept = new_folder(MINE / "kept")
     for name in names:
-        path = ROOT / name
+        path, copy = ROOT / name, kept / Path(name).relative_to("notebooks")
         if path.is_file():
-            write(kept / path.name, path.read_bytes())
+            copy.parent.mkdir(exist_ok=True)
+            write(copy, path.read_bytes())
     git("checkout", "HEAD", "--", *names, or_say="git can't bring back the notebooks")
     for name in names:
-        copy = kept / Path(name).name
+        copy = kept / Path(name).relative_to("notebooks")
         say(f"{Path(name).stem}: as committed" + (f", yours is in {copy.relative_to(ROOT)}" if copy.exists() else ""))
 
 
@@ -340,20 +402,24 @@ def new_folder(parent: Path) -> Path:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.notebooks", description=__doc__)
     parser.add_argument("action", choices=["run", "store", "ledger", "fresh"])
-    parser.add_argument("--only", default=os.environ.get("NB"), help="one notebook, by its name (default: $NB)")
-    parser.add_argument("--parameters", default=os.environ.get("P", ""), help=f"{parameters.USAGE} (default: $P)")
-    parser.add_argument("--jobs", type=int, default=1, help="how many notebooks `run` runs at a time (default: 1)")
+    parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="08, 08_nanogpt_shakespeare or a path (all)")
+    parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), dest="parameters")
     options = parser.parse_args(arguments)
-    if options.action == "run":
-        sys.exit(run(options.only, options.parameters, max(1, options.jobs)))
-    if options.action == "ledger":
-        sys.exit(show_ledger())
-    if options.action == "store":
-        store(options.only)
-    else:
+    surroundings.shut_out_others()
+    jobs = surroundings.jobs()
+    if options.action == "fresh":
         fresh()
+    elif options.action == "store":
+        surroundings.share_cores(2)
+        store(options.notebooks)
+    elif options.action == "ledger":
+        surroundings.share_cores(2)
+        sys.exit(show_ledger())
+    else:
+        surroundings.share_cores(2 if len(options.notebooks) == 1 else jobs)
+        sys.exit(run(options.notebooks, options.parameters, jobs))
 
 
 if __name__ == "__main__":

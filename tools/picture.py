@@ -1,6 +1,6 @@
 """Draw the README's moving picture from a trained run: the loss falls while the model's text grows from noise to verse.
 
-python tools/picture.py [--run build/runs/laptop]
+python -m tools.picture [--run build/runs/laptop]
 """
 
 import argparse

@@ -1,15 +1,14 @@
-"""`make play`: the page in which a trained model writes, with its lid off.
+"""`python -m tools.play`: the page in which a trained model writes, with its lid off.
 
-Without P it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so that a clone that has
-trained nothing can build the page: `write` needs neither PyTorch nor a run. With P=folder it makes a page of the run in
-that folder, build/play/play.html, and docs/play stays as it is.
+Without --run it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so that a clone that has
+trained nothing can build the page: `write` needs neither PyTorch nor a run. With --run folder it makes a page of that
+run, build/play/play.html, and docs/play stays as it is.
 """
 
 import base64
 import gzip
 import html
 import json
-import os
 import re
 import subprocess
 import sys
@@ -124,10 +123,12 @@ def commit_packed(packed: Sequence[bytes]) -> None:
         errors.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     from helpers.presets import RUNS
 
-    if named := os.environ.get("P"):
+    parser = errors.Options(prog="python -m tools.play", description=__doc__.splitlines()[0])
+    parser.add_argument("--run", help="folder of a run (default: build/runs/laptop, for docs/play)")
+    if named := parser.parse_args(arguments).run:
         pages = write(ROOT / "build" / "play", pack_run(Path(named)))
     else:
         commit_packed(pack_run(RUNS / "laptop"))

@@ -1,6 +1,6 @@
 """What the tests of the play page share: its packed models, and the processor time that a page takes."""
 
-import play
+from tools import play
 
 PACKED = sorted(play.PACKED.glob("step-*.gz"))
 

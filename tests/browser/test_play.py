@@ -4,7 +4,6 @@ import math
 import re
 from pathlib import Path
 
-import play
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
@@ -15,6 +14,7 @@ from helpers.data import CharTokenizer
 from helpers.gpt import count_parameters
 from helpers.modern import ModernConfig
 from pictures.packing import pack
+from tools import play
 
 pytestmark = pytest.mark.slow
 DRAWN = ".explore-play[data-drawn=wholly]"

@@ -5,7 +5,6 @@ import gzip
 import math
 import random
 
-import play
 import pytest
 import torch
 from play_page import PACKED, clocked, cpu
@@ -21,6 +20,7 @@ from helpers.rooms.museum_faults import AlmostZero
 from helpers.sampling import filter_logits
 from pictures import host
 from pictures.packing import pack, unpack
+from tools import play
 
 pytestmark = pytest.mark.slow
 IMPORT = """async ({ source, packed }) => {

@@ -70,7 +70,7 @@ FIVE = ("4a", MASKED, "my_attention")
 
 @pytest.fixture
 def file(tmp_path, monkeypatch, unchecked):
-    path = tmp_path / "build" / "my_gpt.py"
+    path = tmp_path / "mine" / "my_gpt.py"
     monkeypatch.setenv("MY_GPT", str(path))
     return path
 
@@ -448,7 +448,7 @@ def test_a_kernel_keeps_what_a_person_solves_and_nothing_that_papermill_or_nbval
         run(f"from pathlib import Path\nfrom helpers.grading import growing\n{place}", person=True)
         cell = f"{SCORES}\nfrom helpers.grading import exercises\nexercises.check('1a', my_scores)"
         assert run(cell, person=False) == "1a: right\n" and not list(tmp_path.iterdir())
-        assert "1a: right; kept in build/my_gpt.py: 1 of" in run(cell, person=True)
+        assert "1a: right; kept in mine/my_gpt.py: 1 of" in run(cell, person=True)
         assert SCORES in text(tmp_path / "m.py")
     finally:
         client.stop_channels()

@@ -70,7 +70,7 @@ def test_what_a_notebook_ends_with_asserts_nothing_of_the_reader_s_part(name):
 @pytest.mark.lesson
 @pytest.mark.slow
 def test_the_lessons_run_on_the_file_of_a_reader_who_solves_every_step(tmp_path, monkeypatch):
-    file = tmp_path / "build" / "my_gpt.py"
+    file = tmp_path / "mine" / "my_gpt.py"
     monkeypatch.setenv("MY_GPT", str(file))
     for name, told in SAYS.items():
         nbformat.write(with_all_steps_solved(BY_NAME[name]), tmp_path / "in.ipynb")

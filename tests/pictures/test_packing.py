@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import play
 import pytest
 import torch
 from torch import nn
@@ -19,6 +18,7 @@ from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig
 from helpers.training import train
 from pictures.packing import pack, unpack
+from tools import play
 
 TOKENIZER = CharTokenizer("abc☃\n")
 
@@ -146,8 +146,7 @@ def run(tmp_path):
 def test_any_run_becomes_a_page_and_what_is_committed_stays(run, tmp_path, monkeypatch):
     before = play.committed()
     monkeypatch.setattr(play, "ROOT", tmp_path)
-    monkeypatch.setenv("P", str(run))
-    play.main([])
+    play.main(["--run", str(run)])
     page = tmp_path / "build" / "play" / "play.html"
     stops = sorted(page.parent.glob("play-step-*.js"))
     assert [path.name for path in stops] == ["play-step-0.js", "play-step-2.js"]  # every second of 0, 1, 2, 4 and 8

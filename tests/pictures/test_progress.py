@@ -41,7 +41,7 @@ def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, conte
     (tmp_path / "04_n.ipynb").write_bytes(content.encode("latin-1"))
     nbformat.write(new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_n.ipynb")
     broken, whole = progress.lessons(tmp_path).splitlines()[2:]
-    assert broken.startswith("| 04 |") and "can't be read: `make fresh`" in broken
+    assert broken.startswith("| 04 |") and "can't be read: `python -m tools.notebooks fresh`" in broken
     assert "[Whole](05_n.ipynb)" in whole
 
 

@@ -1,129 +1,198 @@
-"""The Makefile: no shell sees what a user gives it, threads are few, and `make help` knows every target."""
+"""What make hands over, in any folder and any surroundings, and a set-up that knows what it is true of."""
 
-import ast
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from helpers.support.errors import ConfigError
+from tools import setup, surroundings
+
 ROOT = Path(__file__).parents[2]
+FOLDERS = ["My Documents", "R&D; touch pwned", "work (1)", "Zoë's $HOME"]
+OTHERS = {
+    "NB": "theirs",
+    "P": "theirs",
+    "PYTHON": "theirs",
+    "PYTHONPATH": "theirs",
+    "PYTHONOPTIMIZE": "1",
+    "PYTHONHASHSEED": "theirs",
+}
+STUB = """#!{} -IS
+import posix, sys
+ours = {{name.decode(): value.decode() for name, value in posix.environ.items()}}
+print(repr((sys.argv[1:], ours)), file=open({!r}, "a"))
+"""
 
 
 @pytest.fixture
 def make(tmp_path):
-    """Run make with a python that only writes down its arguments and its environment; return these, call by call."""
-    stub, seen = tmp_path / "python", tmp_path / "seen.json"
-    stub.write_text(
-        f"#!{sys.executable} -IS\nimport posix, sys\n"  # nothing that takes time to import: it starts 280 times
-        f"print([sys.argv[1:], posix.environ], file=open({str(seen)!r}, 'a'))\n",
-        encoding="utf-8",
-    )
-    stub.chmod(0o755)
-    (tmp_path / "jupyter").symlink_to(stub)
+    """Run make in a folder, where each Python only writes down its arguments and its environment; return these."""
 
-    def run(*arguments: str, **environment: str) -> list[tuple[list[str], dict[str, str]]]:
-        seen.unlink(missing_ok=True)
-        ours = (
-            "OMP_NUM_THREADS",
-            "OMP_WAIT_POLICY",
-            "GOMP_SPINCOUNT",
-            "MAKEFLAGS",
-            "MAKEOVERRIDES",
-            "MFLAGS",
-            "NB",
-            "P",
-            "WEIGHTS",
-            "NAME",
-            "QUICK",
-            "OUT",
-            "SUBMISSIONS",
-        )
-        clean = {name: value for name, value in os.environ.items() if name not in ours}
-        command = ["make", "-o", ".venv/ready", f"BIN={tmp_path}", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=clean | environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        calls = map(ast.literal_eval, seen.read_text("utf-8").splitlines())
-        return [(given, {os.fsdecode(k): os.fsdecode(v) for k, v in bytes_.items()}) for given, bytes_ in calls]
+    def run(folder: str, *arguments: str, **environment: str) -> list[tuple[list[str], dict[str, str]]]:
+        clone, seen = tmp_path / folder, tmp_path / "seen"
+        (clone / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
+        for stub in (clone / ".venv" / "bin" / "python", tmp_path / "python3"):
+            stub.write_text(STUB.format(sys.executable, str(seen)), encoding="utf-8")
+            stub.chmod(0o755)
+        shutil.copy(ROOT / "Makefile", clone)
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+        clean |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"} | environment
+        seen.write_text("")
+        subprocess.run(["make", *arguments], cwd=clone, env=clean, check=True, capture_output=True)
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([folder, "python3", "seen"])
+        return [eval(line) for line in seen.read_text("utf-8").splitlines()]
 
     return run
 
 
-HOSTILE = [
-    *("$(shell touch PWNED)", "$(eval $(shell touch PWNED))", "$(file >PWNED,x)", "${shell touch PWNED}", "$(error x)"),
-    *("`touch PWNED`", "$(touch PWNED)", "<(touch PWNED)", "; touch PWNED", "| touch PWNED", "&& touch PWNED"),
-    *('"; touch PWNED "', "'; touch PWNED '", "x\ntouch PWNED", "\\\ntouch PWNED", "x # y", "--version"),
-    *("$HOME", "'$HOME'", "$$HOME", "$", "$$", "$(", "$(P)", "$@ $<", "%", "*", "\\", "a\\", '"', "'", "é ☃"),
-]
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_target_works_in_any_folder_and_makes_nothing_outside(make, folder):
+    targets = ["setup", "lab", "run", "test", "check", "write", "site", "store"]
+    calls = [arguments for arguments, _ in make(folder, *targets, "NB=08", 'P=-p out_dir "my run"')]
+    assert [" ".join(call) for call in calls] == [
+        "tools/setup.py",
+        "-m tools.lab -p out_dir my run",
+        "-m tools.notebooks run 08 -p out_dir my run",
+        "tools/setup.py dev",
+        "-m tools.check test 08",
+        "-m tools.check check",
+        "-m helpers.sampling -p out_dir my run",
+        "-m tools.site",
+        "-m tools.notebooks store 08",
+    ]
+    assert calls[2][-1] == "my run"  # one word
 
 
-@pytest.mark.torture
-def test_no_shell_sees_what_make_is_given(make, tmp_path):
-    for value in HOSTILE:
-        value = value.replace("PWNED", str(tmp_path / "pwned"))
-        given_all = {"NB": value, "P": value, "WEIGHTS": value, "NAME": value, "QUICK": value}
-        given_all |= {"OUT": value, "SUBMISSIONS": value}
-        for given in ({"arguments": [f"{n}={value}" for n in given_all]}, {"environment": given_all}):
-            seen = make(
-                "run",
-                "store",
-                "write",
-                "gpt2",
-                "study",
-                "bench",
-                "student",
-                "grade",
-                *given.get("arguments", []),
-                **given.get("environment", {}),
-            )
-            assert len(seen) == 8 and {e[name] for _, e in seen for name in given_all} == {value}
-            assert not any(len(value) > 2 and value in argument for arguments, _ in seen for argument in arguments)
-    assert not (tmp_path / "pwned").exists()
+def test_the_environment_says_neither_what_to_run_nor_how_python_works(make):
+    given = {"JOBS": "2", "OMP_NUM_THREADS": "4,2", "TORCH_INDEX": "https://here", "PIP_INDEX_URL": "https://there"}
+    for arguments, seen in make("clone", "run", "write", **OTHERS, **given):
+        assert "theirs" not in arguments
+        assert not {name for name in OTHERS if seen.get(name)} and given.items() <= seen.items()
 
 
-def test_make_takes_few_threads_unless_told_otherwise(make):
-    for target in ("run", "lab"):
-        ((arguments, environment),) = make(target)
-        threads, cores = int(environment["OMP_NUM_THREADS"]), os.cpu_count()
-        jobs = int(arguments[arguments.index("--jobs") + 1]) if "--jobs" in arguments else 1
-        assert 1 <= threads <= 4 and threads * jobs <= cores
-        assert (environment["OMP_WAIT_POLICY"], environment["GOMP_SPINCOUNT"]) == ("passive", "1000")
-        ((_, environment),) = make(target, OMP_NUM_THREADS="7", OMP_WAIT_POLICY="active")
-        assert (environment["OMP_NUM_THREADS"], environment["OMP_WAIT_POLICY"]) == ("7", "active")
-        assert "GOMP_SPINCOUNT" not in environment
-
-
-def test_make_write_and_make_gpt2_hand_over_their_options(tmp_path):
-    (tmp_path / "helpers" / "commands").mkdir(parents=True)
-    for room in ("", "commands"):
-        (tmp_path / "helpers" / room / "__init__.py").touch()
-    for module in ("sampling", "commands/gpt2"):
-        text = f"import sys\nprint({module!r}, sys.argv[1:])"
-        (tmp_path / "helpers" / f"{module}.py").write_text(text, encoding="utf-8")
-
-    def run(*target: str, **environment: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, ROOT / "tools" / "write.py", *target]
-        env = os.environ | {"PYTHONPATH": str(tmp_path), "WEIGHTS": ""} | environment
-        return subprocess.run(command, env=env, capture_output=True, text=True)
-
-    given = "--prompt 'O $HOME' --top-k 3"
-    assert run(P=given).stdout == "sampling ['--prompt', 'O $HOME', '--top-k', '3']\n"
-    assert run(P="", WEIGHTS="unused").stdout == "sampling []\n"
-    assert run("gpt2", P=given, WEIGHTS="-x 'y $HOME").stdout == (
-        """commands/gpt2 ["--weights=-x 'y $HOME", '--prompt', 'O $HOME', '--top-k', '3']\n"""
-    )
-    for target, environment, said in (
-        ((), {"P": "--prompt 'O"}, "error: P=--prompt 'O: no closing quotation\n"),
-        (("gpt2",), {"P": "", "WEIGHTS": ""}, "error: WEIGHTS must name the folder with GPT-2's files\n"),
-    ):
-        done = run(*target, **environment)
-        assert (done.returncode, done.stderr) == (1, said)
+def test_clean_leaves_what_only_the_reader_has(make, tmp_path):
+    clone = tmp_path / "clone"
+    theirs = [
+        clone / name
+        for name in ("mine/my_gpt.py", "build/my_gpt.py", "build/kept/a", "build/runs/a", "build/studies/a")
+    ]
+    ours = [clone / name for name in (".venv/a", "build/notebooks/a", "build/site/a", "build/test-runs/a")]
+    for path in (*theirs, *ours):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    make("clone", "clean")
+    assert all(path.exists() for path in theirs) and not any(path.exists() for path in ours)
 
 
 def test_make_help_names_every_target():
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for target in re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).split():
+    for target in re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).replace("setup-dev ", "").split():
         assert re.search(rf"^{target}\s", done.stdout, re.M), target
+
+
+# ---------------------------------------------------------------- surroundings
+def test_settings_of_others_end_here_whatever_their_names(monkeypatch):
+    theirs = ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "PYTHONPATH", "PYTHONINSPECT", "MPLBACKEND", "PYTEST_ADDOPTS")
+    monkeypatch.setattr(os, "environ", {**dict.fromkeys(theirs, "theirs"), "MY_GPT": "mine", "PIP_PROXY": "mine"})
+    surroundings.shut_out_others()
+    assert "theirs" not in os.environ.values() and [*os.environ.values()].count("mine") == 2
+    assert os.environ["JUPYTER_DATA_DIR"].startswith(str(ROOT))
+
+
+@pytest.mark.parametrize(
+    ("given", "jobs", "threads"), [("", 3, "2"), ("7", 1, "7"), ("4,2", 3, "4"), (" 3 ", 3, "3"), ("", 1, "4")]
+)
+def test_processes_share_the_cores_unless_told_otherwise(monkeypatch, given, jobs, threads):
+    monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": given})
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert surroundings.jobs() == 4
+    surroundings.share_cores(jobs)
+    assert os.environ["OMP_NUM_THREADS"] == threads
+
+
+@pytest.mark.parametrize(("name", "value"), [("JOBS", "max"), ("JOBS", "0"), ("OMP_NUM_THREADS", "4;2")])
+def test_nonsense_is_one_sentence(monkeypatch, name, value):
+    monkeypatch.setattr(os, "environ", {name: value})
+    with pytest.raises(ConfigError, match=f"{name}='{value}' is not a whole number from 1"):
+        surroundings.share_cores(surroundings.jobs())
+
+
+# ---------------------------------------------------------------- set-up
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project whose set-up installs nothing, but notes what it was asked for; `setup.main` with the arguments."""
+    asked = []
+
+    def at(root: Path):
+        monkeypatch.setattr(setup, "ROOT", str(root))
+        monkeypatch.setattr(setup, "VENV", str(root / ".venv"))
+        monkeypatch.setattr(setup, "STAMP", str(root / ".venv" / "ready"))
+        monkeypatch.setattr(setup, "PYTHON", str(root / ".venv" / "python"))
+        return root
+
+    def install(kind):
+        (Path(setup.VENV)).mkdir(exist_ok=True)
+        Path(setup.PYTHON).touch()
+        asked.append(kind)
+
+    def run(*arguments: str) -> list[str]:
+        asked.clear()
+        monkeypatch.setattr(sys, "argv", ["setup.py", *arguments])
+        setup.main()
+        return list(asked)
+
+    monkeypatch.setattr(setup, "install", install)
+    monkeypatch.setattr(os, "environ", {})
+    root = at(tmp_path / "clone")
+    for name in [name for names in setup.LISTS.values() for name in names]:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    return root, run, at
+
+
+def test_set_up_happens_once_and_again_when_it_is_no_longer_true(project):
+    root, run, at = project
+    assert run() == ["reading"] and run() == []
+    os.utime(root / "requirements.txt", (4e9, 4e9))  # a date in the future is no change
+    assert run() == []
+    (root / "requirements.txt").write_text("other versions")
+    assert run() == ["reading"] and run() == []
+    assert run("dev") == ["developing"] and run("dev") == run() == []
+    (root / "tools" / "requirements-dev.lock").write_text("other versions")
+    assert run() == ["developing"]
+    (root / "pictures").mkdir()
+    (root / "pictures" / "__init__.py").touch()  # one more package to find
+    assert run() == ["developing"]
+    (root / ".venv" / "python").unlink()
+    assert run() == ["reading"]
+    root.rename(root.with_name("renamed"))
+    at(root.with_name("renamed"))
+    assert run() == ["reading"] and run() == []
+    (root.with_name("renamed") / ".venv" / "ready").write_text("")  # as the first edition left it
+    assert run() == ["reading"]
+
+
+def test_what_the_first_edition_kept_in_build_moves_to_mine(project, capsys):
+    root, run, _ = project
+    for name in ("build/my_gpt.py", "build/kept/2026/01.ipynb", "build/runs/a"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    run()
+    assert (root / "mine" / "my_gpt.py").read_text() == "build/my_gpt.py"
+    assert (root / "mine" / "kept" / "2026" / "01.ipynb").exists() and (root / "build" / "runs" / "a").exists()
+    assert capsys.readouterr().out.count("is now mine/") == 2
+    (root / "build" / "my_gpt.py").write_text("an old one that came back")
+    run()
+    assert (root / "mine" / "my_gpt.py").read_text() == "build/my_gpt.py" and (root / "build" / "my_gpt.py").exists()
+
+
+def test_the_kernel_is_called_as_stored_notebooks_call_it():
+    notebook = json.loads((ROOT / "notebooks" / "00_why_attention.ipynb").read_text("utf-8"))
+    assert f'"{notebook["metadata"]["kernelspec"]["display_name"]}"' in setup.KERNEL

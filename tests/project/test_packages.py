@@ -1,9 +1,8 @@
 """The packages: every version is pinned, and every file that pip takes is the one that we saw."""
 
-import functools
+import ast
 import importlib.metadata
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,53 +11,63 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-LOCK = "tools/requirements.lock"
-CLASSROOM = "tools/classroom.lock"
+# Each list, its part of pyproject.toml, and its lock.
+LISTS = {"requirements": "reading", "requirements-dev": "dev"}
 
 
 def lines_of(name: str) -> list[str]:
     return [line.strip() for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
 
 
-def pins() -> dict[str, str]:
-    return {requirement.name: str(requirement.specifier)[2:] for requirement in pinned()}
+def pinned(name: str) -> dict[str, Requirement]:
+    """What a list asks for, but for what it takes from another."""
+    found = [Requirement(line) for line in lines_of(f"{name}.txt") if "==" in line]
+    return {requirement.name: requirement for requirement in found}
 
 
-def pinned() -> list[Requirement]:
-    return [Requirement(line) for line in lines_of("requirements.txt") if "==" in line]
-
-
-@functools.cache
-def locked(lock: str = LOCK) -> dict[str, list[tuple[str, int]]]:
-    """Name of a package -> its versions in the lock, one for each kind of machine, with how many hashes."""
-    found = {}
-    text = (ROOT / lock).read_text(encoding="utf-8")
-    for name, version, rest in re.findall(r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M):
-        found.setdefault(name, []).append((version, len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", rest))))
+def locked(name: str) -> dict[str, set[str]]:
+    """Name of a package -> its versions in the lock, one for each kind of machine. Each has a hash."""
+    found: dict[str, set[str]] = {}
+    text = (ROOT / "tools" / f"{name}.lock").read_text(encoding="utf-8")
+    for package, version, rest in re.findall(r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M):
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", rest), package
+        found.setdefault(package, set()).add(version)
     return found
 
 
-def test_pins_are_exact_and_lie_in_the_ranges():
-    whole = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    project, build = whole["project"], whole["build-system"]["requires"]
-    extras = [text for texts in project["optional-dependencies"].values() for text in texts]
-    wanted = [Requirement(text) for text in [*project["dependencies"], *extras, *build]]
+def ranges(name: str) -> dict[str, Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    texts = project["dependencies"] if name == "requirements" else project["optional-dependencies"]["dev"]
+    return {requirement.name: requirement for requirement in map(Requirement, texts)}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_pins_lie_in_the_ranges_and_stand_in_the_lock(name):
+    pins, wanted, lock = pinned(name), ranges(name), locked(name)
+    assert set(pins) - {"setuptools"} == set(wanted)
+    for package, requirement in pins.items():
+        version = str(requirement.specifier).removeprefix("==")
+        assert package == "setuptools" or version in wanted[package].specifier, package
+        assert lock.get(package) == (None if package == "torch" else {version}), package
+
+
+def test_the_list_for_reading_is_short_and_the_other_one_adds_to_it():
+    assert len(pinned("requirements")) <= 16 and "-r requirements.txt" in lines_of("requirements-dev.txt")
     assert "-e ." in lines_of("requirements.txt")
-    assert set(pins()) == {requirement.name for requirement in wanted}
-    for requirement in wanted:
-        assert pins()[requirement.name] in requirement.specifier, requirement
-    assert build == [f"setuptools=={pins()['setuptools']}"]
+    reading, developing = locked("requirements"), locked("requirements-dev")
+    assert all(developing.get(package) == versions for package, versions in reading.items())
+    assert not {"sphinx", "playwright", "transformers", "ruff", "hypothesis"} & set(reading)
 
 
-def test_every_pin_but_torch_stands_in_the_lock_with_a_hash():
-    assert len(locked()) > 100 and all(hashes for versions in locked().values() for _, hashes in versions)
-    for name, version in pins().items():
-        assert [locked_version for locked_version, _ in locked().get(name, [])] == [version] * (name != "torch"), name
+def test_the_package_builds_with_the_setuptools_that_is_locked():
+    (build,) = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    assert build == f"setuptools{pinned('requirements')['setuptools'].specifier}"
 
 
 def test_the_lock_covers_all_that_the_pinned_packages_need():
     """Torch too, whose own needs must be there when it comes last and without a hash; but for its CUDA libraries."""
-    waiting, seen = [Requirement(each.name) for each in pinned() if not each.marker or each.marker.evaluate()], set()
+    lock, seen = locked("requirements"), set()
+    waiting = [Requirement(name) for name in pinned("requirements")]
     while waiting:
         requirement = waiting.pop()
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
@@ -66,48 +75,36 @@ def test_the_lock_covers_all_that_the_pinned_packages_need():
             continue
         seen.add((name, *requirement.extras))
         package = importlib.metadata.distribution(name)
-        if name != "torch":
-            assert package.version in [version for version, _ in locked().get(name, [])], f"{name}=={package.version}"
+        assert name == "torch" or package.version in lock.get(name, ()), f"{name}=={package.version}"
         needs = [Requirement(text) for text in package.requires or []]
         settings = [{"extra": extra} for extra in ("", *requirement.extras)]
         waiting += [need for need in needs if not need.marker or any(map(need.marker.evaluate, settings))]
     assert len(seen) > 100
 
 
-@pytest.mark.parametrize("lock", [LOCK, CLASSROOM])
-def test_a_lock_names_no_index_and_no_folder(lock):
-    assert not re.search(r"://|index|file:|find-links|^-e|(?<!sha)/", (ROOT / lock).read_text(encoding="utf-8"), re.M)
+@pytest.mark.parametrize("name", LISTS)
+def test_a_lock_names_no_index_and_no_folder(name):
+    text = (ROOT / "tools" / f"{name}.lock").read_text(encoding="utf-8")
+    assert not re.search(r"://|index|file:|find-links|^-e|(?<!sha)/", text.split("\n", 2)[2], re.M)
 
 
-def test_the_lock_of_the_classroom_has_hashes_and_nothing_that_the_other_has():
-    found = locked(CLASSROOM)
-    assert "nbgrader" in found and all(hashes for versions in found.values() for _, hashes in versions)
-    assert not set(found) & set(locked())
-
-
-@pytest.mark.torture
-def test_pip_refuses_a_package_whose_hash_differs(tmp_path):
-    text = (ROOT / LOCK).read_text(encoding="utf-8")
-    (entry,) = re.findall(r"^six==.*(?:\n    .*)*", text, re.M)
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--dest",
-        tmp_path / "wheels",
-    ]
-    for name, lines in (("right", entry), ("wrong", re.sub(r"sha256:\w+", "sha256:" + "0" * 64, entry))):
-        (tmp_path / name).write_text(lines + "\n", encoding="utf-8")
-    right, wrong = (
-        subprocess.run([*pip, "--require-hashes", "-r", tmp_path / name], capture_output=True, text=True)
-        for name in ("right", "wrong")
-    )
-    if right.returncode:
-        pytest.skip("no package index can be reached")
-    assert wrong.returncode == 1 and "DO NOT MATCH THE HASHES" in wrong.stderr
+def test_what_the_lessons_import_comes_with_the_list_for_reading():
+    """Whoever only reads has no Sphinx and no transformers: nothing in helpers or pictures needs them."""
+    ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    reading = {*locked("requirements"), "torch"}
+    provided = {
+        name
+        for name, owners in importlib.metadata.packages_distributions().items()
+        if any(re.sub(r"[-_.]+", "-", owner).lower() in reading for owner in owners)
+    }
+    known, missing = {*sys.stdlib_module_names, *provided, *ours}, set()
+    for path in [path for folder in ("helpers", "exercises", "pictures") for path in (ROOT / folder).rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            tops = {name.partition(".")[0] for name in names}
+            missing |= {f"{path.relative_to(ROOT)} imports {top}" for top in tops - known}
+    assert not missing
 
 
 def test_conda_defers_to_the_one_list():

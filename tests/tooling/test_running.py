@@ -1,0 +1,269 @@
+"""The program that runs the notebooks, and what a user meets through it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from unittest import mock
+
+import papermill
+import pytest
+from notebook_file import write_notebook
+
+from helpers.support.console import command
+from helpers.support.errors import ConfigError, HelpersError
+from tools import notebooks, tables, website
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = """\
+preset = "laptop"  # text
+corpus_path = None
+seed = 1
+rate = 0.1
+reuse = False
+seeds = [1, 2]
+"""
+
+
+@pytest.fixture(autouse=True)
+def environment_comes_back():
+    with mock.patch.dict(os.environ):
+        yield
+
+
+# ---------------------------------------------------------------- which
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("8", "08_x"),
+        ("08", "08_x"),
+        ("08_x", "08_x"),
+        ("08_x.ipynb", "08_x"),
+        ("notebooks/08_x.ipynb", "08_x"),
+        ("./notebooks/08_x.ipynb", "08_x"),
+        ("far", "far"),
+        ("beyond/far", "far"),
+        ("notebooks/beyond/far.ipynb", "far"),
+    ],
+)
+def test_a_notebook_is_found_by_any_of_its_names(project, name, stem):
+    (project / "notebooks" / "beyond").mkdir()
+    for each in ("08_x", "08_x-Copy1", "18_y", "beyond/far", "beyond/Untitled"):
+        write_notebook(notebooks.NOTEBOOKS / f"{each}.ipynb", "1")
+    assert notebooks.find(name).stem == stem and notebooks.find(str(notebooks.find(name))).stem == stem
+    assert [path.stem for path in notebooks.everyone()] == ["08_x", "18_y", "far"]  # a reader's copy is none of ours
+    with pytest.raises(ConfigError, match="no notebook '1': choose one of 08_x, 18_y, far"):
+        notebooks.find("1")
+
+
+# ---------------------------------------------------------------- settings
+@pytest.fixture
+def settings(project):
+    path = notebooks.NOTEBOOKS / "08_n.ipynb"
+    write_notebook(path, SETTINGS, tags={0: "parameters"})
+    return lambda *pairs: notebooks.settings(path, [list(pair) for pair in pairs])
+
+
+def test_values_arrive_as_they_were_meant(settings):
+    given = settings(("seed", "-3"), ("rate", "3"), ("reuse", "True"), ("seeds", "[3]"), ("corpus_path", "None"))
+    assert given == {"seed": -3, "rate": 3.0, "reuse": True, "seeds": [3], "corpus_path": None}
+    for odd in ("5", "None", "$HOME; `x` {y} 'q' \"d\" \\ \n--z \U0001f600", ""):
+        assert settings(("preset", "x"), ("preset", odd)) == {"preset": odd}
+    assert settings(("corpus_path", "my text.txt")) == {"corpus_path": "my text.txt"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("gone", "1", "08_n has no parameter 'gone': it has preset, corpus_path, seed"),
+        ("seed", "1.5", "seed takes a value such as 1, not '1.5'"),
+        ("seed", "True", "seed takes a value such as 1, not 'True'"),
+        ("seed", "[" * 9999, "seed takes a value such as 1, not"),
+        ("reuse", "1", "reuse takes a value such as False, not '1'"),
+        ("seeds", "1", r"seeds takes a value such as \[1, 2\], not '1'"),
+    ],
+)
+def test_other_settings_are_refused_in_one_sentence(settings, name, value, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        settings((name, value))
+
+
+def test_settings_without_a_notebook_are_refused(project, capsys):
+    assert command(notebooks.main, ["run", "-p", "seed", "2"]) == 2
+    assert "error: parameters need a notebook" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*[0-9]_*.ipynb")), ids=lambda path: path.stem)
+def test_papermill_finds_every_setting_of_a_lesson(path):
+    """`papermill --help-notebook` lists them, and papermill warns of none."""
+    (cell,) = [c for c in notebooks.read_run(path).cells if "parameters" in c.metadata.get("tags", [])]
+    assigned = re.findall(r"^(\w+)\b.*?=", cell.source, re.M)
+    assert assigned and list(papermill.inspect_notebook(str(path))) == assigned
+
+
+# ---------------------------------------------------------------- papermill
+@pytest.mark.slow
+def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(project, monkeypatch, capfd):
+    """In a folder whose name papermill takes for a template, with somebody else's python3 among Jupyter's paths."""
+    folder, other = project / "{seed}", project / "kernels" / "python3"
+    for name, value in (("NOTEBOOKS", folder), ("BUILD", project / "build")):
+        monkeypatch.setattr(notebooks, name, value)
+    folder.mkdir()
+    other.mkdir(parents=True)
+    (other / "kernel.json").write_text('{"argv": ["false"], "display_name": "not ours", "language": "python"}')
+    monkeypatch.setenv("JUPYTER_PATH", str(project))
+    built = []
+    monkeypatch.setattr(website, "build", lambda root, out, runs: built.append(runs) or "")
+    write_notebook(folder / "01_bad.ipynb", "1 / 0")
+    write_notebook(folder / "02_dead.ipynb", "import os", "os._exit(0)", "print('never')")
+    write_notebook(folder / "03_good.ipynb", "print('step     4  train 2.0\\nall well')", tags={0: "result"})
+    with pytest.raises(SystemExit, match="1"):
+        notebooks.main(["run"])
+    out = capfd.readouterr().out
+    assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 2 failed: 01_bad, 02_dead" in out
+    assert "03_good: step     4  train 2.0\n" in out and "03_good: ok, " in out and "\nall well\n" in out
+    first, second = out.splitlines()[-2:]  # and once more at the end
+    assert first == "01_bad FAILED: ZeroDivisionError: division by zero" and second.startswith("02_dead FAILED: ")
+    assert "cells were not run" in tables.why_incomplete(notebooks.read_run(notebooks.run_of(folder / "02_dead.ipynb")))
+    (runs,) = built
+    assert "ZeroDivisionError" in runs["01_bad"].status and "all well" in runs["03_good"].result
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.parametrize("by", ["Ctrl-C", "SIGTERM"])
+def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path, by):
+    clone = tmp_path / "a clone"
+    for name in ("tools", "helpers"):
+        (clone / name).parent.mkdir(exist_ok=True)
+        (clone / name).symlink_to(ROOT / name)
+    (clone / "notebooks").mkdir()
+    write_notebook(clone / "notebooks" / "01_long.ipynb", "print('step  0  train 1')\nimport time\ntime.sleep(600)")
+    program = (
+        "from pathlib import Path; from tools import notebooks as n; from helpers.support.console import command;"
+        f"n.ROOT = Path({str(clone)!r}); n.NOTEBOOKS, n.BUILD = n.ROOT / 'notebooks', n.ROOT / 'build';"
+        "command(n.main, ['run'])"
+    )
+    last = clone / "build" / "notebooks" / "01_long.ipynb"
+    last.parent.mkdir(parents=True)
+    last.write_text("the last run")
+    main = ["if __name__ == '__main__':", *(f"    {line.strip()}" for line in program.split(";"))]
+    (tmp_path / "main.py").write_text("\n".join(main))
+    words = [sys.executable, str(tmp_path / "main.py")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=-1, stderr=-1, text=True, start_new_session=True
+    ) as run:
+        assert any("step  0" in line for line in run.stdout)  # the kernel is at work
+        start = time.monotonic()
+        if by == "Ctrl-C":
+            os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all in the group
+        else:
+            run.terminate()
+        said = run.communicate(timeout=20)[1]
+    assert time.monotonic() - start < 8 and said.startswith(f"stopped by {by}") and said.count("\n") == 1
+    assert last.read_text() == "the last run"
+
+
+# ---------------------------------------------------------------- files
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["store", "run"])
+def test_a_full_disk_leaves_what_was_there(project, in_process, monkeypatch, action, capsys):
+    path = notebooks.NOTEBOOKS / "01_n.ipynb"
+    write_notebook(path, "1")
+    last = notebooks.run_of(path)
+    last.parent.mkdir(parents=True)
+    last.write_bytes(path.read_bytes())
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(notebooks, "run_papermill", full)
+    try:
+        status = command(notebooks.main, [action])
+    except SystemExit as end:
+        status = end.code
+    assert "No space left on device" in "".join(capsys.readouterr())
+    assert status in (1, 2) and path.read_bytes() == last.read_bytes() == before
+    left = sorted(file.name for file in project.rglob("*") if file.is_file())
+    assert set(left) <= {"01_n.ipynb", "claims.md"}  # no temporary file
+
+
+def test_a_notebook_that_fails_is_not_stored(project, in_process):
+    path = notebooks.NOTEBOOKS / "01_n.ipynb"
+    write_notebook(path, "1 / 0")
+    before = path.read_bytes()
+    with pytest.raises(HelpersError, match="01_n is not stored: ZeroDivisionError: division by zero"):
+        notebooks.store([])
+    assert path.read_bytes() == before
+
+
+# ---------------------------------------------------------------- fresh
+def commit(project: Path, *names: str) -> None:
+    for name in names:
+        write_notebook(notebooks.NOTEBOOKS / f"{name}.ipynb", "1")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+
+
+def test_fresh_brings_notebooks_back_and_keeps_the_readers_copies(project, capsys):
+    (notebooks.NOTEBOOKS / "beyond").mkdir()
+    commit(project, "01_a", "02_b", "03_c", "beyond/far")
+    committed = (notebooks.NOTEBOOKS / "01_a.ipynb").read_bytes()
+    notebooks.fresh()
+    assert "nothing to do" in capsys.readouterr().out and not notebooks.MINE.exists()
+    for text in ("mine", "mine again"):
+        (notebooks.NOTEBOOKS / "01_a.ipynb").write_text(text, encoding="utf-8")
+        (notebooks.NOTEBOOKS / "beyond" / "far.ipynb").write_text(text, encoding="utf-8")
+        (notebooks.NOTEBOOKS / "02_b.ipynb").unlink(missing_ok=True)
+        (notebooks.NOTEBOOKS / "99_own.ipynb").write_text("the reader's", encoding="utf-8")
+        notebooks.fresh()
+        out = capsys.readouterr().out
+        assert re.search(r"^01_a: as committed, yours is in mine/kept/[-\d]+/01_a.ipynb$", out, re.M)
+        assert re.search(r"^far: as committed, yours is in mine/kept/[-\d]+/beyond/far.ipynb$", out, re.M)
+        assert re.search(r"^02_b: as committed$", out, re.M) and "03_c" not in out
+        assert (notebooks.NOTEBOOKS / "01_a.ipynb").read_bytes() == committed
+        assert (notebooks.NOTEBOOKS / "02_b.ipynb").exists() and (notebooks.NOTEBOOKS / "99_own.ipynb").exists()
+    kept = {path.read_text(encoding="utf-8") for path in notebooks.MINE.glob("kept/*/01_a.ipynb")}
+    assert kept == {"mine", "mine again"}
+
+
+def test_fresh_outside_a_clone_changes_nothing(project, monkeypatch):
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "1")
+    with pytest.raises(HelpersError, match="no clone of a git repository"):
+        notebooks.fresh()
+    commit(project, "02_b")
+    monkeypatch.setattr(notebooks, "ROOT", project / "notebooks")  # a copy of the project within somebody's repository
+    with pytest.raises(HelpersError, match="it only lies in one"):
+        notebooks.fresh()
+
+
+# ---------------------------------------------------------------- pages
+def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(project, in_process, monkeypatch, capsys):
+    built = []
+    monkeypatch.setattr(website, "build", lambda root, out, runs: built.append((root, out, runs)) or "")
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "1")
+    write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "print('so it is')", "1 / 0", tags={0: "result"})
+    assert notebooks.run(["02_b"]) == 1
+    ((root, out, runs),) = built  # once, after all
+    assert (root, out) == (project, project / "build" / "html")
+    assert runs["01_a"].notebook is None and runs["01_a"].status == "not run yet"
+    assert runs["02_b"].status == "ZeroDivisionError: division by zero" and runs["02_b"].result == "so it is\n"
+    assert "to read them: build/html/index.html" in capsys.readouterr().out
+
+
+def test_pages_that_cannot_be_built_are_told_in_one_sentence(project, in_process, monkeypatch, capsys):
+    def fails(*_):
+        raise HelpersError("the pages could not be built: no reason given")
+
+    monkeypatch.setattr(website, "build", fails)
+    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "print('well')", tags={0: "result"})
+    assert notebooks.run([]) == 1
+    out = capsys.readouterr().out
+    assert "1 passed, 0 failed\nthe pages could not be built: no reason given\n" in out and out.endswith("\nwell\n")
+    assert "to read them" not in out

@@ -1,0 +1,72 @@
+"""`make test` and `make check`: ruff, types, biome and pytest, all of them whatever the others say.
+
+`test` runs every notebook too and compares its outputs with the stored ones; with a notebook's
+name, that one and what belongs to it. `check` leaves notebooks and slow tests out. `format` mends
+what ruff and biome can mend.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from helpers.support.console import command, say
+from tools import notebooks
+from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
+
+BIN = Path(sys.executable).parent
+BIOME = BIN / "biome"  # there is a build of it for Linux on x86-64; elsewhere it isn't asked
+JAVASCRIPT = ["--config-path=tools/javascript.json", "pictures/front", "tools/site/static", "tools/lab"]
+NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600"]
+
+
+def runs(*words: object) -> bool:
+    """Run a program of .venv at the root of the project; whether it ended well."""
+    program, *rest = map(str, words)
+    return subprocess.run([BIN / program, *rest], cwd=ROOT).returncode == 0
+
+
+def check(with_notebooks: bool, only: str = "") -> int:
+    results = {"ruff": runs("ruff", "check", ".") & runs("ruff", "format", "--check", ".")}
+    results["types"] = runs("ty", "check", "--python", ".venv", "--quiet")
+    if BIOME.exists():
+        results["JavaScript"] = runs("biome", "check", *JAVASCRIPT)
+    pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadgroup"]
+    if with_notebooks:
+        asked = ["-m", "not torture and not lesson", "notebooks"]
+        if only:
+            path = notebooks.find(only)
+            asked = ["--notebook", path.stem, path]
+        results["tests"] = runs(*pytest, *NBVAL, *asked, "tests")
+    else:
+        results["tests"] = runs(*pytest, "-m", "not slow and not torture", "--durations=5", "tests")
+    say("; ".join(f"{name} {'passed' if passed else 'FAILED'}" for name, passed in results.items()))
+    return 0 if all(results.values()) else 1
+
+
+def mend() -> int:
+    results = [runs("ruff", "check", "--fix", "--quiet", "."), runs("ruff", "format", ".")]
+    if BIOME.exists():
+        results.append(runs("biome", "check", "--write", *JAVASCRIPT))
+    return 0 if all(results) else 1
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__)
+    parser.add_argument("what", choices=["test", "check", "format"])
+    parser.add_argument("notebook", nargs="?", default="", help="for test: one notebook, and what belongs to it")
+    options = parser.parse_args(arguments)
+    if options.what == "format":
+        sys.exit(mend())
+    shut_out_others()
+    os.environ.pop("OMP_NUM_THREADS", None)  # the tests' numbers are those of few threads
+    share_cores(jobs())
+    os.environ["NANOGPT_RUNS"] = str(ROOT / "build" / "test-runs")  # notebooks begin anew, and leave your runs alone
+    shutil.rmtree(ROOT / "build" / "test-runs", ignore_errors=True)
+    sys.exit(check(options.what == "test", options.notebook))
+
+
+if __name__ == "__main__":
+    sys.exit(command(main))

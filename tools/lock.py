@@ -1,0 +1,38 @@
+"""Write the locks in tools/ anew: all that the packages of requirements.txt and requirements-dev.txt need, with hashes.
+
+Versions stay as they are unless something forces them; to take all the newest, delete both locks first.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from helpers.support.console import command
+from helpers.support.errors import HelpersError
+
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = [
+    "--quiet",
+    "--universal",
+    "--python-version=3.11",
+    "--generate-hashes",
+    "--no-annotate",
+    "--no-emit-package=torch",  # one version of it has several builds: tools/setup.py takes it without a hash
+    "--no-emit-package=dot-products-to-nanogpt",
+    "--custom-compile-command=python -m tools.lock",
+]
+
+
+def lock(name: str, *settings: str) -> None:
+    words = ["uv", "pip", "compile", *SETTINGS, *settings, f"{name}.txt", "--output-file", f"tools/{name}.lock"]
+    if subprocess.run([sys.executable, "-m", *words], cwd=ROOT).returncode:
+        raise HelpersError(f"tools/{name}.lock stays as it was")
+
+
+def main(_: list[str]) -> None:
+    lock("requirements")
+    lock("requirements-dev", "--constraint=tools/requirements.lock")
+
+
+if __name__ == "__main__":
+    sys.exit(command(main))
