@@ -55,7 +55,7 @@ CAPTIONS = {  # title, and what a row is
         "How fast, beside whom",
         "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` is the median of ours "
         "divided by theirs, so that below 1 ours takes less; `low` and `high` are the smallest and the largest ratio "
-        "of a round. `make bench` measures it anew.",
+        "of a round. `python -m tools.bench` measures it anew.",
     ),
     "speedup": (
         "How much faster two processes are",
