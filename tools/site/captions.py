@@ -49,7 +49,7 @@ CAPTIONS = {
         "How fast, beside whom",
         "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` "
         "is the median of ours divided by theirs, so that below 1 ours takes less; `low` and "
-        "`high` are the smallest and the largest ratio of a round. `make bench` measures it "
+        "`high` are the smallest and the largest ratio of a round. `python -m tools.bench` measures it "
         "anew.",
         "",
     ),
