@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from helpers.core.attention import attention
+from helpers.attention import attention
 
 
 def formula(divide=lambda s, q, k, v: s / k.shape[-1] ** 0.5, hide=None, softmax=lambda s: s.softmax(-1), late=None):

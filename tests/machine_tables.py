@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from helpers.core.attention import attention, causal_mask
+from helpers.attention import attention, causal_mask
 from helpers.pictures import machine
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]

@@ -15,7 +15,7 @@ from notebook_code import cells, is_setting
 from torch import Tensor, nn
 
 from helpers.pictures import plotting
-from helpers.support.errors import LedgerError
+from helpers.errors import LedgerError
 from helpers.world import ledger
 
 

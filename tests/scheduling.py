@@ -83,7 +83,7 @@ def one_notebook() -> str:
     if not asked:
         return ""
     import notebooks  # slow, and needed here alone
-    from helpers.support.errors import ConfigError
+    from helpers.errors import ConfigError
 
     try:
         (path,) = notebooks.find_notebooks(asked)

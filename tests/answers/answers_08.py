@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from helpers.core.sampling import generate
+from helpers.sampling import generate
 
 
 def window(tokens, start, T):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from helpers.core.modern import SwiGLU, rotate, rotations
+from helpers.modern import SwiGLU, rotate, rotations
 
 
 def by_rotate(q, k, i, j):

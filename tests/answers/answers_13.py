@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from helpers.core.modern import ngram_rows
+from helpers.modern import ngram_rows
 
 
 # ---------------------------------------------------------------- one place left out

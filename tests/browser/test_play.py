@@ -10,10 +10,10 @@ import torch
 from axe_playwright_python.sync_playwright import Axe
 from play_page import PACKED, clocked, cpu
 
-from helpers.core.counted import build_gpt
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import count_parameters
-from helpers.core.modern import ModernConfig
+from helpers.counted import build_gpt
+from helpers.data import CharTokenizer
+from helpers.gpt import count_parameters
+from helpers.modern import ModernConfig
 from helpers.widgets.packing import pack
 
 pytestmark = pytest.mark.slow

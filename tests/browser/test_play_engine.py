@@ -10,19 +10,19 @@ import pytest
 import torch
 from play_page import PACKED, clocked, cpu
 
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.counted import build_gpt
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT
-from helpers.core.modern import ModernConfig
-from helpers.core.sampling import filter_logits
+from helpers.attention import MultiHeadAttention
+from helpers.counted import build_gpt
+from helpers.data import CharTokenizer, BUNDLED_PLAY
+from helpers.gpt import GPT
+from helpers.modern import ModernConfig
+from helpers.sampling import filter_logits
 from helpers.museum.faults import AlmostZero
-from helpers.runs import checkpoint
-from helpers.runs.folder import RUNS, is_run
+from helpers import checkpoint
+from helpers.presets import RUNS
+from helpers.checkpoint import is_run
 from helpers.widgets import host
 from helpers.widgets.packing import pack, unpack
 from helpers.world import microscope
-from helpers.world.corpus import BUNDLED_PLAY
 
 pytestmark = pytest.mark.slow
 IMPORT = """async ({ source, packed }) => {

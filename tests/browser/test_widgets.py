@@ -12,9 +12,9 @@ import torch
 from axe_playwright_python.sync_playwright import Axe
 from lab import SHOWN, jupyterlab
 
-from helpers.core.attention import attention
-from helpers.core.modern import rotate, rotations
-from helpers.core.sampling import filter_logits
+from helpers.attention import attention
+from helpers.modern import rotate, rotations
+from helpers.sampling import filter_logits
 from helpers.pictures import plotting
 from helpers.studies.verdicts import t_quantile, verdicts
 from helpers.widgets import explore, host

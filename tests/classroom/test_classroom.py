@@ -14,7 +14,7 @@ import torch
 
 from helpers.grading import exercises, judge
 from helpers.grading.judge import RIGHT, Verdict
-from helpers.support.errors import ConfigError, StorageError
+from helpers.errors import ConfigError, RunError
 from tools.classroom import answering, course, doors, grade, jail, judging, plain, slicing, student
 from tools.classroom.assignments import CHECK, ROOT, TASK, assignment, lessons
 from tools.classroom.judging import Judged
@@ -200,7 +200,7 @@ def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path):
 
 def test_no_folder_can_be_made_below_a_file(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="can't write OUT"), doors.a_new_folder("OUT", str(tmp_path / "file" / "x")):
+    with pytest.raises(RunError, match="can't write OUT"), doors.a_new_folder("OUT", str(tmp_path / "file" / "x")):
         pass
 
 

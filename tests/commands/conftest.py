@@ -4,8 +4,8 @@ import pytest
 from run_folder import in_small
 
 from helpers.commands import train, write
-from helpers.runs import presets
-from helpers.world.corpus import BUNDLED_PLAY
+from helpers import presets
+from helpers.data import BUNDLED_PLAY
 
 
 @pytest.fixture

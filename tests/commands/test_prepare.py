@@ -16,12 +16,11 @@ from filelock import FileLock
 from run_folder import end_of
 
 from helpers.commands import prepare
-from helpers.runs import checkpoint
+from helpers import checkpoint
 from helpers.scaling import shards
-from helpers.scaling.vocabulary import tokenizer_of
-from helpers.support.errors import ConfigError
+from helpers.data import tokenizer_of, OWN, load_corpus, open_corpus
+from helpers.errors import ConfigError
 from helpers.widgets.packing import pack
-from helpers.world.corpus import OWN, load_corpus, open_corpus
 
 WILD = (
     "\ufeffEin Mark,\r\n\r\r\n zwei\r\n\n   Märker \u2018\U0001f642\u2019\n" + 50 * "lang " + "\n\n\n" + 9 * "\n ende\r"
@@ -305,8 +304,6 @@ def test_in_a_terminal_there_is_a_bar(preparing, tmp_path, text, monkeypatch):
 
 COMMAND = f"""
 import sys
-from helpers.commands import prepare
-from helpers.scaling import shards
 shards.SHARD_BYTES = {mmap.ALLOCATIONGRANULARITY}
 prepare.PIECE = 1000
 sys.exit(prepare.main(sys.argv[1:]))

@@ -8,11 +8,10 @@ import torch
 from run_folder import end_of
 
 from helpers.commands import train
-from helpers.core import training as core
-from helpers.runs import checkpoint
-from helpers.runs.presets import PRESETS
-from helpers.support.errors import ConfigError
-from helpers.world.corpus import load_corpus
+from helpers import training as core, checkpoint
+from helpers.presets import PRESETS
+from helpers.errors import ConfigError
+from helpers.data import load_corpus
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from helpers.commands import train
-from helpers.runs.presets import PRESETS
-from helpers.world.corpus import BUNDLED_PLAY
+from helpers.presets import PRESETS
+from helpers.data import BUNDLED_PLAY
 
 
 def run(*arguments: object) -> int:

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from helpers.core.attention import MultiHeadAttention, attention, causal_mask
+from helpers.attention import MultiHeadAttention, attention, causal_mask
 from helpers.grading import checks
 from helpers.grading.graders import causality
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
 
 
 def test_causality_is_tried_on_batches_of_different_tokens():

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from helpers.core.attention import MultiHeadAttention, attention
+from helpers.attention import MultiHeadAttention, attention
 from helpers.grading import checks
-from helpers.support.errors import CheckError, ConfigError
+from helpers.errors import CheckError, ConfigError
 
 
 # ---------------------------------------------------------------- values

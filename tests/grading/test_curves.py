@@ -6,10 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT, GPTConfig
+from helpers.data import CharTokenizer, BUNDLED_PLAY
+from helpers.gpt import GPT, GPTConfig
 from helpers.grading.graders import curves
-from helpers.world.corpus import BUNDLED_PLAY
 
 PLAY = BUNDLED_PLAY.read_text(encoding="utf-8")
 LETTERS = "".join(sign for sign in PLAY.lower() if sign.isalpha() or sign in " \n")

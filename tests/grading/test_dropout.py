@@ -5,10 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from helpers.core.attention import MultiHeadAttention, causal_mask
+from helpers.attention import MultiHeadAttention, causal_mask, CausalAttention, MultiHeadAttentionWrapper
 from helpers.grading import checks
-from helpers.support.errors import CheckError
-from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper
+from helpers.errors import CheckError
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

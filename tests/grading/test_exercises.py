@@ -12,7 +12,7 @@ from exercise_answers import ASKED, LABELS, NOTEBOOKS, SOLVED, module_at, soluti
 
 from helpers.grading import exercises
 from helpers.grading.judge import Built
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 BUILT = {label: asked for label, asked in exercises.exercises().items() if isinstance(asked, Built)}
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers

@@ -4,9 +4,9 @@ import pytest
 import torch
 from attention_formulas import RIGHT_FORMULAS, WRONG_FORMULAS
 
-from helpers.core.attention import attention
+from helpers.attention import attention
 from helpers.grading import checks
-from helpers.support.errors import CheckError
+from helpers.errors import CheckError
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

@@ -16,8 +16,8 @@ from jupyter_client.manager import start_new_kernel
 
 from helpers.grading import exercises, growing, yours
 from helpers.grading.steps import STEPS
-from helpers.support import files
-from helpers.support.errors import StorageError
+from helpers import errors
+from helpers.errors import RunError
 
 SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)\n"
 SOFTMAX = "def my_softmax(scores):\n    return torch.softmax(scores, dim=-1)\n"
@@ -354,7 +354,7 @@ def test_a_file_that_cannot_be_read_or_written_is_left_as_it_is(file, notebook, 
     file.unlink()
 
     def full(*_):
-        raise StorageError("can't write: the disk is full")
+        raise RunError("can't write: the disk is full")
 
     monkeypatch.setattr(files, "write", full)
     notebook.solve(TWO)

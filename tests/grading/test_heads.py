@@ -19,10 +19,9 @@ from attention_formulas import (
 )
 from torch import nn
 
-from helpers.core.attention import MultiHeadAttention, attention, causal_mask
+from helpers.attention import MultiHeadAttention, attention, causal_mask, CausalAttention, MultiHeadAttentionWrapper
 from helpers.grading import checks
-from helpers.support.errors import CheckError
-from helpers.world.book import CausalAttention, MultiHeadAttentionWrapper
+from helpers.errors import CheckError
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

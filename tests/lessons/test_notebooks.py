@@ -15,7 +15,7 @@ from notebook_code import BY_NAME, LESSONS, PATHS, cells
 from notebook_run import run
 
 from helpers.commands import train
-from helpers.support.errors import CheckpointError, HelpersError
+from helpers.errors import RunError, HelpersError
 from helpers.world import ledger
 
 ROOT = Path(__file__).parents[2]
@@ -241,7 +241,7 @@ def test_the_whole_of_08_takes_settings_by_parameter_in_any_folder(own_text, tmp
 def test_00_runs_with_few_steps_and_09_needs_the_run_that_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(BY_NAME["00_why_attention"], {"steps": 4, "seeds": [5]}, monkeypatch)
-    with pytest.raises(CheckpointError, match="no checkpoint at gone"):
+    with pytest.raises(RunError, match="no checkpoint at gone"):
         run(BY_NAME["09_sampling"], {"run_dir": "gone"}, monkeypatch)
 
 

@@ -10,7 +10,7 @@ from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers.pictures import machine
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 
 def test_what_is_not_given_is_an_outline_with_its_name(draw):

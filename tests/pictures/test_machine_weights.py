@@ -7,9 +7,9 @@ from machine_tables import CAUSAL, SCORES, WORDS, box_of, numbers, texts
 from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import same_color
 
-from helpers.core.attention import causal_mask
+from helpers.attention import causal_mask
 from helpers.pictures import machine, plotting
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 
 @pytest.mark.slow

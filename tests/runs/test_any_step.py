@@ -7,13 +7,11 @@ import pytest
 import torch
 from run_folder import ALPHABET, COUNTED, MUON, TODAY, end_of, resave
 
-from helpers.core import optim
-from helpers.core.modern import ModernGPT
-from helpers.core.precision import has_bfloat16
-from helpers.runs import checkpoint
-from helpers.runs.checkpoint import load_model
-from helpers.runs.folder import is_trained
-from helpers.support.errors import CheckpointError
+from helpers import optim, checkpoint
+from helpers.modern import ModernGPT
+from helpers.training import has_bfloat16
+from helpers.checkpoint import load_model, is_trained
+from helpers.errors import RunError
 
 KINDS = {
     "the plain GPT with AdamW": ({}, {}),
@@ -55,7 +53,7 @@ def test_a_run_stopped_at_any_step_ends_like_the_undisturbed_one(go, stopped, of
 def test_another_window_is_another_run(go, stopped, fresh):
     """The test above could pass with windows that change nothing: here they do."""
     stopped(model=fresh(**TODAY), settings=MUON)
-    with pytest.raises(CheckpointError, match=r"its windows is \(\(0.5, 4\),\), not \(\)"):
+    with pytest.raises(RunError, match=r"its windows is \(\(0.5, 4\),\), not \(\)"):
         go(model=fresh(**TODAY), settings=MUON | {"windows": ()}, resume=True)
 
 
@@ -84,7 +82,7 @@ def test_a_run_of_todays_gpt_can_be_used_like_any(go, fresh, tmp_path):
 def test_a_plain_gpt_does_not_go_on_with_the_run_of_todays(go, stopped, fresh):
     """Of equal sizes, they differ by the fields that only one of them has."""
     stopped(model=fresh(**TODAY))
-    with pytest.raises(CheckpointError, match="its rotary is True, not None"):
+    with pytest.raises(RunError, match="its rotary is True, not None"):
         go(resume=True)
 
 
@@ -148,7 +146,7 @@ def test_hostile_momenta_are_refused_in_a_sentence(go, stopped, fresh, tmp_path,
     if name != "no matrix":  # it might be frozen: only the model knows
         loads.append(lambda: checkpoint.load(path.parent))
     for load in loads:
-        with pytest.raises(CheckpointError, match="can't be used: its optimizer") as error:
+        with pytest.raises(RunError, match="can't be used: its optimizer") as error:
             load()
         assert "\n" not in str(error.value)
 
@@ -156,7 +154,7 @@ def test_hostile_momenta_are_refused_in_a_sentence(go, stopped, fresh, tmp_path,
 @pytest.mark.slow
 def test_an_optimizer_is_not_changed_in_the_middle_of_a_run(go, stopped, fresh):
     stopped(model=fresh(**TODAY), settings=MUON)
-    with pytest.raises(CheckpointError, match="its optimizer is muon, not adamw"):
+    with pytest.raises(RunError, match="its optimizer is muon, not adamw"):
         go(model=fresh(**TODAY), settings=MUON | {"optimizer": "adamw"}, resume=True)
 
 

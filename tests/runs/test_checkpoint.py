@@ -11,12 +11,11 @@ import pytest
 import torch
 from run_folder import ALPHABET, resave, stop_at
 
-from helpers.core.data import CharTokenizer
-from helpers.core.optim import TrainConfig
-from helpers.runs import checkpoint
-from helpers.runs.state import Facts
-from helpers.support import console
-from helpers.support.errors import CheckpointError
+from helpers.data import CharTokenizer
+from helpers.optim import TrainConfig
+from helpers import checkpoint, errors
+from helpers.checkpoint import Facts
+from helpers.errors import RunError
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +42,11 @@ def test_no_flipped_byte_and_no_cut_passes(kept):
     draw = torch.Generator().manual_seed(0)
     for place in torch.randint(len(whole), (60,), generator=draw).tolist():
         kept.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
-        with pytest.raises(CheckpointError, match=r"checksum"):
+        with pytest.raises(RunError, match=r"checksum"):
             checkpoint.load(kept.parent)
     for place in [0, 1, 70, 71, 72, len(whole) - 1, *torch.randint(len(whole), (20,), generator=draw).tolist()]:
         kept.write_bytes(whole[:place])
-        with pytest.raises(CheckpointError, match=r"has no checksum: it is cut off"):
+        with pytest.raises(RunError, match=r"has no checksum: it is cut off"):
             checkpoint.load(kept.parent)
 
 
@@ -141,7 +140,7 @@ def test_hostile_states_are_refused_in_a_sentence(kept, go, name):
     if name != "half the moments":  # which are of no use to who only writes
         loads.append(lambda: checkpoint.load(kept.parent))
     for load in loads:
-        with pytest.raises(CheckpointError) as error:
+        with pytest.raises(RunError) as error:
             load()
         assert "can't be used: " in str(error.value) and "\n" not in str(error.value)
 
@@ -152,7 +151,7 @@ def test_an_archive_that_unfolds_is_refused(kept):
         for part in old.namelist():
             new.writestr(part, old.read(part))
     kept.write_bytes(checkpoint.sign(packed.getvalue()))
-    with pytest.raises(CheckpointError, match="it is compressed"):
+    with pytest.raises(RunError, match="it is compressed"):
         checkpoint.load(kept.parent)
 
 
@@ -168,12 +167,12 @@ class Payload:
 
 def test_a_malicious_pickle_is_refused_and_does_not_run(kept, tmp_path):
     resave(kept, lambda state: state | {"losses": Payload(tmp_path / "pwned")})
-    with pytest.raises(CheckpointError, match="its content makes no sense"):
+    with pytest.raises(RunError, match="its content makes no sense"):
         checkpoint.load(kept.parent)
     assert not (tmp_path / "pwned").exists()
     torch.load(kept, weights_only=False)  # plain unpickling would have run it
     assert (tmp_path / "pwned").exists()
-    with pytest.raises(CheckpointError, match="has no checksum"):
+    with pytest.raises(RunError, match="has no checksum"):
         kept.write_bytes(pickle.dumps(Payload(tmp_path / "pwned again")))
         checkpoint.load(kept.parent)
     assert not (tmp_path / "pwned again").exists()
@@ -181,10 +180,10 @@ def test_a_malicious_pickle_is_refused_and_does_not_run(kept, tmp_path):
 
 def test_checkpoints_that_are_not_there(tmp_path):
     os.mkfifo(tmp_path / "checkpoint.pt")
-    with pytest.raises(CheckpointError, match="is not a regular file"):
+    with pytest.raises(RunError, match="is not a regular file"):
         checkpoint.load(tmp_path)
     for folder in (tmp_path / "gone", "a\0b"):
-        with pytest.raises(CheckpointError, match="no checkpoint at"):
+        with pytest.raises(RunError, match="no checkpoint at"):
             checkpoint.load(folder)
 
 
@@ -193,7 +192,7 @@ def test_a_run_without_a_tokenizer_can_go_on_but_not_write(go, tmp_path):
     with pytest.raises(console.Stopped):
         go(facts=None, on_record=stop_at(4))
     go(facts=None, resume=True)
-    with pytest.raises(CheckpointError, match="was trained without a tokenizer"):
+    with pytest.raises(RunError, match="was trained without a tokenizer"):
         checkpoint.load_model(tmp_path / "run")
 
 

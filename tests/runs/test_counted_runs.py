@@ -4,8 +4,8 @@ import pytest
 import torch
 from run_folder import COUNTED, resave
 
-from helpers.runs.checkpoint import load_model, load_snapshots
-from helpers.support.errors import CheckpointError, ConfigError
+from helpers.checkpoint import load_model, load_snapshots
+from helpers.errors import RunError, ConfigError
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_text_of_other_letters_is_refused(run):
         state["best"]["text"] = torch.full_like(state["best"]["text"], 200)  # of a vocabulary of 65
 
     resave(run / "checkpoint.pt", spoil)
-    with pytest.raises(CheckpointError, match="its text is not of its vocabulary"):
+    with pytest.raises(RunError, match="its text is not of its vocabulary"):
         load_model(run)
 
 

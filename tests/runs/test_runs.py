@@ -8,13 +8,10 @@ import pytest
 import torch
 from run_folder import end_of, resave, stop_at
 
-from helpers.core import training
-from helpers.core.data import CharTokenizer
-from helpers.runs import checkpoint
-from helpers.runs.folder import is_trained, status
-from helpers.runs.state import Facts
-from helpers.support import console, files
-from helpers.support.errors import CheckpointError, ConfigError, TrainingError
+from helpers import training, checkpoint, errors
+from helpers.data import CharTokenizer
+from helpers.checkpoint import is_trained, status, Facts
+from helpers.errors import RunError, ConfigError
 
 
 # ---------------------------------------------------------------- stopping and going on
@@ -85,7 +82,7 @@ def test_a_finished_run_can_be_made_longer(go, tmp_path):
     (tmp_path / "run" / "sample.txt").write_text("what it wrote when it was shorter")
     assert go(resume=True, settings={"max_steps": 15}).column("step") == [0, 2, 4, 8, 12, 15]
     assert not (tmp_path / "run" / "sample.txt").exists()
-    with pytest.raises(CheckpointError, match="it is at step 15 already: max_steps must not be below"):
+    with pytest.raises(RunError, match="it is at step 15 already: max_steps must not be below"):
         go(resume=True)
 
 
@@ -118,7 +115,7 @@ def test_a_training_that_diverges_keeps_what_was_saved(go, tmp_path, monkeypatch
     monkeypatch.setattr(
         training, "cross_entropy", lambda *a, **k: real(*a, **k) * (1 if next(calls) < 6 else torch.nan)
     )
-    with pytest.raises(TrainingError, match="the loss is nan at step 5"):
+    with pytest.raises(RunError, match="the loss is nan at step 5"):
         go()
     assert checkpoint.load(tmp_path / "run").step == 4
 
@@ -183,7 +180,7 @@ def test_a_run_from_before_snapshots_goes_on_without_them(go, stopped, tmp_path)
     resave(tmp_path / "run" / "checkpoint.pt", lambda state: state.pop("snapshots") and state)
     go(resume=True)
     assert checkpoint.load(tmp_path / "run").finished and checkpoint.load_model(tmp_path / "run")
-    with pytest.raises(CheckpointError, match=r"checkpoint.pt is from before snapshots were kept: train anew"):
+    with pytest.raises(RunError, match=r"checkpoint.pt is from before snapshots were kept: train anew"):
         checkpoint.load_snapshots(tmp_path / "run")
 
 
@@ -210,7 +207,7 @@ def test_weights_beyond_half_precision_leave_a_run_that_loads(go, fresh, tmp_pat
 def test_another_run_is_not_resumed(go, tmp_path, change, sentence):
     go()
     before = (tmp_path / "run" / "checkpoint.pt").read_bytes()
-    with pytest.raises(CheckpointError, match=sentence):
+    with pytest.raises(RunError, match=sentence):
         go(resume=True, **change)
     assert (tmp_path / "run" / "checkpoint.pt").read_bytes() == before
 
@@ -219,7 +216,7 @@ def test_another_run_is_not_resumed(go, tmp_path, change, sentence):
 def test_another_text_of_the_same_alphabet_is_not_resumed(go, tokens):
     go()
     for other in ((tokens[0].flip(0), tokens[1]), (tokens[0], tokens[1].flip(0)), (tokens[1], tokens[0])):
-        with pytest.raises(CheckpointError, match="it was trained on another text"):
+        with pytest.raises(RunError, match="it was trained on another text"):
             go(resume=True, on=other)
 
 
@@ -233,7 +230,7 @@ def test_the_same_text_in_smaller_integers_is_the_same(go, tokens):
 @pytest.mark.slow
 def test_other_sizes_are_named(go, fresh):
     go()
-    with pytest.raises(CheckpointError, match="its n_embd is 32, not 64"):
+    with pytest.raises(RunError, match="its n_embd is 32, not 64"):
         go(model=fresh(n_embd=64), resume=True)
 
 

@@ -9,12 +9,12 @@ import torch.distributed.fsdp  # before a fork, so that only this process waits 
 from members import SETTINGS
 from run_folder import ALPHABET
 
-from helpers.core.counted import build_gpt, config_of
-from helpers.core.data import CharTokenizer
-from helpers.runs.state import Facts, History
-from helpers.runs.train import train
+from helpers.counted import build_gpt, config_of
+from helpers.data import CharTokenizer
+from helpers.checkpoint import Facts, History
+from helpers.training import train
 from helpers.scaling.sharing import Sharing, is_cut
-from helpers.scaling.team import ALONE, Team
+from helpers.team import ALONE, Team
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from helpers.core.optim import TrainConfig
-from helpers.scaling.team import Team
+from helpers.optim import TrainConfig
+from helpers.team import Team
 
 # A batch of 7 has unequal parts, however it is shared.
 SETTINGS = TrainConfig(batch_size=7, max_steps=10, eval_interval=5, warmup_steps=2)

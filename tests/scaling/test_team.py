@@ -15,12 +15,10 @@ import pytest
 import torch.distributed as dist
 
 from helpers.commands import train
-from helpers.runs import checkpoint
-from helpers.scaling import team
-from helpers.scaling.team import ALONE, gathered, one_voice
-from helpers.support import console
-from helpers.support.errors import ConfigError, TeamError
-from helpers.world.corpus import BUNDLED_PLAY
+from helpers import checkpoint, team, errors
+from helpers.team import ALONE, gathered, one_voice
+from helpers.errors import ConfigError, RunError
+from helpers.data import BUNDLED_PLAY
 
 ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
@@ -49,7 +47,7 @@ def test_what_an_earlier_start_has_left_in_the_store_misleads_nobody():
 
 
 def test_a_process_that_never_arrives_is_missed():
-    with pytest.raises(TeamError, match="not all of the 2 processes have arrived"):
+    with pytest.raises(RunError, match="not all of the 2 processes have arrived"):
         team._meeting(dist.HashStore(), 0, 2, time_out=0.2)
 
 
@@ -68,7 +66,7 @@ def test_the_first_to_end_says_why_and_the_others_are_silent(monkeypatch):
 
 
 def test_only_errors_of_the_connection_are_called_a_lost_process():
-    with pytest.raises(TeamError, match="has died, or has not answered for 7 seconds"), team._lost_ones_named(7):
+    with pytest.raises(RunError, match="has died, or has not answered for 7 seconds"), team._lost_ones_named(7):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
     with pytest.raises(RuntimeError, match="shapes"), team._lost_ones_named(7):
         raise RuntimeError("shapes do not fit")

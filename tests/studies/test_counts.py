@@ -6,21 +6,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from helpers.core.counting import KneserNey
-from helpers.core.data import CharTokenizer, split
-from helpers.core.training import evaluate
-from helpers.runs.presets import SMALL
-from helpers.studies.counts import (
-    AFTERWARDS,
-    BESIDE,
-    SIX_LETTERS,
-    VARIANTS,
-    Counts,
-    Pairing,
-    reading_and_counting,
-    reading_on,
-)
-from helpers.world.corpus import BUNDLED_PLAY
+from helpers.counting import KneserNey
+from helpers.data import CharTokenizer, split, BUNDLED_PLAY
+from helpers.training import evaluate
+from helpers.presets import SMALL
+from helpers.studies.counts import AFTERWARDS, BESIDE, SIX_LETTERS, VARIANTS, Counts, Pairing, reading_and_counting, reading_on
 
 T = 64
 

@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 import torch
 
-from helpers.core.gpt import GPT, count_parameters
-from helpers.core.modern import ModernGPT
+from helpers.gpt import GPT, count_parameters
+from helpers.modern import ModernGPT
 from helpers.grading import checks
-from helpers.runs.presets import PRESETS
+from helpers.presets import PRESETS
 from helpers.studies import ladder
 from helpers.studies.ladder import RUNGS, Climb, Ladder
-from helpers.studies.tables import MEASURED, read_table
+from helpers.tables import MEASURED, read_table
 
 FIRST, *_, LAST = RUNGS
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.studies.tables import read_table
+from helpers.tables import read_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,9 +26,7 @@ from collections import namedtuple
 from pathlib import Path
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tools")!r}]
 import side_by_side
-from helpers.studies.tables import read_table
-from helpers.support.console import command
-from helpers.support.errors import TrainingError
+from helpers.errors import command, RunError
 
 side_by_side.PROCESSES.set_forkserver_preload([])
 Run = namedtuple("Run", "variant seed")
@@ -45,7 +43,7 @@ def measure(run):
     while os.path.exists(run.variant) and time.monotonic() < end:
         time.sleep(0.01)
     if run == ("broken", 1):
-        raise TrainingError("the loss is nan")
+        raise RunError("the loss is nan")
     if run == ("broken", 2):
         os.kill(os.getpid(), signal.SIGKILL)
     return run._asdict() | {{"loss": run.seed / 8}}

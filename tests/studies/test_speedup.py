@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.core.gpt import GPT, GPTConfig
+from helpers.gpt import GPT, GPTConfig
 from helpers.studies import speedup
 
 sys.path.append(str(Path(__file__).parents[1] / "scaling"))

@@ -1,9 +1,8 @@
 """The study of counting beside a network on more text and on less."""
 
-from helpers.core.data import CharTokenizer
+from helpers.data import CharTokenizer, BUNDLED_PLAY
 from helpers.studies import texts
 from helpers.studies.texts import BESIDE, PYTHON, SHAKESPEARE, Texts, library
-from helpers.world.corpus import BUNDLED_PLAY
 
 
 def test_each_text_is_learned_in_each_way_and_reported(monkeypatch):

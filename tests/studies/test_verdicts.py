@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers.studies.verdicts import holm, t_quantile, t_tail, verdicts
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,16 @@ import torch
 import torch.nn.functional as F
 from bench_lines import Line
 
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.data import CharTokenizer, get_batch
-from helpers.core.gpt import GPT
-from helpers.core.optim import make_optimizer
-from helpers.core.sampling import generate
-from helpers.core.training import updates
+from helpers.attention import MultiHeadAttention
+from helpers.data import CharTokenizer, get_batch, BUNDLED_PLAY, load_corpus
+from helpers.gpt import GPT
+from helpers.optim import make_optimizer
+from helpers.sampling import generate
+from helpers.training import updates
 from helpers.grading import checks
-from helpers.runs.presets import PRESETS
-from helpers.studies.tables import read_table
-from helpers.support.console import Stopped
-from helpers.support.errors import ConfigError, RunError
-from helpers.world.corpus import BUNDLED_PLAY, load_corpus
+from helpers.presets import PRESETS
+from helpers.tables import read_table
+from helpers.errors import Stopped, ConfigError, RunError
 
 ROOT = Path(__file__).parents[2]
 

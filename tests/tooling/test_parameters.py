@@ -8,7 +8,7 @@ import parameters
 import pytest
 
 import notebooks
-from helpers.support.console import command
+from helpers.errors import command
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ import website
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
-from helpers.support.errors import HelpersError
+from helpers.errors import HelpersError
 
 pytestmark = pytest.mark.slow  # Sphinx builds a whole site
 ROOT = Path(__file__).parents[2]

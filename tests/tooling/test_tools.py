@@ -16,8 +16,7 @@ import website
 from notebook_file import write_notebook
 
 import notebooks
-from helpers.support.console import command
-from helpers.support.errors import HelpersError
+from helpers.errors import command, HelpersError
 
 ROOT = Path(__file__).parents[2]
 PARAMETRIZED = {0: "parameters", 1: "result"}

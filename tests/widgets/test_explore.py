@@ -13,12 +13,12 @@ import nbformat
 import pytest
 import torch
 
-from helpers.core.counted import build_gpt
-from helpers.core.data import CharTokenizer
-from helpers.core.modern import ModernConfig
-from helpers.core.sampling import filter_logits
+from helpers.counted import build_gpt
+from helpers.data import CharTokenizer
+from helpers.modern import ModernConfig
+from helpers.sampling import filter_logits
 from helpers.pictures import plotting
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from helpers.widgets import explore, host, widget
 from helpers.widgets.packing import unpack
 
@@ -373,7 +373,6 @@ def test_the_filters_equal_those_of_sampling(tmp_path):
 
 
 NOTEBOOK = """import torch
-from helpers.widgets import explore, widget
 explore.mask(torch.arange(9.0).view(3, 3), ["a", "b", "c"])"""
 
 

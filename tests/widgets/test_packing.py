@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.counted import CountedConfig, build_gpt
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.modern import ModernConfig
-from helpers.core.optim import TrainConfig
-from helpers.runs import checkpoint
-from helpers.runs.state import Facts
-from helpers.runs.train import train
-from helpers.support.errors import ConfigError
+from helpers.attention import MultiHeadAttention
+from helpers.counted import CountedConfig, build_gpt
+from helpers.data import CharTokenizer
+from helpers.gpt import GPT, GPTConfig
+from helpers.modern import ModernConfig
+from helpers.optim import TrainConfig
+from helpers import checkpoint
+from helpers.checkpoint import Facts
+from helpers.training import train
+from helpers.errors import ConfigError
 from helpers.widgets.packing import pack, unpack
 
 TOKENIZER = CharTokenizer("abc☃\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from helpers.support.errors import LedgerError
+from helpers.errors import LedgerError
 from helpers.world import ledger
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from helpers.core import training
-from helpers.core.counted import build_gpt
-from helpers.core.gpt import GPT, attention_maps
-from helpers.core.modern import ModernConfig
+from helpers import training
+from helpers.counted import build_gpt
+from helpers.gpt import GPT, attention_maps
+from helpers.modern import ModernConfig
 from helpers.world import microscope
 
 V, T, L, H, C = 11, 8, 2, 4, 16

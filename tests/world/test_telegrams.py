@@ -4,23 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from helpers.world import telegrams
-from helpers.world.telegrams import (
-    HERO,
-    NAMES,
-    WORDS,
-    accuracy,
-    ask,
-    embed,
-    exam,
-    fit,
-    look_up,
-    paper,
-    read,
-    scenes,
-    vectors,
-)
+from helpers.world.telegrams import HERO, NAMES, WORDS, accuracy, ask, embed, exam, fit, look_up, paper, read, scenes, vectors
 
 
 @pytest.fixture

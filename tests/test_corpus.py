@@ -13,9 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.support.errors import CorpusError
-from helpers.world import corpus
-from helpers.world.corpus import load_corpus
+from helpers.errors import CorpusError
+from helpers import data
+from helpers.data import load_corpus
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ import torch
 from gpt2_formulas import CONFIGS, START, close, config_of, formulas, some_tokens, weights_of
 
 from helpers.commands import gpt2 as gpt2_command
-from helpers.commands.writing import pieces
-from helpers.core.sampling import generate
-from helpers.support.errors import CheckpointError, HelpersError, VocabularyError
-from helpers.world import gpt2
+from helpers.sampling import pieces, generate
+from helpers.errors import RunError, HelpersError, CorpusError
+from helpers import gpt2
 
 
 # ---------------------------------------------------------------- the folder
@@ -58,7 +57,7 @@ def test_the_tokenizer_gives_bytes_and_merges_either_way(folder):
         assert tokenizer.encode(f"the theé{START}").tolist() == [257, 258, *"é".encode(), 259]
         for text in ("the other thé, 中文\n\t👩‍🚀 ", START, "", "\x00\x7f"):
             assert tokenizer.decode(tokenizer.encode(text).tolist()) == text
-        with pytest.raises(VocabularyError, match="no text in Unicode"):
+        with pytest.raises(CorpusError, match="no text in Unicode"):
             tokenizer.encode("a\udcff")
 
 
@@ -68,7 +67,7 @@ def test_a_tokenizer_that_changes_the_text_is_refused(folder, change):
     written = json.loads(path.read_text("utf-8"))
     (written["model"] if "dropout" in change else written).update(change)
     path.write_text(json.dumps(written), "utf-8")
-    with pytest.raises(CheckpointError, match="is not GPT-2's: text must come back as it went in"):
+    with pytest.raises(RunError, match="is not GPT-2's: text must come back as it went in"):
         gpt2.load(folder)
 
 
@@ -137,17 +136,17 @@ def test_a_missing_file_is_named_and_where_it_is_to_be_had(folder, name):
     (folder / name).unlink()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch PWNED'\ntR.")
     wanted = "tokenizer.json" if name == "vocab.json" else name
-    with pytest.raises(CheckpointError, match=rf"has no file {wanted}: .*/gpt2 \(a pytorch_model.bin may run any code"):
+    with pytest.raises(RunError, match=rf"has no file {wanted}: .*/gpt2 \(a pytorch_model.bin may run any code"):
         gpt2.load(folder)
     (folder / name).mkdir()  # no file either
-    with pytest.raises(CheckpointError, match=f"has no file {name}"):
+    with pytest.raises(RunError, match=f"has no file {name}"):
         gpt2.load(folder)
 
 
 def test_a_pipe_is_no_file(folder):
     (folder / "config.json").unlink()
     os.mkfifo(folder / "config.json")  # reading it would wait for ever
-    with pytest.raises(CheckpointError, match=r"has no file config.json"):
+    with pytest.raises(RunError, match=r"has no file config.json"):
         gpt2.load(folder)
 
 
@@ -170,13 +169,13 @@ def test_a_header_may_not_lie_about_sizes(folder):
     whole = path.read_bytes()
     for wrong in (2**63, len(whole), 100_000_001, 3):
         path.write_bytes(wrong.to_bytes(8, "little") + whole[8:])
-        with pytest.raises(CheckpointError, match=r"can't read model.safetensors in .*: it is cut off, damaged"):
+        with pytest.raises(RunError, match=r"can't read model.safetensors in .*: it is cut off, damaged"):
             gpt2.load(folder)
 
 
 def test_a_gigantic_file_is_refused(folder):
     os.truncate(folder / "vocab.json", 10**12)  # takes no room on the disk
-    with pytest.raises(CheckpointError, match=r"vocab.json has more than 20 MB"):
+    with pytest.raises(RunError, match=r"vocab.json has more than 20 MB"):
         gpt2.load(folder)
 
 
@@ -184,7 +183,7 @@ def test_another_models_tokenizer_is_refused(folder):
     vocab = json.loads((folder / "vocab.json").read_text("utf-8"))
     for wrong in (vocab | {"more": 260}, {token: i for token, i in vocab.items() if token != START}):
         (folder / "vocab.json").write_text(json.dumps(wrong), "utf-8")
-        with pytest.raises(CheckpointError, match=r"must know <\|endoftext\|>, and no id from vocab_size on"):
+        with pytest.raises(RunError, match=r"must know <\|endoftext\|>, and no id from vocab_size on"):
             gpt2.load(folder)
 
 

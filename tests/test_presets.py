@@ -6,17 +6,14 @@ import pytest
 import torch
 from run_folder import in_small
 
-from helpers.core.counted import build_gpt
-from helpers.core.data import CharTokenizer
-from helpers.core.sampling import generate
-from helpers.runs import checkpoint, presets
-from helpers.runs.folder import RUNS
-from helpers.runs.presets import PRESETS, choose_preset
-from helpers.runs.state import Facts
-from helpers.runs.train import train
-from helpers.support.errors import ConfigError
-from helpers.world import corpus
-from helpers.world.corpus import Corpus
+from helpers.counted import build_gpt
+from helpers.data import CharTokenizer, Corpus
+from helpers.sampling import generate
+from helpers import checkpoint, presets, data
+from helpers.presets import RUNS, PRESETS, choose_preset
+from helpers.checkpoint import Facts
+from helpers.training import train
+from helpers.errors import ConfigError
 
 
 def test_the_published_recipes():

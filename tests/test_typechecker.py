@@ -6,7 +6,7 @@ import typechecker
 from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor
 
-from helpers.core.attention import attention
+from helpers.attention import attention
 
 
 def test_annotations_are_checked_at_run_time():

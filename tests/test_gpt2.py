@@ -6,9 +6,9 @@ import pytest
 import torch
 from gpt2_formulas import CONFIGS, close, config_of, formulas, some_tokens, weights_of
 
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.support.errors import CheckpointError
-from helpers.world import gpt2
+from helpers.gpt import GPT, GPTConfig
+from helpers.errors import RunError
+from helpers import gpt2
 
 
 # ---------------------------------------------------------------- the numbers
@@ -89,7 +89,7 @@ def test_the_names_cover_our_model():
     ],
 )
 def test_a_config_of_another_model_is_refused_by_its_entry(other, message):
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(RunError, match=message):
         gpt2.from_hugging_face(weights_of(config_of()), config_of(**other))
 
 
@@ -97,7 +97,7 @@ def test_every_size_and_the_type_must_be_said():
     for name in ("model_type", *CONFIGS[0]):
         config = config_of()
         del config[name]
-        with pytest.raises(CheckpointError, match=f"config.json: {name} must be .* not None"):
+        with pytest.raises(RunError, match=f"config.json: {name} must be .* not None"):
             gpt2.from_hugging_face(weights_of(config_of()), config)
 
 
@@ -109,7 +109,7 @@ NEEDED = [pytest.param(n, marks=pytest.mark.torture if n.startswith("h.1.") else
 @pytest.mark.parametrize("name", NEEDED)
 def test_every_weight_is_needed_whole(name):
     config, weights = config_of(), weights_of(config_of())
-    with pytest.raises(CheckpointError, match=f"the weights lack {name}"):
+    with pytest.raises(RunError, match=f"the weights lack {name}"):
         gpt2.from_hugging_face({other: tensor for other, tensor in weights.items() if other != name}, config)
     first = (0,) * weights[name].ndim
     for wrong, message in (
@@ -121,14 +121,14 @@ def test_every_weight_is_needed_whole(name):
         (weights[name].to(torch.int8), "must be a tensor of float32, float16 or bfloat16"),
         (weights[name].tolist(), "must be a tensor of float32, float16 or bfloat16"),
     ):
-        with pytest.raises(CheckpointError, match=f"^{name} {message}"):
+        with pytest.raises(RunError, match=f"^{name} {message}"):
             gpt2.from_hugging_face(weights | {name: wrong}, config)
 
 
 @pytest.mark.parametrize("name", ["h.0.mlp.c_fc.weight", "h.1.attn.c_attn.weight"])
 def test_a_matrix_that_is_turned_already_is_refused(name):
     weights = weights_of(config_of())
-    with pytest.raises(CheckpointError, match=f"{name} must have the shape"):
+    with pytest.raises(RunError, match=f"{name} must have the shape"):
         gpt2.from_hugging_face(weights | {name: weights[name].T}, config_of())
 
 
@@ -137,19 +137,19 @@ def test_a_matrix_that_is_turned_already_is_refused(name):
     ["h.0.crossattention.c_attn.weight", "h.0.attn.bias2", "h.2.attn.bias", "transformer.ln_f.bias", "score.weight", 7],
 )
 def test_a_weight_too_many_is_refused(name):
-    with pytest.raises(CheckpointError, match=r"the weights hold .*: a GPT-2 with n_layer=2 has no such one"):
+    with pytest.raises(RunError, match=r"the weights hold .*: a GPT-2 with n_layer=2 has no such one"):
         gpt2.from_hugging_face(weights_of(config_of()) | {name: torch.zeros(32)}, config_of())
 
 
 def test_two_sets_of_names_at_once_are_refused():
     weights = weights_of(config_of())
-    with pytest.raises(CheckpointError, match=r"the weights hold 'wte.weight'"):
+    with pytest.raises(RunError, match=r"the weights hold 'wte.weight'"):
         gpt2.from_hugging_face(weights | {f"transformer.{n}": tensor for n, tensor in weights.items()}, config_of())
 
 
 def test_a_head_of_its_own_is_refused():
     weights = weights_of(config_of())
-    with pytest.raises(CheckpointError, match=r"lm_head.weight differs from wte.weight"):
+    with pytest.raises(RunError, match=r"lm_head.weight differs from wte.weight"):
         gpt2.from_hugging_face(weights | {"lm_head.weight": weights["wte.weight"] + 1}, config_of())
-    with pytest.raises(CheckpointError, match=r"lm_head.weight must have the shape"):
+    with pytest.raises(RunError, match=r"lm_head.weight must have the shape"):
         gpt2.from_hugging_face(weights | {"lm_head.weight": weights["wte.weight"][1:]}, config_of())

@@ -3,8 +3,8 @@
 import psutil
 import pytest
 
-from helpers.scaling.torchrun import Torchrun, until
-from helpers.support.errors import TeamError
+from helpers.rooms.torchrun import Torchrun, until
+from helpers.errors import RunError
 
 PROGRAM = """
 import os, sys, time
@@ -29,9 +29,9 @@ def test_all_are_started_are_known_by_rank_and_end(program, tmp_path):
     with Torchrun(2, program) as started:
         until(lambda: "rank 0 of 2" in started.printed() and "rank 1 of 2" in started.printed())
         assert started.member(0).pid != started.member(1).pid
-        with pytest.raises(TeamError, match="no process with rank 2"):
+        with pytest.raises(RunError, match="no process with rank 2"):
             started.member(2)
-        with pytest.raises(TeamError, match=r"still at work after 0.1 seconds"):
+        with pytest.raises(RunError, match=r"still at work after 0.1 seconds"):
             started.wait(0.1)
         (tmp_path / "go on").touch()
         assert started.wait().count("of 2") == 2
@@ -43,7 +43,7 @@ def test_one_that_fails_is_told_and_nobody_is_left(program, tmp_path):
     with Torchrun(2, program) as started:
         until(lambda: "rank 0 of 2" in started.printed())
         member = psutil.Process(started.member(0).pid)
-        with pytest.raises(TeamError, match=r"(?s)torchrun ended with status 1: .*this one fails"):
+        with pytest.raises(RunError, match=r"(?s)torchrun ended with status 1: .*this one fails"):
             started.wait()
     assert not member.is_running()
 
@@ -58,5 +58,5 @@ def test_who_leaves_the_block_leaves_nobody_behind(program):
 
 
 def test_what_never_happens_is_not_waited_for_for_ever():
-    with pytest.raises(TeamError, match=r"has not happened within 0.05 seconds"):
+    with pytest.raises(RunError, match=r"has not happened within 0.05 seconds"):
         until(lambda: False, seconds=0.05)
