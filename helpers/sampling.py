@@ -42,7 +42,7 @@ class Drawing:
 
     def filter(self, logits: Float[Tensor, "*batch V"]) -> Float[Tensor, "*batch V"]:
         """The logits divided by the temperature, -inf for every token that is cut."""
-        logits = logits / self.temperature
+        logits = logits / float(self.temperature)
         if self.top_k is not None and self.top_k < logits.shape[-1]:
             kth = logits.topk(self.top_k, dim=-1).values[..., -1:]
             logits = logits.masked_fill(logits < kth, float("-inf"))
@@ -200,10 +200,10 @@ def print_texts(model: nn.Module, tokenizer: Any, told: Any) -> None:
     prompt = tokenizer.encode(tokenizer.start_of_text if told.prompt is None else told.prompt)
     dice = torch.Generator().manual_seed(told.seed)
     how = {"temperature": told.temperature, "top_k": told.top_k, "top_p": told.top_p}
-    for i in range(1, told.num_samples + 1):
+    for nth in range(1, told.num_samples + 1):
         tokens = stream(model, prompt, told.length, generator=dice, **how)
         if told.num_samples > 1:
-            say(f"---- {i} of {told.num_samples} ----")
+            say(f"---- {nth} of {told.num_samples} ----")
         say((told.prompt or "").lstrip("\n"), end="")
         for piece in pieces(tokens, tokenizer.decode):
             say(piece, end="")

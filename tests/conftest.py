@@ -15,11 +15,10 @@ import pytest
 import torch
 from run_folder import ALPHABET
 
-from helpers import errors
-from helpers.checkpoint import Facts
-from helpers.core import training
+from helpers import training
 from helpers.counted import build_gpt, config_of
-from helpers.data import BUNDLED_PLAY, CharTokenizer, split
+from helpers.data import BUNDLED_PLAY, OWN, CharTokenizer, Corpus, split
+from helpers.errors import Stopped
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 from helpers.training import train
@@ -129,17 +128,26 @@ def fresh(small_config, tokens):
         torch.manual_seed(0)
         if "lengths" in changes:
             changes["counted"] = len(tokens[0])
-        return build_gpt(config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes}))
+        model = build_gpt(config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes}))
+        if "lengths" in changes:
+            model.count(tokens[0])
+        return model
 
     return build
 
 
 @pytest.fixture
-def go(fresh, tokens, quick, tmp_path):
+def corpus() -> Corpus:
+    """What a run remembers of its text: here, 65 characters."""
+    return Corpus(ALPHABET, OWN, Path("own.txt"), 64 * "0")
+
+
+@pytest.fixture
+def go(fresh, tokens, quick, corpus, tmp_path):
     """Train in tmp_path/run; every argument of `train` and every setting can be changed."""
 
     def run(*, model=None, on=tokens, settings=None, **options):
-        options = {"out_dir": tmp_path / "run", "facts": Facts(CharTokenizer(ALPHABET))} | options
+        options = {"out_dir": tmp_path / "run", "corpus": corpus} | options
         return train(model or fresh(), *on, dataclasses.replace(quick, **(settings or {})), **options)
 
     return run
@@ -151,14 +159,14 @@ def stopped(go, monkeypatch):
     the fifth, which lies between two records; what `go` takes can be given."""
 
     def run(number=signal.SIGTERM, at=5, **options):
-        real, updates = training.get_batch, itertools.count(1)
+        real, updates = training.get_batch, itertools.count(0)  # 0: the look at the first batch
 
         def get_batch(*arguments):
-            if next(updates) == at:
+            if next(updates) == at - bool(options.get("resume")):
                 signal.raise_signal(number)
             return real(*arguments)
 
-        with monkeypatch.context() as patch, pytest.raises(errors.Stopped) as stop:
+        with monkeypatch.context() as patch, pytest.raises(Stopped) as stop:
             patch.setattr(training, "get_batch", get_batch)
             go(**options)
         return stop.value

@@ -14,7 +14,6 @@ from helpers.data import CharTokenizer
 from helpers.gpt import count_parameters
 from helpers.modern import ModernConfig
 from pictures.packing import pack
-from tools import play
 
 pytestmark = pytest.mark.slow
 DRAWN = ".explore-play[data-drawn=wholly]"

@@ -11,16 +11,16 @@ from play_page import PACKED, clocked, cpu
 
 from helpers import checkpoint, microscope
 from helpers.attention import MultiHeadAttention
-from helpers.checkpoint import RUNS, is_run
+from helpers.checkpoint import is_run
 from helpers.counted import build_gpt
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.gpt import GPT
 from helpers.modern import ModernConfig
+from helpers.presets import RUNS
 from helpers.rooms.museum_faults import AlmostZero
 from helpers.sampling import filter_logits
 from pictures import host
 from pictures.packing import pack, unpack
-from tools import play
 
 pytestmark = pytest.mark.slow
 IMPORT = """async ({ source, packed }) => {

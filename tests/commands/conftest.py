@@ -3,9 +3,9 @@
 import pytest
 from run_folder import in_small
 
+from helpers import presets
 from helpers.commands import train, write
 from helpers.data import BUNDLED_PLAY
-from helpers.runs import presets
 
 
 @pytest.fixture

@@ -304,8 +304,6 @@ def test_in_a_terminal_there_is_a_bar(preparing, tmp_path, text, monkeypatch):
 
 COMMAND = f"""
 import sys
-from helpers.commands import prepare
-from helpers.scaling import shards
 shards.SHARD_BYTES = {mmap.ALLOCATIONGRANULARITY}
 prepare.PIECE = 1000
 sys.exit(prepare.main(sys.argv[1:]))

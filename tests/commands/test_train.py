@@ -8,8 +8,8 @@ import torch
 from run_folder import end_of
 
 from helpers import checkpoint
+from helpers import training as core
 from helpers.commands import train
-from helpers.core import training as core
 from helpers.data import load_corpus
 from helpers.errors import ConfigError
 from helpers.presets import PRESETS
@@ -166,38 +166,40 @@ def test_a_folder_that_a_terminal_would_obey_is_never_printed_raw(training, runs
         assert "\x1b" not in printed + said and "\\x1b[31mred" in printed + said
 
 
-# ---------------------------------------------------------------- better
+# ---------------------------------------------------------------- make better
 @pytest.mark.torture
-def test_better_keeps_its_runs_and_stores_what_they_write(training, runs, corpus, tmp_path, monkeypatch, capsys):
+def test_make_better_keeps_its_runs_and_stores_what_they_write(training, runs, corpus, tmp_path, monkeypatch, capsys):
     """Stopped and begun again, it goes on where it was."""
-    from tools import better
+    import better  # in tools/
 
     text = load_corpus(corpus)
     monkeypatch.setattr(better, "STORED", tmp_path)
+    monkeypatch.setenv("NAME", "three-minutes")
     monkeypatch.setattr(better, "load_corpus", lambda: text)
     monkeypatch.setattr(train, "open_corpus", lambda _: text)
     first = better.run_folder("three-minutes", better.choose_preset("three-minutes"), text)
     training("--preset", "three-minutes", "--out", first)
     kept = (first / "checkpoint.pt").read_bytes()
-    better.main(["three-minutes"])
+    better.main([])
     assert (first / "checkpoint.pt").read_bytes() == kept and len([*runs.iterdir()]) == 2
     made_by, made_with, one, two, copied, writes, *written = (tmp_path / "three-minutes.txt").read_text().splitlines()
-    assert made_by.startswith("# made by: python -m tools.better, at commit ") and "your own text, SHA-256" in made_with
+    assert made_by.startswith("# made by: make better, at commit ") and "your own text, SHA-256" in made_with
     loss = checkpoint.load(first).history.best.val_loss
     assert one.startswith(f"# seed 1: loss {loss:.4f} after ") and two.startswith("# seed 2: loss ")
     assert copied.startswith("# longest copy from the training text: ")
     assert writes == "# the model of seed 1, temperature 0.8, top-p 0.9, writes:" and written
 
 
-def test_better_takes_the_presets_of_three_minutes_only():
-    from tools import better
+def test_make_better_takes_the_presets_of_three_minutes_only(monkeypatch):
+    import better
 
-    with pytest.raises(ConfigError, match=r"invalid choice: 'laptop' .choose from .*three-minutes"):
-        better.main(["laptop"])
+    monkeypatch.setenv("NAME", "laptop")
+    with pytest.raises(ConfigError, match="NAME=laptop is no preset of this command: choose one of three-minutes, "):
+        better.main([])
 
 
 def test_what_several_say_is_the_mean_of_their_probabilities():
-    from tools import better
+    import better
 
     one, two = (torch.tensor(odds).log() for odds in ([0.7, 0.2, 0.1], [0.1, 0.2, 0.7]))
     models = [torch.nn.Embedding.from_pretrained(logits[None] + shift) for logits, shift in ((one, 3.0), (two, -1.0))]
@@ -206,7 +208,7 @@ def test_what_several_say_is_the_mean_of_their_probabilities():
 
 
 def test_the_longest_copy_is_found_wherever_it_stands():
-    from tools import better
+    import better
 
     assert better.longest_copy("a rose is a rose", "the roses, is a row") == " is a ro"
     assert better.longest_copy("xyz", "abc") == ""

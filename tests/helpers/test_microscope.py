@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from helpers import microscope
-from helpers.core import training
+from helpers import microscope, training
 from helpers.errors import ConfigError, CorpusError
 from helpers.gpt import GPT, GPTConfig, attention_maps
 

@@ -372,7 +372,6 @@ def test_the_filters_equal_those_of_sampling(tmp_path):
 
 
 NOTEBOOK = """import torch
-from pictures import explore, widget
 explore.mask(torch.arange(9.0).view(3, 3), ["a", "b", "c"])"""
 
 

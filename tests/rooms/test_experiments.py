@@ -7,8 +7,7 @@ import re
 import pytest
 import torch
 
-from helpers import checks
-from helpers.core import data
+from helpers import checks, data
 from helpers.data import CharTokenizer
 from helpers.errors import ConfigError, CorpusError
 from helpers.gpt import GPTConfig, count_parameters

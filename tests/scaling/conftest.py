@@ -13,7 +13,7 @@ from helpers.checkpoint import Facts, History
 from helpers.counted import build_gpt, config_of
 from helpers.data import CharTokenizer
 from helpers.scaling.sharing import Sharing, is_cut
-from helpers.scaling.team import ALONE, Team
+from helpers.team import ALONE, Team
 from helpers.training import train
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from helpers.optim import TrainConfig
-from helpers.scaling.team import Team
+from helpers.team import Team
 
 # A batch of 7 has unequal parts, however it is shared.
 SETTINGS = TrainConfig(batch_size=7, max_steps=10, eval_interval=5, warmup_steps=2)

@@ -14,12 +14,11 @@ import psutil
 import pytest
 import torch.distributed as dist
 
-from helpers import checkpoint, errors
+from helpers import checkpoint, team
 from helpers.commands import train
 from helpers.data import BUNDLED_PLAY
 from helpers.errors import ConfigError, RunError
-from helpers.scaling import team
-from helpers.scaling.team import ALONE, gathered, one_voice
+from helpers.team import ALONE, gathered, one_voice
 
 ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
@@ -58,11 +57,11 @@ def test_the_first_to_end_says_why_and_the_others_are_silent(monkeypatch):
     monkeypatch.setattr(console, "ignore_stops", lambda: None)
     with pytest.raises(ConfigError), team._said_once(lambda: store):
         raise ConfigError("so")
-    with pytest.raises(errors.Silent) as end, team._said_once(lambda: store):
+    with pytest.raises(console.Silent) as end, team._said_once(lambda: store):
         raise ConfigError("so")
     assert end.value.status == 2
-    with pytest.raises(errors.Silent) as end, team._said_once(lambda: store):
-        raise errors.Stopped(signal.SIGTERM)
+    with pytest.raises(console.Silent) as end, team._said_once(lambda: store):
+        raise console.Stopped(signal.SIGTERM)
     assert end.value.status == 143
 
 

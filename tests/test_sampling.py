@@ -289,13 +289,13 @@ def test_at_an_endless_temperature_all_are_alike():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"temperature": 0.0}, "temperature must be at least 0.000001, not 0.0"),
-        ({"temperature": 1e-40}, "temperature must be at least 0.000001, not 1e-40"),
-        ({"temperature": -1.0}, "temperature must be at least 0.000001, not -1.0"),
-        ({"temperature": math.nan}, "temperature must be a finite number, not nan"),
-        ({"top_p": 0.0}, "top_p must be above 0, not 0.0"),
-        ({"top_p": 1.5}, "top_p must be at most 1, not 1.5"),
-        ({"top_k": 0}, "top_k must be at least 1, not 0"),
+        ({"temperature": 0.0}, "temperature must be a number of at least 0.000001, not 0.0"),
+        ({"temperature": 1e-40}, "temperature must be a number of at least 0.000001, not 1e-40"),
+        ({"temperature": -1.0}, "temperature must be a number of at least 0.000001, not -1.0"),
+        ({"temperature": math.nan}, "temperature must be a number of at least 0.000001, not nan"),
+        ({"top_p": 0.0}, "top_p must be a number above 0 and at most 1, not 0.0"),
+        ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1, not 1.5"),
+        ({"top_k": 0}, "top_k must be a whole number of at least 1, not 0"),
         ({"keep": 0.0}, "keep=0.0 must be a share of the context, above 0 and at most 1"),
         ({"keep": 32}, "keep=32 must be a share of the context, above 0 and at most 1"),
         ({"keep": math.nan}, "keep=nan must be a share of the context, above 0 and at most 1"),
@@ -345,3 +345,41 @@ def test_tokens_that_a_model_excludes_are_never_drawn():
 
     drawn = generate(Excludes(), torch.tensor([0]), 100, generator=torch.Generator().manual_seed(0))
     assert set(drawn.tolist()) == {0, 2}
+
+
+class Broken(nn.Module):
+    """A model that raises at its second call."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.config, self.calls = model, model.config, 0
+
+    def forward(self, tokens):
+        self.calls += 1
+        if self.calls == 2:
+            raise RuntimeError("out of memory")
+        return self.model(tokens)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_generate_leaves_the_mode_as_it_was_even_when_the_model_raises(model, training):
+    model.train(training)
+    generate(model, torch.tensor([0]), 3)
+    assert {module.training for module in model.modules()} == {training}
+    broken = Broken(model).train(training)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        generate(broken, torch.tensor([0]), 3)
+    assert {module.training for module in broken.modules()} == {training}
+
+
+@pytest.mark.parametrize("top_p", [0, 0.0, -0.0])
+def test_an_empty_nucleus_is_refused_and_not_taken_for_no_nucleus(model, top_p):
+    with pytest.raises(ConfigError, match="top_p"):
+        filter_logits(torch.zeros(3), top_p=top_p)
+    with pytest.raises(ConfigError, match="top_p"):
+        generate(model, torch.tensor([0]), 1, top_p=top_p)
+
+
+def test_one_token_ties_and_a_nucleus_of_everything_lose_nothing():
+    assert filter_logits(torch.tensor([1.0, 3.0, 3.0, 2.0]), top_k=1).isfinite().tolist() == [False, True, True, False]
+    assert filter_logits(torch.tensor([-1e30, 0.0]), top_p=1.0).isfinite().all()

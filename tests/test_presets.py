@@ -7,12 +7,11 @@ import torch
 from run_folder import in_small
 
 from helpers import checkpoint, presets
-from helpers import data as corpus
-from helpers.checkpoint import RUNS, Facts
+from helpers.checkpoint import Facts
 from helpers.counted import build_gpt
 from helpers.data import CharTokenizer, Corpus
 from helpers.errors import ConfigError
-from helpers.presets import PRESETS, choose_preset
+from helpers.presets import PRESETS, RUNS, choose_preset
 from helpers.sampling import generate
 from helpers.training import train
 

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers import data as corpus
 from helpers.data import load_corpus
 from helpers.errors import CorpusError
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from helpers import checks
 from helpers.errors import ConfigError
-from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
+from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters, evaluating, one_thread
 from helpers.optim import make_optimizer
 from helpers.training import cross_entropy
 
@@ -214,15 +214,35 @@ def test_a_token_outside_the_vocabulary_has_no_embedding(model, token):
     ("wrong", "sentence"),
     [
         ({"n_head": 3}, "n_head=3 does not divide n_embd=32: choose a divisor of it"),
-        ({"n_layer": 0}, "n_layer must be at least 1, not 0"),
-        ({"n_layer": 1001}, "n_layer must be at most 1,000, not 1001"),
-        ({"vocab_size": 0x110001}, "vocab_size must be at most 1,114,112, not 1114113"),
-        ({"n_embd": 16_385}, "n_embd must be at most 16,384, not 16385"),
-        ({"dropout": 1.0}, "dropout must be below 1, not 1.0"),
+        ({"n_layer": 0}, "n_layer must be a whole number from 1 to 16,384, not 0"),
+        ({"vocab_size": 0x110001}, "vocab_size must be a whole number from 1 to 1,114,112, not 1114113"),
+        ({"n_embd": 16_385}, "n_embd must be a whole number from 1 to 16,384, not 16385"),
+        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1, not 1.0"),
         ({"bias": None}, "bias must be True or False, not None"),
     ],
 )
-def test_sizes_that_make_no_sense_are_refused_when_they_are_set(small_config, wrong, sentence):
+def test_sizes_that_make_no_sense_are_refused_when_they_are_set(small_config, wrong, sentence, unchecked):
     with pytest.raises(ConfigError) as error:
         dataclasses.replace(small_config, **wrong)
     assert str(error.value) == sentence
+
+
+def test_each_layer_gets_its_own_mode_back():
+    model = nn.Sequential(nn.Dropout(), nn.Dropout()).train()
+    model[1].eval()  # frozen on purpose
+    with pytest.raises(ZeroDivisionError), evaluating(model):
+        assert not any(layer.training for layer in model.modules())
+        _ = 1 / 0
+    assert [layer.training for layer in model.modules()] == [True, True, False]
+
+
+def test_who_gave_pytorch_its_threads_has_them_again():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(ZeroDivisionError), one_thread():
+            assert torch.get_num_threads() == 1
+            _ = 1 / 0
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

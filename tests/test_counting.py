@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from helpers.core import counting
+from helpers import counting
 from helpers.counting import KneserNey, discounts_of
 from helpers.data import CharTokenizer
 

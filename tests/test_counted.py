@@ -15,7 +15,7 @@ from helpers.errors import ConfigError
 from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig, make_optimizer
 from helpers.sampling import generate
-from helpers.training import cross_entropy, evaluate, loss_of, updates
+from helpers.training import cross_entropy, evaluate, updates
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=2, n_embd=32, lengths=(1, 2, 4))
 
@@ -73,7 +73,7 @@ def test_it_is_the_product_of_network_and_counts_each_to_the_power_of_its_gate(t
 def test_while_it_learns_its_temperature_is_one(tokens):
     x, y = get_batch(tokens[0], 2, 8, torch.Generator().manual_seed(1))
     warm, cool = (counted_gpt(tokens[0], temperature=temperature) for temperature in (1.25, 1.0))
-    assert torch.equal(loss_of(warm, x, y), loss_of(cool, x, y)) and not torch.equal(warm(x), cool(x))
+    assert torch.equal(warm.loss(x, y), cool.loss(x, y)) and not torch.equal(warm(x), cool(x))
 
 
 def test_beside_the_counts_it_learns_more_than_alone(tokens):
@@ -131,8 +131,8 @@ def test_nothing_of_the_validation_text_was_counted(tokens):
 def test_the_loss_that_counts_is_the_one_of_both_together_and_both_learn(pair):
     model, (train_tokens, _) = pair
     x, y = get_batch(train_tokens, 4, 16, torch.Generator().manual_seed(1))
-    together, alone = model(x, asked=y)
-    loss = loss_of(model, x, y)
+    together, alone = model.both(x, x[:, :0], asked=y)
+    loss = model.loss(x, y)
     assert loss.item() == pytest.approx(cross_entropy(together, y).item())
     (gradient,) = torch.autograd.grad(loss, model.head.weight, retain_graph=True)
     sum_of_both = cross_entropy(together, y) + cross_entropy(alone, y)
@@ -142,7 +142,7 @@ def test_the_loss_that_counts_is_the_one_of_both_together_and_both_learn(pair):
 
 # ---------------------------------------------------------------- what is refused
 @pytest.mark.parametrize("lengths", [(), (2, 2), (3, 1), (-1,), (17,), "2,3"])
-def test_lengths_that_make_no_sense_are_refused(lengths):
+def test_lengths_that_make_no_sense_are_refused(lengths, unchecked):
     with pytest.raises(ConfigError, match="lengths"):
         CountedConfig(**{**SIZES, "lengths": lengths})
 

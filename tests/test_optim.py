@@ -33,31 +33,40 @@ EVERYTHING = ModernConfig(
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"max_steps": 0}, "max_steps must be at least 1, not 0"),
-        ({"batch_size": 2.0}, "batch_size must be a whole number, not 2.0"),
-        ({"learning_rate": math.nan}, "learning_rate must be a finite number, not nan"),
+        ({"max_steps": 0}, "max_steps must be a whole number from 1 to 1,000,000,000, not 0"),
+        ({"batch_size": 2.0}, "batch_size must be a whole number from 1 to 1,000,000,000, not 2.0"),
+        ({"learning_rate": math.nan}, "learning_rate must be a number above 0, not nan"),
         ({"learning_rate": 1e-5}, "min_learning_rate=0.0001 must not be above learning_rate=1e-05"),
-        ({"grad_clip": 0.0}, "grad_clip must be above 0, not 0.0"),
-        ({"betas": (0.9, 1.0)}, "betas[1] must be below 1, not 1.0"),
-        ({"windows": ((0.5, 0),)}, "windows[0][1] must be at least 1, not 0"),
-        ({"windows": ((0.0, 8),)}, "windows[0][0] must be above 0, not 0.0"),
-        ({"schedule": "linear"}, "unknown schedule 'linear': choose one of cosine, stable"),
-        ({"optimizer": "sgd"}, "unknown optimizer 'sgd': choose one of adamw, muon"),
-        ({"muon_momentum": 1}, "muon_momentum must be below 1, not 1"),
-        ({"decay": 0.0}, "decay must be above 0, not 0.0"),
-        ({"seed": -1}, "seed must be at least 0, not -1"),
+        ({"grad_clip": 0.0}, "grad_clip must be a number above 0, not 0.0"),
+        ({"betas": (0.9, 1.0)}, "betas must be two numbers of at least 0 and below 1, not (0.9, 1.0)"),
+        (
+            {"windows": ((0.5, 0),)},
+            "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.5, 0),)",
+        ),
+        (
+            {"windows": ((0.0, 8),)},
+            "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.0, 8),)",
+        ),
+        ({"schedule": "linear"}, "schedule must be one of cosine, stable, not 'linear'"),
+        ({"optimizer": "sgd"}, "optimizer must be one of adamw, muon, not 'sgd'"),
+        ({"muon_momentum": 1}, "muon_momentum must be a number of at least 0 and below 1, not 1"),
+        ({"decay": 0.0}, "decay must be a number above 0 and at most 1, not 0.0"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 2^63 - 1, not -1"),
         ({"device": "tpu"}, "unknown device 'tpu': choose auto, cpu, cuda, cuda:N or mps"),
         ({"device": "meta"}, "unknown device 'meta': choose auto, cpu, cuda, cuda:N or mps"),
-        ({"device": ""}, "device must be a text that is not empty, not ''"),
+        ({"device": ""}, "unknown device '': choose auto, cpu, cuda, cuda:N or mps"),
         (
             {"device": "cuda:99"},
             'device=\'cuda:99\', but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"',
         ),
-        ({"windows": ((0.7, 4), (0.2, 8))}, "windows: their shares must rise, and 0.7, 0.2 do not"),
-        ({"max_steps": 10**6, "eval_interval": 1}, "eval_interval=1 makes 1,000,000 records: allowed are 100,000"),
+        (
+            {"windows": ((0.7, 4), (0.2, 8))},
+            "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.7, 4), (0.2, 8))",
+        ),
+        ({"accumulate": 0}, "accumulate must be a whole number from 1 to 1,000,000,000, not 0"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused_when_they_are_made(wrong, sentence):
+def test_settings_that_make_no_sense_are_refused_when_they_are_made(wrong, sentence, unchecked):
     with pytest.raises(ConfigError) as error:
         dataclasses.replace(RECIPE, **wrong)
     assert str(error.value) == sentence
@@ -92,6 +101,13 @@ def test_the_plateau_and_its_end_by_hand():
     rates = [round(learning_rate(step, config), 6) for step in range(12)]
     assert rates == [0.25, 0.5, 0.75, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2, 0.2]
     assert learning_rate(8, config) == warmup_stable_decay(8, config)
+
+
+def test_the_learning_rate_falls_along_a_cosine_and_not_along_a_line(quick):
+    config = dataclasses.replace(quick, warmup_steps=0, max_steps=1000, learning_rate=1.0, min_learning_rate=0.0)
+    for step in (1, 250, 333, 900):
+        assert learning_rate(step, config) == pytest.approx(math.cos(math.pi * step / 2000) ** 2)
+    assert learning_rate(250, config) > 0.85  # a line would have reached 0.75
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -12,9 +12,8 @@ from gpt2_formulas import CONFIGS, START, close, config_of, formulas, some_token
 
 from helpers import gpt2
 from helpers.commands import gpt2 as gpt2_command
-from helpers.commands.writing import pieces
 from helpers.errors import CorpusError, HelpersError, RunError
-from helpers.sampling import generate
+from helpers.sampling import generate, pieces
 
 
 # ---------------------------------------------------------------- the folder

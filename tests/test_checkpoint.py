@@ -1,0 +1,318 @@
+"""A run that is stopped, killed or spoiled: nothing is lost, nothing wrong is read, nothing good is overwritten."""
+
+import dataclasses
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from run_folder import COUNTED, MUON, TODAY, end_of, stop_at
+
+from helpers import checkpoint, errors, training
+from helpers.checkpoint import CHECKPOINT, best_run, is_run, is_trained, load, load_model, load_snapshots, plan
+from helpers.errors import CorpusError, RunError, Stopped
+
+ROOT = Path(__file__).parents[1]
+
+# What a run can have, all of which must be saved: dropout (every model here has it), Muon, windows that grow, bfloat16.
+KINDS = {
+    "plain": ({}, {}),
+    "today's, by Muon in windows": (TODAY, MUON),
+    "in bfloat16, in pieces": (TODAY, MUON | {"bfloat16_cpu": True, "accumulate": 3}),
+    "beside counts": (COUNTED, MUON),
+}
+
+
+# ---------------------------------------------------------------- stops and kills
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fresh, tmp_path, monkeypatch, kind):
+    """Bit for bit; once between two records, and once in the middle of the longer windows."""
+    monkeypatch.setattr(training, "has_bfloat16", lambda: True)
+    sizes, settings = KINDS[kind]
+    go(model=fresh(**sizes), settings=settings, out_dir=tmp_path / "whole")
+    stop = stopped(model=fresh(**sizes), settings=settings)
+    kept = f"after 5 of 12 steps, all saved in {tmp_path / 'run'}: resume continues from there"
+    assert str(stop) == f"stopped by SIGTERM: {kept}"
+    assert len(load(tmp_path / "run").losses) == 1
+    stopped(signal.SIGINT, model=fresh(**sizes), settings=settings, resume=True)
+    assert load(tmp_path / "run").step == 10
+    go(model=fresh(**sizes), settings=settings, resume=True)
+    assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_it_ends_as_the_undisturbed_one(tmp_path):
+    """kill -9, at random moments: the last save is whole, and nothing depends on what was in memory."""
+    env = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "tests" / "kills.py"), str(tmp_path), "5"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert end_of(tmp_path / "killed") == end_of(tmp_path / "whole"), f"killed at {done.stdout}"
+    names = [CHECKPOINT, "config.json", "history.json", "tokenizer.json"]
+    assert sorted(os.listdir(tmp_path / "killed")) == names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_save_that_is_cut_off_leaves_the_one_before(go, tmp_path, monkeypatch, call):
+    go(out_dir=tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        calls = iter(range(100))
+        real = getattr(os, call)
+
+        def cut(*arguments):
+            if next(calls) == 9:  # three files a save: the checkpoint of step 8
+                raise ZeroDivisionError
+            return real(*arguments)
+
+        patch.setattr(errors.os, call, cut)
+        with pytest.raises(ZeroDivisionError):
+            go()
+    assert load(tmp_path / "run").step in (2, 4)
+    go(resume=True)
+    assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_sentence_and_the_last_save_stays(go, tmp_path):
+    go(out_dir=tmp_path / "whole")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def fill(model, record):
+        if record.step == 4:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+
+    try:
+        with pytest.raises(RunError, match="can't save in .*File too large.*make room and go on with --resume"):
+            go(on_record=fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert load(tmp_path / "run").step == 4
+    go(resume=True)
+    assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_finished_run_does_nothing_more_and_can_be_made_longer(go, fresh, tmp_path):
+    history = go()
+    before = (tmp_path / "run" / CHECKPOINT).read_bytes()
+    model, seen = fresh(), []
+    assert go(model=model, resume=True, on_record=lambda *_: seen.append(1)) == history and not seen
+    assert (tmp_path / "run" / CHECKPOINT).read_bytes() == before
+    assert torch.equal(model.head.weight, load_model(tmp_path / "run")[0].head.weight)
+    assert go(resume=True, settings={"max_steps": 15}).column("step") == [0, 2, 4, 8, 12, 15]
+    with pytest.raises(RunError, match="is at step 15 already: max_steps must not be below"):
+        go(resume=True)
+
+
+# ---------------------------------------------------------------- what is damaged, or another's
+@pytest.fixture
+def run(go, tmp_path):
+    go()
+    return tmp_path / "run"
+
+
+@pytest.mark.slow
+def test_a_byte_that_has_changed_is_found(run):
+    whole = (run / CHECKPOINT).read_bytes()
+    for _ in range(20):
+        damaged = bytearray(whole)
+        damaged[random.randrange(len(whole))] ^= 1 << random.randrange(8)
+        (run / CHECKPOINT).write_bytes(damaged)
+        with pytest.raises(RunError, match="is damaged, or no run's: its SHA-256 is wrong"):
+            load(run)
+    for cut_off in (whole[:-1000], whole[:30], b""):
+        (run / CHECKPOINT).write_bytes(cut_off)
+        with pytest.raises(RunError, match="is damaged"):
+            load_model(run)
+
+
+@pytest.mark.slow
+def test_views_are_for_people_and_are_written_anew(go, run):
+    for name in ("config.json", "history.json", "tokenizer.json"):
+        right = (run / name).read_text()
+        (run / name).write_text("{}")
+        go(resume=True)
+        assert (run / name).read_text() == right
+    assert json.loads((run / "history.json").read_text())[-1]["step"] == 12
+
+
+@pytest.mark.slow
+def test_a_run_of_the_first_edition_is_one_sentence(go, tmp_path):
+    """Its checkpoint was a zip file with its checksum in the comment: see what 1.x wrote."""
+    import hashlib
+
+    (tmp_path / "run").mkdir()
+    signed = b"PK... the archive" + (71).to_bytes(2, "little") + b"sha256:"
+    old = signed + hashlib.sha256(signed).hexdigest().encode()
+    (tmp_path / "run" / CHECKPOINT).write_bytes(old)
+    for options, sentence in (
+        ({"resume": True}, "is a run of the first edition: train anew"),
+        ({}, "holds a run already"),
+    ):
+        with pytest.raises(RunError, match=sentence):
+            go(**options)
+    assert (tmp_path / "run" / CHECKPOINT).read_bytes() == old
+
+
+def test_nothing_is_unpickled_that_can_run_a_program(tmp_path):
+    import hashlib
+    import io
+
+    class Program:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made by a program"),)
+
+    packed = io.BytesIO()
+    torch.save({"step": Program()}, packed)
+    archive = packed.getvalue()
+    (tmp_path / CHECKPOINT).write_bytes(archive + hashlib.sha256(archive).hexdigest().encode())
+    with pytest.raises(RunError, match="is no run of this project"):
+        load(tmp_path)
+    assert os.listdir(tmp_path) == [CHECKPOINT]
+
+
+@pytest.mark.slow
+def test_only_the_same_run_goes_on(go, run, tokens, fresh):
+    before = (run / CHECKPOINT).read_bytes()
+    train_tokens, val_tokens = tokens
+    refused = {
+        "its seed is 1, not 2": {"settings": {"seed": 2}},
+        "its learning_rate is 0.001, not 0.002": {"settings": {"learning_rate": 0.002}},
+        "its n_layer is 2, not 1": {"model": fresh(n_layer=1)},
+        "it was trained on another text": {"on": (train_tokens.flip(0), val_tokens)},
+        "is at step 12 already": {"settings": {"max_steps": 5}},
+    }
+    for sentence, options in refused.items():
+        with pytest.raises(RunError, match=sentence):
+            go(resume=True, **options)
+    assert (run / CHECKPOINT).read_bytes() == before
+
+
+def test_a_text_that_is_too_short_is_refused_before_anything_is_written(go, tokens, tmp_path):
+    with pytest.raises(CorpusError, match="the validation split has 16 tokens: a context of 16 needs at least 17"):
+        go(on=(tokens[0], tokens[1][:16]))
+    assert not (tmp_path / "run").exists()
+
+
+# ---------------------------------------------------------------- what is in the way
+@pytest.mark.slow
+def test_nothing_good_is_overwritten_unasked(go, run, monkeypatch):
+    with pytest.raises(RunError, match="run holds a run already: resume it, overwrite it, or choose another folder"):
+        go(settings={"max_steps": 1})
+    with pytest.raises(RunError, match="choose one of the two"):
+        go(resume=True, overwrite=True)
+    with monkeypatch.context() as patch:  # and not before the new run has something
+        patch.setattr(training, "evaluate", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            go(overwrite=True, settings={"seed": 2})
+    assert load(run).settings["seed"] == 1
+    go(settings={"max_steps": 1}, overwrite=True)
+    assert load(run).step == 1
+
+
+@pytest.mark.parametrize("name", [CHECKPOINT, "config.json", "tokenizer.json", "sample.txt"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_foreign_files_are_never_touched(go, tmp_path, name, overwrite):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).write_text('{"name": "another project"}')
+    with pytest.raises(RunError, match=f"holds {name}, which no run wrote: choose another folder"):
+        go(overwrite=overwrite)
+    assert (tmp_path / "run" / name).read_text() == '{"name": "another project"}'
+    assert os.listdir(tmp_path / "run") == [name]
+
+
+@pytest.mark.parametrize("out", ["file", "file/run", "/dev/null/run"])
+def test_places_where_no_run_can_be(go, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RunError):
+        go(out_dir=out)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+# ---------------------------------------------------------------- what others read of it
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [{}, COUNTED])
+def test_snapshots_show_the_model_as_it_learned(go, fresh, tokens, tmp_path, sizes):
+    """Untrained, then at each record with twice the steps, rounded to float16; last, not rounded, the last state."""
+    last = fresh(**sizes)
+    go(model=last, on_record=lambda model, record: None)
+    found = load_snapshots(tmp_path / "run")
+    assert [step for step, _ in found] == [0, 2, 4, 8, 12]
+    text = tokens[1][None, :16].long()
+    with torch.no_grad():
+        torch.testing.assert_close(found[0][1](text), fresh(**sizes).eval()(text), rtol=1e-2, atol=1e-2)
+        assert torch.equal(found[-1][1].head.weight, load(tmp_path / "run").model["head.weight"])
+    if sizes:
+        assert all(torch.equal(model.text.long(), tokens[0].long()) for _, model in found)
+
+
+@pytest.mark.slow
+def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(go, stopped, fresh, tokens, quick, corpus, tmp_path):
+    run = tmp_path / "run"
+    asked = training.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
+    ask = {"reuse": True, "overwrite": False, "ours": True}
+    assert plan(run, asked, **ask) == (False, "a new run, in run")
+    stopped()
+    assert plan(run, asked, **ask) == (True, "the run in run has made 5 of 12 steps, and goes on")
+    go(resume=True)
+    finished = "the run in run has made 12 of 12 steps: it is finished, and nothing is left to do"
+    assert plan(run, asked, **ask) == (True, finished)
+    with pytest.raises(RunError, match="its seed is 1, not 2"):
+        plan(run, asked | {"seed": 2}, reuse=True, overwrite=False, ours=False)
+    aside = "a new run, in run; what was there is kept in run-1"
+    assert plan(run, asked | {"seed": 2}, **ask) == (False, aside)
+    assert load(tmp_path / "run-1").finished and not run.exists()
+
+
+@pytest.mark.slow
+def test_the_best_finished_run_writes(go, stopped, tmp_path):
+    with pytest.raises(RunError, match="no finished run in"):
+        best_run(tmp_path)
+    go(out_dir=tmp_path / "worse", settings={"max_steps": 4})
+    go(out_dir=tmp_path / "better")
+    stopped(out_dir=tmp_path / "unfinished", settings={"learning_rate": 0.01})
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / CHECKPOINT).write_text("nothing")
+    folder, why = best_run(tmp_path)
+    assert folder.name == "better" and why.endswith(": the best of 2 finished runs on your own text")
+
+
+@pytest.mark.slow
+def test_a_trained_run_is_known_by_text_sizes_and_steps(go, small_config, tmp_path):
+    go()
+    sizes = dataclasses.replace(small_config, dropout=0.1)
+    assert is_run(tmp_path / "run") and is_trained(tmp_path / "run", 64 * "0", sizes, 12)
+    assert not is_trained(tmp_path / "run", 64 * "0", sizes, 13)
+    assert not is_trained(tmp_path / "run", 64 * "1", sizes, 12)
+    assert not is_trained(tmp_path / "run", 64 * "0", small_config, 12)
+    assert not is_trained(tmp_path / "nowhere", 64 * "0", sizes, 12)
+
+
+@pytest.mark.slow
+def test_without_a_text_a_run_can_not_write(go, tmp_path):
+    go(corpus=None)
+    with pytest.raises(RunError, match="was trained without a tokenizer: it can't write"):
+        load_model(tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_who_stops_without_a_folder_reads_that_nothing_is_saved(go):
+    with pytest.raises(Stopped, match="none of them saved"):
+        go(out_dir=None, on_record=stop_at(4))
+
+
+def test_a_run_keeps_its_fields_apart():
+    one, other = (checkpoint.Run({}, {}, {}) for _ in range(2))
+    one.losses.append(1.0)
+    assert not other.losses

@@ -1,0 +1,133 @@
+"""How a command ends, in one sentence; how a loop is asked to stop; and a file that is whole or not there."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers import errors
+from helpers.errors import SIGNALS, ConfigError, CorpusError, RunError, Stopped, command, stop_requests, write
+
+ROOT = Path(__file__).parents[1]
+
+
+# ---------------------------------------------------------------- commands
+def end(action):
+    """The exit status of a command that does `action`, whatever its arguments."""
+    return command(lambda arguments: action(), [])
+
+
+def fail(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "sentence"),
+    [
+        (ConfigError("seed must be a number"), 2, "error: seed must be a number\n"),
+        (CorpusError("two\nlines"), 2, "error: two lines\n"),
+        (ConfigError("\x1b[2Jred \u202egnp.txt"), 2, "error: \\x1b[2Jred \\u202egnp.txt\n"),
+        (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
+        (MemoryError(), 2, "error: out of memory: choose a smaller model, batch or text\n"),
+        (KeyboardInterrupt(), 130, "stopped by Ctrl-C\n"),
+        (Stopped(signal.SIGTERM, "after 3 steps"), 143, "stopped by SIGTERM: after 3 steps\n"),
+    ],
+)
+def test_a_command_ends_with_one_sentence(capsys, error, status, sentence):
+    assert end(lambda: fail(error)) == status
+    assert capsys.readouterr().err == sentence
+
+
+def test_a_fault_of_ours_is_no_sentence():
+    """What nobody foresaw must be seen whole, to be mended."""
+    with pytest.raises(ZeroDivisionError):
+        end(lambda: 1 / 0)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signals_end_a_command_and_leave_their_handlers(number, capsys):
+    before = signal.getsignal(number)
+    assert end(lambda: signal.raise_signal(number)) == 128 + number
+    assert capsys.readouterr().err.startswith("stopped by ") and signal.getsignal(number) == before
+
+
+def test_a_stop_waits_for_the_end_of_a_step_and_the_third_one_does_not():
+    done = []
+    with pytest.raises(Stopped), stop_requests() as noted:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+            done.append([*noted])
+    assert done == [[signal.SIGINT], 2 * [signal.SIGINT]]
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requests() as noted:
+            signal.raise_signal(signal.SIGHUP)
+            assert not noted
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_who_imports_helpers_keeps_his_handlers():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    import helpers.training  # noqa: F401
+
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_what_a_terminal_would_obey_is_escaped(capsys, monkeypatch):
+    text = "tab\tand\nline, caf\u00e9 \u4e2d; \x1b[31m \x07 \x9b \u200f \u2066 \u200b"
+    shown = "tab\tand\nline, caf\u00e9 \u4e2d; \\x1b[31m \\x07 \\x9b \\u200f \\u2066 \\u200b"
+    errors.say(text)
+    assert capsys.readouterr().out == text + "\n"  # a pipe gets the text
+    monkeypatch.setattr(errors.sys.stdout, "isatty", lambda: True)
+    errors.say(text)
+    assert capsys.readouterr().out == shown + "\n"
+
+
+# ---------------------------------------------------------------- files
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    write(tmp_path / "a.txt", "old")
+    with pytest.raises(UnicodeEncodeError):
+        write(tmp_path / "a.txt", "new, and then something that can't be written: \ud800")
+    assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_write_that_is_interrupted_leaves_the_old_file_alone(tmp_path, monkeypatch):
+    write(tmp_path / "a.txt", "old")
+    for name, fault in (("fsync", OSError(28, "No space left on device")), ("replace", KeyboardInterrupt())):
+        with monkeypatch.context() as patch:
+            patch.setattr(errors.os, name, lambda *_, fault=fault: fail(fault))
+            with pytest.raises((RunError, KeyboardInterrupt)) as caught:
+                write(tmp_path / "a.txt", "new")
+        if name == "fsync":
+            assert "a.txt: No space left on device; what was there before is kept" in str(caught.value)
+        assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_the_bytes_are_on_the_disk_before_the_name_changes_hands(tmp_path, monkeypatch):
+    calls = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(errors.os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
+    write(tmp_path / "a.txt", b"new")
+    assert calls == ["fsync", "replace"]
+
+
+def test_a_full_disk_is_one_sentence(tmp_path):
+    """In a process of its own, whose files may not grow beyond 1,000 bytes."""
+    (tmp_path / "a.txt").write_text("old")
+    code = (
+        "import resource; from helpers.errors import RunError, write\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        f"try: write({str(tmp_path / 'a.txt')!r}, 5000 * 'x')\n"
+        "except RunError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.startswith("can't write") and done.stdout.count("\n") == 1 and not done.stderr
+    assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
