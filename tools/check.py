@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from helpers.support.console import command, say
+from helpers.errors import command, say
 from tools import notebooks
 from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
 

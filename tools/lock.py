@@ -7,8 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from helpers.support.console import command
-from helpers.support.errors import HelpersError
+from helpers.errors import HelpersError, command
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = [

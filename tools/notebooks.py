@@ -25,8 +25,7 @@ import nbformat
 import papermill
 from nbformat import NotebookNode
 
-from helpers.errors import ConfigError, HelpersError, command, say
-from helpers.support.files import write
+from helpers.errors import ConfigError, HelpersError, command, say, write
 from helpers.tables import table
 from tools import surroundings
 

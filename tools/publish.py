@@ -12,8 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from helpers.errors import ConfigError, command, say
-from helpers.support.files import write
+from helpers.errors import ConfigError, command, say, write
 from tools.lessons import NOTEBOOKS, ROOT, lessons
 
 GUARD = """import importlib.util

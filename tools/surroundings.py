@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_OURS = ("PYTHON", "PYTEST", "JUPYTER", "IPYTHON", "MPL", "MATPLOTLIB")

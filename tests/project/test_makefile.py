@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 from tools import setup, surroundings
 
 ROOT = Path(__file__).parents[2]

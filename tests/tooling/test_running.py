@@ -13,8 +13,7 @@ import papermill
 import pytest
 from notebook_file import write_notebook
 
-from helpers.support.console import command
-from helpers.support.errors import ConfigError, HelpersError
+from helpers.errors import ConfigError, HelpersError, command
 from tools import notebooks, tables, website
 
 ROOT = Path(__file__).parents[2]
@@ -143,7 +142,7 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path, by):
     (clone / "notebooks").mkdir()
     write_notebook(clone / "notebooks" / "01_long.ipynb", "print('step  0  train 1')\nimport time\ntime.sleep(600)")
     program = (
-        "from pathlib import Path; from tools import notebooks as n; from helpers.support.console import command;"
+        "from pathlib import Path; from tools import notebooks as n; from helpers.errors import command;"
         f"n.ROOT = Path({str(clone)!r}); n.NOTEBOOKS, n.BUILD = n.ROOT / 'notebooks', n.ROOT / 'build';"
         "command(n.main, ['run'])"
     )

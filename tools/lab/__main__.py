@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from helpers.support.console import command
+from helpers.errors import command
 from tools.surroundings import ROOT, share_cores, shut_out_others
 
 LAB = Path(__file__).parent
