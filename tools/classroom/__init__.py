@@ -1,1 +1,1 @@
-"""For teachers: `student` hands the lessons out without solutions, `grade` judges what comes back."""
+"""For teachers: hand the lessons out without solutions, and grade what comes back."""

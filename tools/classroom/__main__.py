@@ -10,9 +10,11 @@ from tools.classroom import grade, lessons
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.classroom", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    student = commands.add_parser("student", help="the project without solutions and proofs, to hand out")
-    grading = commands.add_parser("grade", help="judge what has come back: a folder for each student")
-    grading.add_argument("submissions", type=Path, metavar="SUBMISSIONS")
+    student = commands.add_parser("student", help="what to hand out")
+    grading = commands.add_parser("grade", help="judge what has come back")
+    grading.add_argument(
+        "submissions", type=Path, metavar="SUBMISSIONS", help="a folder for each student"
+    )
     for command in (student, grading):
         command.add_argument("out", type=Path, metavar="OUT", help="a folder, new or empty")
         command.add_argument(

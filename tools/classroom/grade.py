@@ -64,7 +64,7 @@ def grade(
     hand_ins = [each for path in sorted(folder.iterdir()) for each in read(path, lessons)]
     with ThreadPoolExecutor(jobs) as pool:
         for each in pool.map(functools.partial(judge_all, seconds=seconds), hand_ins):
-            what = f"{each.lesson.name}: {each.points} points" if each.lesson else "nothing to judge"
+            what = f"{each.lesson.name}, {each.points} points" if each.lesson else "no lesson"
             print("; ".join([f"{each.student}: {what}", *each.notes]), file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
     write_points(out / "points.csv", hand_ins)
@@ -77,7 +77,7 @@ def grade(
             write(out / "submitted" / place.with_suffix(".ipynb"), nbformat.writes(page))
             html, _ = HTMLExporter().from_notebook_node(page)
             write(out / "feedback" / place.with_suffix(".html"), html)
-    print(f"{sum(map(bool, (each.judged for each in hand_ins)))} hand-ins were judged: see {out}")
+    print(f"{sum(bool(each.judged) for each in hand_ins)} hand-ins were judged: see {out}")
 
 
 # ---------------------------------------------------------------- what came back
@@ -123,7 +123,7 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
 
 
 def lesson_of(name: str, cells: Sequence[str], lessons: Sequence[Lesson]) -> Lesson | None:
-    """The lesson to which most of a notebook's checks belong; without any, the one it is named by."""
+    """The lesson that most of a notebook's checks belong to; without any, the one that it names."""
     checked = {label for cell in cells for each in parsed(cell)[0] for label in each.checks}
     for lesson in lessons:
         own = {task.label for task in lesson.tasks}
@@ -158,10 +158,14 @@ def judge_all(hand_in: HandIn, seconds: float) -> HandIn:
 
 def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list[Judged]:
     """The verdict on each exercise of the lesson, from the code cells of a notebook."""
-    shipped = nbformat.read(lesson.path, as_version=4).cells
-    answers = {task.name for task in lesson.tasks}
-    among = [each for cell in shipped if cell.cell_type == "code" for each in parsed(cell.source)[0]]
-    among = [each for each in among if not each.binds & answers]  # what a notebook may have lost
+    among: list[Statement] = []  # first what we have shipped, which the notebook may have lost
+    asked_for = {task.name for task in lesson.tasks}
+    for cell in nbformat.read(lesson.path, as_version=4).cells:
+        ours = statements(cell.source) if cell.cell_type == "code" else []
+        if any(each.checks for each in ours):
+            asked_for |= {name for each in ours for name in each.binds}
+        else:
+            among += ours
     start = len(among)
     broken = []
     for cell in cells:
@@ -170,14 +174,15 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
         broken += [(cell, why)] if why else []
     found = []
     for task in lesson.tasks:
-        checks = [(e.checks[task.label], i + 1) for i, e in enumerate(among) if task.label in e.checks]
-        asked = [each for each in checks if each[1] > start] + [(task.name, len(among))]
-        best = Judged(task)
-        for expression, end in dict.fromkeys(asked):
+        best, checked = Judged(task), []
+        for end, each in enumerate(among[start:], start + 1):
+            if task.label in each.checks:
+                checked.append((each.checks[task.label], end))
+        for expression, end in [*checked, (task.name, len(among))]:
             source, unbound = needed(expression, among[:end])
             if best.word == "right" or task.name in unbound or best.source == source != "":
                 continue
-            earlier = sorted(unbound - answers)  # steps of earlier lessons, perhaps
+            earlier = sorted(unbound - asked_for)  # steps of earlier lessons, perhaps
             word, why = judge(task.label, source, expression, earlier, seconds)
             if best.word in ("missing", "still to do") or word == "right":
                 best = Judged(task, word, why, source)

@@ -17,7 +17,8 @@ START = 120.0  # seconds for a process to begin, which are no answer's
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 processes = multiprocessing.get_context(METHOD)
 if METHOD == "forkserver":  # each process is a copy of one that has loaded them and nothing else
-    processes.set_forkserver_preload(["tools.classroom.graders", "IPython"])
+    loaded = ["__main__", "tools.classroom.judge", "tools.classroom.graders"]
+    processes.set_forkserver_preload([*loaded, "IPython.core.interactiveshell"])
 
 
 def judge(

@@ -58,7 +58,7 @@ class Lesson:
 
 
 def lessons(only: Sequence[str] = ()) -> list[Lesson]:
-    """All that were shipped, or those whose names begin so; what lies beside them is named and left.
+    """All that were shipped, or those whose names begin so; what lies beside them is named.
 
     ValueError if no lesson begins with one of `only`.
     """
