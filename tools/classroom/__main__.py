@@ -26,8 +26,13 @@ def main(arguments: list[str]) -> None:
     try:
         if given.out.exists() and not (given.out.is_dir() and not any(given.out.iterdir())):
             raise ValueError(f"{given.out} is there already: name a folder that is new or empty")
+        wanted = lessons.lessons(given.only)
         if given.command == "student":
-            lessons.hand_out(given.out, lessons.lessons(given.only))
+            print("looking whether a lesson is solved already", file=sys.stderr)
+            for lesson in wanted:
+                if solved := grade.solved(lesson):
+                    raise ValueError(f"{lesson.path} answers {', '.join(solved)} already")
+            lessons.hand_out(given.out, wanted)
             return
         if not given.submissions.is_dir():
             raise ValueError(f"{given.submissions} is no folder")
@@ -35,7 +40,6 @@ def main(arguments: list[str]) -> None:
             raise ValueError(f"{given.out} lies in {given.submissions}: name a folder elsewhere")
         if given.seconds <= 0 or given.jobs < 1:
             raise ValueError("--seconds and --jobs must be above 0")
-        wanted = lessons.lessons(given.only)
         grade.grade(given.submissions, given.out, wanted, given.seconds, given.jobs)
     except (ValueError, OSError) as error:
         parser.exit(2, f"error: {error}\n")

@@ -193,6 +193,14 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
     return found
 
 
+def solved(lesson: Lesson) -> list[str]:
+    """The exercises whose answers the lesson itself gives away, as it lies in notebooks/."""
+    cells = nbformat.read(lesson.path, as_version=4).cells
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    judged = judge_notebook(lesson, code, 10.0)
+    return [each.task.label for each in judged if each.word == "right"]
+
+
 # ---------------------------------------------------------------- what is written
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
