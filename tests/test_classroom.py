@@ -1,6 +1,7 @@
 """The classroom: what is handed out, how an answer is found, and a line for whatever came back."""
 
 import csv
+import dataclasses
 import os
 import shutil
 import unicodedata
@@ -16,6 +17,7 @@ from tools.classroom.graders import exercises
 
 SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)"
 WRONG = "def my_scores(queries, keys):\n    return keys @ queries.T"
+DOT = "def my_dot(a, b, both):\n    return (both**2 - a**2 - b**2) / 2"
 CHECK = 'exercises.check("1a", my_scores)'
 
 
@@ -143,7 +145,7 @@ def graded(first, tmp_path_factory):
         "evil": "def my_scores(queries, keys):\n    raise ValueError('<script>alert(1)</script>')",
     }
     for student, answer in answers.items():
-        hand_in(folder / student / name, first, answer)
+        hand_in(folder / student / name, first, DOT, answer)
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"{SCORES}\n{CHECK}")])
     (folder / "alone").mkdir()
     nbformat.write(made, folder / "alone" / "only the answer.ipynb")
@@ -157,7 +159,8 @@ def graded(first, tmp_path_factory):
         for file, content in files.items():
             (folder / student / file).write_bytes(content)
     (folder / "loose.ipynb").touch()
-    grade.grade(folder, out, [first], seconds=3.0, jobs=2)
+    two = dataclasses.replace(first, tasks=first.tasks[:2])
+    grade.grade(folder, out, [two], seconds=4.0, jobs=2)
     with (out / "points.csv").open(encoding="utf-8-sig", newline="") as file:
         lines = {line["student"].removeprefix("'"): line for line in csv.DictReader(file)}
     assert set(lines) == {path.name for path in folder.iterdir()}
@@ -169,7 +172,7 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
     right = {student for student, line in lines.items() if line["1a said"] == "right"}
     names = {unicodedata.normalize("NFD", "José"), "प्रिया", "O'Brien", "Doe, Jane", "=cmd()"}
     assert right == names | {"time", "capture", "help", "lambda", "overwritten", "alone", "twice"}
-    assert {lines[student]["points"] for student in right} == {"2"}
+    assert {lines[student]["points"] for student in names} == {"2"}
     for student in right:
         assert (out / "feedback" / student / "01_dot_product_scores").is_dir()
 
@@ -177,17 +180,17 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
 def test_a_fault_costs_one_answer_and_says_why(graded):
     lines, out = graded
     said = {student: line["1a said"] for student, line in lines.items()}
-    assert said["wrong"] == "not yet, rows and columns are exchanged: each query belongs to a row"
+    assert said["wrong"] == "not yet, rows and columns are exchanged: row t belongs to query t, column s to key s"
     assert said["broken"].startswith("not yet, its cell is no Python, line 1: ")
-    assert "still at work after 3 seconds" in said["endless"]
-    assert "still at work after 3 seconds" in said["sleeping"]
+    assert "still at work after 4 seconds" in said["endless"]
+    assert "still at work after 4 seconds" in said["sleeping"]
     assert said["dying"] == "not yet, it ends the process that it runs in"
     assert said["elsewhere"] == said["timeit"] == "still to do"
     assert said["exit"].startswith("not yet, it ")
     page = out / "feedback" / "evil" / "01_dot_product_scores" / "01_dot_product_scores.html"
     text = page.read_text("utf-8")
     assert "alert(1)&lt;/script&gt;" in text and "<script>alert(1)" not in text
-    assert {line["1b said"] for line in lines.values() if line["of"]} <= {"still to do", "missing, the notebook doesn't define it"}
+    assert {lines[student]["1b said"] for student in ("broken", "endless", "dying")} == {"right"}
 
 
 def test_there_is_a_note_where_two_notebooks_are_or_none(graded):

@@ -1,6 +1,8 @@
 """The source of an answer: its definition and what that uses, so that no lesson trains again."""
 
 import ast
+import copy
+import functools
 import symtable
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,16 +30,27 @@ class Statement:
     checks: dict[str, str] = field(default_factory=dict)  # `exercises.check(label, expression)`
 
 
+@functools.lru_cache(maxsize=10_000)  # most cells of most notebooks are the lesson's own
 def statements(cell: str) -> list[Statement]:
     """What IPython makes of a cell. SyntaxError and others of NO_PYTHON if it makes nothing."""
     code = TransformerManager().transform_cell(cell)
-    return [_statement(node, code) for node in ast.parse(code).body]
+    found = []
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):  # one by one: an answer needs few of them
+            parts = [copy.copy(node) for _ in node.names]
+            for part, alias in zip(parts, node.names, strict=True):
+                part.names = [alias]
+        else:
+            parts = [node]
+        found += [_statement(part, code) for part in parts]
+    return found
 
 
 def _statement(node: ast.stmt, code: str) -> Statement:
-    decorated = getattr(node, "decorator_list", [])
-    source = ast.unparse(node) if decorated else str(ast.get_source_segment(code, node))
-    made = Statement(source, isinstance(node, ast.Import | ast.ImportFrom))
+    package = isinstance(node, ast.Import | ast.ImportFrom)
+    whole = not package and not getattr(node, "decorator_list", [])
+    source = str(ast.get_source_segment(code, node)) if whole else ast.unparse(node)
+    made = Statement(source, package)
     made.now, made.later = names_read(source)
     binds = made.binds if isinstance(node, CERTAIN) else made.changes
     for each in _here(node):
@@ -105,11 +118,12 @@ def names_read(source: str) -> tuple[set[str], set[str]]:
 
 
 def needed(expression: str, among: Sequence[Statement]) -> tuple[str, set[str]]:
-    """The source of what an expression needs where these have run, and the names nobody binds.
+    """The source of what an expression needs where these have run, and the names that none binds.
 
     Read backwards: what binds or changes a wanted name is needed, and so is what it reads. What
     functions read is wanted at the end, where they are called.
     """
+    bound = {name for each in among for name in each.binds | each.changes}
     packages = {name for each in among if each.package for name in each.binds}
     at_the_end = set.union(*names_read(expression))
     while True:
@@ -120,5 +134,5 @@ def needed(expression: str, among: Sequence[Statement]) -> tuple[str, set[str]]:
                 wanted = (wanted - each.binds) | each.now
                 needed_later |= each.later
         if needed_later == at_the_end:
-            return "\n\n".join(reversed(chosen)), wanted
+            return "\n\n".join(reversed(chosen)), wanted - bound
         at_the_end = needed_later

@@ -69,13 +69,15 @@ def grade(
     out.mkdir(parents=True, exist_ok=True)
     write_points(out / "points.csv", hand_ins)
     write(out / "nbgrader_config.py", CONFIG)
+    for lesson in {each.lesson for each in hand_ins if each.lesson}:
+        place = out / "source" / lesson.name / f"{lesson.name}.ipynb"
+        write(place, nbformat.writes(assignment(lesson)))
+    exporter = HTMLExporter()
     for each in hand_ins:
         if each.judged:
-            name, page = each.lesson.name, with_verdicts(each)
-            write(out / "source" / name / f"{name}.ipynb", nbformat.writes(assignment(each.lesson)))
-            place = Path(each.student, name, name)
+            place, page = Path(each.student, each.lesson.name, each.lesson.name), with_verdicts(each)
             write(out / "submitted" / place.with_suffix(".ipynb"), nbformat.writes(page))
-            html, _ = HTMLExporter().from_notebook_node(page)
+            html, _ = exporter.from_notebook_node(page)
             write(out / "feedback" / place.with_suffix(".html"), html)
     print(f"{sum(bool(each.judged) for each in hand_ins)} hand-ins were judged: see {out}")
 
@@ -187,7 +189,7 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
             if best.word in ("missing", "still to do") or word == "right":
                 best = Judged(task, word, why, source)
         for cell, why in broken:
-            if best.word == "missing" and task.name in cell:
+            if best.word in ("missing", "still to do") and task.name in cell:
                 best = Judged(task, "not yet", f"its cell is no Python, {why}", cell)
         found.append(best)
     return found
