@@ -44,7 +44,9 @@ def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(ship
         facts = [cell.metadata.nbgrader for cell in made.cells if "nbgrader" in cell.metadata]
         assert len(facts) == 2 * len(lesson.tasks)
         points = {each.grade_id: each.points for each in facts if each.grade}
-        assert points == {f"check-{task.label}": task.points for task in lesson.tasks if task.points}
+        assert points == {
+            f"check-{each.label}": each.points for each in lesson.tasks if each.points
+        }
 
 
 def test_what_needs_the_proofs_goes_with_them_and_a_prediction_has_no_points(first):
@@ -80,19 +82,32 @@ def source_of(name: str, *cells: str) -> list[str]:
 
 def test_an_answer_comes_with_what_it_needs_and_nothing_else():
     helper = "def helper(x):\n    return math.sqrt(x) * scale"
-    cells = ["import math\nmodel = train()", "scale = 2; scale += 1", helper, "def f(x): return helper(x)"]
-    assert source_of("f", *cells) == ["import math", "scale = 2", "scale += 1", helper, cells[3]]
-    assert source_of("f", "scale = slow()", "def f(): return scale", "scale = 2")[1:] == ["scale = 2"]
-    assert source_of("f", "a = 1", "def f(x=a): return x", "a = 2") == ["a = 1", "def f(x=a): return x"]
-    assert source_of("f", "def f(): return g()", "def g(): return 1")[1:] == ["def g(): return 1"]
-    assert source_of("f", "def f(x): return [y for y in x]", "y = slow()") == [
-        "def f(x): return [y for y in x]"
+    lines = ["import math, os\nmodel = train()", "scale = 2; scale += 1", helper, "f = helper"]
+    assert source_of("f", *lines) == [
+        "import math",
+        "scale = 2",
+        "scale += 1",
+        helper,
+        "f = helper",
     ]
+    late, default, own = (
+        "def f(): return a",
+        "def f(x=a): return x",
+        "def f(x): return [a for a in x]",
+    )
+    assert source_of("f", "a = slow()", late, "a = 2") == [late, "a = 2"]
+    assert source_of("f", "a = 1", default, "a = 2") == ["a = 1", default]
+    assert source_of("f", late, "def a(): return 1") == [late, "def a(): return 1"]
+    assert source_of("f", own, "a = slow()") == [own]
 
 
 def test_what_changes_a_name_comes_along():
     loop = "for word in words:\n    table.append(word)"
-    assert source_of("table", "words = 'ab'", "table = []", loop) == ["words = 'ab'", "table = []", loop]
+    assert source_of("table", "words = ''", "table = []", loop) == [
+        "words = ''",
+        "table = []",
+        loop,
+    ]
     forward = ["class A: pass", "def g(self): return 1", "A.forward = g"]
     assert source_of("A", *forward) == forward
     branch = "if False:\n    x = 2"
@@ -105,6 +120,9 @@ def test_what_changes_a_name_comes_along():
 def hand_in(path: Path, lesson, *more: str, ids: bool = True) -> None:
     """The lesson as it was handed out, with more cells at its end."""
     made = lessons.assignment(lesson)
+    for cell in made.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
     made.cells += [nbformat.v4.new_code_cell(source) for source in more]
     if not ids:  # as Colab and older Jupyter write it
         made.nbformat_minor = 4
@@ -139,8 +157,8 @@ def graded(first, tmp_path_factory):
         "wrong": WRONG,
         "broken": "def my_scores(queries, keys:",
         "endless": "def my_scores(queries, keys):\n    while True:\n        pass",
-        "sleeping": "import time\ntime.sleep(1000)\nmy_scores = 1",
-        "dying": "import os\nos._exit(0)\nmy_scores = os",
+        "sleeping": "import time\nmy_scores = time.sleep(1000)",
+        "dying": "import os\nmy_scores = os._exit(0)",
         "exit": "my_scores = exit(3)",
         "evil": "def my_scores(queries, keys):\n    raise ValueError('<script>alert(1)</script>')",
     }
@@ -153,14 +171,16 @@ def graded(first, tmp_path_factory):
         hand_in(folder / "twice" / f"{stem}.ipynb", first, answer)
         os.utime(folder / "twice" / f"{stem}.ipynb", (1, 1))
     others = {"empty": {}, "pdf": {"1.pdf": b"%PDF-1.7\xff"}, "zip": {"1.zip": b"PK\x03\x04"}}
-    others["garbage"] = {f"{i}.ipynb": text for i, text in enumerate([b"{", b"", b"[]", b'{"cells": 3}'])}
+    others["garbage"] = {
+        f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')
+    }
     for student, files in others.items():
         (folder / student).mkdir()
         for file, content in files.items():
             (folder / student / file).write_bytes(content)
     (folder / "loose.ipynb").touch()
-    two = dataclasses.replace(first, tasks=first.tasks[:2])
-    grade.grade(folder, out, [two], seconds=4.0, jobs=2)
+    short = dataclasses.replace(first, tasks=first.tasks[:3])
+    grade.grade(folder, out, [short], seconds=4.0, jobs=2)
     with (out / "points.csv").open(encoding="utf-8-sig", newline="") as file:
         lines = {line["student"].removeprefix("'"): line for line in csv.DictReader(file)}
     assert set(lines) == {path.name for path in folder.iterdir()}
@@ -180,7 +200,7 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
 def test_a_fault_costs_one_answer_and_says_why(graded):
     lines, out = graded
     said = {student: line["1a said"] for student, line in lines.items()}
-    assert said["wrong"] == "not yet, rows and columns are exchanged: row t belongs to query t, column s to key s"
+    assert said["wrong"].startswith("not yet, rows and columns are exchanged: ")
     assert said["broken"].startswith("not yet, its cell is no Python, line 1: ")
     assert "still at work after 4 seconds" in said["endless"]
     assert "still at work after 4 seconds" in said["sleeping"]
@@ -195,28 +215,43 @@ def test_a_fault_costs_one_answer_and_says_why(graded):
 
 def test_there_is_a_note_where_two_notebooks_are_or_none(graded):
     lines, _ = graded
-    assert lines["twice"]["note"] == "3 notebooks, of which the better one counts: a.ipynb, b.ipynb, c.ipynb"
+    assert lines["twice"]["note"].startswith("3 notebooks, of which the better one counts: a.ipynb")
     assert lines["empty"]["note"] == "the folder is empty"
-    assert lines["pdf"]["note"] == "1.pdf is no notebook" and lines["zip"]["note"] == "1.zip is no notebook"
-    assert lines["garbage"]["note"].endswith("2.ipynb is no notebook; and 1 other files")
+    assert lines["pdf"]["note"] == "1.pdf is no notebook"
+    assert lines["zip"]["note"] == "1.zip is no notebook"
+    assert lines["garbage"]["note"].endswith("is no notebook; and 1 more")
     assert "outside" in lines["loose.ipynb"]["note"]
 
 
 def test_steps_of_earlier_lessons_are_ours_and_what_is_asked_for_is_not(shipped):
     seventh = next(lesson for lesson in shipped if lesson.name == "07_transformer_block")
-    block = "class MyBlock(nn.Module):\n    def __init__(self, C, num_heads, dropout=0.0):\n        super().__init__()\n"
-    block += "        self.heads = MyHeads(C, num_heads)\n    def forward(self, x): return x + self.heads(x)"
-    said = {each.task.label: each for each in grade.judge_notebook(seventh, [block], 10.0)}
-    assert "NameError" not in said["7b"].why and said["7b"].word == "not yet"
+    block = """class MyBlock(nn.Module):
+    def __init__(self, C, num_heads, dropout=0.0):
+        super().__init__()
+        self.heads = MyHeads(C, num_heads)
+
+    def forward(self, x):
+        return x + self.heads(x)"""
+    cells = [block, 'exercises.check("7f", MyGPT)']
+    said = {each.task.label: each for each in grade.judge_notebook(seventh, cells, 10.0)}
+    assert said["7b"].word == "not yet" and "NameError" not in said["7b"].why
     assert said["7f"].word == "missing"
-    (said,) = [e for e in grade.judge_notebook(seventh, ['exercises.check("7f", MyGPT)'], 10.0) if e.task.label == "7f"]
-    assert said.word == "missing"
 
 
 @pytest.mark.parametrize(
-    "arguments", ["grade {0}/in {0}/in/out", "grade {0}/none {0}/out", "grade {0}/in {0}/in --jobs 0", "student {0} --only 77"]
+    "arguments",
+    [
+        "student {0}",
+        "student {0}/file",
+        "student {0}/out --only 77",
+        "grade {0}/in {0}/in/out",
+        "grade {0}/none {0}/out",
+        "grade {0}/in {0}/out --jobs 0",
+    ],
 )
-def test_a_wrong_folder_is_refused_in_a_sentence_and_nothing_is_written(arguments, tmp_path, capsys):
+def test_a_wrong_folder_is_refused_in_a_sentence_and_nothing_is_written(
+    arguments, tmp_path, capsys
+):
     (tmp_path / "in").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match="2"):

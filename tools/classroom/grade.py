@@ -75,7 +75,10 @@ def grade(
     exporter = HTMLExporter()
     for each in hand_ins:
         if each.judged:
-            place, page = Path(each.student, each.lesson.name, each.lesson.name), with_verdicts(each)
+            place, page = (
+                Path(each.student, each.lesson.name, each.lesson.name),
+                with_verdicts(each),
+            )
             write(out / "submitted" / place.with_suffix(".ipynb"), nbformat.writes(page))
             html, _ = exporter.from_notebook_node(page)
             write(out / "feedback" / place.with_suffix(".html"), html)
@@ -113,7 +116,7 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
             hand_in = found.setdefault(lesson.name, HandIn(folder.name, lesson))
             hand_in.notebooks[name] = cells
     if len(others) > 3:
-        others[3:] = [f"and {len(others) - 3} other files"]
+        others[3:] = [f"and {len(others) - 3} more"]
     if not found:
         return [HandIn(folder.name, notes=others or ["the folder is empty"])]
     for each in found.values():

@@ -16,15 +16,17 @@ from tools.classroom.answers import Statement, statements
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 MY_GPT = NOTEBOOKS / "solutions" / "my_gpt.py"  # the steps of all lessons
+# What was shipped: a copy beside it, which somebody has solved perhaps, is not handed out.
 SHIPPED = """
     index why_attention dot_product_scores softmax_weights query_key_value causal_mask dropout
     multi_head transformer_block nanogpt_shakespeare sampling what_matters museum_of_bugs
     todays_models speedrun scaling_out blank_page
-""".split()  # a copy beside them, which somebody has solved perhaps, is not handed out
+""".split()  # noqa: SIM905
+# Neither README nor tests, which lead to solutions.
 PROJECT = """
     LICENSE Makefile docs environment.yml exercises helpers pictures pyproject.toml
     requirements.txt requirements-dev.txt tools .binder .gitattributes .gitignore
-""".split()  # neither README nor tests, which lead to solutions
+""".split()  # noqa: SIM905
 BESIDE = ("*.md", "ruff.toml", "measured", "sources")  # what else is handed out of notebooks/
 README = """# From dot products to nanoGPT
 
