@@ -10,8 +10,7 @@ from ipykernel.ipkernel import IPythonKernel
 from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
 
 import notebooks as tools
-from helpers import ledger
-from helpers.commands import train
+from helpers import errors, ledger, training
 from helpers.errors import HelpersError, RunError
 from tools import tables
 from tools.lessons import NOTEBOOKS, ROOT, named
@@ -167,7 +166,7 @@ def test_it_runs_on_a_text_of_the_reader_s_own(name, settings, own_text, monkeyp
 def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(own_text, tmp_path, monkeypatch, capsys):
     """In a folder that is not the project's, on a text of the reader's."""
     command = "--preset smoke --max-steps 3 --seed 5 --corpus own.txt --out run --sample-length 0"
-    assert train.main(command.split()) == 0
+    assert errors.command(training.main, command.split()) == 0
     capsys.readouterr()
     settings = own_text | {"preset": "smoke", "max_steps": 30, "seed": 5, "out_dir": "run"}
     run(BY_NAME[NANOGPT], settings, monkeypatch, only=without_own_models(NANOGPT))

@@ -1,18 +1,49 @@
-"""python -m tools.classroom student or grade; the Makefile hands over OUT, SUBMISSIONS and P in the environment."""
+"""python -m tools.classroom student OUT, or grade SUBMISSIONS OUT."""
 
+import argparse
 import sys
+from pathlib import Path
 
-from helpers.errors import ConfigError, command
-from tools.classroom import grade, student
-
-COMMANDS = {"student": student.main, "grade": grade.main}
+from tools.classroom import grade, lessons
 
 
 def main(arguments: list[str]) -> None:
-    if not arguments or arguments[0] not in COMMANDS:
-        raise ConfigError(f"say what to do: {' or '.join(COMMANDS)}")
-    COMMANDS[arguments[0]](arguments[1:])
+    parser = argparse.ArgumentParser(prog="python -m tools.classroom", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    student = commands.add_parser("student", help="what to hand out")
+    grading = commands.add_parser("grade", help="judge what has come back")
+    grading.add_argument(
+        "submissions", type=Path, metavar="SUBMISSIONS", help="a folder for each student"
+    )
+    for command in (student, grading):
+        command.add_argument("out", type=Path, metavar="OUT", help="a folder, new or empty")
+        command.add_argument(
+            "--only", nargs="+", default=[], metavar="LESSON", help="such as 03 05 or what_matters"
+        )
+    grading.add_argument("--seconds", type=float, default=10.0, help="the limit of an answer")
+    grading.add_argument("--jobs", type=int, default=1, help="hand-ins judged at a time")
+    given = parser.parse_args(arguments)
+    try:
+        if given.out.exists() and not (given.out.is_dir() and not any(given.out.iterdir())):
+            raise ValueError(f"{given.out} is there already: name a folder that is new or empty")
+        wanted = lessons.lessons(given.only)
+        if given.command == "student":
+            print("looking whether a lesson is solved already", file=sys.stderr)
+            for lesson in wanted:
+                if solved := grade.solved(lesson):
+                    raise ValueError(f"{lesson.path} answers {', '.join(solved)} already")
+            lessons.hand_out(given.out, wanted)
+            return
+        if not given.submissions.is_dir():
+            raise ValueError(f"{given.submissions} is no folder")
+        if given.out.resolve().is_relative_to(given.submissions.resolve()):
+            raise ValueError(f"{given.out} lies in {given.submissions}: name a folder elsewhere")
+        if given.seconds <= 0 or given.jobs < 1:
+            raise ValueError("--seconds and --jobs must be above 0")
+        grade.grade(given.submissions, given.out, wanted, given.seconds, given.jobs)
+    except (ValueError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
 
 
 if __name__ == "__main__":
-    sys.exit(command(main))
+    main(sys.argv[1:])

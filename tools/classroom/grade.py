@@ -1,269 +1,255 @@
-"""`make grade SUBMISSIONS=folder OUT=folder`: judge what came back, one folder for each student.
+"""What has come back: a line of points for each student and lesson, and a page with feedback."""
 
-All submissions are read before the first one runs, and nothing is written before the last one has ended: no submission
-can lose or change another's result. OUT becomes a course of nbgrader's, with points.csv and feedback/ in it.
-"""
-
-import argparse
 import csv
-import hashlib
-import io
-import multiprocessing
-import os
-import re
-import shlex
-import tempfile
-import time
+import functools
+import sys
+import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
+from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
-from exercises.questions import exercises
-from helpers.errors import ConfigError, Options, note, printable, say, shown
-from tools.classroom import course, jail
-from tools.classroom.assignments import CHECK, LESSONS, ROOT, Lesson, lessons
-from tools.classroom.doors import a_folder, a_new_folder, named
-from tools.classroom.jail import Limits
-from tools.classroom.judging import Judged, Room, judged
+from tools.classroom.answers import NO_PYTHON, Statement, needed, statements
+from tools.classroom.judge import judge
+from tools.classroom.lessons import Lesson, Task, assignment
 
-SECRETS = ("notebooks", "tests", "build", ".git")  # where solutions stand
-LARGEST = 20 * 2**20  # bytes of a notebook
-NAME = re.compile(r"\w[\w .@-]{0,99}")  # of a student's folder
-NO_WALLS = (
-    "this system lets nobody take network and file system away (unshare), so only time, memory and output are limited: "
-    "grade what strangers hand in in a container, as docs/teaching.md shows"
-)
+CONFIG = """c = get_config()  # noqa: F821
+c.CourseDirectory.course_id = "from_dot_products_to_nanogpt"
+# Nothing that was handed in runs here: the verdicts stand in the outputs already.
+c.ClearSolutions.enabled = c.ClearOutput.enabled = c.Execute.enabled = False
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is to be said of an answer, and the source that was judged."""
+
+    task: Task
+    word: str = "missing"
+    why: str = "the notebook doesn't define it"
+    source: str = ""
+
+    @property
+    def points(self) -> int:
+        return self.task.points if self.word == "right" else 0
+
+    def __str__(self) -> str:
+        return f"{self.word}, {self.why}" if self.why else self.word
 
 
 @dataclass
-class Submission:
-    """A notebook of a student, as it was before anything ran."""
+class HandIn:
+    """A student's work for a lesson; without a lesson, the notes say what the folder holds."""
 
     student: str
-    file: str
     lesson: Lesson | None = None
-    cells: list[NotebookNode] = field(default_factory=list)
-    note: str = ""
+    notes: list[str] = field(default_factory=list)
+    notebooks: dict[str, list[str]] = field(default_factory=dict)  # the code cells of each file
     judged: list[Judged] = field(default_factory=list)
-    seconds: float = 0.0
 
     @property
     def points(self) -> int:
         return sum(each.points for each in self.judged)
 
 
-def main(arguments: list[str]) -> None:
-    options = _options(arguments)
-    folder = a_folder("SUBMISSIONS", os.environ.get("SUBMISSIONS", ""))
-    if named("OUT", os.environ.get("OUT", "")).is_relative_to(folder):
-        raise ConfigError("OUT lies in SUBMISSIONS: name a folder elsewhere")
-    with a_new_folder("OUT", os.environ["OUT"]) as (work, out):
-        course.need_nbgrader()
-        submissions = read(folder)
-        watched = (folder, ROOT / "helpers", ROOT / "tools")
-        before = digest(watched)
-        course.begin(work, {each.lesson.name: each.lesson for each in submissions if each.lesson}.values())
-        start = time.monotonic()
-        judge_all(submissions, [folder, *(ROOT / name for name in SECRETS if (ROOT / name).is_dir())], options)
-        if digest(watched) != before:
-            note(f"while this was graded, something changed in {shown(folder)} or in this project: look at both")
-        write(work, submissions)
-    done = sum(bool(each.judged) for each in submissions)
-    seconds = time.monotonic() - start
-    say(f"{done} of {len(submissions)} submissions were judged in {seconds:.0f} s: {shown(out / 'points.csv')}")
-
-
-@dataclass(frozen=True)
-class Settings:
-    jobs: int
-    limits: Limits
-
-
-def _options(arguments: Sequence[str]) -> Settings:
-    parser = Options(prog="make grade", description="P holds these options")
-    defaults = Limits()
-    parser.add_argument("--jobs", type=_positive, default=1, help="submissions at a time")
-    parser.add_argument("--answer", type=_positive, default=int(defaults.answer), help="seconds for an answer")
-    parser.add_argument("--seconds", type=_positive, default=defaults.seconds, help="seconds for a submission")
-    parser.add_argument("--memory", type=_positive, default=defaults.memory, help="megabytes for a process")
-    try:
-        more = shlex.split(os.environ.get("P", ""))
-    except ValueError as error:
-        raise ConfigError(f"P={os.environ['P']}: {str(error).lower()}") from None
-    given = parser.parse_args([*arguments, *more])
-    return Settings(given.jobs, Limits(given.answer, given.seconds, given.memory))
-
-
-def _positive(text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,5}", text):
-        raise argparse.ArgumentTypeError(f"it should be a number from 1 to 999999, not {text}")
-    return int(text)
+def grade(
+    folder: Path, out: Path, lessons: Sequence[Lesson], seconds: float = 10.0, jobs: int = 1
+) -> None:
+    """Judge all hand-ins, and write points.csv, feedback and a course of nbgrader's into `out`."""
+    hand_ins = [each for path in sorted(folder.iterdir()) for each in read(path, lessons)]
+    with ThreadPoolExecutor(jobs) as pool:
+        for each in pool.map(functools.partial(judge_all, seconds=seconds), hand_ins):
+            what = f"{each.lesson.name}, {each.points} points" if each.lesson else "no lesson"
+            print("; ".join([f"{each.student}: {what}", *each.notes]), file=sys.stderr)
+    out.mkdir(parents=True, exist_ok=True)
+    write_points(out / "points.csv", hand_ins)
+    write(out / "nbgrader_config.py", CONFIG)
+    for lesson in {each.lesson for each in hand_ins if each.lesson}:
+        place = out / "source" / lesson.name / f"{lesson.name}.ipynb"
+        write(place, nbformat.writes(assignment(lesson)))
+    exporter = HTMLExporter()
+    for each in hand_ins:
+        if each.judged:
+            place, page = (
+                Path(each.student, each.lesson.name, each.lesson.name),
+                with_verdicts(each),
+            )
+            write(out / "submitted" / place.with_suffix(".ipynb"), nbformat.writes(page))
+            html, _ = exporter.from_notebook_node(page)
+            write(out / "feedback" / place.with_suffix(".html"), html)
+    print(f"{sum(bool(each.judged) for each in hand_ins)} hand-ins were judged: see {out}")
 
 
 # ---------------------------------------------------------------- what came back
-def read(folder: Path) -> list[Submission]:
-    """All notebooks in the students' folders. ConfigError if there are none, or a name can't be a student's."""
-    found = []
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or not path.is_dir() or path.is_symlink():
+def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
+    """What a student has handed in, a lesson each; if there is none, one with a note.
+
+    Notebooks are known by their content, whatever they are called.
+    """
+    if folder.name.startswith("."):
+        return []
+    if not folder.is_dir():
+        return [HandIn(folder.name, notes=["it lies outside of the students' folders"])]
+    found: dict[str, HandIn] = {}
+    others = []
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if any(part.startswith(".") for part in Path(name).parts) or not path.is_file():
             continue
-        if not NAME.fullmatch(path.name):
-            allowed = "letters, digits, spaces and . @ - _"
-            raise ConfigError(f"the folder {shown(path.name)!r} can't be a student's name: it may have {allowed}")
-        found += _newest(_opened(path.name, file, folder) for file in _notebooks(path))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                notebook = nbformat.reads(path.read_text("utf-8-sig"), as_version=4)
+            cells = [str(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
+        except Exception:  # a file may hold anything
+            others.append(f"{name} is no notebook")
+            continue
+        lesson = lesson_of(name, cells, lessons)
+        if lesson is None:
+            others.append(f"{name} is none of the lessons to grade")
+        else:
+            hand_in = found.setdefault(lesson.name, HandIn(folder.name, lesson))
+            hand_in.notebooks[name] = cells
+    if len(others) > 3:
+        others[3:] = [f"and {len(others) - 3} more"]
     if not found:
-        raise ConfigError(f"{shown(folder)} should hold one folder for each student, with notebooks in it")
+        return [HandIn(folder.name, notes=others or ["the folder is empty"])]
+    for each in found.values():
+        if len(each.notebooks) > 1:
+            count, names = len(each.notebooks), ", ".join(each.notebooks)
+            each.notes.append(f"{count} notebooks, of which the better one counts: {names}")
+    next(iter(found.values())).notes.extend(others)
+    return list(found.values())
+
+
+def lesson_of(name: str, cells: Sequence[str], lessons: Sequence[Lesson]) -> Lesson | None:
+    """The lesson that most of a notebook's checks belong to; without any, the one that it names."""
+    checked = {label for cell in cells for each in parsed(cell)[0] for label in each.checks}
+    for lesson in lessons:
+        own = {task.label for task in lesson.tasks}
+        named = own and not checked and lesson.name in unicodedata.normalize("NFC", name)
+        if named or 2 * len(own & checked) > len(checked):
+            return lesson
+    return None
+
+
+def parsed(cell: str) -> tuple[list[Statement], str]:
+    """What a cell says, or why it says nothing."""
+    try:
+        return statements(cell), ""
+    except NO_PYTHON as error:
+        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        return [], f"{line}{getattr(error, 'msg', error)}"
+
+
+# ---------------------------------------------------------------- judging
+def judge_all(hand_in: HandIn, seconds: float) -> HandIn:
+    """Judge its notebooks, and keep the better; what fails here costs this hand-in only."""
+    for name, cells in hand_in.notebooks.items():
+        try:
+            judged = judge_notebook(hand_in.lesson, cells, seconds)
+        except Exception as error:  # a cell may hold anything
+            hand_in.notes.append(f"{name} can't be judged: {type(error).__name__}: {error}")
+            continue
+        if not hand_in.judged or sum(each.points for each in judged) > hand_in.points:
+            hand_in.judged = judged
+    return hand_in
+
+
+def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list[Judged]:
+    """The verdict on each exercise of the lesson, from the code cells of a notebook."""
+    among: list[Statement] = []  # first what we have shipped, which the notebook may have lost
+    asked_for = {task.name for task in lesson.tasks}
+    for cell in nbformat.read(lesson.path, as_version=4).cells:
+        ours = statements(cell.source) if cell.cell_type == "code" else []
+        if any(each.checks for each in ours):
+            asked_for |= {name for each in ours for name in each.binds}
+        else:
+            among += ours
+    start = len(among)
+    broken = []
+    for cell in cells:
+        own, why = parsed(cell)
+        among += own
+        broken += [(cell, why)] if why else []
+    found = []
+    for task in lesson.tasks:
+        best, checked = Judged(task), []
+        for end, each in enumerate(among[start:], start + 1):
+            if task.label in each.checks:
+                checked.append((each.checks[task.label], end))
+        for expression, end in [*checked, (task.name, len(among))]:
+            source, unbound = needed(expression, among[:end])
+            if best.word == "right" or task.name in unbound or best.source == source != "":
+                continue
+            earlier = sorted(unbound - asked_for)  # steps of earlier lessons, perhaps
+            word, why = judge(task.label, source, expression, earlier, seconds)
+            if best.word in ("missing", "still to do") or word == "right":
+                best = Judged(task, word, why, source)
+        for cell, why in broken:
+            if best.word in ("missing", "still to do") and task.name in cell:
+                best = Judged(task, "not yet", f"its cell is no Python, {why}", cell)
+        found.append(best)
     return found
 
 
-def _notebooks(folder: Path) -> list[Path]:
-    """In the order in which they were written; links lead elsewhere and are no submissions."""
-    found = []
-    for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(place, name) for name in files if name.endswith(".ipynb") and not name.startswith(".")]
-    return sorted((path for path in found if not path.is_symlink()), key=lambda path: (path.stat().st_mtime, path))
-
-
-def _opened(student: str, path: Path, folder: Path) -> Submission:
-    made = Submission(student, printable(str(path.relative_to(folder))))
-    try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"it has more than {LARGEST // 2**20} MB")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            notebook = nbformat.reads(path.read_text("utf-8"), as_version=4)
-        made.cells = [cell for cell in notebook.cells if isinstance(cell.source, str)]
-        made.lesson = _lesson(path, [cell.source for cell in made.cells])
-    except Exception as error:  # a file may hold anything
-        why = str(error).strip() or type(error).__name__
-        made.note = f"no notebook: {printable(why.splitlines()[0])[:200]}"
-        return made
-    if made.lesson is None:
-        made.note = "no lesson of this course: neither the file's name nor a check says which"
-    return made
-
-
-def _lesson(path: Path, sources: list[str]) -> Lesson | None:
-    """By the name of the file, or by the checks in it."""
-    for lesson in lessons().values():
-        if lesson.name in path.stem:
-            return lesson
-    labels = {label for source in sources for label, _ in CHECK.findall(source)}
-    counts = {number: sum(task.label in labels for task in lesson.tasks) for number, lesson in lessons().items()}
-    best = max(counts, key=lambda number: counts[number])
-    return lessons()[best] if counts[best] else None
-
-
-def _newest(submissions: Iterator[Submission]) -> list[Submission]:
-    """One for each lesson, the last that was written; and what is none."""
-    kept: dict[str, Submission] = {}
-    others = []
-    for each in submissions:
-        if each.lesson is None:
-            others.append(each)
-            continue
-        earlier = kept.get(each.lesson.name)
-        each.note = f"it is newer than {earlier.file}, which doesn't count" if earlier else each.note
-        kept[each.lesson.name] = each
-    return [*sorted(kept.values(), key=lambda each: each.lesson.name if each.lesson else ""), *others]
-
-
-# ---------------------------------------------------------------- all of them
-def judge_all(submissions: Sequence[Submission], hidden: Sequence[Path], options: Settings) -> None:
-    """Fill in what is to be said of each."""
-    with tempfile.TemporaryDirectory(prefix="classroom-") as folder:
-        walled = jail.walls(Path(folder))
-        if not walled:
-            note(NO_WALLS)
-        code = jail.copy_of_the_code(ROOT, Path(folder) / "code")
-        earlier = LESSONS / "solutions" / "my_gpt.py"
-        room = Room(code, walled, tuple(hidden), options.limits, earlier if earlier.is_file() else None)
-        waiting = [each for each in submissions if each.lesson]
-        left = _in_a_pool(waiting, room, options.jobs)
-        for each in left:  # a worker has died; whose fault it was shows when each has one of its own
-            if _in_a_pool([each], room, 1):
-                each.note = "not judged: its grader broke twice, look at it yourself"
-
-
-def _in_a_pool(waiting: Sequence[Submission], room: Room, jobs: int) -> list[Submission]:
-    """Those that could not be judged because a worker died."""
-    left = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, max(len(waiting), 1)), context, exercises) as pool:
-        work = {
-            pool.submit(_judge, each.lesson.number if each.lesson else "", _code(each), room): each for each in waiting
-        }
-        for done in as_completed(work):
-            each = work[done]
-            try:
-                each.judged, each.seconds = done.result()
-            except Exception:  # the worker has died, or found no process for the answers
-                left.append(each)
-                continue
-            of = each.lesson.points if each.lesson else 0
-            note(f"{each.student}: {each.file}, {each.points} of {of} points, {each.seconds:.0f} s")
-    return left
-
-
-def _code(submission: Submission) -> list[str]:
-    return [cell.source for cell in submission.cells if cell.cell_type == "code"]
-
-
-def _judge(number: str, cells: list[str], room: Room) -> tuple[list[Judged], float]:
-    start = time.monotonic()
-    return judged(lessons()[number], cells, room), time.monotonic() - start
-
-
-def digest(folders: Sequence[Path]) -> str:
-    """Of the names and contents of all files; Python's own copies don't count."""
-    sum_ = hashlib.sha256()
-    for folder in folders:
-        for place, names, files in os.walk(folder):
-            names[:] = sorted(name for name in names if name != "__pycache__")
-            for name in sorted(files):
-                path = Path(place, name)
-                sum_.update(f"{path}\0{path.is_symlink()}\0".encode(errors="surrogateescape"))
-                if path.is_file():
-                    sum_.update(hashlib.sha256(path.read_bytes()).digest())
-    return sum_.hexdigest()
+def solved(lesson: Lesson) -> list[str]:
+    """The exercises whose answers the lesson itself gives away, as it lies in notebooks/."""
+    cells = nbformat.read(lesson.path, as_version=4).cells
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    judged = judge_notebook(lesson, code, 10.0)
+    return [each.task.label for each in judged if each.word == "right"]
 
 
 # ---------------------------------------------------------------- what is written
-def write(folder: Path, submissions: Sequence[Submission]) -> None:
-    """Into the course all that was judged, and points.csv."""
-    for each in submissions:
-        if each.lesson and each.judged:
-            course.hand_in(folder, each.student, each.lesson, each.cells, each.judged)
-    course.grade(folder, {each.lesson.name: each.lesson for each in submissions if each.lesson}.values())
-    (folder / "points.csv").write_text(table(submissions), encoding="utf-8-sig", newline="")
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def table(submissions: Sequence[Submission]) -> str:
-    """One line for each submission, as CSV: points of each exercise, and what was said of it."""
-    used = [lesson for lesson in lessons().values() if any(each.lesson == lesson for each in submissions)]
-    tasks = [task for lesson in used for task in lesson.tasks]
-    columns = [name for task in tasks for name in ([task.label] if task.points else []) + [f"{task.label} said"]]
-    text = io.StringIO()
-    lines = csv.DictWriter(text, ["student", "lesson", "points", "of", "seconds", "note", "look at", *columns])
-    lines.writeheader()
-    for each in submissions:
-        line = {
-            "student": each.student,
-            "lesson": each.lesson.name if each.lesson else each.file,
-            "points": each.points,
-            "of": each.lesson.points if each.lesson else "",
-            "seconds": f"{each.seconds:.1f}",
-            "note": each.note,
-            "look at": "; ".join(f"{one.task.label}: {', '.join(one.unusual)}" for one in each.judged if one.unusual),
-        }
-        for one in each.judged:
-            line |= {one.task.label: one.points} if one.task.points else {}
-            line[f"{one.task.label} said"] = str(one.verdict)
-        lines.writerow(line)
-    return text.getvalue()
+def write_points(path: Path, hand_ins: Sequence[HandIn]) -> None:
+    """A line for each hand-in: the points of each exercise, and what was said of it."""
+    tasks = {each.task.label: each.task for hand_in in hand_ins for each in hand_in.judged}
+    columns = ["student", "lesson", "points", "of", "note"]
+    for label, task in tasks.items():
+        columns += [label, f"{label} said"] if task.points else [f"{label} said"]
+    with path.open("w", encoding="utf-8-sig", errors="backslashreplace", newline="") as file:
+        table = csv.DictWriter(file, columns, extrasaction="ignore")
+        table.writeheader()
+        for each in hand_ins:
+            lesson, of = "", ""
+            if each.lesson:
+                lesson, of = each.lesson.name, sum(task.points for task in each.lesson.tasks)
+            row = {"student": each.student, "lesson": lesson, "points": each.points, "of": of}
+            row["note"] = "; ".join(each.notes)
+            for one in each.judged:
+                row |= {one.task.label: one.points, f"{one.task.label} said": str(one)}
+            for key, value in row.items():
+                if str(value).startswith(("=", "+", "-", "@")):  # no formula in a table program
+                    row[key] = f"'{value}"
+            table.writerow(row)
+
+
+def with_verdicts(hand_in: HandIn) -> NotebookNode:
+    """Our exercises with what was judged of each and the verdict below it, also for nbgrader."""
+    notebook = assignment(hand_in.lesson)
+    heads = [cell.source.startswith("## Exercises") for cell in notebook.cells]
+    notebook.cells = [notebook.cells[0], *notebook.cells[heads.index(True) :]]
+    judged = {each.task.label: each for each in hand_in.judged}
+    for cell in notebook.cells:
+        part, _, label = cell.metadata.get("nbgrader", {}).get("grade_id", "").partition("-")
+        if part == "answer":
+            cell.source = judged[label].source or cell.source
+        elif part == "check":
+            each, said = judged[label], f"{label}: {judged[label]}"
+            right = nbformat.v4.new_output("stream", text=said)
+            wrong = nbformat.v4.new_output(  # which nbgrader takes for no points
+                "error", ename=each.word, evalue=each.why, traceback=[said]
+            )
+            cell.outputs = [right if each.word == "right" or not each.task.points else wrong]
+    return notebook

@@ -1,0 +1,260 @@
+"""The classroom: what is handed out, how an answer is found, and a line for whatever came back."""
+
+import csv
+import dataclasses
+import os
+import shutil
+import unicodedata
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tools.classroom import __main__ as commands
+from tools.classroom import grade, lessons
+from tools.classroom.answers import needed, statements
+from tools.classroom.graders import exercises
+
+SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)"
+WRONG = "def my_scores(queries, keys):\n    return keys @ queries.T"
+DOT = "def my_dot(a, b, both):\n    return (both**2 - a**2 - b**2) / 2"
+CHECK = 'exercises.check("1a", my_scores)'
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return lessons.lessons()
+
+
+@pytest.fixture(scope="module")
+def first(shipped):
+    return next(lesson for lesson in shipped if lesson.name == "01_dot_product_scores")
+
+
+# ---------------------------------------------------------------- what is handed out
+def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(shipped):
+    assert len(shipped) == len(lessons.SHIPPED)
+    labels = [task.label for lesson in shipped for task in lesson.tasks]
+    assert sorted(labels) == sorted(exercises())
+    for lesson in shipped:
+        made = lessons.assignment(lesson)
+        nbformat.validate(made)
+        text = "\n".join(cell.source for cell in made.cells)
+        assert "## The proofs" not in text and "](solutions/" not in text
+        facts = [cell.metadata.nbgrader for cell in made.cells if "nbgrader" in cell.metadata]
+        assert len(facts) == 2 * len(lesson.tasks)
+        points = {each.grade_id: each.points for each in facts if each.grade}
+        assert points == {
+            f"check-{each.label}": each.points for each in lesson.tasks if each.points
+        }
+
+
+def test_what_needs_the_proofs_goes_with_them_and_a_prediction_has_no_points(first):
+    text = "\n".join(cell.source for cell in lessons.assignment(first).cells)
+    assert "yours.run(finds" not in text and CHECK in text and "The rule of the cosine" not in text
+    assert [task.points for task in first.tasks] == [2, 2, 2, 0, 2]
+
+
+def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(
+    first, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(lessons, "ROOT", tmp_path)
+    monkeypatch.setattr(lessons, "NOTEBOOKS", tmp_path / "notebooks")
+    notebook = tmp_path / "notebooks" / first.path.name
+    notebook.parent.mkdir()
+    shutil.copy(first.path, notebook)
+    shutil.copy(first.path, notebook.with_stem(f"{notebook.stem}-Copy1"))
+    commands.main(["student", str(tmp_path / "out")])
+    assert [path.name for path in tmp_path.glob("out/notebooks/*")] == [first.path.name]
+    assert "01_dot_product_scores-Copy1.ipynb is none of the lessons" in capsys.readouterr().err
+    made = nbformat.read(notebook, as_version=4)
+    made.cells.append(nbformat.v4.new_code_cell(SCORES))
+    nbformat.write(made, notebook)
+    with pytest.raises(SystemExit, match="2"):
+        commands.main(["student", str(tmp_path / "again")])
+    assert "answers 1a already" in capsys.readouterr().err and not (tmp_path / "again").exists()
+
+
+# ---------------------------------------------------------------- how an answer is found
+def source_of(name: str, *cells: str) -> list[str]:
+    return needed(name, [each for cell in cells for each in statements(cell)])[0].split("\n\n")
+
+
+def test_an_answer_comes_with_what_it_needs_and_nothing_else():
+    helper = "def helper(x):\n    return math.sqrt(x) * scale"
+    lines = ["import math, os\nmodel = train()", "scale = 2; scale += 1", helper, "f = helper"]
+    assert source_of("f", *lines) == [
+        "import math",
+        "scale = 2",
+        "scale += 1",
+        helper,
+        "f = helper",
+    ]
+    late, default, own = (
+        "def f(): return a",
+        "def f(x=a): return x",
+        "def f(x): return [a for a in x]",
+    )
+    assert source_of("f", "a = slow()", late, "a = 2") == [late, "a = 2"]
+    assert source_of("f", "a = 1", default, "a = 2") == ["a = 1", default]
+    assert source_of("f", late, "def a(): return 1") == [late, "def a(): return 1"]
+    assert source_of("f", own, "a = slow()") == [own]
+
+
+def test_what_changes_a_name_comes_along():
+    loop = "for word in words:\n    table.append(word)"
+    assert source_of("table", "words = ''", "table = []", loop) == [
+        "words = ''",
+        "table = []",
+        loop,
+    ]
+    forward = ["class A: pass", "def g(self): return 1", "A.forward = g"]
+    assert source_of("A", *forward) == forward
+    branch = "if False:\n    x = 2"
+    assert source_of("x", "x = 1", branch) == ["x = 1", branch]
+    training = "for step in range(9):\n    torch.manual_seed(step)"
+    assert source_of("torch", "import torch", training) == ["import torch"]
+
+
+# ---------------------------------------------------------------- what came back
+def hand_in(path: Path, lesson, *more: str, ids: bool = True) -> None:
+    """The lesson as it was handed out, with more cells at its end."""
+    made = lessons.assignment(lesson)
+    for cell in made.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
+    made.cells += [nbformat.v4.new_code_cell(source) for source in more]
+    if not ids:  # as Colab and older Jupyter write it
+        made.nbformat_minor = 4
+        for cell in made.cells:
+            cell.pop("id")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(nbformat.writes(made), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def graded(first, tmp_path_factory):
+    """The lines of points.csv by student, and the folder that it lies in."""
+    folder, out = tmp_path_factory.mktemp("submissions"), tmp_path_factory.mktemp("out")
+    name = first.path.name
+    rename = {  # whatever people and their systems call a folder or a file, the answer is right
+        unicodedata.normalize("NFD", "José"): name,
+        "प्रिया": "x.ipynb.txt",
+        "O'Brien": "X.IPYNB",
+        "Doe, Jane": "01_dot_product_scores-Copy1.ipynb",
+        "=cmd()": "deep/in/a folder/my work.ipynb",
+    }
+    for student, file in rename.items():
+        hand_in(folder / student / file, first, SCORES, ids=student != "Doe, Jane")
+    answers = {  # each below what IPython makes Python of
+        "time": f"%%time\n{SCORES}\n{CHECK}",
+        "capture": f"%%capture out\n{SCORES}",
+        "help": f"my_scores?\n!echo hello\n%timeit -n1 -r1 1\n{SCORES}",
+        "lambda": 'exercises.check("1a", lambda q, k: q @ k.transpose(-2, -1))',
+        "overwritten": f"{SCORES}\n{CHECK}\n{WRONG}",
+        "elsewhere": f"%%writefile my.py\n{SCORES}",
+        "timeit": f"%%timeit -n1 -r1\n{SCORES}",
+        "wrong": WRONG,
+        "broken": "def my_scores(queries, keys:",
+        "endless": "def my_scores(queries, keys):\n    while True:\n        pass",
+        "sleeping": "import time\nmy_scores = time.sleep(1000)",
+        "dying": "import os\nmy_scores = os._exit(0)",
+        "exit": "my_scores = exit(3)",
+        "evil": "def my_scores(queries, keys):\n    raise ValueError('<script>alert(1)</script>')",
+    }
+    for student, answer in answers.items():
+        hand_in(folder / student / name, first, DOT, answer)
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"{SCORES}\n{CHECK}")])
+    (folder / "alone").mkdir()
+    nbformat.write(made, folder / "alone" / "only the answer.ipynb")
+    for stem, answer in (("a", WRONG), ("b", SCORES), ("c", "...")):
+        hand_in(folder / "twice" / f"{stem}.ipynb", first, answer)
+        os.utime(folder / "twice" / f"{stem}.ipynb", (1, 1))
+    others = {"empty": {}, "pdf": {"1.pdf": b"%PDF-1.7\xff"}, "zip": {"1.zip": b"PK\x03\x04"}}
+    others["garbage"] = {
+        f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')
+    }
+    for student, files in others.items():
+        (folder / student).mkdir()
+        for file, content in files.items():
+            (folder / student / file).write_bytes(content)
+    (folder / "loose.ipynb").touch()
+    short = dataclasses.replace(first, tasks=first.tasks[:3])
+    grade.grade(folder, out, [short], seconds=4.0, jobs=2)
+    with (out / "points.csv").open(encoding="utf-8-sig", newline="") as file:
+        lines = {line["student"].removeprefix("'"): line for line in csv.DictReader(file)}
+    assert set(lines) == {path.name for path in folder.iterdir()}
+    return lines, out
+
+
+def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(graded):
+    lines, out = graded
+    right = {student for student, line in lines.items() if line["1a said"] == "right"}
+    names = {unicodedata.normalize("NFD", "José"), "प्रिया", "O'Brien", "Doe, Jane", "=cmd()"}
+    assert right == names | {"time", "capture", "help", "lambda", "overwritten", "alone", "twice"}
+    assert {lines[student]["points"] for student in names} == {"2"}
+    for student in right:
+        assert (out / "feedback" / student / "01_dot_product_scores").is_dir()
+
+
+def test_a_fault_costs_one_answer_and_says_why(graded):
+    lines, out = graded
+    said = {student: line["1a said"] for student, line in lines.items()}
+    assert said["wrong"].startswith("not yet, rows and columns are exchanged: ")
+    assert said["broken"].startswith("not yet, its cell is no Python, line 1: ")
+    assert "still at work after 4 seconds" in said["endless"]
+    assert "still at work after 4 seconds" in said["sleeping"]
+    assert said["dying"] == "not yet, it ends the process that it runs in"
+    assert said["elsewhere"] == said["timeit"] == "still to do"
+    assert said["exit"].startswith("not yet, it ")
+    page = out / "feedback" / "evil" / "01_dot_product_scores" / "01_dot_product_scores.html"
+    text = page.read_text("utf-8")
+    assert "alert(1)&lt;/script&gt;" in text and "<script>alert(1)" not in text
+    assert {lines[student]["1b said"] for student in ("broken", "endless", "dying")} == {"right"}
+
+
+def test_there_is_a_note_where_two_notebooks_are_or_none(graded):
+    lines, _ = graded
+    assert lines["twice"]["note"].startswith("3 notebooks, of which the better one counts: a.ipynb")
+    assert lines["empty"]["note"] == "the folder is empty"
+    assert lines["pdf"]["note"] == "1.pdf is no notebook"
+    assert lines["zip"]["note"] == "1.zip is no notebook"
+    assert lines["garbage"]["note"].endswith("is no notebook; and 1 more")
+    assert "outside" in lines["loose.ipynb"]["note"]
+
+
+def test_steps_of_earlier_lessons_are_ours_and_what_is_asked_for_is_not(shipped):
+    seventh = next(lesson for lesson in shipped if lesson.name == "07_transformer_block")
+    block = """class MyBlock(nn.Module):
+    def __init__(self, C, num_heads, dropout=0.0):
+        super().__init__()
+        self.heads = MyHeads(C, num_heads)
+
+    def forward(self, x):
+        return x + self.heads(x)"""
+    cells = [block, 'exercises.check("7f", MyGPT)']
+    said = {each.task.label: each for each in grade.judge_notebook(seventh, cells, 10.0)}
+    assert said["7b"].word == "not yet" and "NameError" not in said["7b"].why
+    assert said["7f"].word == "missing"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "student {0}",
+        "student {0}/file",
+        "student {0}/out --only 77",
+        "grade {0}/in {0}/in/out",
+        "grade {0}/none {0}/out",
+        "grade {0}/in {0}/out --jobs 0",
+    ],
+)
+def test_a_wrong_folder_is_refused_in_a_sentence_and_nothing_is_written(
+    arguments, tmp_path, capsys
+):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match="2"):
+        commands.main(arguments.format(tmp_path).split())
+    assert capsys.readouterr().err.startswith("error: ")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "in"]

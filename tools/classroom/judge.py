@@ -1,0 +1,84 @@
+"""One answer, judged in a process of its own, which ends with it or at its limit.
+
+No wall stands around that process: it can do what its teacher can.
+"""
+
+import json
+import multiprocessing
+import os
+import runpy
+import tempfile
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+
+from tools.classroom.lessons import MY_GPT
+
+START = 120.0  # seconds for a process to begin, which are no answer's
+METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+processes = multiprocessing.get_context(METHOD)
+if METHOD == "forkserver":  # each process is a copy of one that has loaded them and nothing else
+    loaded = ["__main__", "tools.classroom.judge", "tools.classroom.graders"]
+    processes.set_forkserver_preload([*loaded, "IPython.core.interactiveshell"])
+
+
+def judge(
+    label: str, source: str, expression: str, given: Sequence[str], seconds: float
+) -> tuple[str, str]:
+    """The word and the reason of the verdict on `expression`, after `source` has run.
+
+    The names in `given` come from our own steps.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        ours, theirs = processes.Pipe()
+        work = label, source, expression, list(given), seconds, folder, theirs
+        process = processes.Process(target=_answer, args=work, daemon=True)
+        process.start()
+        theirs.close()
+        try:
+            if ours.poll(START):
+                ours.recv_bytes()
+                if ours.poll(seconds):
+                    word, why = json.loads(ours.recv_bytes())
+                    return str(word), " ".join(str(why).split())[:500]
+            return "not yet", f"it is still at work after {seconds:g} seconds"
+        except EOFError:
+            return "not yet", "it ends the process that it runs in"
+        finally:
+            process.kill()
+            process.join()
+            ours.close()
+
+
+def _answer(
+    label: str,
+    source: str,
+    expression: str,
+    given: Sequence[str],
+    seconds: float,
+    folder: str,
+    reply: Connection,
+) -> None:
+    """What happens in the process: the answer is defined as IPython does it, and judged."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.chdir(folder)
+    os.environ.update(IPYTHONDIR=folder, HOME=folder)
+    os.environ.pop("MY_GPT", None)
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from tools.classroom.graders import raised, said
+
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    steps = runpy.run_path(str(MY_GPT)) if given and MY_GPT.exists() else {}
+    shell.user_ns.update({name: steps[name] for name in given if name in steps})
+    reply.send_bytes(b"ready")
+    try:
+        exec(shell.compile(source, shell.compile.cache(source), "exec"), shell.user_ns)
+        answer = eval(expression, shell.user_ns)
+    except (Exception, SystemExit) as error:  # an answer may raise anything
+        verdict = "not yet", raised(error)
+    else:
+        verdict = tuple(said(label, answer, seconds))
+    reply.send_bytes(json.dumps(verdict).encode())

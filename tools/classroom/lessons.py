@@ -1,0 +1,168 @@
+"""The lessons as they were shipped, and as students get them: without proofs and solutions."""
+
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.classroom.answers import Statement, statements
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+MY_GPT = NOTEBOOKS / "solutions" / "my_gpt.py"  # the steps of all lessons
+# What was shipped: a copy beside it, which somebody has solved perhaps, is not handed out.
+SHIPPED = """
+    index why_attention dot_product_scores softmax_weights query_key_value causal_mask dropout
+    multi_head transformer_block nanogpt_shakespeare sampling what_matters museum_of_bugs
+    todays_models speedrun scaling_out blank_page
+""".split()  # noqa: SIM905
+# Neither README nor tests, which lead to solutions.
+PROJECT = """
+    LICENSE Makefile docs environment.yml exercises helpers pictures pyproject.toml
+    requirements.txt requirements-dev.txt tools .binder .gitattributes .gitignore
+""".split()  # noqa: SIM905
+BESIDE = ("*.md", "ruff.toml", "measured", "sources")  # what else is handed out of notebooks/
+README = """# From dot products to nanoGPT
+
+`make setup` once (it needs Python 3.11 or newer), then `make lab`. The lessons are in `notebooks`,
+their exercises at the end of each; every exercise says whether your answer is right. Hand in the
+lesson's file with your answers in it.
+"""
+TASK = re.compile(r"\*\*(\w+) · (.+?)\*\*[^(]*\((\w+); difficulty (★+)")
+TO_SOLUTIONS = re.compile(r" ?[^.\n]*\[[^]]*\]\((?:\.\./)*solutions/[^)]*\)\.")  # a sentence
+
+
+@dataclass(frozen=True)
+class Task:
+    """An exercise as its lesson asks for it."""
+
+    label: str
+    name: str  # of the answer
+    points: int  # one for each star of its difficulty; a prediction, made to be wrong, has none
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A notebook that was shipped, and its exercises in their order."""
+
+    path: Path
+    tasks: tuple[Task, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def lessons(only: Sequence[str] = ()) -> list[Lesson]:
+    """All that were shipped, or those whose names begin so; what lies beside them is named.
+
+    ValueError if no lesson begins with one of `only`.
+    """
+    found = []
+    for path in [*sorted(NOTEBOOKS.glob("*.ipynb")), *sorted(NOTEBOOKS.glob("beyond/*.ipynb"))]:
+        if re.sub(r"^\d\d_", "", path.stem) in SHIPPED:
+            found.append(Lesson(path, _tasks(nbformat.read(path, as_version=4))))
+        else:
+            print(f"{path.relative_to(ROOT)} is none of the lessons: left out", file=sys.stderr)
+    for begin in only:
+        if not any(lesson.name.startswith(begin) for lesson in found):
+            raise ValueError(f"there is no lesson {begin}")
+    return [lesson for lesson in found if not only or lesson.name.startswith(tuple(only))]
+
+
+def _tasks(notebook: NotebookNode) -> tuple[Task, ...]:
+    points: dict[str, int] = {}
+    found = []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            for label, _, kind, stars in TASK.findall(cell.source):
+                points[label] = 0 if kind == "predict" else len(stars)
+        elif "exercises.check" in cell.source:
+            checks = {k: v for each in statements(cell.source) for k, v in each.checks.items()}
+            # The blank page asks again for what lessons have asked for, and gives no points.
+            found += [Task(label, name, points[label]) for label, name in checks.items() if points]
+    return tuple(found)
+
+
+def hand_out(out: Path, which: Sequence[Lesson]) -> None:
+    """Write the project as students get it, with these lessons."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder)
+        (made / "README.md").write_text(README, encoding="utf-8")
+        beside = [path for pattern in BESIDE for path in NOTEBOOKS.glob(pattern)]
+        for path in [*(ROOT / name for name in PROJECT), *beside]:
+            target = made / path.relative_to(ROOT)
+            target.parent.mkdir(exist_ok=True)
+            if path.is_dir():
+                unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "solutions")
+                shutil.copytree(path, target, ignore=unwanted)
+            elif path.exists():
+                shutil.copy2(path, target)
+        for lesson in which:
+            target = made / lesson.path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(assignment(lesson), target)
+        shutil.copytree(made, out, dirs_exist_ok=True)
+    points = sum(task.points for lesson in which for task in lesson.tasks)
+    print(f"{len(which)} notebooks, with {points} points in all, are in {out}")
+
+
+def assignment(lesson: Lesson) -> NotebookNode:
+    """The lesson without its proofs, and without what needs something from them."""
+    notebook = nbformat.read(lesson.path, as_version=4)
+    points = {task.label: task.points for task in lesson.tasks}
+    kept: list[NotebookNode] = []
+    gone: list[NotebookNode] = []
+    bound: set[str] = set()
+    proved: set[str] = set()  # bound in the proofs alone
+    proofs = False
+    for cell in notebook.cells:
+        code = statements(cell.source) if cell.cell_type == "code" else []
+        binds = {name for each in code for name in each.binds | each.changes}
+        reads = {name for each in code for name in each.now | each.later}
+        if cell.cell_type == "markdown" and cell.source.startswith("## "):
+            proofs = cell.source.startswith("## The proofs")
+        if proofs:
+            gone.append(cell)
+            proved |= binds - bound
+        elif proved & (reads - binds):
+            while kept[-1].cell_type == "markdown":  # what introduces it
+                kept.pop()
+        else:
+            bound |= binds
+            kept += _split(cell, code, points)
+    headings = {line.lstrip("# ") for cell in gone for line in cell.source.splitlines()}
+
+    def without_dead_links(link: re.Match[str]) -> str:
+        return link[1] if link[2].replace("-", " ") in headings else link[0]
+
+    for cell in kept:
+        if cell.cell_type == "markdown":
+            source = TO_SOLUTIONS.sub("", cell.source)
+            cell.source = re.sub(r"\[([^]]*)\]\(#([^)]*)\)", without_dead_links, source)
+    notebook.cells = kept
+    return notebook
+
+
+def _split(
+    cell: NotebookNode, code: Sequence[Statement], points: dict[str, int]
+) -> list[NotebookNode]:
+    """An exercise as nbgrader knows it: a cell for the answer, and one for its check."""
+    label = next(iter(code[-1].checks), "") if code else ""
+    if label not in points:
+        return [cell]
+    check = nbformat.v4.new_code_cell(code[-1].source, id=f"check-{label}", outputs=cell.outputs)
+    answer = nbformat.v4.new_code_cell(id=cell.id, metadata=cell.metadata)
+    answer.source = cell.source.strip().removesuffix(check.source).rstrip()
+    facts = {"schema_version": 3, "grade": False, "solution": False, "locked": False, "task": False}
+    answer.metadata["nbgrader"] = facts | {"grade_id": f"answer-{label}", "solution": True}
+    check.metadata["nbgrader"] = facts | {"grade_id": f"check-{label}", "locked": True}
+    if points[label]:
+        check.metadata["nbgrader"] |= {"grade": True, "points": points[label]}
+    return [answer, check]
