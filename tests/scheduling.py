@@ -17,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling  # noqa: E402
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")
 LONG = (*IN_TURN, "07_transformer_block.ipynb", "00_why_attention.ipynb")
 SHARED = ("test_stored.py", "test_gpt2_folder.py", "test_site.py")  # their tests share a set-up of seconds
+ALONE = ("test_notebook_run.py", "test_curves.py")  # each test takes seconds, and they share nothing
 OF_NOTEBOOKS = ("tests/lessons", "tests/grading/test_exercises.py")
 
 
@@ -25,17 +26,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """One worker runs all cells of a notebook, in their order, 08 and then 09, or all tests that share a set-up.
+    """One worker runs all cells of a notebook, in their order, 08 and then 09; all tests about one notebook's exercises
+    or with one set-up; a test with all its parameters.
 
     (xdist's own groups do nothing with pytest 9.2, which knows no `_nodeid` any more.)
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
+        path, _, test = nodeid.partition("::")
         name = Path(path).name
         if name in IN_TURN:
             return "in turn"
-        return path if name.endswith(".ipynb") or name in SHARED else nodeid
+        if name.endswith(".ipynb") or name in SHARED:
+            return path
+        if name in ALONE:
+            return nodeid
+        exercise = re.match(r".*\[(\d+)[a-z]", test) if name == "test_exercises.py" else None
+        return f"{path}::{exercise[1] if exercise else test.partition('[')[0]}"
 
 
 @pytest.hookimpl(optionalhook=True)
