@@ -64,7 +64,7 @@ def curve(room: int, updates: int = 300) -> None:
         print(f"{title:14} {fmean(ends):6.2f}     seed by seed {seeds}")
 
 
-def label(kind: type[Program], seen: int = 18) -> str:
+def label(kind: type, seen: int = 18) -> str:
     """What a picture calls a program; nothing for rooms behind the last one `seen`, but for the one of the entrance."""
     if kind is Program:
         return "healthy"
@@ -79,13 +79,13 @@ def label(kind: type[Program], seen: int = 18) -> str:
     return f"room {rooms[0]}: {name}" if rooms[0] <= seen else ""
 
 
-def measured(kind: type[Program], updates: int = 300) -> list[Line]:
+def measured(kind: type, updates: int = 300) -> list[Line]:
     """The lines of museum.csv about a program."""
     _, lines = read_table(MEASURED / "museum.csv")
     return [line for line in lines if (line["variant"], line["steps"]) == (kind.__name__, updates)]
 
 
-def culprit(kind: type[Program]) -> None:
+def culprit(kind: type) -> None:
     """Print the lines of a fault, the healthy lines in whose place they stand, and what the checks say of both."""
     parts = [name for name in vars(kind) if name in vars(Program) and not name.startswith("__") and name != "seen_by"]
     for title, where in (("the fault", kind), ("the repair", Program)):
@@ -101,7 +101,7 @@ def culprit(kind: type[Program]) -> None:
     print(f"       repaired: {sum(not it for it in said['Program'].values())} of {len(checks.CHECKS)} green")
 
 
-def infected(program: Program, kind: type[Program]) -> Program:
+def infected(program: Program, kind: type) -> Program:
     """The same weights in the hands of a faulty program."""
     copied = copy.deepcopy(program)
     copied.__class__ = kind
@@ -118,7 +118,7 @@ def first_weights(program: Program, tokens: Tensor, louder: float = 1.0) -> Tens
     return program.weights(program.scores(louder * query, key), program.allowed(real))[0]
 
 
-def draw_table(said: dict[str, dict[str, str]], kinds: list[type[Program]]) -> str:
+def draw_table(said: dict[str, dict[str, str]], kinds: list[type]) -> str:
     """Draw faults by checks, orange where one goes red, a dot at the one that a room names; return the alt text."""
     names = list(checks.CHECKS)
     rows = [[bool(said[kind.__name__][name]) for name in names] for kind in kinds]

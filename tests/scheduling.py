@@ -11,11 +11,13 @@ from pathlib import Path
 sys.modules["rfc3987_syntax"] = None  # ty: ignore[invalid-assignment]
 
 import pytest  # noqa: E402
+from xdist.scheduler import LoadFileScheduling  # noqa: E402
 
 # What takes longest starts first, so that all workers end together. 09 takes the run that 08 leaves.
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")
 LONG = (*IN_TURN, "07_transformer_block.ipynb", "00_why_attention.ipynb")
 SHARED = ("test_stored.py", "test_gpt2_folder.py", "test_site.py")  # their tests share a set-up of seconds
+ALONE = ("test_notebook_run.py", "test_curves.py")  # each test takes seconds, and they share nothing
 OF_NOTEBOOKS = ("tests/lessons", "tests/grading/test_exercises.py")
 
 
@@ -23,12 +25,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--notebook", default="", help="only tests that belong to this notebook")
 
 
-def group_of(item: pytest.Item) -> str | None:
-    """Who runs on one worker: a notebook's cells, in their order, and files whose tests share a set-up."""
-    name = item.path.name
-    if name in IN_TURN:
-        return "in turn"
-    return name if item.path.suffix == ".ipynb" or name in SHARED else None
+class Scheduling(LoadFileScheduling):
+    """One worker runs all cells of a notebook, in their order, 08 and then 09; all tests about one notebook's exercises
+    or with one set-up; a test with all its parameters.
+
+    (xdist's own groups do nothing with pytest 9.2, which knows no `_nodeid` any more.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, test = nodeid.partition("::")
+        name = Path(path).name
+        if name in IN_TURN:
+            return "in turn"
+        if name.endswith(".ipynb") or name in SHARED:
+            return path
+        if name in ALONE:
+            return nodeid
+        exercise = re.match(r".*\[(\d+)[a-z]", test) if name == "test_exercises.py" else None
+        return f"{path}::{exercise[1] if exercise else test.partition('[')[0]}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def place_of(item: pytest.Item) -> int:
@@ -54,15 +73,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if collection_path.relative_to(config.rootpath).as_posix().startswith(OF_NOTEBOOKS) else True
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     if notebook := config.getoption("--notebook"):
         others = [item for item in items if not belongs(item.nodeid, notebook)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
-    for item in items:
-        if group := group_of(item):
-            item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=place_of)  # what is equally long keeps its order
 
 

@@ -33,7 +33,7 @@ def check(with_notebooks: bool, only: str = "") -> int:
     results["types"] = runs("ty", "check", "--python", ".venv", "--quiet")
     if BIOME.exists():
         results["JavaScript"] = runs("biome", "check", *JAVASCRIPT)
-    pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadgroup"]
+    pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadfile", "--no-loadscope-reorder"]
     if with_notebooks:
         asked = ["-m", "not torture and not lesson", "notebooks"]
         if only:

@@ -15,7 +15,7 @@ from torch import Tensor
 from helpers.errors import CheckError
 from helpers.rooms.museum_program import IGNORED, H, Program, T
 
-Kind = type[Program]
+Kind = type  # of a program: Program, a fault, or a planted one, which is another class of that name
 V = 65
 CHECKS: dict[str, Callable[[Kind], None]] = {}
 

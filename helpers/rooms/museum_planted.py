@@ -6,7 +6,6 @@ import linecache
 from typing import Any
 
 from helpers.rooms import museum_program as program
-from helpers.rooms.museum_program import Program
 
 # By exercise: a line of program.py, and what stands in its place.
 LINES = {
@@ -32,7 +31,7 @@ def listing(label: str) -> None:
 
 
 @functools.cache
-def planted(label: str) -> type[Program]:
+def planted(label: str) -> type:
     """The program of an exercise, to be trained, checked, and repaired by a class that replaces the wrong part."""
     file, text = f"<planted {label}>", source(label)
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # tracebacks and inspect show it

@@ -10,7 +10,7 @@ from lab import ROOT, SHOWN, jupyterlab
 
 pytestmark = pytest.mark.slow
 LESSONS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
-BLANK = "15_blank_page.ipynb"  # it has no proofs
+BLANK = "beyond/blank_page.ipynb"  # it has no proofs
 CELLS = f"{SHOWN}.content.widgets"
 OUTPUTS = f"{CELLS}.flatMap((cell) => cell.model.sharedModel.toJSON().outputs ?? [])"
 # Every output that is a picture; where a live kernel made it an explorer's, it says so, and the explorer stands there.

@@ -284,7 +284,7 @@ def test_on_paper_everything_is_unfolded_but_the_code_of_pictures(tab, site):
 
 def test_it_counts_what_was_foreseen_by_keyboard_too_and_keeps_it(tab, site):
     """Of each prediction, what was opened first; all of it can be forgotten."""
-    opened(tab, site, "12_todays_models.html")
+    opened(tab, site, "beyond/todays_models.html")
     told, choices = tab.locator(".foresaw"), tab.locator("article details:not(.source_hidden)")
     assert told.inner_text() == ""
     right = choices.filter(has_text="it stays the same").first.locator("summary")
