@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from typing import Any
 from collections.abc import Callable
 from statistics import fmean
 
@@ -118,7 +119,7 @@ def first_weights(program: Program, tokens: Tensor, louder: float = 1.0) -> Tens
     return program.weights(program.scores(louder * query, key), program.allowed(real))[0]
 
 
-def draw_table(said: dict[str, dict[str, str]], kinds: list[type]) -> str:
+def draw_table(said: dict[str, dict[str, str]], kinds: list[Any]) -> str:
     """Draw faults by checks, orange where one goes red, a dot at the one that a room names; return the alt text."""
     names = list(checks.CHECKS)
     rows = [[bool(said[kind.__name__][name]) for name in names] for kind in kinds]

@@ -250,10 +250,10 @@ def write_pages() -> str:
     if not importlib.util.find_spec("sphinx"):
         say("to read them: build/notebooks, in JupyterLab; for pages of them: make site, then make run")
         return ""
-    from tools import website
+    from tools import site
 
     try:
-        website.build(ROOT, BUILD / "html", {path.stem: last_run(path) for path in everyone()})
+        site.build(ROOT, BUILD / "html", {path.stem: last_run(path) for path in everyone()})
     except HelpersError as problem:
         say(problem)
         return str(problem)
@@ -263,14 +263,15 @@ def write_pages() -> str:
 
 def last_run(path: Path):
     """What build/ knows of a notebook, as the pages take it."""
-    from tools import staging, tables
+    from tools import tables
+    from tools.site import pages
 
     notebook = read_run(run_of(path))
     if notebook is None:
-        return staging.Run(None, "not run yet")
+        return pages.Run(None, "not run yet")
     facts, status = notebook.metadata.get("papermill", {}), tables.why_incomplete(notebook) or "ok"
     when = (facts.get("start_time") or "")[:16].replace("T", " ")
-    return staging.Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
+    return pages.Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
 
 
 # ---------------------------------------------------------------- store

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbconvert import HTMLExporter
@@ -47,7 +48,7 @@ class HandIn:
     """A student's work for a lesson; without a lesson, the notes say what the folder holds."""
 
     student: str
-    lesson: Lesson | None = None
+    lesson: Any = None  # a Lesson, where the file is one
     notes: list[str] = field(default_factory=list)
     notebooks: dict[str, list[str]] = field(default_factory=dict)  # the code cells of each file
     judged: list[Judged] = field(default_factory=list)

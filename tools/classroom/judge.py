@@ -5,6 +5,7 @@ No wall stands around that process: it can do what its teacher can.
 
 import json
 import multiprocessing
+from typing import Any
 import os
 import runpy
 import tempfile
@@ -15,7 +16,7 @@ from tools.classroom.lessons import MY_GPT
 
 START = 120.0  # seconds for a process to begin, which are no answer's
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-processes = multiprocessing.get_context(METHOD)
+processes: Any = multiprocessing.get_context(METHOD)
 if METHOD == "forkserver":  # each process is a copy of one that has loaded them and nothing else
     loaded = ["__main__", "tools.classroom.judge", "tools.classroom.graders"]
     processes.set_forkserver_preload([*loaded, "IPython.core.interactiveshell"])
