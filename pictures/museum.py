@@ -2,9 +2,9 @@
 
 import copy
 import inspect
-from typing import Any
 from collections.abc import Callable
 from statistics import fmean
+from typing import Any
 
 import torch
 from matplotlib.colors import ListedColormap

@@ -5,12 +5,12 @@ No wall stands around that process: it can do what its teacher can.
 
 import json
 import multiprocessing
-from typing import Any
 import os
 import runpy
 import tempfile
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
+from typing import Any
 
 from tools.classroom.lessons import MY_GPT
 
@@ -22,9 +22,7 @@ if METHOD == "forkserver":  # each process is a copy of one that has loaded them
     processes.set_forkserver_preload([*loaded, "IPython.core.interactiveshell"])
 
 
-def judge(
-    label: str, source: str, expression: str, given: Sequence[str], seconds: float
-) -> tuple[str, str]:
+def judge(label: str, source: str, expression: str, given: Sequence[str], seconds: float) -> tuple[str, str]:
     """The word and the reason of the verdict on `expression`, after `source` has run.
 
     The names in `given` come from our own steps.
