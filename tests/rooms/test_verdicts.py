@@ -6,23 +6,7 @@ import pytest
 import torch
 
 from helpers.errors import ConfigError
-from helpers.rooms.verdicts import holm, t_quantile, t_tail, verdicts
-
-
-@pytest.mark.parametrize(
-    ("df", "t"),  # a printed table of Student's t: what 2.5 % lie above
-    [(1, 12.706), (2, 4.303), (5, 2.571), (7, 2.365), (15, 2.131), (30, 2.042), (1000, 1.962)],
-)
-def test_students_t_is_that_of_the_printed_tables(df, t):
-    assert t_quantile(0.975, df) == pytest.approx(t, abs=6e-4)
-    assert t_tail(t, df) == pytest.approx(0.025, abs=1e-4) and t_tail(-t, df) == pytest.approx(0.975, abs=1e-4)
-
-
-def test_the_tails_that_have_a_closed_form():
-    for t in (0.0, 0.3, 2.0, 50.0):
-        assert t_tail(t, 1) == pytest.approx(0.5 - math.atan(t) / math.pi, rel=1e-12)  # Cauchy's distribution
-        assert t_tail(t, 2) == pytest.approx((1 - t / math.sqrt(2 + t * t)) / 2, rel=1e-9)
-    assert t_tail(math.inf, 3) == 0 and t_tail(-math.inf, 3) == 1
+from helpers.rooms.verdicts import holm, verdicts
 
 
 def test_one_row_by_hand():

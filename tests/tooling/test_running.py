@@ -14,7 +14,7 @@ import pytest
 from notebook_file import write_notebook
 
 from helpers.errors import ConfigError, HelpersError, command
-from tools import notebooks, tables, website
+from tools import notebooks, tables
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = """\
