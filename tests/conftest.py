@@ -75,14 +75,14 @@ def quick() -> TrainConfig:
 @pytest.fixture(scope="session")
 def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
     """Puts an empty project around the tools, which build no pages: that takes seconds, and test_site.py does it."""
-    from tools import notebooks  # slow, and only the tests of the tools need them
+    from tools import notebooks, site  # slow, and only the tests of the tools need them
 
     def make(folder: Path, patch: pytest.MonkeyPatch) -> Path:
         patch.setattr(notebooks, "ROOT", folder)
         patch.setattr(notebooks, "NOTEBOOKS", folder / "notebooks")
         patch.setattr(notebooks, "BUILD", folder / "build")
         patch.setattr(notebooks, "MINE", folder / "mine")
-        patch.setattr(notebooks.site, "build", lambda *_: "")
+        patch.setattr(site, "build", lambda *_: "")
         (folder / "notebooks").mkdir()
         (folder / "docs").mkdir()
         page = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"
