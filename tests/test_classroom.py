@@ -185,6 +185,7 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
     lines, out = graded
     right = {student for student, line in lines.items() if line["1a said"] == "right"}
     names = {unicodedata.normalize("NFD", "José"), "प्रिया", "O'Brien", "Doe, Jane", "=cmd()"}
+    assert lines["=cmd()"]["student"] == "'=cmd()"  # no formula for a table program
     assert right == names | {"time", "capture", "help", "lambda", "overwritten", "alone", "twice"}
     assert {lines[student]["points"] for student in names} == {"2"}
     for student in right:

@@ -15,6 +15,7 @@ from typing import Any
 from tools.classroom.lessons import MY_GPT
 
 START = 120.0  # seconds for a process to begin, which are no answer's
+READY = b"ready"
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 processes: Any = multiprocessing.get_context(METHOD)
 if METHOD == "forkserver":  # each process is a copy of one that has loaded them and nothing else
@@ -25,7 +26,7 @@ if METHOD == "forkserver":  # each process is a copy of one that has loaded them
 def judge(label: str, source: str, expression: str, given: Sequence[str], seconds: float) -> tuple[str, str]:
     """The word and the reason of the verdict on `expression`, after `source` has run.
 
-    The names in `given` come from our own steps.
+    The names in `given` come from our own steps. RuntimeError if the fault is not the answer's.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         ours, theirs = processes.Pipe()
@@ -33,19 +34,22 @@ def judge(label: str, source: str, expression: str, given: Sequence[str], second
         process = processes.Process(target=_answer, args=work, daemon=True)
         process.start()
         theirs.close()
+        begun = False
         try:
-            if ours.poll(START):
-                ours.recv_bytes()
-                if ours.poll(seconds):
-                    word, why = json.loads(ours.recv_bytes())
-                    return str(word), " ".join(str(why).split())[:500]
-            return "not yet", f"it is still at work after {seconds:g} seconds"
+            begun = ours.poll(START) and ours.recv_bytes() == READY
+            if begun and ours.poll(seconds):
+                word, why = json.loads(ours.recv_bytes())
+                return str(word), " ".join(str(why).split())[:500]
         except EOFError:
-            return "not yet", "it ends the process that it runs in"
+            if begun:
+                return "not yet", "it ends the process that it runs in"
         finally:
             process.kill()
             process.join()
             ours.close()
+    if begun:
+        return "not yet", f"it is still at work after {seconds:g} seconds"
+    raise RuntimeError("no process for answers begins: do the exercises work at all?")
 
 
 def _answer(
@@ -72,7 +76,7 @@ def _answer(
     shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     steps = runpy.run_path(str(MY_GPT)) if given and MY_GPT.exists() else {}
     shell.user_ns.update({name: steps[name] for name in given if name in steps})
-    reply.send_bytes(b"ready")
+    reply.send_bytes(READY)
     try:
         exec(shell.compile(source, shell.compile.cache(source), "exec"), shell.user_ns)
         answer = eval(expression, shell.user_ns)
