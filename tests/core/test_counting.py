@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from helpers.core import counting
-from helpers.core.counting import KneserNey, discounts_of
-from helpers.core.data import CharTokenizer
+from helpers.counting import KneserNey, discounts_of
+from helpers.data import CharTokenizer
 
 TEXT = "to be or not to be, that is the question: whether it is nobler in the mind to suffer or to be. " * 3
 LENGTHS = (0, 1, 2, 3, 5)

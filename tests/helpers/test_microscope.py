@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from helpers import microscope
-from helpers.core import training
-from helpers.core.gpt import GPT, GPTConfig, attention_maps
-from helpers.support.errors import ConfigError, CorpusError
+from helpers import training
+from helpers.gpt import GPT, GPTConfig, attention_maps
+from helpers.errors import ConfigError, CorpusError
 
 V, T, L, H, C = 11, 8, 2, 3, 12
 D = C // H

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from helpers import microscope
-from helpers.core import training
-from helpers.core.counted import build_gpt
-from helpers.core.gpt import GPT, attention_maps
-from helpers.core.modern import ModernConfig
+from helpers import training
+from helpers.counted import build_gpt
+from helpers.gpt import GPT, attention_maps
+from helpers.modern import ModernConfig
 
 V, T, L, H, C = 11, 8, 2, 4, 16
 CHANGES = (

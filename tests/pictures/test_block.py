@@ -10,11 +10,11 @@ from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import nn
 
-from helpers.core.attention import MultiHeadAttention, attention, causal_mask
-from helpers.core.counted import build_gpt
-from helpers.core.gpt import GPT, Block, GPTConfig, attention_maps
-from helpers.core.modern import ModernConfig
-from helpers.support.errors import ConfigError
+from helpers.attention import MultiHeadAttention, attention, causal_mask
+from helpers.counted import build_gpt
+from helpers.gpt import GPT, Block, GPTConfig, attention_maps
+from helpers.modern import ModernConfig
+from helpers.errors import ConfigError
 from pictures import block, plotting
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]

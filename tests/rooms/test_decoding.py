@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.sampling import generate
+from helpers.gpt import GPT, GPTConfig
+from helpers.sampling import generate
 from helpers.rooms import decoding
 from helpers.rooms.decoding import beam_search, speculate
-from helpers.support.errors import ConfigError
+from helpers.errors import ConfigError
 
 
 class Table(nn.Module):
