@@ -189,3 +189,10 @@ def discounts_of(counts: Float[Tensor, "E"]) -> Float[Tensor, "4"]:
     y = n1 / (n1 + 2 * n2)
     discounts = [0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
     return torch.tensor([min(max(d, LEAST), float(i)) for i, d in enumerate(discounts)])
+
+
+def pair_counts(tokens: Int64[Tensor, "N"], vocab_size: int, distance: int = 1) -> Int64[Tensor, "V V"]:
+    """How often token b (column) stands `distance` places after token a (row)."""
+    V = vocab_size
+    pairs = tokens[:-distance] * V + tokens[distance:]
+    return torch.bincount(pairs, minlength=V * V).view(V, V)

@@ -5,9 +5,10 @@ norm, lm_head head; c_attn is W_query, W_key and W_value, one below the other; c
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int64
@@ -124,17 +125,45 @@ class GPT(nn.Module):
         return [KVCache(self.config.context_length) for _ in self.blocks]
 
 
+# ---------------------------------------------------------------- to look inside
+class Passed(NamedTuple):
+    """What a layer got, and what it made of that."""
+
+    input: Tensor
+    output: Tensor
+
+
 @torch.no_grad()
+def watch(model: nn.Module, x: Tensor, layers: Iterable[nn.Module]) -> dict[nn.Module, Passed]:
+    """What passes through these `layers` of a model while it computes model(x), without dropout."""
+    passed = {}
+
+    def note(layer: nn.Module, inputs: tuple, output: Tensor) -> None:
+        passed[layer] = Passed(inputs[0], output)
+
+    hooks = [layer.register_forward_hook(note) for layer in layers]
+    try:
+        with evaluating(model):
+            model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return passed
+
+
+@torch.no_grad()
+def attention_weights(layer: MultiHeadAttention, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T T"]:
+    """The weights with which an attention layer reads x, without dropout: row = query, column = key."""
+    with evaluating(layer):
+        _, weights = layer(x, return_weights=True)
+    return weights
+
+
 def attention_maps(model: GPT, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "L B H T T"]:
-    """The attention weights of every layer and head, without dropout: row = query, column = key."""
-    maps = []
-    with evaluating(model):
-        x = model.embed(tokens)
-        for block in model.blocks:
-            _, weights = block.attention(block.norm1(x), return_weights=True)
-            maps.append(weights)
-            x = block(x)
-    return torch.stack(maps)
+    """The `attention_weights` of every layer and head, as the model reads `tokens`."""
+    layers = [block.attention for block in model.blocks]
+    passed = watch(model, tokens, layers)
+    return torch.stack([attention_weights(layer, passed[layer].input) for layer in layers])
 
 
 def count_parameters(model: nn.Module) -> int:

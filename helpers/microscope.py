@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int64, Integer
 from torch import Tensor, nn
 
+from helpers.counting import pair_counts
 from helpers.errors import ConfigError, CorpusError
-from helpers.gpt import GPT, evaluating
+from helpers.gpt import GPT, attention_weights, evaluating, watch
 
 AT_ONCE = 4096  # tokens of one call: the log-probabilities of a long text would fill the memory
 
@@ -89,7 +90,7 @@ def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float
     counts = {
         "uniform": torch.zeros(V, V),
         "unigram": torch.bincount(tokens, minlength=V).expand(V, V),
-        "bigram": torch.bincount(tokens[:-1] * V + tokens[1:], minlength=V * V).view(V, V),
+        "bigram": pair_counts(tokens, V),
     }
     guessers = {}
     for name, count in counts.items():
@@ -152,29 +153,6 @@ def calibration(model: GPT, tokens: Integer[Tensor, "N"], bins: int = 10, temper
 
 
 # ---------------------------------------------------------------- what happens inside
-class Steps(NamedTuple):
-    """Every tensor on the way of a stream through a block."""
-
-    read: Float[Tensor, "B T C"]  # what the first norm makes of the stream
-    weights: Float[Tensor, "B H T T"]
-    talk: Float[Tensor, "B T C"]  # what attention adds to the stream
-    middle: Float[Tensor, "B T C"]  # the stream between attention and MLP
-    again: Float[Tensor, "B T C"]  # what the second norm makes of it
-    hidden: Float[Tensor, "B T M"]  # the MLP's hidden layer, after its nonlinearity
-    think: Float[Tensor, "B T C"]  # what the MLP adds
-
-
-def through(block: nn.Module, x: Float[Tensor, "B T C"]) -> Steps:
-    """The way of a stream x (B, T, C) through a pre-norm block, step by step; it leaves the block as middle + think."""
-    read = block.norm1(x)
-    talk, weights = block.attention(read, return_weights=True)
-    middle = x + talk
-    again = block.norm2(middle)
-    hidden = block.mlp[:-1](again)
-    think = block.mlp[-1](hidden)
-    return Steps(read, weights, talk, middle, again, hidden, think)
-
-
 class Trace(NamedTuple):
     """Every tensor on the way of T tokens through L layers."""
 
@@ -194,21 +172,26 @@ def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
     """All that the forward pass of T tokens computes, layer by layer."""
     device = next(model.parameters()).device
     tokens = _known(tokens, model.config.vocab_size).to(device)
-    with evaluating(model):
-        x = model.embed(tokens[None])  # (1, T, C)
-        stream = [x]
-        layers = []
-        for block in model.blocks:
-            steps = through(block, x)
-            query, key, value = block.attention.query_key_value(steps.read)
-            key = block.attention.shared(key)
-            value = block.attention.shared(value)
-            context = steps.weights @ value
-            layers.append((query, key, value, steps.weights, context, steps.middle, steps.hidden))
-            x = steps.middle + steps.think
-            stream.append(x)
-        inside = [torch.cat(of_all_layers) for of_all_layers in zip(*layers, strict=True)]
-        return Trace(torch.cat(stream), *inside, logits=model.logits(x)[0])
+    passed = watch(model, tokens[None], model.modules())
+    stream = [passed[block].input for block in model.blocks] + [passed[model.norm].input]
+    layers = []
+    for block in model.blocks:
+        attention = block.attention
+        read = passed[attention].input
+        query, key, value = attention.query_key_value(read)
+        layers.append(
+            (
+                query,
+                attention.shared(key),
+                attention.shared(value),
+                attention_weights(attention, read),
+                attention.split_heads(passed[attention.out_proj].input),
+                passed[block.norm2].input,
+                passed[block.mlp[-1]].input,
+            )
+        )
+    inside = [torch.cat(of_all_layers) for of_all_layers in zip(*layers, strict=True)]
+    return Trace(torch.cat(stream), *inside, logits=passed[model].output[0])
 
 
 @torch.no_grad()

@@ -4,9 +4,10 @@ import re
 from collections import Counter
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 
+from helpers.counting import pair_counts
 from helpers.errors import CorpusError
 
 
@@ -28,14 +29,8 @@ def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, 
     V = len(vocabulary)
     number = {word: i for i, word in enumerate(vocabulary)}
     ids = torch.tensor([number.get(word, V) for word in words])  # V stands for all rarer words
-    near = _followers(ids, 1, V + 1) + _followers(ids, 2, V + 1)
+    near = pair_counts(ids, V + 1) + pair_counts(ids, V + 1, distance=2)
     near = (near + near.T)[:V, :V].float()
     by_chance = near.sum(dim=1, keepdim=True) * near.sum(dim=0) / near.sum()
     surprise = (near / by_chance).log().clamp(min=0).nan_to_num(0.0)
     return vocabulary, surprise / surprise.norm(dim=1, keepdim=True).clamp(min=1e-9)
-
-
-def _followers(ids: Int64[Tensor, "N"], distance: int, count: int) -> Int64[Tensor, "count count"]:
-    """How often word b stands `distance` places behind word a, for each of `count` words: row a, column b."""
-    pairs = ids[:-distance] * count + ids[distance:]
-    return torch.bincount(pairs, minlength=count * count).view(count, count)

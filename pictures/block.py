@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.errors import ConfigError
-from helpers.gpt import GPT, evaluating
-from helpers.microscope import Steps, through
+from helpers.gpt import GPT, attention_weights, watch
 from pictures import plotting
 from pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
 
@@ -133,16 +132,19 @@ def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mappi
     if not len(tokens) or x.shape != (len(tokens), *block.norm1.normalized_shape):
         wanted = f"it takes a token or more, and for each a row of {block.norm1.normalized_shape[0]} numbers"
         raise ConfigError(f"{len(tokens)} tokens, a stream of shape {tuple(x.shape)}: {wanted}")
-    with evaluating(block):
-        steps = Steps(*(table[0] for table in through(block, x[None])))
-        after = block(x[None])[0]
+    layers = (block.norm1, block.attention, block.norm2, block.mlp)
+    passed = watch(block, x[None], [block, *layers, block.mlp[-1]])
+    read, talk, again, think = (passed[layer].output[0] for layer in layers)
+    middle, after = passed[block.norm2].input[0], passed[block].output[0]
+    weights = attention_weights(block.attention, read[None])[0]
+    hidden = passed[block.mlp[-1]].input[0]
     words = short(tokens)
     T = len(tokens)
 
     def name_of(part: str) -> str:
         return (called or {}).get(part, part)
 
-    streams = {"x": x, "x + attention": steps.middle, "x + both": after}
+    streams = {"x": x, "x + attention": middle, "x + both": after}
     reach = max(float(table.abs().max()) for table in streams.values())
     stream: dict[str, Any] = {"limits": (-reach, reach), "numbers": False, "at": 0.62}
 
@@ -160,26 +162,25 @@ def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mappi
         canvas.table(name_of(name), table, (room, top, 140, tall), "T × C", **stream)
     inside = (norm + 136, 28, last - norm - 162, tall)  # of attention,
     below = (norm + 136, 28 + unit, last - norm - 162, tall)  # and of the MLP
-    canvas.heads(name_of("attention: words talk"), steps.weights, inside)
-    shape = _hidden_shape(steps.hidden, x.shape[1])
-    canvas.table(name_of("MLP: each word thinks"), steps.hidden, below, shape, numbers=False)
-    for box, read, written in ((inside, steps.read, steps.talk), (below, steps.again, steps.think)):
+    canvas.heads(name_of("attention: words talk"), weights, inside)
+    shape = _hidden_shape(hidden, x.shape[1])
+    canvas.table(name_of("MLP: each word thinks"), hidden, below, shape, numbers=False)
+    for box, reads, writes in ((inside, read, talk), (below, again, think)):
         top = box[1]
         side = top + tall / 2  # where it is read
         back = top + tall + 44  # where it is written
-        canvas.table(name_of("norm"), read, (norm, top, 110, tall), "T × C", numbers=False)
-        canvas.table("to add", written, (last, top, 110, tall), "T × C", **stream)
+        canvas.table(name_of("norm"), reads, (norm, top, 110, tall), "T × C", numbers=False)
+        canvas.table("to add", writes, (last, top, 110, tall), "T × C", **stream)
         for start, end in ((room + 140, norm), (norm + 110, box[0]), (box[0] + box[2], last)):
             canvas.arrow((start + 4, side), (end - 4, side))
         canvas.write(room + 163, side - 9, "reads", color=KNOWN.ink)
         canvas.arrow((last + 14, top + tall + 2), (last + 14, back), (line + 13, back))
         canvas.write(line + 20, back - 9, name_of("writes"), ha="left", color=KNOWN.ink)
         canvas.plus(line, back)
-    talk = float(steps.talk.norm() / x.norm())
-    think = float(steps.think.norm() / x.norm())
+    talked, thought = (float(added.norm() / x.norm()) for added in (talk, think))
     text = f"The residual stream runs down, {T} words of {x.shape[1]} numbers. Twice it is read, through a norm, and "
-    text += f"written to: attention, {len(steps.weights)} heads, adds a table {talk:.2f} times as long as x, the MLP "
-    text += f"one {think:.2f} times as long."
+    text += f"written to: attention, {len(weights)} heads, adds a table {talked:.2f} times as long as x, the MLP "
+    text += f"one {thought:.2f} times as long."
     plotting.show(text, canvas.ax.figure)
 
 
@@ -201,16 +202,11 @@ def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
     L = len(model.blocks)
     words = short([vocabulary[i] for i in tokens])
     names = short(vocabulary)
-    with evaluating(model):
-        x = model.embed(tokens[None])
-        first_block = through(model.blocks[0], x)
-        after = x
-        for block in model.blocks:
-            after = block(after)
-        logits = model.logits(after)[0]
-    x = x[0]
-    after = after[0]
-    hidden = first_block.hidden[0]
+    first = model.blocks[0]
+    passed = watch(model, tokens[None], [first, first.attention, first.mlp[-1], model.norm, model])
+    x, after = passed[first].input[0], passed[model.norm].input[0]
+    logits = passed[model].output[0]
+    hidden = passed[first.mlp[-1]].input[0]
     table = model.token_embedding.weight
     own = table[tokens]
     places = model.position_embedding.weight if hasattr(model, "position_embedding") else None
@@ -258,7 +254,8 @@ def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
         sheet = (130 + behind, block_top + behind, 440, 148)
         canvas.frame(sheet, 0.4 - behind / 100, KNOWN.line, "white", KNOWN.width)
     canvas.write(630, block_top + 74, f"block × {L}", LARGE, weight="bold")
-    canvas.heads("norm → attention", first_block.weights[0], (150, block_top + 26, 130, 56))
+    weights = attention_weights(first.attention, passed[first.attention].input)[0]
+    canvas.heads("norm → attention", weights, (150, block_top + 26, 130, 56))
     shape = _hidden_shape(hidden, C)
     canvas.table("norm → MLP", hidden, (420, block_top + 66, 130, 56), shape, numbers=False)
     for side, edge, read, write in ((-1, 284, 36, 72), (1, 416, 90, 116)):

@@ -1,8 +1,7 @@
-"""GPT-2 in small: configs, random weights under its own names, and its logits formula by formula."""
-
-import math
+"""GPT-2 in small: configs, random weights under its own names, and its logits."""
 
 import torch
+from nanogpt import of_gpt2
 
 START = "<|endoftext|>"
 CONFIGS = [
@@ -33,30 +32,8 @@ def weights_of(config: dict, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def formulas(weights: dict[str, torch.Tensor], config: dict, tokens: torch.Tensor) -> torch.Tensor:
-    """GPT-2's logits from its own names, formula by formula, in float64."""
-    C, H, T = config["n_embd"], config["n_head"], tokens.shape[1]
-    w = {name: tensor.double() for name, tensor in weights.items()}
-
-    def norm(x, name):
-        x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()
-        return x * w[f"{name}.weight"] + w[f"{name}.bias"]
-
-    def conv1d(x, name):
-        return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
-
-    def heads(x):
-        return x.unflatten(-1, (H, C // H)).transpose(1, 2)
-
-    x = w["wte.weight"][tokens] + w["wpe.weight"][:T]
-    future = torch.ones(T, T, dtype=torch.bool).triu(1)
-    for i in range(config["n_layer"]):
-        query, key, value = map(heads, conv1d(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn").split(C, dim=-1))
-        scores = (query @ key.transpose(-2, -1) / math.sqrt(C // H)).masked_fill(future, -math.inf)
-        x = x + conv1d((scores.softmax(-1) @ value).transpose(1, 2).flatten(2), f"h.{i}.attn.c_proj")
-        h = conv1d(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc")
-        gelu = 0.5 * h * (1 + torch.tanh(math.sqrt(2 / math.pi) * (h + 0.044715 * h**3)))  # Hendrycks and Gimpel 2016
-        x = x + conv1d(gelu, f"h.{i}.mlp.c_proj")
-    return norm(x, "ln_f") @ w["wte.weight"].T
+    """GPT-2's logits in float64, by nanoGPT's class."""
+    return of_gpt2(weights, config)(tokens)
 
 
 def some_tokens(config: dict) -> torch.Tensor:

@@ -4,6 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from nanogpt import NanoGPT
 from torch import nn
 
 
@@ -121,71 +122,6 @@ class GPT(nn.Module):
         if cache is not None:
             cache["read"] = start + tokens.shape[1]
         return self.head(self.norm(self.through(self.placed(self.token(tokens), start), cache)))
-
-
-# ---------------------------------------------------------------- as nanoGPT writes it
-class NanoAttention(nn.Module):
-    def __init__(self, C, n_head, dropout):
-        super().__init__()
-        self.c_attn, self.c_proj, self.n_head, self.p = nn.Linear(C, 3 * C), nn.Linear(C, C), n_head, dropout
-        self.resid_dropout = nn.Dropout(dropout)
-
-    def forward(self, x, cache=None):
-        B, T, C = x.shape
-        q, k, v = self.c_attn(x).split(C, dim=2)
-        q, k, v = (y.view(B, T, self.n_head, C // self.n_head).transpose(1, 2) for y in (q, k, v))
-        if cache is not None:
-            old = cache.setdefault(id(self), [])
-            old.append((k, v))
-            k, v = (torch.cat([pair[i] for pair in old], 2) for i in (0, 1))
-        p = self.p if self.training else 0.0
-        if k.shape == q.shape:
-            y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
-        else:
-            S = k.shape[2]
-            mask = torch.arange(S)[None] <= torch.arange(S - T, S)[:, None]
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
-        return self.resid_dropout(self.c_proj(y.transpose(1, 2).contiguous().view(B, T, C)))
-
-
-class NanoBlock(nn.Module):
-    def __init__(self, C, n_head, dropout=0.0):
-        super().__init__()
-        self.ln_1, self.attn, self.ln_2 = nn.LayerNorm(C), NanoAttention(C, n_head, dropout), nn.LayerNorm(C)
-        self.c_fc, self.c_proj, self.drop = nn.Linear(C, 4 * C), nn.Linear(4 * C, C), nn.Dropout(dropout)
-
-    def forward(self, x, cache=None):
-        x = x + self.attn(self.ln_1(x), cache)
-        return x + self.drop(self.c_proj(F.gelu(self.c_fc(self.ln_2(x)))))
-
-
-class NanoGPT(nn.Module):
-    def __init__(self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0):
-        super().__init__()
-        self.context_length = context_length
-        self.transformer = nn.ModuleDict({
-            "wte": nn.Embedding(vocab_size, n_embd), "wpe": nn.Embedding(context_length, n_embd),
-            "drop": nn.Dropout(dropout), "h": nn.ModuleList(NanoBlock(n_embd, n_head, dropout) for _ in range(n_layer)),
-            "ln_f": nn.LayerNorm(n_embd)})  # fmt: skip
-        self.lm_head = nn.Linear(n_embd, vocab_size, bias=False)
-        self.transformer["wte"].weight = self.lm_head.weight
-        self.apply(self._init_weights)
-
-    def _init_weights(self, module):
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            nn.init.normal_(module.weight, mean=0.0, std=0.02)
-        if isinstance(module, nn.Linear) and module.bias is not None:
-            nn.init.zeros_(module.bias)
-
-    def forward(self, idx, cache=None):
-        start = 0 if not cache else cache["start"]
-        pos = torch.arange(start, start + idx.shape[1])
-        x = self.transformer["drop"](self.transformer["wte"](idx) + self.transformer["wpe"](pos))
-        for block in self.transformer["h"]:
-            x = block(x, cache)
-        if cache is not None:
-            cache["start"] = start + idx.shape[1]
-        return self.lm_head(self.transformer["ln_f"](x))
 
 
 # ---------------------------------------------------------------- of PyTorch's own parts

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from nanogpt import with_weights_of
 from torch import nn
 
 from helpers import checks
@@ -14,46 +15,15 @@ from helpers.optim import make_optimizer
 from helpers.training import cross_entropy
 
 
-def by_the_formula(w: dict[str, torch.Tensor], tokens: torch.Tensor, config: GPTConfig) -> torch.Tensor:
-    """nanoGPT's logits for one sequence (T,), from the formulas alone: no module, no broadcasting over heads."""
-
-    def norm(x, name):
-        rows = [(row - row.mean()) / torch.sqrt(((row - row.mean()) ** 2).mean() + 1e-5) for row in x]
-        return torch.stack(rows) * w[f"{name}.weight"] + w.get(f"{name}.bias", 0)
-
-    def linear(x, name):
-        return torch.einsum("tc,dc->td", x, w[f"{name}.weight"]) + w.get(f"{name}.bias", 0)
-
-    T, D = len(tokens), config.n_embd // config.n_head
-    x = torch.stack(
-        [w["token_embedding.weight"][token] + w["position_embedding.weight"][t] for t, token in enumerate(tokens)]
-    )
-    for layer in range(config.n_layer):
-        block = f"blocks.{layer}"
-        h = norm(x, f"{block}.norm1")
-        query, key, value = (linear(h, f"{block}.attention.W_{name}") for name in ("query", "key", "value"))
-        out = torch.zeros_like(x)
-        for head in range(config.n_head):
-            part = slice(head * D, (head + 1) * D)
-            for t in range(T):
-                e = torch.stack([torch.exp(query[t, part] @ key[s, part] / math.sqrt(D)) for s in range(t + 1)])
-                out[t, part] = sum(e[s] / e.sum() * value[s, part] for s in range(t + 1))
-        x = x + linear(out, f"{block}.attention.out_proj")
-        h = linear(norm(x, f"{block}.norm2"), f"{block}.mlp.0")
-        x = x + linear(h * 0.5 * (1 + torch.erf(h / math.sqrt(2))), f"{block}.mlp.2")
-    return norm(x, "norm") @ w["token_embedding.weight"].T
-
-
 @pytest.mark.parametrize("bias", [False, True])
-def test_equals_an_independent_implementation(bias):
+def test_equals_nanogpt(bias):
     torch.manual_seed(0)
     config = GPTConfig(vocab_size=11, context_length=9, n_layer=3, n_head=2, n_embd=8, bias=bias)
     model = GPT(config).double()
     for parameter in model.parameters():  # far from the initial values, where most terms are nearly 0
         nn.init.normal_(parameter, std=0.7)
     tokens = torch.randint(11, (2, 9))
-    expected = torch.stack([by_the_formula(dict(model.named_parameters()), row, config) for row in tokens])
-    checks.close(model(tokens), expected, tolerance=1e-10)
+    checks.close(model(tokens), with_weights_of(model)(tokens), tolerance=1e-10)
 
 
 def test_logits_at_every_position_and_a_causal_model(model):
@@ -100,31 +70,6 @@ def test_gpt2_sizes(n_layer, n_head, n_embd, millions):
     with torch.device("meta"):
         model = GPT(GPTConfig(50257, 1024, n_layer, n_head, n_embd, bias=True))
     assert round(count_parameters(model) / 1e6, 1) == millions
-
-
-def test_a_nanogpt_checkpoint_maps_onto_it(model, small_config):
-    """The renaming that the module's docstring promises, from nanoGPT's names to ours, reaches every parameter."""
-    C, theirs = small_config.n_embd, {}
-    for name, tensor in model.state_dict().items():
-        name = name.replace("token_embedding", "wte").replace("position_embedding", "wpe").replace("blocks", "h")
-        name = (
-            name.replace("norm1", "ln_1")
-            .replace("norm2", "ln_2")
-            .replace("mlp.0", "mlp.c_fc")
-            .replace("mlp.2", "mlp.c_proj")
-        )
-        name = name.replace("attention.out_proj", "attn.c_proj").replace("norm.", "ln_f.").replace("head.", "lm_head.")
-        theirs[name] = tensor
-    for i in range(small_config.n_layer):
-        parts = [theirs.pop(f"h.{i}.attention.W_{part}.weight") for part in ("query", "key", "value")]
-        theirs[f"h.{i}.attn.c_attn.weight"] = torch.cat(parts)
-    fused = theirs["h.1.attn.c_attn.weight"]
-    assert torch.equal(fused[C : 2 * C], model.blocks[1].attention.W_key.weight)
-    assert set(theirs) == {"wte.weight", "wpe.weight", "ln_f.weight", "lm_head.weight"} | {
-        f"h.{i}.{part}.weight"
-        for i in range(2)
-        for part in ("ln_1", "ln_2", "attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
-    }
 
 
 def test_with_a_cache_the_next_token_stands_at_the_next_position(model):

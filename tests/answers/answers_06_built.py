@@ -2,7 +2,8 @@
 
 import torch
 import torch.nn.functional as F
-from gpt_variants import Heads, ManyHeads, NanoAttention
+from gpt_variants import Heads, ManyHeads
+from nanogpt import NanoAttention
 from torch import nn
 
 

@@ -9,8 +9,6 @@ from gpt_variants import (
     Dropout,
     Heads,
     LoopBlock,
-    NanoBlock,
-    NanoGPT,
     ParallelBlock,
     PostNormBlock,
     PostNormGPT,
@@ -22,6 +20,7 @@ from gpt_variants import (
     TorchGPT,
     TorchPreNormGPT,
 )
+from nanogpt import NanoBlock, NanoGPT
 from torch import nn
 
 

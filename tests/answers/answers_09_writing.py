@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from gpt_variants import GPT, WITH_CACHE, AlibiGPT, Block, Heads, NanoGPT, PostNormGPT, RotaryGPT, SinusGPT
+from gpt_variants import GPT, WITH_CACHE, AlibiGPT, Block, Heads, PostNormGPT, RotaryGPT, SinusGPT
+from nanogpt import NanoGPT
 
 
 def nucleus(odds, p):
