@@ -14,8 +14,8 @@ from nbformat import NotebookNode
 from notebook_code import cells, is_setting
 from torch import Tensor, nn
 
-from helpers.pictures import plotting
 from helpers.errors import LedgerError
+from helpers.pictures import plotting
 from helpers.world import ledger
 
 

@@ -9,10 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from helpers.attention import CausalAttention, KVCache, MultiHeadAttention, MultiHeadAttentionWrapper, SelfAttention, attention, causal_mask
+from helpers.attention import (
+    CausalAttention,
+    KVCache,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    SelfAttention,
+    attention,
+    causal_mask,
+)
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.grading import checks
-from helpers.errors import ConfigError
 from helpers.world import ledger
 
 JOURNEY = ledger.inputs("journey")

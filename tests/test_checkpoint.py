@@ -155,7 +155,10 @@ def test_a_run_of_the_first_edition_is_one_sentence(go, tmp_path):
     signed = b"PK... the archive" + (71).to_bytes(2, "little") + b"sha256:"
     old = signed + hashlib.sha256(signed).hexdigest().encode()
     (tmp_path / "run" / CHECKPOINT).write_bytes(old)
-    for options, sentence in (({"resume": True}, "is a run of the first edition: train anew"), ({}, "holds a run already")):
+    for options, sentence in (
+        ({"resume": True}, "is a run of the first edition: train anew"),
+        ({}, "holds a run already"),
+    ):
         with pytest.raises(RunError, match=sentence):
             go(**options)
     assert (tmp_path / "run" / CHECKPOINT).read_bytes() == old

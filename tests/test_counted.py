@@ -10,12 +10,12 @@ from torch import nn
 from helpers.counted import CountedConfig, CountedGPT, build_gpt, config_of
 from helpers.counting import KneserNey
 from helpers.data import get_batch
+from helpers.errors import ConfigError
+from helpers.grading import checks
 from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig, make_optimizer
 from helpers.sampling import generate
 from helpers.training import cross_entropy, evaluate, updates
-from helpers.grading import checks
-from helpers.errors import ConfigError
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=2, n_embd=32, lengths=(1, 2, 4))
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters, evaluating, one_thread
+from helpers.grading import checks
 from helpers.optim import make_optimizer
 from helpers.training import cross_entropy
-from helpers.grading import checks
-from helpers.errors import ConfigError
 
 
 def by_the_formula(w: dict[str, torch.Tensor], tokens: torch.Tensor, config: GPTConfig) -> torch.Tensor:

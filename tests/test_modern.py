@@ -8,11 +8,11 @@ from torch import nn
 
 from helpers.attention import KVCache, attention, causal_mask
 from helpers.counted import build_gpt, config_of
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
+from helpers.grading import checks
 from helpers.modern import ModernAttention, ModernConfig, ModernGPT, SquaredReLU, SwiGLU, ngram_rows, rotate, rotations
 from helpers.sampling import generate
-from helpers.grading import checks
-from helpers.errors import ConfigError
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)
 PLAIN = ModernConfig(**SIZES)

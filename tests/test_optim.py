@@ -7,10 +7,20 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.modern import ModernConfig, ModernGPT
-from helpers.optim import SCHEDULES, Muon, TrainConfig, adamw, cosine, learning_rate, make_optimizer, muon_and_adamw, warmup_stable_decay
-from helpers.training import updates
 from helpers.errors import ConfigError
+from helpers.modern import ModernConfig, ModernGPT
+from helpers.optim import (
+    SCHEDULES,
+    Muon,
+    TrainConfig,
+    adamw,
+    cosine,
+    learning_rate,
+    make_optimizer,
+    muon_and_adamw,
+    warmup_stable_decay,
+)
+from helpers.training import updates
 
 RECIPE = TrainConfig(batch_size=12, max_steps=109, eval_interval=250, warmup_steps=9)
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)
@@ -29,8 +39,14 @@ EVERYTHING = ModernConfig(
         ({"learning_rate": 1e-5}, "min_learning_rate=0.0001 must not be above learning_rate=1e-05"),
         ({"grad_clip": 0.0}, "grad_clip must be a number above 0, not 0.0"),
         ({"betas": (0.9, 1.0)}, "betas must be two numbers of at least 0 and below 1, not (0.9, 1.0)"),
-        ({"windows": ((0.5, 0),)}, "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.5, 0),)"),
-        ({"windows": ((0.0, 8),)}, "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.0, 8),)"),
+        (
+            {"windows": ((0.5, 0),)},
+            "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.5, 0),)",
+        ),
+        (
+            {"windows": ((0.0, 8),)},
+            "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.0, 8),)",
+        ),
         ({"schedule": "linear"}, "schedule must be one of cosine, stable, not 'linear'"),
         ({"optimizer": "sgd"}, "optimizer must be one of adamw, muon, not 'sgd'"),
         ({"muon_momentum": 1}, "muon_momentum must be a number of at least 0 and below 1, not 1"),
@@ -43,7 +59,10 @@ EVERYTHING = ModernConfig(
             {"device": "cuda:99"},
             'device=\'cuda:99\', but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"',
         ),
-        ({"windows": ((0.7, 4), (0.2, 8))}, "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.7, 4), (0.2, 8))"),
+        (
+            {"windows": ((0.7, 4), (0.2, 8))},
+            "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.7, 4), (0.2, 8))",
+        ),
         ({"accumulate": 0}, "accumulate must be a whole number from 1 to 1,000,000,000, not 0"),
     ],
 )

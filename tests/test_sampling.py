@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.sampling import Drawing, filter_logits, generate, stream
-from helpers.errors import ConfigError
 from helpers.world import ledger
 
 PROBABILITIES = ledger.inputs("next_token")

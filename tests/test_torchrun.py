@@ -3,8 +3,8 @@
 import psutil
 import pytest
 
-from helpers.rooms.torchrun import Torchrun, until
 from helpers.errors import RunError
+from helpers.rooms.torchrun import Torchrun, until
 
 PROGRAM = """
 import os, sys, time

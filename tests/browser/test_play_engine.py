@@ -10,16 +10,16 @@ import pytest
 import torch
 from play_page import PACKED, clocked, cpu
 
+from helpers import checkpoint
 from helpers.attention import MultiHeadAttention
+from helpers.checkpoint import is_run
 from helpers.counted import build_gpt
-from helpers.data import CharTokenizer, BUNDLED_PLAY
+from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.gpt import GPT
 from helpers.modern import ModernConfig
-from helpers.sampling import filter_logits
 from helpers.museum.faults import AlmostZero
-from helpers import checkpoint
 from helpers.presets import RUNS
-from helpers.checkpoint import is_run
+from helpers.sampling import filter_logits
 from helpers.widgets import host
 from helpers.widgets.packing import pack, unpack
 from helpers.world import microscope

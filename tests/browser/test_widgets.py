@@ -14,8 +14,8 @@ from lab import SHOWN, jupyterlab
 
 from helpers.attention import attention
 from helpers.modern import rotate, rotations
-from helpers.sampling import filter_logits
 from helpers.pictures import plotting
+from helpers.sampling import filter_logits
 from helpers.studies.verdicts import t_quantile, verdicts
 from helpers.widgets import explore, host
 

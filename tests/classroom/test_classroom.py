@@ -12,9 +12,9 @@ import pytest
 import submissions
 import torch
 
+from helpers.errors import ConfigError, RunError
 from helpers.grading import exercises, judge
 from helpers.grading.judge import RIGHT, Verdict
-from helpers.errors import ConfigError, RunError
 from tools.classroom import answering, course, doors, grade, jail, judging, plain, slicing, student
 from tools.classroom.assignments import CHECK, ROOT, TASK, assignment, lessons
 from tools.classroom.judging import Judged

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from helpers.attention import MultiHeadAttention, attention, causal_mask
+from helpers.errors import CheckError
 from helpers.grading import checks
 from helpers.grading.graders import causality
-from helpers.errors import CheckError
 
 
 def test_causality_is_tried_on_batches_of_different_tokens():

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from helpers.attention import MultiHeadAttention, attention
-from helpers.grading import checks
 from helpers.errors import CheckError, ConfigError
+from helpers.grading import checks
 
 
 # ---------------------------------------------------------------- values

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from helpers.data import CharTokenizer, BUNDLED_PLAY
+from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.gpt import GPT, GPTConfig
 from helpers.grading.graders import curves
 

@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from helpers.attention import MultiHeadAttention, causal_mask, CausalAttention, MultiHeadAttentionWrapper
-from helpers.grading import checks
+from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
 from helpers.errors import CheckError
+from helpers.grading import checks
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

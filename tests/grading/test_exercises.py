@@ -10,9 +10,9 @@ import pytest
 import torch
 from exercise_answers import ASKED, LABELS, NOTEBOOKS, SOLVED, module_at, solution
 
+from helpers.errors import ConfigError
 from helpers.grading import exercises
 from helpers.grading.judge import Built
-from helpers.errors import ConfigError
 
 BUILT = {label: asked for label, asked in exercises.exercises().items() if isinstance(asked, Built)}
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers

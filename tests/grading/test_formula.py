@@ -5,8 +5,8 @@ import torch
 from attention_formulas import RIGHT_FORMULAS, WRONG_FORMULAS
 
 from helpers.attention import attention
-from helpers.grading import checks
 from helpers.errors import CheckError
+from helpers.grading import checks
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

@@ -14,10 +14,9 @@ import torch
 from exercise_answers import NOTEBOOKS, module_at
 from jupyter_client.manager import start_new_kernel
 
+from helpers.errors import RunError
 from helpers.grading import exercises, growing, yours
 from helpers.grading.steps import STEPS
-from helpers import errors
-from helpers.errors import RunError
 
 SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)\n"
 SOFTMAX = "def my_softmax(scores):\n    return torch.softmax(scores, dim=-1)\n"

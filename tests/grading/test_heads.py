@@ -19,9 +19,9 @@ from attention_formulas import (
 )
 from torch import nn
 
-from helpers.attention import MultiHeadAttention, attention, causal_mask, CausalAttention, MultiHeadAttentionWrapper
-from helpers.grading import checks
+from helpers.attention import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, attention, causal_mask
 from helpers.errors import CheckError
+from helpers.grading import checks
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks thousands of wrong answers
 

@@ -8,10 +8,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_code import BY_NAME
 from notebook_run import run
 
-from helpers.errors import LedgerError
-from helpers import data
-from helpers.world import ledger
 from helpers.data import Corpus
+from helpers.errors import LedgerError
+from helpers.world import ledger
 
 RUNS = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"} | {
     "02_softmax_weights": {"seeds": [0, 1]},  # it says that two networks are one

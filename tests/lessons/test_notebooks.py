@@ -15,7 +15,7 @@ from notebook_code import BY_NAME, LESSONS, PATHS, cells
 from notebook_run import run
 
 from helpers.commands import train
-from helpers.errors import RunError, HelpersError
+from helpers.errors import HelpersError, RunError
 from helpers.world import ledger
 
 ROOT = Path(__file__).parents[2]

@@ -12,10 +12,10 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention, attention, causal_mask
 from helpers.counted import build_gpt
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, Block, GPTConfig, attention_maps
 from helpers.modern import ModernConfig
 from helpers.pictures import block, plotting
-from helpers.errors import ConfigError
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]
 torch.manual_seed(7)

@@ -9,8 +9,8 @@ from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from helpers.pictures import machine
 from helpers.errors import ConfigError
+from helpers.pictures import machine
 
 
 def test_what_is_not_given_is_an_outline_with_its_name(draw):

@@ -8,8 +8,8 @@ from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import same_color
 
 from helpers.attention import causal_mask
-from helpers.pictures import machine, plotting
 from helpers.errors import ConfigError
+from helpers.pictures import machine, plotting
 
 
 @pytest.mark.slow

@@ -7,9 +7,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from helpers.errors import ConfigError
 from helpers.grading import exercises
 from helpers.pictures import progress
-from helpers.errors import ConfigError
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 from matplotlib.collections import QuadMesh
 
-from helpers.pictures import sharing
-from helpers.pictures.sharing import MEAN, PALE, TALL, TEXTS, TOPS, WEIGHTS, OWN as OWN_GRADIENT
 from helpers.errors import ConfigError
+from helpers.pictures import sharing
+from helpers.pictures.sharing import MEAN, PALE, TALL, TEXTS, TOPS, WEIGHTS
+from helpers.pictures.sharing import OWN as OWN_GRADIENT
 
 torch.manual_seed(3)
 X = torch.randn(4, 6)

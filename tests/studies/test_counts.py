@@ -7,10 +7,19 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from helpers.counting import KneserNey
-from helpers.data import CharTokenizer, split, BUNDLED_PLAY
-from helpers.training import evaluate
+from helpers.data import BUNDLED_PLAY, CharTokenizer, split
 from helpers.presets import SMALL
-from helpers.studies.counts import AFTERWARDS, BESIDE, SIX_LETTERS, VARIANTS, Counts, Pairing, reading_and_counting, reading_on
+from helpers.studies.counts import (
+    AFTERWARDS,
+    BESIDE,
+    SIX_LETTERS,
+    VARIANTS,
+    Counts,
+    Pairing,
+    reading_and_counting,
+    reading_on,
+)
+from helpers.training import evaluate
 
 T = 64
 

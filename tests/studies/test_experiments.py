@@ -9,14 +9,14 @@ import torch
 
 from helpers import data
 from helpers.data import CharTokenizer
+from helpers.errors import ConfigError, CorpusError
 from helpers.gpt import GPTConfig, count_parameters
-from helpers.training import updates
 from helpers.grading import checks
 from helpers.studies import experiments
 from helpers.studies.experiments import CHOOSE, REPORT, Comparison, Run
 from helpers.studies.parts import PARTS, TASTE, WHOLE
 from helpers.studies.study import Variant
-from helpers.errors import ConfigError, CorpusError
+from helpers.training import updates
 
 TEXT = "to be, or not to be: that is the question\n" * 60
 TOKENIZER = CharTokenizer.from_text(TEXT)

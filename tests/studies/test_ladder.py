@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from helpers.gpt import GPT, count_parameters
-from helpers.modern import ModernGPT
 from helpers.grading import checks
+from helpers.modern import ModernGPT
 from helpers.presets import PRESETS
 from helpers.studies import ladder
 from helpers.studies.ladder import RUNGS, Climb, Ladder

@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 import torch
 
+from helpers.errors import CheckError, ConfigError
 from helpers.gpt import GPT, GPTConfig, count_parameters
-from helpers.optim import TrainConfig, make_optimizer
 from helpers.grading import checks
+from helpers.optim import TrainConfig, make_optimizer
 from helpers.studies import parts
 from helpers.studies.experiments import Comparison
 from helpers.studies.parts import PARTS, STUDIES, WHOLE
 from helpers.tables import MEASURED, read_table
-from helpers.errors import CheckError, ConfigError
 
 SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=64)
 BUDGET = TrainConfig(batch_size=16, max_steps=1000, eval_interval=1000, min_learning_rate=0.0)

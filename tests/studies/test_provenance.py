@@ -11,13 +11,13 @@ import provenance
 import pytest
 import study as tool
 
+from helpers.data import BUNDLED_PLAY, load_corpus
+from helpers.errors import ConfigError
 from helpers.modern import rotate
-from helpers.training import updates
 from helpers.studies import ladder
 from helpers.studies.ladder import Ladder
 from helpers.studies.parts import PARTS, STUDIES
-from helpers.errors import ConfigError
-from helpers.data import BUNDLED_PLAY, load_corpus
+from helpers.training import updates
 
 MODEL = '''"""A model."""
 from functools import partial

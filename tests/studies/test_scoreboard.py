@@ -2,11 +2,11 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
+from helpers.errors import ConfigError
 from helpers.pictures import plotting
 from helpers.studies import scoreboard
 from helpers.studies.scoreboard import Row, from_csv, read_line, to_csv
 from helpers.tables import MEASURED, read_table
-from helpers.errors import ConfigError
 from helpers.world import telegrams
 
 DOT = Row("01", "dot product", "what does romeo give?", (0.16, 0.17), (0.5, 0.51))

@@ -8,11 +8,11 @@ import study as tool
 import torch
 
 from helpers.data import CharTokenizer, load_corpus
+from helpers.errors import ConfigError, RunError
 from helpers.studies.experiments import REPORT, Comparison, Run
 from helpers.studies.parts import WHOLE
 from helpers.studies.study import Variant
-from helpers.tables import read_table, csv_table
-from helpers.errors import ConfigError, RunError
+from helpers.tables import read_table
 
 TEXT = "to be, or not to be: that is the question\n" * 60
 SIZES = dict(context_length=8, n_layer=1, n_head=1, n_embd=8)

@@ -1,6 +1,6 @@
 """The study of counting beside a network on more text and on less."""
 
-from helpers.data import CharTokenizer, BUNDLED_PLAY
+from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.studies import texts
 from helpers.studies.texts import BESIDE, PYTHON, SHAKESPEARE, Texts, library
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from helpers.studies.verdicts import holm, t_quantile, t_tail, verdicts
 from helpers.errors import ConfigError
+from helpers.studies.verdicts import holm, t_quantile, t_tail, verdicts
 
 
 @pytest.mark.parametrize(

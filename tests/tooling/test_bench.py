@@ -17,15 +17,15 @@ import torch.nn.functional as F
 from bench_lines import Line
 
 from helpers.attention import MultiHeadAttention
-from helpers.data import CharTokenizer, get_batch, BUNDLED_PLAY, load_corpus
+from helpers.data import BUNDLED_PLAY, CharTokenizer, get_batch, load_corpus
+from helpers.errors import ConfigError, RunError, Stopped
 from helpers.gpt import GPT
-from helpers.optim import make_optimizer
-from helpers.sampling import generate
-from helpers.training import updates
 from helpers.grading import checks
+from helpers.optim import make_optimizer
 from helpers.presets import PRESETS
+from helpers.sampling import generate
 from helpers.tables import read_table
-from helpers.errors import Stopped, ConfigError, RunError
+from helpers.training import updates
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ import website
 from notebook_file import write_notebook
 
 import notebooks
-from helpers.errors import command, HelpersError
+from helpers.errors import HelpersError, command
 
 ROOT = Path(__file__).parents[2]
 PARAMETRIZED = {0: "parameters", 1: "result"}

@@ -15,10 +15,10 @@ import torch
 
 from helpers.counted import build_gpt
 from helpers.data import CharTokenizer
-from helpers.modern import ModernConfig
-from helpers.sampling import filter_logits
-from helpers.pictures import plotting
 from helpers.errors import ConfigError
+from helpers.modern import ModernConfig
+from helpers.pictures import plotting
+from helpers.sampling import filter_logits
 from helpers.widgets import explore, host, widget
 from helpers.widgets.packing import unpack
 

@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import nn
 
+from helpers import checkpoint
 from helpers.attention import MultiHeadAttention
+from helpers.checkpoint import Facts
 from helpers.counted import CountedConfig, build_gpt
 from helpers.data import CharTokenizer
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig
-from helpers import checkpoint
-from helpers.checkpoint import Facts
 from helpers.training import train
-from helpers.errors import ConfigError
 from helpers.widgets.packing import pack, unpack
 
 TOKENIZER = CharTokenizer("abc☃\n")

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.sampling import generate
-from helpers.errors import ConfigError
 from helpers.world import decoding
 from helpers.world.decoding import beam_search, speculate
 

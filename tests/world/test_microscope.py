@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from helpers import training
-from helpers.gpt import GPT, GPTConfig, attention_maps
 from helpers.errors import ConfigError, CorpusError
+from helpers.gpt import GPT, GPTConfig, attention_maps
 from helpers.world import microscope
 
 V, T, L, H, C = 11, 8, 2, 3, 12

@@ -6,7 +6,21 @@ from torch import nn
 
 from helpers.errors import ConfigError
 from helpers.world import telegrams
-from helpers.world.telegrams import HERO, NAMES, WORDS, accuracy, ask, embed, exam, fit, look_up, paper, read, scenes, vectors
+from helpers.world.telegrams import (
+    HERO,
+    NAMES,
+    WORDS,
+    accuracy,
+    ask,
+    embed,
+    exam,
+    fit,
+    look_up,
+    paper,
+    read,
+    scenes,
+    vectors,
+)
 
 
 @pytest.fixture
