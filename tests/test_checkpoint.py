@@ -91,7 +91,7 @@ def test_a_full_disk_is_one_sentence_and_the_last_save_stays(go, tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
 
     try:
-        with pytest.raises(RunError, match="can't save in .*File too large.*make room and go on with --resume"):
+        with pytest.raises(RunError, match=r"can't save in .*File too large.*make room and go on with --resume"):
             go(on_record=fill)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

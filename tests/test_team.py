@@ -1,4 +1,4 @@
-"""However many processes share a training, it is the same one; and when one of them ends, all do, and go on together."""
+"""However many processes share a training, it is the same one; and when one ends, all do, and go on together."""
 
 import dataclasses
 import signal

@@ -119,10 +119,10 @@ def _signals_held() -> Iterator[None]:
 
     The mask alone is not enough: another thread (tqdm has one) may take the signal, and Python hands it to this one.
     """
-    with stop_requests() as request, _masked():
+    with stop_requests() as noted, _masked():
         yield
-    if request.number is not None:
-        raise Stopped(request.number)
+    if noted:
+        raise Stopped(noted[0])
 
 
 @contextmanager

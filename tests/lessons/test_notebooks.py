@@ -14,8 +14,8 @@ from ipykernel.ipkernel import IPythonKernel
 from notebook_code import BY_NAME, LESSONS, PATHS, cells
 from notebook_run import run
 
-from helpers.commands import train
-from helpers.errors import HelpersError, RunError
+from helpers import training
+from helpers.errors import HelpersError, RunError, command
 from helpers.world import ledger
 
 ROOT = Path(__file__).parents[2]
@@ -215,7 +215,7 @@ def has_gone_on(printed: str, folder: Path) -> bool:
 @pytest.mark.filterwarnings("ignore:Glyph")  # of the reader's text
 def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(own_text, tmp_path, monkeypatch, capsys):
     """In a folder that is not the project's, on a text of the reader's."""
-    assert train.main(OF_COMMAND.split()) == 0
+    assert command(training.main, OF_COMMAND.split()) == 0
     capsys.readouterr()
     name = "08_nanogpt_shakespeare"
     run(BY_NAME[name], TO_GO_ON, monkeypatch, only=without_own_models(name))
@@ -230,7 +230,7 @@ def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(own_text, tm
 @pytest.mark.torture
 def test_the_whole_of_08_takes_settings_by_parameter_in_any_folder(own_text, tmp_path):
     """By papermill, on a kernel, with all that trains models of its own."""
-    assert train.main(OF_COMMAND.split()) == 0
+    assert command(training.main, OF_COMMAND.split()) == 0
     source, out = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb", tmp_path / "08.ipynb"
     papermill.execute_notebook(source, out, TO_GO_ON, kernel_name="python3", progress_bar=False)
     assert has_gone_on(out.read_text(encoding="utf-8"), tmp_path / "run")

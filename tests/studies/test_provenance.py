@@ -147,7 +147,7 @@ def test_it_reaches_all_that_computes_and_nothing_that_only_reports(study):
     found = provenance.sources(type(study).plan, type(study).measure, study.variants)
     names = {match[1] for text in found if (match := re.search(r"^(?:def|class) (\w+)", text, re.M))}
     computes = "attention GPT Block KVCache ModernAttention rotate ngram_rows updates get_batch split cross_entropy "
-    computes += "evaluate adamw orthogonal Muon cosine warmup_stable_decay TrainConfig quick_products build recipe"
+    computes += "evaluate adamw orthogonal Muon cosine warmup_stable_decay TrainConfig Loss build recipe"
     assert set(computes.split()) <= names
     assert not {"report", "judge", "verdicts", "holm", "table"} & names
     if study is STUDIES["parts"]:
@@ -165,7 +165,7 @@ def test_the_comments_of_a_growing_table_are_compared_but_for_the_first(tmp_path
     path = tmp_path / "table.csv"
     assert provenance.read_growing(path, ["made by: us"]) == []
     line = {"variant": "a", "loss": 1.5}
-    path.write_text(tool.table([line], ["made by: somebody", "text"]), "utf-8")
+    path.write_text(tool.csv_table([line], ["made by: somebody", "text"]), "utf-8")
     assert provenance.read_growing(path, ["made by: us", "text"]) == [line]
 
 

@@ -12,7 +12,7 @@ from helpers.errors import ConfigError, RunError
 from helpers.studies.experiments import REPORT, Comparison, Run
 from helpers.studies.parts import WHOLE
 from helpers.studies.study import Variant
-from helpers.tables import read_table
+from helpers.tables import csv_table, read_table
 
 TEXT = "to be, or not to be: that is the question\n" * 60
 SIZES = dict(context_length=8, n_layer=1, n_head=1, n_embd=8)
@@ -36,7 +36,7 @@ def in_process(monkeypatch):
         threads = torch.get_num_threads()
         lines += [measure(run) for run in study.missing(lines)]
         torch.set_num_threads(threads)
-        path.write_text(table(lines, comments), "utf-8")
+        path.write_text(csv_table(lines, comments), "utf-8")
 
     monkeypatch.setattr(tool.side_by_side, "grow", grow)
 
@@ -68,7 +68,7 @@ def test_what_is_there_is_not_made_again(small, in_process, tmp_path):
     run = Run(5, WHOLE, 0.01, 1, REPORT)
     line = {**run._asdict(), "parameters": 1, "loss": 77.0, "last_loss": 77.0, "seconds": 0.1}
     ours = tool.identity(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")
-    path.write_text(table([line], ["made by: somebody, at another commit", *ours]), "utf-8")
+    path.write_text(csv_table([line], ["made by: somebody, at another commit", *ours]), "utf-8")
     tool.main(["small", *small])
     _, lines = read_table(tmp_path / "small.csv")
     assert lines[0] == line and [each["loss"] == 77.0 for each in lines] == [True, False, False, False]
@@ -83,11 +83,11 @@ def test_runs_of_another_state_are_refused_and_left_as_they_are(small, tmp_path)
     ours = ["made by: us", *tool.identity(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")]
     for place, name in enumerate(("Python", "corpus: your own text", "budget", "settings", "code"), start=1):
         other = [comment + "?" if i == place else comment for i, comment in enumerate(ours)]
-        path.write_text(table([line], other), "utf-8")
+        path.write_text(csv_table([line], other), "utf-8")
         refusal = rf"small.csv has runs of another state \({name}.*\): go back to it, or move"
         with pytest.raises(RunError, match=refusal):
             tool.main(["small", *small])
-        assert path.read_text("utf-8") == table([line], other)
+        assert path.read_text("utf-8") == csv_table([line], other)
 
 
 def test_a_run_is_not_made_when_text_or_code_have_changed_meanwhile(small, tmp_path):
