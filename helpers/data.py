@@ -257,7 +257,9 @@ def _bytes_of(path: Path) -> bytes:
                 f"{shown(path)} has more than {LARGEST // 10**6:,} MB: prepare it by python -m helpers.data"
             )
         return path.read_bytes()
-    except (OSError, RuntimeError) as error:  # no such file, no such user
+    except CorpusError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:  # no such file, no such user, no possible name
         why = getattr(error, "strerror", None) or error
         raise CorpusError(f"can't read the corpus {shown(path)}: {why}; give the path of a text file") from None
 

@@ -195,7 +195,8 @@ def options_of(program: str, does: str, tokens: str, length: int) -> Options:
 
 def print_texts(model: nn.Module, tokenizer: Any, told: Any) -> None:
     """Print what `model` writes after the prompt, piece by piece, as the options of `options_of` say."""
-    check(told, "length num_samples", lambda n: whole(n, 0), "a whole number of at least 0")
+    check(told, "length", lambda n: whole(n, 0), "a whole number of at least 0")
+    check(told, "num_samples", lambda n: whole(n, 1), "a whole number of at least 1")
     check(told, "seed", lambda n: whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
     prompt = tokenizer.encode(tokenizer.start_of_text if told.prompt is None else told.prompt)
     dice = torch.Generator().manual_seed(told.seed)

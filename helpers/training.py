@@ -88,11 +88,8 @@ def updates(
     numbers for each part of each batch, by seed and step: whoever goes on at step 100 need know nothing of those
     before. If a group of the optimizer has a "scale" (Muon's has), its learning rate is multiplied by it.
     """
-    rank, processes = team.place()
-    parts = processes * config.accumulate  # of a batch; this process has `accumulate` of them
-    mine = range(parts)[rank * config.accumulate : (rank + 1) * config.accumulate]
-    if config.batch_size < parts:
-        raise ConfigError(f"a batch of {config.batch_size} can't be cut into {parts} parts: take a larger batch_size")
+    parts, mine = parts_of_a_batch(config)
+    processes = team.place()[1]
     kind = torch.device(config.device).type
     loss_of: nn.Module = Loss(model)
     if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
@@ -120,6 +117,15 @@ def updates(
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
         optimizer.step()
         yield team.total(loss).item()
+
+
+def parts_of_a_batch(config: TrainConfig) -> tuple[int, range]:
+    """Into how many parts a batch is cut, and which of them this process computes, one after the other."""
+    rank, processes = team.place()
+    parts = processes * config.accumulate
+    if config.batch_size < parts:
+        raise ConfigError(f"a batch of {config.batch_size} can't be cut into {parts} parts: take a larger batch_size")
+    return parts, range(rank * config.accumulate, (rank + 1) * config.accumulate)
 
 
 def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[int, int]:
@@ -181,6 +187,7 @@ def train(
     """
     folder = Path(out_dir) if out_dir is not None else None
     refuse_misfits(model, train_tokens, val_tokens)
+    parts_of_a_batch(config)  # refuses a batch that is too small
     tokenizer = corpus.tokenizer if corpus else None
     settings = settings_of(model, config, train_tokens, val_tokens, tokenizer)
     team.refuse_differences(settings)

@@ -1,13 +1,35 @@
-"""A text as the model gets it: characters as ids, training and validation, batches."""
+"""A text as the model gets it: where it is found, characters as ids, batches; and one that is larger than memory."""
+
+import dataclasses
+import gzip
+import hashlib
+import http.server
+import os
+import random
+import re
+import threading
+import time
+from collections import Counter
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_folder import end_of
 
 from helpers import data
-from helpers.data import CharTokenizer, first_to_validate, get_batch, split
+from helpers.data import (
+    CharTokenizer,
+    first_to_validate,
+    get_batch,
+    load_corpus,
+    open_corpus,
+    prepare,
+    split,
+    tokenizer_of,
+)
 from helpers.errors import CorpusError
+from helpers.training import train
 
 
 @pytest.mark.slow
@@ -97,3 +119,323 @@ def test_a_text_as_long_as_a_window_and_its_answers_gives_one_and_a_shorter_one_
     assert x.tolist() == 2 * [[*range(8)]] and y.tolist() == 2 * [[*range(1, 9)]]
     with pytest.raises(RuntimeError):
         get_batch(torch.arange(8), 2, 8)
+
+
+# ---------------------------------------------------------------- where a text is found
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """A machine with no corpus, an empty cache and no network."""
+    monkeypatch.delenv("TINY_SHAKESPEARE", raising=False)
+    monkeypatch.setattr(data, "BESIDE_THE_CLONE", tmp_path / "shared" / "tinyshakespeare.txt")
+    monkeypatch.setattr(data.platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/nobody-listens-here")
+    return tmp_path
+
+
+@pytest.fixture
+def pretend(monkeypatch, play):
+    """Let the play pass for tiny Shakespeare, so that the tests need no corpus."""
+    monkeypatch.setattr(data, "SHA256", hashlib.sha256(play.encode()).hexdigest())
+    return play
+
+
+@pytest.fixture
+def serve():
+    """Serve some bytes on this machine; yields a function body -> URL."""
+    servers = []
+
+    def start(body: bytes) -> str:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(body)
+
+            do_HEAD = do_GET
+
+            def log_message(self, *arguments):
+                pass
+
+        servers.append(http.server.HTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}/input.txt"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def write(path, text: str):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_search_order(nowhere, pretend, monkeypatch):
+    """Each place is used when all places before it have nothing."""
+    assert load_corpus().path == data.BUNDLED_PLAY
+    cached = write(nowhere / "cache" / "dot-products-to-nanogpt" / "tinyshakespeare.txt", pretend)
+    assert load_corpus().path == cached
+    beside = write(data.BESIDE_THE_CLONE, pretend)
+    assert load_corpus().path == beside
+    named = write(nowhere / "named.txt", pretend)
+    monkeypatch.setenv("TINY_SHAKESPEARE", str(named))
+    assert load_corpus().path == named and load_corpus().name == data.TINY
+    own = write(nowhere / "own.txt", "a text of my own")
+    assert load_corpus(own).path == own and load_corpus(str(own)).name == data.OWN
+
+
+def test_tiny_shakespeare_is_recognised_wherever_it_lies(nowhere, pretend):
+    assert load_corpus(write(nowhere / "copy.txt", pretend)).name == data.TINY
+
+
+@pytest.mark.parametrize("place", ["environment", "beside", "cache"])
+def test_a_wrong_checksum_names_the_file_and_both_sums(nowhere, pretend, monkeypatch, place):
+    path = {
+        "environment": nowhere / "named.txt",
+        "beside": data.BESIDE_THE_CLONE,
+        "cache": nowhere / "cache" / "dot-products-to-nanogpt" / "tinyshakespeare.txt",
+    }[place]
+    write(path, "not tiny Shakespeare")
+    if place == "environment":
+        monkeypatch.setenv("TINY_SHAKESPEARE", str(path))
+    with pytest.raises(CorpusError) as error:
+        load_corpus()
+    assert str(path) in str(error.value) and data.SHA256 in str(error.value)
+    assert len(re.findall(r"\b[0-9a-f]{64}\b", str(error.value))) == 2
+
+
+def test_download_once_then_from_the_cache(nowhere, pretend, monkeypatch, serve):
+    monkeypatch.setattr(data, "URL", serve(pretend.encode()))
+    first = load_corpus()
+    assert first.name == data.TINY and first.text == pretend
+    monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/gone")
+    assert load_corpus() == first
+
+
+def test_a_cache_that_cannot_be_written_costs_only_the_next_download(nowhere, pretend, monkeypatch, serve):
+    (nowhere / "cache").write_text("a file in the way")
+    monkeypatch.setattr(data, "URL", serve(pretend.encode()))
+    assert load_corpus().name == data.TINY
+
+
+def test_a_corrupted_download_is_an_error_and_leaves_nothing(nowhere, pretend, monkeypatch, serve):
+    monkeypatch.setattr(data, "URL", serve(b"a log-in page"))
+    with pytest.raises(CorpusError, match=r"is not tiny Shakespeare.*\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"):
+        load_corpus()
+    assert not [path for path in (nowhere / "cache").rglob("*") if path.is_file()]
+
+
+def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
+    start = time.monotonic()
+    found = load_corpus()
+    assert time.monotonic() - start < 10
+    assert found.name == data.BUNDLED and "NOT SHAKESPEARE" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "can't read the corpus .*nothing.txt"),
+        (b"", "holds nothing"),
+        (b"aaaa\xff", "is not UTF-8 text \\(byte 4\\)"),
+        (b"aaaaaa", "only the symbol 'a'"),
+    ],
+)
+def test_texts_that_are_no_corpus(tmp_path, content, message):
+    path = tmp_path / "nothing.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(path)
+
+
+def test_paths_that_are_no_file(tmp_path, monkeypatch):
+    for impossible in ("~nobody-of-this-name/x.txt", "a\0b"):
+        with pytest.raises(CorpusError, match="can't read the corpus"):
+            load_corpus(impossible)
+    with pytest.raises(CorpusError, match="the corpus must be the path of a text file, not 5"):
+        load_corpus(5)
+    monkeypatch.setenv("TINY_SHAKESPEARE", str(tmp_path / "gone.txt"))
+    with pytest.raises(CorpusError, match=r"gone\.txt"):
+        load_corpus()
+
+
+def test_what_is_no_regular_file_is_never_opened(tmp_path):
+    """A pipe would be waited for, /dev/zero would be read for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", "/dev/null", tmp_path):
+        with pytest.raises(CorpusError, match="is not a regular file: give the path of a text file"):
+            load_corpus(path)
+
+
+def test_a_text_that_is_too_large_is_prepared_instead(tmp_path):
+    with (tmp_path / "huge.txt").open("wb") as file:
+        file.truncate(2_000_000_000)  # a hole: it takes no room on the disk
+    with pytest.raises(CorpusError, match="has more than 1,000 MB: prepare it"):
+        load_corpus(tmp_path / "huge.txt")
+
+
+def test_addresses_and_archives_get_the_right_hint(tmp_path):
+    with pytest.raises(CorpusError, match="must be the path of a text file, not 'https"):
+        load_corpus("https://example.org/input.txt")
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"hello"))
+    with pytest.raises(CorpusError, match="is compressed: unpack it first, or prepare it"):
+        load_corpus(tmp_path / "text.gz")
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_no_characters(tmp_path):
+    (tmp_path / "dos.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo")
+    assert load_corpus(tmp_path / "dos.txt").text == "one\ntwo"
+
+
+def test_the_bundled_play_has_the_form_of_the_corpus(play):
+    assert len(play.encode()) >= 40_000
+    assert "".join(sorted(set(play))) == (
+        "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # tiny Shakespeare's 65
+    )
+    speeches = play.strip().split("\n\n")
+    assert len(speeches) > 250 and all(re.match(r"[A-Z][A-Za-z '-]*:\n\S", speech) for speech in speeches)
+    lines = Counter(line for line in play.splitlines() if len(line) > 20)
+    assert lines.most_common(1)[0][1] <= 3
+
+
+# ---------------------------------------------------------------- a text larger than memory
+WILD = (
+    "\ufeffEin Mark,\r\n\r\r\n zwei\r\n\n   M\u00e4rker \u2018\U0001f642\u2019\n"
+    + 50 * "lang "
+    + "\n\n\n"
+    + 9 * "\n ende\r"
+)
+
+
+def plain(path, content):
+    path.write_bytes(content)
+
+
+def zipped(path, content):
+    path.write_bytes(gzip.compress(content[:100]) + gzip.compress(content[100:]))
+
+
+@pytest.fixture
+def text(tmp_path, play):
+    path = tmp_path / "text.txt"
+    path.write_text(play, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("chunk", [3, 64, 100_000])
+@pytest.mark.parametrize("write", [plain, zipped])
+def test_prepared_characters_are_those_of_the_text_in_memory(tmp_path, monkeypatch, write, chunk):
+    """Wherever a piece ends: in a letter of four bytes, between \\r and \\n."""
+    plain(tmp_path / "wild.txt", WILD.encode())
+    expected = load_corpus(tmp_path / "wild.txt")
+    assert expected.tokens.equal(expected.tokenizer.encode_compactly(expected.text))
+    write(tmp_path / "wild", WILD.encode())
+    monkeypatch.setattr(data, "CHUNK", chunk)
+    prepare([tmp_path / "wild"], tmp_path / "out")
+    found = open_corpus(tmp_path / "out")
+    assert found.tokenizer.characters == expected.alphabet and torch.equal(found.tokens, expected.tokens)
+    assert (found.name, found.sha256) == (data.OWN, expected.sha256)
+
+
+def test_more_than_256_characters_take_two_bytes_each(tmp_path):
+    (tmp_path / "text.txt").write_text("".join(map(chr, range(100, 500))), encoding="utf-8")
+    prepare([tmp_path / "text.txt"], tmp_path / "out")
+    found = open_corpus(tmp_path / "out")
+    assert found.tokens.tolist() == [*range(400)] and (tmp_path / "out" / "tokens.bin").stat().st_size == 800
+    assert found.tokens.dtype == load_corpus(tmp_path / "text.txt").tokens.dtype
+
+
+def test_bytes_write_every_text(tmp_path, text):
+    prepare([text], tmp_path / "out", "bytes")
+    found = open_corpus(tmp_path / "out")
+    assert bytes(found.tokens.tolist()) == text.read_bytes() and found.tokenizer.vocab_size == 256
+    tokenizer = data.tokenizer_of(found.tokenizer.to_json())
+    assert tokenizer.decode(tokenizer.encode("N\u00e9e \U0001f642")) == "N\u00e9e \U0001f642"
+    assert tokenizer.decode([0xC3]) == "\ufffd" and len(tokenizer.encode("")) == 0
+    with pytest.raises(CorpusError, match="no text in Unicode"):
+        tokenizer.encode("\ud800")
+
+
+def test_several_files_are_one_text(tmp_path):
+    for name, content in (("b", "zuerst"), ("a", ""), ("c", "\ufeffdann")):
+        plain(tmp_path / name, content.encode())
+    assert data.command(data.main, [*(str(tmp_path / name) for name in "bac"), "--out", str(tmp_path / "out")]) == 0
+    found = open_corpus(tmp_path / "out")
+    assert found.tokenizer.decode(found.tokens) == "zuerstdann"
+
+
+@pytest.mark.slow
+def test_a_text_and_its_prepared_tokens_give_the_same_run(fresh, quick, tmp_path, text):
+    """And each goes on with a run that the other began."""
+    prepare([text], tmp_path / "prepared")
+    for number, on in enumerate((text, tmp_path / "prepared")):
+        for folder, begun_on, steps in (("whole", on, 12), ("in two", text, 8), ("in two", on, 12)):
+            corpus = open_corpus(begun_on)
+            config = dataclasses.replace(quick, max_steps=steps, warmup_steps=2)
+            out = tmp_path / f"{folder} {number}"
+            options = {"out_dir": out, "corpus": corpus, "resume": out.exists()}
+            train(fresh(), *split(corpus.tokens, 16), config, **options)
+    assert end_of(tmp_path / "whole 0") == end_of(tmp_path / "whole 1")
+    assert end_of(tmp_path / "in two 0") == end_of(tmp_path / "in two 1")
+
+
+def test_a_byte_that_has_changed_is_found(tmp_path, text):
+    prepare([text], tmp_path / "out")
+    for name in ("tokens.bin", "manifest.json"):
+        whole = (tmp_path / "out" / name).read_bytes()
+        for _ in range(20):
+            damaged = bytearray(whole)
+            damaged[random.randrange(len(whole))] ^= 1 << random.randrange(8)
+            (tmp_path / "out" / name).write_bytes(damaged)
+            with pytest.raises(CorpusError, match=r"is damaged: prepare it again|is no corpus that"):
+                open_corpus(tmp_path / "out")
+        (tmp_path / "out" / name).write_bytes(whole)
+    assert open_corpus(tmp_path / "out").name == data.OWN
+
+
+def test_what_was_stopped_is_no_corpus_and_can_be_begun_again(tmp_path, text, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(data, "write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            prepare([text], tmp_path / "out")
+    with pytest.raises(CorpusError, match="is no corpus that python -m"):
+        open_corpus(tmp_path / "out")
+    assert len(prepare([text], tmp_path / "out").tokens) > 40_000
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    prepare([text], tmp_path / "out")
+    for out in (tmp_path / "mine", tmp_path / "out", text):
+        with pytest.raises(CorpusError, match="is there already: name another folder, or add --overwrite"):
+            prepare([text], out)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+    prepare([text], tmp_path / "out", "bytes", overwrite=True)
+    assert open_corpus(tmp_path / "out").tokenizer.vocab_size == 256
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "can't read the text .*bad: No such file"),
+        (b"", "the text holds nothing: a corpus needs"),
+        (b"\xef\xbb\xbf", "the text holds nothing"),
+        (b"aaa", "the text holds only the symbol 'a'"),
+        (2500 * b"ab" + b"\xff", "is not UTF-8 text: save it as UTF-8"),
+        (b"PK\x03\x04...", "is compressed, and not by gzip: unpack it first"),
+        (gzip.compress(random.Random(1).randbytes(5000).hex().encode())[:-9], "can't read the text .*: Compressed"),
+        (gzip.compress(b"\xff\xfe"), "is not UTF-8 text"),
+    ],
+)
+def test_a_bad_text_gets_one_sentence_and_leaves_nothing(tmp_path, content, sentence):
+    if content is not None:
+        (tmp_path / "bad").write_bytes(content)
+    with pytest.raises(CorpusError, match=sentence):
+        prepare([tmp_path / "bad"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()

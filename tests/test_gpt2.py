@@ -72,28 +72,28 @@ def test_the_names_cover_our_model():
         ({"add_cross_attention": True}, "add_cross_attention must be False"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings must be True"),
         ({"n_inner": 64}, "n_inner must be 128 as in GPT-2, not 64"),
-        ({"n_layer": "2"}, "config.json: n_layer must be a whole number, not '2'"),
+        ({"n_layer": "2"}, "config.json: n_layer must be a whole number from 1 to 16,384, not '2'"),
         ({"n_layer": 3}, r"the weights lack h.2.ln_1.weight: a GPT-2 with n_layer=3 has it"),
         ({"n_layer": 1}, r"the weights hold 'h.1.ln_1.weight': a GPT-2 with n_layer=1 has no such one"),
         ({"n_head": 5}, "config.json: n_head=5 does not divide n_embd=32"),
-        ({"n_head": 0}, "n_head must be at least 1, not 0"),
+        ({"n_head": 0}, "n_head must be a whole number from 1 to 16,384, not 0"),
         ({"n_embd": 64}, r"wte.weight must have the shape \(260, 64\), as config.json says, not \(260, 32\)"),
         ({"n_embd": math.nan}, "n_embd must be a whole number"),
         ({"n_positions": 17}, r"wpe.weight must have the shape \(17, 32\), as config.json says, not \(16, 32\)"),
-        ({"n_positions": 10**9}, "n_positions must be at most 16,384, not 1000000000"),
+        ({"n_positions": 10**9}, "n_positions must be a whole number from 1 to 16,384, not 1000000000"),
         ({"vocab_size": 50257}, "wte.weight must have the shape"),
-        ({"vocab_size": 10**30}, "vocab_size must be at most 1,114,112, not 1000"),
+        ({"vocab_size": 10**30}, "vocab_size must be a whole number from 1 to 1,114,112, not 1000"),
         ({"vocab_size": None}, "vocab_size must be a whole number"),
         ({"n_layer": 1000, "n_embd": 16384}, "the weights lack h.2.ln_1.weight"),
         ({"vocab_size": 1_000_000, "n_embd": 16384, "n_positions": 16384}, "wte.weight must have the shape"),
     ],
 )
-def test_a_config_of_another_model_is_refused_by_its_entry(other, message):
+def test_a_config_of_another_model_is_refused_by_its_entry(other, message, unchecked):
     with pytest.raises(RunError, match=message):
         gpt2.from_hugging_face(weights_of(config_of()), config_of(**other))
 
 
-def test_every_size_and_the_type_must_be_said():
+def test_every_size_and_the_type_must_be_said(unchecked):
     for name in ("model_type", *CONFIGS[0]):
         config = config_of()
         del config[name]

@@ -11,8 +11,7 @@ import torch
 from gpt2_formulas import CONFIGS, START, close, config_of, formulas, some_tokens, weights_of
 
 from helpers import gpt2
-from helpers.commands import gpt2 as gpt2_command
-from helpers.errors import CorpusError, HelpersError, RunError
+from helpers.errors import CorpusError, HelpersError, RunError, command
 from helpers.sampling import generate, pieces
 
 
@@ -79,7 +78,7 @@ def test_a_folder_gives_the_model(folder):
     assert close(model(some_tokens(config)), formulas(weights, config, some_tokens(config)))
 
 
-def command(folder, *options: object) -> list[str]:
+def options_of(folder, *options: object) -> list[str]:
     return ["--weights", str(folder), *map(str, options)]
 
 
@@ -87,7 +86,7 @@ def test_the_command_prints_the_prompt_and_what_is_drawn(folder, capsys):
     model, tokenizer = gpt2.load(folder)
     for prompt, length, seed in (("the other", 40, 3), (None, 25, 1)):
         options = ["--length", length, "--seed", seed, "--temperature", 1.3, "--top-k", 99, "--top-p", 0.9]
-        assert gpt2_command.main(command(folder, *options, *(["--prompt", prompt] if prompt else []))) == 0
+        assert command(gpt2.main, options_of(folder, *options, *(["--prompt", prompt] if prompt else []))) == 0
         drawn = generate(
             model,
             start := tokenizer.encode(prompt or START),
@@ -118,15 +117,15 @@ def test_a_letter_of_several_tokens_is_printed_whole(folder):
         (["--temperature", "0"], "temperature must be"),
         (["--top-k", "0"], "top_k must be"),
         (["--top-p", "nan"], "top_p must be"),
-        (["--length", "-1"], "length must be at least 0"),
-        (["--seed", "-1"], "seed must be at least 0"),
-        (["--num-samples", "0"], "num_samples must be at least 1"),
+        (["--length", "-1"], "length must be a whole number of at least 0"),
+        (["--seed", "-1"], "seed must be a whole number from 0"),
+        (["--num-samples", "0"], "num_samples must be a whole number of at least 1"),
         (["--weights", "nowhere"], "nowhere has no file config.json"),
         (["--weights", "~no-such-user/x"], "~no-such-user/x has no file config.json"),
     ],
 )
 def test_the_command_refuses_in_a_sentence(folder, capsys, options, message):
-    assert gpt2_command.main(command(folder, *options)) == 2
+    assert command(gpt2.main, options_of(folder, *options)) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith("error: ") and message in said.err and said.err.count("\n") == 1
 
@@ -236,5 +235,5 @@ def test_a_folder_that_transformers_saved_writes_what_transformers_writes(transf
     assert tokenizer.encode(prompt).tolist() == ids[0].tolist()
     assert close(model(ids), their(ids).logits)
     written = their.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0)[0]
-    assert gpt2_command.main(command(folder, "--prompt", prompt, "--top-k", 1, "--length", 30)) == 0
+    assert command(gpt2.main, options_of(folder, "--prompt", prompt, "--top-k", 1, "--length", 30)) == 0
     assert capsys.readouterr().out == their_tokenizer.decode(written) + "\n"

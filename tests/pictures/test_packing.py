@@ -9,9 +9,8 @@ from torch import nn
 
 from helpers import checkpoint
 from helpers.attention import MultiHeadAttention
-from helpers.checkpoint import Facts
 from helpers.counted import CountedConfig, build_gpt
-from helpers.data import CharTokenizer
+from helpers.data import OWN, CharTokenizer, Corpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig
@@ -137,7 +136,15 @@ def run(tmp_path):
     ours = build_gpt(ModernConfig(**sizes, rotary=True, tied=False, bigrams=11))
     config = TrainConfig(batch_size=2, max_steps=8, eval_interval=1, learning_rate=0.01, warmup_steps=0)
     tokens = torch.arange(60) % 5
-    train(ours, tokens, tokens, config, out_dir=tmp_path / "run", facts=Facts(TOKENIZER, "tiny"))
+    train(
+        ours,
+        tokens,
+        tokens,
+        config,
+        out_dir=tmp_path / "run",
+        corpus=Corpus(TOKENIZER.characters, OWN, tmp_path, 64 * "0"),
+        preset="tiny",
+    )
     return tmp_path / "run"
 
 

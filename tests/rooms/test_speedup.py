@@ -1,20 +1,15 @@
 """How much faster several are: each measurement times the work that it says."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from members import together
 
 from helpers.gpt import GPT, GPTConfig
 from helpers.rooms import speedup
 
-sys.path.append(str(Path(__file__).parents[1] / "scaling"))
-from members import together
-
 SMALL = GPTConfig(speedup.V, speedup.T, n_layer=1, n_head=1, n_embd=4)
 
 
-def work_of(team):
+def work_of():
     """What `measured` would time: how many texts a process reads in each piece of work, and whether all work at once.
 
     The function that takes the time does the work once, and notes that instead.
@@ -23,13 +18,13 @@ def work_of(team):
     forward = GPT.forward
     GPT.forward = lambda model, tokens, **given: texts.append(len(tokens)) or forward(model, tokens, **given)
 
-    def noted(team, work, rounds, together=True):
+    def noted(work, rounds, together=True):
         texts.clear()
         work()
         return sum(texts), together
 
     speedup._seconds = noted  # in this process, which is a fork
-    return speedup.measured(team, SMALL, rounds=1)
+    return speedup.measured(SMALL, rounds=1)
 
 
 @pytest.mark.slow
@@ -46,9 +41,9 @@ def test_one_reads_the_whole_batch_and_each_of_two_reads_half():
         }
 
 
-def calls_made(team):
+def calls_made():
     calls = []
-    speedup._seconds(team, lambda: calls.append(1), 3, together=False)
+    speedup._seconds(lambda: calls.append(1), 3, together=False)
     return len(calls)
 
 

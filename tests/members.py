@@ -12,14 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from helpers.optim import TrainConfig
-from helpers.team import Team
 
-# A batch of 7 has unequal parts, however it is shared.
-SETTINGS = TrainConfig(batch_size=7, max_steps=10, eval_interval=5, warmup_steps=2)
-
-
-def together(size: int, work: Callable[[Team], Any], seconds: float = 60) -> list[Any]:
+def together(size: int, work: Callable[[], Any], seconds: float = 60) -> list[Any]:
     """What `work` returns in each process of a team, by rank. AssertionError with the traceback of one that fails."""
     forks = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
@@ -35,13 +29,13 @@ def together(size: int, work: Callable[[Team], Any], seconds: float = 60) -> lis
         return [torch.load(f"{folder}/{rank}", weights_only=False) for rank in range(size)]
 
 
-def _take_part(rank: int, size: int, folder: Path, work: Callable[[Team], Any]) -> None:
+def _take_part(rank: int, size: int, folder: Path, work: Callable[[], Any]) -> None:
     try:
         timeout = timedelta(seconds=20)
         dist.init_process_group(
             "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=timeout
         )
-        torch.save(work(Team(rank, size)), folder / str(rank))
+        torch.save(work(), folder / str(rank))
         dist.destroy_process_group()
     except BaseException:
         (folder / f"error {rank}").write_text(traceback.format_exc())
