@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from helpers import counting
-from helpers.core import counting
 from helpers.counting import KneserNey, discounts_of
 from helpers.data import CharTokenizer
 

@@ -11,7 +11,6 @@ from torch import nn
 from helpers import checks
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters, evaluating, one_thread
-from helpers.grading import checks
 from helpers.optim import make_optimizer
 from helpers.training import cross_entropy
 

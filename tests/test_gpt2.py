@@ -102,7 +102,7 @@ def test_every_size_and_the_type_must_be_said(unchecked):
 
 
 # The second layer is read as the first is.
-NEEDED = [pytest.param(n, marks=pytest.mark.torture if n.startswith("h.1.") else ()) for n in weights_of(config_of())]
+NEEDED = [pytest.param(n, marks=pytest.mark.weekly if n.startswith("h.1.") else ()) for n in weights_of(config_of())]
 
 
 @pytest.mark.slow

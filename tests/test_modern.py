@@ -11,7 +11,6 @@ from helpers.attention import KVCache, attention, causal_mask
 from helpers.counted import build_gpt, config_of
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
-from helpers.grading import checks
 from helpers.modern import ModernAttention, ModernConfig, ModernGPT, SquaredReLU, SwiGLU, ngram_rows, rotate, rotations
 from helpers.sampling import generate
 

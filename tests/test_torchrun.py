@@ -48,7 +48,7 @@ def test_one_that_fails_is_told_and_nobody_is_left(program, tmp_path):
     assert not member.is_running()
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 def test_who_leaves_the_block_leaves_nobody_behind(program):
     with Torchrun(2, program) as started:
         until(lambda: "rank 0 of 2" in started.printed() and "rank 1 of 2" in started.printed())

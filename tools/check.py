@@ -35,13 +35,13 @@ def check(with_notebooks: bool, only: str = "") -> int:
         results["JavaScript"] = runs("biome", "check", *JAVASCRIPT)
     pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadfile", "--no-loadscope-reorder"]
     if with_notebooks:
-        asked = ["-m", "not torture and not lesson", "notebooks"]
+        asked = ["-m", "not weekly and not lesson", "notebooks"]
         if only:
             path = notebooks.find(only)
             asked = ["--notebook", path.stem, path]
         results["tests"] = runs(*pytest, *NBVAL, *asked, "tests")
     else:
-        results["tests"] = runs(*pytest, "-m", "not slow and not torture", "--durations=5", "tests")
+        results["tests"] = runs(*pytest, "-m", "not slow and not weekly", "--durations=5", "tests")
     say("; ".join(f"{name} {'passed' if passed else 'FAILED'}" for name, passed in results.items()))
     return 0 if all(results.values()) else 1
 

@@ -47,7 +47,7 @@ def test_every_exercise_to_build_has_wrong_and_right_answers():
     assert all(len({words for words, _ in WRONG[label]}) >= 8 and len(RIGHT[label]) >= 5 for label in LABELS)
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 @pytest.mark.parametrize(("label", "number"), each(WRONG))
 def test_a_mistake_is_named_whatever_numbers_it_begins_with(label, number, verdict):
     words, answer = WRONG[label][number]
@@ -56,7 +56,7 @@ def test_a_mistake_is_named_whatever_numbers_it_begins_with(label, number, verdi
         assert said.startswith("not yet, ") and words in said
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 @pytest.mark.parametrize(("label", "number"), each(RIGHT))
 def test_no_luck_refuses_what_is_right(label, number, verdict):
     for seed in range(1, 100):

@@ -8,7 +8,6 @@ from exercises.heads import check_heads
 from helpers import checks
 from helpers.attention import MultiHeadAttention, attention
 from helpers.errors import CheckError, ConfigError
-from helpers.grading import checks
 
 
 # ---------------------------------------------------------------- values

@@ -75,7 +75,7 @@ def test_every_fault_is_recorded_at_two_sizes():
         assert [len(row) for row in lists] == 3 * [recipe.records + 1], name
 
 
-@pytest.mark.torture  # what a change of the recorded numbers alone can turn red
+@pytest.mark.weekly  # what a change of the recorded numbers alone can turn red
 @pytest.mark.parametrize("number", range(12))
 def test_a_run_that_is_made_again_with_another_seed_tells_of_the_same_fault(number):
     name, *stored = curves.RUNS[number]

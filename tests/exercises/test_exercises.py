@@ -100,7 +100,7 @@ def wrong_ones():
     for label, rows in table("WRONG").items():
         for number in range(len(rows)):
             late = label in BUILT and number >= 12
-            yield pytest.param(label, number, marks=pytest.mark.torture if late else pytest.mark.slow)
+            yield pytest.param(label, number, marks=pytest.mark.weekly if late else pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("label", "number"), list(wrong_ones()))

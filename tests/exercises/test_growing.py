@@ -242,7 +242,7 @@ def test_what_is_used_stands_before_what_uses_it():
     assert growing.loaded(str(grown), growing.PLACE).last == 2
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 def test_two_notebooks_at_once_lose_nothing(file):
     context = multiprocessing.get_context("spawn")
     both = [context.Process(target=solve_alone, args=(step,)) for step in (ONE, TWO)]

@@ -7,8 +7,6 @@ from torch import nn
 from helpers import telegrams
 from helpers.errors import ConfigError
 from helpers.telegrams import (
-from helpers import telegrams
-from helpers.telegrams import (
     HERO,
     NAMES,
     WORDS,

@@ -375,7 +375,7 @@ NOTEBOOK = """import torch
 explore.mask(torch.arange(9.0).view(3, 3), ["a", "b", "c"])"""
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 def test_a_stored_notebook_holds_the_picture_and_passes_nbval(tmp_path):
     """As `make store` runs it and `make test` compares it: no state of a widget, no id that differs in the next run.
 

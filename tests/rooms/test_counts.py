@@ -10,7 +10,6 @@ from helpers.counting import KneserNey
 from helpers.data import BUNDLED_PLAY, CharTokenizer, split
 from helpers.presets import SMALL
 from helpers.rooms.advice import (
-from helpers.rooms.advice import (
     AFTERWARDS,
     BESIDE,
     SIX_LETTERS,

@@ -49,7 +49,7 @@ def p_value(ahead: int, draws: int = 3000) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ahead", [4, *(pytest.param(few, marks=pytest.mark.torture) for few in (1, 2))])
+@pytest.mark.parametrize("ahead", [4, *(pytest.param(few, marks=pytest.mark.weekly) for few in (1, 2))])
 def test_guesses_change_nothing_about_the_distribution(ahead):
     """A right program fails once in a million seeds."""
     assert abs(sum(ALL.values()) - 1) < 1e-5 and min(ALL.values()) * 3000 > 5
@@ -70,7 +70,7 @@ def accepted_by_p(p, q, guess, generator):
     return guess if accepted else int(torch.multinomial((p - q).clamp(min=1e-12), 1, generator=generator))
 
 
-FARTHER = [pytest.param(wrong, marks=pytest.mark.torture) for wrong in (always, redrawn_from_p)]
+FARTHER = [pytest.param(wrong, marks=pytest.mark.weekly) for wrong in (always, redrawn_from_p)]
 
 
 @pytest.mark.slow

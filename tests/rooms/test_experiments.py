@@ -272,7 +272,7 @@ def test_the_report_has_a_line_for_each_row_and_says_the_rate():
     assert re.fullmatch(r" +10  a and b +0\.01  \+0\.99\d  \+0\.\d+ to \+\d\.\d+ +< 0\.0001 +worse", worst), worst
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 def test_a_reader_adds_a_variant_and_gets_a_verdict():
     """The whole way, with trainings: a model that is told nothing of its past is found out in seconds."""
     study = dataclasses.replace(

@@ -92,7 +92,7 @@ def test_the_intervals_hold_the_truth_in_95_percent_of_cases():
     assert abs(missed - 0.05) < luck
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 def test_a_false_claim_anywhere_in_a_table_is_as_rare_as_the_level():
     """Where nothing differs, 5 % of tables say that something does; without Holm's correction a quarter or more."""
     cases = drawn(tables=300, rows=12, seeds=8)
@@ -103,7 +103,7 @@ def test_a_false_claim_anywhere_in_a_table_is_as_rare_as_the_level():
     assert uncorrected > 0.25
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 @pytest.mark.slow
 def test_no_difference_is_rarely_claimed_of_rows_that_differ_by_the_margin():
     cases = drawn(tables=300, rows=6, seeds=8, mean=0.8)
@@ -112,7 +112,7 @@ def test_no_difference_is_rarely_claimed_of_rows_that_differ_by_the_margin():
     assert 0.01 < wrong < 0.05 + luck
 
 
-@pytest.mark.torture
+@pytest.mark.weekly
 @pytest.mark.slow
 def test_half_of_the_rows_differ_and_the_others_are_still_protected():
     """Holm's correction holds whichever rows are true: those that differ are found, and leave the level to the rest."""
