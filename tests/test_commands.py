@@ -183,15 +183,14 @@ def test_pieces_of_a_letter_wait_for_the_rest():
 
 # ---------------------------------------------------------------- tools
 def test_make_better_takes_the_presets_of_three_minutes_only(monkeypatch):
-    import better
+    from tools.studies import better
 
-    monkeypatch.setenv("NAME", "laptop")
-    with pytest.raises(better.ConfigError, match="NAME=laptop is no preset of this command"):
-        better.main([])
+    with pytest.raises(better.ConfigError, match="laptop is no preset of this command"):
+        better.main(["laptop"])
 
 
 def test_what_several_say_is_the_mean_of_their_probabilities():
-    import better
+    from tools.studies import better
 
     one, two = (torch.tensor(odds).log() for odds in ([0.7, 0.2, 0.1], [0.1, 0.2, 0.7]))
     models = [torch.nn.Embedding.from_pretrained(logits[None] + shift) for logits, shift in ((one, 3.0), (two, -1.0))]
@@ -200,7 +199,7 @@ def test_what_several_say_is_the_mean_of_their_probabilities():
 
 
 def test_the_longest_copy_is_found_wherever_it_stands():
-    import better
+    from tools.studies import better
 
     assert better.longest_copy("a rose is a rose", "the roses, is a row") == " is a ro"
     assert better.longest_copy("xyz", "abc") == ""

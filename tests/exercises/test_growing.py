@@ -356,7 +356,7 @@ def test_a_file_that_cannot_be_read_or_written_is_left_as_it_is(file, notebook, 
     def full(*_):
         raise RunError("can't write: the disk is full")
 
-    monkeypatch.setattr(files, "write", full)
+    monkeypatch.setattr(errors, "write", full)
     notebook.solve(TWO)
     assert capsys.readouterr().out.endswith("2a: right; not kept: can't write: the disk is full\n")
 

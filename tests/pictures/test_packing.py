@@ -17,6 +17,7 @@ from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig
 from helpers.training import train
 from pictures.packing import pack, unpack
+from tools import play
 
 TOKENIZER = CharTokenizer("abc☃\n")
 

@@ -14,7 +14,7 @@ import pytest
 from notebook_file import write_notebook
 
 from helpers.errors import ConfigError, HelpersError, command
-from tools import notebooks, tables
+from tools import notebooks, site, tables
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = """\
@@ -115,7 +115,7 @@ def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(proje
     (other / "kernel.json").write_text('{"argv": ["false"], "display_name": "not ours", "language": "python"}')
     monkeypatch.setenv("JUPYTER_PATH", str(project))
     built = []
-    monkeypatch.setattr(website, "build", lambda root, out, runs: built.append(runs) or "")
+    monkeypatch.setattr(site, "build", lambda root, out, runs: built.append(runs) or "")
     write_notebook(folder / "01_bad.ipynb", "1 / 0")
     write_notebook(folder / "02_dead.ipynb", "import os", "os._exit(0)", "print('never')")
     write_notebook(folder / "03_good.ipynb", "print('step     4  train 2.0\\nall well')", tags={0: "result"})
@@ -245,7 +245,7 @@ def test_fresh_outside_a_clone_changes_nothing(project, monkeypatch):
 # ---------------------------------------------------------------- pages
 def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(project, in_process, monkeypatch, capsys):
     built = []
-    monkeypatch.setattr(website, "build", lambda root, out, runs: built.append((root, out, runs)) or "")
+    monkeypatch.setattr(site, "build", lambda root, out, runs: built.append((root, out, runs)) or "")
     write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "1")
     write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "print('so it is')", "1 / 0", tags={0: "result"})
     assert notebooks.run(["02_b"]) == 1
@@ -260,7 +260,7 @@ def test_pages_that_cannot_be_built_are_told_in_one_sentence(project, in_process
     def fails(*_):
         raise HelpersError("the pages could not be built: no reason given")
 
-    monkeypatch.setattr(website, "build", fails)
+    monkeypatch.setattr(site, "build", fails)
     write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "print('well')", tags={0: "result"})
     assert notebooks.run([]) == 1
     out = capsys.readouterr().out

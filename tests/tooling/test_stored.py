@@ -7,7 +7,7 @@ import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
-import notebooks
+from tools import notebooks
 from tools import tables
 
 pytestmark = pytest.mark.slow  # it runs on a kernel, twice

@@ -5,7 +5,7 @@ import re
 import nbformat
 from notebook_file import write_notebook
 
-import notebooks
+from tools from tools import notebooks
 from helpers import ledger
 from tools import tables
 
