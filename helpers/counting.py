@@ -191,9 +191,7 @@ def discounts_of(counts: Float[Tensor, "E"]) -> Float[Tensor, "4"]:
     return torch.tensor([min(max(d, LEAST), float(i)) for i, d in enumerate(discounts)])
 
 
-def pair_counts(
-    tokens: Int64[Tensor, "N"], vocab_size: int, distance: int = 1
-) -> Int64[Tensor, "V V"]:
+def pair_counts(tokens: Int64[Tensor, "N"], vocab_size: int, distance: int = 1) -> Int64[Tensor, "V V"]:
     """How often token b (column) stands `distance` places after token a (row)."""
     V = vocab_size
     pairs = tokens[:-distance] * V + tokens[distance:]

@@ -152,9 +152,7 @@ def watch(model: nn.Module, x: Tensor, layers: Iterable[nn.Module]) -> dict[nn.M
 
 
 @torch.no_grad()
-def attention_weights(
-    layer: MultiHeadAttention, x: Float[Tensor, "B T C"]
-) -> Float[Tensor, "B H T T"]:
+def attention_weights(layer: MultiHeadAttention, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T T"]:
     """The weights with which an attention layer reads x, without dropout: row = query, column = key."""
     with evaluating(layer):
         _, weights = layer(x, return_weights=True)

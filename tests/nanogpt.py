@@ -59,9 +59,7 @@ class NanoBlock(nn.Module):
 
 
 class NanoGPT(nn.Module):
-    def __init__(
-        self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0, bias=True, gelu="none"
-    ):
+    def __init__(self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0, bias=True, gelu="none"):
         super().__init__()
         self.context_length = context_length
         self.transformer = nn.ModuleDict(
@@ -69,9 +67,7 @@ class NanoGPT(nn.Module):
                 "wte": nn.Embedding(vocab_size, n_embd),
                 "wpe": nn.Embedding(context_length, n_embd),
                 "drop": nn.Dropout(dropout),
-                "h": nn.ModuleList(
-                    NanoBlock(n_embd, n_head, dropout, bias, gelu) for _ in range(n_layer)
-                ),
+                "h": nn.ModuleList(NanoBlock(n_embd, n_head, dropout, bias, gelu) for _ in range(n_layer)),
                 "ln_f": nn.LayerNorm(n_embd, bias=bias),
             }
         )

@@ -132,7 +132,7 @@ def test_a_run_on_other_tokens_keeps_them_and_writes_with_them(
     assert folder.name.endswith("-tokens") and saved == tokenizer_of(saved).to_json()
     status, printed, said = sampling("--prompt", "Née \U0001f642", "--length", 20)
     assert status == 0 and printed.startswith("Née \U0001f642") and said.startswith("writing with smoke")
-    with pytest.raises(ConfigError, match="the page writes characters, and this model bytes or pairs of bytes"):
+    with pytest.raises(ConfigError, match="the page writes characters, and this model writes bytes"):
         pack(*checkpoint.load_model(folder))
 
 

@@ -9,10 +9,10 @@ from nanogpt import with_weights_of
 from torch import nn
 
 from helpers import checks
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
 from helpers.optim import make_optimizer
 from helpers.training import cross_entropy
-from helpers.errors import ConfigError
 
 
 @pytest.mark.parametrize("bias", [False, True])

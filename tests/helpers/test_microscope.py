@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from helpers import microscope
-from helpers import training
-from helpers.gpt import GPT, GPTConfig, attention_maps
+from helpers import microscope, training
 from helpers.errors import ConfigError, CorpusError
+from helpers.gpt import GPT, GPTConfig, attention_maps
 
 V, T, L, H, C = 11, 8, 2, 3, 12
 D = C // H

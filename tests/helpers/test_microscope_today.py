@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from helpers import microscope
-from helpers import training
+from helpers import microscope, training
 from helpers.counted import build_gpt
 from helpers.gpt import GPT, attention_maps
 from helpers.modern import ModernConfig

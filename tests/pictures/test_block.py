@@ -12,9 +12,9 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention, attention, causal_mask
 from helpers.counted import build_gpt
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, Block, GPTConfig, attention_maps
 from helpers.modern import ModernConfig
-from helpers.errors import ConfigError
 from pictures import block, plotting
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]

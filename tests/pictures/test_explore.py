@@ -13,11 +13,11 @@ import nbformat
 import pytest
 import torch
 
-from helpers.core.counted import build_gpt
-from helpers.core.data import CharTokenizer
-from helpers.core.modern import ModernConfig
-from helpers.core.sampling import filter_logits
-from helpers.support.errors import ConfigError
+from helpers.counted import build_gpt
+from helpers.data import CharTokenizer
+from helpers.errors import ConfigError
+from helpers.modern import ModernConfig
+from helpers.sampling import filter_logits
 from pictures import explore, host, plotting, widget
 from pictures.packing import unpack
 

@@ -8,16 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.core.attention import MultiHeadAttention
-from helpers.core.counted import CountedConfig, build_gpt
-from helpers.core.data import CharTokenizer
-from helpers.core.gpt import GPT, GPTConfig
-from helpers.core.modern import ModernConfig
-from helpers.core.optim import TrainConfig
-from helpers.runs import checkpoint
-from helpers.runs.state import Facts
-from helpers.runs.train import train
-from helpers.support.errors import ConfigError
+from helpers import checkpoint
+from helpers.attention import MultiHeadAttention
+from helpers.counted import CountedConfig, build_gpt
+from helpers.data import OWN, CharTokenizer, Corpus
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, GPTConfig
+from helpers.modern import ModernConfig
+from helpers.optim import TrainConfig
+from helpers.training import train
 from pictures.packing import pack, unpack
 
 TOKENIZER = CharTokenizer("abc☃\n")
@@ -138,7 +137,15 @@ def run(tmp_path):
     ours = build_gpt(ModernConfig(**sizes, rotary=True, tied=False, bigrams=11))
     config = TrainConfig(batch_size=2, max_steps=8, eval_interval=1, learning_rate=0.01, warmup_steps=0)
     tokens = torch.arange(60) % 5
-    train(ours, tokens, tokens, config, out_dir=tmp_path / "run", facts=Facts(TOKENIZER, "tiny"))
+    train(
+        ours,
+        tokens,
+        tokens,
+        config,
+        out_dir=tmp_path / "run",
+        corpus=Corpus(TOKENIZER.characters, OWN, tmp_path, 64 * "0"),
+        preset="tiny",
+    )
     return tmp_path / "run"
 
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
-from helpers.sampling import generate
 from helpers.rooms import decoding
 from helpers.rooms.decoding import beam_search, speculate
-from helpers.errors import ConfigError
+from helpers.sampling import generate
 
 
 class Table(nn.Module):
