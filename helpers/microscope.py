@@ -20,7 +20,7 @@ AT_ONCE = 4096  # tokens of one call: the log-probabilities of a long text would
 
 
 # ---------------------------------------------------------------- what comes next
-def _known(tokens: Integer[Tensor, "N"], vocab_size: int) -> Int64[Tensor, "N"]:
+def _checked(tokens: Integer[Tensor, "N"], vocab_size: int) -> Int64[Tensor, "N"]:
     """The tokens on the CPU. CorpusError for none, and for one outside the vocabulary."""
     if len(tokens) == 0 or not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
         raise CorpusError(f"the text is empty or has a token outside the vocabulary of 0 .. {vocab_size - 1}")
@@ -30,7 +30,7 @@ def _known(tokens: Integer[Tensor, "N"], vocab_size: int) -> Int64[Tensor, "N"]:
 def _side_by_side(model: GPT, tokens: Integer[Tensor, "N"]) -> tuple[Int64[Tensor, "W T"], Int64[Tensor, "W T"]]:
     """Windows of `tokens` (W, T), and the token that follows each place in them (W, T)."""
     T = model.config.context_length
-    tokens = _known(tokens, model.config.vocab_size)
+    tokens = _checked(tokens, model.config.vocab_size)
     if len(tokens) <= T:
         raise CorpusError(f"{len(tokens)} tokens are too few: with a context of {T} this takes {T + 1}")
     end = (len(tokens) - 1) // T * T
@@ -47,11 +47,11 @@ def _predictions(
     device = next(model.parameters()).device
     windows = max(1, AT_ONCE // x.shape[1])
     with evaluating(model):
-        for some, came in zip(x.split(windows), y.split(windows), strict=True):
+        for some, targets in zip(x.split(windows), y.split(windows), strict=True):
             logits = model(some.to(device)).cpu()
             if not logits.isfinite().all():
                 raise ConfigError("the model's logits are not finite: has its training diverged?")
-            yield logits.log_softmax(dim=-1), came
+            yield logits.log_softmax(dim=-1), targets
 
 
 @torch.no_grad()
@@ -68,14 +68,14 @@ def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
     last = len(tokens) - 1 - T
     starts = torch.tensor([*range(0, last, max(1, T // 2)), last])
     places = starts[:, None] + torch.arange(T + 1)  # (W, T + 1)
-    windows = _known(tokens, model.config.vocab_size)[places]
+    windows = _checked(tokens, model.config.vocab_size)[places]
     scores = []
-    for log_p, came in _predictions(model, windows[:, :-1], windows[:, 1:]):
-        scores.extend(-log_p.gather(-1, came[..., None])[..., 0])  # a row (T,) for each window
+    for log_p, targets in _predictions(model, windows[:, :-1], windows[:, 1:]):
+        scores.extend(-log_p.gather(-1, targets[..., None])[..., 0])  # a row (T,) for each window
 
     nats = torch.empty(len(tokens) - 1)
     for start, row in zip(reversed(starts.tolist()), reversed(scores), strict=True):
-        nats[start : start + T] = row  # backwards, so that the first window has the last word
+        nats[start : start + T] = row  # backwards: where windows overlap, the first one counts
     return nats
 
 
@@ -86,7 +86,7 @@ def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float
     starts at 1 (Laplace), so that nothing is impossible.
     """
     V = vocab_size
-    tokens = _known(tokens, V)
+    tokens = _checked(tokens, V)
     counts = {
         "uniform": torch.zeros(V, V),
         "unigram": torch.bincount(tokens, minlength=V).expand(V, V),
@@ -103,9 +103,9 @@ def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float
 def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor, "V V"]) -> float:
     """Kullback-Leibler divergence KL(model || reference), the mean over all places of windows side by side.
 
-    If the model wrote the next token, by how much more would it surprise the `reference` (log-probabilities, as in
-    `references`) than the model itself? By 0 if the two always agree. In the other direction the reference would write:
-    then all depends on rare tokens, which a good model rightly excludes.
+    The `reference` (log-probabilities, as in `references`) is more surprised by a token that the model draws than the
+    model is: by this much, on average, and by 0 if the two agree. KL(reference || model) would depend on rare tokens
+    alone, which a good model rightly excludes.
     """
     x, _ = _side_by_side(model, tokens)
     if reference.shape[0] != model.config.vocab_size or (reference.logsumexp(dim=-1).abs() > 1e-3).any():
@@ -137,10 +137,10 @@ def calibration(model: GPT, tokens: Integer[Tensor, "N"], bins: int = 10, temper
     x, y = _side_by_side(model, tokens)
     probabilities = []
     hits = []
-    for log_p, came in _predictions(model, x, y):
+    for log_p, targets in _predictions(model, x, y):
         probability, guess = (log_p / temperature).softmax(dim=-1).max(dim=-1)
         probabilities.append(probability.flatten())
-        hits.append((guess == came).flatten())
+        hits.append((guess == targets).flatten())
     sure = torch.cat(probabilities).double()
     hit = torch.cat(hits).double()
 
@@ -171,7 +171,7 @@ class Trace(NamedTuple):
 def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
     """All that the forward pass of T tokens computes, layer by layer."""
     device = next(model.parameters()).device
-    tokens = _known(tokens, model.config.vocab_size).to(device)
+    tokens = _checked(tokens, model.config.vocab_size).to(device)
     passed = watch(model, tokens[None], model.modules())
     stream = [passed[block].input for block in model.blocks] + [passed[model.norm].input]
     layers = []
@@ -206,10 +206,10 @@ def logit_lens(model: GPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "L_1 T
 # ---------------------------------------------------------------- heads
 @contextmanager
 def switch_off(model: GPT, layer: int, head: int, *, to_mean: bool = False) -> Iterator[None]:
-    """Inside, one head is silent: its context is 0 before `out_proj`, and all else goes on. Several may be nested.
+    """Inside, the context of one head is 0 before `out_proj`, and all else goes on. Several may be nested.
 
-    With `to_mean` it says the same at every place: its mean over the batch. So the model loses what the head found,
-    but still gets what the head always says. ConfigError for a head that isn't there.
+    With `to_mean` its context is the same at every place, its mean over the batch: the model loses what depends on the
+    text, and keeps what the head always adds. ConfigError for a head that isn't there.
     Source: Michel et al. 2019, Are Sixteen Heads Really Better than One?
     """
     L = model.config.n_layer
@@ -220,11 +220,11 @@ def switch_off(model: GPT, layer: int, head: int, *, to_mean: bool = False) -> I
     head_of_channel = torch.arange(C) // (C // H)
     others = (head_of_channel != head).to(next(model.parameters()).device)
 
-    def silence(_: nn.Module, inputs: tuple[Tensor]) -> Tensor:
+    def replace(_: nn.Module, inputs: tuple[Tensor]) -> Tensor:
         constant = inputs[0].mean(dim=(0, 1)) * ~others if to_mean else 0
         return inputs[0] * others + constant
 
-    hook = model.blocks[layer].attention.out_proj.register_forward_pre_hook(silence)
+    hook = model.blocks[layer].attention.out_proj.register_forward_pre_hook(replace)
     try:
         yield
     finally:

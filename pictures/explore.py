@@ -445,15 +445,15 @@ def questions(
     ax.tick_params(axis="x", rotation=0)
     beside = {"va": "center", "transform": ax.get_yaxis_transform()}
     ax.text(1.02, -0.68, f"says that {who} …", **beside)
-    told = []
+    sentences = []
     for y, (row, answers) in enumerate(says.items()):
         for i, answer in enumerate(answers):
             color = plotting.COLORS[2 if answer.endswith("(right)") else 1]
             ax.text(1.02, y + 0.36 * (i - (len(answers) - 1) / 2), answer, color=color, weight="bold", **beside)
         most = sorted(range(A), key=lambda t: -looks[row][t])[:2]
         shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {given[t]}" for t in most)
-        told.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
-    alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(told)}"
+        sentences.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
+    alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(sentences)}"
     named = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
     show("questions", named | {"things": plotting.labels(things), "networks": data}, alt)
 
@@ -491,7 +491,7 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
 
     ways = {"all on": subsets - 1} | {f"without layer {i + 1}": subsets - 1 - 2**i for i in layers}
     fig, _ = plotting.figure(max(6, 1.5 + 2.5 * len(towers)), 1.5 + 0.34 * len(ways), columns=len(towers))
-    told = []
+    sentences = []
     for ax, (name, (_, right)) in zip(fig.axes, towers.items(), strict=True):
         shares = right[:, list(ways.values())].tolist()
         for quiet, (loudness, color) in enumerate([("as they are", 0), ("a tenth as loud", 4)]):
@@ -503,7 +503,7 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
         ax.xaxis.set_major_formatter("{x:.0%}")
         ax.set_xticks([0, 0.5, 1])
         (all_on, *fewer), (quiet_all_on, *_) = shares
-        told.append(
+        sentences.append(
             f"{name.capitalize()}: {all_on:.0%} with all layers, from {min(fewer):.0%} to {max(fewer):.0%} without one "
             f"of them (the worst to lose is layer {fewer.index(min(fewer)) + 1}), and {quiet_all_on:.0%} with all "
             "layers where the cards come a tenth as loud."
@@ -512,7 +512,7 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
     alt = " ".join(
         [
             f"How often towers of {len(layers)} layers are right, as bars.",
-            *told,
+            *sentences,
             f"A blind guess would be right in 1 of {len(things)}.",
         ]
     )

@@ -1,8 +1,8 @@
 """A trained GPT as bytes for a page: what pictures/front/gpt.js reads.
 
 Four bytes (little-endian) with the length of a header, the header in JSON, then the tensors, each from a multiple of
-four bytes on. The header names the config, the alphabet, what the packer says about the model, and each tensor's dtype,
-shape and offset behind the header. A matrix that head and token embedding share is packed once.
+four bytes on. The header holds the config, the alphabet, what `about` says of the model, and each tensor's dtype, shape
+and offset behind the header. A matrix that head and token embedding share is packed once.
 """
 
 import json
@@ -44,7 +44,7 @@ def pack(
             f"the tokenizer has {tokenizer.vocab_size} characters, the model {model.config.vocab_size}: they must agree"
         )
     if not isinstance(tokenizer, CharTokenizer):
-        raise ConfigError("the page writes characters, and this model bytes or pairs of bytes: make write can use it")
+        raise ConfigError("the page writes characters, and this model writes bytes: make write can use it")
     body = bytearray()
     tensors = {}
     for name, weight in model.named_parameters():  # shared ones once
@@ -58,8 +58,8 @@ def pack(
             tensors[name] = entry | {"dtype": "float16"}
             body += _bytes(weight.half())
         else:
-            whole, scales = _whole(weight, levels)
-            body += _bytes(whole)
+            numbers, scales = _quantized(weight, levels)
+            body += _bytes(numbers)
             tensors[name] = entry | {"dtype": "int8", "scales": len(body)}
             body += _bytes(scales)
     facts = {"config": asdict(model.config), "alphabet": tokenizer.characters, "about": about or {}, "tensors": tensors}
@@ -69,9 +69,10 @@ def pack(
 
 
 def unpack(packed: bytes) -> tuple[GPT, CharTokenizer, dict[str, Any]]:
-    """The model as the page computes it, with rounded weights, in evaluation mode; its tokenizer; what `about` said.
+    """The model as the page computes it, with rounded weights, in evaluation mode; its tokenizer, and `about`.
 
-    ConfigError when `packed` is not what `pack` writes.
+    The tests hold the page's numbers against this model's. ConfigError when `packed` is not what `pack`
+    writes.
     """
     try:
         start = 4 + int.from_bytes(packed[:4], "little")
@@ -87,7 +88,7 @@ def unpack(packed: bytes) -> tuple[GPT, CharTokenizer, dict[str, Any]]:
     return model.eval(), tokenizer, facts["about"]
 
 
-def _whole(weight: Tensor, levels: int) -> tuple[Tensor, Tensor]:
+def _quantized(weight: Tensor, levels: int) -> tuple[Tensor, Tensor]:
     """Whole numbers from -levels to levels, and the float32 that one is worth in each row."""
     if levels > 127:
         raise ConfigError(f"levels={levels}: a byte holds at most 127 on either side of zero")

@@ -1,4 +1,4 @@
-"""Two other ways to write: the likeliest text that a beam finds, and draws that a small model guesses ahead."""
+"""Two other ways to write: beam search, and speculative decoding, where a small model guesses ahead."""
 
 import torch
 from jaxtyping import Float, Int64
@@ -35,7 +35,7 @@ def beam_search(
     return texts, scores
 
 
-# ---------------------------------------------------------------- guessing ahead
+# ---------------------------------------------------------------- speculative decoding
 def speculate(
     model: nn.Module,
     draft: nn.Module,
@@ -49,7 +49,7 @@ def speculate(
 ) -> tuple[Int64[Tensor, "T_all"], float]:
     """Tokens (T_all,) distributed as `generate`'s, and the share of the draft's guesses that was accepted (or NaN).
 
-    The small `draft` guesses up to `ahead` tokens one by one; `model` judges them all in one call, and adds one token
+    The small `draft` guesses up to `ahead` tokens one by one; `model` checks them all in one call, and adds one token
     (Leviathan et al. 2023, algorithm 1). The window moves as in `generate`, and `draft` must take as many tokens as
     `model`. A seed gives other tokens than there: only the distribution is the same. ConfigError for a draft of another
     vocabulary, and for a temperature that makes no sense.
@@ -70,13 +70,13 @@ def speculate(
             guesses, q = _guess(draft, window, min(ahead, T - len(window)), rules, generator)
             logits = _read(model, torch.cat([window, guesses]), cache)
             p = _probabilities(logits[-len(guesses) - 1 :], rules)  # after the window, and after each guess
-            new = _keep(p, q, guesses.tolist(), generator)
+            new = _accept(p, q, guesses.tolist(), generator)
             judged += min(len(new), len(guesses))
             accepted += len(new) - 1
             text = torch.cat([text, prompt.new_tensor(new)])
             window = torch.cat([window, prompt.new_tensor(new)])
             for layer in cache:
-                layer.keep_first(len(window) - 1)  # forget the guesses that were refused
+                layer.keep_first(len(window) - 1)  # forget the guesses that were rejected
     return text[: len(prompt) + max_new_tokens], accepted / judged if judged else float("nan")
 
 
@@ -99,10 +99,10 @@ def _read(model: nn.Module, window: Int64[Tensor, "T"], cache: list[KVCache]) ->
     return model(window[None, len(cache[0]) :], cache=cache)[0]
 
 
-def _keep(
+def _accept(
     p: Float[Tensor, "K_1 V"], q: list[Float[Tensor, "V_draft"]], guesses: list[int], generator: torch.Generator | None
 ) -> list[int]:
-    """The guesses up to the first that is refused, and then one token of the model's own.
+    """The guesses before the first that is rejected, and then one token of the model's own.
 
     p are the model's probabilities, q the draft's.
     """

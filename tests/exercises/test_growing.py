@@ -17,6 +17,7 @@ from jupyter_client.manager import start_new_kernel
 import exercises
 from exercises import growing, yours
 from exercises.steps import STEPS
+from helpers import errors
 from helpers.errors import RunError
 
 SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)\n"

@@ -9,9 +9,9 @@ import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
 
-from tools import notebooks as tools
 from helpers import errors, ledger, training
 from helpers.errors import HelpersError, RunError
+from tools import notebooks as tools
 from tools import tables
 from tools.lessons import NOTEBOOKS, ROOT, named
 

@@ -7,8 +7,7 @@ import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
-from tools import notebooks
-from tools import tables
+from tools import notebooks, tables
 
 pytestmark = pytest.mark.slow  # it runs on a kernel, twice
 ROOT = Path(__file__).parents[2]

@@ -5,9 +5,8 @@ import re
 import nbformat
 from notebook_file import write_notebook
 
-from tools from tools import notebooks
 from helpers import ledger
-from tools import tables
+from tools import notebooks, tables
 
 
 def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, in_process, monkeypatch, capsys):
