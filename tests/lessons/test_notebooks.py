@@ -196,6 +196,7 @@ WRONG_SETTINGS = [
 ]
 
 
+@pytest.mark.usefixtures("unchecked")  # the sentence is ours, and not the type checker's
 @pytest.mark.parametrize(("wrong", "error", "message"), WRONG_SETTINGS)
 def test_a_wrong_setting_stops_it_with_one_sentence(wrong, error, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
