@@ -53,7 +53,7 @@ def test_the_ledger_runs_what_changed_and_names_what_is_missing(project, in_proc
     assert notebooks.is_outdated(notebooks.NOTEBOOKS / "02_b.ipynb")
 
     (notebooks.BUILD / "notebooks" / "01_a.ipynb").write_text("{")  # cut off
-    assert notebooks.run("02_b", "") == 0 and notebooks.show_ledger() == 0
+    assert notebooks.run(["02_b"], "") == 0 and notebooks.show_ledger() == 0
     assert "running 01_a" in capsys.readouterr().out
 
 
@@ -73,7 +73,7 @@ def test_a_run_with_other_settings_does_not_count(project, in_process, monkeypat
     monkeypatch.setattr(ledger, "rows", lambda: rows)
     cell = "print('reproduced: gralinski-scores (G)' if seed == 1 else 'nothing')"
     write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "seed = 1", cell, tags={0: "parameters"})
-    assert notebooks.run("01_a", "-p seed 2") == 0 and notebooks.show_ledger() == 0
+    assert notebooks.run(["01_a"], [["seed", "2"]]) == 0 and notebooks.show_ledger() == 0
     assert "running 01_a" in capsys.readouterr().out
 
 
