@@ -23,7 +23,7 @@ def stored(empty_project, tmp_path_factory):
         tags = {0: "claim-16", 2: "claim-16"}
         write_notebook(path, "assert True", "1 + 1", "assert 1 < 2", prints, tags=tags)
         for _ in range(2):
-            notebooks.store(None)
+            notebooks.store([])
             texts.append(path.read_bytes())
         page = (notebooks.ROOT / "docs" / "claims.md").read_text("utf-8")
         assert tables.with_claims(page, notebooks.NOTEBOOKS) == page
