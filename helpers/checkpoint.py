@@ -1,4 +1,5 @@
-"""A run in its folder: one file that is whole whatever happens, what it holds, and how to find it again."""
+"""A run in its folder: one file that is whole whatever happens, what it holds, and how to find it
+again."""
 
 import hashlib
 import io
@@ -15,8 +16,15 @@ from helpers.data import SHA256, Tokenizer, tokenizer_of
 from helpers.errors import RunError, shown, write
 from helpers.gpt import GPT, GPTConfig
 
-CHECKPOINT = "checkpoint.pt"  # what torch.save writes, and behind it the 64 characters of its SHA-256
-VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")  # for people; nothing reads them
+CHECKPOINT = (
+    "checkpoint.pt"  # what torch.save writes, and behind it the 64 characters of its SHA-256
+)
+VIEWS = (
+    "config.json",
+    "history.json",
+    "tokenizer.json",
+    "sample.txt",
+)  # for people; nothing reads them
 MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")  # when a run goes on
 
 
@@ -52,7 +60,9 @@ class History(list[Record]):
 class Run:
     """All that a run needs to go on, after `step` updates, as if it had never stopped."""
 
-    settings: dict[str, Any]  # all that its numbers depend on: text, sizes of the model, TrainConfig
+    settings: dict[
+        str, Any
+    ]  # all that its numbers depend on: text, sizes of the model, TrainConfig
     sizes: dict[str, Any]  # of the model's config
     about: dict[str, Any]  # preset, corpus, versions
     tokenizer: str = ""  # as JSON
@@ -73,7 +83,8 @@ class Run:
 
 # ---------------------------------------------------------------- to save
 def save(folder: Path, run: Run) -> None:
-    """Replace the checkpoint in one step, then the views; RunError when that fails: the old one stays."""
+    """Replace the checkpoint in one step, then the views; RunError when that fails: the old one
+    stays."""
     packed = io.BytesIO()
     torch.save(vars(run) | {"history": [asdict(record) for record in run.history]}, packed)
     archive = packed.getvalue()
@@ -108,12 +119,18 @@ def load(folder: str | Path) -> Run:
         content = path.read_bytes()
     except OSError as error:
         why = error.strerror or error
-        raise RunError(f"no checkpoint at {shown(path)} ({why}): train first, or name another folder") from None
+        raise RunError(
+            f"no checkpoint at {shown(path)} ({why}): train first, or name another folder"
+        ) from None
     archive, checksum = content[:-64], content[-64:]
     if hashlib.sha256(archive).hexdigest().encode() != checksum:
-        raise RunError(f"{shown(path)} is damaged, or no run's: its SHA-256 is wrong; use a copy or train anew")
+        raise RunError(
+            f"{shown(path)} is damaged, or no run's: its SHA-256 is wrong; use a copy or train anew"
+        )
     if archive.endswith(b"sha256:"):
-        raise RunError(f"{shown(path)} is a run of the first edition: train anew, in another folder")
+        raise RunError(
+            f"{shown(path)} is a run of the first edition: train anew, in another folder"
+        )
     try:
         found = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
         found["history"] = History(Record(**record) for record in found["history"])
@@ -123,7 +140,8 @@ def load(folder: str | Path) -> Run:
 
 
 def load_to_go_on(folder: Path, settings: dict[str, Any]) -> Run:
-    """The run in `folder`, if it is the one of these settings; RunError names the first that differs."""
+    """The run in `folder`, if it is the one of these settings; RunError names the first that
+    differs."""
     run = load(folder)
     for name, asked in settings.items():
         there = run.settings.get(name)
@@ -132,7 +150,9 @@ def load_to_go_on(folder: Path, settings: dict[str, Any]) -> Run:
         if there != asked and name not in MAY_CHANGE:
             raise RunError(f"{shown(folder)} holds another run: its {name} is {there}, not {asked}")
     if run.step > settings["max_steps"]:
-        raise RunError(f"{shown(folder)} is at step {run.step:,} already: max_steps must not be below")
+        raise RunError(
+            f"{shown(folder)} is at step {run.step:,} already: max_steps must not be below"
+        )
     run.settings = settings
     return run
 
@@ -141,14 +161,17 @@ def load_model(folder: str | Path) -> tuple[GPT, Tokenizer]:
     """The best model of a run, in evaluation mode, and its tokenizer; RunError as in `load`."""
     run = load(folder)
     if not run.tokenizer:
-        raise RunError(f"the run in {shown(folder)} was trained without a tokenizer: it can't write")
+        raise RunError(
+            f"the run in {shown(folder)} was trained without a tokenizer: it can't write"
+        )
     model = build_gpt(config_of(run.sizes))
     model.load_state_dict(run.best)
     return model.eval(), tokenizer_of(run.tokenizer)
 
 
 def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:
-    """A run's model as it learned: pairs of a step and a GPT in evaluation mode, the untrained one first.
+    """A run's model as it learned: pairs of a step and a GPT in evaluation mode, the untrained one
+    first.
 
     Then come the models of those records that had at least twice the steps of the one before, all
     of them rounded to float16; last, and not rounded, the run's last state. RunError as in `load`.
@@ -171,13 +194,18 @@ def refuse(folder: Path, resume: bool, overwrite: bool) -> None:
         raise RunError(f"{shown(folder)} is not a folder: name another one for the run")
     there = [name for name in (CHECKPOINT, *VIEWS) if (folder / name).exists()]
     if there and not is_run(folder):
-        raise RunError(f"{shown(folder)} holds {there[0]}, which no run wrote: choose another folder")
+        raise RunError(
+            f"{shown(folder)} holds {there[0]}, which no run wrote: choose another folder"
+        )
     if there and not (resume or overwrite):
-        raise RunError(f"{shown(folder)} holds a run already: resume it, overwrite it, or choose another folder")
+        raise RunError(
+            f"{shown(folder)} holds a run already: "
+            "resume it, overwrite it, or choose another folder"
+        )
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run wrote what lies in `folder`; it may be damaged by now, or of the first edition."""
+    """Whether a run wrote what lies in `folder`; it may be damaged, or of the first edition."""
     try:
         return bytes.fromhex((folder / CHECKPOINT).read_bytes()[-64:].decode()) != b""
     except (OSError, ValueError):
@@ -185,7 +213,8 @@ def is_run(folder: Path) -> bool:
 
 
 def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) -> bool:
-    """Whether `folder` holds a finished run of at least so many updates, of such a model on this corpus."""
+    """Whether `folder` holds a finished run of at least so many updates, of such a model on this
+    corpus."""
     try:
         run = load(folder)
     except RunError:
@@ -194,8 +223,11 @@ def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) 
     return same and run.finished and run.step >= steps
 
 
-def plan(folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, ours: bool) -> tuple[bool, str]:
-    """For a notebook: whether to resume the run in `folder`, and a sentence that says what will happen.
+def plan(
+    folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, ours: bool
+) -> tuple[bool, str]:
+    """For a notebook: whether to resume the run in `folder`, and a sentence that says what will
+    happen.
 
     With `reuse`, the same run goes on. Another one is moved aside if the folder is one of `ours`;
     if the user named the folder, it is a RunError.
@@ -218,14 +250,21 @@ def plan(folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, o
 
 
 def progress(folder: Path, run: Run) -> str:
-    done = f"the run in {shown(folder.name)} has made {run.step:,} of {run.settings['max_steps']:,} steps"
-    return f"{done}: it is finished, and nothing is left to do" if run.finished else f"{done}, and goes on"
+    steps = f"{run.step:,} of {run.settings['max_steps']:,} steps"
+    done = f"the run in {shown(folder.name)} has made {steps}"
+    return (
+        f"{done}: it is finished, and nothing is left to do"
+        if run.finished
+        else f"{done}, and goes on"
+    )
 
 
 def best_run(runs: Path) -> tuple[Path, str]:
-    """The finished run in `runs` that predicts best, and a sentence that says so; RunError when there is none.
+    """The finished run in `runs` that predicts best, and a sentence that says so; RunError when
+    there is none.
 
-    Losses on different texts can't be compared: the text is tiny Shakespeare, or that of the newest run.
+    Losses on different texts can't be compared: the text is tiny Shakespeare, or that of the newest
+    run.
     """
     found: dict[Path, Run] = {}
     for path in sorted(runs.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime):
@@ -242,7 +281,9 @@ def best_run(runs: Path) -> tuple[Path, str]:
     alike = {folder: run for folder, run in found.items() if run.settings["text"] == text}
     folder = min(alike, key=lambda folder: alike[folder].history.best.val_loss)
     best = alike[folder]
-    count = "the only finished run" if len(alike) == 1 else f"the best of {len(alike)} finished runs"
+    count = (
+        "the only finished run" if len(alike) == 1 else f"the best of {len(alike)} finished runs"
+    )
     loss = best.history.best.val_loss
     text = best.about["corpus"] or "its text"
     return folder, f"writing with {folder.name}, validation loss {loss:.3f}: {count} on {text}"

@@ -33,10 +33,15 @@ CHUNK = 1 << 20  # characters, or bytes, at once: a large text needs little memo
 
 # ---------------------------------------------------------------- tokens
 class CharTokenizer:
-    """Characters <-> ids: the id of a character is its place in `characters`, the sorted alphabet of a corpus."""
+    """Characters <-> ids: the id of a character is its place in `characters`, the sorted alphabet
+    of a corpus."""
 
     def __init__(self, characters: str):
-        if not isinstance(characters, str) or not characters or len(set(characters)) != len(characters):
+        if (
+            not isinstance(characters, str)
+            or not characters
+            or len(set(characters)) != len(characters)
+        ):
             raise CorpusError("a vocabulary needs at least one character, and each of them once")
         self.characters = characters
 
@@ -50,24 +55,29 @@ class CharTokenizer:
 
     @property
     def start_of_text(self) -> str:
-        """What a sample continues when nobody names a prompt: a newline, as at the start of every speech."""
+        """What a sample continues when nobody names a prompt: a newline, as at the start of every
+        speech."""
         return "\n" if "\n" in self.characters else self.characters[0]
 
     def encode(self, text: str) -> Int64[Tensor, "T"]:
-        """Ids of the characters of `text`; CorpusError names those that are not in the vocabulary."""
+        """Ids of the characters of `text`; CorpusError names those outside the vocabulary."""
         return self.encode_compactly(text).long()
 
     def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
-        """The same ids in the smallest integer type that holds them all: a byte each for up to 256 characters.
+        """The same ids in the smallest integer type that holds them all: a byte each for up to 256
+        characters.
 
-        This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
+        This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants
+        those of `encode`.
         """
         chunks = [np.empty(0, dtype=self._smallest_type)]  # an empty text has no other
         for codes in code_points(text):
             ids = self._id_of[codes]
             if (ids < 0).any():
                 unknown = "".join(sorted(set(text) - set(self.characters)))
-                raise CorpusError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}")
+                raise CorpusError(
+                    f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}"
+                )
             chunks.append(ids.astype(self._smallest_type))
         return torch.from_numpy(np.concatenate(chunks))
 
@@ -75,7 +85,9 @@ class CharTokenizer:
         """The characters behind `ids`; CorpusError for an id outside 0 .. vocab_size - 1."""
         ids = ids.tolist() if isinstance(ids, Tensor) else list(ids)
         if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
-            raise CorpusError(f"ids must lie in 0 .. {self.vocab_size - 1}, not {min(ids)} .. {max(ids)}")
+            raise CorpusError(
+                f"ids must lie in 0 .. {self.vocab_size - 1}, not {min(ids)} .. {max(ids)}"
+            )
         return "".join(self.characters[i] for i in ids)
 
     def to_json(self) -> str:
@@ -92,7 +104,9 @@ class CharTokenizer:
     def _smallest_type(self) -> type:
         if self.vocab_size <= 2**8:
             return np.uint8
-        return np.int16 if self.vocab_size <= 2**15 else np.int32  # PyTorch can do little with uint16
+        return (
+            np.int16 if self.vocab_size <= 2**15 else np.int32
+        )  # PyTorch can do little with uint16
 
 
 def alphabet_of(text: str) -> str:
@@ -106,7 +120,9 @@ def alphabet_of(text: str) -> str:
 def code_points(text: str) -> Iterator[np.ndarray]:
     """The Unicode numbers of the characters, a chunk at a time."""
     for start in range(0, len(text), CHUNK):
-        yield np.frombuffer(text[start : start + CHUNK].encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        yield np.frombuffer(
+            text[start : start + CHUNK].encode("utf-32-le", "surrogatepass"), dtype=np.uint32
+        )
 
 
 class ByteTokenizer:
@@ -159,17 +175,23 @@ def split(
     train, val = tokens[:cut], tokens[cut:]
     if min(len(train), len(val)) <= context_length:
         raise CorpusError(
-            f"the corpus is too short: its {len(tokens)} characters leave {len(train)} for training and {len(val)} for "
-            f"validation, and a context of {context_length} needs at least {context_length + 1} of each"
+            f"the corpus is too short: its {len(tokens)} characters leave {len(train)} for "
+            f"training and {len(val)} for validation, and a context of {context_length} needs "
+            f"at least {context_length + 1} of each"
         )
     return train, val
 
 
 def get_batch(
-    tokens: Integer[Tensor, "N"], batch_size: int, context_length: int, generator: torch.Generator | None = None
+    tokens: Integer[Tensor, "N"],
+    batch_size: int,
+    context_length: int,
+    generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]:
-    """`batch_size` random windows of `tokens`, and the same windows one token later: the answers."""
-    starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)  # (B, 1)
+    """`batch_size` random windows of `tokens`, and the same one token later: the answers."""
+    starts = torch.randint(
+        len(tokens) - context_length, (batch_size, 1), generator=generator
+    )  # (B, 1)
     places = starts + torch.arange(context_length + 1)  # (B, T + 1)
     windows = tokens[places.to(tokens.device)].long()
     return windows[:, :-1], windows[:, 1:]
@@ -182,13 +204,21 @@ SIZE = 1_115_394  # bytes
 BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
-LARGEST = 1_000_000_000  # bytes of a text that is read into memory, where it takes five times as many
-PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh9", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # compressed files begin so
+LARGEST = (
+    1_000_000_000  # bytes of a text that is read into memory, where it takes five times as many
+)
+PACKED = (
+    b"\x1f\x8b",
+    b"PK\x03\x04",
+    b"BZh9",
+    b"\xfd7zX",
+    b"\x28\xb5\x2f\xfd",
+)  # compressed files begin so
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text to train on: `name` is one of "tiny Shakespeare", "the bundled play", "your own text"."""
+    """A text to train on; `name`: "tiny Shakespeare", "the bundled play" or "your own text"."""
 
     text: str
     name: str
@@ -215,21 +245,27 @@ class Corpus:
         if self.name != BUNDLED:
             return facts
         return (
-            "!!! NOT SHAKESPEARE: no tiny Shakespeare was found on this machine, and none could be downloaded.\n"
-            "!!! The short play that comes with this project stands in; every number below belongs to it.\n" + facts
+            "!!! NOT SHAKESPEARE: no tiny Shakespeare was found on this machine, and none could be "
+            "downloaded.\n"
+            "!!! The short play that comes with this project stands in; every number below belongs "
+            "to it.\n" + facts
         )
 
 
 def load_corpus(path: Any = None) -> Corpus:
-    """The text at `path`, else tiny Shakespeare from the first place that has it, else the bundled play.
+    """The text at `path`, else tiny Shakespeare from the first place that has it, else the bundled
+    play.
 
-    Places: the file named by the environment variable TINY_SHAKESPEARE, `../shared/data/tinyshakespeare.txt`
-    beside the clone, the user's cache, a download. All but `path` must have tiny Shakespeare's SHA-256.
-    CorpusError for a file that can't be read, is too large, no UTF-8, or has fewer than two characters.
+    Places: the file named by the environment variable TINY_SHAKESPEARE,
+    `../shared/data/tinyshakespeare.txt` beside the clone, the user's cache, a download. All but
+    `path` must have tiny Shakespeare's SHA-256. CorpusError for a file that can't be read, is too
+    large, no UTF-8, or has fewer than two characters.
     """
     if path is not None:
         if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
-            raise CorpusError(f"the corpus must be the path of a text file, not {shown(repr(path))}")
+            raise CorpusError(
+                f"the corpus must be the path of a text file, not {shown(repr(path))}"
+            )
         return _corpus(_bytes_of(Path(path)), OWN, Path(path))
     if named := os.environ.get("TINY_SHAKESPEARE"):
         return _corpus(_bytes_of(Path(named)), TINY, Path(named))
@@ -254,26 +290,39 @@ def _bytes_of(path: Path) -> bytes:
             raise CorpusError(f"{shown(path)} is not a regular file: give the path of a text file")
         if path.stat().st_size > LARGEST:
             raise CorpusError(
-                f"{shown(path)} has more than {LARGEST // 10**6:,} MB: prepare it by python -m helpers.data"
+                f"{shown(path)} has more than {LARGEST // 10**6:,} MB: "
+                "prepare it by python -m helpers.data"
             )
         return path.read_bytes()
     except CorpusError:
         raise
-    except (OSError, RuntimeError, ValueError) as error:  # no such file, no such user, no possible name
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # no such file, no such user, no possible name
         why = getattr(error, "strerror", None) or error
-        raise CorpusError(f"can't read the corpus {shown(path)}: {why}; give the path of a text file") from None
+        raise CorpusError(
+            f"can't read the corpus {shown(path)}: {why}; give the path of a text file"
+        ) from None
 
 
 def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
     checksum = hashlib.sha256(raw).hexdigest()
     if name == TINY and checksum != SHA256:
-        raise CorpusError(f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}")
+        raise CorpusError(
+            f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}"
+        )
     if raw.startswith(PACKED):
-        raise CorpusError(f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data")
+        raise CorpusError(
+            f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data"
+        )
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{shown(path)} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+        raise CorpusError(
+            f"{shown(path)} is not UTF-8 text (byte {error.start}): save it as UTF-8"
+        ) from None
     corpus = Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
     refuse_uniform(corpus.alphabet, shown(path))
     return corpus
@@ -331,25 +380,40 @@ def open_corpus(path: Any = None) -> Corpus | Prepared:
                 digest.update(chunk)
         tokenizer = tokenizer_of(manifest["tokenizer"])
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        raise CorpusError(f"{shown(folder)} is no corpus that python -m helpers.data has prepared") from None
+        raise CorpusError(
+            f"{shown(folder)} is no corpus that python -m helpers.data has prepared"
+        ) from None
     if digest.hexdigest() != checksum:
         raise CorpusError(f"the corpus in {shown(folder)} is damaged: prepare it again")
     # "c": who writes into the tensor changes no file.
     tokens = torch.from_numpy(np.memmap(folder / TOKENS, _type_of(tokenizer), mode="c"))
-    known = manifest["text"] == SHA256 and isinstance(tokenizer, CharTokenizer)  # a loss is one per character
+    known = manifest["text"] == SHA256 and isinstance(
+        tokenizer, CharTokenizer
+    )  # a loss is one per character
     return Prepared(TINY if known else OWN, folder, manifest["text"], tokenizer, tokens)
 
 
-def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False) -> Prepared:
-    """Read texts one after the other, plain or packed by gzip, and write them as tokens into `folder`.
+def prepare(
+    paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False
+) -> Prepared:
+    """Read texts one after the other, plain or packed by gzip, and write them as tokens into
+    `folder`.
 
     They are read twice: for their characters, and to encode them. A manifest makes the folder
     valid, and it comes last. CorpusError when a text or the folder can't be used, RunError when the
     disk is full.
     """
-    there = [path.name for path in folder.iterdir()] if folder.is_dir() else [MANIFEST] * folder.exists()
-    if not overwrite and not set(there) <= {TOKENS}:  # tokens alone are left by one that was stopped
-        raise CorpusError(f"{shown(folder)} is there already: name another folder, or add --overwrite")
+    there = (
+        [path.name for path in folder.iterdir()]
+        if folder.is_dir()
+        else [MANIFEST] * folder.exists()
+    )
+    if not overwrite and not set(there) <= {
+        TOKENS
+    }:  # tokens alone are left by one that was stopped
+        raise CorpusError(
+            f"{shown(folder)} is there already: name another folder, or add --overwrite"
+        )
     letters: set[str] = set()
     checksums = []
     for path in paths:
@@ -366,7 +430,9 @@ def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overw
     manifest = {
         "tokenizer": tokenizer.to_json(),
         "text": checksums[0] if len(checksums) == 1 else several,
-        "sources": {str(path.name): checksum for path, checksum in zip(paths, checksums, strict=True)},
+        "sources": {
+            str(path.name): checksum for path, checksum in zip(paths, checksums, strict=True)
+        },
     }
     digest = hashlib.sha256(json.dumps(manifest).encode())
     try:
@@ -375,23 +441,33 @@ def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overw
         with (folder / TOKENS).open("wb") as file:
             for path in paths:
                 for piece in _pieces(path):
-                    ids = tokenizer.encode_compactly(piece).numpy().astype(_type_of(tokenizer)).tobytes()
+                    ids = (
+                        tokenizer.encode_compactly(piece)
+                        .numpy()
+                        .astype(_type_of(tokenizer))
+                        .tobytes()
+                    )
                     file.write(ids)
                     digest.update(ids)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise RunError(f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared") from None
+        raise RunError(
+            f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared"
+        ) from None
     write(folder / MANIFEST, json.dumps(manifest | {"sha256": digest.hexdigest()}))
     return open_corpus(folder)
 
 
 def _type_of(tokenizer: Tokenizer) -> type:
-    return np.uint8 if tokenizer.vocab_size <= 256 else np.int16  # no id reaches 2^15, so it is uint16, too
+    return (
+        np.uint8 if tokenizer.vocab_size <= 256 else np.int16
+    )  # no id reaches 2^15, so it is uint16, too
 
 
 def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
-    """The text of a file as `load_corpus` has it, piece by piece; `digest` takes in its bytes, unpacked."""
+    """The text of a file as `load_corpus` has it, piece by piece; `digest` takes in its bytes,
+    unpacked."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     held = ""
     try:
@@ -418,10 +494,21 @@ def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
 
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
-    parser = Options(prog="python -m helpers.data", description="Prepare texts of any size for a training.")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the corpus, for helpers.training --corpus")
-    parser.add_argument("--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)")
+    parser = Options(
+        prog="python -m helpers.data", description="Prepare texts of any size for a training."
+    )
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip"
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=Path,
+        help="folder for the corpus, for helpers.training --corpus",
+    )
+    parser.add_argument(
+        "--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the corpus in --out")
     told = parser.parse_args(arguments)
     say(prepare(told.files, told.out.expanduser(), told.tokenizer, told.overwrite))

@@ -1,7 +1,8 @@
 """The GPT of the series: nanoGPT's model, layer by layer in nanoGPT's order.
 
-For a reader who comes from nanoGPT: wte is token_embedding here, wpe position_embedding, drop dropout, h blocks, ln_f
-norm, lm_head head; c_attn is W_query, W_key and W_value, one below the other; c_proj is out_proj.
+For a reader who comes from nanoGPT: wte is token_embedding here, wpe position_embedding, drop
+dropout, h blocks, ln_f norm, lm_head head; c_attn is W_query, W_key and W_value, one below the
+other; c_proj is out_proj.
 """
 
 import math
@@ -21,7 +22,8 @@ LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes of a GPT. ConfigError when one of them makes no sense, or when the heads don't divide the width."""
+    """Sizes of a GPT. ConfigError when one of them makes no sense, or when the heads don't divide
+    the width."""
 
     vocab_size: int
     context_length: int
@@ -39,11 +41,14 @@ class GPTConfig:
         check(self, "dropout", lambda p: number(p, below=1), "a number of at least 0 and below 1")
         check(self, "bias", lambda b: isinstance(b, bool), "True or False")
         if self.n_embd % self.n_head:
-            raise ConfigError(f"n_head={self.n_head} does not divide n_embd={self.n_embd}: choose a divisor of it")
+            raise ConfigError(
+                f"n_head={self.n_head} does not divide n_embd={self.n_embd}: choose a divisor of it"
+            )
 
 
 class Block(nn.Module):
-    """One layer: tokens talk (attention), then each thinks (MLP); both add to what was there: (B, T, C) -> (B, T, C).
+    """One layer: tokens talk (attention), then each thinks (MLP); both add to what was there: (B,
+    T, C) -> (B, T, C).
 
     Pre-norm, as in GPT-2 (Radford et al. 2019, section 2.3).
     """
@@ -56,20 +61,25 @@ class Block(nn.Module):
             C, C, config.context_length, config.dropout, config.n_head, qkv_bias=bias, out_bias=bias
         )
         self.norm2 = nn.LayerNorm(C, bias=bias)
-        self.mlp = nn.Sequential(nn.Linear(C, 4 * C, bias=bias), nn.GELU(), nn.Linear(4 * C, C, bias=bias))
+        self.mlp = nn.Sequential(
+            nn.Linear(C, 4 * C, bias=bias), nn.GELU(), nn.Linear(4 * C, C, bias=bias)
+        )
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Float[Tensor, "B T C"], cache: KVCache | None = None) -> Float[Tensor, "B T C"]:
+    def forward(
+        self, x: Float[Tensor, "B T C"], cache: KVCache | None = None
+    ) -> Float[Tensor, "B T C"]:
         x = x + self.dropout(self.attention(self.norm1(x), cache=cache))
         return x + self.dropout(self.mlp(self.norm2(x)))
 
 
 class GPT(nn.Module):
-    """Tokens -> a score for every possible next token, at every position: (B, T) -> logits (B, T, V).
+    """Tokens -> a score for every possible next token, at every position: (B, T) -> logits (B, T,
+    V).
 
-    With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the last projection of each
-    residual branch scaled by 1/sqrt(2 L) (GPT-2, section 2.3). The head shares its matrix with the token embedding.
-    ConfigError when the tokens outgrow the context.
+    With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the last projection of
+    each residual branch scaled by 1/sqrt(2 L) (GPT-2, section 2.3). The head shares its matrix with
+    the token embedding. ConfigError when the tokens outgrow the context.
     """
 
     def __init__(self, config: GPTConfig):
@@ -93,12 +103,16 @@ class GPT(nn.Module):
             for projection in (module.attention.out_proj, module.mlp[-1]):
                 nn.init.normal_(projection.weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
 
-    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
+    def forward(
+        self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
+    ) -> Float[Tensor, "B T V"]:
         start = len(cache[0]) if cache else 0
         x = self.embed(tokens, start)
         return self.logits(self.through_blocks(x, cache))
 
-    def through_blocks(self, x: Float[Tensor, "B T C"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T C"]:
+    def through_blocks(
+        self, x: Float[Tensor, "B T C"], cache: list[KVCache] | None = None
+    ) -> Float[Tensor, "B T C"]:
         caches = cache or [None] * len(self.blocks)
         for block, its_cache in zip(self.blocks, caches, strict=True):
             x = block(x, its_cache)
@@ -117,7 +131,10 @@ class GPT(nn.Module):
 
     def refuse_more_than_the_context(self, count: int) -> None:
         if count > self.config.context_length:
-            raise ConfigError(f"{count} tokens do not fit into a context of {self.config.context_length}: crop them")
+            raise ConfigError(
+                f"{count} tokens do not fit into a context of {self.config.context_length}: "
+                "crop them"
+            )
 
     def new_cache(self) -> list[KVCache]:
         """An empty cache for `forward`: one entry for each layer."""
@@ -144,7 +161,7 @@ def count_parameters(model: nn.Module) -> int:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards each layer is in its own mode again, even after an error."""
+    """Evaluation mode inside; afterwards each layer is in its own mode again, come what may."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -156,7 +173,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread inside, for tensors so small that waking the others takes longer than the work; then as before."""
+    """One thread inside, for tensors so small that waking the others takes longer than the work;
+    then as before."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

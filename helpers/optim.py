@@ -1,7 +1,8 @@
-"""How the weights move: the settings of a training, the schedule of its learning rate, and the optimizers.
+"""How the weights move: the settings of a training, the schedule of its learning rate, and the
+optimizers.
 
-To add a schedule, write a function of (step, config) and name it in SCHEDULES; to add an optimizer, a function of
-(model, config), named in OPTIMIZERS.
+To add a schedule, write a function of (step, config) and name it in SCHEDULES; to add an optimizer,
+a function of (model, config), named in OPTIMIZERS.
 """
 
 import math
@@ -21,8 +22,8 @@ from helpers.errors import ConfigError, check, number, whole
 class TrainConfig:
     """How to train.
 
-    `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:N" or "mps". ConfigError for a value
-    that makes no sense, and for a device that isn't there.
+    `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:N" or "mps".
+    ConfigError for a value that makes no sense, and for a device that isn't there.
     """
 
     batch_size: int  # windows in a batch
@@ -32,14 +33,18 @@ class TrainConfig:
     min_learning_rate: float = 1e-4  # at the end
     warmup_steps: int = 100  # until the rate is at its highest
     schedule: str = "cosine"  # one of SCHEDULES
-    decay: float = 0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
+    decay: float = (
+        0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
+    )
     optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.1
     muon_scale: float = 1.0  # Muon's rate is muon_scale * learning_rate
     muon_momentum: float = 0.95
     grad_clip: float = 1.0
-    windows: tuple[tuple[float, int], ...] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
+    windows: tuple[
+        tuple[float, int], ...
+    ] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
     accumulate: int = 1  # pieces of a batch, computed one after the other, to save memory
     bfloat16: bool = False  # on CUDA
     bfloat16_cpu: bool = False  # on a CPU that has instructions for it
@@ -52,13 +57,20 @@ class TrainConfig:
         most = 1_000_000_000
         counts = "batch_size max_steps eval_interval accumulate"
         check(self, counts, lambda n: whole(n, 1, most), f"a whole number from 1 to {most:,}")
-        check(self, "warmup_steps", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}")
+        check(
+            self, "warmup_steps", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}"
+        )
         check(self, "seed", lambda n: whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
         positive = "learning_rate muon_scale grad_clip"
         check(self, positive, lambda x: number(x) and x > 0, "a number above 0")
         check(self, "min_learning_rate weight_decay", number, "a number of at least 0")
         check(self, "decay", lambda x: number(x) and 0 < x <= 1, "a number above 0 and at most 1")
-        check(self, "muon_momentum", lambda x: number(x, below=1), "a number of at least 0 and below 1")
+        check(
+            self,
+            "muon_momentum",
+            lambda x: number(x, below=1),
+            "a number of at least 0 and below 1",
+        )
         check(self, "betas", _two_shares, "two numbers of at least 0 and below 1")
         check(self, "windows", _rise, "pairs of a rising share and a length, as ((0.7, 64),)")
         switches = "bfloat16 bfloat16_cpu compile"
@@ -75,10 +87,14 @@ def _two_shares(betas: Any) -> bool:
 
 
 def _rise(windows: Any) -> bool:
-    if not isinstance(windows, tuple) or any(not isinstance(pair, tuple) or len(pair) != 2 for pair in windows):
+    if not isinstance(windows, tuple) or any(
+        not isinstance(pair, tuple) or len(pair) != 2 for pair in windows
+    ):
         return False
     shares = [share for share, _ in windows]
-    fitting = all(number(share) and 0 < share <= 1 and whole(length, 1) for share, length in windows)
+    fitting = all(
+        number(share) and 0 < share <= 1 and whole(length, 1) for share, length in windows
+    )
     return fitting and shares == sorted(shares)
 
 
@@ -93,9 +109,14 @@ def device_named(name: Any) -> str:
     if kind not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:N or mps")
     if kind == "cuda" and (torch.device(name).index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f'device={name!r}, but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"')
+        raise ConfigError(
+            f"device={name!r}, but this PyTorch finds no CUDA GPU of that number: "
+            'choose "auto" or "cpu"'
+        )
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError(f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"')
+        raise ConfigError(
+            f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"'
+        )
     return name
 
 
@@ -104,19 +125,25 @@ def cosine(step: int, config: TrainConfig) -> float:
     """Linear warm-up, then a cosine down to the minimum at `max_steps` (nanoGPT's schedule)."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / (config.warmup_steps + 1)
-    progress = min(1.0, (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps))
+    progress = min(
+        1.0, (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps)
+    )
     span = config.learning_rate - config.min_learning_rate
     return config.min_learning_rate + span * (1 + math.cos(math.pi * progress)) / 2
 
 
 def warmup_stable_decay(step: int, config: TrainConfig) -> float:
-    """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the minimum.
+    """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the
+    minimum.
 
-    A cosine must know the end from the start, this one only when the decay begins (Hu et al. 2024, MiniCPM).
+    A cosine must know the end from the start, this one only when the decay begins (Hu et al. 2024,
+    MiniCPM).
     """
     low, high = config.min_learning_rate, config.learning_rate
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
-    left = (config.max_steps - step) / (config.decay * config.max_steps)  # 1 where the decay begins, 0 at the end
+    left = (config.max_steps - step) / (
+        config.decay * config.max_steps
+    )  # 1 where the decay begins, 0 at the end
     return min(high * warm, low + (high - low) * max(0.0, min(left, 1.0)))
 
 
@@ -143,10 +170,11 @@ def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.A
 
 
 class Muon(torch.optim.Optimizer):
-    """Each update is the orthogonal matrix nearest to the momentum: equally far in all directions (Jordan et al. 2024).
+    """Each update is the orthogonal matrix nearest to the momentum: equally far in all directions
+    (Jordan et al. 2024).
 
-    The steps are those of torch.optim.Muon. They take less time, because matrices of one shape are stacked. Each matrix
-    needs a gradient.
+    The steps are those of torch.optim.Muon. They take less time, because matrices of one shape are
+    stacked. Each matrix needs a gradient.
     """
 
     def __init__(self, params: list, weight_decay: float, momentum: float):
@@ -160,12 +188,19 @@ class Muon(torch.optim.Optimizer):
 
     def _move(self, matrices: list[Tensor], rate: float, beta: float, weight_decay: float) -> None:
         gradients = [matrix.grad for matrix in matrices]
-        momenta = [self.state[matrix].setdefault("momentum", torch.zeros_like(matrix)) for matrix in matrices]
-        torch._foreach_lerp_(momenta, gradients, 1 - beta)  # momentum = beta * momentum + (1 - beta) * gradient
+        momenta = [
+            self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
+            for matrix in matrices
+        ]
+        torch._foreach_lerp_(
+            momenta, gradients, 1 - beta
+        )  # momentum = beta * momentum + (1 - beta) * gradient
         ahead = torch._foreach_lerp(gradients, momenta, beta)  # Nesterov's momentum: a step ahead
         moves = orthogonal(torch.stack(ahead))
         rows, columns = matrices[0].shape
-        distance = rate * max(1, rows / columns) ** 0.5  # a tall matrix moves further, as Jordan has it
+        distance = (
+            rate * max(1, rows / columns) ** 0.5
+        )  # a tall matrix moves further, as Jordan has it
         for matrix, move in zip(matrices, moves, strict=True):
             matrix.mul_(1 - rate * weight_decay).sub_(move, alpha=distance)
 
@@ -180,7 +215,8 @@ def _of_one_shape(matrices: list[Tensor]) -> list[list[Tensor]]:
 def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N rows columns"]:
     """Nearly orthogonal matrices, near the given ones: their singular values lie around 1.
 
-    Five steps of Newton-Schulz, each x -> 3.4445 x - 4.7750 (x xT) x + 2.0315 (x xT)^2 x, with Jordan's coefficients.
+    Five steps of Newton-Schulz, each x -> 3.4445 x - 4.7750 (x xT) x + 2.0315 (x xT)^2 x, with
+    Jordan's coefficients.
     """
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonal(matrices.mT).mT  # x @ x.T is smaller that way round
@@ -219,7 +255,7 @@ class Together:
 
 
 def muon_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices in the blocks: what Muon moves. Embeddings, head, norms and biases are AdamW's."""
+    """The matrices in the blocks, which Muon moves. All else is AdamW's."""
     return [p for p in model.blocks.parameters() if p.dim() == 2]
 
 
@@ -228,7 +264,11 @@ def muon_and_adamw(model: nn.Module, config: TrainConfig) -> Together:
     matrices = muon_matrices(model)
     taken = set(matrices)
     others = [p for p in model.parameters() if p not in taken]
-    muon = Muon([{"params": matrices, "scale": config.muon_scale}], config.weight_decay, config.muon_momentum)
+    muon = Muon(
+        [{"params": matrices, "scale": config.muon_scale}],
+        config.weight_decay,
+        config.muon_momentum,
+    )
     return Together(muon, _adamw(others, config))
 
 

@@ -14,8 +14,8 @@ from helpers.errors import ConfigError, shown
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 
-# Where runs go unless told otherwise: into the clone, or, installed without one, where the reader stands. `make test`
-# names another place, so as to spare your runs.
+# Where runs go unless told otherwise: into the clone, or, installed without one, where the reader
+# stands. `make test` names another place, so as to spare your runs.
 CLONE = Path(__file__).parents[1]
 HERE = CLONE if (CLONE / "pyproject.toml").exists() else Path.cwd()
 RUNS = Path(os.environ.get("NANOGPT_RUNS") or HERE / "build" / "runs")
@@ -23,9 +23,11 @@ RUNS = Path(os.environ.get("NANOGPT_RUNS") or HERE / "build" / "runs")
 
 @dataclass(frozen=True)
 class Preset:
-    """A size of model, a way to train it, and the whole-split validation loss to expect on each known corpus.
+    """A size of model, a way to train it, and the whole-split validation loss to expect on each
+    known corpus.
 
-    The bands are what seeds 1, 2, 3 gave on two CPU cores, with 0.03 to spare on either side, unless said otherwise.
+    The bands are what seeds 1, 2, 3 gave on two CPU cores, with 0.03 to spare on either side,
+    unless said otherwise.
     """
 
     about: str
@@ -34,7 +36,8 @@ class Preset:
     expected_loss: dict[str, tuple[float, float]]  # corpus name -> lowest, highest
 
     def model_config(self, vocab_size: int, counted: int = 0) -> GPTConfig:
-        """The config for an alphabet of this size; for a preset that counts, with the length of the training text."""
+        """The config for an alphabet of this size; for a preset that counts, with the length of the
+        training text."""
         sizes = {"vocab_size": vocab_size, **self.model}
         return config_of(sizes | {"counted": counted} if "lengths" in sizes else sizes)
 
@@ -47,8 +50,12 @@ class Preset:
 
 
 # What today's models changed, as far as it helps here (notebook 12).
-CHANGES: dict[str, Any] = dict(rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False)
-TABLES = dict(bigrams=4356, trigrams=8192, fourgrams=16384)  # 4,356 = (65 + 1)^2: each pair of letters has its row
+CHANGES: dict[str, Any] = dict(
+    rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False
+)
+TABLES = dict(
+    bigrams=4356, trigrams=8192, fourgrams=16384
+)  # 4,356 = (65 + 1)^2: each pair of letters has its row
 # Of three minutes on two cores, alone and beside counts.
 SMALL = dict(context_length=256, n_layer=4, n_head=2, n_embd=128, before=3, **CHANGES)
 MUON_IN_WINDOWS = TrainConfig(
@@ -71,11 +78,14 @@ PRESETS = {
     "smoke": Preset(
         about="2 layers, 2 heads, width 64, context 32: seconds, to see that everything works",
         model=dict(context_length=32, n_layer=2, n_head=2, n_embd=64),
-        training=TrainConfig(batch_size=16, max_steps=300, eval_interval=100, learning_rate=3e-3, warmup_steps=30),
+        training=TrainConfig(
+            batch_size=16, max_steps=300, eval_interval=100, learning_rate=3e-3, warmup_steps=30
+        ),
         expected_loss={TINY: (2.35, 2.47), BUNDLED: (2.23, 2.36)},
     ),
     "laptop": Preset(
-        about="4 layers, 4 heads, width 128, context 64: about a minute on two cores (nanoGPT's CPU recipe)",
+        about="4 layers, 4 heads, width 128, context 64: about a minute on two cores "
+        "(nanoGPT's CPU recipe)",
         model=dict(context_length=64, n_layer=4, n_head=4, n_embd=128),
         training=TrainConfig(batch_size=12, max_steps=2000, eval_interval=250),
         expected_loss={TINY: (1.87, 1.93), BUNDLED: (1.68, 1.76)},
@@ -83,13 +93,19 @@ PRESETS = {
     "gpu": Preset(
         about="6 layers, 6 heads, width 384, context 256: minutes on a GPU (nanoGPT's baby GPT)",
         model=dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2),
-        training=TrainConfig(batch_size=64, max_steps=5000, eval_interval=250, bfloat16=True, compile=True),
-        # Published by nanoGPT, not measured by this project: 1.4697, the best of its estimates on 200 random batches.
+        training=TrainConfig(
+            batch_size=64, max_steps=5000, eval_interval=250, bfloat16=True, compile=True
+        ),
+        # Published by nanoGPT, not measured by this project: 1.4697, the best of its estimates on
+        # 200 random batches.
         expected_loss={TINY: (1.44, 1.52)},
     ),
     "speedrun": Preset(
-        about="1 layer, 2 heads, width 64, context 64, n-gram tables: the loss of laptop in a second or two",
-        model=dict(context_length=64, n_layer=1, n_head=2, n_embd=64, mlp_width=128, **CHANGES, **TABLES),
+        about="1 layer, 2 heads, width 64, context 64, n-gram tables: "
+        "the loss of laptop in a second or two",
+        model=dict(
+            context_length=64, n_layer=1, n_head=2, n_embd=64, mlp_width=128, **CHANGES, **TABLES
+        ),
         training=TrainConfig(
             batch_size=64,
             max_steps=24,
@@ -114,7 +130,8 @@ PRESETS = {
         expected_loss={TINY: (1.44, 1.49)},  # of seeds 1 to 4
     ),
     "counted": Preset(
-        about="three-minutes beside counts of what followed up to eight letters: a lower loss in the same time",
+        about="three-minutes beside counts of what followed up to eight letters: "
+        "a lower loss in the same time",
         model=SMALL | dict(lengths=(2, 3, 4, 5, 6, 8), temperature=1.1),
         training=replace(MUON_IN_WINDOWS, max_steps=1900, eval_interval=950),
         expected_loss={TINY: (1.37, 1.44)},  # of seeds 21 to 23
@@ -122,11 +139,14 @@ PRESETS = {
 }
 
 
-def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device: Any = "auto") -> Preset:
-    """The preset called `name` with the given settings in place; ConfigError names a bad one and what is allowed.
+def choose_preset(
+    name: object, *, max_steps: Any = None, seed: Any = 1, device: Any = "auto"
+) -> Preset:
+    """The preset called `name` with the given settings in place; ConfigError names a bad one and
+    what is allowed.
 
-    `max_steps=None` keeps the preset's. `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda",
-    "cuda:N" or "mps".
+    `max_steps=None` keeps the preset's. `device` is "auto" (CUDA if there is one, else the CPU),
+    "cpu", "cuda", "cuda:N" or "mps".
     """
     if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(f"unknown preset {shown(repr(name))}: choose one of {', '.join(PRESETS)}")
@@ -134,12 +154,16 @@ def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device:
     settings = {"seed": seed, "device": device}
     if max_steps is not None:
         replace(preset.training, max_steps=max_steps)  # refuses what is no number of steps
-        settings |= {"max_steps": max_steps, "warmup_steps": min(preset.training.warmup_steps, max_steps // 10)}
+        settings |= {
+            "max_steps": max_steps,
+            "warmup_steps": min(preset.training.warmup_steps, max_steps // 10),
+        }
     return replace(preset, training=replace(preset.training, **settings))
 
 
 def run_folder(name: str, preset: Preset, corpus: Corpus | Prepared) -> Path:
-    """Where the run of a preset goes unless told otherwise: build/runs/, then its name and what differs from it.
+    """Where the run of a preset goes unless told otherwise: build/runs/, then its name and what
+    differs from it.
 
     So a run with another seed, another text or fewer steps never meets the one that is there.
     """
@@ -167,4 +191,6 @@ def describe_loss(loss: float, corpus_name: str, preset: Preset) -> str:
         where = "ABOVE"
     else:
         where = "inside"
-    return f"validation loss {loss:.3f}, {where} the expected band {low} to {high} for {corpus_name}"
+    return (
+        f"validation loss {loss:.3f}, {where} the expected band {low} to {high} for {corpus_name}"
+    )

@@ -1,8 +1,9 @@
-"""Several processes that train one model together: torchrun starts them, PyTorch's DDP keeps their weights equal.
+"""Several processes that train one model together: torchrun starts them, PyTorch's DDP keeps their
+weights equal.
 
 Each process draws the whole batch and computes its part of it. One of them, the leader, reads and
-writes the run. What one process calls here, all must call: each waits for the others. A process that
-torchrun did not start is a team of one, which sends nothing.
+writes the run. What one process calls here, all must call: each waits for the others. A process
+that torchrun did not start is a team of one, which sends nothing.
 """
 
 import os
@@ -19,19 +20,26 @@ from torch.nn.parallel import DistributedDataParallel
 
 from helpers.errors import SIGNALS, ConfigError, RunError
 
-RESTARTS = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))  # by torchrun, after a process has failed
+RESTARTS = int(
+    os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+)  # by torchrun, after a process has failed
 
 
 @contextmanager
 def gathered(time_out: float = 300) -> Iterator[None]:
-    """Inside, the processes that torchrun has started are connected: gloo between CPUs, NCCL between GPUs.
+    """Inside, the processes that torchrun has started are connected: gloo between CPUs, NCCL
+    between GPUs.
 
     RunError when one of them has died, or doesn't answer for `time_out` seconds.
     """
     if "RANK" not in os.environ:
         yield
         return
-    rank, size, seconds = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), timedelta(seconds=time_out)
+    rank, size, seconds = (
+        int(os.environ["RANK"]),
+        int(os.environ["WORLD_SIZE"]),
+        timedelta(seconds=time_out),
+    )
     torchrun_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     backend = "gloo"
@@ -40,7 +48,9 @@ def gathered(time_out: float = 300) -> Iterator[None]:
         backend = "cpu:gloo,cuda:nccl"
     try:
         store: Any = dist.TCPStore(address, port, size, rank == 0 and not torchrun_serves, seconds)
-        if torchrun_serves:  # it keeps what the processes before a restart have written: pytorch/issues/135712
+        if (
+            torchrun_serves
+        ):  # it keeps what the processes before a restart have written: pytorch/issues/135712
             store = dist.PrefixStore(f"start {RESTARTS}", store)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=seconds)
         yield
@@ -54,7 +64,9 @@ def gathered(time_out: float = 300) -> Iterator[None]:
             "what was saved is kept, and torchrun's report names the process"
         ) from None
     finally:
-        for number in SIGNALS:  # when one has ended badly, torchrun stops the others, which have ended by themselves
+        for number in (
+            SIGNALS
+        ):  # when one has ended badly, torchrun stops the others, which have ended by themselves
             signal.signal(number, signal.SIG_IGN)
 
 
@@ -88,7 +100,7 @@ def from_leader(value: Any) -> Any:
 
 
 def refuse_differences(settings: dict[str, Any]) -> None:
-    """ConfigError when another process was started otherwise, as when one machine lacks the text."""
+    """ConfigError when another process was started otherwise: one machine may lack the text."""
     mine = settings | {"device": ""}
     for name, wanted in from_leader(mine).items():
         if total(torch.tensor(float(mine.get(name) != wanted))):
@@ -104,8 +116,9 @@ def device_of(asked: str) -> str:
 def with_equal_gradients(loss_of: nn.Module, device: str) -> nn.Module:
     """The loss as a module whose backward pass leaves the mean of all processes' gradients in each.
 
-    Gradients travel in packets, sorted as they come in the first pass. After a pass for nothing they
-    are sorted; without it, the first update of a resumed run would add, and so round, in another order.
+    Gradients travel in packets, sorted as they come in the first pass. After a pass for nothing
+    they are sorted; without it, the first update of a resumed run would add, and so round, in
+    another order.
     """
     if place()[1] == 1:
         return loss_of

@@ -1,4 +1,4 @@
-"""The words of a text, and a vector for each from the company it keeps: no learning, only counting."""
+"""The words of a text, and a vector for each from the company it keeps: only counting."""
 
 import re
 from collections import Counter
@@ -16,10 +16,12 @@ def words_of(text: str) -> list[str]:
 
 
 def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, "V V"]]:
-    """The `size` most frequent words, and for each a vector (V,) of length 1, from the company it keeps; no learning.
+    """The `size` most frequent words, and for each a vector (V,) of length 1, from the company it
+    keeps; no learning.
 
-    Entry (a, b) is the positive pointwise mutual information of a and b standing at most two places apart (Church and
-    Hanks 1990; notebook 01 derives it). CorpusError for a text with fewer than 6 different words.
+    Entry (a, b) is the positive pointwise mutual information of a and b standing at most two places
+    apart (Church and Hanks 1990; notebook 01 derives it). CorpusError for a text with fewer than 6
+    different words.
     """
     words = words_of(text)
     vocabulary = [word for word, _ in Counter(words).most_common(size)]
@@ -36,6 +38,7 @@ def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, 
 
 
 def _followers(ids: Int64[Tensor, "N"], distance: int, count: int) -> Int64[Tensor, "count count"]:
-    """How often word b stands `distance` places behind word a, for each of `count` words: row a, column b."""
+    """How often word b stands `distance` places behind word a, for each of `count` words: row a,
+    column b."""
     pairs = ids[:-distance] * count + ids[distance:]
     return torch.bincount(pairs, minlength=count * count).view(count, count)

@@ -1,4 +1,5 @@
-"""How a command ends, in one sentence; how a loop is asked to stop; and a file that is whole or not there."""
+"""How a command ends, in one sentence; how a loop is asked to stop; and a file that is whole or not
+there."""
 
 import os
 import signal
@@ -9,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from helpers import errors
-from helpers.errors import SIGNALS, ConfigError, CorpusError, RunError, Stopped, command, stop_requests, write
+from helpers.errors import (
+    SIGNALS,
+    ConfigError,
+    CorpusError,
+    RunError,
+    Stopped,
+    command,
+    stop_requests,
+    write,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -100,13 +110,18 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 def test_a_write_that_is_interrupted_leaves_the_old_file_alone(tmp_path, monkeypatch):
     write(tmp_path / "a.txt", "old")
-    for name, fault in (("fsync", OSError(28, "No space left on device")), ("replace", KeyboardInterrupt())):
+    for name, fault in (
+        ("fsync", OSError(28, "No space left on device")),
+        ("replace", KeyboardInterrupt()),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(errors.os, name, lambda *_, fault=fault: fail(fault))
             with pytest.raises((RunError, KeyboardInterrupt)) as caught:
                 write(tmp_path / "a.txt", "new")
         if name == "fsync":
-            assert "a.txt: No space left on device; what was there before is kept" in str(caught.value)
+            assert "a.txt: No space left on device; what was there before is kept" in str(
+                caught.value
+            )
         assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
 
 
@@ -114,7 +129,9 @@ def test_the_bytes_are_on_the_disk_before_the_name_changes_hands(tmp_path, monke
     calls = []
     for name in ("fsync", "replace"):
         real = getattr(os, name)
-        monkeypatch.setattr(errors.os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
+        monkeypatch.setattr(
+            errors.os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1]
+        )
     write(tmp_path / "a.txt", b"new")
     assert calls == ["fsync", "replace"]
 
@@ -129,5 +146,7 @@ def test_a_full_disk_is_one_sentence(tmp_path):
         "except RunError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.startswith("can't write") and done.stdout.count("\n") == 1 and not done.stderr
+    assert (
+        done.stdout.startswith("can't write") and done.stdout.count("\n") == 1 and not done.stderr
+    )
     assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]

@@ -1,4 +1,5 @@
-"""However many processes share a training, it is the same one; and when one ends, all do, and go on together."""
+"""However many processes share a training, it is the same one; and when one ends, all do, and go on
+together."""
 
 import dataclasses
 import signal
@@ -16,12 +17,17 @@ from helpers.presets import choose_preset
 from helpers.rooms.torchrun import Torchrun, until
 from helpers.training import settings_of, train
 
-KINDS = {"plain": ({}, {}), "today's, by Muon in windows": (TODAY, MUON), "beside counts": (COUNTED, {})}
+KINDS = {
+    "plain": ({}, {}),
+    "today's, by Muon in windows": (TODAY, MUON),
+    "beside counts": (COUNTED, {}),
+}
 
 
 @pytest.fixture
 def shared(go, fresh):
-    """Trains in a team: the history of losses, and the weights, of each process. A batch of 7 has unequal parts."""
+    """Trains in a team: the history of losses, and the weights, of each process. A batch of 7 has
+    unequal parts."""
 
     def run(processes=1, sizes=None, dropout=0.0, **settings):
         def work():
@@ -46,7 +52,11 @@ def test_one_two_and_four_processes_are_one_training(shared, kind):
             off, size = (
                 torch.cat([x.flatten().float() for x in each])
                 for each in (
-                    [its_weights[name] - weight for name, weight in weights.items() if weight.is_floating_point()],
+                    [
+                        its_weights[name] - weight
+                        for name, weight in weights.items()
+                        if weight.is_floating_point()
+                    ],
                     [weight for weight in weights.values() if weight.is_floating_point()],
                 )
             )
@@ -73,7 +83,9 @@ def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, t
         return str(stop.value)
 
     said = together(2, stopped)
-    assert said[0] == said[1] and said[0].startswith("stopped by SIGTERM: after 4 of 12 steps, all saved in")
+    assert said[0] == said[1] and said[0].startswith(
+        "stopped by SIGTERM: after 4 of 12 steps, all saved in"
+    )
     together(2, lambda: go(resume=True) and None)
     together(2, lambda: go(out_dir=tmp_path / "whole") and None)
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
@@ -83,19 +95,38 @@ def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, t
 @pytest.mark.slow
 def test_one_is_killed_and_torchrun_starts_both_again(tmp_path):
     """kill -9; the weights end as those of two that nobody has disturbed, to the last bit."""
-    command = ["-m", "helpers.training", "--preset", "smoke", "--corpus", BUNDLED_PLAY, "--max-steps", "60"]
-    with Torchrun(2, *command, "--sample-length", "5", "--out", tmp_path / "killed", max_restarts=1) as started:
+    command = [
+        "-m",
+        "helpers.training",
+        "--preset",
+        "smoke",
+        "--corpus",
+        BUNDLED_PLAY,
+        "--max-steps",
+        "60",
+    ]
+    with Torchrun(
+        2, *command, "--sample-length", "5", "--out", tmp_path / "killed", max_restarts=1
+    ) as started:
         until(lambda: "step    20" in started.printed())
         started.member(rank=1).kill()
         printed = started.wait()
     assert printed.count("a process of this training has died") == 1 and "and goes on" in printed
 
     def whole():
-        corpus, preset = load_corpus(BUNDLED_PLAY), choose_preset("smoke", max_steps=60, device="cpu")
+        corpus, preset = (
+            load_corpus(BUNDLED_PLAY),
+            choose_preset("smoke", max_steps=60, device="cpu"),
+        )
         tokens = split(corpus.tokens, 32)
         torch.manual_seed(1)
         options = {"corpus": corpus, "preset": "smoke", "out_dir": tmp_path / "whole"}
-        train(preset.build(corpus.tokenizer.vocab_size, tokens[0]), *tokens, preset.training, **options)
+        train(
+            preset.build(corpus.tokenizer.vocab_size, tokens[0]),
+            *tokens,
+            preset.training,
+            **options,
+        )
 
     together(2, whole)
     assert end_of(tmp_path / "killed") == end_of(tmp_path / "whole")
@@ -107,14 +138,18 @@ def test_processes_that_were_started_otherwise_refuse_to_begin(fresh, tokens, qu
 
     def begin():
         other = tokens[0].flip(0) if team.place()[0] else tokens[0]
-        with pytest.raises(ConfigError, match="the processes were started otherwise: their text differs"):
+        with pytest.raises(
+            ConfigError, match="the processes were started otherwise: their text differs"
+        ):
             train(fresh(), other, tokens[1], quick)
 
     together(2, begin)
 
 
 def test_a_batch_that_can_not_be_cut_is_refused(go):
-    with pytest.raises(ConfigError, match="a batch of 8 can't be cut into 9 parts: take a larger batch_size"):
+    with pytest.raises(
+        ConfigError, match="a batch of 8 can't be cut into 9 parts: take a larger batch_size"
+    ):
         go(settings={"accumulate": 9})
 
 
@@ -134,17 +169,27 @@ def test_each_process_gets_a_gpu_of_its_own(monkeypatch):
 
 
 def test_only_errors_of_the_connection_are_called_a_lost_process(monkeypatch):
-    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
+    for name, value in {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(team, "SIGNALS", [])
     monkeypatch.setattr(team.dist, "TCPStore", lambda *_: None)
     monkeypatch.setattr(team.dist, "init_process_group", lambda *_, **__: None)
-    with pytest.raises(RunError, match="has died, or has not answered for 7 seconds"), team.gathered(7):
+    with (
+        pytest.raises(RunError, match="has died, or has not answered for 7 seconds"),
+        team.gathered(7),
+    ):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
     with pytest.raises(RuntimeError, match="shapes"), team.gathered(7):
         raise RuntimeError("shapes do not fit")
 
 
 def test_the_number_of_parts_may_change_when_a_run_goes_on(fresh, tokens, quick):
-    one, other = (settings_of(fresh(), dataclasses.replace(quick, accumulate=n), *tokens) for n in (1, 2))
+    one, other = (
+        settings_of(fresh(), dataclasses.replace(quick, accumulate=n), *tokens) for n in (1, 2)
+    )
     assert {name for name in one if one[name] != other[name]} == {"accumulate"}

@@ -16,18 +16,30 @@ from helpers.errors import RunError
 
 
 class Torchrun:
-    """`torchrun --nproc-per-node PROCESSES COMMAND`, at work on this machine's processors until the `with` block ends.
+    """`torchrun --nproc-per-node PROCESSES COMMAND`, at work on this machine's processors until the
+    `with` block ends.
 
     with Torchrun(2, "-m", "helpers.training", "--preset", "smoke") as started:
         print(started.wait())
     """
 
     def __init__(self, processes: int, *command: str | Path, max_restarts: int = 0):
-        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # one that was killed may still write
+        self._folder = tempfile.TemporaryDirectory(
+            ignore_cleanup_errors=True
+        )  # one that was killed may still write
         self._logs = Path(self._folder.name)
-        options = ["--standalone", "--nproc-per-node", str(processes), "--max-restarts", str(max_restarts)]
+        options = [
+            "--standalone",
+            "--nproc-per-node",
+            str(processes),
+            "--max-restarts",
+            str(max_restarts),
+        ]
         options += ["--log-dir", str(self._logs), "--redirects", "3"]  # else their lines get mixed
-        one_thread_each = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}  # a GPU is no place for two
+        one_thread_each = {
+            "OMP_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+        }  # a GPU is no place for two
         with open(self._logs / "torchrun", "wb") as own:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "torch.distributed.run", *options, *map(str, command)],
@@ -39,7 +51,9 @@ class Torchrun:
     def __enter__(self) -> "Torchrun":
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._process.pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
@@ -49,7 +63,8 @@ class Torchrun:
         self._folder.cleanup()
 
     def printed(self) -> str:
-        """What the processes have printed so far: start by start, rank by rank, stdout before stderr."""
+        """What the processes have printed so far: start by start, rank by rank, stdout before
+        stderr."""
         logs = self._logs.glob("*/attempt_*/*/std*.log")  # as torchrun names them
         return "".join(path.read_text(errors="replace") for path in sorted(logs, key=_place))
 
@@ -57,13 +72,18 @@ class Torchrun:
         """The process with this rank. RunError when there is none now."""
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._process.pid).children():
-                with suppress(psutil.Error):  # it has just ended, or its surroundings are not to be read
+                with suppress(
+                    psutil.Error
+                ):  # it has just ended, or its surroundings are not to be read
                     if process.environ().get("RANK") == str(rank):
                         return process
-        raise RunError(f"there is no process with rank {rank}: it has not started yet, or has ended")
+        raise RunError(
+            f"there is no process with rank {rank}: it has not started yet, or has ended"
+        )
 
     def wait(self, seconds: float = 120) -> str:
-        """What they printed, when all have ended. RunError when one failed, or they are still at work."""
+        """What they printed, when all have ended. RunError when one failed, or they are still at
+        work."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
