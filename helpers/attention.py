@@ -1,8 +1,9 @@
-"""Attention: one pure function, the multi-head layer inside every GPT, and the steps of the book on the way to it.
+"""Attention: one pure function, the multi-head layer inside every GPT, and the steps of the book on
+the way to it.
 
-Shapes, here and in all notebooks: B batch, T tokens, C channels (the width of the model), H heads, D head width,
-V vocabulary, L layers, N tokens of a whole text.
-Scores are before softmax, weights after. A boolean mask is True where attention is allowed.
+Shapes, here and in all notebooks: B batch, T tokens, C channels (the width of the model), H heads,
+D head width, V vocabulary, L layers, N tokens of a whole text. Scores are before softmax, weights
+after. A boolean mask is True where attention is allowed.
 """
 
 import math
@@ -24,10 +25,10 @@ def attention(
 ) -> tuple[Float[Tensor, "*batch T_query D_value"], Float[Tensor, "*batch T_query T_key"]]:
     """Scaled dot-product attention: softmax(query @ key.T / sqrt(D)) @ value, and the weights.
 
-    `mask` broadcasts to (*batch, T_query, T_key) and is True where attention is allowed. A row that allows nothing
-    gives NaN, as in the formula. `dropout_p` drops weights after softmax and scales the kept ones by 1/(1-p); the
-    weights that are returned are those after dropout.
-    Source: Vaswani et al. 2017, Attention Is All You Need, section 3.2.1.
+    `mask` broadcasts to (*batch, T_query, T_key) and is True where attention is allowed. A row that
+    allows nothing gives NaN, as in the formula. `dropout_p` drops weights after softmax and scales
+    the kept ones by 1/(1-p); the weights that are returned are those after dropout. Source: Vaswani
+    et al. 2017, Attention Is All You Need, section 3.2.1.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (*batch, T_query, T_key)
     if mask is not None:
@@ -43,10 +44,11 @@ def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor
 
 
 class KVCache:
-    """The keys and values that one attention layer has already computed, for up to `context_length` tokens.
+    """The keys and values that one attention layer has already computed, for up to `context_length`
+    tokens.
 
-    It takes its memory once, (B, H, context_length, D) each, at the first `append`, and is for inference: no gradient
-    flows through it. `len` is the number of tokens.
+    It takes its memory once, (B, H, context_length, D) each, at the first `append`, and is for
+    inference: no gradient flows through it. `len` is the number of tokens.
     """
 
     def __init__(self, context_length: int):
@@ -59,7 +61,8 @@ class KVCache:
         return self.length
 
     def keep_first(self, count: int) -> None:
-        """Forget all but the first `count` tokens, as speculative decoding does with guesses that were refused."""
+        """Forget all but the first `count` tokens, as speculative decoding does with guesses that
+        were refused."""
         self.length = min(self.length, max(0, count))
 
     def append(
@@ -80,12 +83,14 @@ class KVCache:
 
 
 class MultiHeadAttention(nn.Module):
-    """Causal attention with several heads, one matrix for all of them: (B, T, d_in) -> (B, T, d_out).
+    """Causal attention with several heads, one matrix for all of them: (B, T, d_in) -> (B, T,
+    d_out).
 
-    `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` doesn't divide it. In training, `dropout`
-    is the share of weights that are dropped. With a `cache`, x holds only the newest tokens, and they attend to the
-    cached ones too. `return_weights=True` gives (output, weights (B, H, T, T_all)).
-    Sources: Vaswani et al. 2017, section 3.2.2; names and order of the layers: Raschka, listing 3.5.
+    `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` doesn't divide it. In
+    training, `dropout` is the share of weights that are dropped. With a `cache`, x holds only the
+    newest tokens, and they attend to the cached ones too. `return_weights=True` gives (output,
+    weights (B, H, T, T_all)). Sources: Vaswani et al. 2017, section 3.2.2; names and order of the
+    layers: Raschka, listing 3.5.
     """
 
     mask: Bool[Tensor, "T T"]
@@ -111,7 +116,12 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out, bias=out_bias)
         self.register_buffer("mask", causal_mask(context_length), persistent=False)
 
-    def forward(self, x: Float[Tensor, "B T d_in"], return_weights: bool = False, cache: KVCache | None = None):
+    def forward(
+        self,
+        x: Float[Tensor, "B T d_in"],
+        return_weights: bool = False,
+        cache: KVCache | None = None,
+    ):
         start = len(cache) if cache is not None else 0
         query, key, value = self.query_key_value(x, start)
         if cache is not None:
@@ -126,7 +136,8 @@ class MultiHeadAttention(nn.Module):
     def query_key_value(self, x: Float[Tensor, "B T d_in"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """What each token asks, offers and tells, head by head: three times (B, H, T, D).
 
-        The first token stands at position `start`, which makes no difference here. (With rotary positions it does.)
+        The first token stands at position `start`, which makes no difference here. (With rotary
+        positions it does.)
         """
         query = self.split_heads(self.W_query(x))
         key = self.split_heads(self.W_key(x))
@@ -141,11 +152,12 @@ class MultiHeadAttention(nn.Module):
         return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
 
     def shared(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
-        """Keys or values, one for each head of queries. Here each has its own; in ModernAttention several share one."""
+        """Keys or values, one for each head of queries. Here each has its own; in ModernAttention
+        several share one."""
         return x
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
-        """The context as `attention` has it, computed by PyTorch, which need not store the weights."""
+        """The context as `attention` has it, by PyTorch, which need not store the weights."""
         dropout_p = self.dropout_now
         if query.shape == key.shape:  # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
             return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, is_causal=True)
@@ -163,14 +175,16 @@ class MultiHeadAttention(nn.Module):
         return self.dropout if self.training else 0.0
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading would object to one."""
+        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading
+        would object to one."""
         state_dict.pop(prefix + "mask", None)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 # ---------------------------------------------------------------- the book's classes
-# The attention classes of Raschka's book, as notebooks 03 to 06 derive them on the way to MultiHeadAttention. Names and
-# order of the layers are the book's: its seeds give its numbers, and its state dicts load.
+# The attention classes of Raschka's book, as notebooks 03 to 06 derive them on the way to
+# MultiHeadAttention. Names and order of the layers are the book's: its seeds give its numbers, and
+# its state dicts load.
 
 
 class SelfAttention(nn.Module):
@@ -191,10 +205,11 @@ class SelfAttention(nn.Module):
 
 
 class CausalAttention(SelfAttention):
-    """Self-attention that never looks ahead, with dropout on the weights: (*batch, T, d_in) -> (*batch, T, d_out).
+    """Self-attention that never looks ahead, with dropout on the weights: (*batch, T, d_in) ->
+    (*batch, T, d_out).
 
-    The mask moves with the layer to its device and is not saved with its weights. Source: Raschka, listing 3.3 (with
-    the softmax over keys).
+    The mask moves with the layer to its device and is not saved with its weights. Source: Raschka,
+    listing 3.3 (with the softmax over keys).
     """
 
     mask: Bool[Tensor, "T T"]
@@ -211,19 +226,27 @@ class CausalAttention(SelfAttention):
         return (context, weights) if return_weights else context
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading would object to one."""
+        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading
+        would object to one."""
         state_dict.pop(prefix + "mask", None)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 class MultiHeadAttentionWrapper(nn.Module):
-    """Causal heads side by side, outputs concatenated: (*batch, T, d_in) -> (*batch, T, num_heads * d_out).
+    """Causal heads side by side, outputs concatenated: (*batch, T, d_in) -> (*batch, T, num_heads *
+    d_out).
 
     `d_out` is the width of ONE head here. Source: Raschka, listing 3.4.
     """
 
     def __init__(
-        self, d_in: int, d_out: int, context_length: int, dropout: float, num_heads: int, qkv_bias: bool = False
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
     ):
         super().__init__()
         self.heads = nn.ModuleList(

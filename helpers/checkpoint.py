@@ -1,4 +1,5 @@
-"""A run in its folder: one file that is whole whatever happens, what it holds, and how to find it again."""
+"""A run in its folder: one file that is whole whatever happens, what it holds, and how to find it
+again."""
 
 import hashlib
 import io
@@ -16,7 +17,12 @@ from helpers.errors import RunError, shown, write
 from helpers.gpt import GPT, GPTConfig
 
 CHECKPOINT = "checkpoint.pt"  # what torch.save writes, and behind it the 64 characters of its SHA-256
-VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")  # for people; nothing reads them
+VIEWS = (
+    "config.json",
+    "history.json",
+    "tokenizer.json",
+    "sample.txt",
+)  # for people; nothing reads them
 MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")  # when a run goes on
 
 
@@ -73,7 +79,8 @@ class Run:
 
 # ---------------------------------------------------------------- to save
 def save(folder: Path, run: Run) -> None:
-    """Replace the checkpoint in one step, then the views; RunError when that fails: the old one stays."""
+    """Replace the checkpoint in one step, then the views; RunError when that fails: the old one
+    stays."""
     packed = io.BytesIO()
     torch.save(vars(run) | {"history": [asdict(record) for record in run.history]}, packed)
     archive = packed.getvalue()
@@ -123,7 +130,8 @@ def load(folder: str | Path) -> Run:
 
 
 def load_to_go_on(folder: Path, settings: dict[str, Any]) -> Run:
-    """The run in `folder`, if it is the one of these settings; RunError names the first that differs."""
+    """The run in `folder`, if it is the one of these settings; RunError names the first that
+    differs."""
     run = load(folder)
     for name, asked in settings.items():
         there = run.settings.get(name)
@@ -148,7 +156,8 @@ def load_model(folder: str | Path) -> tuple[GPT, Tokenizer]:
 
 
 def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:
-    """A run's model as it learned: pairs of a step and a GPT in evaluation mode, the untrained one first.
+    """A run's model as it learned: pairs of a step and a GPT in evaluation mode, the untrained one
+    first.
 
     Then come the models of those records that had at least twice the steps of the one before, all
     of them rounded to float16; last, and not rounded, the run's last state. RunError as in `load`.
@@ -177,7 +186,7 @@ def refuse(folder: Path, resume: bool, overwrite: bool) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run wrote what lies in `folder`; it may be damaged by now, or of the first edition."""
+    """Whether a run wrote what lies in `folder`; it may be damaged, or of the first edition."""
     try:
         return bytes.fromhex((folder / CHECKPOINT).read_bytes()[-64:].decode()) != b""
     except (OSError, ValueError):
@@ -185,7 +194,8 @@ def is_run(folder: Path) -> bool:
 
 
 def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) -> bool:
-    """Whether `folder` holds a finished run of at least so many updates, of such a model on this corpus."""
+    """Whether `folder` holds a finished run of at least so many updates, of such a model on this
+    corpus."""
     try:
         run = load(folder)
     except RunError:
@@ -195,7 +205,8 @@ def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) 
 
 
 def plan(folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, ours: bool) -> tuple[bool, str]:
-    """For a notebook: whether to resume the run in `folder`, and a sentence that says what will happen.
+    """For a notebook: whether to resume the run in `folder`, and a sentence that says what will
+    happen.
 
     With `reuse`, the same run goes on. Another one is moved aside if the folder is one of `ours`;
     if the user named the folder, it is a RunError.
@@ -218,14 +229,17 @@ def plan(folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, o
 
 
 def progress(folder: Path, run: Run) -> str:
-    done = f"the run in {shown(folder.name)} has made {run.step:,} of {run.settings['max_steps']:,} steps"
+    steps = f"{run.step:,} of {run.settings['max_steps']:,} steps"
+    done = f"the run in {shown(folder.name)} has made {steps}"
     return f"{done}: it is finished, and nothing is left to do" if run.finished else f"{done}, and goes on"
 
 
 def best_run(runs: Path) -> tuple[Path, str]:
-    """The finished run in `runs` that predicts best, and a sentence that says so; RunError when there is none.
+    """The finished run in `runs` that predicts best, and a sentence that says so; RunError when
+    there is none.
 
-    Losses on different texts can't be compared: the text is tiny Shakespeare, or that of the newest run.
+    Losses on different texts can't be compared: the text is tiny Shakespeare, or that of the newest
+    run.
     """
     found: dict[Path, Run] = {}
     for path in sorted(runs.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime):

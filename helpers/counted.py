@@ -1,13 +1,16 @@
-"""A GPT together with the counts of a text: it needn't learn what counting knows, and its gates learn whom to believe.
+"""A GPT together with the counts of a text: it needn't learn what counting knows, and its gates
+learn whom to believe.
 
-Counts are sure inside words and know nothing of what was said a hundred letters ago; of a network the opposite is true.
-At each place, gates read off how often the contexts were seen, and off the network's last layer, how much each of them
-is worth there. The answer is the product of all opinions, each to the power of its gate (a product of experts, Hinton
-2002), so its logarithm is a weighted sum.
+Counts are sure inside words and know nothing of what was said a hundred letters ago; of a network
+the opposite is true. At each place, gates read off how often the contexts were seen, and off the
+network's last layer, how much each of them is worth there. The answer is the product of all
+opinions, each to the power of its gate (a product of experts, Hinton 2002), so its logarithm is a
+weighted sum.
 
-The counts must not know the letter that is asked for: in training, each place is predicted as if it had not been
-counted (`asked`). Otherwise the gates would learn that counts are always right. And the network learns to answer alone
-as well as together with the counts, so that it has an opinion of its own and doesn't only fill their gaps.
+The counts must not know the letter that is asked for: in training, each place is predicted as if it
+had not been counted (`asked`). Otherwise the gates would learn that counts are always right. And
+the network learns to answer alone as well as together with the counts, so that it has an opinion of
+its own and doesn't only fill their gaps.
 """
 
 from dataclasses import dataclass, fields
@@ -40,7 +43,12 @@ class CountedConfig(ModernConfig):
         most = LARGEST_TEXT
         check(self, "counted", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}")
         check(self, "temperature", lambda x: number(x) and x > 0, "a number above 0")
-        check(self, "lengths", _rises, "a tuple of whole numbers from 0 to 16, each above the one before")
+        check(
+            self,
+            "lengths",
+            _rises,
+            "a tuple of whole numbers from 0 to 16, each above the one before",
+        )
 
 
 def _rises(lengths: Any) -> bool:
@@ -51,8 +59,8 @@ def _rises(lengths: Any) -> bool:
 class CountedGPT(ModernGPT):
     """A ModernGPT and the counts of a text: (B, T) -> logits (B, T, V), unnormalised.
 
-    `count` gives it the text, which is saved with the weights. It is counted again when it is needed, in a second or
-    two for a million letters.
+    `count` gives it the text, which is saved with the weights. It is counted again when it is
+    needed, in a second or two for a million letters.
     """
 
     def __init__(self, config: CountedConfig):
@@ -70,7 +78,7 @@ class CountedGPT(ModernGPT):
         self._counted: tuple[Tensor, int, KneserNey] | None = None  # a text, its version, its counts
 
     def count(self, tokens: Integer[Tensor, "N"]) -> None:
-        """Count this text from now on; ConfigError unless it has as many tokens as the config says."""
+        """Count this text from now on; ConfigError unless it is as long as the config says."""
         if len(tokens) != len(self.text):
             raise ConfigError(f"counted={len(self.text)}, but the text has {len(tokens)} tokens: make the two equal")
         self.text.copy_(tokens)
@@ -95,17 +103,22 @@ class CountedGPT(ModernGPT):
         return together / self.temperature
 
     def loss(self, x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
-        """The loss to learn from, for x and the y that follow in the counted text: y are not counted, each that once.
+        """The loss to learn from, for x and the y that follow in the counted text: y are not
+        counted, each that once.
 
-        The answer that counts is given together with the counts. The network learns to answer alone as well, which
-        changes the gradient, and not the number.
+        The answer that counts is given together with the counts. The network learns to answer alone
+        as well, which changes the gradient, and not the number.
         """
         logits = self.both(x, x[:, :0], asked=y)
         together, alone = (F.cross_entropy(each.flatten(0, 1), y.flatten()) for each in logits)
         return together + (alone - alone.detach())
 
     def both(
-        self, tokens: Tensor, past: Tensor, cache: list[KVCache] | None = None, asked: Tensor | None = None
+        self,
+        tokens: Tensor,
+        past: Tensor,
+        cache: list[KVCache] | None = None,
+        asked: Tensor | None = None,
     ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T V"]]:
         """The logits of network and counts together, and those of the network alone."""
         x = self.through_blocks(self.embed(tokens, past.shape[1], past), cache)
@@ -119,8 +132,8 @@ class CountedGPT(ModernGPT):
     def _by_counting(
         self, tokens: Tensor, past: Tensor, asked: Tensor | None
     ) -> tuple[Float[Tensor, "B T L V"], Float[Tensor, "B T F"]]:
-        """The logarithms of the counts' probabilities, and what the gates get to know: how often each context was seen,
-        and how many were seen at all."""
+        """The logarithms of the counts' probabilities, and what the gates get to know: how often
+        each context was seen, and how many were seen at all."""
         text = torch.cat([past[:, -self.lengths[-1] :], tokens], dim=1)
         p, seen = self.counts.probabilities(text.cpu(), self.lengths, None if asked is None else asked.cpu())
         p, seen = (x[:, -tokens.shape[1] :].to(tokens.device) for x in (p, seen))

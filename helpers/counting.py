@@ -1,15 +1,16 @@
 """Counting: how likely each letter is after the letters before it, by modified Kneser-Ney.
 
-After `is thi`, English goes on with `s`. A text of a million letters says so by itself: look up what followed `is thi`
-in it, and how often. Two things are wrong with bare counting, and each has its repair (Kneser and Ney 1995; Chen and
-Goodman 1998, An Empirical Study of Smoothing Techniques for Language Modeling, who modified the discounts):
+After `is thi`, English goes on with `s`. A text of a million letters says so by itself: look up
+what followed `is thi` in it, and how often. Two things are wrong with bare counting, and each has
+its repair (Kneser and Ney 1995; Chen and Goodman 1998, An Empirical Study of Smoothing Techniques
+for Language Modeling, who modified the discounts):
 
-- What was never seen would be impossible. So each count gives a part of itself away, its discount, and what a context
-  gives away is shared out as the next shorter context expects.
-- A shorter context matters most where the longer one is new. There it says little how often `o` followed `ome`, if it
-  always did so in `Romeo`. So a shorter context doesn't count how often a letter followed it, but how many different
-  letters stood before the context and that letter: its neighbours.
-"""
+- What was never seen would be impossible. So each count gives a part of itself away, its discount,
+  and what a context gives away is shared out as the next shorter context expects.
+- A shorter context matters most where the longer one is new. There it says little how often `o`
+  followed `ome`, if it always did so in `Romeo`. So a shorter context doesn't count how often a
+  letter followed it, but how many different letters stood before the context and that letter: its
+  neighbours."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +20,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, Integer
 from torch import Tensor
 
-OCCURRENCES, NEIGHBOURS = 0, 1  # two ways to count a letter after a context: how often; after how many others
+OCCURRENCES, NEIGHBOURS = (
+    0,
+    1,
+)  # two ways to count a letter after a context: how often; after how many others
 UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
 LARGEST_TABLE = 4_000_000  # numbers, each way
-LEAST = 0.1  # a count gives away at least this much: if it gave nothing, what was never seen would be impossible again
+# A count gives away at least this much: else what was never seen would be impossible.
+LEAST = 0.1
 
 
 class KneserNey:
@@ -43,7 +48,9 @@ class KneserNey:
                 keys, context = (context * (vocab_size + 1) + before).unique(return_inverse=True)
             shorter = entry
             pairs, entry, times = (context * vocab_size + text).unique(return_inverse=True, return_counts=True)
-            if length:  # each entry is one more letter that stood before a shorter one, whose table is still the last
+            if length:
+                # Each entry is one more letter that stood before a shorter one, whose table is
+                # still the last.
                 shorter_entry = torch.empty_like(pairs).index_copy_(0, entry, shorter)
                 tables[-1].append(shorter_entry.bincount())
             tables.append([keys, pairs, times])
@@ -53,7 +60,8 @@ class KneserNey:
     def contexts(self, tokens: Int64[Tensor, "B T"]) -> list[Int64[Tensor, "B T"]]:
         """For each length, the number of the context that ends with each token.
 
-        UNSEEN where the counted text doesn't have it, TOO_EARLY where it would begin before the first token.
+        UNSEEN where the counted text doesn't have it, TOO_EARLY where it would begin before the
+        first token.
         """
         found = [torch.zeros_like(tokens)]
         for length in range(1, self.longest + 1):
@@ -67,13 +75,17 @@ class KneserNey:
         return found
 
     def probabilities(
-        self, tokens: Int64[Tensor, "B T"], lengths: Sequence[int], asked: Int64[Tensor, "B T"] | None = None
+        self,
+        tokens: Int64[Tensor, "B T"],
+        lengths: Sequence[int],
+        asked: Int64[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T L V"], Float[Tensor, "B T L"]]:
-        """How likely each letter is after each token, by contexts of these lengths; and how often those were seen.
+        """How likely each letter is after each token, by contexts of these lengths; and how often
+        those were seen.
 
-        Where there are too few tokens for a context, the longest that there is stands in. If `tokens` are a piece of
-        the counted text, `asked` are the tokens that follow them there: then each place is predicted as if its own
-        next letter had not been counted, that once.
+        Where there are too few tokens for a context, the longest that there is stands in. If
+        `tokens` are a piece of the counted text, `asked` are the tokens that follow them there:
+        then each place is predicted as if its own next letter had not been counted, that once.
         """
         answers = None if asked is None else asked.flatten()
         places = [
@@ -100,8 +112,8 @@ class KneserNey:
 
 @dataclass
 class _Level:
-    """What followed the contexts of one length. Entry e says: after its context came letters[e]; counted in both ways,
-    counts[:, e]."""
+    """What followed the contexts of one length. Entry e says: after its context came letters[e];
+    counted in both ways, counts[:, e]."""
 
     keys: Int64[Tensor, "C"]  # sorted: number of the context without its first letter * (V + 1) + that letter
     first: Int64[Tensor, "C_and_1"]  # the entries of context c are first[c] to first[c + 1]
@@ -129,7 +141,7 @@ class _Level:
         return cls(keys, first, pairs, letters, counts, discounts, kept, table, totals, given, vocab_size)
 
     def entries_of(self, context: Int64[Tensor, "N"]) -> tuple[Int64[Tensor, "M"], Int64[Tensor, "M"]]:
-        """All entries of all these contexts, and for each entry whose it is: a place in `context`."""
+        """All entries of all these contexts, and whose each is: a place in `context`."""
         first = self.first[context.clamp_min(0)]
         count = torch.where(context >= 0, self.first[context.clamp_min(0) + 1] - first, 0)
         place = torch.arange(len(context)).repeat_interleave(count)
@@ -144,7 +156,8 @@ class _Level:
 
 
 class _Places:
-    """Many places of a text, and what a level knows of their contexts (N,). `asked` are the letters that come next."""
+    """Many places of a text, and what a level knows of their contexts (N,). `asked` are the letters
+    that come next."""
 
     def __init__(self, level: _Level, context: Int64[Tensor, "N"], asked: Int64[Tensor, "N"] | None):
         self.level, self.context, self.asked = level, context, asked
@@ -160,7 +173,8 @@ class _Places:
     def smoothed(
         self, way: int, lower: Float[Tensor, "N V"], forgotten: Float[Tensor, "N"] | None
     ) -> tuple[Float[Tensor, "N V"], Float[Tensor, "N"]]:
-        """The probability of each letter, and how much was counted: `lower` gets what the counts give away."""
+        """The probability of each letter, and how much was counted: `lower` gets what the counts
+        give away."""
         level, known = self.level, self.context.clamp_min(0)
         if level.table is None:
             kept = torch.zeros_like(lower)
@@ -181,8 +195,9 @@ class _Places:
 
 
 def discounts_of(counts: Float[Tensor, "E"]) -> Float[Tensor, "4"]:
-    """What a count of 0, of 1, of 2, and of 3 or more gives away, as Chen and Goodman estimate it from how many counts
-    are 1, 2, 3 and 4. Where that can't be said, a count gives half of itself away, and at most 1.5."""
+    """What a count of 0, of 1, of 2, and of 3 or more gives away, as Chen and Goodman estimate it
+    from how many counts are 1, 2, 3 and 4. Where that can't be said, a count gives half of itself
+    away, and at most 1.5."""
     n1, n2, n3, n4 = (float((counts == n).sum()) for n in (1, 2, 3, 4))
     if min(n1, n2, n3) == 0:
         return torch.tensor([0.0, 0.5, 1.0, 1.5])

@@ -33,7 +33,8 @@ CHUNK = 1 << 20  # characters, or bytes, at once: a large text needs little memo
 
 # ---------------------------------------------------------------- tokens
 class CharTokenizer:
-    """Characters <-> ids: the id of a character is its place in `characters`, the sorted alphabet of a corpus."""
+    """Characters <-> ids: the id of a character is its place in `characters`, the sorted alphabet
+    of a corpus."""
 
     def __init__(self, characters: str):
         if not isinstance(characters, str) or not characters or len(set(characters)) != len(characters):
@@ -50,17 +51,20 @@ class CharTokenizer:
 
     @property
     def start_of_text(self) -> str:
-        """What a sample continues when nobody names a prompt: a newline, as at the start of every speech."""
+        """What a sample continues when nobody names a prompt: a newline, as at the start of every
+        speech."""
         return "\n" if "\n" in self.characters else self.characters[0]
 
     def encode(self, text: str) -> Int64[Tensor, "T"]:
-        """Ids of the characters of `text`; CorpusError names those that are not in the vocabulary."""
+        """Ids of the characters of `text`; CorpusError names those outside the vocabulary."""
         return self.encode_compactly(text).long()
 
     def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
-        """The same ids in the smallest integer type that holds them all: a byte each for up to 256 characters.
+        """The same ids in the smallest integer type that holds them all: a byte each for up to 256
+        characters.
 
-        This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
+        This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants
+        those of `encode`.
         """
         chunks = [np.empty(0, dtype=self._smallest_type)]  # an empty text has no other
         for codes in code_points(text):
@@ -159,16 +163,20 @@ def split(
     train, val = tokens[:cut], tokens[cut:]
     if min(len(train), len(val)) <= context_length:
         raise CorpusError(
-            f"the corpus is too short: its {len(tokens)} characters leave {len(train)} for training and {len(val)} for "
-            f"validation, and a context of {context_length} needs at least {context_length + 1} of each"
+            f"the corpus is too short: its {len(tokens)} characters leave {len(train)} for "
+            f"training and {len(val)} for validation, and a context of {context_length} needs "
+            f"at least {context_length + 1} of each"
         )
     return train, val
 
 
 def get_batch(
-    tokens: Integer[Tensor, "N"], batch_size: int, context_length: int, generator: torch.Generator | None = None
+    tokens: Integer[Tensor, "N"],
+    batch_size: int,
+    context_length: int,
+    generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]:
-    """`batch_size` random windows of `tokens`, and the same windows one token later: the answers."""
+    """`batch_size` random windows of `tokens`, and the same one token later: the answers."""
     starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)  # (B, 1)
     places = starts + torch.arange(context_length + 1)  # (B, T + 1)
     windows = tokens[places.to(tokens.device)].long()
@@ -183,12 +191,18 @@ BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
 LARGEST = 1_000_000_000  # bytes of a text that is read into memory, where it takes five times as many
-PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh9", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # compressed files begin so
+PACKED = (
+    b"\x1f\x8b",
+    b"PK\x03\x04",
+    b"BZh9",
+    b"\xfd7zX",
+    b"\x28\xb5\x2f\xfd",
+)  # compressed files begin so
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text to train on: `name` is one of "tiny Shakespeare", "the bundled play", "your own text"."""
+    """A text to train on; `name`: "tiny Shakespeare", "the bundled play" or "your own text"."""
 
     text: str
     name: str
@@ -215,17 +229,21 @@ class Corpus:
         if self.name != BUNDLED:
             return facts
         return (
-            "!!! NOT SHAKESPEARE: no tiny Shakespeare was found on this machine, and none could be downloaded.\n"
-            "!!! The short play that comes with this project stands in; every number below belongs to it.\n" + facts
+            "!!! NOT SHAKESPEARE: no tiny Shakespeare was found on this machine, and none could be "
+            "downloaded.\n"
+            "!!! The short play that comes with this project stands in; every number below belongs "
+            "to it.\n" + facts
         )
 
 
 def load_corpus(path: Any = None) -> Corpus:
-    """The text at `path`, else tiny Shakespeare from the first place that has it, else the bundled play.
+    """The text at `path`, else tiny Shakespeare from the first place that has it, else the bundled
+    play.
 
-    Places: the file named by the environment variable TINY_SHAKESPEARE, `../shared/data/tinyshakespeare.txt`
-    beside the clone, the user's cache, a download. All but `path` must have tiny Shakespeare's SHA-256.
-    CorpusError for a file that can't be read, is too large, no UTF-8, or has fewer than two characters.
+    Places: the file named by the environment variable TINY_SHAKESPEARE,
+    `../shared/data/tinyshakespeare.txt` beside the clone, the user's cache, a download. All but
+    `path` must have tiny Shakespeare's SHA-256. CorpusError for a file that can't be read, is too
+    large, no UTF-8, or has fewer than two characters.
     """
     if path is not None:
         if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
@@ -259,7 +277,11 @@ def _bytes_of(path: Path) -> bytes:
         return path.read_bytes()
     except CorpusError:
         raise
-    except (OSError, RuntimeError, ValueError) as error:  # no such file, no such user, no possible name
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # no such file, no such user, no possible name
         why = getattr(error, "strerror", None) or error
         raise CorpusError(f"can't read the corpus {shown(path)}: {why}; give the path of a text file") from None
 
@@ -341,7 +363,8 @@ def open_corpus(path: Any = None) -> Corpus | Prepared:
 
 
 def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False) -> Prepared:
-    """Read texts one after the other, plain or packed by gzip, and write them as tokens into `folder`.
+    """Read texts one after the other, plain or packed by gzip, and write them as tokens into
+    `folder`.
 
     They are read twice: for their characters, and to encode them. A manifest makes the folder
     valid, and it comes last. CorpusError when a text or the folder can't be used, RunError when the
@@ -391,7 +414,8 @@ def _type_of(tokenizer: Tokenizer) -> type:
 
 
 def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
-    """The text of a file as `load_corpus` has it, piece by piece; `digest` takes in its bytes, unpacked."""
+    """The text of a file as `load_corpus` has it, piece by piece; `digest` takes in its bytes,
+    unpacked."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     held = ""
     try:
@@ -420,7 +444,12 @@ def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
 def main(arguments: list[str]) -> None:
     parser = Options(prog="python -m helpers.data", description="Prepare texts of any size for a training.")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the corpus, for helpers.training --corpus")
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=Path,
+        help="folder for the corpus, for helpers.training --corpus",
+    )
     parser.add_argument("--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)")
     parser.add_argument("--overwrite", action="store_true", help="replace the corpus in --out")
     told = parser.parse_args(arguments)

@@ -1,4 +1,5 @@
-"""What every command needs: errors of one sentence, a way to stop, checked settings, files written whole."""
+"""What every command needs: errors of one sentence, a way to stop, checked settings, files written
+whole."""
 
 import argparse
 import math
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 
 # ---------------------------------------------------------------- the family
 class HelpersError(ValueError):
-    """Parent of every error that this package raises on purpose: a sentence says what is allowed."""
+    """Parent of all errors that this package raises on purpose: one sentence each."""
 
 
 class ConfigError(HelpersError):
@@ -23,7 +24,8 @@ class ConfigError(HelpersError):
 
 
 class CorpusError(HelpersError):
-    """A text can't be read, is too short, or has a character or token that is not in the vocabulary."""
+    """A text can't be read, is too short, or has a character or token that is not in the
+    vocabulary."""
 
 
 class RunError(HelpersError):
@@ -61,8 +63,8 @@ class Options(argparse.ArgumentParser):
 def command(main: Callable[[list[str]], None], arguments: list[str] | None = None) -> int:
     """Run `main(arguments)` and return the exit status.
 
-    That is 0, 2 after one of our errors, and 128 + n after signal n; the user reads one sentence on stderr. Of the
-    processes that torchrun has started, one speaks.
+    That is 0, 2 after one of our errors, and 128 + n after signal n; the user reads one sentence on
+    stderr. Of the processes that torchrun has started, one speaks.
     """
     try:
         with handling(_stop):
@@ -96,7 +98,8 @@ def _stop(number: int, frame: object) -> None:
 def stop_requests() -> Iterator[list[int]]:
     """Inside, a first Ctrl-C or SIGTERM is only noted, so that a loop can finish its step and save.
 
-    A third one stops at once. (Two may be one: torchrun passes on what the terminal has sent already.)
+    A third one stops at once. (Two may be one: torchrun passes on what the terminal has sent
+    already.)
     """
     noted: list[int] = []
 
@@ -111,7 +114,8 @@ def stop_requests() -> Iterator[list[int]]:
 
 @contextmanager
 def handling(handler: Callable[[int, object], None]) -> Iterator[None]:
-    """Inside, `handler` gets the signals that ask to stop; outside the main thread Python allows none."""
+    """Inside, `handler` gets the signals that ask to stop; outside the main thread Python allows
+    none."""
     numbers = SIGNALS if threading.current_thread() is threading.main_thread() else []
     before = {number: signal.getsignal(number) for number in numbers}
     # What the caller ignores (nohup does that to SIGHUP) stays ignored.
@@ -135,7 +139,7 @@ def check(settings: Any, names: str, fits: Callable[[Any], bool], wanted: str) -
 
 
 def whole(value: Any, least: int, most: float = math.inf) -> bool:
-    """Whether this is a whole number from `least` to `most`. (True and False are no numbers here.)"""
+    """Whether this is a whole number from `least` to `most`. (True is no number here.)"""
     return type(value) is int and least <= value <= most
 
 
@@ -148,8 +152,8 @@ def number(value: Any, least: float = 0.0, below: float = math.inf) -> bool:
 def write(path: str | Path, content: str | bytes) -> None:
     """Replace the file at `path` by `content` (text as UTF-8): whole, or not at all.
 
-    The bytes reach the disk under another name first, so that after a crash, a kill or a full disk the old file is
-    still there. RunError when it can't be written.
+    The bytes reach the disk under another name first, so that after a crash, a kill or a full disk
+    the old file is still there. RunError when it can't be written.
     """
     path, data = Path(path), content.encode() if isinstance(content, str) else content
     part = path.with_name(f".{path.name}.part")

@@ -1,7 +1,8 @@
 """The GPT of the series: nanoGPT's model, layer by layer in nanoGPT's order.
 
-For a reader who comes from nanoGPT: wte is token_embedding here, wpe position_embedding, drop dropout, h blocks, ln_f
-norm, lm_head head; c_attn is W_query, W_key and W_value, one below the other; c_proj is out_proj.
+For a reader who comes from nanoGPT: wte is token_embedding here, wpe position_embedding, drop
+dropout, h blocks, ln_f norm, lm_head head; c_attn is W_query, W_key and W_value, one below the
+other; c_proj is out_proj.
 """
 
 import math
@@ -22,7 +23,8 @@ LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes of a GPT. ConfigError when one of them makes no sense, or when the heads don't divide the width."""
+    """Sizes of a GPT. ConfigError when one of them makes no sense, or when the heads don't divide
+    the width."""
 
     vocab_size: int
     context_length: int
@@ -44,7 +46,8 @@ class GPTConfig:
 
 
 class Block(nn.Module):
-    """One layer: tokens talk (attention), then each thinks (MLP); both add to what was there: (B, T, C) -> (B, T, C).
+    """One layer: tokens talk (attention), then each thinks (MLP); both add to what was there: (B,
+    T, C) -> (B, T, C).
 
     Pre-norm, as in GPT-2 (Radford et al. 2019, section 2.3).
     """
@@ -66,11 +69,12 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens -> a score for every possible next token, at every position: (B, T) -> logits (B, T, V).
+    """Tokens -> a score for every possible next token, at every position: (B, T) -> logits (B, T,
+    V).
 
-    With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the last projection of each
-    residual branch scaled by 1/sqrt(2 L) (GPT-2, section 2.3). The head shares its matrix with the token embedding.
-    ConfigError when the tokens outgrow the context.
+    With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the last projection of
+    each residual branch scaled by 1/sqrt(2 L) (GPT-2, section 2.3). The head shares its matrix with
+    the token embedding. ConfigError when the tokens outgrow the context.
     """
 
     def __init__(self, config: GPTConfig):
@@ -173,7 +177,7 @@ def count_parameters(model: nn.Module) -> int:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards each layer is in its own mode again, even after an error."""
+    """Evaluation mode inside; afterwards each layer is in its own mode again, come what may."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -185,7 +189,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread inside, for tensors so small that waking the others takes longer than the work; then as before."""
+    """One thread inside, for tensors so small that waking the others takes longer than the work;
+    then as before."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

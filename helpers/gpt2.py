@@ -1,4 +1,5 @@
-"""GPT-2 in our GPT: the weights that OpenAI published (Radford et al. 2019), as Hugging Face names and stores them.
+"""GPT-2 in our GPT: the weights that OpenAI published (Radford et al. 2019), as Hugging Face names
+and stores them.
 
 python -m helpers.gpt2 --weights FOLDER --prompt "Once upon a time"
 """
@@ -52,13 +53,14 @@ PLAIN: dict[str, Any] = {
 START_OF_TEXT = "<|endoftext|>"  # what stands between the documents that GPT-2 read
 LARGEST = 20_000_000  # bytes of a file without weights
 FILES = (
-    "copy config.json, model.safetensors and tokenizer.json from GPT-2's public repository, openai-community/gpt2 "
-    "(a pytorch_model.bin may run any code when it is opened, so it never is)"
+    "copy config.json, model.safetensors and tokenizer.json from GPT-2's public repository, "
+    "openai-community/gpt2 (a pytorch_model.bin may run any code when it is opened, so it never is)"
 )
 
 
 class BytePairTokenizer:
-    """Frequent runs of UTF-8 bytes <-> ids, as GPT-2 has them; `tokenizer` is one of the library of that name."""
+    """Frequent runs of UTF-8 bytes <-> ids, as GPT-2 has them; `tokenizer` is one of the library of
+    that name."""
 
     def __init__(self, tokenizer: Any, start_of_text: str = "\n"):
         self.tokenizer = tokenizer
@@ -69,7 +71,8 @@ class BytePairTokenizer:
         return self.tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> Int64[Tensor, "T"]:
-        """Ids of `text`; CorpusError when it isn't Unicode, which a terminal of another encoding may hand over."""
+        """Ids of `text`; CorpusError when it isn't Unicode, which a terminal of another encoding
+        may hand over."""
         try:
             return torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids, dtype=torch.long)
         except TypeError:
@@ -80,7 +83,7 @@ class BytePairTokenizer:
 
 
 def gives_back_every_byte(tokenizer: Any) -> bool:
-    """Whether a tokenizer of the library merges bytes, always in the same way, and changes no text."""
+    """Whether a tokenizer of the library merges bytes, in one way only, and changes no text."""
     kind = json.loads(tokenizer.to_str())["model"]
     if kind["type"] != "BPE" or kind.get("dropout"):
         return False
@@ -104,11 +107,13 @@ def names(n_layer: int) -> dict[str, list[str]]:
 
 
 def from_hugging_face(weights: Mapping[str, Any], config: dict[str, Any]) -> GPT:
-    """GPT-2 from a state dict and the content of config.json, in evaluation mode and without dropout.
+    """GPT-2 from a state dict and the content of config.json, in evaluation mode and without
+    dropout.
 
-    The names may start with "transformer."; the masks (attn.bias, attn.masked_bias) are passed over; lm_head.weight may
-    be there if it equals wte.weight. RunError names any other tensor that is missing, left over, of another
-    shape or type, or not finite, and an entry of `config` that makes another model of it.
+    The names may start with "transformer."; the masks (attn.bias, attn.masked_bias) are passed
+    over; lm_head.weight may be there if it equals wte.weight. RunError names any other tensor that
+    is missing, left over, of another shape or type, or not finite, and an entry of `config` that
+    makes another model of it.
     """
     sizes = _sizes(config)
     wanted = _names_in(weights, sizes.n_layer)
@@ -162,8 +167,13 @@ def _names_in(weights: Mapping[str, Any], n_layer: int) -> dict[str, list[str]]:
 
 
 def _parts(name: str, tensor: Any, count: int, part: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """A tensor of GPT-2 cut into `count` of ours, each of the shape `part`. RunError for one that isn't so."""
-    if not isinstance(tensor, Tensor) or tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+    """A tensor of GPT-2 cut into `count` of ours, each of the shape `part`. RunError for one that
+    isn't so."""
+    if not isinstance(tensor, Tensor) or tensor.dtype not in (
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+    ):
         raise RunError(f"{name} must be a tensor of float32, float16 or bfloat16")
     turned = ".c_" in name and name.endswith("weight")  # GPT-2 computes x @ W, nn.Linear x @ W.T
     whole = (count * part[0], *part[1:])
@@ -178,8 +188,8 @@ def _parts(name: str, tensor: Any, count: int, part: tuple[int, ...]) -> tuple[T
 def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
     """GPT-2 and its tokenizer from a folder with config.json, model.safetensors and tokenizer.json.
 
-    Instead of the last, vocab.json and merges.txt will do. RunError when a file is missing or damaged, or as in
-    `from_hugging_face`. Nothing is ever unpickled.
+    Instead of the last, vocab.json and merges.txt will do. RunError when a file is missing or
+    damaged, or as in `from_hugging_face`. Nothing is ever unpickled.
     """
     folder = Path(os.path.expanduser(folder))
     config = _read(folder, _entries, "config.json")
@@ -215,7 +225,7 @@ def _entries(path: str) -> dict[str, Any]:
 
 
 def _read(folder: Path, reader: Callable[..., Any], *names: str) -> Any:
-    """What `reader` makes of files in a folder; RunError when one is missing, too large or damaged."""
+    """What `reader` makes of files in a folder; RunError when one can't be used."""
     paths = [folder / name for name in names]
     try:
         for path in paths:
@@ -237,7 +247,11 @@ def _refuse_another_file(path: Path) -> None:
 
 def main(arguments: list[str]) -> None:
     parser = options_of("python -m helpers.gpt2", "Write with GPT-2.", "tokens", length=200)
-    parser.add_argument("--weights", required=True, help="folder with config.json, model.safetensors, tokenizer.json")
+    parser.add_argument(
+        "--weights",
+        required=True,
+        help="folder with config.json, model.safetensors, tokenizer.json",
+    )
     told = parser.parse_args(arguments)
     print_texts(*load(told.weights), told)
 

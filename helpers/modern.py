@@ -1,7 +1,8 @@
 """Today's GPT, as a list of changes to the plain one of helpers/gpt.py.
 
-Each change is a field of ModernConfig and a few lines below; with all of them off, a ModernGPT with the weights of a
-GPT gives the same logits. What changed in training since (Muon, a rate that stays and decays) stands in optim.py.
+Each change is a field of ModernConfig and a few lines below; with all of them off, a ModernGPT with
+the weights of a GPT gives the same logits. What changed in training since (Muon, a rate that stays
+and decays) stands in optim.py.
 """
 
 import math
@@ -19,7 +20,8 @@ from helpers.gpt import GPT, LARGEST, Block, GPTConfig
 
 @dataclass(frozen=True)
 class ModernConfig(GPTConfig):
-    """Sizes of a GPT, and which of today's changes it has: none unless asked for. ConfigError when they don't fit."""
+    """Sizes of a GPT, and which of today's changes it has: none unless asked for. ConfigError when
+    they don't fit."""
 
     rotary: bool = False  # positions turn query and key; no table of them is added to the embedding
     rms_norm: bool = False  # a norm that subtracts no mean
@@ -57,10 +59,11 @@ class ModernConfig(GPTConfig):
 
 # ---------------------------------------------------------------- rotary positions
 def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"]]:
-    """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by t / 10,000^(2i/D).
+    """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by
+    t / 10,000^(2i/D).
 
-    Channels i and i + D/2 are a pair (a, b), which becomes (a cos - b sin, b cos + a sin). The minus is in the sines:
-    their first half is negative.
+    Channels i and i + D/2 are a pair (a, b), which becomes (a cos - b sin, b cos + a sin). The
+    minus is in the sines: their first half is negative.
     """
     frequency = 10_000 ** (-torch.arange(0, D, 2) / D)  # (D/2,), in radians per position
     angle = torch.arange(T)[:, None] * frequency  # (T, D/2)
@@ -70,14 +73,16 @@ def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"
 def rotate(
     x: Float[Tensor, "*batch T D"], cos: Float[Tensor, "T D"], sin: Float[Tensor, "T D"]
 ) -> Float[Tensor, "*batch T D"]:
-    """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a turned query and a
-    turned key depends on the distance of their positions only (Su et al. 2021, RoFormer, section 3.2)."""
+    """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a
+    turned query and a turned key depends on the distance of their positions only (Su et al. 2021,
+    RoFormer, section 3.2)."""
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)  # rolled by a half: the partners
 
 
 # ---------------------------------------------------------------- attention
 def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> Tensor:
-    """The context of `attention` in fewer passes: it scales the queries instead of the scores, and adds the mask."""
+    """The context of `attention` in fewer passes: it scales the queries instead of the scores, and
+    adds the mask."""
     forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
     scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
     return F.dropout(scores.softmax(dim=-1), dropout_p) @ value
@@ -86,9 +91,10 @@ def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, drop
 class ModernAttention(MultiHeadAttention):
     """Causal multi-head attention with the changes that `config` asks for: (B, T, C) -> (B, T, C).
 
-    Rotary positions; queries and keys divided by their root mean square (after Henry et al. 2020, Query-Key Norm, who
-    also learn the scale); fewer heads of keys and values than of queries (Ainslie et al. 2023, GQA, section 2.2); a
-    sliding window (Beltagy et al. 2020, Longformer, section 3.1).
+    Rotary positions; queries and keys divided by their root mean square (after Henry et al. 2020,
+    Query-Key Norm, who also learn the scale); fewer heads of keys and values than of queries
+    (Ainslie et al. 2023, GQA, section 2.2); a sliding window (Beltagy et al. 2020, Longformer,
+    section 3.1).
     """
 
     def __init__(self, config: ModernConfig):
@@ -108,7 +114,8 @@ class ModernAttention(MultiHeadAttention):
             self.register_buffer("sin", sin, persistent=False)
 
     def query_key_value(self, x: Float[Tensor, "B T C"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens from position `start` on."""
+        """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens from position `start`
+        on."""
         layers = (self.W_query, self.W_key, self.W_value)
         weight = torch.cat([layer.weight for layer in layers])  # in one product: fewer passes over memory
         bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
@@ -122,7 +129,8 @@ class ModernAttention(MultiHeadAttention):
         return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # of keys there may be fewer heads
 
     def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
-        """Queries or keys, made equally long and turned to their positions from `start` on, where that is asked for."""
+        """Queries or keys, made equally long and turned to their positions from `start` on, where
+        that is asked for."""
         if self.config.qk_norm:
             length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(1e-12)
             x = x * (math.sqrt(x.shape[-1]) / length)  # F.rms_norm, in fewer passes
@@ -139,7 +147,8 @@ class ModernAttention(MultiHeadAttention):
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
         T_query, T_key = query.shape[-2], key.shape[-2]
         if query.dtype == torch.bfloat16 and query.device.type == "cpu":
-            # There the backward pass of PyTorch's fused attention takes twice as long as the formula's.
+            # There the backward pass of PyTorch's fused attention takes twice as long as the
+            # formula's.
             mask = self.mask_for(T_query, T_key)
             return lean_attention(query, self.shared(key), self.shared(value), mask, self.dropout_now)
         causal = T_query == T_key and not self.config.window  # PyTorch's own flag is quicker than a mask
@@ -163,7 +172,8 @@ class SquaredReLU(nn.Module):
 
 
 class SwiGLU(nn.Linear):
-    """silu(gate) * content, both of them made by one product (Shazeer 2020, GLU Variants, section 2)."""
+    """silu(gate) * content, both of them made by one product (Shazeer 2020, GLU Variants, section
+    2)."""
 
     def __init__(self, C: int, width: int, bias: bool):
         super().__init__(C, 2 * width, bias=bias)
@@ -192,7 +202,8 @@ def modern_norm(config: ModernConfig) -> nn.Module:
 
 
 class ModernBlock(Block):
-    """The plain block with its parts exchanged; what it does with them stays: (B, T, C) -> (B, T, C)."""
+    """The plain block with its parts exchanged; what it does with them stays: (B, T, C) -> (B, T,
+    C)."""
 
     def __init__(self, config: ModernConfig):
         super().__init__(config)
@@ -206,9 +217,9 @@ class ModernBlock(Block):
 def ngram_rows(tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int) -> Int64[Tensor, "B T"]:
     """At each place, the row of a table that belongs to the last `n` tokens.
 
-    The tokens are read as digits in base V + 1, those before the text as V, and the row is that number modulo `rows`.
-    With (V + 1)^n rows each n-gram has its own, with fewer some share one (the hashing trick: Weinberger et al. 2009,
-    section 2; Svenstrup et al. 2017, Hash Embeddings).
+    The tokens are read as digits in base V + 1, those before the text as V, and the row is that
+    number modulo `rows`. With (V + 1)^n rows each n-gram has its own, with fewer some share one
+    (the hashing trick: Weinberger et al. 2009, section 2; Svenstrup et al. 2017, Hash Embeddings).
     """
     number = tokens
     for back in range(1, n):
@@ -223,7 +234,8 @@ class TokenCache(KVCache):
     tokens: Tensor | None = None
 
     def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_past"]:
-        """Keep the new tokens, and return the earlier ones. Call it first: the layers make the cache longer."""
+        """Keep the new tokens, and return the earlier ones. Call it first: the layers make the
+        cache longer."""
         past = tokens[:, :0] if self.tokens is None else self.tokens[:, : len(self)]
         self.tokens = torch.cat([past, tokens], dim=1)
         return past
@@ -231,17 +243,19 @@ class TokenCache(KVCache):
 
 # ---------------------------------------------------------------- the model
 class ModernGPT(GPT):
-    """A GPT with the changes that its config asks for: (B, T) -> logits (B, T, V), with or without a cache.
+    """A GPT with the changes that its config asks for: (B, T) -> logits (B, T, V), with or without
+    a cache.
 
     Besides those above:
     - a head of its own (Press and Wolf 2017 recommend the shared one);
-    - residual branches that start at 0: each block starts as the identity (Zhang et al. 2019, Fixup, section 3);
+    - residual branches that start at 0: each block starts as the identity (Zhang et al. 2019,
+      Fixup, section 3);
     - logits softly capped: softcap * tanh(logits / softcap) (Gemma 2, 2024, section 2);
-    - embeddings that add the tokens before, with a table for each distance (Bengio et al. 2003, A Neural Probabilistic
-      Language Model, section 2, put such vectors side by side).
+    - embeddings that add the tokens before, with a table for each distance (Bengio et al. 2003, A
+      Neural Probabilistic Language Model, section 2, put such vectors side by side).
 
-    The plain parts are made first, and replaced. Each part that is made draws random numbers, and the lessons' numbers
-    rest on that order. ConfigError as for GPT.
+    The plain parts are made first, and replaced. Each part that is made draws random numbers, and
+    the lessons' numbers rest on that order. ConfigError as for GPT.
     """
 
     config: ModernConfig
@@ -269,11 +283,16 @@ class ModernGPT(GPT):
                 nn.init.zeros_(projection.weight)
 
     def embed(
-        self, tokens: Int64[Tensor, "B T"], start: int = 0, past: Int64[Tensor, "B start"] | None = None
+        self,
+        tokens: Int64[Tensor, "B T"],
+        start: int = 0,
+        past: Int64[Tensor, "B start"] | None = None,
     ) -> Float[Tensor, "B T C"]:
-        """Token embeddings, plus those of positions, n-grams and tokens before, where there are any.
+        """Token embeddings, plus those of positions, n-grams and tokens before, where there are
+        any.
 
-        The first token stands at position `start`; `past` are the tokens before it, at which n-grams look back.
+        The first token stands at position `start`; `past` are the tokens before it, at which
+        n-grams look back.
         """
         text = tokens if past is None else torch.cat([past, tokens], dim=1)
         end = start + tokens.shape[1]

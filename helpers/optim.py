@@ -1,7 +1,8 @@
-"""How the weights move: the settings of a training, the schedule of its learning rate, and the optimizers.
+"""How the weights move: the settings of a training, the schedule of its learning rate, and the
+optimizers.
 
-To add a schedule, write a function of (step, config) and name it in SCHEDULES; to add an optimizer, a function of
-(model, config), named in OPTIMIZERS.
+To add a schedule, write a function of (step, config) and name it in SCHEDULES; to add an optimizer,
+a function of (model, config), named in OPTIMIZERS.
 """
 
 import math
@@ -21,8 +22,8 @@ from helpers.errors import ConfigError, check, number, whole
 class TrainConfig:
     """How to train.
 
-    `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:N" or "mps". ConfigError for a value
-    that makes no sense, and for a device that isn't there.
+    `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:N" or "mps".
+    ConfigError for a value that makes no sense, and for a device that isn't there.
     """
 
     batch_size: int  # windows in a batch
@@ -58,7 +59,12 @@ class TrainConfig:
         check(self, positive, lambda x: number(x) and x > 0, "a number above 0")
         check(self, "min_learning_rate weight_decay", number, "a number of at least 0")
         check(self, "decay", lambda x: number(x) and 0 < x <= 1, "a number above 0 and at most 1")
-        check(self, "muon_momentum", lambda x: number(x, below=1), "a number of at least 0 and below 1")
+        check(
+            self,
+            "muon_momentum",
+            lambda x: number(x, below=1),
+            "a number of at least 0 and below 1",
+        )
         check(self, "betas", _two_shares, "two numbers of at least 0 and below 1")
         check(self, "windows", _rise, "pairs of a rising share and a length, as ((0.7, 64),)")
         switches = "bfloat16 bfloat16_cpu compile"
@@ -110,9 +116,11 @@ def cosine(step: int, config: TrainConfig) -> float:
 
 
 def warmup_stable_decay(step: int, config: TrainConfig) -> float:
-    """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the minimum.
+    """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the
+    minimum.
 
-    A cosine must know the end from the start, this one only when the decay begins (Hu et al. 2024, MiniCPM).
+    A cosine must know the end from the start, this one only when the decay begins (Hu et al. 2024,
+    MiniCPM).
     """
     low, high = config.min_learning_rate, config.learning_rate
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
@@ -143,10 +151,11 @@ def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.A
 
 
 class Muon(torch.optim.Optimizer):
-    """Each update is the orthogonal matrix nearest to the momentum: equally far in all directions (Jordan et al. 2024).
+    """Each update is the orthogonal matrix nearest to the momentum: equally far in all directions
+    (Jordan et al. 2024).
 
-    The steps are those of torch.optim.Muon. They take less time, because matrices of one shape are stacked. Each matrix
-    needs a gradient.
+    The steps are those of torch.optim.Muon. They take less time, because matrices of one shape are
+    stacked. Each matrix needs a gradient.
     """
 
     def __init__(self, params: list, weight_decay: float, momentum: float):
@@ -180,7 +189,8 @@ def _of_one_shape(matrices: list[Tensor]) -> list[list[Tensor]]:
 def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N rows columns"]:
     """Nearly orthogonal matrices, near the given ones: their singular values lie around 1.
 
-    Five steps of Newton-Schulz, each x -> 3.4445 x - 4.7750 (x xT) x + 2.0315 (x xT)^2 x, with Jordan's coefficients.
+    Five steps of Newton-Schulz, each x -> 3.4445 x - 4.7750 (x xT) x + 2.0315 (x xT)^2 x, with
+    Jordan's coefficients.
     """
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonal(matrices.mT).mT  # x @ x.T is smaller that way round
@@ -219,7 +229,7 @@ class Together:
 
 
 def muon_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices in the blocks: what Muon moves. Embeddings, head, norms and biases are AdamW's."""
+    """The matrices in the blocks, which Muon moves. All else is AdamW's."""
     return [p for p in model.blocks.parameters() if p.dim() == 2]
 
 
@@ -228,7 +238,11 @@ def muon_and_adamw(model: nn.Module, config: TrainConfig) -> Together:
     matrices = muon_matrices(model)
     taken = set(matrices)
     others = [p for p in model.parameters() if p not in taken]
-    muon = Muon([{"params": matrices, "scale": config.muon_scale}], config.weight_decay, config.muon_momentum)
+    muon = Muon(
+        [{"params": matrices, "scale": config.muon_scale}],
+        config.weight_decay,
+        config.muon_momentum,
+    )
     return Together(muon, _adamw(others, config))
 
 

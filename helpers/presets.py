@@ -14,8 +14,8 @@ from helpers.errors import ConfigError, shown
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 
-# Where runs go unless told otherwise: into the clone, or, installed without one, where the reader stands. `make test`
-# names another place, so as to spare your runs.
+# Where runs go unless told otherwise: into the clone, or, installed without one, where the reader
+# stands. `make test` names another place, so as to spare your runs.
 CLONE = Path(__file__).parents[1]
 HERE = CLONE if (CLONE / "pyproject.toml").exists() else Path.cwd()
 RUNS = Path(os.environ.get("NANOGPT_RUNS") or HERE / "build" / "runs")
@@ -23,9 +23,11 @@ RUNS = Path(os.environ.get("NANOGPT_RUNS") or HERE / "build" / "runs")
 
 @dataclass(frozen=True)
 class Preset:
-    """A size of model, a way to train it, and the whole-split validation loss to expect on each known corpus.
+    """A size of model, a way to train it, and the whole-split validation loss to expect on each
+    known corpus.
 
-    The bands are what seeds 1, 2, 3 gave on two CPU cores, with 0.03 to spare on either side, unless said otherwise.
+    The bands are what seeds 1, 2, 3 gave on two CPU cores, with 0.03 to spare on either side,
+    unless said otherwise.
     """
 
     about: str
@@ -34,7 +36,8 @@ class Preset:
     expected_loss: dict[str, tuple[float, float]]  # corpus name -> lowest, highest
 
     def model_config(self, vocab_size: int, counted: int = 0) -> GPTConfig:
-        """The config for an alphabet of this size; for a preset that counts, with the length of the training text."""
+        """The config for an alphabet of this size; for a preset that counts, with the length of the
+        training text."""
         sizes = {"vocab_size": vocab_size, **self.model}
         return config_of(sizes | {"counted": counted} if "lengths" in sizes else sizes)
 
@@ -84,7 +87,8 @@ PRESETS = {
         about="6 layers, 6 heads, width 384, context 256: minutes on a GPU (nanoGPT's baby GPT)",
         model=dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2),
         training=TrainConfig(batch_size=64, max_steps=5000, eval_interval=250, bfloat16=True, compile=True),
-        # Published by nanoGPT, not measured by this project: 1.4697, the best of its estimates on 200 random batches.
+        # Published by nanoGPT, not measured by this project: 1.4697, the best of its estimates on
+        # 200 random batches.
         expected_loss={TINY: (1.44, 1.52)},
     ),
     "speedrun": Preset(
@@ -123,10 +127,11 @@ PRESETS = {
 
 
 def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device: Any = "auto") -> Preset:
-    """The preset called `name` with the given settings in place; ConfigError names a bad one and what is allowed.
+    """The preset called `name` with the given settings in place; ConfigError names a bad one and
+    what is allowed.
 
-    `max_steps=None` keeps the preset's. `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda",
-    "cuda:N" or "mps".
+    `max_steps=None` keeps the preset's. `device` is "auto" (CUDA if there is one, else the CPU),
+    "cpu", "cuda", "cuda:N" or "mps".
     """
     if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(f"unknown preset {shown(repr(name))}: choose one of {', '.join(PRESETS)}")
@@ -134,12 +139,16 @@ def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device:
     settings = {"seed": seed, "device": device}
     if max_steps is not None:
         replace(preset.training, max_steps=max_steps)  # refuses what is no number of steps
-        settings |= {"max_steps": max_steps, "warmup_steps": min(preset.training.warmup_steps, max_steps // 10)}
+        settings |= {
+            "max_steps": max_steps,
+            "warmup_steps": min(preset.training.warmup_steps, max_steps // 10),
+        }
     return replace(preset, training=replace(preset.training, **settings))
 
 
 def run_folder(name: str, preset: Preset, corpus: Corpus | Prepared) -> Path:
-    """Where the run of a preset goes unless told otherwise: build/runs/, then its name and what differs from it.
+    """Where the run of a preset goes unless told otherwise: build/runs/, then its name and what
+    differs from it.
 
     So a run with another seed, another text or fewer steps never meets the one that is there.
     """

@@ -1,4 +1,5 @@
-"""From logits to the next token, and from there to text. Works with any model that maps tokens to logits.
+"""From logits to the next token, and from there to text. Works with any model that maps tokens to
+logits.
 
 python -m helpers.sampling --run DIR --prompt "ROMEO:"
 """
@@ -19,16 +20,19 @@ from helpers.errors import ConfigError, Options, check, command, number, say, wh
 from helpers.gpt import evaluating, one_thread
 from helpers.presets import RUNS
 
-FEW = 16  # tokens at once: for so few, waking other threads takes longer than the work (measured at widths 128 and 384)
+# Tokens at once: for so few, waking other threads takes longer than the work (measured at widths of
+# 128 and 384).
+FEW = 16
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How the next token is drawn: below a temperature of 1 safer, above it bolder; top_k=1 takes the likeliest.
+    """How the next token is drawn: below a temperature of 1 safer, above it bolder; top_k=1 takes
+    the likeliest.
 
-    top_k keeps the k largest logits (Fan et al. 2018, section 5.4); ties with the k-th stay. top_p keeps the smallest
-    set of most likely tokens whose probabilities add up to at least p (Holtzman et al. 2020, section 3.1). ConfigError
-    for a value that makes no sense.
+    top_k keeps the k largest logits (Fan et al. 2018, section 5.4); ties with the k-th stay. top_p
+    keeps the smallest set of most likely tokens whose probabilities add up to at least p (Holtzman
+    et al. 2020, section 3.1). ConfigError for a value that makes no sense.
     """
 
     temperature: float = 1.0
@@ -38,7 +42,12 @@ class Drawing:
     def __post_init__(self):
         check(self, "temperature", lambda t: number(t, 1e-6), "a number of at least 0.000001")
         check(self, "top_k", lambda k: k is None or whole(k, 1), "a whole number of at least 1")
-        check(self, "top_p", lambda p: p is None or (number(p) and 0 < p <= 1), "a number above 0 and at most 1")
+        check(
+            self,
+            "top_p",
+            lambda p: p is None or (number(p) and 0 < p <= 1),
+            "a number above 0 and at most 1",
+        )
 
     def filter(self, logits: Float[Tensor, "*batch V"]) -> Float[Tensor, "*batch V"]:
         """The logits divided by the temperature, -inf for every token that is cut."""
@@ -57,7 +66,7 @@ class Drawing:
 
 
 def outside_nucleus(logits: Float[Tensor, "*batch V"], top_p: float) -> Tensor:
-    """True for the tokens outside the smallest set of likely ones that has the probability `top_p`."""
+    """True for the tokens outside the smallest set of likely ones that has `top_p` together."""
     descending, order = logits.sort(dim=-1, descending=True)
     probabilities = descending.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities  # probability of everything more likely than this one
@@ -66,9 +75,13 @@ def outside_nucleus(logits: Float[Tensor, "*batch V"], top_p: float) -> Tensor:
 
 
 def filter_logits(
-    logits: Float[Tensor, "*batch V"], temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+    logits: Float[Tensor, "*batch V"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
 ) -> Float[Tensor, "*batch V"]:
-    """Divide by `temperature`, then set to -inf every token outside the top k and outside the nucleus: see Drawing."""
+    """Divide by `temperature`, then set to -inf every token outside the top k and outside the
+    nucleus: see Drawing."""
     return Drawing(temperature, top_k, top_p).filter(logits)
 
 
@@ -84,19 +97,21 @@ def stream(
     generator: torch.Generator | None = None,
     use_cache: bool = True,
 ) -> Iterator[Any]:
-    """An iterator over tokens that continue the prompt, as they are drawn: an int each time, or B ints for a batch.
+    """An iterator over tokens that continue the prompt, as they are drawn: an int each time, or B
+    ints for a batch.
 
-    `temperature`, `top_k` and `top_p` say how a token is drawn: see Drawing. The prompt is cropped to the model's
-    context. When that is full, the last `keep` of it (a share, above 0 and at most 1) moves to its start and writing
-    goes on from there. keep=1 is nanoGPT's way: the model always sees a full window, which moves by one token and is
-    computed anew each time.
+    `temperature`, `top_k` and `top_p` say how a token is drawn: see Drawing. The prompt is cropped
+    to the model's context. When that is full, the last `keep` of it (a share, above 0 and at most
+    1) moves to its start and writing goes on from there. keep=1 is nanoGPT's way: the model always
+    sees a full window, which moves by one token and is computed anew each time.
 
-    With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step. When the window
-    moves, they are thrown away: they depend on old positions and on tokens that are gone. Except for rounding, the
-    logits are the same without a cache.
+    With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step.
+    When the window moves, they are thrown away: they depend on old positions and on tokens that are
+    gone. Except for rounding, the logits are the same without a cache.
 
-    ConfigError, at once, for an empty prompt and for a setting that makes no sense; at the first token, for a model
-    whose logits are no numbers. The model is in evaluation mode until the iterator ends or is closed.
+    ConfigError, at once, for an empty prompt and for a setting that makes no sense; at the first
+    token, for a model whose logits are no numbers. The model is in evaluation mode until the
+    iterator ends or is closed.
     """
     if prompt.numel() == 0:
         raise ConfigError("the prompt is empty: it needs at least one token to continue from")
@@ -119,7 +134,7 @@ def _columns(
     generator: torch.Generator | None,
     use_cache: bool,
 ) -> Iterator[Int64[Tensor, "B 1"]]:
-    """The loop: one token after the other for each row, drawn from the logits at the last position."""
+    """The loop: one token after the other for each row, drawn from the last logits."""
     T = model.config.context_length if hasattr(model, "config") else prompt.shape[1] + max_new_tokens
     window = prompt[:, -T:]
     reader = Reader(model, use_cache)
@@ -136,9 +151,11 @@ def _columns(
 
 
 class Reader:
-    """The logits after a window of one text: (B, T) -> (B, V). With a cache, a model reads each token once.
+    """The logits after a window of one text: (B, T) -> (B, V). With a cache, a model reads each
+    token once.
 
-    When the window has moved, all keys and values change, and it is read anew. Another text takes another reader.
+    When the window has moved, all keys and values change, and it is read anew. Another text takes
+    another reader.
     """
 
     def __init__(self, model: nn.Module, use_cache: bool = True):
@@ -165,13 +182,17 @@ def _refuse_nonsense(logits: Float[Tensor, "B V"]) -> None:
 
 
 def generate(
-    model: nn.Module, prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"], max_new_tokens: int, **options: Any
+    model: nn.Module,
+    prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"],
+    max_new_tokens: int,
+    **options: Any,
 ) -> Int64[Tensor, "*batch T_all"]:
-    """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device: (T_all,) or (B, T_all).
+    """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device:
+    (T_all,) or (B, T_all).
 
-    The options are those of `stream`: temperature, top_k, top_p, keep, generator and use_cache. The rows of a
-    batch are drawn side by side from one generator: they are independent, and a row differs from what the same seed
-    gives for its prompt alone. ConfigError as for `stream`.
+    The options are those of `stream`: temperature, top_k, top_p, keep, generator and use_cache. The
+    rows of a batch are drawn side by side from one generator: they are independent, and a row
+    differs from what the same seed gives for its prompt alone. ConfigError as for `stream`.
     """
     tokens = list(stream(model, prompt, max_new_tokens, **options))
     drawn = prompt.new_tensor(tokens).view(-1, *prompt.shape[:-1])  # (new,) or (new, B): token by token
@@ -194,7 +215,8 @@ def options_of(program: str, does: str, tokens: str, length: int) -> Options:
 
 
 def print_texts(model: nn.Module, tokenizer: Any, told: Any) -> None:
-    """Print what `model` writes after the prompt, piece by piece, as the options of `options_of` say."""
+    """Print what `model` writes after the prompt, piece by piece, as the options of `options_of`
+    say."""
     check(told, "length", lambda n: whole(n, 0), "a whole number of at least 0")
     check(told, "num_samples", lambda n: whole(n, 1), "a whole number of at least 1")
     check(told, "seed", lambda n: whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
@@ -212,7 +234,8 @@ def print_texts(model: nn.Module, tokenizer: Any, told: Any) -> None:
 
 
 def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterator[str]:
-    """The text of `tokens`, piece by piece. A byte that ends inside a letter waits for the rest, 16 tokens at most."""
+    """The text of `tokens`, piece by piece. A byte that ends inside a letter waits for the rest, 16
+    tokens at most."""
     waiting: list[int] = []
     for token in tokens:
         waiting.append(token)

@@ -1,4 +1,5 @@
-"""Tables: of runs, in a CSV file whose first lines, after a #, say how it was made; and of what a lesson prints."""
+"""Tables: of runs, in a CSV file whose first lines, after a #, say how it was made; and of what a
+lesson prints."""
 
 import csv
 import io

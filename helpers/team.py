@@ -1,8 +1,9 @@
-"""Several processes that train one model together: torchrun starts them, PyTorch's DDP keeps their weights equal.
+"""Several processes that train one model together: torchrun starts them, PyTorch's DDP keeps their
+weights equal.
 
 Each process draws the whole batch and computes its part of it. One of them, the leader, reads and
-writes the run. What one process calls here, all must call: each waits for the others. A process that
-torchrun did not start is a team of one, which sends nothing.
+writes the run. What one process calls here, all must call: each waits for the others. A process
+that torchrun did not start is a team of one, which sends nothing.
 """
 
 import os
@@ -24,14 +25,19 @@ RESTARTS = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))  # by torchrun
 
 @contextmanager
 def gathered(time_out: float = 300) -> Iterator[None]:
-    """Inside, the processes that torchrun has started are connected: gloo between CPUs, NCCL between GPUs.
+    """Inside, the processes that torchrun has started are connected: gloo between CPUs, NCCL
+    between GPUs.
 
     RunError when one of them has died, or doesn't answer for `time_out` seconds.
     """
     if "RANK" not in os.environ:
         yield
         return
-    rank, size, seconds = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), timedelta(seconds=time_out)
+    rank, size, seconds = (
+        int(os.environ["RANK"]),
+        int(os.environ["WORLD_SIZE"]),
+        timedelta(seconds=time_out),
+    )
     torchrun_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     backend = "gloo"
@@ -88,7 +94,7 @@ def from_leader(value: Any) -> Any:
 
 
 def refuse_differences(settings: dict[str, Any]) -> None:
-    """ConfigError when another process was started otherwise, as when one machine lacks the text."""
+    """ConfigError when another process was started otherwise: one machine may lack the text."""
     mine = settings | {"device": ""}
     for name, wanted in from_leader(mine).items():
         if total(torch.tensor(float(mine.get(name) != wanted))):
@@ -104,8 +110,9 @@ def device_of(asked: str) -> str:
 def with_equal_gradients(loss_of: nn.Module, device: str) -> nn.Module:
     """The loss as a module whose backward pass leaves the mean of all processes' gradients in each.
 
-    Gradients travel in packets, sorted as they come in the first pass. After a pass for nothing they
-    are sorted; without it, the first update of a resumed run would add, and so round, in another order.
+    Gradients travel in packets, sorted as they come in the first pass. After a pass for nothing
+    they are sorted; without it, the first update of a resumed run would add, and so round, in
+    another order.
     """
     if place()[1] == 1:
         return loss_of

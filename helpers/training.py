@@ -1,9 +1,10 @@
-"""Training: the loop of updates, the loss over a whole text, and a run that survives whatever stops it.
+"""Training: the loop of updates, the loss over a whole text, and a run that survives whatever stops
+it.
 
 python -m helpers.training --preset laptop --corpus FILE --out DIR --seed 1
 
-The settings of a training stand in optim.py, sizes and recipes that work in presets.py, what a run keeps in
-checkpoint.py, and all that several processes need in team.py.
+The settings of a training stand in optim.py, sizes and recipes that work in presets.py, what a run
+keeps in checkpoint.py, and all that several processes need in team.py.
 """
 
 import hashlib
@@ -24,9 +25,28 @@ from jaxtyping import Float, Int64, Integer
 from torch import Tensor, nn
 
 from helpers import team
-from helpers.checkpoint import History, Record, Run, load_to_go_on, progress, refuse, save, write_views
+from helpers.checkpoint import (
+    History,
+    Record,
+    Run,
+    load_to_go_on,
+    progress,
+    refuse,
+    save,
+    write_views,
+)
 from helpers.data import Corpus, Prepared, Tokenizer, get_batch, open_corpus, split
-from helpers.errors import ConfigError, CorpusError, Options, RunError, Stopped, command, say, stop_requests, write
+from helpers.errors import (
+    ConfigError,
+    CorpusError,
+    Options,
+    RunError,
+    Stopped,
+    command,
+    say,
+    stop_requests,
+    write,
+)
 from helpers.gpt import count_parameters, evaluating
 from helpers.optim import Optimizer, TrainConfig, learning_rate, make_optimizer
 from helpers.presets import PRESETS, choose_preset, describe_loss, run_folder
@@ -55,7 +75,8 @@ class Loss(nn.Module):
 
 
 class Rounded(nn.Module):
-    """The same loss by weights rounded to bfloat16. What learns are the float32 weights: no small step is lost."""
+    """The same loss by weights rounded to bfloat16. What learns are the float32 weights: no small
+    step is lost."""
 
     def __init__(self, loss_of: nn.Module):
         super().__init__()
@@ -84,9 +105,10 @@ def updates(
 ) -> Iterator[float]:
     """One update after the other, from `first_step` to `max_steps`; yields the loss of each batch.
 
-    Model and tokens are on `config.device` already. `batches` draws the batches. A model with dropout gets new random
-    numbers for each part of each batch, by seed and step: whoever goes on at step 100 need know nothing of those
-    before. If a group of the optimizer has a "scale" (Muon's has), its learning rate is multiplied by it.
+    Model and tokens are on `config.device` already. `batches` draws the batches. A model with
+    dropout gets new random numbers for each part of each batch, by seed and step: whoever goes on
+    at step 100 need know nothing of those before. If a group of the optimizer has a "scale" (Muon's
+    has), its learning rate is multiplied by it.
     """
     parts, mine = parts_of_a_batch(config)
     processes = team.place()[1]
@@ -109,7 +131,8 @@ def updates(
             share = len(its_x) / len(x)
             if getattr(model.config, "dropout", 0):
                 torch.manual_seed(random.Random(f"{config.seed} {step} {part}").getrandbits(63))
-            loss_of.require_backward_grad_sync = part == mine[-1]  # as nanoGPT has it: DDP sends once a batch
+            if processes > 1:  # as nanoGPT has it: DDP sends once a batch
+                loss_of.require_backward_grad_sync = part == mine[-1]
             with torch.autocast(kind, torch.bfloat16, enabled=config.bfloat16 and kind == "cuda"):
                 its_loss = loss_of(its_x, its_y)
             (its_loss * (share * processes)).backward()  # DDP takes the mean over the processes
@@ -120,7 +143,8 @@ def updates(
 
 
 def parts_of_a_batch(config: TrainConfig) -> tuple[int, range]:
-    """Into how many parts a batch is cut, and which of them this process computes, one after the other."""
+    """Into how many parts a batch is cut, and which of them this process computes, one after the
+    other."""
     rank, processes = team.place()
     parts = processes * config.accumulate
     if config.batch_size < parts:
@@ -129,7 +153,8 @@ def parts_of_a_batch(config: TrainConfig) -> tuple[int, range]:
 
 
 def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[int, int]:
-    """How many windows of which length update number `step` sees; every update sees about as many tokens."""
+    """How many windows of which length update number `step` sees; every update sees about as many
+    tokens."""
     window = context_length
     for share, length in config.windows:
         if step < math.ceil(share * config.max_steps):
@@ -141,10 +166,11 @@ def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[in
 # ---------------------------------------------------------------- the loss over a whole text
 @torch.no_grad()
 def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int) -> float:
-    """Mean cross-entropy in nats per token over ALL of `tokens` but the first, which nothing predicts.
+    """Mean cross-entropy in nats per token over ALL of `tokens` but the first, which nothing
+    predicts.
 
-    They are cut into windows side by side, the last one shorter. Nothing is drawn: the same model gives the same
-    number. CorpusError when there is nothing to predict.
+    They are cut into windows side by side, the last one shorter. Nothing is drawn: the same model
+    gives the same number. CorpusError when there is nothing to predict.
     """
     if len(tokens) < 2:
         raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: a split needs at least 2")
@@ -177,13 +203,14 @@ def train(
 ) -> History:
     """Train `model` in place, leave it with the weights of its best record, and return the history.
 
-    At each of `record_steps` there is a record, and `on_record(model, record)` is called. With a folder `out_dir` the
-    run is saved there, at every record and when Ctrl-C or a signal asks to stop; `resume` goes on from the last save
-    to the same end, bit for bit on the same machine. What `corpus` and `preset` were, the run remembers.
+    At each of `record_steps` there is a record, and `on_record(model, record)` is called. With a
+    folder `out_dir` the run is saved there, at every record and when Ctrl-C or a signal asks to
+    stop; `resume` goes on from the last save to the same end, bit for bit on the same machine. What
+    `corpus` and `preset` were, the run remembers.
 
-    Before anything changes: CorpusError for tokens outside the vocabulary, RunError for a folder that can't be used,
-    or holds another run. Later: RunError when the loss is no number any more or the disk is full (the last save
-    stays), Stopped when somebody asks to stop.
+    Before anything changes: CorpusError for tokens outside the vocabulary, RunError for a folder
+    that can't be used, or holds another run. Later: RunError when the loss is no number any more or
+    the disk is full (the last save stays), Stopped when somebody asks to stop.
     """
     folder = Path(out_dir) if out_dir is not None else None
     refuse_misfits(model, train_tokens, val_tokens)
@@ -221,7 +248,11 @@ def train(
 
     def keep() -> None:
         if folder and team.leads():
-            run.model, run.optimizer, run.batches = model.state_dict(), optimizer.state_dict(), batches.get_state()
+            run.model, run.optimizer, run.batches = (
+                model.state_dict(),
+                optimizer.state_dict(),
+                batches.get_state(),
+            )
             save(folder, run)
 
     def record_if_due() -> None:
@@ -263,7 +294,10 @@ def train(
                 keep()
                 team.total(torch.zeros(1))  # torchrun ends all when one ends: first it is saved
                 kept = f"all saved in {folder}: resume continues from there" if folder else "none of them saved"
-                raise Stopped(noted[0] if noted else 15, f"after {run.step:,} of {config.max_steps:,} steps, {kept}")
+                raise Stopped(
+                    noted[0] if noted else 15,
+                    f"after {run.step:,} of {config.max_steps:,} steps, {kept}",
+                )
             started = time.perf_counter()
     model.load_state_dict(run.best)
     return run.history
@@ -300,7 +334,11 @@ def finite(loss: float, step: int) -> float:
 
 
 def settings_of(
-    model: nn.Module, config: TrainConfig, train_tokens: Tensor, val_tokens: Tensor, tokenizer: Tokenizer | None = None
+    model: nn.Module,
+    config: TrainConfig,
+    train_tokens: Tensor,
+    val_tokens: Tensor,
+    tokenizer: Tokenizer | None = None,
 ) -> dict[str, Any]:
     """All that the numbers of a run depend on, by name."""
     digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
@@ -328,7 +366,9 @@ def main(arguments: list[str]) -> None:
     """A text, a preset and a folder, from the command line to `train`."""
     recipes = "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items())
     parser = Options(
-        prog="python -m helpers.training", description="Train a GPT on a text.", epilog=f"presets: {recipes}"
+        prog="python -m helpers.training",
+        description="Train a GPT on a text.",
+        epilog=f"presets: {recipes}",
     )
     parser.add_argument("--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (laptop)")
     parser.add_argument("--corpus", help="UTF-8 text, or folder of helpers.data (tiny Shakespeare, found)")

@@ -1,7 +1,9 @@
-"""python tests/kills.py FOLDER COUNT: a training is killed COUNT times, at random moments, and goes on each time.
+"""python tests/kills.py FOLDER COUNT: a training is killed COUNT times, at random moments, and goes
+on each time.
 
-It is a program of its own, which imports PyTorch once and forks each training. It leaves FOLDER/killed and, beside it,
-FOLDER/whole, which nobody has disturbed; it prints the steps that were saved when the kills came.
+It is a program of its own, which imports PyTorch once and forks each training. It leaves
+FOLDER/killed and, beside it, FOLDER/whole, which nobody has disturbed; it prints the steps that
+were saved when the kills came.
 """
 
 import os
@@ -29,7 +31,15 @@ SIZES = ModernConfig(65, 16, 1, 2, 32, dropout=0.2, **TODAY)
 def training(folder: Path, resume: bool) -> None:
     torch.manual_seed(1)
     corpus = Corpus(ALPHABET, OWN, folder, 64 * "0")
-    train(ModernGPT(SIZES), TOKENS[:2700], TOKENS[2700:], CONFIG, out_dir=folder, resume=resume, corpus=corpus)
+    train(
+        ModernGPT(SIZES),
+        TOKENS[:2700],
+        TOKENS[2700:],
+        CONFIG,
+        out_dir=folder,
+        resume=resume,
+        corpus=corpus,
+    )
 
 
 def started(folder: Path) -> int:

@@ -14,7 +14,8 @@ import torch.distributed as dist
 
 
 def together(size: int, work: Callable[[], Any], seconds: float = 60) -> list[Any]:
-    """What `work` returns in each process of a team, by rank. AssertionError with the traceback of one that fails."""
+    """What `work` returns in each process of a team, by rank. AssertionError with the traceback of
+    one that fails."""
     forks = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         members = [forks.Process(target=_take_part, args=(rank, size, Path(folder), work)) for rank in range(size)]
@@ -33,7 +34,11 @@ def _take_part(rank: int, size: int, folder: Path, work: Callable[[], Any]) -> N
     try:
         timeout = timedelta(seconds=20)
         dist.init_process_group(
-            "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=timeout
+            "gloo",
+            init_method=f"file://{folder}/store",
+            rank=rank,
+            world_size=size,
+            timeout=timeout,
         )
         torch.save(work(), folder / str(rank))
         dist.destroy_process_group()

@@ -1,4 +1,5 @@
-"""What the tests of a run share: how it ended, how to stop it, and small models that have everything."""
+"""What the tests of a run share: how it ended, how to stop it, and small models that have
+everything."""
 
 import dataclasses
 import signal
@@ -13,7 +14,14 @@ ALPHABET = "".join(map(chr, range(65)))
 
 # All that the quick presets have and the plain ones lack, in small.
 TODAY: dict[str, Any] = dict(
-    rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False, bigrams=500, before=2
+    rotary=True,
+    qk_norm=True,
+    mlp="relu2",
+    zero_start=True,
+    softcap=15.0,
+    tied=False,
+    bigrams=500,
+    before=2,
 )
 COUNTED: dict[str, Any] = dict(lengths=(1, 2, 4))  # and `counted`, the length of the text, which the fixtures know
 MUON: dict[str, Any] = dict(
@@ -28,12 +36,20 @@ MUON: dict[str, Any] = dict(
 
 
 def in_small(preset: Preset) -> Preset:
-    """The preset, with the same changes to the model and the same way to train, in sizes for a test."""
+    """The preset, with the same changes to the model and the same way to train, in sizes for a
+    test."""
     tables = {name: 500 for name in ("bigrams", "trigrams", "fourgrams") if name in preset.model}
     windows = tuple((share, 8) for share, _ in preset.training.windows)
     sizes = dict(batch_size=4, max_steps=12, eval_interval=4, windows=windows)
     training = dataclasses.replace(preset.training, **sizes, warmup_steps=0, compile=False, device="cpu")
-    model = {**preset.model, **tables, "context_length": 32, "n_layer": 1, "n_head": 2, "n_embd": 32}
+    model = {
+        **preset.model,
+        **tables,
+        "context_length": 32,
+        "n_layer": 1,
+        "n_head": 2,
+        "n_embd": 32,
+    }
     return dataclasses.replace(preset, model=model, training=training)
 
 
@@ -41,7 +57,15 @@ def end_of(folder) -> Any:
     """All that must be equal after a stop and a resume, to the last bit; the clock is left out."""
     run = vars(checkpoint.load(folder))
     records = [{**dataclasses.asdict(r), "seconds": 0, "tokens_per_second": 0} for r in run["history"]]
-    return plain(run | {"history": records, "seconds": 0, "about": 0, "settings": run["settings"] | {"max_steps": 0}})
+    return plain(
+        run
+        | {
+            "history": records,
+            "seconds": 0,
+            "about": 0,
+            "settings": run["settings"] | {"max_steps": 0},
+        }
+    )
 
 
 def plain(value: Any) -> Any:

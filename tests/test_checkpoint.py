@@ -1,4 +1,5 @@
-"""A run that is stopped, killed or spoiled: nothing is lost, nothing wrong is read, nothing good is overwritten."""
+"""A run that is stopped, killed or spoiled: nothing is lost, nothing wrong is read, nothing good is
+overwritten."""
 
 import dataclasses
 import json
@@ -15,12 +16,22 @@ import torch
 from run_folder import COUNTED, MUON, TODAY, end_of, stop_at
 
 from helpers import checkpoint, errors, training
-from helpers.checkpoint import CHECKPOINT, best_run, is_run, is_trained, load, load_model, load_snapshots, plan
+from helpers.checkpoint import (
+    CHECKPOINT,
+    best_run,
+    is_run,
+    is_trained,
+    load,
+    load_model,
+    load_snapshots,
+    plan,
+)
 from helpers.errors import CorpusError, RunError, Stopped
 
 ROOT = Path(__file__).parents[1]
 
-# What a run can have, all of which must be saved: dropout (every model here has it), Muon, windows that grow, bfloat16.
+# What a run can have, all of which must be saved: dropout (every model here has it), Muon, windows
+# that grow, bfloat16.
 KINDS = {
     "plain": ({}, {}),
     "today's, by Muon in windows": (TODAY, MUON),
@@ -49,7 +60,8 @@ def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fr
 
 @pytest.mark.slow
 def test_killed_again_and_again_it_ends_as_the_undisturbed_one(tmp_path):
-    """kill -9, at random moments: the last save is whole, and nothing depends on what was in memory."""
+    """kill -9, at random moments: the last save is whole, and nothing depends on what was in
+    memory."""
     env = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(ROOT / "tests" / "kills.py"), str(tmp_path), "5"]
     done = subprocess.run(command, capture_output=True, text=True, env=env)
@@ -244,7 +256,8 @@ def test_places_where_no_run_can_be(go, tmp_path, monkeypatch, out):
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{}, COUNTED])
 def test_snapshots_show_the_model_as_it_learned(go, fresh, tokens, tmp_path, sizes):
-    """Untrained, then at each record with twice the steps, rounded to float16; last, not rounded, the last state."""
+    """Untrained, then at each record with twice the steps, rounded to float16; last, not rounded,
+    the last state."""
     last = fresh(**sizes)
     go(model=last, on_record=lambda model, record: None)
     found = load_snapshots(tmp_path / "run")

@@ -1,4 +1,5 @@
-"""The commands as a person meets them, but in this process: PyTorch takes seconds to arrive in a new one."""
+"""The commands as a person meets them, but in this process: PyTorch takes seconds to arrive in a
+new one."""
 
 import signal
 
@@ -30,7 +31,8 @@ def runs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def train(text, runs, monkeypatch, capsys):
-    """`python -m helpers.training` with small presets: its status, what it prints, and what it says beside that."""
+    """`python -m helpers.training` with small presets: its status, what it prints, and what it says
+    beside that."""
     for name, preset in list(PRESETS.items()):
         monkeypatch.setitem(PRESETS, name, in_small(preset))
 

@@ -1,4 +1,5 @@
-"""How a command ends, in one sentence; how a loop is asked to stop; and a file that is whole or not there."""
+"""How a command ends, in one sentence; how a loop is asked to stop; and a file that is whole or not
+there."""
 
 import os
 import signal
@@ -9,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from helpers import errors
-from helpers.errors import SIGNALS, ConfigError, CorpusError, RunError, Stopped, command, stop_requests, write
+from helpers.errors import (
+    SIGNALS,
+    ConfigError,
+    CorpusError,
+    RunError,
+    Stopped,
+    command,
+    stop_requests,
+    write,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -100,7 +110,10 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 def test_a_write_that_is_interrupted_leaves_the_old_file_alone(tmp_path, monkeypatch):
     write(tmp_path / "a.txt", "old")
-    for name, fault in (("fsync", OSError(28, "No space left on device")), ("replace", KeyboardInterrupt())):
+    for name, fault in (
+        ("fsync", OSError(28, "No space left on device")),
+        ("replace", KeyboardInterrupt()),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(errors.os, name, lambda *_, fault=fault: fail(fault))
             with pytest.raises((RunError, KeyboardInterrupt)) as caught:

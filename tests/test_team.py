@@ -1,4 +1,5 @@
-"""However many processes share a training, it is the same one; and when one ends, all do, and go on together."""
+"""However many processes share a training, it is the same one; and when one ends, all do, and go on
+together."""
 
 import dataclasses
 import signal
@@ -16,12 +17,17 @@ from helpers.presets import choose_preset
 from helpers.rooms.torchrun import Torchrun, until
 from helpers.training import settings_of, train
 
-KINDS = {"plain": ({}, {}), "today's, by Muon in windows": (TODAY, MUON), "beside counts": (COUNTED, {})}
+KINDS = {
+    "plain": ({}, {}),
+    "today's, by Muon in windows": (TODAY, MUON),
+    "beside counts": (COUNTED, {}),
+}
 
 
 @pytest.fixture
 def shared(go, fresh):
-    """Trains in a team: the history of losses, and the weights, of each process. A batch of 7 has unequal parts."""
+    """Trains in a team: the history of losses, and the weights, of each process. A batch of 7 has
+    unequal parts."""
 
     def run(processes=1, sizes=None, dropout=0.0, **settings):
         def work():
@@ -83,7 +89,16 @@ def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, t
 @pytest.mark.slow
 def test_one_is_killed_and_torchrun_starts_both_again(tmp_path):
     """kill -9; the weights end as those of two that nobody has disturbed, to the last bit."""
-    command = ["-m", "helpers.training", "--preset", "smoke", "--corpus", BUNDLED_PLAY, "--max-steps", "60"]
+    command = [
+        "-m",
+        "helpers.training",
+        "--preset",
+        "smoke",
+        "--corpus",
+        BUNDLED_PLAY,
+        "--max-steps",
+        "60",
+    ]
     with Torchrun(2, *command, "--sample-length", "5", "--out", tmp_path / "killed", max_restarts=1) as started:
         until(lambda: "step    20" in started.printed())
         started.member(rank=1).kill()
@@ -91,11 +106,19 @@ def test_one_is_killed_and_torchrun_starts_both_again(tmp_path):
     assert printed.count("a process of this training has died") == 1 and "and goes on" in printed
 
     def whole():
-        corpus, preset = load_corpus(BUNDLED_PLAY), choose_preset("smoke", max_steps=60, device="cpu")
+        corpus, preset = (
+            load_corpus(BUNDLED_PLAY),
+            choose_preset("smoke", max_steps=60, device="cpu"),
+        )
         tokens = split(corpus.tokens, 32)
         torch.manual_seed(1)
         options = {"corpus": corpus, "preset": "smoke", "out_dir": tmp_path / "whole"}
-        train(preset.build(corpus.tokenizer.vocab_size, tokens[0]), *tokens, preset.training, **options)
+        train(
+            preset.build(corpus.tokenizer.vocab_size, tokens[0]),
+            *tokens,
+            preset.training,
+            **options,
+        )
 
     together(2, whole)
     assert end_of(tmp_path / "killed") == end_of(tmp_path / "whole")
@@ -134,12 +157,20 @@ def test_each_process_gets_a_gpu_of_its_own(monkeypatch):
 
 
 def test_only_errors_of_the_connection_are_called_a_lost_process(monkeypatch):
-    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
+    for name, value in {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(team, "SIGNALS", [])
     monkeypatch.setattr(team.dist, "TCPStore", lambda *_: None)
     monkeypatch.setattr(team.dist, "init_process_group", lambda *_, **__: None)
-    with pytest.raises(RunError, match="has died, or has not answered for 7 seconds"), team.gathered(7):
+    with (
+        pytest.raises(RunError, match="has died, or has not answered for 7 seconds"),
+        team.gathered(7),
+    ):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
     with pytest.raises(RuntimeError, match="shapes"), team.gathered(7):
         raise RuntimeError("shapes do not fit")

@@ -16,7 +16,8 @@ from helpers.errors import RunError
 
 
 class Torchrun:
-    """`torchrun --nproc-per-node PROCESSES COMMAND`, at work on this machine's processors until the `with` block ends.
+    """`torchrun --nproc-per-node PROCESSES COMMAND`, at work on this machine's processors until the
+    `with` block ends.
 
     with Torchrun(2, "-m", "helpers.training", "--preset", "smoke") as started:
         print(started.wait())
@@ -25,9 +26,18 @@ class Torchrun:
     def __init__(self, processes: int, *command: str | Path, max_restarts: int = 0):
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # one that was killed may still write
         self._logs = Path(self._folder.name)
-        options = ["--standalone", "--nproc-per-node", str(processes), "--max-restarts", str(max_restarts)]
+        options = [
+            "--standalone",
+            "--nproc-per-node",
+            str(processes),
+            "--max-restarts",
+            str(max_restarts),
+        ]
         options += ["--log-dir", str(self._logs), "--redirects", "3"]  # else their lines get mixed
-        one_thread_each = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}  # a GPU is no place for two
+        one_thread_each = {
+            "OMP_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+        }  # a GPU is no place for two
         with open(self._logs / "torchrun", "wb") as own:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "torch.distributed.run", *options, *map(str, command)],
@@ -49,7 +59,8 @@ class Torchrun:
         self._folder.cleanup()
 
     def printed(self) -> str:
-        """What the processes have printed so far: start by start, rank by rank, stdout before stderr."""
+        """What the processes have printed so far: start by start, rank by rank, stdout before
+        stderr."""
         logs = self._logs.glob("*/attempt_*/*/std*.log")  # as torchrun names them
         return "".join(path.read_text(errors="replace") for path in sorted(logs, key=_place))
 
@@ -63,7 +74,8 @@ class Torchrun:
         raise RunError(f"there is no process with rank {rank}: it has not started yet, or has ended")
 
     def wait(self, seconds: float = 120) -> str:
-        """What they printed, when all have ended. RunError when one failed, or they are still at work."""
+        """What they printed, when all have ended. RunError when one failed, or they are still at
+        work."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -446,8 +446,8 @@ def test_a_kernel_keeps_what_a_person_solves_and_nothing_that_papermill_or_nbval
 
     try:
         place = f"growing.PLACE = Path({str(tmp_path)!r}, 'm.py')"
-        run(f"from pathlib import Path\nfrom helpers.grading import growing\n{place}", person=True)
-        cell = f"{SCORES}\nfrom helpers.grading import exercises\nexercises.check('1a', my_scores)"
+        run(f"from pathlib import Path\nfrom exercises import growing\n{place}", person=True)
+        cell = f"{SCORES}\nimport exercises\nexercises.check('1a', my_scores)"
         assert run(cell, person=False) == "1a: right\n" and not list(tmp_path.iterdir())
         assert "1a: right; kept in mine/my_gpt.py: 1 of" in run(cell, person=True)
         assert SCORES in text(tmp_path / "m.py")
