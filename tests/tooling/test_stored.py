@@ -38,7 +38,7 @@ def test_storing_twice_changes_nothing(stored):
 def test_stored_metadata_is_what_jupyterlab_writes(stored):
     notebook, _, _ = stored
     assert notebook.metadata == {"kernelspec": notebooks.KERNEL, "language_info": IPythonKernel.language_info}
-    assert f'"{notebooks.KERNEL["display_name"]}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f'"{notebooks.KERNEL["display_name"]}"' in (ROOT / "tools" / "setup.py").read_text(encoding="utf-8")
 
 
 def test_prints_that_arrive_apart_are_stored_together(stored):
