@@ -71,12 +71,18 @@ class KVCache:
         """Add the newest tokens' keys and values; return views of those of all tokens so far."""
         B, H, T, D = key.shape
         start, end = self.length, self.length + T
-        if self.key is not None and len(self.key) != B:  # `copy_` would silently repeat a batch of one
-            raise ConfigError(f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one")
+        if (
+            self.key is not None and len(self.key) != B
+        ):  # `copy_` would silently repeat a batch of one
+            raise ConfigError(
+                f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one"
+            )
         if self.key is None or self.value is None:
             self.key = key.new_empty(B, H, self.context_length, D)
             self.value = value.new_empty(B, H, self.context_length, D)
-        self.key.narrow(2, start, T).copy_(key.detach())  # raises when the cache is full; a slice would be empty
+        self.key.narrow(2, start, T).copy_(
+            key.detach()
+        )  # raises when the cache is full; a slice would be empty
         self.value.narrow(2, start, T).copy_(value.detach())
         self.length = end
         return self.key[:, :, :end], self.value[:, :, :end]
@@ -107,7 +113,9 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         if d_out % num_heads:
-            raise ConfigError(f"{num_heads} heads do not divide the width {d_out}: choose a divisor of {d_out}")
+            raise ConfigError(
+                f"{num_heads} heads do not divide the width {d_out}: choose a divisor of {d_out}"
+            )
         self.num_heads = num_heads
         self.dropout = dropout
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
@@ -128,12 +136,16 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.append(key, value)
         if return_weights:
             mask = self.mask_for(query.shape[-2], key.shape[-2])
-            context, weights = attention(query, self.shared(key), self.shared(value), mask, self.dropout_now)
+            context, weights = attention(
+                query, self.shared(key), self.shared(value), mask, self.dropout_now
+            )
             return self.out_proj(self.join_heads(context)), weights
         context = self.fused_attention(query, key, value)
         return self.out_proj(self.join_heads(context))
 
-    def query_key_value(self, x: Float[Tensor, "B T d_in"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    def query_key_value(
+        self, x: Float[Tensor, "B T d_in"], start: int = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """What each token asks, offers and tells, head by head: three times (B, H, T, D).
 
         The first token stands at position `start`, which makes no difference here. (With rotary
@@ -146,7 +158,9 @@ class MultiHeadAttention(nn.Module):
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
         B, T, C = x.shape
-        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(1, 2)  # (B, T, H, D) -> (B, H, T, D)
+        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(
+            1, 2
+        )  # (B, T, H, D) -> (B, H, T, D)
 
     def join_heads(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T C"]:
         return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
@@ -156,15 +170,23 @@ class MultiHeadAttention(nn.Module):
         several share one."""
         return x
 
-    def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
+    def fused_attention(
+        self, query: Tensor, key: Tensor, value: Tensor
+    ) -> Float[Tensor, "B H T D"]:
         """The context as `attention` has it, by PyTorch, which need not store the weights."""
         dropout_p = self.dropout_now
-        if query.shape == key.shape:  # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
-            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, is_causal=True)
+        if (
+            query.shape == key.shape
+        ):  # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
+            return F.scaled_dot_product_attention(
+                query, key, value, dropout_p=dropout_p, is_causal=True
+            )
         if query.shape[-2] == 1:  # the newest token may look at everything
             return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p)
         mask = self.mask_for(query.shape[-2], key.shape[-2])
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout_p)
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout_p
+        )
 
     def mask_for(self, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
         """The rows that belong to the newest T_query of T_key tokens."""
@@ -214,7 +236,9 @@ class CausalAttention(SelfAttention):
 
     mask: Bool[Tensor, "T T"]
 
-    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False):
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False
+    ):
         super().__init__(d_in, d_out, qkv_bias)
         self.dropout = dropout
         self.register_buffer("mask", causal_mask(context_length), persistent=False)
@@ -222,7 +246,9 @@ class CausalAttention(SelfAttention):
     def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
         T = x.shape[-2]
         dropout_p = self.dropout if self.training else 0.0
-        context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x), self.mask[:T, :T], dropout_p)
+        context, weights = attention(
+            self.W_query(x), self.W_key(x), self.W_value(x), self.mask[:T, :T], dropout_p
+        )
         return (context, weights) if return_weights else context
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
@@ -250,7 +276,8 @@ class MultiHeadAttentionWrapper(nn.Module):
     ):
         super().__init__()
         self.heads = nn.ModuleList(
-            CausalAttention(d_in, d_out, context_length, dropout, qkv_bias) for _ in range(num_heads)
+            CausalAttention(d_in, d_out, context_length, dropout, qkv_bias)
+            for _ in range(num_heads)
         )
 
     def forward(self, x: Float[Tensor, "*batch T d_in"]) -> Float[Tensor, "*batch T d_all"]:

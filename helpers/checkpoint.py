@@ -16,7 +16,9 @@ from helpers.data import SHA256, Tokenizer, tokenizer_of
 from helpers.errors import RunError, shown, write
 from helpers.gpt import GPT, GPTConfig
 
-CHECKPOINT = "checkpoint.pt"  # what torch.save writes, and behind it the 64 characters of its SHA-256
+CHECKPOINT = (
+    "checkpoint.pt"  # what torch.save writes, and behind it the 64 characters of its SHA-256
+)
 VIEWS = (
     "config.json",
     "history.json",
@@ -58,7 +60,9 @@ class History(list[Record]):
 class Run:
     """All that a run needs to go on, after `step` updates, as if it had never stopped."""
 
-    settings: dict[str, Any]  # all that its numbers depend on: text, sizes of the model, TrainConfig
+    settings: dict[
+        str, Any
+    ]  # all that its numbers depend on: text, sizes of the model, TrainConfig
     sizes: dict[str, Any]  # of the model's config
     about: dict[str, Any]  # preset, corpus, versions
     tokenizer: str = ""  # as JSON
@@ -115,12 +119,18 @@ def load(folder: str | Path) -> Run:
         content = path.read_bytes()
     except OSError as error:
         why = error.strerror or error
-        raise RunError(f"no checkpoint at {shown(path)} ({why}): train first, or name another folder") from None
+        raise RunError(
+            f"no checkpoint at {shown(path)} ({why}): train first, or name another folder"
+        ) from None
     archive, checksum = content[:-64], content[-64:]
     if hashlib.sha256(archive).hexdigest().encode() != checksum:
-        raise RunError(f"{shown(path)} is damaged, or no run's: its SHA-256 is wrong; use a copy or train anew")
+        raise RunError(
+            f"{shown(path)} is damaged, or no run's: its SHA-256 is wrong; use a copy or train anew"
+        )
     if archive.endswith(b"sha256:"):
-        raise RunError(f"{shown(path)} is a run of the first edition: train anew, in another folder")
+        raise RunError(
+            f"{shown(path)} is a run of the first edition: train anew, in another folder"
+        )
     try:
         found = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
         found["history"] = History(Record(**record) for record in found["history"])
@@ -140,7 +150,9 @@ def load_to_go_on(folder: Path, settings: dict[str, Any]) -> Run:
         if there != asked and name not in MAY_CHANGE:
             raise RunError(f"{shown(folder)} holds another run: its {name} is {there}, not {asked}")
     if run.step > settings["max_steps"]:
-        raise RunError(f"{shown(folder)} is at step {run.step:,} already: max_steps must not be below")
+        raise RunError(
+            f"{shown(folder)} is at step {run.step:,} already: max_steps must not be below"
+        )
     run.settings = settings
     return run
 
@@ -149,7 +161,9 @@ def load_model(folder: str | Path) -> tuple[GPT, Tokenizer]:
     """The best model of a run, in evaluation mode, and its tokenizer; RunError as in `load`."""
     run = load(folder)
     if not run.tokenizer:
-        raise RunError(f"the run in {shown(folder)} was trained without a tokenizer: it can't write")
+        raise RunError(
+            f"the run in {shown(folder)} was trained without a tokenizer: it can't write"
+        )
     model = build_gpt(config_of(run.sizes))
     model.load_state_dict(run.best)
     return model.eval(), tokenizer_of(run.tokenizer)
@@ -180,9 +194,13 @@ def refuse(folder: Path, resume: bool, overwrite: bool) -> None:
         raise RunError(f"{shown(folder)} is not a folder: name another one for the run")
     there = [name for name in (CHECKPOINT, *VIEWS) if (folder / name).exists()]
     if there and not is_run(folder):
-        raise RunError(f"{shown(folder)} holds {there[0]}, which no run wrote: choose another folder")
+        raise RunError(
+            f"{shown(folder)} holds {there[0]}, which no run wrote: choose another folder"
+        )
     if there and not (resume or overwrite):
-        raise RunError(f"{shown(folder)} holds a run already: resume it, overwrite it, or choose another folder")
+        raise RunError(
+            f"{shown(folder)} holds a run already: resume it, overwrite it, or choose another folder"
+        )
 
 
 def is_run(folder: Path) -> bool:
@@ -204,7 +222,9 @@ def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) 
     return same and run.finished and run.step >= steps
 
 
-def plan(folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, ours: bool) -> tuple[bool, str]:
+def plan(
+    folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, ours: bool
+) -> tuple[bool, str]:
     """For a notebook: whether to resume the run in `folder`, and a sentence that says what will
     happen.
 
@@ -231,7 +251,11 @@ def plan(folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, o
 def progress(folder: Path, run: Run) -> str:
     steps = f"{run.step:,} of {run.settings['max_steps']:,} steps"
     done = f"the run in {shown(folder.name)} has made {steps}"
-    return f"{done}: it is finished, and nothing is left to do" if run.finished else f"{done}, and goes on"
+    return (
+        f"{done}: it is finished, and nothing is left to do"
+        if run.finished
+        else f"{done}, and goes on"
+    )
 
 
 def best_run(runs: Path) -> tuple[Path, str]:
@@ -256,7 +280,9 @@ def best_run(runs: Path) -> tuple[Path, str]:
     alike = {folder: run for folder, run in found.items() if run.settings["text"] == text}
     folder = min(alike, key=lambda folder: alike[folder].history.best.val_loss)
     best = alike[folder]
-    count = "the only finished run" if len(alike) == 1 else f"the best of {len(alike)} finished runs"
+    count = (
+        "the only finished run" if len(alike) == 1 else f"the best of {len(alike)} finished runs"
+    )
     loss = best.history.best.val_loss
     text = best.about["corpus"] or "its text"
     return folder, f"writing with {folder.name}, validation loss {loss:.3f}: {count} on {text}"

@@ -14,7 +14,8 @@ from helpers.errors import CheckError, HelpersError
 def refused(words: str) -> Iterator[None]:
     """Around what must be refused: print the message of the package's error that the block raises.
 
-    CheckError when the block raises nothing, or when its message does not contain `words`; other errors pass through.
+    CheckError when the block raises nothing, or when its message does not contain `words`; other
+    errors pass through.
     """
     try:
         yield
@@ -33,7 +34,9 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
     """
     if a.shape != b.shape:
         raise CheckError(f"the shapes differ: {tuple(a.shape)} and {tuple(b.shape)}")
-    same = torch.isclose(a.detach().cpu().double(), b.detach().cpu().double(), rtol=0, atol=tolerance)
+    same = torch.isclose(
+        a.detach().cpu().double(), b.detach().cpu().double(), rtol=0, atol=tolerance
+    )
     places = (~same).nonzero()
     if len(places):
         first = tuple(places[0].tolist())
@@ -44,7 +47,9 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
 
 
 def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
-    """CheckError unless every row (last dimension) holds weights of at least 0 that add up to 1. NaN is no weight."""
+    """CheckError unless every row (last dimension) holds weights of at least 0 that add up to 1.
+    NaN is no weight.
+    """
     nan = int(weights.isnan().sum())
     if nan:
         raise CheckError(
@@ -58,7 +63,9 @@ def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
         return
     columns_do = weights.dim() > 1 and _all_ones(weights.sum(-2), tolerance)
     hint = "; the columns do: is the softmax taken over the queries?" if columns_do else ""
-    raise CheckError(f"rows do not sum to 1 but to {sums.min().item():.4f} .. {sums.max().item():.4f}{hint}")
+    raise CheckError(
+        f"rows do not sum to 1 but to {sums.min().item():.4f} .. {sums.max().item():.4f}{hint}"
+    )
 
 
 def _all_ones(sums: Tensor, tolerance: float) -> bool:
@@ -68,43 +75,64 @@ def _all_ones(sums: Tensor, tolerance: float) -> bool:
 # ---------------------------------------------------------------- causality
 @torch.no_grad()
 def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
-    """CheckError if output t of `function` changes when inputs after t do. x is (B, T) ids or (B, T, C) vectors.
+    """CheckError if output t of `function` changes when inputs after t do. x is (B, T) ids or (B,
+    T, C) vectors.
 
-    A module must be in evaluation mode, for dropout changes outputs too; and it must leave x as it is.
+    A module must be in evaluation mode, for dropout changes outputs too; and it must leave x as it
+    is.
 
-    For every t the whole future is replaced, once by tokens that differ from it at every place and once by copies of
-    the sequence's first token; the outputs up to t must stay the same to the last bit. Vectors are tried a million
-    times as large, too (the future alone, and all), where a mask with a finite value leaks.
+    For every t the whole future is replaced, once by tokens that differ from it at every place and
+    once by copies of the sequence's first token; the outputs up to t must stay the same to the last
+    bit. Vectors are tried a million times as large, too (the future alone, and all), where a mask
+    with a finite value leaks.
     """
-    if x.dim() != (3 if x.is_floating_point() else 2) or x.shape[1] < 2 or torch.equal(x, x[:, :1].expand_as(x)):
-        raise CheckError("causality is tried on ids (B, T) or vectors (B, T, C), with different tokens in a sequence")
+    if (
+        x.dim() != (3 if x.is_floating_point() else 2)
+        or x.shape[1] < 2
+        or torch.equal(x, x[:, :1].expand_as(x))
+    ):
+        raise CheckError(
+            "causality is tried on ids (B, T) or vectors (B, T, C), with different tokens in a sequence"
+        )
     T = x.shape[1]
     output = _output(function, x)
     if output.shape[:2] != x.shape[:2]:
-        raise CheckError(f"the output has the shape {tuple(output.shape)}, not one row for each of {T} tokens")
+        raise CheckError(
+            f"the output has the shape {tuple(output.shape)}, not one row for each of {T} tokens"
+        )
     if not torch.equal(output, _output(function, x)):
-        raise CheckError("two calls with the same input give two results: is it in training, or does it keep a state?")
+        raise CheckError(
+            "two calls with the same input give two results: is it in training, or does it keep a state?"
+        )
     tries = _tries(x)
     outputs = [_output(function, tried.past) for tried in tries]
     for t in range(T - 1):
         for tried, before in zip(tries, outputs, strict=True):
-            after = _output(function, torch.cat([tried.past[:, : t + 1], tried.future[:, t + 1 :]], dim=1))
+            after = _output(
+                function, torch.cat([tried.past[:, : t + 1], tried.future[:, t + 1 :]], dim=1)
+            )
             if not torch.equal(before[:, : t + 1], after[:, : t + 1]):
                 when = f", for inputs {tried.size:,.0f} times as large" if tried.size > 1 else ""
                 where = f"position {t} or before" if t else "position 0"
-                raise CheckError(f"not causal: the output at {where} changes with what comes after it{when}")
+                raise CheckError(
+                    f"not causal: the output at {where} changes with what comes after it{when}"
+                )
 
 
 def _output(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     given = x.clone()
-    output = function(given).clone()  # a copy, for the function may write its next output over this one
+    output = function(
+        given
+    ).clone()  # a copy, for the function may write its next output over this one
     if not torch.equal(given.nan_to_num(), x.nan_to_num()):
         raise CheckError("it changes its input in place: the caller's x must stay as it is")
     return output.nan_to_num()  # two NaN are no change
 
 
 class _Try(NamedTuple):
-    """A text, another one whose tokens replace its future, and how many times as large that future is."""
+    """A text, another one whose tokens replace its future, and how many times as large that future
+    is.
+    """
 
     past: Tensor
     future: Tensor
@@ -116,15 +144,21 @@ def _tries(x: Tensor) -> list[_Try]:
     first_token = x[:, :1].expand_as(x)
     tries = [_Try(x, others), _Try(x, first_token)]
     if x.is_floating_point():
-        large = min(1e6, torch.finfo(x.dtype).max ** 0.25)  # products of four of them are still numbers
+        large = min(
+            1e6, torch.finfo(x.dtype).max ** 0.25
+        )  # products of four of them are still numbers
         tries += [_Try(x, large * others, large), _Try(large * x, large * others, large)]
     return tries
 
 
 def _another(x: Tensor) -> Tensor:
-    """Every token replaced by one that differs from it: random vectors, or for ids the next one that x holds."""
+    """Every token replaced by one that differs from it: random vectors, or for ids the next one
+    that x holds.
+    """
     if x.is_floating_point():
-        noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        noise = torch.randn(
+            x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        )
         return (noise * x.float().std().item()).to(x)
     ids, index = x.unique(return_inverse=True)
     return ids[(index + 1) % len(ids)]

@@ -36,7 +36,9 @@ class CountedConfig(ModernConfig):
 
     lengths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)  # rising; the last but one is believed at first
     counted: int = 0  # how many tokens the counted text has: those of the training text
-    temperature: float = 1.0  # outside training: a text that both half know by heart makes them too sure of others
+    temperature: float = (
+        1.0  # outside training: a text that both half know by heart makes them too sure of others
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -75,12 +77,16 @@ class CountedGPT(ModernGPT):
             self.gates.bias.copy_(torch.tensor(start))
         kind = torch.uint8 if config.vocab_size <= 256 else torch.int32
         self.register_buffer("text", torch.zeros(config.counted, dtype=kind))
-        self._counted: tuple[Tensor, int, KneserNey] | None = None  # a text, its version, its counts
+        self._counted: tuple[Tensor, int, KneserNey] | None = (
+            None  # a text, its version, its counts
+        )
 
     def count(self, tokens: Integer[Tensor, "N"]) -> None:
         """Count this text from now on; ConfigError unless it is as long as the config says."""
         if len(tokens) != len(self.text):
-            raise ConfigError(f"counted={len(self.text)}, but the text has {len(tokens)} tokens: make the two equal")
+            raise ConfigError(
+                f"counted={len(self.text)}, but the text has {len(tokens)} tokens: make the two equal"
+            )
         self.text.copy_(tokens)
 
     @property
@@ -88,12 +94,16 @@ class CountedGPT(ModernGPT):
         if not len(self.text):
             raise ConfigError("there is no text to count: `counted` must be the length of one")
         found = self._counted
-        if found is None or found[0] is not self.text or found[1] != self.text._version:  # moved, or loaded anew
+        if (
+            found is None or found[0] is not self.text or found[1] != self.text._version
+        ):  # moved, or loaded anew
             counts = KneserNey(self.text, self.config.vocab_size, self.lengths[-1])
             found = self._counted = self.text, self.text._version, counts
         return found[2]
 
-    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
+    def forward(
+        self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
+    ) -> Float[Tensor, "B T V"]:
         past = tokens[:, :0]
         if cache:
             its_tokens = cache[0]
@@ -125,7 +135,9 @@ class CountedGPT(ModernGPT):
         alone = self.logits(x).float()
         opinions, features = self._by_counting(tokens, past, asked)
         features = torch.cat([self.norm(x).float(), features], dim=-1)
-        gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())  # (B, T, 1 + L)
+        gates = F.linear(
+            features, self.gates.weight.float(), self.gates.bias.float()
+        )  # (B, T, 1 + L)
         return gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2), alone
 
     @torch.no_grad()
@@ -135,7 +147,9 @@ class CountedGPT(ModernGPT):
         """The logarithms of the counts' probabilities, and what the gates get to know: how often
         each context was seen, and how many were seen at all."""
         text = torch.cat([past[:, -self.lengths[-1] :], tokens], dim=1)
-        p, seen = self.counts.probabilities(text.cpu(), self.lengths, None if asked is None else asked.cpu())
+        p, seen = self.counts.probabilities(
+            text.cpu(), self.lengths, None if asked is None else asked.cpu()
+        )
         p, seen = (x[:, -tokens.shape[1] :].to(tokens.device) for x in (p, seen))
         how_many = F.one_hot((seen > 0).sum(-1), len(self.lengths) + 1)
         return p.log(), torch.cat([seen.log1p(), how_many], dim=-1)

@@ -39,15 +39,21 @@ class KneserNey:
     def __init__(self, tokens: Integer[Tensor, "N"], vocab_size: int, longest: int):
         self.vocab_size, self.longest = vocab_size, longest
         text = tokens.long().cpu()
-        padded = F.pad(text, (longest, 0), value=vocab_size)  # before the text stands a letter of its own
-        context = torch.zeros_like(text)  # of each letter, by its number: all have the same context of no letters
+        padded = F.pad(
+            text, (longest, 0), value=vocab_size
+        )  # before the text stands a letter of its own
+        context = torch.zeros_like(
+            text
+        )  # of each letter, by its number: all have the same context of no letters
         keys, entry, tables = context[:1], None, []  # an entry is a context with its next letter
         for length in range(longest + 1):
             if length:
                 before = padded[longest - length :][: len(text)]
                 keys, context = (context * (vocab_size + 1) + before).unique(return_inverse=True)
             shorter = entry
-            pairs, entry, times = (context * vocab_size + text).unique(return_inverse=True, return_counts=True)
+            pairs, entry, times = (context * vocab_size + text).unique(
+                return_inverse=True, return_counts=True
+            )
             if length:
                 # Each entry is one more letter that stood before a shorter one, whose table is
                 # still the last.
@@ -102,7 +108,9 @@ class KneserNey:
                 total = torch.where(early, seen[-1], total)
             p.append(of_length)
             seen.append(total)
-            if length < self.longest:  # a neighbour is forgotten if it stood before context and letter here only
+            if (
+                length < self.longest
+            ):  # a neighbour is forgotten if it stood before context and letter here only
                 lower, _ = here.smoothed(NEIGHBOURS, lower, places[length + 1].neighbour_forgotten)
         return (
             torch.stack([p[length] for length in lengths], dim=1).unflatten(0, tokens.shape),
@@ -115,20 +123,26 @@ class _Level:
     """What followed the contexts of one length. Entry e says: after its context came letters[e];
     counted in both ways, counts[:, e]."""
 
-    keys: Int64[Tensor, "C"]  # sorted: number of the context without its first letter * (V + 1) + that letter
+    keys: Int64[
+        Tensor, "C"
+    ]  # sorted: number of the context without its first letter * (V + 1) + that letter
     first: Int64[Tensor, "C_and_1"]  # the entries of context c are first[c] to first[c + 1]
     pairs: Int64[Tensor, "E"]  # sorted: number of the context * V + letter
     letters: Int64[Tensor, "E"]
     counts: Float[Tensor, "2 E"]
     discounts: Float[Tensor, "2 4"]
     kept: Float[Tensor, "2 E"]  # counts less their discounts
-    table: Float[Tensor, "2 C V"] | None  # the same, a row for each context, which is quicker: where they are few
+    table: (
+        Float[Tensor, "2 C V"] | None
+    )  # the same, a row for each context, which is quicker: where they are few
     totals: Float[Tensor, "2 C"]
     given: Float[Tensor, "2 C"]  # what the entries of a context give away, together
     vocab_size: int
 
     @classmethod
-    def of(cls, keys: Tensor, pairs: Tensor, occurrences: Tensor, neighbours: Tensor, vocab_size: int) -> "_Level":
+    def of(
+        cls, keys: Tensor, pairs: Tensor, occurrences: Tensor, neighbours: Tensor, vocab_size: int
+    ) -> "_Level":
         C, context, letters = len(keys), pairs // vocab_size, pairs % vocab_size
         first = torch.searchsorted(context, torch.arange(C + 1))
         counts = torch.stack([occurrences, neighbours]).float()
@@ -136,19 +150,31 @@ class _Level:
         given = discounts.gather(1, counts.clamp_max(3).long())
         kept, table = counts - given, None
         if C * vocab_size <= LARGEST_TABLE:
-            table = torch.zeros(2, C * vocab_size).index_copy_(1, pairs, kept).unflatten(1, (C, vocab_size))
+            table = (
+                torch.zeros(2, C * vocab_size)
+                .index_copy_(1, pairs, kept)
+                .unflatten(1, (C, vocab_size))
+            )
         totals, given = (torch.zeros(2, C).index_add_(1, context, x) for x in (counts, given))
-        return cls(keys, first, pairs, letters, counts, discounts, kept, table, totals, given, vocab_size)
+        return cls(
+            keys, first, pairs, letters, counts, discounts, kept, table, totals, given, vocab_size
+        )
 
-    def entries_of(self, context: Int64[Tensor, "N"]) -> tuple[Int64[Tensor, "M"], Int64[Tensor, "M"]]:
+    def entries_of(
+        self, context: Int64[Tensor, "N"]
+    ) -> tuple[Int64[Tensor, "M"], Int64[Tensor, "M"]]:
         """All entries of all these contexts, and whose each is: a place in `context`."""
         first = self.first[context.clamp_min(0)]
         count = torch.where(context >= 0, self.first[context.clamp_min(0) + 1] - first, 0)
         place = torch.arange(len(context)).repeat_interleave(count)
-        nth = torch.arange(len(place)) - (count.cumsum(0) - count)[place]  # 0, 1, 2, ... in each context
+        nth = (
+            torch.arange(len(place)) - (count.cumsum(0) - count)[place]
+        )  # 0, 1, 2, ... in each context
         return first[place] + nth, place
 
-    def entry_of(self, context: Int64[Tensor, "N"], letter: Int64[Tensor, "N"]) -> Int64[Tensor, "N"]:
+    def entry_of(
+        self, context: Int64[Tensor, "N"], letter: Int64[Tensor, "N"]
+    ) -> Int64[Tensor, "N"]:
         """The entry that says: after this context came this letter. UNSEEN where there is none."""
         pair = context * self.vocab_size + letter
         place = torch.searchsorted(self.pairs, pair).clamp_max(len(self.pairs) - 1)
@@ -159,7 +185,9 @@ class _Places:
     """Many places of a text, and what a level knows of their contexts (N,). `asked` are the letters
     that come next."""
 
-    def __init__(self, level: _Level, context: Int64[Tensor, "N"], asked: Int64[Tensor, "N"] | None):
+    def __init__(
+        self, level: _Level, context: Int64[Tensor, "N"], asked: Int64[Tensor, "N"] | None
+    ):
         self.level, self.context, self.asked = level, context, asked
         if level.table is None:
             self.entries, self.place = level.entries_of(context)
@@ -187,7 +215,9 @@ class _Places:
             count, discounts = level.counts[way][self.own], level.discounts[way]
             fewer = count - forgotten
             less = level.kept[way][self.own] - (fewer - discounts[fewer.clamp_max(3).long()])
-            kept[torch.arange(len(kept)), self.asked] -= less  # the count falls by one: so much of it had been kept
+            kept[torch.arange(len(kept)), self.asked] -= (
+                less  # the count falls by one: so much of it had been kept
+            )
             total = total - forgotten
             given = given - (forgotten - less)  # and the rest given away
         p = (kept + given[:, None] * lower) / total.clamp_min(1)[:, None]
@@ -206,7 +236,9 @@ def discounts_of(counts: Float[Tensor, "E"]) -> Float[Tensor, "4"]:
     return torch.tensor([min(max(d, LEAST), float(i)) for i, d in enumerate(discounts)])
 
 
-def pair_counts(tokens: Int64[Tensor, "N"], vocab_size: int, distance: int = 1) -> Int64[Tensor, "V V"]:
+def pair_counts(
+    tokens: Int64[Tensor, "N"], vocab_size: int, distance: int = 1
+) -> Int64[Tensor, "V V"]:
     """How often token b (column) stands `distance` places after token a (row)."""
     V = vocab_size
     pairs = tokens[:-distance] * V + tokens[distance:]

@@ -37,7 +37,11 @@ class CharTokenizer:
     of a corpus."""
 
     def __init__(self, characters: str):
-        if not isinstance(characters, str) or not characters or len(set(characters)) != len(characters):
+        if (
+            not isinstance(characters, str)
+            or not characters
+            or len(set(characters)) != len(characters)
+        ):
             raise CorpusError("a vocabulary needs at least one character, and each of them once")
         self.characters = characters
 
@@ -71,7 +75,9 @@ class CharTokenizer:
             ids = self._id_of[codes]
             if (ids < 0).any():
                 unknown = "".join(sorted(set(text) - set(self.characters)))
-                raise CorpusError(f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}")
+                raise CorpusError(
+                    f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}"
+                )
             chunks.append(ids.astype(self._smallest_type))
         return torch.from_numpy(np.concatenate(chunks))
 
@@ -79,7 +85,9 @@ class CharTokenizer:
         """The characters behind `ids`; CorpusError for an id outside 0 .. vocab_size - 1."""
         ids = ids.tolist() if isinstance(ids, Tensor) else list(ids)
         if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
-            raise CorpusError(f"ids must lie in 0 .. {self.vocab_size - 1}, not {min(ids)} .. {max(ids)}")
+            raise CorpusError(
+                f"ids must lie in 0 .. {self.vocab_size - 1}, not {min(ids)} .. {max(ids)}"
+            )
         return "".join(self.characters[i] for i in ids)
 
     def to_json(self) -> str:
@@ -96,7 +104,9 @@ class CharTokenizer:
     def _smallest_type(self) -> type:
         if self.vocab_size <= 2**8:
             return np.uint8
-        return np.int16 if self.vocab_size <= 2**15 else np.int32  # PyTorch can do little with uint16
+        return (
+            np.int16 if self.vocab_size <= 2**15 else np.int32
+        )  # PyTorch can do little with uint16
 
 
 def alphabet_of(text: str) -> str:
@@ -110,7 +120,9 @@ def alphabet_of(text: str) -> str:
 def code_points(text: str) -> Iterator[np.ndarray]:
     """The Unicode numbers of the characters, a chunk at a time."""
     for start in range(0, len(text), CHUNK):
-        yield np.frombuffer(text[start : start + CHUNK].encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        yield np.frombuffer(
+            text[start : start + CHUNK].encode("utf-32-le", "surrogatepass"), dtype=np.uint32
+        )
 
 
 class ByteTokenizer:
@@ -177,7 +189,9 @@ def get_batch(
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]:
     """`batch_size` random windows of `tokens`, and the same one token later: the answers."""
-    starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)  # (B, 1)
+    starts = torch.randint(
+        len(tokens) - context_length, (batch_size, 1), generator=generator
+    )  # (B, 1)
     places = starts + torch.arange(context_length + 1)  # (B, T + 1)
     windows = tokens[places.to(tokens.device)].long()
     return windows[:, :-1], windows[:, 1:]
@@ -190,7 +204,9 @@ SIZE = 1_115_394  # bytes
 BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
-LARGEST = 1_000_000_000  # bytes of a text that is read into memory, where it takes five times as many
+LARGEST = (
+    1_000_000_000  # bytes of a text that is read into memory, where it takes five times as many
+)
 PACKED = (
     b"\x1f\x8b",
     b"PK\x03\x04",
@@ -247,7 +263,9 @@ def load_corpus(path: Any = None) -> Corpus:
     """
     if path is not None:
         if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
-            raise CorpusError(f"the corpus must be the path of a text file, not {shown(repr(path))}")
+            raise CorpusError(
+                f"the corpus must be the path of a text file, not {shown(repr(path))}"
+            )
         return _corpus(_bytes_of(Path(path)), OWN, Path(path))
     if named := os.environ.get("TINY_SHAKESPEARE"):
         return _corpus(_bytes_of(Path(named)), TINY, Path(named))
@@ -283,19 +301,27 @@ def _bytes_of(path: Path) -> bytes:
         ValueError,
     ) as error:  # no such file, no such user, no possible name
         why = getattr(error, "strerror", None) or error
-        raise CorpusError(f"can't read the corpus {shown(path)}: {why}; give the path of a text file") from None
+        raise CorpusError(
+            f"can't read the corpus {shown(path)}: {why}; give the path of a text file"
+        ) from None
 
 
 def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
     checksum = hashlib.sha256(raw).hexdigest()
     if name == TINY and checksum != SHA256:
-        raise CorpusError(f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}")
+        raise CorpusError(
+            f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}"
+        )
     if raw.startswith(PACKED):
-        raise CorpusError(f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data")
+        raise CorpusError(
+            f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data"
+        )
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{shown(path)} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+        raise CorpusError(
+            f"{shown(path)} is not UTF-8 text (byte {error.start}): save it as UTF-8"
+        ) from None
     corpus = Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
     refuse_uniform(corpus.alphabet, shown(path))
     return corpus
@@ -353,16 +379,22 @@ def open_corpus(path: Any = None) -> Corpus | Prepared:
                 digest.update(chunk)
         tokenizer = tokenizer_of(manifest["tokenizer"])
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        raise CorpusError(f"{shown(folder)} is no corpus that python -m helpers.data has prepared") from None
+        raise CorpusError(
+            f"{shown(folder)} is no corpus that python -m helpers.data has prepared"
+        ) from None
     if digest.hexdigest() != checksum:
         raise CorpusError(f"the corpus in {shown(folder)} is damaged: prepare it again")
     # "c": who writes into the tensor changes no file.
     tokens = torch.from_numpy(np.memmap(folder / TOKENS, _type_of(tokenizer), mode="c"))
-    known = manifest["text"] == SHA256 and isinstance(tokenizer, CharTokenizer)  # a loss is one per character
+    known = manifest["text"] == SHA256 and isinstance(
+        tokenizer, CharTokenizer
+    )  # a loss is one per character
     return Prepared(TINY if known else OWN, folder, manifest["text"], tokenizer, tokens)
 
 
-def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False) -> Prepared:
+def prepare(
+    paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False
+) -> Prepared:
     """Read texts one after the other, plain or packed by gzip, and write them as tokens into
     `folder`.
 
@@ -370,9 +402,17 @@ def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overw
     valid, and it comes last. CorpusError when a text or the folder can't be used, RunError when the
     disk is full.
     """
-    there = [path.name for path in folder.iterdir()] if folder.is_dir() else [MANIFEST] * folder.exists()
-    if not overwrite and not set(there) <= {TOKENS}:  # tokens alone are left by one that was stopped
-        raise CorpusError(f"{shown(folder)} is there already: name another folder, or add --overwrite")
+    there = (
+        [path.name for path in folder.iterdir()]
+        if folder.is_dir()
+        else [MANIFEST] * folder.exists()
+    )
+    if not overwrite and not set(there) <= {
+        TOKENS
+    }:  # tokens alone are left by one that was stopped
+        raise CorpusError(
+            f"{shown(folder)} is there already: name another folder, or add --overwrite"
+        )
     letters: set[str] = set()
     checksums = []
     for path in paths:
@@ -389,7 +429,9 @@ def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overw
     manifest = {
         "tokenizer": tokenizer.to_json(),
         "text": checksums[0] if len(checksums) == 1 else several,
-        "sources": {str(path.name): checksum for path, checksum in zip(paths, checksums, strict=True)},
+        "sources": {
+            str(path.name): checksum for path, checksum in zip(paths, checksums, strict=True)
+        },
     }
     digest = hashlib.sha256(json.dumps(manifest).encode())
     try:
@@ -398,19 +440,28 @@ def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overw
         with (folder / TOKENS).open("wb") as file:
             for path in paths:
                 for piece in _pieces(path):
-                    ids = tokenizer.encode_compactly(piece).numpy().astype(_type_of(tokenizer)).tobytes()
+                    ids = (
+                        tokenizer.encode_compactly(piece)
+                        .numpy()
+                        .astype(_type_of(tokenizer))
+                        .tobytes()
+                    )
                     file.write(ids)
                     digest.update(ids)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise RunError(f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared") from None
+        raise RunError(
+            f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared"
+        ) from None
     write(folder / MANIFEST, json.dumps(manifest | {"sha256": digest.hexdigest()}))
     return open_corpus(folder)
 
 
 def _type_of(tokenizer: Tokenizer) -> type:
-    return np.uint8 if tokenizer.vocab_size <= 256 else np.int16  # no id reaches 2^15, so it is uint16, too
+    return (
+        np.uint8 if tokenizer.vocab_size <= 256 else np.int16
+    )  # no id reaches 2^15, so it is uint16, too
 
 
 def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
@@ -442,15 +493,21 @@ def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
 
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
-    parser = Options(prog="python -m helpers.data", description="Prepare texts of any size for a training.")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
+    parser = Options(
+        prog="python -m helpers.data", description="Prepare texts of any size for a training."
+    )
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip"
+    )
     parser.add_argument(
         "--out",
         required=True,
         type=Path,
         help="folder for the corpus, for helpers.training --corpus",
     )
-    parser.add_argument("--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)")
+    parser.add_argument(
+        "--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the corpus in --out")
     told = parser.parse_args(arguments)
     say(prepare(told.files, told.out.expanduser(), told.tokenizer, told.overwrite))

@@ -50,7 +50,9 @@ class Stopped(KeyboardInterrupt):
 
 
 # ---------------------------------------------------------------- commands
-SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 
 class Options(argparse.ArgumentParser):
@@ -187,4 +189,6 @@ def shown(path: object) -> str:
 
 def printable(text: str) -> str:
     """`text` with control, bidi and other invisible characters escaped."""
-    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text)
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text
+    )

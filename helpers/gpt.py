@@ -42,7 +42,9 @@ class GPTConfig:
         check(self, "dropout", lambda p: number(p, below=1), "a number of at least 0 and below 1")
         check(self, "bias", lambda b: isinstance(b, bool), "True or False")
         if self.n_embd % self.n_head:
-            raise ConfigError(f"n_head={self.n_head} does not divide n_embd={self.n_embd}: choose a divisor of it")
+            raise ConfigError(
+                f"n_head={self.n_head} does not divide n_embd={self.n_embd}: choose a divisor of it"
+            )
 
 
 class Block(nn.Module):
@@ -60,10 +62,14 @@ class Block(nn.Module):
             C, C, config.context_length, config.dropout, config.n_head, qkv_bias=bias, out_bias=bias
         )
         self.norm2 = nn.LayerNorm(C, bias=bias)
-        self.mlp = nn.Sequential(nn.Linear(C, 4 * C, bias=bias), nn.GELU(), nn.Linear(4 * C, C, bias=bias))
+        self.mlp = nn.Sequential(
+            nn.Linear(C, 4 * C, bias=bias), nn.GELU(), nn.Linear(4 * C, C, bias=bias)
+        )
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Float[Tensor, "B T C"], cache: KVCache | None = None) -> Float[Tensor, "B T C"]:
+    def forward(
+        self, x: Float[Tensor, "B T C"], cache: KVCache | None = None
+    ) -> Float[Tensor, "B T C"]:
         x = x + self.dropout(self.attention(self.norm1(x), cache=cache))
         return x + self.dropout(self.mlp(self.norm2(x)))
 
@@ -98,12 +104,16 @@ class GPT(nn.Module):
             for projection in (module.attention.out_proj, module.mlp[-1]):
                 nn.init.normal_(projection.weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
 
-    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
+    def forward(
+        self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
+    ) -> Float[Tensor, "B T V"]:
         start = len(cache[0]) if cache else 0
         x = self.embed(tokens, start)
         return self.logits(self.through_blocks(x, cache))
 
-    def through_blocks(self, x: Float[Tensor, "B T C"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T C"]:
+    def through_blocks(
+        self, x: Float[Tensor, "B T C"], cache: list[KVCache] | None = None
+    ) -> Float[Tensor, "B T C"]:
         caches = cache or [None] * len(self.blocks)
         for block, its_cache in zip(self.blocks, caches, strict=True):
             x = block(x, its_cache)
@@ -122,7 +132,9 @@ class GPT(nn.Module):
 
     def refuse_more_than_the_context(self, count: int) -> None:
         if count > self.config.context_length:
-            raise ConfigError(f"{count} tokens do not fit into a context of {self.config.context_length}: crop them")
+            raise ConfigError(
+                f"{count} tokens do not fit into a context of {self.config.context_length}: crop them"
+            )
 
     def new_cache(self) -> list[KVCache]:
         """An empty cache for `forward`: one entry for each layer."""
@@ -156,8 +168,12 @@ def watch(model: nn.Module, x: Tensor, layers: Iterable[nn.Module]) -> dict[nn.M
 
 
 @torch.no_grad()
-def attention_weights(layer: MultiHeadAttention, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T T"]:
-    """The weights with which an attention layer reads x, without dropout: row = query, column = key."""
+def attention_weights(
+    layer: MultiHeadAttention, x: Float[Tensor, "B T C"]
+) -> Float[Tensor, "B H T T"]:
+    """The weights with which an attention layer reads x, without dropout: row = query, column =
+    key.
+    """
     with evaluating(layer):
         _, weights = layer(x, return_weights=True)
     return weights

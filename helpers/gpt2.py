@@ -74,7 +74,9 @@ class BytePairTokenizer:
         """Ids of `text`; CorpusError when it isn't Unicode, which a terminal of another encoding
         may hand over."""
         try:
-            return torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids, dtype=torch.long)
+            return torch.tensor(
+                self.tokenizer.encode(text, add_special_tokens=False).ids, dtype=torch.long
+            )
         except TypeError:
             raise CorpusError(f"this is no text in Unicode: {reprlib.repr(text)}") from None
 
@@ -125,11 +127,15 @@ def from_hugging_face(weights: Mapping[str, Any], config: dict[str, Any]) -> GPT
     table = state["token_embedding.weight"]
     head = state.setdefault("head.weight", table)
     if not head.equal(table):
-        raise RunError("lm_head.weight differs from wte.weight: GPT-2's head and embedding share one matrix")
+        raise RunError(
+            "lm_head.weight differs from wte.weight: GPT-2's head and embedding share one matrix"
+        )
     model = GPT(sizes)
     model.load_state_dict(state)
     for block in model.blocks:
-        block.mlp[1] = nn.GELU(approximate="tanh")  # GPT-2 learned with this approximation; ours is the exact function
+        block.mlp[1] = nn.GELU(
+            approximate="tanh"
+        )  # GPT-2 learned with this approximation; ours is the exact function
     return model.eval()
 
 
@@ -146,7 +152,9 @@ def _sizes(config: dict[str, Any]) -> GPTConfig:
     for name, value in expected.items():
         found = config.get(name, PLAIN.get(name))
         if found != value:
-            raise RunError(f"config.json: {name} must be {value!r} as in GPT-2, not {reprlib.repr(found)}")
+            raise RunError(
+                f"config.json: {name} must be {value!r} as in GPT-2, not {reprlib.repr(found)}"
+            )
     return sizes
 
 
@@ -159,10 +167,14 @@ def _names_in(weights: Mapping[str, Any], n_layer: int) -> dict[str, list[str]]:
             raise RunError(f"the weights lack {name}: a GPT-2 with n_layer={n_layer} has it")
     if "lm_head.weight" in weights:
         wanted["lm_head.weight"] = ["head.weight"]
-    masks = {f"{prefix}h.{i}.attn.{name}" for i in range(n_layer) for name in ("bias", "masked_bias")}
+    masks = {
+        f"{prefix}h.{i}.attn.{name}" for i in range(n_layer) for name in ("bias", "masked_bias")
+    }
     for name in weights:
         if name not in wanted and name not in masks:
-            raise RunError(f"the weights hold {name!r}: a GPT-2 with n_layer={n_layer} has no such one")
+            raise RunError(
+                f"the weights hold {name!r}: a GPT-2 with n_layer={n_layer} has no such one"
+            )
     return wanted
 
 
@@ -179,7 +191,9 @@ def _parts(name: str, tensor: Any, count: int, part: tuple[int, ...]) -> tuple[T
     whole = (count * part[0], *part[1:])
     shape = whole[::-1] if turned else whole
     if tensor.shape != shape:
-        raise RunError(f"{name} must have the shape {shape}, as config.json says, not {(*tensor.shape,)}")
+        raise RunError(
+            f"{name} must have the shape {shape}, as config.json says, not {(*tensor.shape,)}"
+        )
     if not tensor.isfinite().all():
         raise RunError(f"{name} holds NaN or infinity: weights must be finite numbers")
     return (tensor.T if turned else tensor).chunk(count)
@@ -194,17 +208,23 @@ def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
     folder = Path(os.path.expanduser(folder))
     config = _read(folder, _entries, "config.json")
     tokenizer = _tokenizer(folder)
-    model = from_hugging_face(_read(folder, safetensors.torch.load_file, "model.safetensors"), config)
+    model = from_hugging_face(
+        _read(folder, safetensors.torch.load_file, "model.safetensors"), config
+    )
     ids = tokenizer.get_vocab()
     if START_OF_TEXT not in ids or max(ids.values()) >= model.config.vocab_size:
-        raise RunError(f"the tokenizer in {folder} must know <|endoftext|>, and no id from vocab_size on")
+        raise RunError(
+            f"the tokenizer in {folder} must know <|endoftext|>, and no id from vocab_size on"
+        )
     tokenizer.add_special_tokens([START_OF_TEXT])  # vocab.json doesn't say that it is one
     return model, BytePairTokenizer(tokenizer, START_OF_TEXT)
 
 
 def _tokenizer(folder: Path) -> Any:
     """The tokenizer in a folder, as one file or as two; RunError for one that changes a text."""
-    in_two_files = os.path.lexists(folder / "vocab.json") and not os.path.lexists(folder / "tokenizer.json")
+    in_two_files = os.path.lexists(folder / "vocab.json") and not os.path.lexists(
+        folder / "tokenizer.json"
+    )
     if in_two_files:
         tokenizer = _read(folder, ByteLevelBPETokenizer.from_file, "vocab.json", "merges.txt")
     else:
@@ -212,7 +232,9 @@ def _tokenizer(folder: Path) -> Any:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     if not gives_back_every_byte(tokenizer):
-        raise RunError(f"the tokenizer in {folder} is not GPT-2's: text must come back as it went in")
+        raise RunError(
+            f"the tokenizer in {folder} is not GPT-2's: text must come back as it went in"
+        )
     return tokenizer
 
 
@@ -233,8 +255,12 @@ def _read(folder: Path, reader: Callable[..., Any], *names: str) -> Any:
         return reader(*map(str, paths))
     except (HelpersError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a hostile file raises nearly anything, and a panic of Rust's is no Exception
-        why = getattr(error, "strerror", None) or "it is cut off, damaged, or larger than the memory"
+    except (
+        BaseException
+    ) as error:  # a hostile file raises nearly anything, and a panic of Rust's is no Exception
+        why = (
+            getattr(error, "strerror", None) or "it is cut off, damaged, or larger than the memory"
+        )
         raise RunError(f"can't read {' and '.join(names)} in {folder}: {why}") from None
 
 

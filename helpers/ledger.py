@@ -1,4 +1,6 @@
-"""The ledger: every number that the classic sources print, carried as data, and the check that we print it too."""
+"""The ledger: every number that the classic sources print, carried as data, and the check that we
+print it too.
+"""
 
 import copy
 import functools
@@ -22,7 +24,8 @@ def _ledger() -> dict:
 
 
 def rows() -> list[dict]:
-    """Copies of all rows, in order: id, notebook, what, kind ("exact" or "erratum"), printed, correct, why.
+    """Copies of all rows, in order: id, notebook, what, kind ("exact" or "erratum"), printed,
+    correct, why.
 
     An erratum has besides a title and where, its place in the source.
     """
@@ -42,14 +45,18 @@ def inputs(name: str, dtype: torch.dtype = torch.float32) -> Tensor:
     try:
         return torch.tensor(_ledger()["inputs"][name], dtype=dtype)
     except KeyError:
-        raise LedgerError(f"the ledger has no inputs {name!r}; it has {', '.join(_ledger()['inputs'])}") from None
+        raise LedgerError(
+            f"the ledger has no inputs {name!r}; it has {', '.join(_ledger()['inputs'])}"
+        ) from None
 
 
 def check(id: str, ours: object, *, corpus: str | None = None) -> None:
-    """Assert that `ours` (a tensor, or nested lists) rounds to what the source prints in row `id`; print ours.
+    """Assert that `ours` (a tensor, or nested lists) rounds to what the source prints in row `id`;
+    print ours.
 
-    A row that needs tiny Shakespeare takes the name of the corpus in use, and is skipped, by name, when that is another
-    one. LedgerError for an unknown id, an erratum, a wrong shape, or a wrong number (showing the first that differ).
+    A row that needs tiny Shakespeare takes the name of the corpus in use, and is skipped, by name,
+    when that is another one. LedgerError for an unknown id, an erratum, a wrong shape, or a wrong
+    number (showing the first that differ).
     """
     entry = row(id)
     if entry["kind"] == "erratum":
@@ -64,7 +71,8 @@ def check(id: str, ours: object, *, corpus: str | None = None) -> None:
 
 
 def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
-    """Assert that `printed` is what the source of erratum `id` prints and `correct` what is right; print both and why.
+    """Assert that `printed` is what the source of erratum `id` prints and `correct` what is right;
+    print both and why.
 
     An argument is left out only where the ledger has no such numbers. LedgerError as in `check`.
     """
@@ -72,7 +80,9 @@ def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
     if entry["kind"] != "erratum":
         raise LedgerError(f"{id} is no erratum: use check")
     if "printed" not in entry and "correct" not in entry:
-        raise LedgerError(f"{id}: the ledger has no numbers to assert; give the row `printed` or `correct`")
+        raise LedgerError(
+            f"{id}: the ledger has no numbers to assert; give the row `printed` or `correct`"
+        )
     for field, ours in (("printed", printed), ("correct", correct)):
         if field in entry and ours is None:
             raise LedgerError(f"{id}: the ledger has numbers called {field!r}")
@@ -104,21 +114,31 @@ def story(entry: dict) -> str:
     for name, text in lines.items():
         if text:
             line = f"{name + ':':9}{text}"
-            paragraphs.append(textwrap.fill(line, 96, initial_indent="  ", subsequent_indent=" " * 11))
+            paragraphs.append(
+                textwrap.fill(line, 96, initial_indent="  ", subsequent_indent=" " * 11)
+            )
     return "\n".join(paragraphs)
 
 
 def numerals(entry: dict, numbers: object) -> list[list[str]]:
-    """Numbers as a table of texts, rounded as the row's source prints them; whatever is no table becomes one row."""
+    """Numbers as a table of texts, rounded as the row's source prints them; whatever is no table
+    becomes one row.
+    """
     table = torch.as_tensor(numbers, dtype=torch.float64, device="cpu").detach()
     if table.dim() < 2:
         table = table.flatten()[None]
-    digits = f".{entry['significant'] - 1}e" if "significant" in entry else f".{entry.get('decimals', 4)}f"
+    digits = (
+        f".{entry['significant'] - 1}e"
+        if "significant" in entry
+        else f".{entry.get('decimals', 4)}f"
+    )
     return [[f"{number:z{digits}}" for number in row] for row in table.flatten(end_dim=-2).tolist()]
 
 
 def excerpt(entry: dict, numbers: object) -> str:
-    """The numbers in one line; of a table its shape and last row (a causal one's first row is 1, 0, 0, …)."""
+    """The numbers in one line; of a table its shape and last row (a causal one's first row is 1, 0,
+    0, …).
+    """
     shape = tuple(torch.as_tensor(numbers).shape)
     row = numerals(entry, numbers)[-1][-8:]
     if math.prod(shape) == len(row):
@@ -154,7 +174,9 @@ def _compare(entry: dict, field: str, ours: object) -> int:
     printed = torch.tensor(entry[field], dtype=torch.float64)
     ours = torch.as_tensor(ours, dtype=torch.float64, device="cpu").detach()
     if ours.shape != printed.shape:
-        raise LedgerError(f"{id}: the shape is {tuple(ours.shape)}, the source prints {tuple(printed.shape)}")
+        raise LedgerError(
+            f"{id}: the shape is {tuple(ours.shape)}, the source prints {tuple(printed.shape)}"
+        )
     close = (ours - printed).abs() <= _tolerance(entry, printed)  # NaN is never close
     both_nan = ours.isnan() & printed.isnan()  # but equal where the source prints NaN
     wrong = ~(close | (ours == printed) | both_nan)
@@ -162,12 +184,16 @@ def _compare(entry: dict, field: str, ours: object) -> int:
         first = []
         for place in map(tuple, wrong.nonzero()[:3].tolist()):
             first.append(f"at {place}: source {printed[place]:g}, ours {ours[place]:g}")
-        raise LedgerError(f"{id}: {int(wrong.sum())} of {printed.numel()} numbers differ; {'; '.join(first)}")
+        raise LedgerError(
+            f"{id}: {int(wrong.sum())} of {printed.numel()} numbers differ; {'; '.join(first)}"
+        )
     return printed.numel()
 
 
 def _tolerance(entry: dict, printed: Tensor) -> Tensor:
-    """How far off each number may be: `tolerance`, or `units` of its last printed digit (half a one, and noise)."""
+    """How far off each number may be: `tolerance`, or `units` of its last printed digit (half a
+    one, and noise).
+    """
     if "tolerance" in entry:
         return torch.full_like(printed, entry["tolerance"])
     unit = torch.full_like(printed, 10.0 ** -entry.get("decimals", 4))

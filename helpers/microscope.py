@@ -1,7 +1,9 @@
-"""Instruments to look into a GPT: what surprises it, what it knows after each layer, and what each head is worth.
+"""Instruments to look into a GPT: what surprises it, what it knows after each layer, and what each
+head is worth.
 
-They train nothing and leave a model as it was. Surprise, loss and divergence are in nats; layers and heads count from
-0. "Side by side" means windows of the whole context, cut out of a text one after the other; what is left is dropped.
+They train nothing and leave a model as it was. Surprise, loss and divergence are in nats; layers
+and heads count from 0. "Side by side" means windows of the whole context, cut out of a text one
+after the other; what is left is dropped.
 """
 
 from collections.abc import Iterator
@@ -23,16 +25,22 @@ AT_ONCE = 4096  # tokens of one call: the log-probabilities of a long text would
 def _checked(tokens: Integer[Tensor, "N"], vocab_size: int) -> Int64[Tensor, "N"]:
     """The tokens on the CPU. CorpusError for none, and for one outside the vocabulary."""
     if len(tokens) == 0 or not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
-        raise CorpusError(f"the text is empty or has a token outside the vocabulary of 0 .. {vocab_size - 1}")
+        raise CorpusError(
+            f"the text is empty or has a token outside the vocabulary of 0 .. {vocab_size - 1}"
+        )
     return tokens.cpu().long()
 
 
-def _side_by_side(model: GPT, tokens: Integer[Tensor, "N"]) -> tuple[Int64[Tensor, "W T"], Int64[Tensor, "W T"]]:
+def _side_by_side(
+    model: GPT, tokens: Integer[Tensor, "N"]
+) -> tuple[Int64[Tensor, "W T"], Int64[Tensor, "W T"]]:
     """Windows of `tokens` (W, T), and the token that follows each place in them (W, T)."""
     T = model.config.context_length
     tokens = _checked(tokens, model.config.vocab_size)
     if len(tokens) <= T:
-        raise CorpusError(f"{len(tokens)} tokens are too few: with a context of {T} this takes {T + 1}")
+        raise CorpusError(
+            f"{len(tokens)} tokens are too few: with a context of {T} this takes {T + 1}"
+        )
     end = (len(tokens) - 1) // T * T
     return tokens[:end].view(-1, T), tokens[1 : end + 1].view(-1, T)
 
@@ -40,7 +48,8 @@ def _side_by_side(model: GPT, tokens: Integer[Tensor, "N"]) -> tuple[Int64[Tenso
 def _predictions(
     model: GPT, x: Int64[Tensor, "W T"], y: Int64[Tensor, "W T"]
 ) -> Iterator[tuple[Float[Tensor, "W_some T V"], Int64[Tensor, "W_some T"]]]:
-    """For some windows of x at a time: the log-probabilities after each place (W, T, V), and their part of y (W, T).
+    """For some windows of x at a time: the log-probabilities after each place (W, T, V), and their
+    part of y (W, T).
 
     ConfigError when the model has diverged.
     """
@@ -56,11 +65,13 @@ def _predictions(
 
 @torch.no_grad()
 def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
-    """How surprising each token but the first is, given what stands before it: -log of its probability, (N - 1,).
+    """How surprising each token but the first is, given what stands before it: -log of its
+    probability, (N - 1,).
 
-    Windows of the whole context start half a context apart, and the last one ends with the text. The first window that
-    reaches a token scores it, so the model sees all of its past or, where that doesn't fit, more than half a context.
-    This costs twice as much as windows side by side. CorpusError for fewer than 2 tokens.
+    Windows of the whole context start half a context apart, and the last one ends with the text.
+    The first window that reaches a token scores it, so the model sees all of its past or, where
+    that doesn't fit, more than half a context. This costs twice as much as windows side by side.
+    CorpusError for fewer than 2 tokens.
     """
     if len(tokens) < 2:
         raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: this takes at least 2")
@@ -80,10 +91,11 @@ def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
 
 
 def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float[Tensor, "V V"]]:
-    """Log-probabilities (V, V) of three guessers that counted `tokens`: row = a token, column = the next one.
+    """Log-probabilities (V, V) of three guessers that counted `tokens`: row = a token, column = the
+    next one.
 
-    "uniform" knows the alphabet, "unigram" how frequent each token is, "bigram" which one follows which. Every count
-    starts at 1 (Laplace), so that nothing is impossible.
+    "uniform" knows the alphabet, "unigram" how frequent each token is, "bigram" which one follows
+    which. Every count starts at 1 (Laplace), so that nothing is impossible.
     """
     V = vocab_size
     tokens = _checked(tokens, V)
@@ -101,15 +113,21 @@ def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float
 
 @torch.no_grad()
 def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor, "V V"]) -> float:
-    """Kullback-Leibler divergence KL(model || reference), the mean over all places of windows side by side.
+    """Kullback-Leibler divergence KL(model || reference), the mean over all places of windows side
+    by side.
 
-    The `reference` (log-probabilities, as in `references`) is more surprised by a token that the model draws than the
-    model is: by this much, on average, and by 0 if the two agree. KL(reference || model) would depend on rare tokens
-    alone, which a good model rightly excludes.
+    The `reference` (log-probabilities, as in `references`) is more surprised by a token that the
+    model draws than the model is: by this much, on average, and by 0 if the two agree. KL(reference
+    || model) would depend on rare tokens alone, which a good model rightly excludes.
     """
     x, _ = _side_by_side(model, tokens)
-    if reference.shape[0] != model.config.vocab_size or (reference.logsumexp(dim=-1).abs() > 1e-3).any():
-        raise ConfigError("the reference must hold log-probabilities, a row for each token of the model's vocabulary")
+    if (
+        reference.shape[0] != model.config.vocab_size
+        or (reference.logsumexp(dim=-1).abs() > 1e-3).any()
+    ):
+        raise ConfigError(
+            "the reference must hold log-probabilities, a row for each token of the model's vocabulary"
+        )
     reference = reference.cpu()
     found = []
     for log_p, here in _predictions(model, x, x):
@@ -121,18 +139,23 @@ def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor
 class Calibration(NamedTuple):
     """What a model claims and what comes, in bins of how sure it is."""
 
-    claimed: Float[Tensor, "bins"]  # mean probability given to the likeliest token; NaN where a bin is empty
+    claimed: Float[
+        Tensor, "bins"
+    ]  # mean probability given to the likeliest token; NaN where a bin is empty
     right: Float[Tensor, "bins"]  # share of these that came
     count: Int64[Tensor, "bins"]
     error: float  # expected calibration error: the mean gap between the two, each bin by its count
 
 
 @torch.no_grad()
-def calibration(model: GPT, tokens: Integer[Tensor, "N"], bins: int = 10, temperature: float = 1.0) -> Calibration:
-    """How sure a model is of the likeliest token, and how often that one comes, in `bins` of equal width.
+def calibration(
+    model: GPT, tokens: Integer[Tensor, "N"], bins: int = 10, temperature: float = 1.0
+) -> Calibration:
+    """How sure a model is of the likeliest token, and how often that one comes, in `bins` of equal
+    width.
 
-    Does what it is 70% sure of come in 70% of all cases? Windows are side by side; logits are divided by `temperature`
-    (Guo et al. 2017, On Calibration of Modern Neural Networks, section 2).
+    Does what it is 70% sure of come in 70% of all cases? Windows are side by side; logits are
+    divided by `temperature` (Guo et al. 2017, On Calibration of Modern Neural Networks, section 2).
     """
     x, y = _side_by_side(model, tokens)
     probabilities = []
@@ -196,9 +219,11 @@ def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
 
 @torch.no_grad()
 def logit_lens(model: GPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "L_1 T V"]:
-    """The logits if the model ended after the embedding, after its first block, and so on; the last are its own.
+    """The logits if the model ended after the embedding, after its first block, and so on; the last
+    are its own.
 
-    Each stream goes through the final norm and head (nostalgebraist 2020, interpreting GPT: the logit lens).
+    Each stream goes through the final norm and head (nostalgebraist 2020, interpreting GPT: the
+    logit lens).
     """
     return model.logits(every_tensor(model, tokens).stream)
 
@@ -206,17 +231,20 @@ def logit_lens(model: GPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "L_1 T
 # ---------------------------------------------------------------- heads
 @contextmanager
 def switch_off(model: GPT, layer: int, head: int, *, to_mean: bool = False) -> Iterator[None]:
-    """Inside, the context of one head is 0 before `out_proj`, and all else goes on. Several may be nested.
+    """Inside, the context of one head is 0 before `out_proj`, and all else goes on. Several may be
+    nested.
 
-    With `to_mean` its context is the same at every place, its mean over the batch: the model loses what depends on the
-    text, and keeps what the head always adds. ConfigError for a head that isn't there.
-    Source: Michel et al. 2019, Are Sixteen Heads Really Better than One?
+    With `to_mean` its context is the same at every place, its mean over the batch: the model loses
+    what depends on the text, and keeps what the head always adds. ConfigError for a head that isn't
+    there. Source: Michel et al. 2019, Are Sixteen Heads Really Better than One?
     """
     L = model.config.n_layer
     H = model.config.n_head
     C = model.config.n_embd
     if not (0 <= layer < L and 0 <= head < H):
-        raise ConfigError(f"no head {head} in layer {layer}: layers go from 0 to {L - 1}, heads from 0 to {H - 1}")
+        raise ConfigError(
+            f"no head {head} in layer {layer}: layers go from 0 to {L - 1}, heads from 0 to {H - 1}"
+        )
     head_of_channel = torch.arange(C) // (C // H)
     others = (head_of_channel != head).to(next(model.parameters()).device)
 
@@ -239,10 +267,11 @@ class Score(NamedTuple):
 
 
 def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) -> Score:
-    """The share of its attention (`attention_maps`) that each head spends on the `target` of the query.
+    """The share of its attention (`attention_maps`) that each head spends on the `target` of the
+    query.
 
-    `target` is True for the keys (last axis) that a query looks for. The share is the mean over all queries that have
-    one, NaN if none has. ConfigError for a target of another shape.
+    `target` is True for the keys (last axis) that a query looks for. The share is the mean over all
+    queries that have one, NaN if none has. ConfigError for a target of another shape.
     """
     wanted = (maps.shape[1], *maps.shape[-2:])
     if target.shape != wanted:
@@ -264,8 +293,8 @@ def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) 
 def head_scores(maps: Float[Tensor, "L B H T T"], tokens: Int64[Tensor, "B T"]) -> dict[str, Score]:
     """The `head_score` of four habits by name; no query is its own target.
 
-    A head may attend to the letter before, to earlier ones that are the same, to those that came after these
-    ("induction", Olsson et al. 2022), and to the first place.
+    A head may attend to the letter before, to earlier ones that are the same, to those that came
+    after these ("induction", Olsson et al. 2022), and to the first place.
     """
     tokens = tokens.cpu()
     place = torch.arange(tokens.shape[1])

@@ -28,12 +28,16 @@ class ModernConfig(GPTConfig):
     mlp: str = "gelu"  # or "relu2", or "swiglu"
     mlp_width: int | None = None  # inside the MLP (default: 4 n_embd)
     qk_norm: bool = False  # all queries and keys have the same length
-    n_kv_head: int | None = None  # heads of keys and values, shared by groups of queries (default: n_head)
+    n_kv_head: int | None = (
+        None  # heads of keys and values, shared by groups of queries (default: n_head)
+    )
     window: int | None = None  # how many tokens one sees, itself included (default: all before it)
     tied: bool = True  # the head's matrix is that of the token embedding
     softcap: float = 0.0  # logits stay between -softcap and softcap (0: they are free)
     zero_start: bool = False  # the projections that end each residual branch start at 0
-    bigrams: int = 0  # rows of a table that is looked up by the last two tokens and added to the embedding
+    bigrams: int = (
+        0  # rows of a table that is looked up by the last two tokens and added to the embedding
+    )
     trigrams: int = 0  # ... by the last three
     fourgrams: int = 0  # ... by the last four
     before: int = 0  # how many earlier tokens are added to the embedding of each one
@@ -47,14 +51,20 @@ class ModernConfig(GPTConfig):
         check(self, rows, lambda n: whole(n, 0, 1_000_000), "a whole number from 0 to 1,000,000")
         check(self, "before", lambda n: whole(n, 0, 16), "a whole number from 0 to 16")
         check(self, "softcap", number, "a number of at least 0")
-        check(self, "mlp", lambda kind: kind in ("gelu", "relu2", "swiglu"), "gelu, relu2 or swiglu")
+        check(
+            self, "mlp", lambda kind: kind in ("gelu", "relu2", "swiglu"), "gelu, relu2 or swiglu"
+        )
         switches = "rotary rms_norm qk_norm tied zero_start"
         check(self, switches, lambda on: isinstance(on, bool), "True or False")
         head_width = self.n_embd // self.n_head
         if self.n_head % (self.n_kv_head or 1):
-            raise ConfigError(f"n_kv_head={self.n_kv_head} does not divide n_head={self.n_head}: choose a divisor")
+            raise ConfigError(
+                f"n_kv_head={self.n_kv_head} does not divide n_head={self.n_head}: choose a divisor"
+            )
         if self.rotary and head_width % 2:
-            raise ConfigError(f"rotary turns pairs of channels, and a head has {head_width}: choose an even width")
+            raise ConfigError(
+                f"rotary turns pairs of channels, and a head has {head_width}: choose an even width"
+            )
 
 
 # ---------------------------------------------------------------- rotary positions
@@ -76,11 +86,15 @@ def rotate(
     """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a
     turned query and a turned key depends on the distance of their positions only (Su et al. 2021,
     RoFormer, section 3.2)."""
-    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)  # rolled by a half: the partners
+    return torch.addcmul(
+        x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin
+    )  # rolled by a half: the partners
 
 
 # ---------------------------------------------------------------- attention
-def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> Tensor:
+def lean_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float
+) -> Tensor:
     """The context of `attention` in fewer passes: it scales the queries instead of the scores, and
     adds the mask."""
     forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
@@ -113,11 +127,15 @@ class ModernAttention(MultiHeadAttention):
             self.register_buffer("cos", cos, persistent=False)
             self.register_buffer("sin", sin, persistent=False)
 
-    def query_key_value(self, x: Float[Tensor, "B T C"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    def query_key_value(
+        self, x: Float[Tensor, "B T C"], start: int = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens from position `start`
         on."""
         layers = (self.W_query, self.W_key, self.W_value)
-        weight = torch.cat([layer.weight for layer in layers])  # in one product: fewer passes over memory
+        weight = torch.cat(
+            [layer.weight for layer in layers]
+        )  # in one product: fewer passes over memory
         bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
         heads = self.split_heads(F.linear(x, weight, bias))
         # Only queries and keys are normalised and turned.
@@ -126,7 +144,9 @@ class ModernAttention(MultiHeadAttention):
         return query, key, value
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
-        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # of keys there may be fewer heads
+        return x.unflatten(-1, (-1, self.head_width)).transpose(
+            1, 2
+        )  # of keys there may be fewer heads
 
     def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
         """Queries or keys, made equally long and turned to their positions from `start` on, where
@@ -144,14 +164,20 @@ class ModernAttention(MultiHeadAttention):
         group = self.num_heads // self.kv_heads
         return x.repeat_interleave(group, dim=1) if group > 1 else x
 
-    def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
+    def fused_attention(
+        self, query: Tensor, key: Tensor, value: Tensor
+    ) -> Float[Tensor, "B H T D"]:
         T_query, T_key = query.shape[-2], key.shape[-2]
         if query.dtype == torch.bfloat16 and query.device.type == "cpu":
             # There the backward pass of PyTorch's fused attention takes twice as long as the
             # formula's.
             mask = self.mask_for(T_query, T_key)
-            return lean_attention(query, self.shared(key), self.shared(value), mask, self.dropout_now)
-        causal = T_query == T_key and not self.config.window  # PyTorch's own flag is quicker than a mask
+            return lean_attention(
+                query, self.shared(key), self.shared(value), mask, self.dropout_now
+            )
+        causal = (
+            T_query == T_key and not self.config.window
+        )  # PyTorch's own flag is quicker than a mask
         return F.scaled_dot_product_attention(
             query,
             key,
@@ -198,7 +224,11 @@ def modern_mlp(config: ModernConfig) -> nn.Sequential:
 
 def modern_norm(config: ModernConfig) -> nn.Module:
     """LayerNorm, or RMSNorm: x / root mean square(x), times a gain (Zhang and Sennrich 2019)."""
-    return nn.RMSNorm(config.n_embd, eps=1e-5) if config.rms_norm else nn.LayerNorm(config.n_embd, bias=config.bias)
+    return (
+        nn.RMSNorm(config.n_embd, eps=1e-5)
+        if config.rms_norm
+        else nn.LayerNorm(config.n_embd, bias=config.bias)
+    )
 
 
 class ModernBlock(Block):
@@ -214,7 +244,9 @@ class ModernBlock(Block):
 
 
 # ---------------------------------------------------------------- n-gram tables
-def ngram_rows(tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int) -> Int64[Tensor, "B T"]:
+def ngram_rows(
+    tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int
+) -> Int64[Tensor, "B T"]:
     """At each place, the row of a table that belongs to the last `n` tokens.
 
     The tokens are read as digits in base V + 1, those before the text as V, and the row is that
@@ -224,7 +256,9 @@ def ngram_rows(tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int)
     number = tokens
     for back in range(1, n):
         before = F.pad(tokens, (back, 0), value=vocab_size)[:, : tokens.shape[1]]
-        number = number + before * pow(vocab_size + 1, back, rows)  # modulo, so that nothing overflows
+        number = number + before * pow(
+            vocab_size + 1, back, rows
+        )  # modulo, so that nothing overflows
     return number % rows
 
 
@@ -273,7 +307,9 @@ class ModernGPT(GPT):
         for n, count in rows.items():
             if count:
                 self.tables[n] = nn.Embedding(count, config.n_embd)
-        self.before = nn.ModuleList(nn.Embedding(config.vocab_size + 1, config.n_embd) for _ in range(config.before))
+        self.before = nn.ModuleList(
+            nn.Embedding(config.vocab_size + 1, config.n_embd) for _ in range(config.before)
+        )
         self.apply(self._initialise)
 
     def _initialise(self, module: nn.Module) -> None:
@@ -296,7 +332,9 @@ class ModernGPT(GPT):
         """
         text = tokens if past is None else torch.cat([past, tokens], dim=1)
         end = start + tokens.shape[1]
-        assert text.shape[1] == end, "`past` must hold the `start` tokens before, at which the tables look back"
+        assert text.shape[1] == end, (
+            "`past` must hold the `start` tokens before, at which the tables look back"
+        )
         self.refuse_more_than_the_context(end)
         V = self.config.vocab_size
         x = self.token_embedding(tokens)
@@ -310,7 +348,9 @@ class ModernGPT(GPT):
             x = x + self.position_embedding.weight[start:end]
         return self.dropout(x)
 
-    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
+    def forward(
+        self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
+    ) -> Float[Tensor, "B T V"]:
         if not cache:
             return super().forward(tokens)
         its_tokens = cache[0]

@@ -33,14 +33,18 @@ class TrainConfig:
     min_learning_rate: float = 1e-4  # at the end
     warmup_steps: int = 100  # until the rate is at its highest
     schedule: str = "cosine"  # one of SCHEDULES
-    decay: float = 0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
+    decay: float = (
+        0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
+    )
     optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.1
     muon_scale: float = 1.0  # Muon's rate is muon_scale * learning_rate
     muon_momentum: float = 0.95
     grad_clip: float = 1.0
-    windows: tuple[tuple[float, int], ...] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
+    windows: tuple[
+        tuple[float, int], ...
+    ] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
     accumulate: int = 1  # pieces of a batch, computed one after the other, to save memory
     bfloat16: bool = False  # on CUDA
     bfloat16_cpu: bool = False  # on a CPU that has instructions for it
@@ -53,7 +57,9 @@ class TrainConfig:
         most = 1_000_000_000
         counts = "batch_size max_steps eval_interval accumulate"
         check(self, counts, lambda n: whole(n, 1, most), f"a whole number from 1 to {most:,}")
-        check(self, "warmup_steps", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}")
+        check(
+            self, "warmup_steps", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}"
+        )
         check(self, "seed", lambda n: whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
         positive = "learning_rate muon_scale grad_clip"
         check(self, positive, lambda x: number(x) and x > 0, "a number above 0")
@@ -81,10 +87,14 @@ def _two_shares(betas: Any) -> bool:
 
 
 def _rise(windows: Any) -> bool:
-    if not isinstance(windows, tuple) or any(not isinstance(pair, tuple) or len(pair) != 2 for pair in windows):
+    if not isinstance(windows, tuple) or any(
+        not isinstance(pair, tuple) or len(pair) != 2 for pair in windows
+    ):
         return False
     shares = [share for share, _ in windows]
-    fitting = all(number(share) and 0 < share <= 1 and whole(length, 1) for share, length in windows)
+    fitting = all(
+        number(share) and 0 < share <= 1 and whole(length, 1) for share, length in windows
+    )
     return fitting and shares == sorted(shares)
 
 
@@ -99,9 +109,13 @@ def device_named(name: Any) -> str:
     if kind not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:N or mps")
     if kind == "cuda" and (torch.device(name).index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f'device={name!r}, but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"')
+        raise ConfigError(
+            f'device={name!r}, but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"'
+        )
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError(f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"')
+        raise ConfigError(
+            f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"'
+        )
     return name
 
 
@@ -110,7 +124,9 @@ def cosine(step: int, config: TrainConfig) -> float:
     """Linear warm-up, then a cosine down to the minimum at `max_steps` (nanoGPT's schedule)."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / (config.warmup_steps + 1)
-    progress = min(1.0, (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps))
+    progress = min(
+        1.0, (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps)
+    )
     span = config.learning_rate - config.min_learning_rate
     return config.min_learning_rate + span * (1 + math.cos(math.pi * progress)) / 2
 
@@ -124,7 +140,9 @@ def warmup_stable_decay(step: int, config: TrainConfig) -> float:
     """
     low, high = config.min_learning_rate, config.learning_rate
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
-    left = (config.max_steps - step) / (config.decay * config.max_steps)  # 1 where the decay begins, 0 at the end
+    left = (config.max_steps - step) / (
+        config.decay * config.max_steps
+    )  # 1 where the decay begins, 0 at the end
     return min(high * warm, low + (high - low) * max(0.0, min(left, 1.0)))
 
 
@@ -169,12 +187,19 @@ class Muon(torch.optim.Optimizer):
 
     def _move(self, matrices: list[Tensor], rate: float, beta: float, weight_decay: float) -> None:
         gradients = [matrix.grad for matrix in matrices]
-        momenta = [self.state[matrix].setdefault("momentum", torch.zeros_like(matrix)) for matrix in matrices]
-        torch._foreach_lerp_(momenta, gradients, 1 - beta)  # momentum = beta * momentum + (1 - beta) * gradient
+        momenta = [
+            self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
+            for matrix in matrices
+        ]
+        torch._foreach_lerp_(
+            momenta, gradients, 1 - beta
+        )  # momentum = beta * momentum + (1 - beta) * gradient
         ahead = torch._foreach_lerp(gradients, momenta, beta)  # Nesterov's momentum: a step ahead
         moves = orthogonal(torch.stack(ahead))
         rows, columns = matrices[0].shape
-        distance = rate * max(1, rows / columns) ** 0.5  # a tall matrix moves further, as Jordan has it
+        distance = (
+            rate * max(1, rows / columns) ** 0.5
+        )  # a tall matrix moves further, as Jordan has it
         for matrix, move in zip(matrices, moves, strict=True):
             matrix.mul_(1 - rate * weight_decay).sub_(move, alpha=distance)
 

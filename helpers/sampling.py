@@ -59,7 +59,9 @@ class Drawing:
             logits = logits.masked_fill(outside_nucleus(logits, self.top_p), float("-inf"))
         return logits
 
-    def draw(self, logits: Float[Tensor, "B V"], generator: torch.Generator | None) -> Int64[Tensor, "B 1"]:
+    def draw(
+        self, logits: Float[Tensor, "B V"], generator: torch.Generator | None
+    ) -> Int64[Tensor, "B 1"]:
         """The next tokens, drawn on the CPU, so that one seed writes one text on every machine."""
         probabilities = self.filter(logits).softmax(dim=-1)
         return torch.multinomial(probabilities.cpu(), 1, generator=generator)
@@ -69,7 +71,9 @@ def outside_nucleus(logits: Float[Tensor, "*batch V"], top_p: float) -> Tensor:
     """True for the tokens outside the smallest set of likely ones that has `top_p` together."""
     descending, order = logits.sort(dim=-1, descending=True)
     probabilities = descending.softmax(dim=-1)
-    before = probabilities.cumsum(dim=-1) - probabilities  # probability of everything more likely than this one
+    before = (
+        probabilities.cumsum(dim=-1) - probabilities
+    )  # probability of everything more likely than this one
     outside = torch.empty_like(order, dtype=torch.bool)
     return outside.scatter(-1, order, before >= top_p)  # back to the order of the vocabulary
 
@@ -135,7 +139,11 @@ def _columns(
     use_cache: bool,
 ) -> Iterator[Int64[Tensor, "B 1"]]:
     """The loop: one token after the other for each row, drawn from the last logits."""
-    T = model.config.context_length if hasattr(model, "config") else prompt.shape[1] + max_new_tokens
+    T = (
+        model.config.context_length
+        if hasattr(model, "config")
+        else prompt.shape[1] + max_new_tokens
+    )
     window = prompt[:, -T:]
     reader = Reader(model, use_cache)
     with evaluating(model):
@@ -168,7 +176,9 @@ class Reader:
         if self.new_cache is None:
             new, cached = window, {}
         else:
-            if self.cache is None or len(self.cache[0]) >= window.shape[1]:  # nothing is read yet, or the window moved
+            if (
+                self.cache is None or len(self.cache[0]) >= window.shape[1]
+            ):  # nothing is read yet, or the window moved
                 self.cache = self.new_cache()
             new, cached = window[:, len(self.cache[0]) :], {"cache": self.cache}
         with one_thread() if new.numel() <= FEW else nullcontext():
@@ -178,7 +188,9 @@ class Reader:
 def _refuse_nonsense(logits: Float[Tensor, "B V"]) -> None:
     """Drawing from NaN raises no error, but the token is meaningless."""
     if not logits.amax(dim=-1).isfinite().all():
-        raise ConfigError("the logits must be finite, or -inf but not all of them: has the training diverged?")
+        raise ConfigError(
+            "the logits must be finite, or -inf but not all of them: has the training diverged?"
+        )
 
 
 def generate(
@@ -195,7 +207,9 @@ def generate(
     differs from what the same seed gives for its prompt alone. ConfigError as for `stream`.
     """
     tokens = list(stream(model, prompt, max_new_tokens, **options))
-    drawn = prompt.new_tensor(tokens).view(-1, *prompt.shape[:-1])  # (new,) or (new, B): token by token
+    drawn = prompt.new_tensor(tokens).view(
+        -1, *prompt.shape[:-1]
+    )  # (new,) or (new, B): token by token
     drawn = drawn.movedim(0, -1)  # (new,) or (B, new)
     return torch.cat([prompt, drawn], dim=-1)
 
@@ -205,12 +219,20 @@ def options_of(program: str, does: str, tokens: str, length: int) -> Options:
     """The options of every command that writes; `tokens` names what its model draws."""
     parser = Options(prog=program, description=does)
     parser.add_argument("--prompt", help="what to continue (the start of a text)")
-    parser.add_argument("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (0.8)")
+    parser.add_argument(
+        "--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (0.8)"
+    )
     parser.add_argument("--top-k", type=int, help=f"draw only from the k likeliest {tokens}")
-    parser.add_argument("--top-p", type=float, help="draw only from the likeliest that have this share together")
+    parser.add_argument(
+        "--top-p", type=float, help="draw only from the likeliest that have this share together"
+    )
     parser.add_argument("--length", type=int, default=length, help=f"{tokens} to write ({length})")
-    parser.add_argument("--seed", type=int, default=1, help="the same seed writes the same text (1)")
-    parser.add_argument("--num-samples", type=int, default=1, help="how many texts, one after the other (1)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="the same seed writes the same text (1)"
+    )
+    parser.add_argument(
+        "--num-samples", type=int, default=1, help="how many texts, one after the other (1)"
+    )
     return parser
 
 
@@ -248,7 +270,9 @@ def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterato
 
 
 def main(arguments: list[str]) -> None:
-    parser = options_of("python -m helpers.sampling", "Write with a trained model.", "characters", length=500)
+    parser = options_of(
+        "python -m helpers.sampling", "Write with a trained model.", "characters", length=500
+    )
     parser.add_argument("--run", help="folder of a run (the best finished one in build/runs)")
     told = parser.parse_args(arguments)
     folder, why = (Path(told.run).expanduser(), "") if told.run else best_run(RUNS)

@@ -1,10 +1,12 @@
-"""The thread through notebooks 01 to 07: a tiny world in which eight people send each other presents.
+"""The thread through notebooks 01 to 07: a tiny world in which eight people send each other
+presents.
 
-A scene is six cards, "romeo gives the ring to rosaline". Every card is one vector, a question is another, and a model
-has to answer with the vector of a word. What each part of attention is for shows in what the model can't answer
-without it: the scoreboard shows that, a row for each part.
+A scene is six cards, "romeo gives the ring to rosaline". Every card is one vector, a question is
+another, and a model has to answer with the vector of a word. What each part of attention is for
+shows in what the model can't answer without it: the scoreboard shows that, a row for each part.
 
-Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are places in WORDS.
+Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are
+places in WORDS.
 """
 
 from collections.abc import Callable
@@ -55,11 +57,15 @@ QUESTIONS = {
 }
 SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure
 
-Examples = tuple[tuple[Tensor, ...], Int64[Tensor, "n k"]]  # what a model gets, and the ids that it should answer
+Examples = tuple[
+    tuple[Tensor, ...], Int64[Tensor, "n k"]
+]  # what a model gets, and the ids that it should answer
 
 
 def vectors() -> Float[Tensor, "16 32"]:
-    """The vector of each of the WORDS: length 1, and at right angles to all others (Sylvester's matrix, 1867)."""
+    """The vector of each of the WORDS: length 1, and at right angles to all others (Sylvester's
+    matrix, 1867).
+    """
     signs = torch.ones(1, 1)
     while len(signs) < WIDTH:
         signs = torch.cat([torch.cat([signs, signs], dim=1), torch.cat([signs, -signs], dim=1)])
@@ -86,7 +92,9 @@ def _random_orders(n: int, size: int, generator: torch.Generator) -> Int64[Tenso
 
 
 def scenes(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
-    """Six people in a ring, each gives the next one a thing of its own; the cards lie in random order."""
+    """Six people in a ring, each gives the next one a thing of its own; the cards lie in random
+    order.
+    """
     giver = _random_orders(n, len(NAMES), generator)[:, :CARDS]
     thing = _random_orders(n, len(THINGS), generator)[:, :CARDS]
     cards = torch.stack([giver, thing + len(NAMES), giver.roll(-1, dims=1)], dim=2)
@@ -95,7 +103,9 @@ def scenes(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
 
 
 def letters(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
-    """Three people give twice each, and what comes later counts; only a card's place says when it was sent."""
+    """Three people give twice each, and what comes later counts; only a card's place says when it
+    was sent.
+    """
     three = _random_orders(n, len(NAMES), generator)[:, :3]
     thing = _random_orders(n, len(THINGS), generator)[:, :CARDS]
     giver = three.repeat(1, 2).gather(1, _random_orders(n, CARDS, generator))
@@ -113,11 +123,12 @@ def tell(scene: Int64[Tensor, "6 3"]) -> None:
 def ask(
     question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator, k: int = 1
 ) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n answers"]]:
-    """k different people who ask in each scene, and the right answers: k of them, but two where `both` are asked for.
+    """k different people who ask in each scene, and the right answers: k of them, but two where
+    `both` are asked for.
 
-    Whoever asks has a card. Where heroes are asked for, the hero of the asker has one too, and so has the fan, whose
-    hero is the asker.
-    ConfigError for a question not in QUESTIONS, and for `both` asked by more than one.
+    Whoever asks has a card. Where heroes are asked for, the hero of the asker has one too, and so
+    has the fan, whose hero is the asker. ConfigError for a question not in QUESTIONS, and for
+    `both` asked by more than one.
     """
     if question not in QUESTIONS:
         raise ConfigError(f"question must be one of {', '.join(QUESTIONS)}, not {question!r}")
@@ -161,14 +172,18 @@ def _card(box: Int64[Tensor, "n 6"], names: Int64[Tensor, "n k"]) -> Int64[Tenso
 
 
 def look_up(question: str, n: int, generator: torch.Generator) -> Examples:
-    """For `model(asker, cards)`: the asker's word (n, 32), and the cards (n, 6, 96), their three boxes side by side."""
+    """For `model(asker, cards)`: the asker's word (n, 32), and the cards (n, 6, 96), their three
+    boxes side by side.
+    """
     scene = letters(n, generator) if question == "last" else scenes(n, generator)
     askers, answers = ask(question, scene, generator)
     return (embed(askers[:, 0]), embed(scene).flatten(start_dim=2)), answers
 
 
 def few(size: int, seed: int) -> Callable[[str, int, torch.Generator], Examples]:
-    """Examples like `look_up`'s, but always from the same `size` scenes, which depend on `seed` alone."""
+    """Examples like `look_up`'s, but always from the same `size` scenes, which depend on `seed`
+    alone.
+    """
 
     def examples(question: str, n: int, generator: torch.Generator) -> Examples:
         inputs, answers = look_up(question, size, torch.Generator().manual_seed(seed))
@@ -179,19 +194,27 @@ def few(size: int, seed: int) -> Callable[[str, int, torch.Generator], Examples]
 
 
 def page(question: str, n: int, generator: torch.Generator) -> Examples:
-    """For `model(tokens)`: six cards, then one question, a card with the asker's name alone; tokens (n, 7, 96)."""
+    """For `model(tokens)`: six cards, then one question, a card with the asker's name alone; tokens
+    (n, 7, 96).
+    """
     (asker, cards), answers = look_up(question, n, generator)
-    question_card = F.pad(asker, (0, 2 * WIDTH))  # (n, 96): the boxes of thing and receiver are empty
+    question_card = F.pad(
+        asker, (0, 2 * WIDTH)
+    )  # (n, 96): the boxes of thing and receiver are empty
     return (torch.cat([cards, question_card[:, None]], dim=1),), answers
 
 
 def paper(question: str, n: int, generator: torch.Generator) -> Examples:
-    """For `model(tokens)`: six cards, then three questions, each with its answer after it; tokens (n, 12, 96).
+    """For `model(tokens)`: six cards, then three questions, each with its answer after it; tokens
+    (n, 12, 96).
 
-    An answer is its question with the thing box filled in. The model answers at the questions, `tokens[:, 6::2]`.
+    An answer is its question with the thing box filled in. The model answers at the questions,
+    `tokens[:, 6::2]`.
     """
     if question not in ("give", "hero", "maker"):
-        raise ConfigError(f"a paper asks for one thing on cards in any order, so it can't hold {question!r}")
+        raise ConfigError(
+            f"a paper asks for one thing on cards in any order, so it can't hold {question!r}"
+        )
     scene = scenes(n, generator)
     askers, answers = ask(question, scene, generator, k=ASKED)
     tokens = torch.zeros(n, CARDS + 2 * ASKED, 3, WIDTH)
@@ -203,7 +226,9 @@ def paper(question: str, n: int, generator: torch.Generator) -> Examples:
 
 
 def exam(question: str, n: int, generator: torch.Generator) -> Examples:
-    """The same paper, but the last answer is not written yet, and only that one counts; tokens (n, 11, 96)."""
+    """The same paper, but the last answer is not written yet, and only that one counts; tokens (n,
+    11, 96).
+    """
     (tokens,), answers = paper(question, n, generator)
     return (tokens[:, :-1],), answers[:, -1:]
 
@@ -226,7 +251,8 @@ def fit(
     batch: int = 32,
     lr: float = 0.01,
 ) -> nn.Module:
-    """A model made by `make()` and trained with Adam; what it starts from, sees and drops depends on `seed` alone.
+    """A model made by `make()` and trained with Adam; what it starts from, sees and drops depends
+    on `seed` alone.
 
     A model whose answer has no gradient can't learn: it comes back as it was made.
     """

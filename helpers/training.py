@@ -84,7 +84,11 @@ class Rounded(nn.Module):
 
     def forward(self, x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
         weights = {**dict(self.loss_of.named_parameters()), **dict(self.loss_of.named_buffers())}
-        rounded = {name: weight.bfloat16() for name, weight in weights.items() if weight.is_floating_point()}
+        rounded = {
+            name: weight.bfloat16()
+            for name, weight in weights.items()
+            if weight.is_floating_point()
+        }
         return torch.func.functional_call(self.loss_of, rounded, (x, y))
 
 
@@ -148,7 +152,9 @@ def parts_of_a_batch(config: TrainConfig) -> tuple[int, range]:
     rank, processes = team.place()
     parts = processes * config.accumulate
     if config.batch_size < parts:
-        raise ConfigError(f"a batch of {config.batch_size} can't be cut into {parts} parts: take a larger batch_size")
+        raise ConfigError(
+            f"a batch of {config.batch_size} can't be cut into {parts} parts: take a larger batch_size"
+        )
     return parts, range(rank * config.accumulate, (rank + 1) * config.accumulate)
 
 
@@ -173,7 +179,9 @@ def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int
     gives the same number. CorpusError when there is nothing to predict.
     """
     if len(tokens) < 2:
-        raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: a split needs at least 2")
+        raise CorpusError(
+            f"{len(tokens)} tokens leave nothing to predict: a split needs at least 2"
+        )
     T = context_length
     whole = (len(tokens) - 1) // T * T
     at_once = max(1, 4096 // T)  # windows in a forward pass
@@ -256,7 +264,9 @@ def train(
             save(folder, run)
 
     def record_if_due() -> None:
-        if run.step not in record_steps(config) or (run.history and run.history[-1].step == run.step):
+        if run.step not in record_steps(config) or (
+            run.history and run.history[-1].step == run.step
+        ):
             return
         losses = run.losses or [first_loss(model, train_tokens, config)]
         seconds = run.seconds - (run.history[-1].seconds if run.history else 0)
@@ -272,7 +282,9 @@ def train(
         run.losses = []
         run.history.append(record)
         if run.history.best is record:
-            run.best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+            run.best = {
+                name: weight.detach().clone() for name, weight in model.state_dict().items()
+            }
         if not run.snapshots or run.step >= 2 * max(run.snapshots):
             most = torch.finfo(torch.float16).max
             run.snapshots[run.step] = {
@@ -290,10 +302,16 @@ def train(
             run.losses.append(finite(loss, run.step))
             run.step += 1
             record_if_due()
-            if team.total(torch.tensor(len(noted))):  # whichever process was asked, all stop after this step
+            if team.total(
+                torch.tensor(len(noted))
+            ):  # whichever process was asked, all stop after this step
                 keep()
                 team.total(torch.zeros(1))  # torchrun ends all when one ends: first it is saved
-                kept = f"all saved in {folder}: resume continues from there" if folder else "none of them saved"
+                kept = (
+                    f"all saved in {folder}: resume continues from there"
+                    if folder
+                    else "none of them saved"
+                )
                 raise Stopped(
                     noted[0] if noted else 15,
                     f"after {run.step:,} of {config.max_steps:,} steps, {kept}",
@@ -324,12 +342,16 @@ def first_loss(model: nn.Module, tokens: Integer[Tensor, "N"], config: TrainConf
     """The loss of the first batch, before anything is trained; the training gets the same batch."""
     batches = torch.Generator().manual_seed(config.seed)
     with evaluating(model):
-        return Loss(model)(*get_batch(tokens, config.batch_size, model.config.context_length, batches)).item()
+        return Loss(model)(
+            *get_batch(tokens, config.batch_size, model.config.context_length, batches)
+        ).item()
 
 
 def finite(loss: float, step: int) -> float:
     if not math.isfinite(loss):
-        raise RunError(f"the loss is {loss} at step {step}: try a lower learning rate; what was saved is kept")
+        raise RunError(
+            f"the loss is {loss} at step {step}: try a lower learning rate; what was saved is kept"
+        )
     return loss
 
 
@@ -344,7 +366,9 @@ def settings_of(
     digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
     for tokens in (train_tokens, val_tokens):
         for piece in tokens.cpu().split(1 << 20):
-            digest.update(piece.to(torch.int32).numpy().tobytes())  # whatever integer type keeps them
+            digest.update(
+                piece.to(torch.int32).numpy().tobytes()
+            )  # whatever integer type keeps them
         digest.update(b"|")
     return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
 
@@ -354,11 +378,17 @@ def refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor) -
     T, V = model.config.context_length, model.config.vocab_size
     for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
         if len(tokens) <= T:
-            raise CorpusError(f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}")
+            raise CorpusError(
+                f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}"
+            )
         if not 0 <= int(tokens.min()) <= int(tokens.max()) < V:
-            raise CorpusError(f"the {name} split has a token outside the vocabulary of 0 .. {V - 1}")
+            raise CorpusError(
+                f"the {name} split has a token outside the vocabulary of 0 .. {V - 1}"
+            )
     if any(p.dtype != torch.float32 for p in model.parameters()):
-        raise ConfigError("weights are trained in float32: model.float() makes them so; bfloat16 is a setting")
+        raise ConfigError(
+            "weights are trained in float32: model.float() makes them so; bfloat16 is a setting"
+        )
 
 
 # ---------------------------------------------------------------- the command
@@ -370,19 +400,39 @@ def main(arguments: list[str]) -> None:
         description="Train a GPT on a text.",
         epilog=f"presets: {recipes}",
     )
-    parser.add_argument("--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (laptop)")
-    parser.add_argument("--corpus", help="UTF-8 text, or folder of helpers.data (tiny Shakespeare, found)")
-    parser.add_argument("--out", help="folder for the run (build/runs/ and the preset, with what differs)")
-    parser.add_argument("--seed", type=int, default=1, help="for weights, batches, dropout and sample (1)")
+    parser.add_argument(
+        "--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (laptop)"
+    )
+    parser.add_argument(
+        "--corpus", help="UTF-8 text, or folder of helpers.data (tiny Shakespeare, found)"
+    )
+    parser.add_argument(
+        "--out", help="folder for the run (build/runs/ and the preset, with what differs)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="for weights, batches, dropout and sample (1)"
+    )
     parser.add_argument("--max-steps", type=int, help="number of updates (the preset's)")
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in --out, to the same end")
-    parser.add_argument("--overwrite", action="store_true", help="replace the run in --out by a new one")
-    parser.add_argument("--accumulate", type=int, default=1, help="cut each batch into N pieces, to save memory (1)")
-    parser.add_argument("--time-out", type=float, default=300, help="seconds to wait for another process (300)")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the run in --out, to the same end"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the run in --out by a new one"
+    )
+    parser.add_argument(
+        "--accumulate", type=int, default=1, help="cut each batch into N pieces, to save memory (1)"
+    )
+    parser.add_argument(
+        "--time-out", type=float, default=300, help="seconds to wait for another process (300)"
+    )
     parser.add_argument("--prompt", help="what the sample continues (a newline)")
-    parser.add_argument("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (0.8)")
-    parser.add_argument("--sample-length", type=int, default=500, help="characters in sample.txt (500)")
+    parser.add_argument(
+        "--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (0.8)"
+    )
+    parser.add_argument(
+        "--sample-length", type=int, default=500, help="characters in sample.txt (500)"
+    )
     told = parser.parse_args(arguments)
     with team.gathered(told.time_out):
         train_and_show(told)
@@ -399,7 +449,9 @@ def train_and_show(told: Any) -> None:
     tokenizer = corpus.tokenizer
     prompt = tokenizer.encode(tokenizer.start_of_text if told.prompt is None else told.prompt)
     if not len(prompt) or told.sample_length < 0:
-        raise ConfigError("the sample needs a prompt of at least one character, and a length of at least 0")
+        raise ConfigError(
+            "the sample needs a prompt of at least one character, and a length of at least 0"
+        )
     train_tokens, val_tokens = split(corpus.tokens, preset.model["context_length"])
     torch.manual_seed(config.seed)
     model = preset.build(tokenizer.vocab_size, train_tokens)
@@ -407,8 +459,12 @@ def train_and_show(told: Any) -> None:
     rounds = config.bfloat16_cpu and torch.device(config.device).type == "cpu" and has_bfloat16()
     size, threads = count_parameters(model), torch.get_num_threads()
     shared = f", shared by {team.place()[1]} processes" if team.place()[1] > 1 else ""
-    hear(f"{size:,} parameters on {config.device}, {threads} threads{', bfloat16' * rounds}{shared}")
-    resume = team.from_leader(told.resume or (team.RESTARTS > 0 and (folder / "checkpoint.pt").exists()))
+    hear(
+        f"{size:,} parameters on {config.device}, {threads} threads{', bfloat16' * rounds}{shared}"
+    )
+    resume = team.from_leader(
+        told.resume or (team.RESTARTS > 0 and (folder / "checkpoint.pt").exists())
+    )
     if resume and team.leads():
         settings = settings_of(model, config, train_tokens, val_tokens, tokenizer)
         hear(progress(folder, load_to_go_on(folder, settings)))
@@ -430,7 +486,9 @@ def train_and_show(told: Any) -> None:
     if not (resume and sample.exists() and history[-1].step == config.max_steps):
         dice = torch.Generator().manual_seed(config.seed)
         start = prompt.to(config.device)
-        tokens = generate(model, start, told.sample_length, temperature=drawing.temperature, generator=dice)
+        tokens = generate(
+            model, start, told.sample_length, temperature=drawing.temperature, generator=dice
+        )
         write(sample, tokenizer.decode(tokens))
     hear(describe_loss(history.best.val_loss, corpus.name, preset))
     hear(f"---- {sample} ----\n{sample.read_text(encoding='utf-8')}")

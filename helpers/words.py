@@ -17,10 +17,12 @@ def words_of(text: str) -> list[str]:
 
 
 def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, "V V"]]:
-    """The `size` most frequent words, and for each a vector (V,) of length 1, from the company it keeps; no learning.
+    """The `size` most frequent words, and for each a vector (V,) of length 1, from the company it
+    keeps; no learning.
 
-    Entry (a, b) is the positive pointwise mutual information of a and b standing at most two places apart (Church and
-    Hanks 1990; notebook 01 derives it). CorpusError for a text with fewer than 6 different words.
+    Entry (a, b) is the positive pointwise mutual information of a and b standing at most two places
+    apart (Church and Hanks 1990; notebook 01 derives it). CorpusError for a text with fewer than 6
+    different words.
     """
     words = words_of(text)
     vocabulary = [word for word, _ in Counter(words).most_common(size)]

@@ -1,4 +1,5 @@
-"""What stands around attention, drawn with real numbers: heads side by side, the block on its stream, the whole GPT.
+"""What stands around attention, drawn with real numbers: heads side by side, the block on its
+stream, the whole GPT.
 
 The stream runs down, a broad grey line; what is read from it leaves sideways and comes back to a ⊕.
 """
@@ -16,11 +17,15 @@ from pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
 
 
 @torch.no_grad()
-def draw_heads(tokens: Sequence[str], weights: Tensor, contexts: Tensor, out_proj: nn.Linear, mask: Tensor) -> None:
-    """Show one to eight heads side by side, with an alternative text: weights (H, T, T), contexts (H, T, D).
+def draw_heads(
+    tokens: Sequence[str], weights: Tensor, contexts: Tensor, out_proj: nn.Linear, mask: Tensor
+) -> None:
+    """Show one to eight heads side by side, with an alternative text: weights (H, T, T), contexts
+    (H, T, D).
 
-    Below, the contexts are joined to rows of H · D numbers, which, times W_o, give the output (T, C). What the boolean
-    `mask` (T, T) forbids is hatched. ConfigError for other shapes. Source: Vaswani et al. 2017, section 3.2.2.
+    Below, the contexts are joined to rows of H · D numbers, which, times W_o, give the output (T,
+    C). What the boolean `mask` (T, T) forbids is hatched. ConfigError for other shapes. Source:
+    Vaswani et al. 2017, section 3.2.2.
     """
     H = len(weights)
     T = len(tokens)
@@ -84,7 +89,9 @@ class _Stream(Canvas):
     """A picture of the stream: its line, what is added to it, and what stands beside it."""
 
     def line(self, x: float, top: float, bottom: float) -> None:
-        self.frame((x - 5, top, 10, bottom - top), 0.5, fill="#CFCFCF")  # behind all but the block's sheets
+        self.frame(
+            (x - 5, top, 10, bottom - top), 0.5, fill="#CFCFCF"
+        )  # behind all but the block's sheets
 
     def plus(self, x: float, y: float) -> None:
         self.ax.plot(x, y, "o", markersize=17, color="white", markeredgecolor=KNOWN.ink, zorder=4)
@@ -95,12 +102,23 @@ class _Stream(Canvas):
         H, T, _ = weights.shape
         left, top, width, height = box
         mask = torch.ones(T, T, dtype=torch.bool).tril().repeat(1, H)
-        self.table(name, torch.cat([*weights], dim=-1), box, f"H × T × T = {H} × {T} × {T}", mask, numbers=False)
+        self.table(
+            name,
+            torch.cat([*weights], dim=-1),
+            box,
+            f"H × T × T = {H} × {T} × {T}",
+            mask,
+            numbers=False,
+        )
         for h in range(H):
-            self.frame((left + h * width / H, top, width / H, height), 6, KNOWN.line, width=KNOWN.width)
+            self.frame(
+                (left + h * width / H, top, width / H, height), 6, KNOWN.line, width=KNOWN.width
+            )
 
     def bars(self, chances: Tensor, names: Sequence[str], box: Box) -> int:
-        """Below a framed row of logits, a bar for each of its columns with its name; return the highest one."""
+        """Below a framed row of logits, a bar for each of its columns with its name; return the
+        highest one.
+        """
         left, top, width, height = box
         best = int(chances.argmax())
         wide = width / len(names)
@@ -109,7 +127,11 @@ class _Stream(Canvas):
         note = "softmax of the last row: the next token's chances"
         self.write(left + width, top + height + 11, note, color=KNOWN.ink, ha="right")
         for j, tall in enumerate((60 * chances / chances.max()).tolist()):
-            self.frame((left + (j + 0.1) * wide, floor - tall, 0.8 * wide, tall), 3, fill=plotting.COLORS[2])
+            self.frame(
+                (left + (j + 0.1) * wide, floor - tall, 0.8 * wide, tall),
+                3,
+                fill=plotting.COLORS[2],
+            )
             if len(names) <= 75 or j == best:
                 weight = "bold" if j == best else "normal"
                 self.write(left + (j + 0.5) * wide, floor + 9, names[j], weight=weight)
@@ -122,12 +144,15 @@ def _hidden_shape(hidden: Tensor, C: int) -> str:
 
 
 @torch.no_grad()
-def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mapping[str, str] | None = None) -> None:
-    """Show what a pre-norm block (like `gpt.Block`) does to a stream x (T, C), with an alternative text.
+def draw_block(
+    tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mapping[str, str] | None = None
+) -> None:
+    """Show what a pre-norm block (like `gpt.Block`) does to a stream x (T, C), with an alternative
+    text.
 
-    It runs the block without dropout. The stream, and what is added to it, share one scale of colours; `called` has
-    other names for parts, as in {"norm": "LayerNorm"}. ConfigError unless x has a row of C numbers for each token.
-    Source: Radford et al. 2019, section 2.3.
+    It runs the block without dropout. The stream, and what is added to it, share one scale of
+    colours; `called` has other names for parts, as in {"norm": "LayerNorm"}. ConfigError unless x
+    has a row of C numbers for each token. Source: Radford et al. 2019, section 2.3.
     """
     if not len(tokens) or x.shape != (len(tokens), *block.norm1.normalized_shape):
         wanted = f"it takes a token or more, and for each a row of {block.norm1.normalized_shape[0]} numbers"
@@ -186,10 +211,12 @@ def draw_block(tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mappi
 
 @torch.no_grad()
 def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
-    """Show a GPT, plain or of today, from T token ids (T,) to the next token's chances, with an alternative text.
+    """Show a GPT, plain or of today, from T token ids (T,) to the next token's chances, with an
+    alternative text.
 
-    It runs without dropout; of the blocks the first one's weights are shown. `vocabulary` has a name for each of the V
-    tokens; up to 75 are written under their bars. ConfigError for other ids or names.
+    It runs without dropout; of the blocks the first one's weights are shown. `vocabulary` has a
+    name for each of the V tokens; up to 75 are written under their bars. ConfigError for other ids
+    or names.
     """
     V = model.config.vocab_size
     C = model.config.n_embd
@@ -197,7 +224,9 @@ def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
     known = 1 <= len(tokens) <= most and 0 <= int(tokens.min()) <= int(tokens.max()) < V
     if tokens.ndim != 1 or len(vocabulary) != V or not known:
         given = f"tokens of shape {tuple(tokens.shape)}, {len(vocabulary)} names"
-        raise ConfigError(f"{given}: it takes 1 to {most} ids below {V}, and a name for each of these")
+        raise ConfigError(
+            f"{given}: it takes 1 to {most} ids below {V}, and a name for each of these"
+        )
     T = len(tokens)
     L = len(model.blocks)
     words = short([vocabulary[i] for i in tokens])
@@ -282,7 +311,9 @@ def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
 
 
 def _added(model: GPT) -> str:
-    """What a GPT adds to the embedding of each token: positions, the tokens before, both, or (rotary) nothing."""
+    """What a GPT adds to the embedding of each token: positions, the tokens before, both, or
+    (rotary) nothing.
+    """
     parts = []
     if hasattr(model, "position_embedding"):
         parts.append("positions")

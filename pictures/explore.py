@@ -1,7 +1,8 @@
-"""Pictures that one can take hold of: in JupyterLab while the kernel lives, and on the pages of the site.
+"""Pictures that one can take hold of: in JupyterLab while the kernel lives, and on the pages of the
+site.
 
-Each function displays a picture with its alternative text, and what a front end of front/ needs to take its place:
-host.py says where and when.
+Each function displays a picture with its alternative text, and what a front end of front/ needs to
+take its place: host.py says where and when.
 """
 
 import cmath
@@ -33,29 +34,48 @@ CASE = ("name", "above", "below", "weights")
 
 
 # ---------------------------------------------------------------- the explorers
-def shadows(alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
-    """Drag a query and its `keys` with `names`; see each key's shadow on the query's line, and the score it makes.
+def shadows(
+    alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str]
+) -> None:
+    """Drag a query and its `keys` with `names`; see each key's shadow on the query's line, and the
+    score it makes.
 
-    The picture is the figure that you have drawn, and `alt` its text. ConfigError for names that are not as many as the
-    keys, for more than 12, for arrows without a length, and for numbers that are not finite.
+    The picture is the figure that you have drawn, and `alt` its text. ConfigError for names that
+    are not as many as the keys, for more than 12, for arrows without a length, and for numbers that
+    are not finite.
     """
     _same_number(names=names, keys=keys)
     _finite(query=query, keys=keys)
     if not query.any() or not keys.any(dim=1).all():
         raise ConfigError("query and keys must have a length: an arrow of (0, 0) points nowhere")
-    show("shadows", {"names": list(names), "keys": plotting.rounded(keys), "query": plotting.rounded(query)}, alt)
+    show(
+        "shadows",
+        {"names": list(names), "keys": plotting.rounded(keys), "query": plotting.rounded(query)},
+        alt,
+    )
 
 
-def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
-    """A slider from hot to cold, and a query to drag: see how the mixture of `values`, which are keys as well, moves.
+def temperature(
+    alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]
+) -> None:
+    """A slider from hot to cold, and a query to drag: see how the mixture of `values`, which are
+    keys as well, moves.
 
-    The picture is the figure that you have drawn, and `alt` its text. ConfigError for names that are not as many as the
-    values, for more than 12, and for numbers that are not finite.
+    The picture is the figure that you have drawn, and `alt` its text. ConfigError for names that
+    are not as many as the values, for more than 12, and for numbers that are not finite.
     """
     _same_number(names=names, values=values)
     _finite(query=query, values=values)
-    points = {"keys": plotting.rounded(values), "values": plotting.rounded(values), "query": plotting.rounded(query)}
-    show("attend", points | {"names": list(names), "says": list(names), "asks": {}, "temperature": 1}, alt)
+    points = {
+        "keys": plotting.rounded(values),
+        "values": plotting.rounded(values),
+        "query": plotting.rounded(query),
+    }
+    show(
+        "attend",
+        points | {"names": list(names), "says": list(names), "asks": {}, "temperature": 1},
+        alt,
+    )
 
 
 def attend(
@@ -65,10 +85,12 @@ def attend(
     says: Sequence[str],
     asks: Mapping[str, Tensor],
 ) -> None:
-    """Drag a query among `keys` with `names`; see scores, weights, and the mixture of `values`, which stand for `says`.
+    """Drag a query among `keys` with `names`; see scores, weights, and the mixture of `values`,
+    which stand for `says`.
 
-    `asks` are queries (2,) by name, at least one: buttons, and the first is where the query starts. ConfigError for
-    names that are not as many as the keys, for more than 12, and for numbers that are not finite.
+    `asks` are queries (2,) by name, at least one: buttons, and the first is where the query starts.
+    ConfigError for names that are not as many as the keys, for more than 12, and for numbers that
+    are not finite.
     """
     _same_number(names=names, says=says, keys=keys, values=values)
     _finite(keys=keys, values=values)
@@ -87,7 +109,9 @@ def attend(
         left.annotate(name, (1.2 * x, 1.2 * y), ha="center", va="center")
     left.annotate("", query.tolist(), (0, 0), arrowprops=thick)
     far = 1.4 * keys.abs().max().item()
-    left.set(xlim=(-far, far), ylim=(-far, far), aspect="equal", title="the query (thick) among the keys")
+    left.set(
+        xlim=(-far, far), ylim=(-far, far), aspect="equal", title="the query (thick) among the keys"
+    )
     left.axis("off")
     bars = [f"{name}: {gift}" for name, gift in zip(names, says, strict=True)]
     right.barh(range(len(names)), weights.tolist(), color=plotting.COLORS[2])
@@ -99,16 +123,21 @@ def attend(
         f"A query among {len(names)} keys as arrows, and the weights as bars: {best} has the largest, "
         f"{weights.max().item():.2f}."
     )
-    points = {"keys": plotting.rounded(keys), "values": plotting.rounded(values), "query": plotting.rounded(query)}
+    points = {
+        "keys": plotting.rounded(keys),
+        "values": plotting.rounded(values),
+        "query": plotting.rounded(query),
+    }
     buttons = {name: plotting.rounded(query) for name, query in asks.items()}
     show("attend", points | {"names": list(names), "says": list(says), "asks": buttons}, alt)
 
 
 def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
-    """Paint a mask on the `scores` of `words`; see the weights, who looks into the future and which rows are NaN.
+    """Paint a mask on the `scores` of `words`; see the weights, who looks into the future and which
+    rows are NaN.
 
-    The picture shows the causal mask. ConfigError for words that are not as many as the scores, for more than 12, and
-    for scores that are not finite: the mask is the reader's to make.
+    The picture shows the causal mask. ConfigError for words that are not as many as the scores, for
+    more than 12, and for scores that are not finite: the mask is the reader's to make.
     """
     _same_number(words=words, scores=scores)
     _finite(scores=scores)
@@ -129,18 +158,22 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
 
 
 def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -> None:
-    """Throw coins over causal `weights` of `words`, once or 100 times; see one draw of dropout and the mean of all.
+    """Throw coins over causal `weights` of `words`, once or 100 times; see one draw of dropout and
+    the mean of all.
 
-    A slider changes `p`, the chance to be dropped. The picture shows one draw and the mean of 1,000. ConfigError for
-    words that are not as many as the weights, for more than 12, for weights that are not those of causal attention
-    after softmax, and for a p that is no stop of the slider, which goes from 0.1 to 0.9 by 0.05.
+    A slider changes `p`, the chance to be dropped. The picture shows one draw and the mean of
+    1,000. ConfigError for words that are not as many as the weights, for more than 12, for weights
+    that are not those of causal attention after softmax, and for a p that is no stop of the slider,
+    which goes from 0.1 to 0.9 by 0.05.
     """
     _same_number(words=words, weights=weights)
     _finite(weights=weights)
     weights = weights.detach().cpu()
     sums = weights.sum(dim=-1)
     if (weights < 0).any() or weights.triu(1).any() or ((sums - 1).abs() > 1e-3).any():
-        raise ConfigError("weights must be causal and after softmax: zeros above the diagonal, rows that add up to 1")
+        raise ConfigError(
+            "weights must be causal and after softmax: zeros above the diagonal, rows that add up to 1"
+        )
     if round(20 * p, 6) not in range(2, 19):
         raise ConfigError(f"p must be from 0.1 to 0.9, in steps of 0.05, not {p}")
     T = len(words)
@@ -157,14 +190,22 @@ def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -
         f"{mean.sum(dim=-1).min():.2f} and {mean.sum(dim=-1).max():.2f}, and no weight is off by more than "
         f"{(mean - weights).abs().max():.2f}."
     )
-    show("coins", {"words": plotting.labels(words), "weights": plotting.rounded(weights), "p": p}, alt)
+    show(
+        "coins",
+        {"words": plotting.labels(words), "weights": plotting.rounded(weights), "p": p},
+        alt,
+    )
 
 
-def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:
-    """The next letter's probabilities after each letter of `line`, under sliders for temperature, top-k and top-p.
+def filters(
+    logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1
+) -> None:
+    """The next letter's probabilities after each letter of `line`, under sliders for temperature,
+    top-k and top-p.
 
-    `logits[t]` is what a model says after letter t, in the order of `characters`; `place` is the letter to start from.
-    ConfigError for lengths that don't fit, a place outside the line, and for logits that are not finite.
+    `logits[t]` is what a model says after letter t, in the order of `characters`; `place` is the
+    letter to start from. ConfigError for lengths that don't fit, a place outside the line, and for
+    logits that are not finite.
     """
     if logits.shape != (len(line), len(characters)):
         raise ConfigError(
@@ -191,18 +232,26 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
         f"The {len(order)} likeliest letters after “{after}”, as bars at temperatures 0.5, 1 and 2: the higher the "
         f"temperature, the more even the bars. The likeliest is {letters[0]!r}."
     )
-    data = {"characters": list(characters), "line": line, "logits": plotting.rounded(logits), "place": place}
+    data = {
+        "characters": list(characters),
+        "line": line,
+        "logits": plotting.rounded(logits),
+        "place": place,
+    }
     show("filters", data, alt)
 
 
 def machine(tokens: Sequence[str], **options: Any) -> None:
-    """The machine, drawn with the `options` of pictures/machine.py, which answers when it is touched.
+    """The machine, drawn with the `options` of pictures/machine.py, which answers when it is
+    touched.
 
-    Point at a word and see its row; at a number, and read what it is made of. Where a number is not finite, the picture
-    stays still. ConfigError as the drawing's.
+    Point at a word and see its row; at a number, and read what it is made of. Where a number is not
+    finite, the picture stays still. ConfigError as the drawing's.
     """
     drawing = machines.draw(tokens, **options)
-    tables = [table for name, table in options.items() if name in machines.SHAPES and table is not None]
+    tables = [
+        table for name, table in options.items() if name in machines.SHAPES and table is not None
+    ]
     if all(table.isfinite().all() for table in tables):
         show("machine", drawing.data, drawing.text)
     else:
@@ -210,12 +259,14 @@ def machine(tokens: Sequence[str], **options: Any) -> None:
 
 
 def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
-    """Point at a number of one big table of queries; see in which head it lands, and in whose row, cut in two ways.
+    """Point at a number of one big table of queries; see in which head it lands, and in whose row,
+    cut in two ways.
 
-    The table (T, H·D) has a row for each of the T `words` and, for each of the H `heads`, D = `width` numbers: 0, 1,
-    2, … as they lie in memory, in the colour of their word. It is cut into (H, T, D) by view(H, T, D) alone, which
-    gives words the numbers of others, or by view(T, H, D) and transpose(0, 1). The picture shows both. ConfigError for
-    other than 2 to 6 words, 2 or 3 heads, and 2 to 4 numbers in each.
+    The table (T, H·D) has a row for each of the T `words` and, for each of the H `heads`, D =
+    `width` numbers: 0, 1, 2, … as they lie in memory, in the colour of their word. It is cut into
+    (H, T, D) by view(H, T, D) alone, which gives words the numbers of others, or by view(T, H, D)
+    and transpose(0, 1). The picture shows both. ConfigError for other than 2 to 6 words, 2 or 3
+    heads, and 2 to 4 numbers in each.
     """
     if not (2 <= len(words) <= 6 and heads in (2, 3) and width in (2, 3, 4)):
         raise ConfigError(
@@ -231,11 +282,19 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
     }
 
     widths = [H * D + 1, *[max(D, 3) + 1] * H]  # titles need room, too
-    drawing, axes = plotting.figure(1.5 + 0.45 * sum(widths), 1.6 + 0.62 * T, rows=2, columns=1 + H, widths=widths)
+    drawing, axes = plotting.figure(
+        1.5 + 0.45 * sum(widths), 1.6 + 0.62 * T, rows=2, columns=1 + H, widths=widths
+    )
     for ax in axes[:, 0]:
         ax.remove()
     whole = drawing.add_subplot(axes[0, 0].get_gridspec()[:, 0])
-    plotting.cells(_written(number.view(T, -1)), word.view(T, -1), words, title=f"(T, H·D) = ({T}, {H * D})", ax=whole)
+    plotting.cells(
+        _written(number.view(T, -1)),
+        word.view(T, -1),
+        words,
+        title=f"(T, H·D) = ({T}, {H * D})",
+        ax=whole,
+    )
     whole.set_aspect("equal")
     for h in range(1, H):
         whole.axvline(h * D - 0.5, color="black", linewidth=0.8)  # between two heads
@@ -245,7 +304,9 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
             ax.set_title(f"{way}: head {h + 1}", loc="right", fontsize=10)
     for ax in drawing.axes:
         for t, label in enumerate(ax.get_yticklabels()):
-            label.set_bbox({"facecolor": plotting.COLORS[t], "alpha": 0.3, "linewidth": 0, "pad": 3})
+            label.set_bbox(
+                {"facecolor": plotting.COLORS[t], "alpha": 0.3, "linewidth": 0, "pad": 3}
+            )
 
     owners = torch.arange(T)[:, None]
     strange = int((ways["view alone"](word) != owners).sum())
@@ -258,16 +319,20 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
 
 
 def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_000.0) -> None:
-    """Move a query and a key on, both or one alone: see the hands of their clocks turn, and when the score changes.
+    """Move a query and a key on, both or one alone: see the hands of their clocks turn, and when
+    the score changes.
 
-    Numbers i and i + D/2 are a hand, which turns by base ** (-2i / D) radians at each place: rotary positions, as in
-    helpers/core/modern.py. The picture shows the query at place 3 and the key at place 1, and both ten places on.
-    ConfigError for a query and a key that don't have equally many numbers, an even count from 2 to 8; for one that is
-    not finite or has no length; and for a base below 1, with which the later hands would be the quicker ones.
+    Numbers i and i + D/2 are a hand, which turns by base ** (-2i / D) radians at each place: rotary
+    positions, as in helpers/core/modern.py. The picture shows the query at place 3 and the key at
+    place 1, and both ten places on. ConfigError for a query and a key that don't have equally many
+    numbers, an even count from 2 to 8; for one that is not finite or has no length; and for a base
+    below 1, with which the later hands would be the quicker ones.
     """
     if query.shape != key.shape or tuple(query.shape) not in {(2,), (4,), (6,), (8,)}:
         shapes = f"{tuple(query.shape)} and {tuple(key.shape)}"
-        raise ConfigError(f"query and key must have equally many numbers, 2, 4, 6 or 8, not shapes of {shapes}")
+        raise ConfigError(
+            f"query and key must have equally many numbers, 2, 4, 6 or 8, not shapes of {shapes}"
+        )
     _finite(query=query, key=key)
     if not query.any() or not key.any():
         raise ConfigError("query and key must have a length: a hand of (0, 0) points nowhere")
@@ -288,38 +353,65 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
         for i, (ask, offer) in enumerate(pairs):
             ax = axes.reshape(2, H)[row, i]
             _face(ax, ask / reach, offer / reach)
-            ax.text(0, -1.08, f"{abs(angles[i]):.0f}° between, adds {added[i]}", ha="center", va="top")
+            ax.text(
+                0, -1.08, f"{abs(angles[i]):.0f}° between, adds {added[i]}", ha="center", va="top"
+            )
             if row == 0:
                 turn = f"{names[i]} hand: {math.degrees(base ** (-i / H)):.2g}° a place"
                 ax.text(0, 1.08, turn, ha="center", va="bottom")
             if i == 0:
                 where = f"places {m} and {n}\nscore {scores[-1]}"
-                ax.text(-1.15, 0, where, rotation=90, ha="right", va="center", fontsize=11, fontweight="bold")
-    fig.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+                ax.text(
+                    -1.15,
+                    0,
+                    where,
+                    rotation=90,
+                    ha="right",
+                    va="center",
+                    fontsize=11,
+                    fontweight="bold",
+                )
+    fig.legend(
+        *axes.flat[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+    )
     listed = ", ".join(f"{abs(angle):.0f}°" for angle in angles)
     alt = (
         f"Two rows of clock faces, each face with a hand of the query and one of the key. Above, the two stand at the "
         f"places 3 and 1, below at 13 and 11. The hands have turned, and the angles between them are the same in both "
         f"rows: {listed}. So is the score: {scores[0]} above, {scores[1]} below."
     )
-    data = {"query": plotting.rounded(query), "key": plotting.rounded(key), "base": base, "places": [3, 1]}
+    data = {
+        "query": plotting.rounded(query),
+        "key": plotting.rounded(key),
+        "base": base,
+        "places": [3, 1],
+    }
     show("clock", data, alt)
 
 
 def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
-    """Point at a word or letter that is written: which of those that are read does it look at, and how much?
+    """Point at a word or letter that is written: which of those that are read does it look at, and
+    how much?
 
-    `cases` are from 1 to 4 tuples (name, above, below, weights), or dicts with these keys: `above` (S) is read, `below`
-    (T) written, and `weights` (T, S) say how thick the line is from each of those below to each above. Buttons choose
-    among the cases; arrow keys walk along the words and the thickest lines.
+    `cases` are from 1 to 4 tuples (name, above, below, weights), or dicts with these keys: `above`
+    (S) is read, `below` (T) written, and `weights` (T, S) say how thick the line is from each of
+    those below to each above. Buttons choose among the cases; arrow keys walk along the words and
+    the thickest lines.
 
-    The picture is the figure that you have drawn, and `alt` its text. ConfigError for more cases or two of one name,
-    for more than 16 words or letters side by side, for weights of another shape, that are negative or not finite, and
-    for rows that don't add up to 1.
+    The picture is the figure that you have drawn, and `alt` its text. ConfigError for more cases or
+    two of one name, for more than 16 words or letters side by side, for weights of another shape,
+    that are negative or not finite, and for rows that don't add up to 1.
     """
-    named = [tuple(one[key] for key in CASE) if isinstance(one, Mapping) else tuple(one) for one in cases]
+    named = [
+        tuple(one[key] for key in CASE) if isinstance(one, Mapping) else tuple(one) for one in cases
+    ]
     if not 1 <= len({name for name, *_ in named}) == len(named) <= 4:
-        raise ConfigError(f"there must be from 1 to 4 cases, each with a name of its own, not {len(named)}")
+        raise ConfigError(
+            f"there must be from 1 to 4 cases, each with a name of its own, not {len(named)}"
+        )
     data = []
     for name, above, below, weights in named:
         size = (len(below), len(above))
@@ -337,13 +429,15 @@ def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
 
 
 def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: float = 0.05) -> None:
-    """Choose a part, a budget and a number of seeds; see the interval of its damage, and how the verdict moves.
+    """Choose a part, a budget and a number of seeds; see the interval of its damage, and how the
+    verdict moves.
 
-    `differences` are, for each part and each of its budgets, in words, the losses without the part minus those of the
-    whole model, one for each seed. What is less than `margin` does not matter. Each verdict stands alone: nothing is
-    corrected for the number of parts. The picture shows all parts at the last budget, with all seeds. ConfigError for
-    other than 1 to 12 parts and 1 to 4 budgets, for parts with other budgets than the first, for other than 3 to 20
-    seeds, for differences that are not finite, and for a margin that is not above 0.
+    `differences` are, for each part and each of its budgets, in words, the losses without the part
+    minus those of the whole model, one for each seed. What is less than `margin` does not matter.
+    Each verdict stands alone: nothing is corrected for the number of parts. The picture shows all
+    parts at the last budget, with all seeds. ConfigError for other than 1 to 12 parts and 1 to 4
+    budgets, for parts with other budgets than the first, for other than 3 to 20 seeds, for
+    differences that are not finite, and for a margin that is not above 0.
     """
     parts = list(differences)
     budgets = list(next(iter(differences.values()), {}))
@@ -356,32 +450,61 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
     numbers: list[list[list[float]]] = []
     for part, by_budget in differences.items():
         if list(by_budget) != budgets:
-            raise ConfigError(f"{part} has the budgets {list(by_budget)}, and the first part {budgets}")
+            raise ConfigError(
+                f"{part} has the budgets {list(by_budget)}, and the first part {budgets}"
+            )
         for budget, values in by_budget.items():
             if not least <= len(values) <= most:
-                raise ConfigError(f"{part}, {budget}: there must be from {least} to {most} seeds, not {len(values)}")
+                raise ConfigError(
+                    f"{part}, {budget}: there must be from {least} to {most} seeds, not {len(values)}"
+                )
             _finite(**{f"differences of {part}, {budget},": torch.tensor(values)})
-        numbers.append([[round(float(x), 5) for x in values] for values in by_budget.values()])  # as losses are stored
-    found = {part: verdicts({part: all_[-1]}, margin)[part] for part, all_ in zip(parts, numbers, strict=True)}
+        numbers.append(
+            [[round(float(x), 5) for x in values] for values in by_budget.values()]
+        )  # as losses are stored
+    found = {
+        part: verdicts({part: all_[-1]}, margin)[part]
+        for part, all_ in zip(parts, numbers, strict=True)
+    }
 
     _, ax = plotting.figure(9, 1.1 + 0.36 * len(parts))
-    color_of = {"worse": plotting.COLORS[1], "better": plotting.COLORS[2], "difference": plotting.COLORS[0]}
+    color_of = {
+        "worse": plotting.COLORS[1],
+        "better": plotting.COLORS[2],
+        "difference": plotting.COLORS[0],
+    }
     ax.axvspan(-margin, margin, color="#999999", alpha=0.25, linewidth=0)
     ax.axvline(0, color="#999999", linewidth=0.8)
     for y, v in enumerate(found.values()):
         color = color_of.get(v.says.split()[-1], "#777777")
-        ax.plot([v.low, v.high], [y, y], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
+        ax.plot(
+            [v.low, v.high], [y, y], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt"
+        )
         ax.plot(v.mean, y, "|", color=color, markersize=13, markeredgewidth=2.5)
-        ax.text(1.02, y, v.says, color=color, va="center", weight="bold", transform=ax.get_yaxis_transform())
+        ax.text(
+            1.02,
+            y,
+            v.says,
+            color=color,
+            va="center",
+            weight="bold",
+            transform=ax.get_yaxis_transform(),
+        )
     ax.set_yticks(range(len(parts)), parts)
-    ax.set(xlabel=f"damage after {budgets[-1]} (nats), 95 % interval", ylim=(len(parts) - 0.4, -0.6))
+    ax.set(
+        xlabel=f"damage after {budgets[-1]} (nats), 95 % interval", ylim=(len(parts) - 0.4, -0.6)
+    )
     means = {part: f"{v.mean:+.2f}".replace("-", "−") for part, v in found.items()}
     listed = "; ".join(f"{part} {means[part]}, {v.says}" for part, v in found.items())
     alt = (
         f"The damage of {len(parts)} parts left out, after {budgets[-1]}, each with its 95 % interval as a bar, over a "
         f"grey band from −{margin:g} to {margin:g}: {listed}."
     )
-    show("verdict", {"parts": parts, "budgets": budgets, "differences": numbers, "margin": margin}, alt)
+    show(
+        "verdict",
+        {"parts": parts, "budgets": budgets, "differences": numbers, "margin": margin},
+        alt,
+    )
 
 
 def questions(
@@ -390,14 +513,17 @@ def questions(
     things: Sequence[str],
     networks: Mapping[str, tuple[Tensor, Tensor]],
 ) -> None:
-    """Choose who asks "what do I give, and what do I get?"; see where one head or two look, and what they answer.
+    """Choose who asks "what do I give, and what do I get?"; see where one head or two look, and
+    what they answer.
 
-    Each of the A `people` gives on one of the A `cards` (giver, thing, receiver) and gets on another. `networks` have,
-    by name, the weights (A, H, A) of H = 1 or 2 heads on all cards, for each who asks, and the scores (A, 2, N): how
-    close the two answers are to each of the N `things`. Of two heads, each has made one of the answers. The picture
-    shows the weights and answers for the first of the people. ConfigError for other than 2 to 12 people, as many cards
-    and 2 to 12 things; for people who don't give once and get once, and for cards with other things; for other than 1
-    to 4 networks, other shapes than these, numbers that are not finite, and weights that don't add up to 1.
+    Each of the A `people` gives on one of the A `cards` (giver, thing, receiver) and gets on
+    another. `networks` have, by name, the weights (A, H, A) of H = 1 or 2 heads on all cards, for
+    each who asks, and the scores (A, 2, N): how close the two answers are to each of the N
+    `things`. Of two heads, each has made one of the answers. The picture shows the weights and
+    answers for the first of the people. ConfigError for other than 2 to 12 people, as many cards
+    and 2 to 12 things; for people who don't give once and get once, and for cards with other
+    things; for other than 1 to 4 networks, other shapes than these, numbers that are not finite,
+    and weights that don't add up to 1.
     """
     _same_number(people=people, cards=[" ".join(card) for card in cards])
     _same_number(things=things)
@@ -420,8 +546,12 @@ def questions(
             )
         _finite(**{f"the weights of {name}": weights, f"the scores of {name}": scores})
         if weights.min() < 0 or (weights.sum(dim=-1) - 1).abs().max() > 1e-3:
-            raise ConfigError(f"{name}: no weight may be negative, and those of a head must add up to 1")
-        data.append({"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)})
+            raise ConfigError(
+                f"{name}: no weight may be negative, and those of a head must add up to 1"
+            )
+        data.append(
+            {"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)}
+        )
 
     who = people[0]
     card_of = {"gives": givers.index(who), "gets": receivers.index(who)}
@@ -431,7 +561,9 @@ def questions(
         answers = []
         for (role, t), close in zip(card_of.items(), network["scores"][0], strict=True):
             word = things[close.index(max(close))]
-            answers.append(f"{role} the {word} ({'right' if word == given[t] else f'wrong: the {given[t]}'})")
+            answers.append(
+                f"{role} the {word} ({'right' if word == given[t] else f'wrong: the {given[t]}'})"
+            )
         heads = network["weights"][0]
         for h, shares in enumerate(heads):
             row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
@@ -449,9 +581,18 @@ def questions(
     for y, (row, answers) in enumerate(says.items()):
         for i, answer in enumerate(answers):
             color = plotting.COLORS[2 if answer.endswith("(right)") else 1]
-            ax.text(1.02, y + 0.36 * (i - (len(answers) - 1) / 2), answer, color=color, weight="bold", **beside)
+            ax.text(
+                1.02,
+                y + 0.36 * (i - (len(answers) - 1) / 2),
+                answer,
+                color=color,
+                weight="bold",
+                **beside,
+            )
         most = sorted(range(A), key=lambda t: -looks[row][t])[:2]
-        shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {given[t]}" for t in most)
+        shares = " and ".join(
+            f"{plotting.numeral(looks[row][t], 2)} to the {given[t]}" for t in most
+        )
         sentences.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
     alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(sentences)}"
     named = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
@@ -459,18 +600,23 @@ def questions(
 
 
 def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], asked: str) -> None:
-    """Take layers out of a tower, choose another one, make the cards quieter; see what it answers, at each height.
+    """Take layers out of a tower, choose another one, make the cards quieter; see what it answers,
+    at each height.
 
-    `towers` are from 1 to 3 of TOWERS, each with a pair (says, right) for its L layers: says (2, 2^L, N) are the scores
-    of the N `things` in one scene, where `asked` is right, and right (2, 2^L) the shares of right answers in 1,000
-    scenes. First come cards as they are, then cards a tenth as loud. Bit i of a place in 2^L is 1 where layer i + 1 is
-    on; layer 1 reads first. The picture shows how often each tower is right without each of its layers.
+    `towers` are from 1 to 3 of TOWERS, each with a pair (says, right) for its L layers: says (2,
+    2^L, N) are the scores of the N `things` in one scene, where `asked` is right, and right (2,
+    2^L) the shares of right answers in 1,000 scenes. First come cards as they are, then cards a
+    tenth as loud. Bit i of a place in 2^L is 1 where layer i + 1 is on; layer 1 reads first. The
+    picture shows how often each tower is right without each of its layers.
 
-    ConfigError for other towers, for an `asked` that is none of the things, for other than 2 to 12 things and 2 to 6
-    layers, for tables whose shapes don't fit, for scores that are not finite, and for shares that are not from 0 to 1.
+    ConfigError for other towers, for an `asked` that is none of the things, for other than 2 to 12
+    things and 2 to 6 layers, for tables whose shapes don't fit, for scores that are not finite, and
+    for shares that are not from 0 to 1.
     """
     if not towers or not set(towers) <= set(TOWERS):
-        raise ConfigError(f"towers must be some of: {'; '.join(TOWERS)}, not: {'; '.join(towers) or 'none'}")
+        raise ConfigError(
+            f"towers must be some of: {'; '.join(TOWERS)}, not: {'; '.join(towers) or 'none'}"
+        )
     if asked not in things:
         raise ConfigError(f"asked must be one of the things, {', '.join(things)}, not {asked}")
     _same_number(things=things)
@@ -479,7 +625,10 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
     data = []
     for name, (says, right) in towers.items():
         shapes = tuple(says.shape), tuple(right.shape)
-        if len(layers) not in range(2, 7) or shapes != ((2, 2 ** len(layers), len(things)), (2, 2 ** len(layers))):
+        if len(layers) not in range(2, 7) or shapes != (
+            (2, 2 ** len(layers), len(things)),
+            (2, 2 ** len(layers)),
+        ):
             raise ConfigError(
                 f"{name}: from 2 to 6 layers, L, and {len(things)} things need says of shape (2, 2^L, {len(things)}) "
                 f"and right of (2, 2^L), as many layers in all towers, not {shapes[0]} and {shapes[1]}"
@@ -487,19 +636,29 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
         _finite(**{f"the scores of {name}": says, f"the shares of {name}": right})
         if right.min() < 0 or right.max() > 1:
             raise ConfigError(f"{name}: the shares of right answers must be from 0 to 1")
-        data.append({"name": name, "says": plotting.rounded(says), "right": plotting.rounded(right)})
+        data.append(
+            {"name": name, "says": plotting.rounded(says), "right": plotting.rounded(right)}
+        )
 
     ways = {"all on": subsets - 1} | {f"without layer {i + 1}": subsets - 1 - 2**i for i in layers}
-    fig, _ = plotting.figure(max(6, 1.5 + 2.5 * len(towers)), 1.5 + 0.34 * len(ways), columns=len(towers))
+    fig, _ = plotting.figure(
+        max(6, 1.5 + 2.5 * len(towers)), 1.5 + 0.34 * len(ways), columns=len(towers)
+    )
     sentences = []
     for ax, (name, (_, right)) in zip(fig.axes, towers.items(), strict=True):
         shares = right[:, list(ways.values())].tolist()
         for quiet, (loudness, color) in enumerate([("as they are", 0), ("a tenth as loud", 4)]):
             places = [y + 0.38 * quiet for y in range(len(ways))]
-            ax.barh(places, shares[quiet], 0.38, color=plotting.COLORS[color], label=f"cards {loudness}")
-        ax.axvline(1 / len(things), color="black", linestyle="--", linewidth=1, label="a blind guess")
+            ax.barh(
+                places, shares[quiet], 0.38, color=plotting.COLORS[color], label=f"cards {loudness}"
+            )
+        ax.axvline(
+            1 / len(things), color="black", linestyle="--", linewidth=1, label="a blind guess"
+        )
         ax.set_yticks([y + 0.19 for y in range(len(ways))], list(ways) if ax is fig.axes[0] else [])
-        ax.set(title=name, xlim=(0, 1), ylim=(len(ways) - 0.2, -0.4), xlabel="right in 1,000 scenes")
+        ax.set(
+            title=name, xlim=(0, 1), ylim=(len(ways) - 0.2, -0.4), xlabel="right in 1,000 scenes"
+        )
         ax.xaxis.set_major_formatter("{x:.0%}")
         ax.set_xticks([0, 0.5, 1])
         (all_on, *fewer), (quiet_all_on, *_) = shares
@@ -508,7 +667,9 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
             f"of them (the worst to lose is layer {fewer.index(min(fewer)) + 1}), and {quiet_all_on:.0%} with all "
             "layers where the cards come a tenth as loud."
         )
-    fig.legend(*fig.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    fig.legend(
+        *fig.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
+    )
     alt = " ".join(
         [
             f"How often towers of {len(layers)} layers are right, as bars.",
@@ -520,20 +681,25 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
 
 
 def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
-    """The page's explorer on your own model: type on after `text`, see its heads, its stream and the next letter.
+    """The page's explorer on your own model: type on after `text`, see its heads, its stream and
+    the next letter.
 
-    The picture shows how much each letter of `text` surprises the model. ConfigError for a text of fewer than two
-    letters, or longer than the model's context, and for a model that `pack` refuses.
+    The picture shows how much each letter of `text` surprises the model. ConfigError for a text of
+    fewer than two letters, or longer than the model's context, and for a model that `pack` refuses.
     """
     tokens = tokenizer.encode(text)
     if not 2 <= len(tokens) <= model.config.context_length:
-        raise ConfigError(f"text must have from 2 to {model.config.context_length} letters, not {len(tokens)}")
+        raise ConfigError(
+            f"text must have from 2 to {model.config.context_length} letters, not {len(tokens)}"
+        )
     _, ax = plotting.figure(0.22 * len(tokens) + 1, 2)
     ax.bar(range(1, len(tokens)), surprise(model, tokens).tolist(), color=plotting.COLORS[1])
     ax.set_xticks(range(len(tokens)), plotting.labels(text))
     ax.set(ylabel="surprise (nats)")
     alt = f"How much each letter of “{text}” but the first surprises the model, as bars."
-    weights = pack(model, tokenizer) if is_live() else b""  # too large for JSON: without a kernel, only the picture
+    weights = (
+        pack(model, tokenizer) if is_live() else b""
+    )  # too large for JSON: without a kernel, only the picture
     show("play", {"text": text}, alt, weights)
 
 
@@ -552,11 +718,15 @@ def _same_number(**named: Sequence[str] | Tensor) -> None:
 def _finite(**named: Tensor) -> None:
     for name, tensor in named.items():
         if not tensor.isfinite().all():
-            raise ConfigError(f"{name} must be finite numbers: there is a NaN or an infinity among them")
+            raise ConfigError(
+                f"{name} must be finite numbers: there is a NaN or an infinity among them"
+            )
 
 
 def _hands(x: Tensor, place: int, base: float) -> list[complex]:
-    """The hands of a query or a key, turned to its place: complex numbers, of which a product turns one."""
+    """The hands of a query or a key, turned to its place: complex numbers, of which a product turns
+    one.
+    """
     first, second = x.double().chunk(2)
     hands = map(complex, first.tolist(), second.tolist())
     return [hand * cmath.rect(1, place * base ** (-i / len(first))) for i, hand in enumerate(hands)]
@@ -568,10 +738,20 @@ def _face(ax: Axes, query: complex, key: complex) -> None:
     rim = [cmath.rect(1, math.radians(6 * i)) for i in range(61)]
     between = [0j, *(cmath.rect(0.26, start + angle * i / 40) for i in range(41)), 0j]
     ax.plot([z.real for z in rim], [z.imag for z in rim], color="#999999", linewidth=1)
-    ax.fill([z.real for z in between], [z.imag for z in between], color=plotting.COLORS[2], alpha=0.35)
+    ax.fill(
+        [z.real for z in between], [z.imag for z in between], color=plotting.COLORS[2], alpha=0.35
+    )
     looks = (("the query's hand", query, "-", 4), ("the key's hand", key, "--", 2.5))
     for (name, tip, style, width), color in zip(looks, plotting.COLORS[:2], strict=True):
-        ax.plot([0, tip.real], [0, tip.imag], style, color=color, linewidth=width, label=name, solid_capstyle="round")
+        ax.plot(
+            [0, tip.real],
+            [0, tip.imag],
+            style,
+            color=color,
+            linewidth=width,
+            label=name,
+            solid_capstyle="round",
+        )
     ax.plot(0, 0, "o", color="black", markersize=4)
     ax.set(xlim=(-1.1, 1.1), ylim=(-1.3, 1.3), aspect="equal")
     ax.axis("off")

@@ -1,9 +1,11 @@
-"""Where an explorer is shown: as a picture, in JupyterLab while the kernel lives, or on a page of the site.
+"""Where an explorer is shown: as a picture, in JupyterLab while the kernel lives, or on a page of
+the site.
 
-What is stored is a picture with its alternative text: nbval, papermill, GitHub and a reader without a kernel see it. In
-JupyterLab an anywidget then puts the front end where the picture is. It has no view of its own, because JupyterLab
-stores a view and, opened again without the kernel, shows an error in its place. The front ends in front/ export
-`mount(element, data)`; a page of the site mounts them by `page` and `mounting`.
+What is stored is a picture with its alternative text: nbval, papermill, GitHub and a reader without
+a kernel see it. In JupyterLab an anywidget then puts the front end where the picture is. It has no
+view of its own, because JupyterLab stores a view and, opened again without the kernel, shows an
+error in its place. The front ends in front/ export `mount(element, data)`; a page of the site
+mounts them by `page` and `mounting`.
 """
 
 import base64
@@ -25,7 +27,9 @@ IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', flags=re.M)
 
 
 def is_live() -> bool:
-    """Is this the kernel of a notebook that a Jupyter server has open? (nbval and papermill start their own.)"""
+    """Is this the kernel of a notebook that a Jupyter server has open? (nbval and papermill start
+    their own.)
+    """
     return "JPY_SESSION_NAME" in os.environ
 
 
@@ -44,7 +48,9 @@ def front_end(name: str) -> str:
 
 
 def page(output: Mapping[str, Any]) -> str:
-    """A stored output of an explorer as HTML: its picture, and the data with which `mounting` puts it there."""
+    """A stored output of an explorer as HTML: its picture, and the data with which `mounting` puts
+    it there.
+    """
     found = output["metadata"]["explore"]
     data = json.dumps(found["data"], ensure_ascii=False).replace("</", "<\\/")
     picture = _picture(output["data"]["image/png"].strip(), **output["metadata"]["image/png"])
@@ -55,19 +61,26 @@ def page(output: Mapping[str, Any]) -> str:
 def mounting(name: str) -> str:
     """The script that a page needs once, however many explorers with the front end `name` it has."""
     places = f"for (const place of document.querySelectorAll('[data-explorer=\"{name}\"]')) "
-    script = f"{front_end(name)}{places}takePlace(place, JSON.parse(place.nextElementSibling.text));"
+    script = (
+        f"{front_end(name)}{places}takePlace(place, JSON.parse(place.nextElementSibling.text));"
+    )
     return f'<script type="module">\n{script}\n</script>'
 
 
 def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:
-    """Display the current figure, and in JupyterLab put the front end `name` with `data` in its place."""
+    """Display the current figure, and in JupyterLab put the front end `name` with `data` in its
+    place.
+    """
     if not alt.strip():
         raise ConfigError("a picture needs an alternative text: say in a sentence what one sees")
     png, width = plotting.picture(plt.gcf())
     bundle: dict[str, Any] = {"image/png": png, "text/plain": alt}
     metadata: dict[str, Any] = {"image/png": {"alt": alt, "width": width}}
     if name != "play":
-        metadata["explore"] = {"front_end": name, "data": data}  # for pages; all else passes it over
+        metadata["explore"] = {
+            "front_end": name,
+            "data": data,
+        }  # for pages; all else passes it over
     if is_live():
         from pictures.widget import Explorer  # slow to import
 

@@ -1,8 +1,10 @@
-"""The machine: the one drawing of the whole series, from words to their contexts, with the numbers of an example.
+"""The machine: the one drawing of the whole series, from words to their contexts, with the numbers
+of an example.
 
-It lies as its matrix products do: a score stands where its query's row meets its key's column (the keys are drawn
-transposed, above the scores), a context's number where a row of weights meets a column of the values. So a word's path
-is one row from left to right. What is not given stays a grey outline. All lengths are pixels of a picture 700 wide.
+It lies as its matrix products do: a score stands where its query's row meets its key's column (the
+keys are drawn transposed, above the scores), a context's number where a row of weights meets a
+column of the values. So a word's path is one row from left to right. What is not given stays a grey
+outline. All lengths are pixels of a picture 700 wide.
 """
 
 from collections import namedtuple
@@ -33,7 +35,9 @@ PARTS = (*SHAPES, "softmax", "dropout", "mixture", "heads")
 WIDTH = 700  # of the picture, which is 10 inches
 SMALL = 8.75  # its letters, in points
 LARGE = 10.3
-Tone = namedtuple("Tone", "ink line width strength weight")  # of writing, of lines, of cells (0 to 1), of letters
+Tone = namedtuple(
+    "Tone", "ink line width strength weight"
+)  # of writing, of lines, of cells (0 to 1), of letters
 LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold")
 KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal")
 MISSING = Tone("#707070", "#B8B8B8", 1.2, 0.0, "normal")
@@ -42,7 +46,9 @@ Point = tuple[float, float]
 
 
 class Drawing(NamedTuple):
-    """A machine that is drawn and not shown yet: its figure, its alternative text, and what a touch can ask about."""
+    """A machine that is drawn and not shown yet: its figure, its alternative text, and what a touch
+    can ask about.
+    """
 
     figure: Figure
     text: str
@@ -60,11 +66,12 @@ def draw(
 ) -> Drawing:
     """Draw the machine for T `tokens`, with an alternative text made from the same data.
 
-    `tables` are those of one head: x, output (T, C); query (T, D), key, value (T', D); scores, mask, weights (T, T');
-    context (T, D). T' counts `keys`, the words that are looked at: by default, the tokens. Where scores or contexts
-    come without query, key or value, x is drawn in their place. Scores are what enters the softmax, so divided by √D.
-    With `kept` (T, T'), True for the weights that dropout keeps, it is drawn as a step of its own. Parts in `lit` (of
-    `PARTS`) and the row of token `follow` stand out. ConfigError for a wrong shape, part or table.
+    `tables` are those of one head: x, output (T, C); query (T, D), key, value (T', D); scores,
+    mask, weights (T, T'); context (T, D). T' counts `keys`, the words that are looked at: by
+    default, the tokens. Where scores or contexts come without query, key or value, x is drawn in
+    their place. Scores are what enters the softmax, so divided by √D. With `kept` (T, T'), True for
+    the weights that dropout keeps, it is drawn as a step of its own. Parts in `lit` (of `PARTS`)
+    and the row of token `follow` stand out. ConfigError for a wrong shape, part or table.
     """
     given = {name: table.detach().cpu() for name, table in tables.items() if table is not None}
     rows = short(tokens)
@@ -94,25 +101,35 @@ def draw(
 
 
 def weight_tables(
-    tables: Mapping[str, Tensor], tokens: Sequence[str], *, mask: Tensor, kept: Mapping[str, Tensor] | None = None
+    tables: Mapping[str, Tensor],
+    tokens: Sequence[str],
+    *,
+    mask: Tensor,
+    kept: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Show up to four tables of weights (T, T) side by side under their titles, with an alternative text.
+    """Show up to four tables of weights (T, T) side by side under their titles, with an alternative
+    text.
 
-    What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has, for some of the
-    titles, a boolean table that is True where a weight was kept. ConfigError for a wrong number, shape or title.
+    What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has,
+    for some of the titles, a boolean table that is True where a weight was kept. ConfigError for a
+    wrong number, shape or title.
     """
     kept = kept or {}
     words = short(tokens)
     T = len(tokens)
     n = len(tables)
     if not T or not 1 <= n <= 4 or not kept.keys() <= tables.keys():
-        raise ConfigError(f"{T} tokens, tables {[*tables]}, kept {[*kept]}: from 1 to 4 tables; `kept` by their titles")
+        raise ConfigError(
+            f"{T} tokens, tables {[*tables]}, kept {[*kept]}: from 1 to 4 tables; `kept` by their titles"
+        )
     texts = []
     for title, table in tables.items():
         _check({"weights": table, "mask": mask}, T, T, (), None)
         dropped = lost(table, kept[title], mask) if title in kept else "nothing dropped"
         texts.append(f"{title}: {dropped}")
-    text = f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
+    text = (
+        f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
+    )
     text += f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched."
     plotting.show(text, side_by_side(tables, words, mask, kept))
 
@@ -120,7 +137,9 @@ def weight_tables(
 def side_by_side(
     tables: Mapping[str, Tensor], words: Sequence[str], mask: Tensor, kept: Mapping[str, Tensor]
 ) -> Figure:
-    """Draw tables of weights as `weight_tables` shows them, with the words, already short, before the first."""
+    """Draw tables of weights as `weight_tables` shows them, with the words, already short, before
+    the first.
+    """
     T, n = len(words), len(tables)
     room = room_for(words)
     wide = min((WIDTH - room - 12 * n) / n, 260)
@@ -144,10 +163,14 @@ def room_for(words: Sequence[str]) -> float:
 
 
 def lost(weights: Tensor | None, kept: Tensor, mask: Tensor | None) -> str:
-    """What dropout has done, in words; ConfigError unless `kept` is boolean and speaks of all the weights."""
+    """What dropout has done, in words; ConfigError unless `kept` is boolean and speaks of all the
+    weights.
+    """
     if weights is None or kept.dtype != torch.bool or kept.shape != weights.shape:
         like = "no weights" if weights is None else f"weights of shape {tuple(weights.shape)}"
-        raise ConfigError(f"kept is {kept.dtype} of shape {tuple(kept.shape)} for {like}: it must be boolean, one each")
+        raise ConfigError(
+            f"kept is {kept.dtype} of shape {tuple(kept.shape)} for {like}: it must be boolean, one each"
+        )
     kept = kept.cpu()
     allowed = torch.ones_like(kept) if mask is None else mask.cpu()
     dropped = int((allowed & ~kept).sum())
@@ -157,7 +180,9 @@ def lost(weights: Tensor | None, kept: Tensor, mask: Tensor | None) -> str:
 
 
 def _played_by_x(given: Mapping[str, Tensor]) -> list[str]:
-    """The parts that x itself plays where there are no projections: query and key of scores, value of contexts."""
+    """The parts that x itself plays where there are no projections: query and key of scores, value
+    of contexts.
+    """
     if "x" not in given:
         return []
     parts = []
@@ -168,12 +193,20 @@ def _played_by_x(given: Mapping[str, Tensor]) -> list[str]:
     return parts
 
 
-def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], follow: int | None) -> None:
-    """ConfigError unless all parts exist and every table has the shape that its words, and other tables, ask for."""
+def _check(
+    given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], follow: int | None
+) -> None:
+    """ConfigError unless all parts exist and every table has the shape that its words, and other
+    tables, ask for.
+    """
     if isinstance(lit, str) or not {*lit} <= {*PARTS} or not given.keys() <= SHAPES.keys():
-        raise ConfigError(f"lit={lit!r} and tables {', '.join(given)}: the parts are {', '.join(PARTS)}")
+        raise ConfigError(
+            f"lit={lit!r} and tables {', '.join(given)}: the parts are {', '.join(PARTS)}"
+        )
     if not T or not T_key or (follow is not None and not 0 <= follow < T):
-        raise ConfigError(f"{T} tokens, {T_key} keys, follow={follow}: it takes one of each, and `follow` < tokens")
+        raise ConfigError(
+            f"{T} tokens, {T_key} keys, follow={follow}: it takes one of each, and `follow` < tokens"
+        )
     wide = {"scores": T_key, "mask": T_key, "weights": T_key}
     if "query" in given:
         wide["key"] = given["query"].shape[-1]
@@ -184,12 +217,18 @@ def _check(given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], 
         columns = wide.get(name)
         has_rows = table.ndim == 2 and len(table) == rows and table.shape[1] > 0
         if not has_rows or columns not in (None, table.shape[1]):
-            raise ConfigError(f"{name} is of shape {tuple(table.shape)}: here it must be ({rows}, {columns or 'any'})")
+            raise ConfigError(
+                f"{name} is of shape {tuple(table.shape)}: here it must be ({rows}, {columns or 'any'})"
+            )
     if "mask" in given and given["mask"].dtype != torch.bool:
-        raise ConfigError(f"mask is of {given['mask'].dtype}: it must be boolean, True where attention is allowed")
+        raise ConfigError(
+            f"mask is of {given['mask'].dtype}: it must be boolean, True where attention is allowed"
+        )
 
 
-def _describe(rows: list, columns: list, given: Mapping, alone: list, lit: Sequence[str], follow: int | None) -> str:
+def _describe(
+    rows: list, columns: list, given: Mapping, alone: list, lit: Sequence[str], follow: int | None
+) -> str:
     """The drawing in words: what is filled, lit, forbidden, followed and still missing."""
     sizes = [f"{name} ({len(table)} × {table.shape[1]})" for name, table in given.items()]
     text = f"The machine of attention for the words {', '.join(rows[:12])}."
@@ -209,15 +248,30 @@ def _describe(rows: list, columns: list, given: Mapping, alone: list, lit: Seque
 
 
 def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict[str, Box]:
-    """Where each table lies, when words need `room`: a row of tables, and above it those that meet it from above."""
+    """Where each table lies, when words need `room`: a row of tables, and above it those that meet
+    it from above.
+    """
     columns = {"x": 3, "output": 2} | dict.fromkeys(HEADED, 2)  # as long as there is no table
     columns |= {name: table.shape[1] for name, table in shown.items()}
-    wide = {name: min(max(count, 2), 3.5) for name, count in columns.items()}  # in cells; wider tables are squeezed
+    wide = {
+        name: min(max(count, 2), 3.5) for name, count in columns.items()
+    }  # in cells; wider tables are squeezed
     wide |= dict.fromkeys(("scores", "mask", "weights"), min(max(T_key, 3), 6.5))
-    gaps = {"x": 46, "query": 16, "scores": 54, "weights": 16, "context": 30, "output": 6}  # from each to the next
+    gaps = {
+        "x": 46,
+        "query": 16,
+        "scores": 54,
+        "weights": 16,
+        "context": 30,
+        "output": 6,
+    }  # from each to the next
     cells = sum(wide[name] for name in gaps)
     cell = min(28, (WIDTH - room - sum(gaps.values())) / cells)
-    tall = {"key": min(20 * wide["key"], 60), "mask": min(20 * T, 120), "value": min(20 * T_key, 120)}
+    tall = {
+        "key": min(20 * wide["key"], 60),
+        "mask": min(20 * T, 120),
+        "value": min(20 * T_key, 120),
+    }
     floor = 62 + max(tall["key"] + room + 12, tall["mask"], tall["value"])
     boxes = {}
     left = room
@@ -230,7 +284,9 @@ def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict
 
 
 class Canvas:
-    """An empty picture 700 pixels wide, y downwards, and what is drawn on it: words, frames, tables, arrows."""
+    """An empty picture 700 pixels wide, y downwards, and what is drawn on it: words, frames,
+    tables, arrows.
+    """
 
     def __init__(self, height: float):
         self.height = height
@@ -240,12 +296,22 @@ class Canvas:
         self.ax.axis("off")
 
     def write(self, x: float, y: float, text: str, size: float = SMALL, **style: Any) -> None:
-        self.ax.text(x, y, text, **{"ha": "center", "va": "center", "zorder": 5, "fontsize": size} | style)
+        self.ax.text(
+            x, y, text, **{"ha": "center", "va": "center", "zorder": 5, "fontsize": size} | style
+        )
 
-    def frame(self, box: Box, zorder: float, line: str = "none", fill: str = "none", width: float = 0) -> None:
-        self.ax.add_patch(Rectangle(box[:2], *box[2:], zorder=zorder, edgecolor=line, facecolor=fill, linewidth=width))
+    def frame(
+        self, box: Box, zorder: float, line: str = "none", fill: str = "none", width: float = 0
+    ) -> None:
+        self.ax.add_patch(
+            Rectangle(
+                box[:2], *box[2:], zorder=zorder, edgecolor=line, facecolor=fill, linewidth=width
+            )
+        )
 
-    def arrow(self, *path: Point, line: str = KNOWN.line, width: float = KNOWN.width, zorder: float = 1) -> None:
+    def arrow(
+        self, *path: Point, line: str = KNOWN.line, width: float = KNOWN.width, zorder: float = 1
+    ) -> None:
         """Along a path of straight lines, with the tip at its end."""
         style: dict[str, Any] = {"color": line, "lw": width, "zorder": zorder}
         self.ax.plot(*zip(*path[:-1], strict=True), solid_capstyle="butt", **style)
@@ -256,12 +322,23 @@ class Canvas:
         """Words beside a table's rows, right-aligned at x: as many as there is room for."""
         step = 1 + int(10 // (height / len(words)))
         for k in range(0, len(words), step):
-            self.write(x, top + (k + 0.5) * height / len(words), words[k], color=KNOWN.ink, ha="right")
+            self.write(
+                x, top + (k + 0.5) * height / len(words), words[k], color=KNOWN.ink, ha="right"
+            )
 
     def table(
-        self, name: str, table: Tensor, box: Box, shape: str, mask: Tensor | None = None, at: float = 0.5, **style: Any
+        self,
+        name: str,
+        table: Tensor,
+        box: Box,
+        shape: str,
+        mask: Tensor | None = None,
+        at: float = 0.5,
+        **style: Any,
     ) -> None:
-        """A table with its name above and its shape below, `at` a share of its width; with a mask, one of weights."""
+        """A table with its name above and its shape below, `at` a share of its width; with a mask,
+        one of weights.
+        """
         left, top, width, height = box
         if mask is not None:  # weights of 0.6 and more are fully green
             style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, 0.6)}
@@ -275,7 +352,9 @@ class Canvas:
 
 
 class _Sketch(Canvas):
-    """The drawing under way: its axes, the boxes of its tables, and in which tone each part is drawn."""
+    """The drawing under way: its axes, the boxes of its tables, and in which tone each part is
+    drawn.
+    """
 
     def __init__(
         self,
@@ -298,11 +377,15 @@ class _Sketch(Canvas):
         self.room = room_for(rows + columns)
         self.boxes = layout(shown, len(rows), len(columns), self.room)
         self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
-        self.gap = (self.right("scores") + self.boxes["weights"][0] - 5) / 2  # between scores and weights
+        self.gap = (
+            self.right("scores") + self.boxes["weights"][0] - 5
+        ) / 2  # between scores and weights
         super().__init__(_bottom(self.boxes["x"]) + 32)
 
     def tone(self, part: str, result: str = "") -> Tone:
-        """Lit if asked for, else known if it is there; a step (softmax) is there if its `result` is."""
+        """Lit if asked for, else known if it is there; a step (softmax) is there if its `result`
+        is.
+        """
         if part in self.lit:
             return LIT
         return KNOWN if (result or part) in self.shown else MISSING
@@ -337,10 +420,15 @@ class _Sketch(Canvas):
 
     def cells(self, name: str, table: Tensor) -> None:
         tone = self.tone(name)
-        style: dict[str, Any] = {"color": tone.ink, "strength": tone.strength, "numbers": name != "mask"}
+        style: dict[str, Any] = {
+            "color": tone.ink,
+            "strength": tone.strength,
+            "numbers": name != "mask",
+        }
         if name in ("weights", "mask"):
             style |= {"cmap": plotting.SHARE, "allowed": self.shown.get("mask")}
-            # Weights of 0.6 and more are fully green; what a mask allows is pale: it doesn't say how much.
+            # Weights of 0.6 and more are fully green; what a mask allows is pale: it doesn't say
+            # how much.
             style["limits"] = (0, 0.6) if name == "weights" else (0, 6)
         if name == "weights":
             style["kept"] = self.kept
@@ -375,18 +463,24 @@ class _Sketch(Canvas):
             self.write(left + width / 2, top + height + below, letters, color=color)
 
     def words_of(self, name: str) -> None:
-        """Words left of x, right of the values, upright above the keys: as many as there is room for."""
+        """Words left of x, right of the values, upright above the keys: as many as there is room
+        for.
+        """
         left, top, width, height = self.boxes[name]
         words = self.rows if name == "x" else self.columns
         size = width / len(words) if name == "key" else height / len(words)
         step = 1 + int(10 // size)
-        first = (self.follow or 0) % step if name == "x" else 0  # so that the word that is followed is among them
+        first = (
+            (self.follow or 0) % step if name == "x" else 0
+        )  # so that the word that is followed is among them
         color = self.tone(name).ink
         for k in range(first, len(words), step):
             along = (k + 0.5) * size
             if name == "key":
                 rotation = 90 if self.room > 30 else 0
-                self.write(left + along, top - 5, words[k], rotation=rotation, va="bottom", color=color)
+                self.write(
+                    left + along, top - 5, words[k], rotation=rotation, va="bottom", color=color
+                )
             elif name == "value":
                 self.write(left + width + 13, top + along, words[k], ha="left", color=color)
             else:
@@ -394,7 +488,9 @@ class _Sketch(Canvas):
                 self.write(left - 6, top + along, words[k], ha="right", weight=weight, color=color)
 
     def followed_row(self, name: str, follow: int) -> None:
-        """A frame around the row of the token that is followed, and beside x a band from edge to edge."""
+        """A frame around the row of the token that is followed, and beside x a band from edge to
+        edge.
+        """
         left, top, width, height = self.boxes[name]
         tall = height / len(self.rows)
         y = top + follow * tall
@@ -404,8 +500,12 @@ class _Sketch(Canvas):
             self.frame((2, y, WIDTH - 4, tall), 0, fill="#FBE9B7")
 
     # ------------------------------------------------------------ the arrows between the tables
-    def step(self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left") -> None:
-        """An arrow along a path, with what happens on it written at a spot; what is lit lies above what isn't."""
+    def step(
+        self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left"
+    ) -> None:
+        """An arrow along a path, with what happens on it written at a spot; what is lit lies above
+        what isn't.
+        """
         tone = self.tone(part, result)
         self.arrow(*path, line=tone.line, width=tone.width, zorder=1 + tone.strength / 2)
         self.write(*spot, text, color=tone.ink, weight=tone.weight, ha=ha)
@@ -437,7 +537,9 @@ class _Sketch(Canvas):
             if name == "key":
                 end -= self.room  # its words stand between
             text = "" if name in self.alone else f"W_{name}"
-            self.step(name, text, (x + 6, bus + 12), (start, bottom), (start, bus), (x, bus), (x, end))
+            self.step(
+                name, text, (x + 6, bus + 12), (start, bottom), (start, bus), (x, bus), (x, end)
+            )
 
     def arrows_along_the_row(self) -> None:
         query = "=" if "query" in self.alone else "W_query"
@@ -446,7 +548,12 @@ class _Sketch(Canvas):
         self.across("context", "output", "output", "")
         if self.kept is not None:
             tone = self.tone("dropout", "weights")
-            style: dict[str, Any] = {"color": tone.ink, "weight": tone.weight, "va": "top", "linespacing": 1.3}
+            style: dict[str, Any] = {
+                "color": tone.ink,
+                "weight": tone.weight,
+                "va": "top",
+                "linespacing": 1.3,
+            }
             self.write(self.gap, self.row + 10, "then\ndropout", **style)
 
     def across(self, before: str, after: str, part: str, text: str) -> None:
@@ -457,19 +564,32 @@ class _Sketch(Canvas):
         self.step(part, text, spot, (start, self.row), (end, self.row), result=after, ha="center")
 
     def arrows_into_the_row(self) -> None:
-        """From keys down to scores, from values down to contexts, from the mask down to the softmax."""
+        """From keys down to scores, from values down to contexts, from the mask down to the
+        softmax.
+        """
         floor = _bottom(self.boxes["key"])  # of the tables above the row
         roof = self.boxes["x"][1] - 18  # of the row
         product = "row · column"
         if "query" in self.shown and "query" not in self.alone:
             product += " ÷ √D"
         x = self.middle("scores")
-        self.step("scores", product, (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores")
+        self.step(
+            "scores", product, (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores"
+        )
         x = self.middle("context")
-        self.step("mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context")
+        self.step(
+            "mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context"
+        )
         mask = self.boxes["mask"]
         start = (mask[0] - 5, _middle(mask))
-        self.step("mask", "", (self.gap, self.row), start, (self.gap, _middle(mask)), (self.gap, self.row - 18))
+        self.step(
+            "mask",
+            "",
+            (self.gap, self.row),
+            start,
+            (self.gap, _middle(mask)),
+            (self.gap, self.row - 18),
+        )
 
     def middle(self, name: str) -> float:
         left, _, width, _ = self.boxes[name]

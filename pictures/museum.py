@@ -1,4 +1,6 @@
-"""What a room of the museum shows: the lines of a fault, the healthy ones, and what the checks say of both."""
+"""What a room of the museum shows: the lines of a fault, the healthy ones, and what the checks say
+of both.
+"""
 
 import copy
 import inspect
@@ -58,7 +60,9 @@ ROOMS: dict[int, type[Program]] = dict(
 
 
 def curve(room: int, updates: int = 300) -> None:
-    """Print what the curves of a room's program and of the healthy one end at, for each seed of the study."""
+    """Print what the curves of a room's program and of the healthy one end at, for each seed of the
+    study.
+    """
     for title, kind in (("this program", ROOMS[room]), ("healthy", Program)):
         ends = [line["loss"] for line in measured(kind, updates)]
         seeds = "  ".join(f"{end:.2f}" for end in ends)
@@ -66,7 +70,9 @@ def curve(room: int, updates: int = 300) -> None:
 
 
 def label(kind: type, seen: int = 18) -> str:
-    """What a picture calls a program; nothing for rooms behind the last one `seen`, but for the one of the entrance."""
+    """What a picture calls a program; nothing for rooms behind the last one `seen`, but for the one
+    of the entrance.
+    """
     if kind is Program:
         return "healthy"
     if kind is ROOMS[18] and seen < 18:
@@ -74,7 +80,9 @@ def label(kind: type, seen: int = 18) -> str:
     if kind not in faults.FAULTS:
         return ""
     rooms = [room for room, fault in ROOMS.items() if fault is kind]
-    name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind.__name__).strip()
+    name = "".join(
+        f" {letter.lower()}" if letter.isupper() else letter for letter in kind.__name__
+    ).strip()
     if not rooms:
         return f"storeroom: {name}"
     return f"room {rooms[0]}: {name}" if rooms[0] <= seen else ""
@@ -87,8 +95,14 @@ def measured(kind: type, updates: int = 300) -> list[Line]:
 
 
 def culprit(kind: type) -> None:
-    """Print the lines of a fault, the healthy lines in whose place they stand, and what the checks say of both."""
-    parts = [name for name in vars(kind) if name in vars(Program) and not name.startswith("__") and name != "seen_by"]
+    """Print the lines of a fault, the healthy lines in whose place they stand, and what the checks
+    say of both.
+    """
+    parts = [
+        name
+        for name in vars(kind)
+        if name in vars(Program) and not name.startswith("__") and name != "seen_by"
+    ]
     for title, where in (("the fault", kind), ("the repair", Program)):
         print(title)
         for part in parts:
@@ -99,7 +113,9 @@ def culprit(kind: type) -> None:
     for name, sentence in red.items():
         print(f"RED    {name}:\n       {sentence}")
     print(f"green  the other {len(checks.CHECKS) - len(red)}")
-    print(f"       repaired: {sum(not it for it in said['Program'].values())} of {len(checks.CHECKS)} green")
+    print(
+        f"       repaired: {sum(not it for it in said['Program'].values())} of {len(checks.CHECKS)} green"
+    )
 
 
 def infected(program: Program, kind: type) -> Program:
@@ -114,21 +130,31 @@ def first_weights(program: Program, tokens: Tensor, louder: float = 1.0) -> Tens
     """Attention weights (H, T, T) of the first block, with queries `louder` times as long."""
     real = torch.ones(1, len(tokens), dtype=torch.bool)
     block = program.blocks[0]
-    x = program.normed(block.norm1, program.token(tokens[None]) + program.place(program.places(real)))
+    x = program.normed(
+        block.norm1, program.token(tokens[None]) + program.place(program.places(real))
+    )
     query, key = (program.split(matrix(x)) for matrix in (block.query, block.key))
     return program.weights(program.scores(louder * query, key), program.allowed(real))[0]
 
 
 def draw_table(said: dict[str, dict[str, str]], kinds: list[Any]) -> str:
-    """Draw faults by checks, orange where one goes red, a dot at the one that a room names; return the alt text."""
+    """Draw faults by checks, orange where one goes red, a dot at the one that a room names; return
+    the alt text.
+    """
     names = list(checks.CHECKS)
     rows = [[bool(said[kind.__name__][name]) for name in names] for kind in kinds]
     _, ax = plotting.figure(10, 0.27 * len(kinds) + 3)
-    ax.imshow(rows, cmap=ListedColormap(["#8884", plotting.COLORS[1]]), aspect="auto", vmin=0, vmax=1)
+    ax.imshow(
+        rows, cmap=ListedColormap(["#8884", plotting.COLORS[1]]), aspect="auto", vmin=0, vmax=1
+    )
     for y, kind in enumerate(kinds):
-        ax.plot(names.index(kind.seen_by), y, "o", color="white", markersize=5, markeredgecolor="black")
+        ax.plot(
+            names.index(kind.seen_by), y, "o", color="white", markersize=5, markeredgecolor="black"
+        )
     ax.set_yticks(range(len(kinds)), [label(kind) for kind in kinds])
-    ax.set_xticks(range(len(names)), names, rotation=60, ha="left", rotation_mode="anchor", fontsize=8)
+    ax.set_xticks(
+        range(len(names)), names, rotation=60, ha="left", rotation_mode="anchor", fontsize=8
+    )
     ax.xaxis.tick_top()
     ax.set_xticks([x - 0.5 for x in range(1, len(names))], minor=True)
     ax.set_yticks([y - 0.5 for y in range(1, len(kinds))], minor=True)

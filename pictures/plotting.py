@@ -1,7 +1,8 @@
-"""Figures: one line each in a notebook, tokens as labels, colours for every eye, and a text for those who can't see.
+"""Figures: one line each in a notebook, tokens as labels, colours for every eye, and a text for
+those who can't see.
 
-Each function draws; `show(alt)` then displays the figure with its alternative text. The background is always white,
-so that a figure reads the same on a dark page as on a light one.
+Each function draws; `show(alt)` then displays the figure with its alternative text. The background
+is always white, so that a figure reads the same on a dark page as on a light one.
 """
 
 import io
@@ -22,7 +23,8 @@ from matplotlib.ticker import NullFormatter, StrMethodFormatter
 from PIL import Image
 from torch import Tensor
 
-# Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its colours.
+# Okabe and Ito's palette (Color Universal Design, 2008), in the order in which lines take its
+# colours.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 SIGNED = LinearSegmentedColormap.from_list("signed", [COLORS[1], "white", COLORS[0]])  # around zero
 SHARE = LinearSegmentedColormap.from_list("share", ["white", COLORS[2]])  # from zero up
@@ -45,15 +47,22 @@ SPECIAL = {
 
 
 def figure(
-    width: float = 6.0, height: float = 4.0, columns: int = 1, rows: int = 1, widths: Sequence[float] | None = None
+    width: float = 6.0,
+    height: float = 4.0,
+    columns: int = 1,
+    rows: int = 1,
+    widths: Sequence[float] | None = None,
 ):
-    """A figure in the style of the series, and its axes (an array when there are several, of relative `widths`)."""
+    """A figure in the style of the series, and its axes (an array when there are several, of
+    relative `widths`).
+    """
     plt.rcParams.update(STYLE)  # ty: ignore[no-matching-overload]  (it wants every key as a literal)
     return plt.subplots(rows, columns, figsize=(width, height), width_ratios=widths)
 
 
 def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
-    """Display `target` (default: the current figure) with `alt` as its text for screen readers, and close it.
+    """Display `target` (default: the current figure) with `alt` as its text for screen readers, and
+    close it.
 
     With a `handle` of an earlier display, that output is replaced. ValueError when `alt` is empty.
     """
@@ -63,7 +72,9 @@ def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
     for ax in target.axes:
         _keep_apart(ax)
         for axis in (ax.xaxis, ax.yaxis):
-            if axis.get_scale() == "log":  # matplotlib's own labels are formulas there, which are switched off
+            if (
+                axis.get_scale() == "log"
+            ):  # matplotlib's own labels are formulas there, which are switched off
                 axis.set_major_formatter(StrMethodFormatter("{x:g}"))
                 axis.set_minor_formatter(NullFormatter())
     png, width = picture(target)
@@ -89,12 +100,16 @@ def _keep_apart(ax: Axes) -> None:
 
 
 def picture(target: Figure) -> tuple[bytes, int]:
-    """PNG of a figure with twice the pixels, for fine screens, and how many pixels wide to show it; closes it."""
+    """PNG of a figure with twice the pixels, for fine screens, and how many pixels wide to show it;
+    closes it.
+    """
     png = io.BytesIO()
     small = io.BytesIO()
     target.savefig(png, format="png", dpi=2 * target.dpi)
     plt.close(target)
-    Image.open(png).convert("RGB").quantize(256).save(small, format="png", optimize=True)  # a third of the bytes
+    Image.open(png).convert("RGB").quantize(256).save(
+        small, format="png", optimize=True
+    )  # a third of the bytes
     return small.getvalue(), round(target.get_figwidth() * target.dpi)
 
 
@@ -115,14 +130,17 @@ def heatmap(
     limits: tuple[float, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """A matrix as coloured cells: `rows` from top to bottom, `columns` (default: the same) from left to right.
+    """A matrix as coloured cells: `rows` from top to bottom, `columns` (default: the same) from
+    left to right.
 
-    Colours lie evenly around zero where there are negative numbers. Numbers are written into the cells to `decimals`
-    places (None: not at all). NaN cells stay grey.
+    Colours lie evenly around zero where there are negative numbers. Numbers are written into the
+    cells to `decimals` places (None: not at all). NaN cells stay grey.
     """
     columns = rows if columns is None else columns
     if matrix.shape != (len(rows), len(columns)):
-        raise ValueError(f"{len(rows)} row and {len(columns)} column labels for a matrix of {tuple(matrix.shape)}")
+        raise ValueError(
+            f"{len(rows)} row and {len(columns)} column labels for a matrix of {tuple(matrix.shape)}"
+        )
     if ax is None:
         _, ax = figure(1.5 + 0.75 * len(columns), 1.2 + 0.5 * len(rows))
     values = matrix.detach().cpu().float().numpy()
@@ -134,7 +152,9 @@ def heatmap(
     low, high = limits
     cmap = SIGNED if low < 0 else SHARE
     ax.imshow(values, cmap=cmap.with_extremes(bad="#BBBBBB"), vmin=low, vmax=high, aspect="auto")
-    ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0)
+    ax.set_xticks(
+        range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0
+    )
     ax.set_yticks(range(len(rows)), labels(rows))
     ax.set(xlabel=column_name, ylabel=row_name, title=title)
     ax.tick_params(length=0)
@@ -159,11 +179,12 @@ def table(
     color: str = "black",
     fontsize: float = 9.0,
 ) -> None:
-    """A matrix as coloured cells inside a `box` (left, top, width, height) of axes that hold more, with y downwards.
+    """A matrix as coloured cells inside a `box` (left, top, width, height) of axes that hold more,
+    with y downwards.
 
-    Without `limits`, colours lie evenly around zero; `strength` below 1 makes them paler. An exact zero is grey, a cell
-    that is not `allowed` (default: not finite) is hatched. Numbers are written in tables of up to 6 rows and columns,
-    to 2 decimals or to as many as fit.
+    Without `limits`, colours lie evenly around zero; `strength` below 1 makes them paler. An exact
+    zero is grey, a cell that is not `allowed` (default: not finite) is hatched. Numbers are written
+    in tables of up to 6 rows and columns, to 2 decimals or to as many as fit.
     """
     values = matrix.detach().cpu().double().numpy()
     free = np.isfinite(values) if allowed is None else allowed.cpu().numpy()
@@ -178,12 +199,16 @@ def table(
         texts = written(np.where(free, values, 0), cell[0] / em)
 
     if limits is None:
-        reach = 1.5 * np.abs(values[np.isfinite(values)]).max(initial=1e-9)  # pale enough to read black on
+        reach = 1.5 * np.abs(values[np.isfinite(values)]).max(
+            initial=1e-9
+        )  # pale enough to read black on
         limits = (-reach, reach)
     style: dict[str, Any] = {"vmin": limits[0], "vmax": limits[1], "alpha": strength, "zorder": 3}
     if texts:
         style |= {"edgecolors": "white", "linewidth": 1}
-    ax.pcolormesh(x, y, np.ma.masked_equal(values, 0), cmap=cmap.with_extremes(bad=NOTHING), **style)
+    ax.pcolormesh(
+        x, y, np.ma.masked_equal(values, 0), cmap=cmap.with_extremes(bad=NOTHING), **style
+    )
     _fill(ax, x, y, ~free, NOTHING, edgecolor="#8C8C8C", hatch="////", linewidth=0)
     _fill(ax, x, y, dropped, "white", edgecolor=NOTHING, linewidth=1)
 
@@ -205,7 +230,9 @@ def _em(ax: Axes, fontsize: float) -> float:
     return fontsize * ax.figure.get_dpi() / 72 / pixels[0]
 
 
-def _fill(ax: Axes, x: np.ndarray, y: np.ndarray, where: np.ndarray, color: str, **style: Any) -> None:
+def _fill(
+    ax: Axes, x: np.ndarray, y: np.ndarray, where: np.ndarray, color: str, **style: Any
+) -> None:
     """Give those cells of a table one colour, whatever their numbers."""
     if where.any():
         cells = np.ma.masked_where(~where, np.zeros(where.shape))
@@ -213,7 +240,9 @@ def _fill(ax: Axes, x: np.ndarray, y: np.ndarray, where: np.ndarray, color: str,
 
 
 def written(values: np.ndarray, ems: float) -> list[list[str]]:
-    """Numbers as texts, to 2 decimals or to as many as fit into a width of so many ems; none at all if they can't."""
+    """Numbers as texts, to 2 decimals or to as many as fit into a width of so many ems; none at all
+    if they can't.
+    """
     wide = {".": 0.32, "−": 0.84}  # any digit of the house's letters: 0.64
 
     def width(text: str) -> float:
@@ -233,10 +262,16 @@ def numeral(value: float, decimals: int) -> str:
 
 
 def rounded(tensor: Tensor) -> Any:
-    """A tensor as lists of numbers with four decimals, so that two machines store the same; a mask as 0 and 1."""
+    """A tensor as lists of numbers with four decimals, so that two machines store the same; a mask
+    as 0 and 1.
+    """
     if tensor.dim() > 1:
         return [rounded(row) for row in tensor]
-    return tensor.int().tolist() if tensor.dtype == torch.bool else [round(x, 4) for x in tensor.double().tolist()]
+    return (
+        tensor.int().tolist()
+        if tensor.dtype == torch.bool
+        else [round(x, 4) for x in tensor.double().tolist()]
+    )
 
 
 def curves(
@@ -249,7 +284,9 @@ def curves(
     milestones: Mapping[str, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """One line a name, which stands at its end, each with its own marker and colour; `milestones` are dashed levels."""
+    """One line a name, which stands at its end, each with its own marker and colour; `milestones`
+    are dashed levels.
+    """
     if ax is None:
         _, ax = figure(7, 4)
     for (name, y), marker in zip(lines.items(), cycle("os^Dv<>"), strict=False):
@@ -257,11 +294,23 @@ def curves(
         if len(lines) > 1:
             last = max(i for i, value in enumerate(y) if value == value)  # which NaN doesn't
             end = (float(x[last]), float(y[last]))
-            style: dict[str, Any] = {"color": line.get_color(), "va": "center", "gid": "end", "annotation_clip": False}
+            style: dict[str, Any] = {
+                "color": line.get_color(),
+                "va": "center",
+                "gid": "end",
+                "annotation_clip": False,
+            }
             ax.annotate(name, end, (7, 0), textcoords="offset points", **style)
     for name, level in (milestones or {}).items():
         ax.axhline(level, color="#555555", linewidth=1, linestyle="--")
-        ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#333333")
+        ax.annotate(
+            name,
+            (1, level),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            color="#333333",
+        )
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     return ax
 
@@ -285,15 +334,24 @@ def letters(lines: Mapping[str, str], *, title: str = "") -> Axes:
 
 
 def cells(
-    texts: Sequence[Sequence[str]], groups: Tensor, rows: Sequence[str], *, title: str = "", ax: Axes | None = None
+    texts: Sequence[Sequence[str]],
+    groups: Tensor,
+    rows: Sequence[str],
+    *,
+    title: str = "",
+    ax: Axes | None = None,
 ) -> Axes:
-    """A table of short texts; cells of one group (an integer each, of the same shape) share a colour."""
+    """A table of short texts; cells of one group (an integer each, of the same shape) share a
+    colour.
+    """
     if ax is None:
         _, ax = figure(1.2 + len(texts[0]), 0.8 + 0.4 * len(texts))
     for i, line in enumerate(texts):
         for j, text in enumerate(line):
             color = COLORS[int(groups[i, j]) % len(COLORS)]
-            ax.add_patch(Rectangle((j - 0.48, i - 0.46), 0.96, 0.92, facecolor=color, alpha=0.3, linewidth=0))
+            ax.add_patch(
+                Rectangle((j - 0.48, i - 0.46), 0.96, 0.92, facecolor=color, alpha=0.3, linewidth=0)
+            )
             ax.text(j, i, text, ha="center", va="center", fontsize=9)
     ax.set(xlim=(-0.6, len(texts[0]) - 0.4), ylim=(len(texts) - 0.5, -0.5), title=title)
     ax.set_xticks([])
@@ -319,10 +377,16 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
     return ax
 
 
-def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Axes | None = None) -> Axes:
-    """Words `written`, below, joined to those `read`, above, by lines as thick as the weights (T, S)."""
+def arcs(
+    read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Axes | None = None
+) -> Axes:
+    """Words `written`, below, joined to those `read`, above, by lines as thick as the weights (T,
+    S).
+    """
     if weights.shape != (len(written), len(read)):
-        raise ValueError(f"{len(written)} words written, {len(read)} read: weights are of shape {tuple(weights.shape)}")
+        raise ValueError(
+            f"{len(written)} words written, {len(read)} read: weights are of shape {tuple(weights.shape)}"
+        )
     if ax is None:
         _, ax = figure(7, 2.5)
     above = np.linspace(0, 1, len(read))
@@ -342,8 +406,8 @@ def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Ax
 def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> Axes:
     """A recurrent reader's letters and states, and its writer.
 
-    Everything comes through one vector; with a `row`, that letter of what is written is joined to all states
-    (attention).
+    Everything comes through one vector; with a `row`, that letter of what is written is joined to
+    all states (attention).
     """
     n = len(read)
     orange = COLORS[1]
@@ -363,7 +427,16 @@ def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> 
         ax.text(i, 3, answer, ha="center", va="center", fontsize=13, alpha=0.3 if pale else 1)
     if row is None:
         box = {"boxstyle": "round,pad=0.5", "facecolor": orange, "edgecolor": "none"}
-        ax.text((n - 1) / 2, 2, "one vector", ha="center", va="center", color="white", bbox=box, zorder=3)
+        ax.text(
+            (n - 1) / 2,
+            2,
+            "one vector",
+            ha="center",
+            va="center",
+            color="white",
+            bbox=box,
+            zorder=3,
+        )
     for y, name in ((0, "read"), (1, "states"), (3, "written")):
         ax.text(-0.75, y, name, ha="right", va="center", color="#555555")
     ax.set(xlim=(-2.2, n - 0.4), ylim=(-0.4, 3.4))
@@ -372,7 +445,8 @@ def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> 
 
 
 def head_grid(maps: Tensor, tokens: Sequence[str]) -> Figure:
-    """Causal attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens along both axes.
+    """Causal attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens
+    along both axes.
 
     The future is grey; a weight of 0 is white, of 0.6 and more green.
     """

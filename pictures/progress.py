@@ -1,4 +1,6 @@
-"""The way through the lessons: what each asks, how long it takes, and which of its exercises are solved so far."""
+"""The way through the lessons: what each asks, how long it takes, and which of its exercises are
+solved so far.
+"""
 
 import json
 import re
@@ -11,10 +13,11 @@ ROOMS = ("what_matters", "museum_of_bugs", "todays_models", "speedrun", "scaling
 
 
 def lessons(folder: str | Path = ".") -> str:
-    """The notebooks in `folder` as a table in Markdown: title, time to read, exercises solved, from what they print.
+    """The notebooks in `folder` as a table in Markdown: title, time to read, exercises solved, from
+    what they print.
 
-    The rooms to visit afterwards come last. An exercise is solved when the notebook, as it was last saved, prints so.
-    ConfigError for a folder without lessons.
+    The rooms to visit afterwards come last. An exercise is solved when the notebook, as it was last
+    saved, prints so. ConfigError for a folder without lessons.
     """
     path = sorted(Path(folder).glob("[0-9][0-9]_*.ipynb"))
     if not path:
@@ -32,7 +35,13 @@ def _row(path: Path, number: str, address: str) -> str:
         head = _joined(cells[0]["source"])
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         printed = "".join(_joined(output.get("text", "")) for output in outputs)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is no file, no JSON, or no notebook
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ):  # it is no file, no JSON, or no notebook
         return f"| {number} | {path.name} can't be read: `python -m tools.notebooks fresh` brings it back | | |"
     title = re.search(r"^# (?:\d+ · )?(.+)$", head, re.M)
     time = re.search(r"^\*\*How long\.\*\* (.+?)(?: to read| for the story|\.)", head, re.M)

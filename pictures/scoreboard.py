@@ -1,8 +1,8 @@
-"""The scoreboard of the thread: what each part of attention is worth in Verona, a row for each, seed by seed, and in a
-column beside it what the same part is worth in a real GPT.
+"""The scoreboard of the thread: what each part of attention is worth in Verona, a row for each,
+seed by seed, and in a column beside it what the same part is worth in a real GPT.
 
-A notebook prints its own rows and sees them drawn under those of the notebooks before it. These and the column's
-numbers are read from tables in notebooks/measured/.
+A notebook prints its own rows and sees them drawn under those of the notebooks before it. These and
+the column's numbers are read from tables in notebooks/measured/.
 """
 
 import csv
@@ -31,9 +31,10 @@ BLIND = {
     "what does romeo give and get?": 1 / 30,  # the one card, and then the other
     "what is brewed from both?": 1 / 8,  # one of eight things, on a card or not
 }
-# Which study of *what matters*, and which row of it, says what the part is worth in a GPT; None: none does. (The row
-# of dropout adds it to a GPT that reads the same pages again and again; all others take the part away. Without its mask
-# the GPT is worse than blind guessing, and the study counts nothing as worse than that: hence "or more".)
+# Which study of *what matters*, and which row of it, says what the part is worth in a GPT; None:
+# none does. (The row of dropout adds it to a GPT that reads the same pages again and again; all
+# others take the part away. Without its mask the GPT is worse than blind guessing, and the study
+# counts nothing as worse than that: hence "or more".)
 IN_A_GPT = {
     "dot product": ("parts", "no attention"),
     "softmax": None,
@@ -87,7 +88,9 @@ def _accuracies(digits: str) -> tuple[float, ...]:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """The rows as a table, one line for each seed. ConfigError when a row has not as many seeds without as with."""
+    """The rows as a table, one line for each seed. ConfigError when a row has not as many seeds
+    without as with.
+    """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -97,7 +100,9 @@ def to_csv(rows: Sequence[Row]) -> str:
                 f"{row.part} needs the same seeds without and with: {len(row.without)}, {len(row.having)}"
             )
         for without, having in zip(row.without, row.having, strict=True):
-            table.writerow([row.notebook, row.part, row.question, f"{without:.2f}", f"{having:.2f}"])
+            table.writerow(
+                [row.notebook, row.part, row.question, f"{without:.2f}", f"{having:.2f}"]
+            )
     return text.getvalue()
 
 
@@ -116,14 +121,16 @@ def from_csv(text: str) -> list[Row]:
 
 # ---------------------------------------------------------------- in a real GPT
 def in_a_gpt() -> dict[str, Verdict]:
-    """For the parts that *what matters* takes out of a GPT: how far its loss changes (nats per letter), after the
-    longest of the study's trainings."""
+    """For the parts that *what matters* takes out of a GPT: how far its loss changes (nats per
+    letter), after the longest of the study's trainings."""
     found = {}
     for name in ("parts", "dropout"):
         _, lines = read_table(MEASURED / f"{name}.csv")
         verdicts = judge(STUDIES[name], lines)
         longest = max(STUDIES[name].steps)
-        found |= {(name, row): verdict for (steps, row), verdict in verdicts.items() if steps == longest}
+        found |= {
+            (name, row): verdict for (steps, row), verdict in verdicts.items() if steps == longest
+        }
     return {part: found[row] for part, row in IN_A_GPT.items() if row}
 
 
@@ -138,7 +145,9 @@ def _said(part: str, in_gpt: dict[str, Verdict]) -> str:
 
 # ---------------------------------------------------------------- drawn
 def scoreboard(*live: Row, measured: Path = STORED) -> None:
-    """Print this notebook's rows, one line each, and draw them under those of the notebooks before it."""
+    """Print this notebook's rows, one line each, and draw them under those of the notebooks before
+    it.
+    """
     print(*live, sep="\n")
     stored = from_csv(measured.read_text(encoding="utf-8")) if measured.exists() else []
     rows = [row for row in stored if row.notebook < live[0].notebook] + list(live)
@@ -147,9 +156,23 @@ def scoreboard(*live: Row, measured: Path = STORED) -> None:
     for y, row in enumerate(rows):
         _draw(ax, y, row, bold=row in live)
         text = _said(row.part, in_gpt)
-        ax.text(1.2, y, text, ha="center", va="center", fontsize=9, color="#222222" if "+" in text else "#777777")
+        ax.text(
+            1.2,
+            y,
+            text,
+            ha="center",
+            va="center",
+            fontsize=9,
+            color="#222222" if "+" in text else "#777777",
+        )
     ax.text(
-        1.2, -0.75, "without it, a GPT's loss\nrises by (nats)", ha="center", va="bottom", fontsize=9, color="#222222"
+        1.2,
+        -0.75,
+        "without it, a GPT's loss\nrises by (nats)",
+        ha="center",
+        va="bottom",
+        fontsize=9,
+        color="#222222",
     )
     ax.set(xlim=(-0.03, 1.3), ylim=(len(rows) - 0.5, -0.75))
     ax.set_xlabel("share of right answers (a dot for each seed; dashed: a blind guess)", x=0.4)
@@ -168,19 +191,50 @@ def scoreboard(*live: Row, measured: Path = STORED) -> None:
 
 def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:
     weight = "bold" if bold else "normal"
-    ax.text(-0.09, y - 0.02, f"{row.notebook}  {row.part}", ha="right", va="bottom", fontsize=11, weight=weight)
+    ax.text(
+        -0.09,
+        y - 0.02,
+        f"{row.notebook}  {row.part}",
+        ha="right",
+        va="bottom",
+        fontsize=11,
+        weight=weight,
+    )
     ax.text(-0.09, y + 0.04, row.question, ha="right", va="top", fontsize=9, color="#555555")
     blind = BLIND.get(row.question, ANY_CARD)
-    ax.plot((blind, blind), (y - 0.12, y + 0.33), color="#777777", linewidth=1.2, linestyle=(0, (2, 1.5)), zorder=2)
+    ax.plot(
+        (blind, blind),
+        (y - 0.12, y + 0.33),
+        color="#777777",
+        linewidth=1.2,
+        linestyle=(0, (2, 1.5)),
+        zorder=2,
+    )
     if min(row.having) - max(row.without) > 0.1:  # room for an arrow
         arrow = {"arrowstyle": "-|>", "color": "#BBBBBB", "shrinkA": 10, "shrinkB": 10}
         ax.annotate("", (min(row.having), y), (max(row.without), y), arrowprops=arrow)
-    for name, side, color, inside in (("without", row.without, WITHOUT, "white"), ("with", row.having, WITH, WITH)):
+    for name, side, color, inside in (
+        ("without", row.without, WITHOUT, "white"),
+        ("with", row.having, WITH, WITH),
+    ):
         ends = (min(side), max(side))
-        ax.plot(ends, (y, y), color=color, alpha=0.25, linewidth=11, solid_capstyle="round", zorder=1)
-        ax.plot(side, [y] * len(side), "o", color=color, markerfacecolor=inside, markersize=6, zorder=3)
+        ax.plot(
+            ends, (y, y), color=color, alpha=0.25, linewidth=11, solid_capstyle="round", zorder=1
+        )
+        ax.plot(
+            side, [y] * len(side), "o", color=color, markerfacecolor=inside, markersize=6, zorder=3
+        )
         label = f"{name} {_spread(side)}" if y == 0 else _spread(side)
-        ax.text(sum(ends) / 2, y - 0.2, label, ha="center", va="bottom", color=color, fontsize=9, weight=weight)
+        ax.text(
+            sum(ends) / 2,
+            y - 0.2,
+            label,
+            ha="center",
+            va="bottom",
+            color=color,
+            fontsize=9,
+            weight=weight,
+        )
 
 
 def _spread(side: Sequence[float]) -> str:

@@ -1,4 +1,6 @@
-"""The machine cut in two: what each of two processes holds, and what they send, with the numbers of an example."""
+"""The machine cut in two: what each of two processes holds, and what they send, with the numbers of
+an example.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,14 +29,17 @@ def draw_shared(
     *,
     cut: bool = False,
 ) -> None:
-    """Show how two processes share a batch of B texts, and with `cut` the weights too, with an alternative text.
+    """Show how two processes share a batch of B texts, and with `cut` the weights too, with an
+    alternative text.
 
-    `gradients` are what each computes from its half of the texts; they add up to the gradient of the batch. ConfigError
-    unless there are two, and B and C can be halved.
+    `gradients` are what each computes from its half of the texts; they add up to the gradient of
+    the batch. ConfigError unless there are two, and B and C can be halved.
     """
     B, C = texts.shape
     if len(gradients) != 2 or B % 2 or C % 2:
-        raise ConfigError(f"{len(gradients)} gradients, {B} texts, {C} rows of weights: it takes two, and even numbers")
+        raise ConfigError(
+            f"{len(gradients)} gradients, {B} texts, {C} rows of weights: it takes two, and even numbers"
+        )
     total = gradients[0] + gradients[1]
     canvas = _Halves(TOPS[1] + TALL + 8)
     for process, gradient in enumerate(gradients):
@@ -98,8 +103,12 @@ class _Halves(Canvas):
         self.frame(box, 6, line=MISSING.line, width=MISSING.width)
         self.write(left + width / 2, top - 12, name, LARGE, color=KNOWN.ink)
 
-    def half(self, name: str, table: Tensor, process: int, box: Box, borrowed: bool = False) -> None:
-        """A table of which the process holds one half: the other is empty, or pale where it is borrowed."""
+    def half(
+        self, name: str, table: Tensor, process: int, box: Box, borrowed: bool = False
+    ) -> None:
+        """A table of which the process holds one half: the other is empty, or pale where it is
+        borrowed.
+        """
         left, top, width, height = box
         self.named(name, box)
         for part, rows in enumerate(table.chunk(2)):
@@ -118,9 +127,23 @@ class _Halves(Canvas):
         for top in TOPS:
             middle = top + TALL / 2
             towards = 17 if top < level else -17
-            self.arrow((sum(OWN) + 6, middle), (meet - 8, middle), (meet - 8, level - towards), line=LIT.line, width=2)
-            self.arrow((meet + 8, level - towards), (meet + 8, middle), (MEAN[0] - 5, middle), line=LIT.line, width=2)
-        self.ax.plot(meet, level, "o", markersize=22, color="white", markeredgecolor=LIT.line, zorder=4)
+            self.arrow(
+                (sum(OWN) + 6, middle),
+                (meet - 8, middle),
+                (meet - 8, level - towards),
+                line=LIT.line,
+                width=2,
+            )
+            self.arrow(
+                (meet + 8, level - towards),
+                (meet + 8, middle),
+                (MEAN[0] - 5, middle),
+                line=LIT.line,
+                width=2,
+            )
+        self.ax.plot(
+            meet, level, "o", markersize=22, color="white", markeredgecolor=LIT.line, zorder=4
+        )
         self.ax.plot(meet, level, "+", markersize=12, color="black", markeredgewidth=1.6, zorder=5)
         self.write(meet + 24, level, name, LARGE, ha="left", weight="bold")
 

@@ -10,7 +10,8 @@ AHEAD = "#BBBBBB"
 
 
 def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -> None:
-    """Show the steps (label: name) as stones of a path, those that are solved filled, the next one marked.
+    """Show the steps (label: name) as stones of a path, those that are solved filled, the next one
+    marked.
 
     `about` stands below it: where the file is, and how long.
     """
@@ -20,11 +21,22 @@ def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -
     places = [(i, 0.28 * (-1) ** i) for i in range(len(labels))]
     for (x, y), (x_next, y_next), label in zip(places, places[1:], labels, strict=False):
         color = DONE if label in solved else AHEAD
-        ax.plot([x, x_next], [y, y_next], color=color, linewidth=3, zorder=1, solid_capstyle="round")
+        ax.plot(
+            [x, x_next], [y, y_next], color=color, linewidth=3, zorder=1, solid_capstyle="round"
+        )
     for (x, y), label in zip(places, labels, strict=True):
         color = DONE if label in solved else NEXT if label == following else AHEAD
         face = color if label in solved else "white"
-        ax.plot(x, y, "o", markersize=17, color=color, markerfacecolor=face, markeredgewidth=2.5, zorder=2)
+        ax.plot(
+            x,
+            y,
+            "o",
+            markersize=17,
+            color=color,
+            markerfacecolor=face,
+            markeredgewidth=2.5,
+            zorder=2,
+        )
         ink = "white" if label in solved else color if label == following else "#767676"
         ax.text(x, y, label, ha="center", va="center", fontsize=8, color=ink, zorder=3)
     if following:
@@ -32,9 +44,20 @@ def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -
         side = "top" if y < 0 else "bottom"
         above = -0.42 if y < 0 else 0.42
         ends = {"ha": "left" if x < 2 else "right" if x > len(labels) - 3 else "center"}
-        ax.text(x, y + above, f"next: {steps[following]}", color=NEXT, va=side, fontsize=10, fontweight="bold", **ends)
+        ax.text(
+            x,
+            y + above,
+            f"next: {steps[following]}",
+            color=NEXT,
+            va=side,
+            fontsize=10,
+            fontweight="bold",
+            **ends,
+        )
     ax.set(xlim=(-0.7, len(labels) - 0.3), ylim=(-1.15, 1.15))
     ax.axis("off")
     ax.set_title(about, fontsize=10, color="#444444", loc="left")
     where = f"the next one, {following}, is {steps[following]}" if following else "the way is done"
-    plotting.show(f"A path of {len(labels)} steps to a GPT of your own: {len(solved)} are solved, {where}.")
+    plotting.show(
+        f"A path of {len(labels)} steps to a GPT of your own: {len(solved)} are solved, {where}."
+    )

@@ -1,4 +1,6 @@
-"""The table of wrong formulas, each with words of the sentence that names it, and of right ones that pass."""
+"""The table of wrong formulas, each with words of the sentence that names it, and of right ones
+that pass.
+"""
 
 import math
 
@@ -9,7 +11,12 @@ from torch import nn
 from helpers.attention import attention
 
 
-def formula(divide=lambda s, q, k, v: s / k.shape[-1] ** 0.5, hide=None, softmax=lambda s: s.softmax(-1), late=None):
+def formula(
+    divide=lambda s, q, k, v: s / k.shape[-1] ** 0.5,
+    hide=None,
+    softmax=lambda s: s.softmax(-1),
+    late=None,
+):
     """The formula by einsum, independent of helpers, with places for faults."""
 
     def candidate(query, key, value, mask=None):
@@ -178,7 +185,9 @@ def filled(s, m):
 
 
 def fused(q, k, v, m=None):
-    weights = F.scaled_dot_product_attention(q, k, torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:-1], -1), m)
+    weights = F.scaled_dot_product_attention(
+        q, k, torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:-1], -1), m
+    )
     return F.scaled_dot_product_attention(q, k, v, m), weights
 
 
@@ -189,7 +198,9 @@ def loops(q, k, v, m=None):
     for b in range(len(q)):
         for t in range(T):
             allowed = [s for s in range(k.shape[1]) if m is None or m[t, s]]
-            scores = torch.tensor([sum(q[b, t, i] * k[b, s, i] for i in range(D)) for s in allowed], dtype=q.dtype)
+            scores = torch.tensor(
+                [sum(q[b, t, i] * k[b, s, i] for i in range(D)) for s in allowed], dtype=q.dtype
+            )
             weights[b, t, allowed] = (scores / math.sqrt(D)).softmax(0)
     return (weights @ v).view(*batch, T, -1), weights.view(*batch, T, -1)
 
@@ -197,7 +208,11 @@ def loops(q, k, v, m=None):
 def baddbmm(q, k, v, m=None):
     *batch, T, D = q.shape
     q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in (q, k, v))
-    bias = torch.zeros(T, k.shape[1], dtype=q.dtype) if m is None else torch.where(m, 0.0, -torch.inf).to(q)
+    bias = (
+        torch.zeros(T, k.shape[1], dtype=q.dtype)
+        if m is None
+        else torch.where(m, 0.0, -torch.inf).to(q)
+    )
     weights = torch.baddbmm(bias, q, k.mT, alpha=D**-0.5).softmax(-1)
     return torch.bmm(weights, v).view(*batch, T, -1), weights.view(*batch, T, -1)
 
@@ -257,13 +272,18 @@ def mask_added(q, k, v, m=None):
 
 
 def key_by_key(q, k, v, m=None):
-    scores = torch.stack([(q * k[..., s : s + 1, :]).sum(-1) for s in range(k.shape[-2])], -1) / k.shape[-1] ** 0.5
+    scores = (
+        torch.stack([(q * k[..., s : s + 1, :]).sum(-1) for s in range(k.shape[-2])], -1)
+        / k.shape[-1] ** 0.5
+    )
     weights = filled(scores, m).softmax(-1)
     return sum(weights[..., s : s + 1] * v[..., s : s + 1, :] for s in range(k.shape[-2])), weights
 
 
 def by_pytorchs_class(q, k, v, m=None):
-    """nn.MultiheadAttention with one head and identities for layers, where all widths may be the same."""
+    """nn.MultiheadAttention with one head and identities for layers, where all widths may be the
+    same.
+    """
     *batch, T, D = q.shape
     E = max(D, v.shape[-1])
     layer = nn.MultiheadAttention(E, 1, bias=False, batch_first=True).double()

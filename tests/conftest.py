@@ -1,4 +1,6 @@
-"""What several test files share: small models and texts. No test needs the network or a corpus on this machine."""
+"""What several test files share: small models and texts. No test needs the network or a corpus on
+this machine.
+"""
 
 import contextlib
 import dataclasses
@@ -23,20 +25,29 @@ from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 from helpers.training import train
 
-if "OMP_NUM_THREADS" not in os.environ:  # as `make` sets it: on a busy machine several threads wait for each other
+if (
+    "OMP_NUM_THREADS" not in os.environ
+):  # as `make` sets it: on a busy machine several threads wait for each other
     torch.set_num_threads(1)
 
 
 def pytest_collection_finish():
-    """Thousands of tests have been collected, which Python's collector need not look through again and again."""
+    """Thousands of tests have been collected, which Python's collector need not look through again
+    and again.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def signals_are_heard():
-    """Under nohup, and behind a shell's &, signals are ignored that some tests send, to themselves or to a child."""
-    ends = {getattr(signal, "SIGHUP", signal.SIGINT): signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    """Under nohup, and behind a shell's &, signals are ignored that some tests send, to themselves
+    or to a child.
+    """
+    ends = {
+        getattr(signal, "SIGHUP", signal.SIGINT): signal.SIG_DFL,
+        signal.SIGINT: signal.default_int_handler,
+    }
     ignored = [number for number in ends if signal.getsignal(number) is signal.SIG_IGN]
     for number in ignored:
         signal.signal(number, ends[number])
@@ -74,7 +85,9 @@ def quick() -> TrainConfig:
 
 @pytest.fixture(scope="session")
 def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
-    """Puts an empty project around the tools, which build no pages: that takes seconds, and test_site.py does it."""
+    """Puts an empty project around the tools, which build no pages: that takes seconds, and
+    test_site.py does it.
+    """
     from tools import notebooks, site  # slow, and only the tests of the tools need them
 
     def make(folder: Path, patch: pytest.MonkeyPatch) -> Path:
@@ -99,8 +112,12 @@ def project(empty_project, monkeypatch, tmp_path) -> Path:
 
 @pytest.fixture(autouse=True)
 def annotations(request):
-    """Quick tests check every annotation. Slow ones call the same functions thousands of times, and would be slower."""
-    jaxtyping.config.update("jaxtyping_disable", request.node.get_closest_marker("slow") is not None)
+    """Quick tests check every annotation. Slow ones call the same functions thousands of times, and
+    would be slower.
+    """
+    jaxtyping.config.update(
+        "jaxtyping_disable", request.node.get_closest_marker("slow") is not None
+    )
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
@@ -113,7 +130,9 @@ def unchecked(annotations):
 
 @pytest.fixture
 def own_text(tmp_path, monkeypatch):
-    """The parameters that make a notebook read a text of the reader's, in a folder that is not the project's."""
+    """The parameters that make a notebook read a text of the reader's, in a folder that is not the
+    project's.
+    """
     monkeypatch.chdir(tmp_path)
     text = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
     (tmp_path / "own.txt").write_text(50 * text, encoding="utf-8")
@@ -122,13 +141,17 @@ def own_text(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fresh(small_config, tokens):
-    """Makes equal models, with dropout, so that every generator counts; of another kind when a change is of it."""
+    """Makes equal models, with dropout, so that every generator counts; of another kind when a
+    change is of it.
+    """
 
     def build(**changes) -> GPT:
         torch.manual_seed(0)
         if "lengths" in changes:
             changes["counted"] = len(tokens[0])
-        model = build_gpt(config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes}))
+        model = build_gpt(
+            config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes})
+        )
         if "lengths" in changes:
             model.count(tokens[0])
         return model
@@ -148,15 +171,17 @@ def go(fresh, tokens, quick, corpus, tmp_path):
 
     def run(*, model=None, on=tokens, settings=None, **options):
         options = {"out_dir": tmp_path / "run", "corpus": corpus} | options
-        return train(model or fresh(), *on, dataclasses.replace(quick, **(settings or {})), **options)
+        return train(
+            model or fresh(), *on, dataclasses.replace(quick, **(settings or {})), **options
+        )
 
     return run
 
 
 @pytest.fixture
 def stopped(go, monkeypatch):
-    """Train until a signal comes in the middle of an update (`at`, counted from where the training begins), as a rule
-    the fifth, which lies between two records; what `go` takes can be given."""
+    """Train until a signal comes in the middle of an update (`at`, counted from where the training
+    begins), as a rule the fifth, which lies between two records; what `go` takes can be given."""
 
     def run(number=signal.SIGTERM, at=5, **options):
         real, updates = training.get_batch, itertools.count(0)  # 0: the look at the first batch
@@ -176,7 +201,9 @@ def stopped(go, monkeypatch):
 
 @pytest.fixture
 def in_process(monkeypatch):
-    """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes seconds."""
+    """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes
+    seconds.
+    """
     import nbformat
 
     from tools import notebooks
@@ -185,15 +212,21 @@ def in_process(monkeypatch):
         notebook, scope = nbformat.read(path, as_version=4), {}
         if values:
             settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
-            notebook.cells.insert(1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]}))
-        for number, cell in enumerate([cell for cell in notebook.cells if cell.cell_type == "code"], start=1):
+            notebook.cells.insert(
+                1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]})
+            )
+        for number, cell in enumerate(
+            [cell for cell in notebook.cells if cell.cell_type == "code"], start=1
+        ):
             cell.execution_count, printed = number, io.StringIO()
             try:
                 with contextlib.redirect_stdout(printed):
                     exec(cell.source, scope)
             except Exception as error:
                 name, text = type(error).__name__, str(error)
-                cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
+                cell.outputs.append(
+                    nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[])
+                )
             if printed.getvalue():
                 cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
             if len(cell.outputs) and cell.outputs[-1].output_type == "error":
@@ -229,7 +262,10 @@ def draw():
 @pytest.fixture
 def verdict(capsys, monkeypatch):
     """What `check` prints, after the label."""
-    from exercise_answers import GIVEN, MISTAKES  # slow, and only the tests of the exercises need it
+    from exercise_answers import (
+        GIVEN,
+        MISTAKES,
+    )  # slow, and only the tests of the exercises need it
 
     import exercises
     from exercises import judge

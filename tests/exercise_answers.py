@@ -14,7 +14,9 @@ import exercises
 from tools.lessons import lessons, named, solution_of
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-sys.path.append(str(NOTEBOOKS / "solutions"))  # where my_gpt.py lies, on which the later solutions stand
+sys.path.append(
+    str(NOTEBOOKS / "solutions")
+)  # where my_gpt.py lies, on which the later solutions stand
 LABELS = list(exercises.exercises())
 
 
@@ -46,5 +48,9 @@ def solution(label: str):
     return getattr(module_at(solution_of(label)), ASKED[label][1])
 
 
-MISTAKES = {id(wrong) for exercise in exercises.exercises().values() for _, wrong in exercise.wrong_answers()}
+MISTAKES = {
+    id(wrong)
+    for exercise in exercises.exercises().values()
+    for _, wrong in exercise.wrong_answers()
+}
 GIVEN = {}  # by a mistake that answers are compared with: the same each time, so it is found out once

@@ -13,22 +13,39 @@ CONFIGS = [
 
 def config_of(i: int = 0, **other) -> dict:
     """As much as the first config.json of GPT-2 says."""
-    plain = {"model_type": "gpt2", "activation_function": "gelu_new", "layer_norm_epsilon": 1e-05, "n_ctx": 1024}
+    plain = {
+        "model_type": "gpt2",
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": 1e-05,
+        "n_ctx": 1024,
+    }
     return plain | CONFIGS[i] | other
 
 
 def weights_of(config: dict, seed: int = 0) -> dict[str, torch.Tensor]:
-    """Random weights, no bias 0 and no norm 1; embeddings as small as GPT-2's, so that the norms' epsilon counts."""
+    """Random weights, no bias 0 and no norm 1; embeddings as small as GPT-2's, so that the norms'
+    epsilon counts.
+    """
     V, T, L, _, C = (config[name] for name in CONFIGS[0])
     shapes = {"wte.weight": (V, C), "wpe.weight": (T, C), "ln_f.weight": (C,), "ln_f.bias": (C,)}
-    layers = {"ln_1": (C, None), "attn.c_attn": (C, 3 * C), "attn.c_proj": (C, C), "ln_2": (C, None)}
+    layers = {
+        "ln_1": (C, None),
+        "attn.c_attn": (C, 3 * C),
+        "attn.c_proj": (C, C),
+        "ln_2": (C, None),
+    }
     for i in range(L):
-        for name, (rows, columns) in (layers | {"mlp.c_fc": (C, 4 * C), "mlp.c_proj": (4 * C, C)}).items():
+        for name, (rows, columns) in (
+            layers | {"mlp.c_fc": (C, 4 * C), "mlp.c_proj": (4 * C, C)}
+        ).items():
             shapes[f"h.{i}.{name}.weight"] = (rows, columns) if columns else (rows,)
             shapes[f"h.{i}.{name}.bias"] = (columns or rows,)
     generator = torch.Generator().manual_seed(seed)
     scale = {"wte.weight": 0.02, "wpe.weight": 0.02}
-    return {name: torch.randn(shape, generator=generator) * scale.get(name, 0.3) for name, shape in shapes.items()}
+    return {
+        name: torch.randn(shape, generator=generator) * scale.get(name, 0.3)
+        for name, shape in shapes.items()
+    }
 
 
 def formulas(weights: dict[str, torch.Tensor], config: dict, tokens: torch.Tensor) -> torch.Tensor:
@@ -37,7 +54,9 @@ def formulas(weights: dict[str, torch.Tensor], config: dict, tokens: torch.Tenso
 
 
 def some_tokens(config: dict) -> torch.Tensor:
-    return torch.randint(config["vocab_size"], (3, config["n_positions"]), generator=torch.Generator().manual_seed(1))
+    return torch.randint(
+        config["vocab_size"], (3, config["n_positions"]), generator=torch.Generator().manual_seed(1)
+    )
 
 
 def close(logits: torch.Tensor, wanted: torch.Tensor) -> bool:

@@ -1,4 +1,6 @@
-"""GPTs as readers may write them, all with a cache if it can be had: `model(tokens)` and `model(tokens, cache)`."""
+"""GPTs as readers may write them, all with a cache if it can be had: `model(tokens)` and
+`model(tokens, cache)`.
+"""
 
 import math
 
@@ -22,7 +24,9 @@ class Heads(nn.Module):
     def __init__(self, C, num_heads):
         super().__init__()
         self.num_heads = num_heads
-        self.W_query, self.W_key, self.W_value, self.W_out = (nn.Linear(C, C, bias=False) for _ in range(4))
+        self.W_query, self.W_key, self.W_value, self.W_out = (
+            nn.Linear(C, C, bias=False) for _ in range(4)
+        )
 
     def split(self, x):
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -36,7 +40,10 @@ class Heads(nn.Module):
     def kept(self, key, value, cache):
         if cache is not None:
             if self in cache:
-                key, value = (torch.cat([old, new], 2) for old, new in zip(cache[self], (key, value), strict=True))
+                key, value = (
+                    torch.cat([old, new], 2)
+                    for old, new in zip(cache[self], (key, value), strict=True)
+                )
             cache[self] = key, value
         return key, value
 
@@ -45,7 +52,11 @@ class Heads(nn.Module):
 
     def forward(self, x, cache=None):
         start = self.start(cache)
-        query, key, value = self.split(self.W_query(x)), self.split(self.W_key(x)), self.split(self.W_value(x))
+        query, key, value = (
+            self.split(self.W_query(x)),
+            self.split(self.W_key(x)),
+            self.split(self.W_value(x)),
+        )
         key, value = self.kept(key, value, cache)
         return self.W_out(self.join(self.attend(query, key, value, start)))
 
@@ -107,7 +118,10 @@ class GPT(nn.Module):
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
                 ends_a_branch = name.endswith(("W_out.weight", "mlp.2.weight"))
-                nn.init.normal_(weight, std=self.std / (2 * len(self.blocks)) ** 0.5 if ends_a_branch else self.std)
+                nn.init.normal_(
+                    weight,
+                    std=self.std / (2 * len(self.blocks)) ** 0.5 if ends_a_branch else self.std,
+                )
 
     def placed(self, x, start):
         return x + self.place(torch.arange(start, start + x.shape[1]))
@@ -128,13 +142,21 @@ class GPT(nn.Module):
 class TorchGPT(nn.Module):
     """Post-norm, an encoder with a mask, and a head of its own with a bias."""
 
-    def __init__(self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0, norm_first=False):
+    def __init__(
+        self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0, norm_first=False
+    ):
         super().__init__()
         self.context_length = context_length
         self.embed = nn.Embedding(vocab_size, n_embd)
         self.pos = nn.Parameter(torch.zeros(1, context_length, n_embd))
         layer = nn.TransformerEncoderLayer(
-            n_embd, n_head, 4 * n_embd, dropout, batch_first=True, norm_first=norm_first, activation="gelu"
+            n_embd,
+            n_head,
+            4 * n_embd,
+            dropout,
+            batch_first=True,
+            norm_first=norm_first,
+            activation="gelu",
         )
         self.encoder = nn.TransformerEncoder(layer, n_layer, enable_nested_tensor=False)
         self.out = nn.Linear(n_embd, vocab_size)
@@ -154,7 +176,9 @@ class TorchBlock(nn.Module):
         super().__init__()
         self.attention = nn.MultiheadAttention(C, num_heads, dropout=dropout, batch_first=True)
         self.norms = nn.ModuleList(nn.LayerNorm(C) for _ in range(2))
-        self.mlp = nn.Sequential(nn.Linear(C, 2 * C), nn.ReLU(), nn.Dropout(dropout), nn.Linear(2 * C, C))
+        self.mlp = nn.Sequential(
+            nn.Linear(C, 2 * C), nn.ReLU(), nn.Dropout(dropout), nn.Linear(2 * C, C)
+        )
 
     def forward(self, x):
         future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -181,13 +205,19 @@ class RMSNorm(nn.Module):
 def turned(x, start):
     """Rotary positions: pairs of numbers (B, T, H, D) are turned by the angles of their places."""
     D = x.shape[-1]
-    angle = torch.arange(start, start + x.shape[1])[:, None, None] * 100.0 ** (-torch.arange(0, D, 2) / D)
+    angle = torch.arange(start, start + x.shape[1])[:, None, None] * 100.0 ** (
+        -torch.arange(0, D, 2) / D
+    )
     a, b = x[..., 0::2], x[..., 1::2]
-    return torch.stack([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1).flatten(-2)
+    return torch.stack(
+        [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1
+    ).flatten(-2)
 
 
 class RotaryBlock(nn.Module):
-    """Einsum, one tensor for query, key and value, a gated MLP, no biases, weights that start at 0 behind a branch."""
+    """Einsum, one tensor for query, key and value, a gated MLP, no biases, weights that start at 0
+    behind a branch.
+    """
 
     def __init__(self, C, num_heads, dropout=0.0):
         super().__init__()
@@ -205,7 +235,10 @@ class RotaryBlock(nn.Module):
         query, key = turned(query, start), turned(key, start)
         if cache is not None:
             if start:
-                key, value = torch.cat([cache[self][0], key], 1), torch.cat([cache[self][1], value], 1)
+                key, value = (
+                    torch.cat([cache[self][0], key], 1),
+                    torch.cat([cache[self][1], value], 1),
+                )
             cache[self] = key, value
         scores = torch.einsum("bthd,bshd->bhts", query, key) / query.shape[-1] ** 0.5
         past = torch.arange(key.shape[1]) <= torch.arange(start, key.shape[1])[:, None]
@@ -249,7 +282,12 @@ class OneHead(nn.Module):
         rows = []
         for t in range(query.shape[1]):
             end = key.shape[1] - query.shape[1] + t + 1
-            weights = (query[:, t : t + 1] * key[:, :end]).sum(-1, keepdim=True).div(key.shape[-1] ** 0.5).softmax(1)
+            weights = (
+                (query[:, t : t + 1] * key[:, :end])
+                .sum(-1, keepdim=True)
+                .div(key.shape[-1] ** 0.5)
+                .softmax(1)
+            )
             rows.append((weights * value[:, :end]).sum(1))
         return torch.stack(rows, 1)
 

@@ -18,8 +18,13 @@ def together(size: int, work: Callable[[], Any], seconds: float = 60) -> list[An
     one that fails."""
     forks = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
-        members = [forks.Process(target=_take_part, args=(rank, size, Path(folder), work)) for rank in range(size)]
-        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # pytest has threads, which rest
+        members = [
+            forks.Process(target=_take_part, args=(rank, size, Path(folder), work))
+            for rank in range(size)
+        ]
+        with warnings.catch_warnings(
+            action="ignore", category=DeprecationWarning
+        ):  # pytest has threads, which rest
             for member in members:
                 member.start()
         for member in members:

@@ -59,7 +59,17 @@ class NanoBlock(nn.Module):
 
 
 class NanoGPT(nn.Module):
-    def __init__(self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0, bias=True, gelu="none"):
+    def __init__(
+        self,
+        vocab_size,
+        context_length,
+        n_layer,
+        n_head,
+        n_embd,
+        dropout=0.0,
+        bias=True,
+        gelu="none",
+    ):
         super().__init__()
         self.context_length = context_length
         self.transformer = nn.ModuleDict(
@@ -67,7 +77,9 @@ class NanoGPT(nn.Module):
                 "wte": nn.Embedding(vocab_size, n_embd),
                 "wpe": nn.Embedding(context_length, n_embd),
                 "drop": nn.Dropout(dropout),
-                "h": nn.ModuleList(NanoBlock(n_embd, n_head, dropout, bias, gelu) for _ in range(n_layer)),
+                "h": nn.ModuleList(
+                    NanoBlock(n_embd, n_head, dropout, bias, gelu) for _ in range(n_layer)
+                ),
                 "ln_f": nn.LayerNorm(n_embd, bias=bias),
             }
         )
@@ -111,7 +123,9 @@ def of_gpt2(weights: dict[str, torch.Tensor], config: dict) -> NanoGPT:
     """GPT-2 from weights as Hugging Face names and stores them, in float64."""
     sizes = (config[name] for name in ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd"))
     state = {
-        f"transformer.{name}": weights[name].T if ".c_" in name and name.endswith("weight") else weights[name]
+        f"transformer.{name}": weights[name].T
+        if ".c_" in name and name.endswith("weight")
+        else weights[name]
         for name in gpt2.names(config["n_layer"])  # masks may be there, too
     }
     nano = NanoGPT(*sizes, gelu="tanh").double()

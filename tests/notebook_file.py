@@ -1,4 +1,6 @@
-"""The notebooks of the project, a way to run one in this process, and small ones for tests of tools."""
+"""The notebooks of the project, a way to run one in this process, and small ones for tests of
+tools.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""A plugin of pytest: what long tests and notebooks need to share two workers, and what belongs to one notebook."""
+"""A plugin of pytest: what long tests and notebooks need to share two workers, and what belongs to
+one notebook.
+"""
 
 import contextlib
 import gc
@@ -7,17 +9,26 @@ import sys
 import warnings
 from pathlib import Path
 
-# A second of every process that imports nbformat, to check addresses that we lack: before any plugin imports it.
+# A second of every process that imports nbformat, to check addresses that we lack: before any
+# plugin imports it.
 sys.modules["rfc3987_syntax"] = None  # ty: ignore[invalid-assignment]
 
 import pytest  # noqa: E402
 from xdist.scheduler import LoadFileScheduling  # noqa: E402
 
-# What takes longest starts first, so that all workers end together. 09 takes the run that 08 leaves.
+# What takes longest starts first, so that all workers end together. 09 takes the run that 08
+# leaves.
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")
 LONG = (*IN_TURN, "07_transformer_block.ipynb", "00_why_attention.ipynb")
-SHARED = ("test_stored.py", "test_gpt2_folder.py", "test_site.py")  # their tests share a set-up of seconds
-ALONE = ("test_notebook_run.py", "test_curves.py")  # each test takes seconds, and they share nothing
+SHARED = (
+    "test_stored.py",
+    "test_gpt2_folder.py",
+    "test_site.py",
+)  # their tests share a set-up of seconds
+ALONE = (
+    "test_notebook_run.py",
+    "test_curves.py",
+)  # each test takes seconds, and they share nothing
 OF_NOTEBOOKS = ("tests/lessons", "tests/exercises/test_exercises.py")
 
 
@@ -26,8 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """One worker runs all cells of a notebook, in their order, 08 and then 09; all tests about one notebook's exercises
-    or with one set-up; a test with all its parameters.
+    """One worker runs all cells of a notebook, in their order, 08 and then 09; all tests about one
+    notebook's exercises or with one set-up; a test with all its parameters.
 
     (xdist's own groups do nothing with pytest 9.2, which knows no `_nodeid` any more.)
     """
@@ -51,7 +62,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Schedulin
 
 
 def place_of(item: pytest.Item) -> int:
-    """What is long comes first, in LONG's order; then notebooks and slow tests; what is quick fills the gaps."""
+    """What is long comes first, in LONG's order; then notebooks and slow tests; what is quick fills
+    the gaps.
+    """
     if item.path.name in LONG:
         return LONG.index(item.path.name)
     is_slow = item.get_closest_marker("slow") or item.path.suffix == ".ipynb"
@@ -59,7 +72,9 @@ def place_of(item: pytest.Item) -> int:
 
 
 def belongs(nodeid: str, notebook: str) -> bool:
-    """Is it in this notebook or its solutions, or a test that names it, its number or one of its exercises?"""
+    """Is it in this notebook or its solutions, or a test that names it, its number or one of its
+    exercises?
+    """
     if not notebook[:2].isdecimal():
         return notebook in nodeid
     number = notebook[:2]
@@ -70,7 +85,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """What can't belong to the notebook isn't even imported."""
     if not config.getoption("--notebook") or collection_path.suffix != ".py":
         return None
-    return None if collection_path.relative_to(config.rootpath).as_posix().startswith(OF_NOTEBOOKS) else True
+    return (
+        None
+        if collection_path.relative_to(config.rootpath).as_posix().startswith(OF_NOTEBOOKS)
+        else True
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
@@ -82,7 +101,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """nbval starts a kernel again that did not start: of several begun at once, two may pick the same free port."""
+    """nbval starts a kernel again that did not start: of several begun at once, two may pick the
+    same free port.
+    """
     from nbval import kernel
 
     start = kernel.start_new_kernel
@@ -90,7 +111,9 @@ def pytest_configure(config: pytest.Config) -> None:
     def start_or_again(*args, **options):
         with contextlib.suppress(RuntimeError):
             return start(*args, **options)
-        with warnings.catch_warnings(action="ignore"):  # or what it has left open would fail whichever test is next
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # or what it has left open would fail whichever test is next
             gc.collect()
         return start(*args, **options)
 

@@ -35,14 +35,20 @@ def test_by_hand():
 
 
 def test_causal_mask_is_true_where_allowed():
-    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    assert causal_mask(3).tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 5), st.booleans())
 def test_equals_pytorchs_own(B, H, T, D, masked):
     query, key = torch.randn(2, B, H, T, D, dtype=torch.float64)
-    value = torch.randn(B, H, T, D + 1, dtype=torch.float64)  # of another width: the root is that of the key's
+    value = torch.randn(
+        B, H, T, D + 1, dtype=torch.float64
+    )  # of another width: the root is that of the key's
     mask = causal_mask(T) if masked else None
     context, weights = attention(query, key, value, mask)
     checks.close(context, F.scaled_dot_product_attention(query, key, value, mask), tolerance=1e-12)
@@ -81,11 +87,17 @@ def test_fused_and_written_out_paths_agree():
 
 def test_multi_head_equals_pytorchs_multihead_attention():
     torch.manual_seed(0)
-    ours = MultiHeadAttention(8, 8, context_length=5, dropout=0.0, num_heads=4, qkv_bias=True).double()
+    ours = MultiHeadAttention(
+        8, 8, context_length=5, dropout=0.0, num_heads=4, qkv_bias=True
+    ).double()
     theirs = nn.MultiheadAttention(8, 4, batch_first=True).double()
     with torch.no_grad():
-        theirs.in_proj_weight.copy_(torch.cat([ours.W_query.weight, ours.W_key.weight, ours.W_value.weight]))
-        theirs.in_proj_bias.copy_(torch.cat([ours.W_query.bias, ours.W_key.bias, ours.W_value.bias]))
+        theirs.in_proj_weight.copy_(
+            torch.cat([ours.W_query.weight, ours.W_key.weight, ours.W_value.weight])
+        )
+        theirs.in_proj_bias.copy_(
+            torch.cat([ours.W_query.bias, ours.W_key.bias, ours.W_value.bias])
+        )
         theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     expected, _ = theirs(x, x, x, attn_mask=~causal_mask(5))  # there, True means forbidden
@@ -107,7 +119,9 @@ def test_the_mask_is_made_where_it_is_used():
 
 def test_a_saved_mask_of_the_books_class_is_passed_over():
     torch.manual_seed(0)
-    one, other = (MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2) for _ in range(2))
+    one, other = (
+        MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2) for _ in range(2)
+    )
     book = {**one.state_dict(), "mask": torch.triu(torch.ones(6, 6), diagonal=1)}
     other.load_state_dict(book)
     assert torch.equal(one(BATCH), other(BATCH)) and "mask" in book
@@ -154,7 +168,9 @@ def test_a_cache_of_another_batch_is_refused():
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(ConfigError, match="3 heads do not divide the width 8: choose a divisor of 8"):
+    with pytest.raises(
+        ConfigError, match="3 heads do not divide the width 8: choose a divisor of 8"
+    ):
         MultiHeadAttention(8, 8, 4, 0.0, 3)
 
 
@@ -168,7 +184,11 @@ def test_it_is_causal_and_drops_only_in_training():
 
 def test_biases_are_where_they_were_asked_for():
     def biased(layer: nn.Module) -> set[str]:
-        return {name.removesuffix(".bias") for name, _ in layer.named_parameters() if name.endswith(".bias")}
+        return {
+            name.removesuffix(".bias")
+            for name, _ in layer.named_parameters()
+            if name.endswith(".bias")
+        }
 
     projections = {"W_query", "W_key", "W_value"}
     assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2)) == {"out_proj"}
@@ -180,8 +200,16 @@ def test_biases_are_where_they_were_asked_for():
     ("seed", "build", "row"),
     [
         (789, lambda: SelfAttention(3, 2)(JOURNEY), "raschka-3.4.2-self-attention-v2"),
-        (789, lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-weights"),
-        (789, lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1], "raschka-3.5.1-causal-weights"),
+        (
+            789,
+            lambda: SelfAttention(3, 2)(JOURNEY, return_weights=True)[1],
+            "raschka-3.5.1-weights",
+        ),
+        (
+            789,
+            lambda: CausalAttention(3, 2, 6, 0.0)(JOURNEY, return_weights=True)[1],
+            "raschka-3.5.1-causal-weights",
+        ),
         (123, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1], "raschka-listing-3.4"),
     ],
 )
@@ -197,13 +225,17 @@ def test_multi_head_equals_the_wrapper_with_the_same_weights():
     ours = MultiHeadAttention(6, 12, context_length=5, dropout=0.0, num_heads=3).double()
     with torch.no_grad():
         for name in ("W_query", "W_key", "W_value"):
-            getattr(ours, name).weight.copy_(torch.cat([getattr(head, name).weight for head in wrapper.heads]))
+            getattr(ours, name).weight.copy_(
+                torch.cat([getattr(head, name).weight for head in wrapper.heads])
+            )
     ours.out_proj = nn.Identity()
     x = torch.randn(2, 5, 6, dtype=torch.float64)
     checks.close(ours(x), wrapper(x), tolerance=1e-12)
 
 
-@pytest.mark.parametrize("layer", [CausalAttention(6, 6, 9, 0.5), MultiHeadAttentionWrapper(6, 3, 9, 0.5, 2)])
+@pytest.mark.parametrize(
+    "layer", [CausalAttention(6, 6, 9, 0.5), MultiHeadAttentionWrapper(6, 3, 9, 0.5, 2)]
+)
 def test_causal_and_dropout_only_in_training(layer):
     x = torch.randn(2, 9, 6)
     checks.causal(layer.eval(), x)
@@ -214,11 +246,19 @@ def test_causal_and_dropout_only_in_training(layer):
 
 def test_the_books_biases_are_where_they_were_asked_for():
     def biased(layer: nn.Module) -> set[str]:
-        return {name.removesuffix(".bias") for name, _ in layer.named_parameters() if name.endswith(".bias")}
+        return {
+            name.removesuffix(".bias")
+            for name, _ in layer.named_parameters()
+            if name.endswith(".bias")
+        }
 
     projections = {"W_query", "W_key", "W_value"}
     assert biased(SelfAttention(4, 4)) == biased(CausalAttention(4, 4, 5, 0.0)) == set()
-    assert biased(SelfAttention(4, 4, True)) == biased(CausalAttention(4, 4, 5, 0.0, True)) == projections
+    assert (
+        biased(SelfAttention(4, 4, True))
+        == biased(CausalAttention(4, 4, 5, 0.0, True))
+        == projections
+    )
     wrapper = MultiHeadAttentionWrapper(4, 4, 5, 0.0, 2, qkv_bias=True)
     assert biased(wrapper) == {f"heads.{i}.{name}" for i in range(2) for name in projections}
 
@@ -231,7 +271,11 @@ def test_more_tokens_than_its_mask_has_are_not_attended_to():
 @pytest.mark.parametrize(
     ("build", "masks", "x"),
     [
-        (lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2), ["heads.0.mask", "heads.1.mask"], BATCH),
+        (
+            lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2),
+            ["heads.0.mask", "heads.1.mask"],
+            BATCH,
+        ),
         (
             lambda: GPT(GPTConfig(vocab_size=9, context_length=6, n_layer=2, n_head=2, n_embd=8)),
             ["blocks.0.attention.mask", "blocks.1.attention.mask"],

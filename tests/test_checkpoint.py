@@ -43,7 +43,9 @@ KINDS = {
 # ---------------------------------------------------------------- stops and kills
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fresh, tmp_path, monkeypatch, kind):
+def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(
+    go, stopped, fresh, tmp_path, monkeypatch, kind
+):
     """Bit for bit; once between two records, and once in the middle of the longer windows."""
     monkeypatch.setattr(training, "has_bfloat16", lambda: True)
     sizes, settings = KINDS[kind]
@@ -103,7 +105,9 @@ def test_a_full_disk_is_one_sentence_and_the_last_save_stays(go, tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
 
     try:
-        with pytest.raises(RunError, match=r"can't save in .*File too large.*make room and go on with --resume"):
+        with pytest.raises(
+            RunError, match=r"can't save in .*File too large.*make room and go on with --resume"
+        ):
             go(on_record=fill)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -211,7 +215,9 @@ def test_only_the_same_run_goes_on(go, run, tokens, fresh):
 
 
 def test_a_text_that_is_too_short_is_refused_before_anything_is_written(go, tokens, tmp_path):
-    with pytest.raises(CorpusError, match="the validation split has 16 tokens: a context of 16 needs at least 17"):
+    with pytest.raises(
+        CorpusError, match="the validation split has 16 tokens: a context of 16 needs at least 17"
+    ):
         go(on=(tokens[0], tokens[1][:16]))
     assert not (tmp_path / "run").exists()
 
@@ -219,7 +225,9 @@ def test_a_text_that_is_too_short_is_refused_before_anything_is_written(go, toke
 # ---------------------------------------------------------------- what is in the way
 @pytest.mark.slow
 def test_nothing_good_is_overwritten_unasked(go, run, monkeypatch):
-    with pytest.raises(RunError, match="run holds a run already: resume it, overwrite it, or choose another folder"):
+    with pytest.raises(
+        RunError, match="run holds a run already: resume it, overwrite it, or choose another folder"
+    ):
         go(settings={"max_steps": 1})
     with pytest.raises(RunError, match="choose one of the two"):
         go(resume=True, overwrite=True)
@@ -264,14 +272,18 @@ def test_snapshots_show_the_model_as_it_learned(go, fresh, tokens, tmp_path, siz
     assert [step for step, _ in found] == [0, 2, 4, 8, 12]
     text = tokens[1][None, :16].long()
     with torch.no_grad():
-        torch.testing.assert_close(found[0][1](text), fresh(**sizes).eval()(text), rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(
+            found[0][1](text), fresh(**sizes).eval()(text), rtol=1e-2, atol=1e-2
+        )
         assert torch.equal(found[-1][1].head.weight, load(tmp_path / "run").model["head.weight"])
     if sizes:
         assert all(torch.equal(model.text.long(), tokens[0].long()) for _, model in found)
 
 
 @pytest.mark.slow
-def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(go, stopped, fresh, tokens, quick, corpus, tmp_path):
+def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(
+    go, stopped, fresh, tokens, quick, corpus, tmp_path
+):
     run = tmp_path / "run"
     asked = training.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
     ask = {"reuse": True, "overwrite": False, "ours": True}
@@ -298,7 +310,9 @@ def test_the_best_finished_run_writes(go, stopped, tmp_path):
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / CHECKPOINT).write_text("nothing")
     folder, why = best_run(tmp_path)
-    assert folder.name == "better" and why.endswith(": the best of 2 finished runs on your own text")
+    assert folder.name == "better" and why.endswith(
+        ": the best of 2 finished runs on your own text"
+    )
 
 
 @pytest.mark.slow

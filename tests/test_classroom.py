@@ -44,7 +44,9 @@ def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(ship
         facts = [cell.metadata.nbgrader for cell in made.cells if "nbgrader" in cell.metadata]
         assert len(facts) == 2 * len(lesson.tasks)
         points = {each.grade_id: each.points for each in facts if each.grade}
-        assert points == {f"check-{each.label}": each.points for each in lesson.tasks if each.points}
+        assert points == {
+            f"check-{each.label}": each.points for each in lesson.tasks if each.points
+        }
 
 
 def test_what_needs_the_proofs_goes_with_them_and_a_prediction_has_no_points(first):
@@ -53,7 +55,9 @@ def test_what_needs_the_proofs_goes_with_them_and_a_prediction_has_no_points(fir
     assert [task.points for task in first.tasks] == [2, 2, 2, 0, 2]
 
 
-def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(first, tmp_path, monkeypatch, capsys):
+def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(
+    first, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(lessons, "ROOT", tmp_path)
     monkeypatch.setattr(lessons, "NOTEBOOKS", tmp_path / "notebooks")
     notebook = tmp_path / "notebooks" / first.path.name
@@ -167,7 +171,9 @@ def graded(first, tmp_path_factory):
         hand_in(folder / "twice" / f"{stem}.ipynb", first, answer)
         os.utime(folder / "twice" / f"{stem}.ipynb", (1, 1))
     others = {"empty": {}, "pdf": {"1.pdf": b"%PDF-1.7\xff"}, "zip": {"1.zip": b"PK\x03\x04"}}
-    others["garbage"] = {f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')}
+    others["garbage"] = {
+        f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')
+    }
     for student, files in others.items():
         (folder / student).mkdir()
         for file, content in files.items():
@@ -244,7 +250,9 @@ def test_steps_of_earlier_lessons_are_ours_and_what_is_asked_for_is_not(shipped)
         "grade {0}/in {0}/out --jobs 0",
     ],
 )
-def test_a_wrong_folder_is_refused_in_a_sentence_and_nothing_is_written(arguments, tmp_path, capsys):
+def test_a_wrong_folder_is_refused_in_a_sentence_and_nothing_is_written(
+    arguments, tmp_path, capsys
+):
     (tmp_path / "in").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match="2"):

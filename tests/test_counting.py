@@ -1,4 +1,6 @@
-"""Counting against the definition, written once more in dictionaries: letter by letter, with nothing shared."""
+"""Counting against the definition, written once more in dictionaries: letter by letter, with
+nothing shared.
+"""
 
 import itertools
 from collections import Counter
@@ -10,7 +12,10 @@ from helpers import counting
 from helpers.counting import KneserNey, discounts_of
 from helpers.data import CharTokenizer
 
-TEXT = "to be or not to be, that is the question: whether it is nobler in the mind to suffer or to be. " * 3
+TEXT = (
+    "to be or not to be, that is the question: whether it is nobler in the mind to suffer or to be. "
+    * 3
+)
 LENGTHS = (0, 1, 2, 3, 5)
 LONGEST = 5
 
@@ -39,14 +44,20 @@ class ByHand:
     def __init__(self, tokens, V, longest, discounts=None, without=None):
         self.V = V
         padded = [V] * (longest + 1) + tokens.tolist()
-        events = [(tuple(padded[i : i + longest + 1]), padded[i + longest + 1]) for i in range(len(tokens))]
+        events = [
+            (tuple(padded[i : i + longest + 1]), padded[i + longest + 1])
+            for i in range(len(tokens))
+        ]
         if without is not None:
             del events[without]
         self.tables = {}
         for length in range(longest + 1):
             often = Counter((before[len(before) - length :], letter) for before, letter in events)
             neighbours = {(before[len(before) - length - 1 :], letter) for before, letter in events}
-            self.tables[length] = often, Counter((before[1:], letter) for before, letter in neighbours)
+            self.tables[length] = (
+                often,
+                Counter((before[1:], letter) for before, letter in neighbours),
+            )
         self.discounts = discounts or {
             (length, way): discounts_of(torch.tensor(list(table.values())).float()).tolist()
             for length, tables in self.tables.items()
@@ -73,7 +84,9 @@ def test_every_probability_is_that_of_the_definition(counts, tokens, tokenizer):
         torch.testing.assert_close(p[0, place, column], torch.tensor(right), rtol=1e-4, atol=1e-6)
 
 
-def test_a_place_of_the_text_is_predicted_as_if_it_had_never_been_counted(counts, tokens, tokenizer):
+def test_a_place_of_the_text_is_predicted_as_if_it_had_never_been_counted(
+    counts, tokens, tokenizer
+):
     V = tokenizer.vocab_size
     discounts = ByHand(tokens, V, LONGEST).discounts  # they are those of the whole text
     windows = tokens[None, :-1]
@@ -83,13 +96,19 @@ def test_a_place_of_the_text_is_predicted_as_if_it_had_never_been_counted(counts
         for column, length in enumerate(LENGTHS):
             context = tuple(tokens[place - length + 1 : place + 1].tolist()) if length else ()
             right = [by_hand.probability(context, letter) for letter in range(V)]
-            torch.testing.assert_close(p[0, place, column], torch.tensor(right), rtol=1e-4, atol=1e-6)
-            assert seen[0, place, column] == sum(by_hand.tables[length][0][context, letter] for letter in range(V))
+            torch.testing.assert_close(
+                p[0, place, column], torch.tensor(right), rtol=1e-4, atol=1e-6
+            )
+            assert seen[0, place, column] == sum(
+                by_hand.tables[length][0][context, letter] for letter in range(V)
+            )
 
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_they_sum_to_one_everywhere_and_nothing_is_impossible(counts, tokens, forget):
-    p, _ = counts.probabilities(tokens[None, :-1], range(LONGEST + 1), tokens[None, 1:] if forget else None)
+    p, _ = counts.probabilities(
+        tokens[None, :-1], range(LONGEST + 1), tokens[None, 1:] if forget else None
+    )
     assert (p > 0).all()
     torch.testing.assert_close(p.sum(-1), torch.ones(p.shape[:-1]), rtol=1e-5, atol=1e-5)
 
@@ -97,7 +116,9 @@ def test_they_sum_to_one_everywhere_and_nothing_is_impossible(counts, tokens, fo
 def test_what_comes_later_changes_nothing(counts, tokens):
     other = tokens.clone()
     other[40:] = 0
-    before, after = (counts.probabilities(text[None], LENGTHS)[0][0, :40] for text in (tokens, other))
+    before, after = (
+        counts.probabilities(text[None], LENGTHS)[0][0, :40] for text in (tokens, other)
+    )
     assert torch.equal(before, after)
 
 

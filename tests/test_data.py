@@ -1,4 +1,6 @@
-"""A text as the model gets it: where it is found, characters as ids, batches; and one that is larger than memory."""
+"""A text as the model gets it: where it is found, characters as ids, batches; and one that is
+larger than memory.
+"""
 
 import dataclasses
 import gzip
@@ -59,7 +61,8 @@ def test_what_is_not_in_the_vocabulary():
 
 
 @pytest.mark.parametrize(
-    ("size", "kind"), [(2, torch.uint8), (256, torch.uint8), (257, torch.int16), (40_000, torch.int32)]
+    ("size", "kind"),
+    [(2, torch.uint8), (256, torch.uint8), (257, torch.int16), (40_000, torch.int32)],
 )
 def test_a_corpus_is_kept_in_the_smallest_integers(size, kind):
     text = "".join(map(chr, range(100, 100 + size))) * 2
@@ -73,7 +76,10 @@ def test_texts_longer_than_a_chunk(monkeypatch):
     monkeypatch.setattr(data, "CHUNK", 7)
     text = "so long as men can breathe \U0001f600 or eyes can see"
     tokenizer = CharTokenizer.from_text(text)
-    assert tokenizer.characters == "".join(sorted(set(text))) and tokenizer.decode(tokenizer.encode(text)) == text
+    assert (
+        tokenizer.characters == "".join(sorted(set(text)))
+        and tokenizer.decode(tokenizer.encode(text)) == text
+    )
 
 
 def test_batches_of_small_integers_are_the_same(play):
@@ -88,12 +94,16 @@ def test_batches_of_small_integers_are_the_same(play):
 def test_split_is_the_first_ninety_percent():
     train, val = split(torch.arange(1_115_394), 64)
     assert (len(train), len(val), train[-1].item() + 1) == (1_003_854, 111_540, val[0].item())
-    with pytest.raises(CorpusError, match="its 100 characters leave 90 for training and 10 for validation"):
+    with pytest.raises(
+        CorpusError, match="its 100 characters leave 90 for training and 10 for validation"
+    ):
         split(torch.arange(100), 10)
 
 
 def test_validation_never_reads_more_than_a_million_tokens():
-    """All of them are read at each record: a tenth of a large corpus would take longer than the training."""
+    """All of them are read at each record: a tenth of a large corpus would take longer than the
+    training.
+    """
     assert [first_to_validate(size) for size in (10_000_000, 10_000_001, 2_000_000_000)] == [
         9_000_000,
         9_000_001,
@@ -110,7 +120,10 @@ def test_a_batch_is_windows_of_the_text_and_the_same_one_later():
 
 
 def test_batches_come_from_the_generator_alone():
-    batches = [get_batch(torch.arange(1000), 4, 8, torch.Generator().manual_seed(seed))[0] for seed in (1, 1, 2)]
+    batches = [
+        get_batch(torch.arange(1000), 4, 8, torch.Generator().manual_seed(seed))[0]
+        for seed in (1, 1, 2)
+    ]
     assert torch.equal(batches[0], batches[1]) and not torch.equal(batches[0], batches[2])
 
 
@@ -127,7 +140,9 @@ def nowhere(monkeypatch, tmp_path):
     """A machine with no corpus, an empty cache and no network."""
     monkeypatch.delenv("TINY_SHAKESPEARE", raising=False)
     monkeypatch.setattr(data, "BESIDE_THE_CLONE", tmp_path / "shared" / "tinyshakespeare.txt")
-    monkeypatch.setattr(data.platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr(
+        data.platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name
+    )
     monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/nobody-listens-here")
     return tmp_path
 
@@ -216,7 +231,9 @@ def test_download_once_then_from_the_cache(nowhere, pretend, monkeypatch, serve)
     assert load_corpus() == first
 
 
-def test_a_cache_that_cannot_be_written_costs_only_the_next_download(nowhere, pretend, monkeypatch, serve):
+def test_a_cache_that_cannot_be_written_costs_only_the_next_download(
+    nowhere, pretend, monkeypatch, serve
+):
     (nowhere / "cache").write_text("a file in the way")
     monkeypatch.setattr(data, "URL", serve(pretend.encode()))
     assert load_corpus().name == data.TINY
@@ -224,7 +241,9 @@ def test_a_cache_that_cannot_be_written_costs_only_the_next_download(nowhere, pr
 
 def test_a_corrupted_download_is_an_error_and_leaves_nothing(nowhere, pretend, monkeypatch, serve):
     monkeypatch.setattr(data, "URL", serve(b"a log-in page"))
-    with pytest.raises(CorpusError, match=r"is not tiny Shakespeare.*\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"):
+    with pytest.raises(
+        CorpusError, match=r"is not tiny Shakespeare.*\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"
+    ):
         load_corpus()
     assert not [path for path in (nowhere / "cache").rglob("*") if path.is_file()]
 
@@ -268,7 +287,9 @@ def test_what_is_no_regular_file_is_never_opened(tmp_path):
     """A pipe would be waited for, /dev/zero would be read for ever."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero", "/dev/null", tmp_path):
-        with pytest.raises(CorpusError, match="is not a regular file: give the path of a text file"):
+        with pytest.raises(
+            CorpusError, match="is not a regular file: give the path of a text file"
+        ):
             load_corpus(path)
 
 
@@ -294,11 +315,16 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_characters(tmp_path):
 
 def test_the_bundled_play_has_the_form_of_the_corpus(play):
     assert len(play.encode()) >= 40_000
-    assert "".join(sorted(set(play))) == (
-        "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # tiny Shakespeare's 65
+    assert (
+        "".join(sorted(set(play)))
+        == (
+            "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # tiny Shakespeare's 65
+        )
     )
     speeches = play.strip().split("\n\n")
-    assert len(speeches) > 250 and all(re.match(r"[A-Z][A-Za-z '-]*:\n\S", speech) for speech in speeches)
+    assert len(speeches) > 250 and all(
+        re.match(r"[A-Z][A-Za-z '-]*:\n\S", speech) for speech in speeches
+    )
     lines = Counter(line for line in play.splitlines() if len(line) > 20)
     assert lines.most_common(1)[0][1] <= 3
 
@@ -338,7 +364,9 @@ def test_prepared_characters_are_those_of_the_text_in_memory(tmp_path, monkeypat
     monkeypatch.setattr(data, "CHUNK", chunk)
     prepare([tmp_path / "wild"], tmp_path / "out")
     found = open_corpus(tmp_path / "out")
-    assert found.tokenizer.characters == expected.alphabet and torch.equal(found.tokens, expected.tokens)
+    assert found.tokenizer.characters == expected.alphabet and torch.equal(
+        found.tokens, expected.tokens
+    )
     assert (found.name, found.sha256) == (data.OWN, expected.sha256)
 
 
@@ -346,7 +374,10 @@ def test_more_than_256_characters_take_two_bytes_each(tmp_path):
     (tmp_path / "text.txt").write_text("".join(map(chr, range(100, 500))), encoding="utf-8")
     prepare([tmp_path / "text.txt"], tmp_path / "out")
     found = open_corpus(tmp_path / "out")
-    assert found.tokens.tolist() == [*range(400)] and (tmp_path / "out" / "tokens.bin").stat().st_size == 800
+    assert (
+        found.tokens.tolist() == [*range(400)]
+        and (tmp_path / "out" / "tokens.bin").stat().st_size == 800
+    )
     assert found.tokens.dtype == load_corpus(tmp_path / "text.txt").tokens.dtype
 
 
@@ -364,7 +395,12 @@ def test_bytes_write_every_text(tmp_path, text):
 def test_several_files_are_one_text(tmp_path):
     for name, content in (("b", "zuerst"), ("a", ""), ("c", "\ufeffdann")):
         plain(tmp_path / name, content.encode())
-    assert data.command(data.main, [*(str(tmp_path / name) for name in "bac"), "--out", str(tmp_path / "out")]) == 0
+    assert (
+        data.command(
+            data.main, [*(str(tmp_path / name) for name in "bac"), "--out", str(tmp_path / "out")]
+        )
+        == 0
+    )
     found = open_corpus(tmp_path / "out")
     assert found.tokenizer.decode(found.tokens) == "zuerstdann"
 
@@ -392,7 +428,9 @@ def test_a_byte_that_has_changed_is_found(tmp_path, text):
             damaged = bytearray(whole)
             damaged[random.randrange(len(whole))] ^= 1 << random.randrange(8)
             (tmp_path / "out" / name).write_bytes(damaged)
-            with pytest.raises(CorpusError, match=r"is damaged: prepare it again|is no corpus that"):
+            with pytest.raises(
+                CorpusError, match=r"is damaged: prepare it again|is no corpus that"
+            ):
                 open_corpus(tmp_path / "out")
         (tmp_path / "out" / name).write_bytes(whole)
     assert open_corpus(tmp_path / "out").name == data.OWN
@@ -413,7 +451,9 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     prepare([text], tmp_path / "out")
     for out in (tmp_path / "mine", tmp_path / "out", text):
-        with pytest.raises(CorpusError, match="is there already: name another folder, or add --overwrite"):
+        with pytest.raises(
+            CorpusError, match="is there already: name another folder, or add --overwrite"
+        ):
             prepare([text], out)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
     prepare([text], tmp_path / "out", "bytes", overwrite=True)
@@ -429,7 +469,10 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
         (b"aaa", "the text holds only the symbol 'a'"),
         (2500 * b"ab" + b"\xff", "is not UTF-8 text: save it as UTF-8"),
         (b"PK\x03\x04...", "is compressed, and not by gzip: unpack it first"),
-        (gzip.compress(random.Random(1).randbytes(5000).hex().encode())[:-9], "can't read the text .*: Compressed"),
+        (
+            gzip.compress(random.Random(1).randbytes(5000).hex().encode())[:-9],
+            "can't read the text .*: Compressed",
+        ),
         (gzip.compress(b"\xff\xfe"), "is not UTF-8 text"),
     ],
 )

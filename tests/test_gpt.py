@@ -1,4 +1,6 @@
-"""The GPT is nanoGPT's: its formulas, its initial values, its names; and it is causal, with and without a cache."""
+"""The GPT is nanoGPT's: its formulas, its initial values, its names; and it is causal, with and
+without a cache.
+"""
 
 import dataclasses
 import math
@@ -20,7 +22,9 @@ def test_equals_nanogpt(bias):
     torch.manual_seed(0)
     config = GPTConfig(vocab_size=11, context_length=9, n_layer=3, n_head=2, n_embd=8, bias=bias)
     model = GPT(config).double()
-    for parameter in model.parameters():  # far from the initial values, where most terms are nearly 0
+    for (
+        parameter
+    ) in model.parameters():  # far from the initial values, where most terms are nearly 0
         nn.init.normal_(parameter, std=0.7)
     tokens = torch.randint(11, (2, 9))
     checks.close(model(tokens), with_weights_of(model)(tokens), tolerance=1e-10)
@@ -65,7 +69,9 @@ def test_initial_values(small_config):
     assert model.head.weight is model.token_embedding.weight
 
 
-@pytest.mark.parametrize(("n_layer", "n_head", "n_embd", "millions"), [(12, 12, 768, 124.4), (48, 25, 1600, 1557.6)])
+@pytest.mark.parametrize(
+    ("n_layer", "n_head", "n_embd", "millions"), [(12, 12, 768, 124.4), (48, 25, 1600, 1557.6)]
+)
 def test_gpt2_sizes(n_layer, n_head, n_embd, millions):
     with torch.device("meta"):
         model = GPT(GPTConfig(50257, 1024, n_layer, n_head, n_embd, bias=True))
@@ -99,11 +105,15 @@ def test_attention_maps(model):
 
 
 def test_attention_maps_follow_the_model(model):
-    """The maps of layer 2 come from what layer 1 made, and dropout is off: scoring the true inputs gives the same."""
+    """The maps of layer 2 come from what layer 1 made, and dropout is off: scoring the true inputs
+    gives the same.
+    """
     inputs, tokens = [], torch.randint(65, (2, 10))
     model.dropout.p = model.blocks[0].dropout.p = 0.5
     nn.init.normal_(model.blocks[1].norm1.weight)  # so that the other norm in its place is noticed
-    hook = model.blocks[1].attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    hook = model.blocks[1].attention.register_forward_pre_hook(
+        lambda _, args: inputs.append(args[0])
+    )
     model.eval()(tokens)
     hook.remove()
     _, expected = model.blocks[1].attention(inputs[0], return_weights=True)
@@ -120,7 +130,9 @@ def test_attention_maps_leave_the_mode_as_it_was_even_when_the_tokens_do_not_fit
     assert {module.training for module in model.modules()} == {training}
 
 
-@pytest.mark.parametrize("place", ["embedding", "attention weights", "after attention", "after the MLP"])
+@pytest.mark.parametrize(
+    "place", ["embedding", "attention weights", "after attention", "after the MLP"]
+)
 def test_dropout_is_in_its_four_places(small_config, place):
     """Silence all places but one: the outputs still differ from draw to draw."""
     model = GPT(dataclasses.replace(small_config, dropout=0.5, n_layer=1))
@@ -132,7 +144,9 @@ def test_dropout_is_in_its_four_places(small_config, place):
     if place in ("embedding", "attention weights"):
         block.dropout.p = 0.0
     silenced = {"after attention": block.mlp, "after the MLP": block.attention.out_proj}.get(place)
-    if silenced is not None:  # the one module of the block serves both branches: let only one of them carry anything
+    if (
+        silenced is not None
+    ):  # the one module of the block serves both branches: let only one of them carry anything
         for parameter in silenced.parameters():
             nn.init.zeros_(parameter)
     tokens = torch.randint(65, (2, 10))
@@ -160,13 +174,18 @@ def test_a_token_outside_the_vocabulary_has_no_embedding(model, token):
     [
         ({"n_head": 3}, "n_head=3 does not divide n_embd=32: choose a divisor of it"),
         ({"n_layer": 0}, "n_layer must be a whole number from 1 to 16,384, not 0"),
-        ({"vocab_size": 0x110001}, "vocab_size must be a whole number from 1 to 1,114,112, not 1114113"),
+        (
+            {"vocab_size": 0x110001},
+            "vocab_size must be a whole number from 1 to 1,114,112, not 1114113",
+        ),
         ({"n_embd": 16_385}, "n_embd must be a whole number from 1 to 16,384, not 16385"),
         ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1, not 1.0"),
         ({"bias": None}, "bias must be True or False, not None"),
     ],
 )
-def test_sizes_that_make_no_sense_are_refused_when_they_are_set(small_config, wrong, sentence, unchecked):
+def test_sizes_that_make_no_sense_are_refused_when_they_are_set(
+    small_config, wrong, sentence, unchecked
+):
     with pytest.raises(ConfigError) as error:
         dataclasses.replace(small_config, **wrong)
     assert str(error.value) == sentence

@@ -20,7 +20,10 @@ def test_it_computes_what_the_formulas_of_gpt2_say(i):
     model = gpt2.from_hugging_face(weights, config)
     assert close(model(tokens), formulas(weights, config, tokens)) and not model.training
     cache, pieces = model.new_cache(), tokens.split(4, dim=1)
-    assert close(torch.cat([model(piece, cache) for piece in pieces], dim=1), formulas(weights, config, tokens))
+    assert close(
+        torch.cat([model(piece, cache) for piece in pieces], dim=1),
+        formulas(weights, config, tokens),
+    )
 
 
 @torch.no_grad()
@@ -34,21 +37,30 @@ def test_every_way_in_which_the_names_come_is_the_same_model():
         for prefix in ("", "transformer."):
             prefixed = {prefix + name: tensor for name, tensor in (weights | buffers).items()}
             for whole in (prefixed, prefixed | head):
-                model = gpt2.from_hugging_face(whole, config | {"n_inner": None, "tie_word_embeddings": True})
+                model = gpt2.from_hugging_face(
+                    whole, config | {"n_inner": None, "tie_word_embeddings": True}
+                )
                 assert close(model(tokens), formulas(weights, config, tokens))
                 assert model.head.weight is model.token_embedding.weight
     given = {name: tensor.clone() for name, tensor in weights.items()}
     torch.nn.init.zeros_(gpt2.from_hugging_face(weights, config).token_embedding.weight)
-    assert all(given[name].equal(weights[name]) for name in weights)  # the caller's tensors are not ours
+    assert all(
+        given[name].equal(weights[name]) for name in weights
+    )  # the caller's tensors are not ours
 
 
 @torch.no_grad()
 def test_half_precision_is_widened():
     config = config_of()
     for kind in (torch.float16, torch.bfloat16):
-        weights, tokens = {name: tensor.to(kind) for name, tensor in weights_of(config).items()}, some_tokens(config)
+        weights, tokens = (
+            {name: tensor.to(kind) for name, tensor in weights_of(config).items()},
+            some_tokens(config),
+        )
         model = gpt2.from_hugging_face(weights, config)
-        assert model.norm.weight.dtype == torch.float32 and close(model(tokens), formulas(weights, config, tokens))
+        assert model.norm.weight.dtype == torch.float32 and close(
+            model(tokens), formulas(weights, config, tokens)
+        )
 
 
 def test_the_names_cover_our_model():
@@ -63,29 +75,50 @@ def test_the_names_cover_our_model():
     [
         ({"model_type": "gpt_neo"}, "model_type must be 'gpt2' as in GPT-2, not 'gpt_neo'"),
         ({"model_type": None}, "model_type must be 'gpt2'"),
-        ({"activation_function": "gelu"}, "activation_function must be 'gelu_new' as in GPT-2, not 'gelu'"),
+        (
+            {"activation_function": "gelu"},
+            "activation_function must be 'gelu_new' as in GPT-2, not 'gelu'",
+        ),
         ({"activation_function": None}, "activation_function must be 'gelu_new'"),
         ({"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon must be 1e-05 as in GPT-2, not 1e-06"),
         ({"scale_attn_weights": False}, "scale_attn_weights must be True"),
-        ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx must be False"),
+        (
+            {"scale_attn_by_inverse_layer_idx": True},
+            "scale_attn_by_inverse_layer_idx must be False",
+        ),
         ({"reorder_and_upcast_attn": True}, "reorder_and_upcast_attn must be False"),
         ({"add_cross_attention": True}, "add_cross_attention must be False"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings must be True"),
         ({"n_inner": 64}, "n_inner must be 128 as in GPT-2, not 64"),
         ({"n_layer": "2"}, "config.json: n_layer must be a whole number from 1 to 16,384, not '2'"),
         ({"n_layer": 3}, r"the weights lack h.2.ln_1.weight: a GPT-2 with n_layer=3 has it"),
-        ({"n_layer": 1}, r"the weights hold 'h.1.ln_1.weight': a GPT-2 with n_layer=1 has no such one"),
+        (
+            {"n_layer": 1},
+            r"the weights hold 'h.1.ln_1.weight': a GPT-2 with n_layer=1 has no such one",
+        ),
         ({"n_head": 5}, "config.json: n_head=5 does not divide n_embd=32"),
         ({"n_head": 0}, "n_head must be a whole number from 1 to 16,384, not 0"),
-        ({"n_embd": 64}, r"wte.weight must have the shape \(260, 64\), as config.json says, not \(260, 32\)"),
+        (
+            {"n_embd": 64},
+            r"wte.weight must have the shape \(260, 64\), as config.json says, not \(260, 32\)",
+        ),
         ({"n_embd": math.nan}, "n_embd must be a whole number"),
-        ({"n_positions": 17}, r"wpe.weight must have the shape \(17, 32\), as config.json says, not \(16, 32\)"),
-        ({"n_positions": 10**9}, "n_positions must be a whole number from 1 to 16,384, not 1000000000"),
+        (
+            {"n_positions": 17},
+            r"wpe.weight must have the shape \(17, 32\), as config.json says, not \(16, 32\)",
+        ),
+        (
+            {"n_positions": 10**9},
+            "n_positions must be a whole number from 1 to 16,384, not 1000000000",
+        ),
         ({"vocab_size": 50257}, "wte.weight must have the shape"),
         ({"vocab_size": 10**30}, "vocab_size must be a whole number from 1 to 1,114,112, not 1000"),
         ({"vocab_size": None}, "vocab_size must be a whole number"),
         ({"n_layer": 1000, "n_embd": 16384}, "the weights lack h.2.ln_1.weight"),
-        ({"vocab_size": 1_000_000, "n_embd": 16384, "n_positions": 16384}, "wte.weight must have the shape"),
+        (
+            {"vocab_size": 1_000_000, "n_embd": 16384, "n_positions": 16384},
+            "wte.weight must have the shape",
+        ),
     ],
 )
 def test_a_config_of_another_model_is_refused_by_its_entry(other, message, unchecked):
@@ -102,7 +135,10 @@ def test_every_size_and_the_type_must_be_said(unchecked):
 
 
 # The second layer is read as the first is.
-NEEDED = [pytest.param(n, marks=pytest.mark.weekly if n.startswith("h.1.") else ()) for n in weights_of(config_of())]
+NEEDED = [
+    pytest.param(n, marks=pytest.mark.weekly if n.startswith("h.1.") else ())
+    for n in weights_of(config_of())
+]
 
 
 @pytest.mark.slow
@@ -110,13 +146,21 @@ NEEDED = [pytest.param(n, marks=pytest.mark.weekly if n.startswith("h.1.") else 
 def test_every_weight_is_needed_whole(name):
     config, weights = config_of(), weights_of(config_of())
     with pytest.raises(RunError, match=f"the weights lack {name}"):
-        gpt2.from_hugging_face({other: tensor for other, tensor in weights.items() if other != name}, config)
+        gpt2.from_hugging_face(
+            {other: tensor for other, tensor in weights.items() if other != name}, config
+        )
     first = (0,) * weights[name].ndim
     for wrong, message in (
         (weights[name][None], "must have the shape"),
         (weights[name][:-1], "must have the shape"),
-        (weights[name].index_put([torch.tensor([i]) for i in first], torch.tensor(math.nan)), "holds NaN or infinity"),
-        (weights[name].index_put([torch.tensor([i]) for i in first], torch.tensor(-math.inf)), "holds NaN or infinity"),
+        (
+            weights[name].index_put([torch.tensor([i]) for i in first], torch.tensor(math.nan)),
+            "holds NaN or infinity",
+        ),
+        (
+            weights[name].index_put([torch.tensor([i]) for i in first], torch.tensor(-math.inf)),
+            "holds NaN or infinity",
+        ),
         (weights[name].double(), "must be a tensor of float32, float16 or bfloat16"),
         (weights[name].to(torch.int8), "must be a tensor of float32, float16 or bfloat16"),
         (weights[name].tolist(), "must be a tensor of float32, float16 or bfloat16"),
@@ -134,17 +178,28 @@ def test_a_matrix_that_is_turned_already_is_refused(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["h.0.crossattention.c_attn.weight", "h.0.attn.bias2", "h.2.attn.bias", "transformer.ln_f.bias", "score.weight", 7],
+    [
+        "h.0.crossattention.c_attn.weight",
+        "h.0.attn.bias2",
+        "h.2.attn.bias",
+        "transformer.ln_f.bias",
+        "score.weight",
+        7,
+    ],
 )
 def test_a_weight_too_many_is_refused(name):
-    with pytest.raises(RunError, match=r"the weights hold .*: a GPT-2 with n_layer=2 has no such one"):
+    with pytest.raises(
+        RunError, match=r"the weights hold .*: a GPT-2 with n_layer=2 has no such one"
+    ):
         gpt2.from_hugging_face(weights_of(config_of()) | {name: torch.zeros(32)}, config_of())
 
 
 def test_two_sets_of_names_at_once_are_refused():
     weights = weights_of(config_of())
     with pytest.raises(RunError, match=r"the weights hold 'wte.weight'"):
-        gpt2.from_hugging_face(weights | {f"transformer.{n}": tensor for n, tensor in weights.items()}, config_of())
+        gpt2.from_hugging_face(
+            weights | {f"transformer.{n}": tensor for n, tensor in weights.items()}, config_of()
+        )
 
 
 def test_a_head_of_its_own_is_refused():

@@ -1,4 +1,6 @@
-"""A folder with GPT-2's files: read, written with, refused when damaged; and it computes what `transformers` does."""
+"""A folder with GPT-2's files: read, written with, refused when damaged; and it computes what
+`transformers` does.
+"""
 
 import json
 import os
@@ -25,12 +27,21 @@ def byte_letters() -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder as GPT-2's own: masks among the weights, no prefix, no head; 256 bytes, 3 merges, one special token."""
+    """A folder as GPT-2's own: masks among the weights, no prefix, no head; 256 bytes, 3 merges,
+    one special token.
+    """
     config = config_of(n_positions=12)
-    weights = weights_of(config) | {f"h.{i}.attn.bias": torch.ones(1, 1, 12, 12).tril() for i in range(2)}
+    weights = weights_of(config) | {
+        f"h.{i}.attn.bias": torch.ones(1, 1, 12, 12).tril() for i in range(2)
+    }
     safetensors.torch.save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
-    vocab = {token: i for i, token in enumerate([*byte_letters(), "th", "the", "Ġthe", START][: config["vocab_size"]])}
+    vocab = {
+        token: i
+        for i, token in enumerate(
+            [*byte_letters(), "th", "the", "Ġthe", START][: config["vocab_size"]]
+        )
+    }
     (tmp_path / "vocab.json").write_text(json.dumps(vocab), "utf-8")
     (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nth e\nĠ the\n", "utf-8")
     return tmp_path
@@ -85,8 +96,24 @@ def options_of(folder, *options: object) -> list[str]:
 def test_the_command_prints_the_prompt_and_what_is_drawn(folder, capsys):
     model, tokenizer = gpt2.load(folder)
     for prompt, length, seed in (("the other", 40, 3), (None, 25, 1)):
-        options = ["--length", length, "--seed", seed, "--temperature", 1.3, "--top-k", 99, "--top-p", 0.9]
-        assert command(gpt2.main, options_of(folder, *options, *(["--prompt", prompt] if prompt else []))) == 0
+        options = [
+            "--length",
+            length,
+            "--seed",
+            seed,
+            "--temperature",
+            1.3,
+            "--top-k",
+            99,
+            "--top-p",
+            0.9,
+        ]
+        assert (
+            command(
+                gpt2.main, options_of(folder, *options, *(["--prompt", prompt] if prompt else []))
+            )
+            == 0
+        )
         drawn = generate(
             model,
             start := tokenizer.encode(prompt or START),
@@ -94,7 +121,10 @@ def test_the_command_prints_the_prompt_and_what_is_drawn(folder, capsys):
             **{"temperature": 1.3, "top_k": 99, "top_p": 0.9, "use_cache": False},
             generator=torch.Generator().manual_seed(seed),
         )
-        assert capsys.readouterr().out == (prompt or "") + tokenizer.decode(drawn[len(start) :].tolist()) + "\n"
+        assert (
+            capsys.readouterr().out
+            == (prompt or "") + tokenizer.decode(drawn[len(start) :].tolist()) + "\n"
+        )
 
 
 def test_a_letter_of_several_tokens_is_printed_whole(folder):
@@ -127,7 +157,12 @@ def test_a_letter_of_several_tokens_is_printed_whole(folder):
 def test_the_command_refuses_in_a_sentence(folder, capsys, options, message):
     assert command(gpt2.main, options_of(folder, *options)) == 2
     said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("error: ") and message in said.err and said.err.count("\n") == 1
+    assert (
+        said.out == ""
+        and said.err.startswith("error: ")
+        and message in said.err
+        and said.err.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.json", "merges.txt"])
@@ -135,7 +170,9 @@ def test_a_missing_file_is_named_and_where_it_is_to_be_had(folder, name):
     (folder / name).unlink()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch PWNED'\ntR.")
     wanted = "tokenizer.json" if name == "vocab.json" else name
-    with pytest.raises(RunError, match=rf"has no file {wanted}: .*/gpt2 \(a pytorch_model.bin may run any code"):
+    with pytest.raises(
+        RunError, match=rf"has no file {wanted}: .*/gpt2 \(a pytorch_model.bin may run any code"
+    ):
         gpt2.load(folder)
     (folder / name).mkdir()  # no file either
     with pytest.raises(RunError, match=f"has no file {name}"):
@@ -149,17 +186,30 @@ def test_a_pipe_is_no_file(folder):
         gpt2.load(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.json", "merges.txt", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "vocab.json", "merges.txt", "tokenizer.json"]
+)
 def test_a_damaged_file_is_refused_by_name(folder, name):
     if name == "tokenizer.json":
         as_one_file(folder)
     whole = (folder / name).read_bytes()
-    cuts = [b"", b"\x00" * 100, whole[:-1], whole[: len(whole) // 2], whole[:7], b"[" * 100_000, b"\xff" * 50, b"null"]
+    cuts = [
+        b"",
+        b"\x00" * 100,
+        whole[:-1],
+        whole[: len(whole) // 2],
+        whole[:7],
+        b"[" * 100_000,
+        b"\xff" * 50,
+        b"null",
+    ]
     if name == "merges.txt":
         cuts = [b"\xff\xfe", b"t h e", b"x y\n" * 5, b"t q"]
     for cut in cuts:
         (folder / name).write_bytes(cut)
-        with pytest.raises(HelpersError, match=r"(can't read .*it is cut off, damaged|must hold names and values)"):
+        with pytest.raises(
+            HelpersError, match=r"(can't read .*it is cut off, damaged|must hold names and values)"
+        ):
             gpt2.load(folder)
 
 
@@ -168,7 +218,9 @@ def test_a_header_may_not_lie_about_sizes(folder):
     whole = path.read_bytes()
     for wrong in (2**63, len(whole), 100_000_001, 3):
         path.write_bytes(wrong.to_bytes(8, "little") + whole[8:])
-        with pytest.raises(RunError, match=r"can't read model.safetensors in .*: it is cut off, damaged"):
+        with pytest.raises(
+            RunError, match=r"can't read model.safetensors in .*: it is cut off, damaged"
+        ):
             gpt2.load(folder)
 
 
@@ -180,9 +232,14 @@ def test_a_gigantic_file_is_refused(folder):
 
 def test_another_models_tokenizer_is_refused(folder):
     vocab = json.loads((folder / "vocab.json").read_text("utf-8"))
-    for wrong in (vocab | {"more": 260}, {token: i for token, i in vocab.items() if token != START}):
+    for wrong in (
+        vocab | {"more": 260},
+        {token: i for token, i in vocab.items() if token != START},
+    ):
         (folder / "vocab.json").write_text(json.dumps(wrong), "utf-8")
-        with pytest.raises(RunError, match=r"must know <\|endoftext\|>, and no id from vocab_size on"):
+        with pytest.raises(
+            RunError, match=r"must know <\|endoftext\|>, and no id from vocab_size on"
+        ):
             gpt2.load(folder)
 
 
@@ -205,7 +262,9 @@ def theirs(transformers, config: dict):
     torch.manual_seed(0)
     ids = {"bos_token_id": config["vocab_size"] - 1, "eos_token_id": config["vocab_size"] - 1}
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**CONFIGS[0] | config | ids))
-    model.load_state_dict({f"transformer.{n}": t for n, t in weights_of(config).items()}, strict=False)
+    model.load_state_dict(
+        {f"transformer.{n}": t for n, t in weights_of(config).items()}, strict=False
+    )
     return model.eval()
 
 
@@ -223,10 +282,14 @@ def test_it_computes_what_transformers_computes(transformers, i):
 
 @pytest.mark.slow
 @torch.no_grad()
-def test_a_folder_that_transformers_saved_writes_what_transformers_writes(transformers, folder, capsys):
+def test_a_folder_that_transformers_saved_writes_what_transformers_writes(
+    transformers, folder, capsys
+):
     their = theirs(transformers, CONFIGS[0] | {"n_positions": 64})
     their.save_pretrained(folder)
-    their_tokenizer = transformers.GPT2Tokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    their_tokenizer = transformers.GPT2Tokenizer(
+        str(folder / "vocab.json"), str(folder / "merges.txt")
+    )
     their_tokenizer.save_pretrained(folder)
     assert (folder / "tokenizer.json").exists()
     model, tokenizer = gpt2.load(folder)
@@ -234,6 +297,11 @@ def test_a_folder_that_transformers_saved_writes_what_transformers_writes(transf
     ids = torch.tensor([their_tokenizer.encode(prompt)])
     assert tokenizer.encode(prompt).tolist() == ids[0].tolist()
     assert close(model(ids), their(ids).logits)
-    written = their.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0)[0]
-    assert command(gpt2.main, options_of(folder, "--prompt", prompt, "--top-k", 1, "--length", 30)) == 0
+    written = their.generate(
+        ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0
+    )[0]
+    assert (
+        command(gpt2.main, options_of(folder, "--prompt", prompt, "--top-k", 1, "--length", 30))
+        == 0
+    )
     assert capsys.readouterr().out == their_tokenizer.decode(written) + "\n"

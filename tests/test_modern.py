@@ -11,7 +11,16 @@ from helpers.attention import KVCache, attention, causal_mask
 from helpers.counted import build_gpt, config_of
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
-from helpers.modern import ModernAttention, ModernConfig, ModernGPT, SquaredReLU, SwiGLU, ngram_rows, rotate, rotations
+from helpers.modern import (
+    ModernAttention,
+    ModernConfig,
+    ModernGPT,
+    SquaredReLU,
+    SwiGLU,
+    ngram_rows,
+    rotate,
+    rotations,
+)
 from helpers.sampling import generate
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)
@@ -34,7 +43,9 @@ EVERYTHING = {k: v for change in CHANGES.values() for k, v in change.items()}
 
 
 def build(**changes) -> ModernGPT:
-    """A model far from its initial values, where zero-started and tiny parts would hide what the others do."""
+    """A model far from its initial values, where zero-started and tiny parts would hide what the
+    others do.
+    """
     torch.manual_seed(0)
     model = ModernGPT(replace(PLAIN, **changes)).double().eval()
     for parameter in model.parameters():
@@ -52,13 +63,20 @@ def test_without_any_change_it_is_the_plain_gpt():
 
 @pytest.mark.parametrize("changes", [*CHANGES.values(), EVERYTHING], ids=[*CHANGES, "everything"])
 def test_each_change_is_causal_trains_and_gives_the_same_with_a_cache(changes):
-    model, tokens = build(**changes), torch.randint(65, (2, 16), generator=torch.Generator().manual_seed(1))
+    model, tokens = (
+        build(**changes),
+        torch.randint(65, (2, 16), generator=torch.Generator().manual_seed(1)),
+    )
     logits, cache = model(tokens), model.new_cache()
     checks.causal(model, tokens)
-    pieces = [model(tokens[:, start:end], cache=cache) for start, end in ((0, 5), (5, 6), (6, 7), (7, 16))]
+    pieces = [
+        model(tokens[:, start:end], cache=cache) for start, end in ((0, 5), (5, 6), (6, 7), (7, 16))
+    ]
     checks.close(torch.cat(pieces, dim=1), logits, tolerance=1e-10)
     logits.square().sum().backward()
-    assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
+    assert all(
+        parameter.grad is not None and parameter.grad.any() for parameter in model.parameters()
+    )
 
 
 @pytest.mark.parametrize("changes", [dict(window=3), dict(trigrams=50), EVERYTHING])
@@ -83,7 +101,10 @@ def test_writes_the_same_with_and_without_a_cache_and_takes_back_tokens(changes)
     [
         ({"mlp": "relu"}, "mlp must be gelu, relu2 or swiglu, not 'relu'"),
         ({"n_kv_head": 3}, "n_kv_head=3 does not divide n_head=4: choose a divisor"),
-        ({"n_embd": 36, "rotary": True}, "rotary turns pairs of channels, and a head has 9: choose an even width"),
+        (
+            {"n_embd": 36, "rotary": True},
+            "rotary turns pairs of channels, and a head has 9: choose an even width",
+        ),
         ({"n_embd": 30}, "n_head=4 does not divide n_embd=30: choose a divisor of it"),
         ({"window": 0}, "window must be a whole number from 1 to 16,384, or None, not 0"),
         ({"softcap": -1.0}, "softcap must be a number of at least 0, not -1.0"),
@@ -134,7 +155,9 @@ def test_rotary_turns_each_pair_by_its_angle():
     """As complex numbers: the pair (a, b) at position t is (a + ib) e^(i t / 10000^(2i/D))."""
     x, (cos, sin) = torch.randn(7, 6), rotations(7, 6)
     frequency = torch.tensor([1.0, 10_000 ** (-1 / 3), 10_000 ** (-2 / 3)])
-    turned = torch.complex(x[:, :3], x[:, 3:]) * torch.exp(1j * torch.arange(7)[:, None] * frequency)
+    turned = torch.complex(x[:, :3], x[:, 3:]) * torch.exp(
+        1j * torch.arange(7)[:, None] * frequency
+    )
     checks.close(rotate(x, cos, sin), torch.cat([turned.real, turned.imag], dim=1), tolerance=1e-5)
 
 
@@ -147,14 +170,20 @@ def test_attention_with_all_its_changes_equals_the_formula():
         query = layer.W_query(x[0])[:, own]
         key, value = layer.W_key(x[0])[:, shared], layer.W_value(x[0])[:, shared]
         query, key = (v / (v * v).mean(dim=1, keepdim=True).sqrt() for v in (query, key))
-        query, key = (rotate(v, *(table.double() for table in rotations(9, 8))) for v in (query, key))
+        query, key = (
+            rotate(v, *(table.double() for table in rotations(9, 8))) for v in (query, key)
+        )
         row, column = torch.arange(9)[:, None], torch.arange(9)
         context.append(attention(query, key, value, (column <= row) & (column > row - 3))[0])
     expected = layer.out_proj(torch.cat(context, dim=1))[None]
     checks.close(layer(x), expected, tolerance=1e-6)
     output, weights = layer(x, return_weights=True)
     checks.close(output, expected, tolerance=1e-6)
-    assert weights.shape == (1, 4, 9, 9) and weights[0, 0, 8, :6].eq(0).all() and weights[0, 0, 8, 6:].gt(0).all()
+    assert (
+        weights.shape == (1, 4, 9, 9)
+        and weights[0, 0, 8, :6].eq(0).all()
+        and weights[0, 0, 8, 6:].gt(0).all()
+    )
 
 
 def test_a_window_as_long_as_the_context_is_none():
@@ -177,11 +206,17 @@ def test_the_parts_of_a_block_by_their_formulas():
     gated = SwiGLU(32, 48, bias=True)
     W, V = gated.weight.chunk(2)
     b, c = gated.bias.chunk(2)
-    checks.close(gated(x), (x @ W.T + b) * torch.sigmoid(x @ W.T + b) * (x @ V.T + c), tolerance=1e-5)
+    checks.close(
+        gated(x), (x @ W.T + b) * torch.sigmoid(x @ W.T + b) * (x @ V.T + c), tolerance=1e-5
+    )
     assert SquaredReLU()(torch.tensor([-3.0, 0.5, 2.0])).tolist() == [0.0, 0.25, 4.0]
     norm = build(rms_norm=True).norm
     y = torch.randn(5, 32, dtype=torch.float64)
-    checks.close(norm(y), y / (y.square().mean(dim=1, keepdim=True) + 1e-5).sqrt() * norm.weight, tolerance=1e-9)
+    checks.close(
+        norm(y),
+        y / (y.square().mean(dim=1, keepdim=True) + 1e-5).sqrt() * norm.weight,
+        tolerance=1e-9,
+    )
 
 
 def test_capped_logits_stay_below_the_cap_and_small_ones_as_they_are():
@@ -206,7 +241,9 @@ def test_an_ngram_has_its_own_row_where_there_are_enough():
     tokens = torch.cartesian_prod(*[torch.arange(4)] * 3)  # all trigrams of four letters
     assert len(ngram_rows(tokens, 3, 4, 5**3)[:, -1].unique()) == 4**3
     assert ngram_rows(tokens, 3, 4, 7).max() == 6
-    by_hand = [[3 + 4 * 5 + 4 * 25, 1 + 3 * 5 + 4 * 25, 2 + 1 * 5 + 3 * 25, 0 + 2 * 5 + 1 * 25]]  # 4: nothing is there
+    by_hand = [
+        [3 + 4 * 5 + 4 * 25, 1 + 3 * 5 + 4 * 25, 2 + 1 * 5 + 3 * 25, 0 + 2 * 5 + 1 * 25]
+    ]  # 4: nothing is there
     assert ngram_rows(torch.tensor([[3, 1, 2, 0]]), 3, 4, 1000).tolist() == by_hand
     assert ngram_rows(torch.full((1, 9), 10**6), 4, 10**6, 999_983).min() >= 0  # nothing overflows
 

@@ -25,7 +25,15 @@ from helpers.training import updates
 RECIPE = TrainConfig(batch_size=12, max_steps=109, eval_interval=250, warmup_steps=9)
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)
 EVERYTHING = ModernConfig(
-    **SIZES, rotary=True, mlp="swiglu", n_kv_head=2, tied=False, bias=True, bigrams=100, before=2, zero_start=True
+    **SIZES,
+    rotary=True,
+    mlp="swiglu",
+    n_kv_head=2,
+    tied=False,
+    bias=True,
+    bigrams=100,
+    before=2,
+    zero_start=True,
 )
 
 
@@ -38,7 +46,10 @@ EVERYTHING = ModernConfig(
         ({"learning_rate": math.nan}, "learning_rate must be a number above 0, not nan"),
         ({"learning_rate": 1e-5}, "min_learning_rate=0.0001 must not be above learning_rate=1e-05"),
         ({"grad_clip": 0.0}, "grad_clip must be a number above 0, not 0.0"),
-        ({"betas": (0.9, 1.0)}, "betas must be two numbers of at least 0 and below 1, not (0.9, 1.0)"),
+        (
+            {"betas": (0.9, 1.0)},
+            "betas must be two numbers of at least 0 and below 1, not (0.9, 1.0)",
+        ),
         (
             {"windows": ((0.5, 0),)},
             "windows must be pairs of a rising share and a length, as ((0.7, 64),), not ((0.5, 0),)",
@@ -81,8 +92,14 @@ def test_a_device_is_chosen_when_the_settings_are_made(monkeypatch):
 # ---------------------------------------------------------------- schedules
 def test_the_cosine_by_hand():
     rates = [learning_rate(step, RECIPE) for step in range(120)]
-    assert rates[0] == pytest.approx(1e-4) and rates[8] == pytest.approx(9e-4)  # a tenth more each step
-    assert rates[9] == pytest.approx(1e-3) and rates[59] == pytest.approx(5.5e-4) and rates[109] == pytest.approx(1e-4)
+    assert rates[0] == pytest.approx(1e-4) and rates[8] == pytest.approx(
+        9e-4
+    )  # a tenth more each step
+    assert (
+        rates[9] == pytest.approx(1e-3)
+        and rates[59] == pytest.approx(5.5e-4)
+        and rates[109] == pytest.approx(1e-4)
+    )
     assert rates[119] == rates[109] and rates[9:110] == sorted(rates[9:110], reverse=True)
     assert learning_rate(30, RECIPE) == cosine(30, RECIPE)
 
@@ -104,7 +121,9 @@ def test_the_plateau_and_its_end_by_hand():
 
 
 def test_the_learning_rate_falls_along_a_cosine_and_not_along_a_line(quick):
-    config = dataclasses.replace(quick, warmup_steps=0, max_steps=1000, learning_rate=1.0, min_learning_rate=0.0)
+    config = dataclasses.replace(
+        quick, warmup_steps=0, max_steps=1000, learning_rate=1.0, min_learning_rate=0.0
+    )
     for step in (1, 250, 333, 900):
         assert learning_rate(step, config) == pytest.approx(math.cos(math.pi * step / 2000) ** 2)
     assert learning_rate(250, config) > 0.85  # a line would have reached 0.75
@@ -114,14 +133,19 @@ def test_the_learning_rate_falls_along_a_cosine_and_not_along_a_line(quick):
 @pytest.mark.parametrize("warmup_steps", [0, 5, 500])
 def test_a_rate_is_never_below_zero_or_above_the_highest(schedule, warmup_steps):
     config = dataclasses.replace(RECIPE, schedule=schedule, warmup_steps=warmup_steps)
-    assert all(0 < learning_rate(step, config) <= config.learning_rate for step in range(config.max_steps + 1))
+    assert all(
+        0 < learning_rate(step, config) <= config.learning_rate
+        for step in range(config.max_steps + 1)
+    )
 
 
 # ---------------------------------------------------------------- optimizers
 def test_decay_on_matrices_only(model, quick):
     decayed, spared = make_optimizer(model, quick).param_groups
     assert decayed["weight_decay"] == 0.1 and spared["weight_decay"] == 0.0
-    assert {p.dim() for p in decayed["params"]} == {2} and {p.dim() for p in spared["params"]} == {1}
+    assert {p.dim() for p in decayed["params"]} == {2} and {p.dim() for p in spared["params"]} == {
+        1
+    }
     assert len(decayed["params"]) + len(spared["params"]) == len(list(model.parameters()))
 
 
@@ -139,14 +163,21 @@ def test_muon_takes_the_matrices_of_the_blocks_and_adamw_the_rest(quick):
     taken = [names[p] for group in muon.param_groups for p in group["params"]]
     left = [names[p] for group in others.param_groups for p in group["params"]]
     assert sorted(taken + left) == sorted(names.values())
-    assert all(name.startswith("blocks.") and name.endswith("weight") and "norm" not in name for name in taken)
+    assert all(
+        name.startswith("blocks.") and name.endswith("weight") and "norm" not in name
+        for name in taken
+    )
     assert len(taken) == 2 * 6
     assert [group["weight_decay"] for group in others.param_groups] == [0.3, 0.0]
-    assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [(0.3, 0.8)]
+    assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [
+        (0.3, 0.8)
+    ]
 
 
 def test_muon_takes_the_steps_of_pytorchs():
-    """Within bfloat16's rounding, over several steps: wide, square and tall matrices, several of a shape."""
+    """Within bfloat16's rounding, over several steps: wide, square and tall matrices, several of a
+    shape.
+    """
     torch.manual_seed(0)
     shapes = [(24, 24), (24, 24), (48, 24), (24, 48), (24, 48)]
     ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
@@ -169,12 +200,28 @@ def test_muon_moves_a_matrix_equally_far_in_all_directions(tokens, quick):
     model = ModernGPT(ModernConfig(**SIZES, mlp="relu2"))
     before = [block.attention.W_value.weight.detach().clone() for block in model.blocks]
     config = dataclasses.replace(
-        quick, max_steps=1, warmup_steps=0, learning_rate=0.01, weight_decay=0.0, optimizer="muon", muon_scale=2.0
+        quick,
+        max_steps=1,
+        warmup_steps=0,
+        learning_rate=0.01,
+        weight_decay=0.0,
+        optimizer="muon",
+        muon_scale=2.0,
     )
-    next(updates(model, tokens[0], config, make_optimizer(model, config), torch.Generator().manual_seed(0)))
+    next(
+        updates(
+            model,
+            tokens[0],
+            config,
+            make_optimizer(model, config),
+            torch.Generator().manual_seed(0),
+        )
+    )
     for block, old in zip(model.blocks, before, strict=True):
         moved = torch.linalg.svdvals((block.attention.W_value.weight - old).detach()) / 0.02
-        assert moved[:24].min() > 0.25 and moved.max() < 1.3  # Newton-Schulz leaves out directions without a gradient
+        assert (
+            moved[:24].min() > 0.25 and moved.max() < 1.3
+        )  # Newton-Schulz leaves out directions without a gradient
 
 
 def test_what_muon_can_not_move_is_not_passed_over_in_silence(model, quick):
@@ -190,6 +237,8 @@ def test_several_optimizers_are_one(model, quick):
     before = [parameter.detach().clone() for parameter in model.parameters()]
     model(torch.arange(16)[None]).square().sum().backward()
     optimizer.step()
-    assert not any(torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
+    assert not any(
+        torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)
+    )
     optimizer.zero_grad()
     assert all(parameter.grad is None for parameter in model.parameters())

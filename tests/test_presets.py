@@ -15,7 +15,12 @@ def test_the_published_recipes():
     laptop, gpu = PRESETS["laptop"], PRESETS["gpu"]
     assert laptop.model == dict(context_length=64, n_layer=4, n_head=4, n_embd=128)
     assert gpu.model == dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2)
-    assert (laptop.training.batch_size, laptop.training.max_steps, gpu.training.batch_size, gpu.training.max_steps) == (
+    assert (
+        laptop.training.batch_size,
+        laptop.training.max_steps,
+        gpu.training.batch_size,
+        gpu.training.max_steps,
+    ) == (
         12,
         2000,
         64,
@@ -23,7 +28,12 @@ def test_the_published_recipes():
     )
     for preset in (laptop, gpu):
         t = preset.training
-        assert (t.learning_rate, t.min_learning_rate, t.warmup_steps, t.betas) == (1e-3, 1e-4, 100, (0.9, 0.99))
+        assert (t.learning_rate, t.min_learning_rate, t.warmup_steps, t.betas) == (
+            1e-3,
+            1e-4,
+            100,
+            (0.9, 0.99),
+        )
         assert (t.weight_decay, t.grad_clip) == (0.1, 1.0) and preset.model_config(65).bias is False
     assert gpu.training.bfloat16 and gpu.training.compile
     for preset in PRESETS.values():
@@ -77,23 +87,31 @@ def test_devices_that_are_not_there(monkeypatch):
 
 def test_settings_reach_the_recipe():
     preset = choose_preset("laptop", max_steps=50, seed=7, device="cpu")
-    assert (preset.training.max_steps, preset.training.warmup_steps, preset.training.seed) == (50, 5, 7)
+    assert (preset.training.max_steps, preset.training.warmup_steps, preset.training.seed) == (
+        50,
+        5,
+        7,
+    )
     assert PRESETS["laptop"].training.max_steps == 2000
 
 
 def test_bands():
     preset = PRESETS["laptop"]
     assert "inside the expected band" in presets.describe_loss(1.9, data.TINY, preset)
-    assert "ABOVE" in presets.describe_loss(2.5, data.TINY, preset) and "BELOW" in presets.describe_loss(
-        0.1, data.TINY, preset
-    )
+    assert "ABOVE" in presets.describe_loss(
+        2.5, data.TINY, preset
+    ) and "BELOW" in presets.describe_loss(0.1, data.TINY, preset)
     assert "no band" in presets.describe_loss(1.9, data.OWN, preset)
 
 
 def test_runs_that_differ_go_to_folders_that_differ(tmp_path):
     def folder(corpus=data.TINY, **settings):
         text = Corpus("ab", corpus, tmp_path, sha256="0123456789abcdef")
-        return presets.run_folder("smoke", choose_preset("smoke", **settings), text).relative_to(RUNS).as_posix()
+        return (
+            presets.run_folder("smoke", choose_preset("smoke", **settings), text)
+            .relative_to(RUNS)
+            .as_posix()
+        )
 
     assert folder() == "smoke" and folder(max_steps=300) == "smoke"
     assert folder(max_steps=3) == "smoke-3-steps" and folder(seed=2) == "smoke-seed-2"

@@ -1,4 +1,6 @@
-"""The next token is drawn as the rules say, and a text is one draw after the other, with and without a cache."""
+"""The next token is drawn as the rules say, and a text is one draw after the other, with and
+without a cache.
+"""
 
 import math
 
@@ -38,7 +40,11 @@ def test_top_k_and_the_nucleus_by_hand():
 
 
 def test_a_nucleus_that_is_full_exactly_takes_no_more():
-    assert kept(filter_logits(torch.tensor([0.25, 0.5, 0.25]).log(), top_p=0.5)) == [False, True, False]
+    assert kept(filter_logits(torch.tensor([0.25, 0.5, 0.25]).log(), top_p=0.5)) == [
+        False,
+        True,
+        False,
+    ]
 
 
 @settings(deadline=None, max_examples=50)
@@ -54,13 +60,17 @@ def test_the_nucleus_is_the_smallest_set(V, p, seed):
 
 @pytest.mark.slow
 def test_draws_follow_the_probabilities():
-    """Chi-square of 20,000 draws against the probabilities: below 18.47, the 0.1% point for 4 degrees of freedom."""
+    """Chi-square of 20,000 draws against the probabilities: below 18.47, the 0.1% point for 4
+    degrees of freedom.
+    """
 
     class Constant(nn.Module):
         def forward(self, tokens):
             return PROBABILITIES.log().expand(*tokens.shape, -1)
 
-    drawn = generate(Constant(), torch.tensor([0]), 20_000, generator=torch.Generator().manual_seed(0))[1:]
+    drawn = generate(
+        Constant(), torch.tensor([0]), 20_000, generator=torch.Generator().manual_seed(0)
+    )[1:]
     expected = 20_000 * PROBABILITIES
     assert ((drawn.bincount(minlength=5) - expected) ** 2 / expected).sum() < 18.47
 
@@ -76,13 +86,17 @@ def sharp() -> GPT:
 
 @torch.no_grad()
 def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None, keep=0.5):
-    """Generation from the definitions, without a cache: one distribution after the other, as Python numbers."""
+    """Generation from the definitions, without a cache: one distribution after the other, as Python
+    numbers.
+    """
     generator, tokens, start = torch.Generator().manual_seed(seed), prompt.tolist(), 0
     for _ in range(n):
         if len(tokens) - start > 10:
             start = len(tokens) - round(10 * keep)
         logits = model(torch.tensor([tokens[start:]]))[0, -1] / temperature
-        ranked = sorted(enumerate(logits.softmax(-1).tolist()), key=lambda pair: -pair[1])[: top_k or 13]
+        ranked = sorted(enumerate(logits.softmax(-1).tolist()), key=lambda pair: -pair[1])[
+            : top_k or 13
+        ]
         if top_p:
             total, nucleus = sum(p for _, p in ranked), []
             while sum(p for _, p in nucleus) < top_p * total:
@@ -98,7 +112,12 @@ def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None
 @pytest.mark.parametrize(
     "options",
     [
-        *({}, {"temperature": 0.6}, {"temperature": 3.0, "top_k": 3}, {"temperature": 3.0, "top_p": 0.6}),
+        *(
+            {},
+            {"temperature": 0.6},
+            {"temperature": 3.0, "top_k": 3},
+            {"temperature": 3.0, "top_p": 0.6},
+        ),
         *({"keep": 1.0}, {"keep": 0.1}, {"keep": 0.7}),
     ],
 )
@@ -108,17 +127,33 @@ def test_generates_what_the_definitions_say(sharp, options, use_cache):
     for block in sharp.blocks:
         block.dropout.p = 0.5
     prompt = torch.tensor([3, 1, 4])
-    got = generate(sharp, prompt, 40, generator=torch.Generator().manual_seed(5), use_cache=use_cache, **options)
+    got = generate(
+        sharp,
+        prompt,
+        40,
+        generator=torch.Generator().manual_seed(5),
+        use_cache=use_cache,
+        **options,
+    )
     assert torch.equal(got, step_by_step(sharp.eval(), prompt, 40, 5, **options))
     assert len(set(got.tolist())) > 3  # not the same token over and over
 
 
-@pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}, {"keep": 1.0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}, {"keep": 1.0}]
+)
 @pytest.mark.parametrize("length", [1, 4, 10, 14])
 def test_cached_and_uncached_agree_token_for_token(sharp, options, length):
     prompt = torch.randint(13, (length,), generator=torch.Generator().manual_seed(3))
     texts = [
-        generate(sharp, prompt, 25, generator=torch.Generator().manual_seed(5), use_cache=use_cache, **options)
+        generate(
+            sharp,
+            prompt,
+            25,
+            generator=torch.Generator().manual_seed(5),
+            use_cache=use_cache,
+            **options,
+        )
         for use_cache in (True, False)
     ]
     assert torch.equal(*texts) and len(texts[0]) == length + 25
@@ -138,7 +173,9 @@ def test_the_cache_saves_work(sharp):
 
 def test_a_hook_deep_inside_hears_every_token(sharp):
     fed = []
-    sharp.blocks[1].attention.W_key.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
+    sharp.blocks[1].attention.W_key.register_forward_pre_hook(
+        lambda _, inputs: fed.append(inputs[0].shape[1])
+    )
     generate(sharp, torch.tensor([1, 2, 3]), 5)
     assert fed == [3, 1, 1, 1, 1]
 
@@ -183,14 +220,22 @@ def test_tokens_are_drawn_as_torch_draws_them(batch):
             return PROBABILITIES.log().expand(*tokens.shape, -1)
 
     dice, rows = torch.Generator().manual_seed(2), PROBABILITIES.expand(*batch or (1,), -1)
-    expected = torch.cat([torch.multinomial(rows, 1, generator=dice) for _ in range(50)], dim=1).view(*batch, 50)
+    expected = torch.cat(
+        [torch.multinomial(rows, 1, generator=dice) for _ in range(50)], dim=1
+    ).view(*batch, 50)
     prompt = torch.zeros(*batch, 1, dtype=torch.long)
-    assert torch.equal(generate(Constant(), prompt, 50, generator=dice.manual_seed(2))[..., 1:], expected)
+    assert torch.equal(
+        generate(Constant(), prompt, 50, generator=dice.manual_seed(2))[..., 1:], expected
+    )
 
 
 @pytest.mark.parametrize(
     ("keep", "wanted"),
-    [(0.5, [8, 1, 1, 5, 1, 1, 1, 1, 1, 5]), (0.9, [8, 1, 1, 9, 1, 9, 1, 9, 1, 9]), (1.0, [8, 1, 1] + 7 * [10])],
+    [
+        (0.5, [8, 1, 1, 5, 1, 1, 1, 1, 1, 5]),
+        (0.9, [8, 1, 1, 9, 1, 9, 1, 9, 1, 9]),
+        (1.0, [8, 1, 1] + 7 * [10]),
+    ],
 )
 def test_a_full_context_makes_room_and_is_filled_again(sharp, keep, wanted):
     fed = []
@@ -203,7 +248,9 @@ def test_a_full_context_makes_room_and_is_filled_again(sharp, keep, wanted):
 def test_of_a_prompt_longer_than_the_context_the_end_is_read(sharp, use_cache):
     T, V = sharp.config.context_length, sharp.config.vocab_size
     long, greedy = torch.arange(2 * T + 5) % V, {"top_k": 1, "use_cache": use_cache}
-    assert torch.equal(generate(sharp, long, 8, **greedy)[2 * T + 5 :], generate(sharp, long[-T:], 8, **greedy)[T:])
+    assert torch.equal(
+        generate(sharp, long, 8, **greedy)[2 * T + 5 :], generate(sharp, long[-T:], 8, **greedy)[T:]
+    )
 
 
 def test_a_share_that_keeps_nothing_keeps_one_token(sharp):
@@ -213,30 +260,46 @@ def test_a_share_that_keeps_nothing_keeps_one_token(sharp):
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use_cache):
     def write(prompt):
-        return generate(sharp, prompt, 25, generator=torch.Generator().manual_seed(5), use_cache=use_cache)
+        return generate(
+            sharp, prompt, 25, generator=torch.Generator().manual_seed(5), use_cache=use_cache
+        )
 
     prompt = torch.tensor([3, 1, 4])
     assert torch.equal(write(prompt[None])[0], write(prompt))
     prompts = torch.tensor([[3, 1, 4], [5, 9, 2]])
     assert write(prompts).shape == (2, 28) and torch.equal(write(prompts)[:, :3], prompts)
-    cold = generate(sharp, prompts, 25, top_k=1, use_cache=use_cache)  # greedy rows need no dice: each is its own
-    assert all(torch.equal(row, generate(sharp, p, 25, top_k=1)) for row, p in zip(cold, prompts, strict=True))
+    cold = generate(
+        sharp, prompts, 25, top_k=1, use_cache=use_cache
+    )  # greedy rows need no dice: each is its own
+    assert all(
+        torch.equal(row, generate(sharp, p, 25, top_k=1))
+        for row, p in zip(cold, prompts, strict=True)
+    )
     assert generate(sharp, prompts, 0).shape == (2, 3)
 
 
 @pytest.mark.slow
 def test_rows_of_a_batch_are_independent_and_as_likely_as_alone():
-    """Pairs of rows against the products of their probabilities; a right program fails once in a million seeds."""
+    """Pairs of rows against the products of their probabilities; a right program fails once in a
+    million seeds.
+    """
 
     class Constant(nn.Module):
         def forward(self, tokens):
             return PROBABILITIES.log().expand(*tokens.shape, -1)
 
     N = 10_000
-    rows = generate(Constant(), torch.zeros(2, 1, dtype=torch.long), N, generator=torch.Generator().manual_seed(0))
+    rows = generate(
+        Constant(),
+        torch.zeros(2, 1, dtype=torch.long),
+        N,
+        generator=torch.Generator().manual_seed(0),
+    )
     counts = (5 * rows[0, 1:] + rows[1, 1:]).bincount(minlength=25)
     expected = N * torch.outer(PROBABILITIES, PROBABILITIES).flatten()
-    assert ((counts - expected) ** 2 / expected).sum() < 75.0  # P(chi-square of 24 degrees > 75) is 4e-7
+    assert (
+        (counts - expected) ** 2 / expected
+    ).sum() < 75.0  # P(chi-square of 24 degrees > 75) is 4e-7
 
 
 def test_who_stops_listening_gets_the_mode_back(sharp):
@@ -275,7 +338,13 @@ def test_few_tokens_take_one_thread_and_who_listens_has_his_own(sharp):
 def test_same_seed_same_text_and_the_mode_is_kept(sharp):
     sharp.train()
     one, two, other = (
-        generate(sharp, torch.tensor([0]), 30, temperature=2.0, generator=torch.Generator().manual_seed(s))
+        generate(
+            sharp,
+            torch.tensor([0]),
+            30,
+            temperature=2.0,
+            generator=torch.Generator().manual_seed(s),
+        )
         for s in (1, 1, 2)
     )
     assert torch.equal(one, two) and not torch.equal(one, other) and sharp.training
@@ -304,7 +373,10 @@ def test_at_an_endless_temperature_all_are_alike():
 def test_a_rule_that_makes_no_sense_is_refused_before_anything_is_drawn(sharp, options, sentence):
     """Also when nothing is to be written, and for whoever filters by himself."""
     before = torch.get_rng_state()
-    calls = [lambda: generate(sharp, PROMPT, 0, **options), lambda: stream(sharp, PROMPT, 1, **options)]
+    calls = [
+        lambda: generate(sharp, PROMPT, 0, **options),
+        lambda: stream(sharp, PROMPT, 1, **options),
+    ]
     if "keep" not in options:
         calls += [lambda: filter_logits(torch.zeros(3), **options), lambda: Drawing(**options)]
     for call in calls:
@@ -316,7 +388,9 @@ def test_a_rule_that_makes_no_sense_is_refused_before_anything_is_drawn(sharp, o
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
 def test_an_empty_prompt_is_refused(sharp, shape):
-    with pytest.raises(ConfigError, match="the prompt is empty: it needs at least one token to continue from"):
+    with pytest.raises(
+        ConfigError, match="the prompt is empty: it needs at least one token to continue from"
+    ):
         generate(sharp, torch.zeros(shape, dtype=torch.long), 1)
 
 
@@ -333,7 +407,10 @@ def test_a_diverged_model_writes_nothing(sharp, value, rows):
     """From NaN a token can be drawn without a word, and it would always be the same one."""
     with torch.no_grad():
         sharp.norm.weight.fill_(value)
-    with pytest.raises(ConfigError, match="the logits must be finite, or -inf but not all of them: has the training"):
+    with pytest.raises(
+        ConfigError,
+        match="the logits must be finite, or -inf but not all of them: has the training",
+    ):
         generate(sharp, torch.zeros(rows, 1, dtype=torch.long), 1)
     assert sharp.training
 
@@ -381,5 +458,10 @@ def test_an_empty_nucleus_is_refused_and_not_taken_for_no_nucleus(model, top_p):
 
 
 def test_one_token_ties_and_a_nucleus_of_everything_lose_nothing():
-    assert filter_logits(torch.tensor([1.0, 3.0, 3.0, 2.0]), top_k=1).isfinite().tolist() == [False, True, True, False]
+    assert filter_logits(torch.tensor([1.0, 3.0, 3.0, 2.0]), top_k=1).isfinite().tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
     assert filter_logits(torch.tensor([-1e30, 0.0]), top_p=1.0).isfinite().all()

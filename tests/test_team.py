@@ -52,7 +52,11 @@ def test_one_two_and_four_processes_are_one_training(shared, kind):
             off, size = (
                 torch.cat([x.flatten().float() for x in each])
                 for each in (
-                    [its_weights[name] - weight for name, weight in weights.items() if weight.is_floating_point()],
+                    [
+                        its_weights[name] - weight
+                        for name, weight in weights.items()
+                        if weight.is_floating_point()
+                    ],
                     [weight for weight in weights.values() if weight.is_floating_point()],
                 )
             )
@@ -79,7 +83,9 @@ def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, t
         return str(stop.value)
 
     said = together(2, stopped)
-    assert said[0] == said[1] and said[0].startswith("stopped by SIGTERM: after 4 of 12 steps, all saved in")
+    assert said[0] == said[1] and said[0].startswith(
+        "stopped by SIGTERM: after 4 of 12 steps, all saved in"
+    )
     together(2, lambda: go(resume=True) and None)
     together(2, lambda: go(out_dir=tmp_path / "whole") and None)
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
@@ -99,7 +105,9 @@ def test_one_is_killed_and_torchrun_starts_both_again(tmp_path):
         "--max-steps",
         "60",
     ]
-    with Torchrun(2, *command, "--sample-length", "5", "--out", tmp_path / "killed", max_restarts=1) as started:
+    with Torchrun(
+        2, *command, "--sample-length", "5", "--out", tmp_path / "killed", max_restarts=1
+    ) as started:
         until(lambda: "step    20" in started.printed())
         started.member(rank=1).kill()
         printed = started.wait()
@@ -130,14 +138,18 @@ def test_processes_that_were_started_otherwise_refuse_to_begin(fresh, tokens, qu
 
     def begin():
         other = tokens[0].flip(0) if team.place()[0] else tokens[0]
-        with pytest.raises(ConfigError, match="the processes were started otherwise: their text differs"):
+        with pytest.raises(
+            ConfigError, match="the processes were started otherwise: their text differs"
+        ):
             train(fresh(), other, tokens[1], quick)
 
     together(2, begin)
 
 
 def test_a_batch_that_can_not_be_cut_is_refused(go):
-    with pytest.raises(ConfigError, match="a batch of 8 can't be cut into 9 parts: take a larger batch_size"):
+    with pytest.raises(
+        ConfigError, match="a batch of 8 can't be cut into 9 parts: take a larger batch_size"
+    ):
         go(settings={"accumulate": 9})
 
 
@@ -177,5 +189,7 @@ def test_only_errors_of_the_connection_are_called_a_lost_process(monkeypatch):
 
 
 def test_the_number_of_parts_may_change_when_a_run_goes_on(fresh, tokens, quick):
-    one, other = (settings_of(fresh(), dataclasses.replace(quick, accumulate=n), *tokens) for n in (1, 2))
+    one, other = (
+        settings_of(fresh(), dataclasses.replace(quick, accumulate=n), *tokens) for n in (1, 2)
+    )
     assert {name for name in one if one[name] != other[name]} == {"accumulate"}

@@ -1,4 +1,6 @@
-"""What maintains the notebooks, and the commands behind the Makefile: `python -m tools.NAME` at the project's root."""
+"""What maintains the notebooks, and the commands behind the Makefile: `python -m tools.NAME` at the
+project's root.
+"""
 
 import sys
 

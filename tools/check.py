@@ -18,7 +18,12 @@ from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
 
 BIN = Path(sys.executable).parent
 BIOME = BIN / "biome"  # there is a build of it for Linux on x86-64; elsewhere it isn't asked
-JAVASCRIPT = ["--config-path=tools/javascript.json", "pictures/front", "tools/site/static", "tools/lab"]
+JAVASCRIPT = [
+    "--config-path=tools/javascript.json",
+    "pictures/front",
+    "tools/site/static",
+    "tools/lab",
+]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600"]
 
 
@@ -56,14 +61,18 @@ def mend() -> int:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__)
     parser.add_argument("what", choices=["test", "check", "format"])
-    parser.add_argument("notebook", nargs="?", default="", help="for test: one notebook, and what belongs to it")
+    parser.add_argument(
+        "notebook", nargs="?", default="", help="for test: one notebook, and what belongs to it"
+    )
     options = parser.parse_args(arguments)
     if options.what == "format":
         sys.exit(mend())
     shut_out_others()
     os.environ.pop("OMP_NUM_THREADS", None)  # the tests' numbers are those of few threads
     share_cores(jobs())
-    os.environ["NANOGPT_RUNS"] = str(ROOT / "build" / "test-runs")  # notebooks begin anew, and leave your runs alone
+    os.environ["NANOGPT_RUNS"] = str(
+        ROOT / "build" / "test-runs"
+    )  # notebooks begin anew, and leave your runs alone
     shutil.rmtree(ROOT / "build" / "test-runs", ignore_errors=True)
     sys.exit(check(options.what == "test", options.notebook))
 

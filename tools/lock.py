@@ -1,6 +1,8 @@
-"""Write the locks in tools/ anew: all that the packages of requirements.txt and requirements-dev.txt need, with hashes.
+"""Write the locks in tools/ anew: all that the packages of requirements.txt and
+requirements-dev.txt need, with hashes.
 
-Versions stay as they are unless something forces them; to take all the newest, delete both locks first.
+Versions stay as they are unless something forces them; to take all the newest, delete both locks
+first.
 """
 
 import subprocess
@@ -23,7 +25,16 @@ SETTINGS = [
 
 
 def lock(name: str, *settings: str) -> None:
-    words = ["uv", "pip", "compile", *SETTINGS, *settings, f"{name}.txt", "--output-file", f"tools/{name}.lock"]
+    words = [
+        "uv",
+        "pip",
+        "compile",
+        *SETTINGS,
+        *settings,
+        f"{name}.txt",
+        "--output-file",
+        f"tools/{name}.lock",
+    ]
     if subprocess.run([sys.executable, "-m", *words], cwd=ROOT).returncode:
         raise HelpersError(f"tools/{name}.lock stays as it was")
 

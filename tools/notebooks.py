@@ -1,4 +1,5 @@
-"""Run the notebooks: `python -m tools.notebooks run 08 -p preset smoke`, from the root of the project.
+"""Run the notebooks: `python -m tools.notebooks run 08 -p preset smoke`, from the root of the
+project.
 
 `run` executes notebooks with papermill into build/notebooks, several at a time. `store` executes
 them in place and keeps outputs that git can compare. `ledger` says where each number of the sources
@@ -31,16 +32,34 @@ from tools import surroundings
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD, MINE = ROOT / "notebooks", ROOT / "build", ROOT / "mine"
-# As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook changes nothing.
-KERNEL = {"display_name": "Python 3 (dot products to nanoGPT)", "language": "python", "name": "python3"}
-LONG = ("scaling_out", "museum_of_bugs", "multi_head", "why_attention")  # what starts early, so that all end together
-PROGRESS = re.compile(r"step +\d+  train |the run in |a new run, ")  # lines of a training, shown as they come
+# As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook
+# changes nothing.
+KERNEL = {
+    "display_name": "Python 3 (dot products to nanoGPT)",
+    "language": "python",
+    "name": "python3",
+}
+LONG = (
+    "scaling_out",
+    "museum_of_bugs",
+    "multi_head",
+    "why_attention",
+)  # what starts early, so that all end together
+PROGRESS = re.compile(
+    r"step +\d+  train |the run in |a new run, "
+)  # lines of a training, shown as they come
 
 
 # ---------------------------------------------------------------- which
 def everyone() -> list[Path]:
-    """The lessons in their order, the rooms beyond, and the sources; a reader's 01_…-Copy1.ipynb is none of ours."""
-    paths = [*NOTEBOOKS.glob("[0-9]*.ipynb"), *NOTEBOOKS.glob("beyond/*.ipynb"), *NOTEBOOKS.glob("sources/*.ipynb")]
+    """The lessons in their order, the rooms beyond, and the sources; a reader's 01_…-Copy1.ipynb is
+    none of ours.
+    """
+    paths = [
+        *NOTEBOOKS.glob("[0-9]*.ipynb"),
+        *NOTEBOOKS.glob("beyond/*.ipynb"),
+        *NOTEBOOKS.glob("sources/*.ipynb"),
+    ]
     return sorted(
         (path for path in paths if re.fullmatch(r"[a-z0-9_]+", path.stem)),
         key=lambda path: (len(path.parts), path),
@@ -48,7 +67,8 @@ def everyone() -> list[Path]:
 
 
 def find(name: str) -> Path:
-    """The notebook that is meant by 8, 08, 08_nanogpt_shakespeare, beyond/what_matters, or by a path to it.
+    """The notebook that is meant by 8, 08, 08_nanogpt_shakespeare, beyond/what_matters, or by a
+    path to it.
 
     ConfigError, with all names, when there is none.
     """
@@ -58,7 +78,9 @@ def find(name: str) -> Path:
         is_number = name.isdecimal() and path.stem[:2] == name.zfill(2)
         if is_number or own[-len(words) :] == words or Path(name).absolute() == path:
             return path
-    raise ConfigError(f"no notebook {name!r}: choose one of {', '.join(path.stem for path in everyone())}")
+    raise ConfigError(
+        f"no notebook {name!r}: choose one of {', '.join(path.stem for path in everyone())}"
+    )
 
 
 def read_run(path: Path) -> NotebookNode | None:
@@ -76,7 +98,9 @@ def run_of(path: Path) -> Path:
 
 # ---------------------------------------------------------------- one notebook
 class Progress:
-    """Shows the lines of a training while a notebook runs. Papermill writes all that is printed into it."""
+    """Shows the lines of a training while a notebook runs. Papermill writes all that is printed
+    into it.
+    """
 
     def __init__(self, name: str):
         self.name = name
@@ -109,7 +133,9 @@ def execute(path: Path, target: Path, values: dict[str, object] | None = None) -
 
 
 def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
-    source, out = (str(each).replace("{", "{{").replace("}", "}}") for each in (path, target))  # no templates
+    source, out = (
+        str(each).replace("{", "{{").replace("}", "}}") for each in (path, target)
+    )  # no templates
     for attempt in range(3):
         try:
             papermill.execute_notebook(
@@ -125,7 +151,8 @@ def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
         except papermill.PapermillExecutionError as error:
             return f"{error.ename}: {error.evalue}"
         except RuntimeError as error:
-            # Before any cell, another kernel that was started at the same moment may have taken its port.
+            # Before any cell, another kernel that was started at the same moment may have taken its
+            # port.
             if attempt == 2 or not re.search("before replying|didn't respond", str(error)):
                 return f"{type(error).__name__}: {error}"
         except Exception as error:  # of papermill, nbclient, Jupyter: it costs this notebook only
@@ -152,7 +179,9 @@ def settings(path: Path, given: list[list[str]]) -> dict[str, object]:
     values = {}
     for name, text in given:
         if name not in known:
-            raise ConfigError(f"{path.stem} has no parameter {name!r}: it has {', '.join(known) or 'none'}")
+            raise ConfigError(
+                f"{path.stem} has no parameter {name!r}: it has {', '.join(known) or 'none'}"
+            )
         default, value = literal(known[name]["default"]), literal(text)
         if isinstance(default, str):
             value = text
@@ -184,20 +213,31 @@ def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -
     values = settings(paths[0], given) if given else {}
     errors = side_by_side(paths, values, jobs)
     failed = [path.stem for path in paths if errors[path]]
-    say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
+    say(
+        f"\n{len(paths) - len(failed)} passed, {len(failed)} failed"
+        + (f": {', '.join(failed)}" if failed else "")
+    )
     no_pages = write_pages()
     for path in paths:
         if not errors[path]:
             say_result(path)
     if failed:  # once more, where one looks first
-        say("\n" + "\n".join(f"{path.stem} FAILED: {errors[path]}" for path in paths if errors[path]))
+        say(
+            "\n"
+            + "\n".join(f"{path.stem} FAILED: {errors[path]}" for path in paths if errors[path])
+        )
     return 1 if failed or no_pages else 0
 
 
 def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dict[Path, str]:
-    """Why each notebook failed, or an empty text. 08 starts first, and 09 after it: it writes with 08's model."""
+    """Why each notebook failed, or an empty text. 08 starts first, and 09 after it: it writes with
+    08's model.
+    """
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
-    others = sorted((path for path in paths if path not in trained), key=lambda path: not path.stem.endswith(LONG))
+    others = sorted(
+        (path for path in paths if path not in trained),
+        key=lambda path: not path.stem.endswith(LONG),
+    )
     queues, errors = [trained, *([path] for path in others)], {}
     fresh_processes = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, fresh_processes, ignore_ctrl_c) as pool:
@@ -212,7 +252,9 @@ def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dic
                     errors |= done.result()
                 except BrokenProcessPool:
                     errors |= dict.fromkeys(waiting[done], "the process that ran it has died")
-        except BaseException:  # somebody stops us: a kernel ends when the process that has started it is gone
+        except (
+            BaseException
+        ):  # somebody stops us: a kernel ends when the process that has started it is gone
             for process in multiprocessing.active_children():
                 process.kill()
             raise
@@ -246,9 +288,13 @@ def say_result(path: Path) -> None:
 
 
 def write_pages() -> str:
-    """Pages of all last runs in build/html, if Sphinx is installed; why that failed, or an empty text."""
+    """Pages of all last runs in build/html, if Sphinx is installed; why that failed, or an empty
+    text.
+    """
     if not importlib.util.find_spec("sphinx"):
-        say("to read them: build/notebooks, in JupyterLab; for pages of them: make site, then make run")
+        say(
+            "to read them: build/notebooks, in JupyterLab; for pages of them: make site, then make run"
+        )
         return ""
     from tools import site
 
@@ -271,7 +317,9 @@ def last_run(path: Path):
         return pages.Run(None, "not run yet")
     facts, status = notebook.metadata.get("papermill", {}), tables.why_incomplete(notebook) or "ok"
     when = (facts.get("start_time") or "")[:16].replace("T", " ")
-    return pages.Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
+    return pages.Run(
+        notebook, status, when, facts.get("duration"), tables.printed(notebook, "result")
+    )
 
 
 # ---------------------------------------------------------------- store
@@ -299,7 +347,9 @@ def store(names: list[str]) -> None:
             write(ROOT / "docs" / f"{name}.png", picture)
         say(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
         (NOTEBOOKS / "measured").mkdir(exist_ok=True)
-        write(NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS))  # the next one shows it
+        write(
+            NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS)
+        )  # the next one shows it
     write(NOTEBOOKS / "ledger.md", tables.ledger_page(NOTEBOOKS))
     write(NOTEBOOKS / "errata.md", tables.errata_page(NOTEBOOKS))
     claims = ROOT / "docs" / "claims.md"
@@ -319,7 +369,9 @@ def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:
 
 # ---------------------------------------------------------------- ledger
 def show_ledger() -> int:
-    """Run the notebooks that have changed since their last run, print where each row stands; 1 when one is missing."""
+    """Run the notebooks that have changed since their last run, print where each row stands; 1 when
+    one is missing.
+    """
     from helpers import ledger
     from tools import tables
 
@@ -335,7 +387,8 @@ def show_ledger() -> int:
     lines = tables.ledger_lines(found)
     say(table(("source", "row", "notebook", "status"), lines))
     done, skipped, bad = (
-        sum(line[3].startswith(words) for line in lines) for words in ("reproduced", "skipped", ("MISSING", "FAILED"))
+        sum(line[3].startswith(words) for line in lines)
+        for words in ("reproduced", "skipped", ("MISSING", "FAILED"))
     )
     say(f"\n{done} of {len(lines)} rows reproduced, {skipped} skipped, {bad} missing or failed")
     for failure in failed:
@@ -344,25 +397,48 @@ def show_ledger() -> int:
 
 
 def is_outdated(path: Path) -> bool:
-    """Is there no whole run in build/ since the notebook or helpers/ changed, or had it other settings, or skips?"""
+    """Is there no whole run in build/ since the notebook or helpers/ changed, or had it other
+    settings, or skips?
+    """
     from helpers import ledger
     from tools import tables
 
     last = read_run(run_of(path))
     if last is None or tables.why_incomplete(last) or "skipped: " in tables.printed(last):
         return True
-    sources = [path, *(file for file in ledger.LEDGER.parents[1].rglob("*") if file.suffix in (".py", ".toml", ".txt"))]
+    sources = [
+        path,
+        *(
+            file
+            for file in ledger.LEDGER.parents[1].rglob("*")
+            if file.suffix in (".py", ".toml", ".txt")
+        ),
+    ]
     changed = max(file.stat().st_mtime for file in sources)
-    other_settings = any("injected-parameters" in cell.metadata.get("tags", []) for cell in last.cells)
+    other_settings = any(
+        "injected-parameters" in cell.metadata.get("tags", []) for cell in last.cells
+    )
     return other_settings or run_of(path).stat().st_mtime < changed
 
 
 # ---------------------------------------------------------------- fresh
 def fresh() -> None:
-    """Bring back the notebooks as they were committed; copies of the changed ones go to mine/kept/ first."""
-    if git("rev-parse", "--show-cdup", or_say="this folder is no clone of a git repository").strip():
+    """Bring back the notebooks as they were committed; copies of the changed ones go to mine/kept/
+    first.
+    """
+    if git(
+        "rev-parse", "--show-cdup", or_say="this folder is no clone of a git repository"
+    ).strip():
         raise HelpersError("this folder is no clone of a git repository: it only lies in one")
-    listed = git("diff", "--name-only", "-z", "HEAD", "--", ":(glob)notebooks/**/*.ipynb", or_say="git can't compare")
+    listed = git(
+        "diff",
+        "--name-only",
+        "-z",
+        "HEAD",
+        "--",
+        ":(glob)notebooks/**/*.ipynb",
+        or_say="git can't compare",
+    )
     names = [name for name in listed.split("\0") if name]
     if not names:
         say("the notebooks are as they were committed: nothing to do")
@@ -376,16 +452,23 @@ def fresh() -> None:
     git("checkout", "HEAD", "--", *names, or_say="git can't bring back the notebooks")
     for name in names:
         copy = kept / Path(name).relative_to("notebooks")
-        say(f"{Path(name).stem}: as committed" + (f", yours is in {copy.relative_to(ROOT)}" if copy.exists() else ""))
+        say(
+            f"{Path(name).stem}: as committed"
+            + (f", yours is in {copy.relative_to(ROOT)}" if copy.exists() else "")
+        )
 
 
 def git(*words: str, or_say: str) -> str:
     try:
-        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, encoding="utf-8"
+        )
     except FileNotFoundError:
         raise HelpersError("git is needed and was not found") from None
     if done.returncode:
-        raise HelpersError(f"{or_say} ({done.stderr.strip().splitlines()[0] if done.stderr.strip() else 'git failed'})")
+        raise HelpersError(
+            f"{or_say} ({done.stderr.strip().splitlines()[0] if done.stderr.strip() else 'git failed'})"
+        )
     return done.stdout
 
 
@@ -404,8 +487,15 @@ def new_folder(parent: Path) -> Path:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.notebooks", description=__doc__)
     parser.add_argument("action", choices=["run", "store", "ledger", "fresh"])
-    parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="08, 08_nanogpt_shakespeare or a path (all)")
-    parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), dest="parameters")
+    parser.add_argument(
+        "notebooks",
+        nargs="*",
+        metavar="NOTEBOOK",
+        help="08, 08_nanogpt_shakespeare or a path (all)",
+    )
+    parser.add_argument(
+        "-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), dest="parameters"
+    )
     options = parser.parse_args(arguments)
     surroundings.shut_out_others()
     jobs = surroundings.jobs()

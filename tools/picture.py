@@ -1,4 +1,5 @@
-"""Draw the README's moving picture from a trained run: the loss falls while the model's text grows from noise to verse.
+"""Draw the README's moving picture from a trained run: the loss falls while the model's text grows
+from noise to verse.
 
 python -m tools.picture [--run build/runs/laptop]
 """
@@ -24,7 +25,9 @@ WIDTH, LINES = 46, 12  # of the text, in letters and lines
 
 
 def texts(folder: str) -> Iterator[tuple[int, str]]:
-    """Each snapshot's step, and what that model writes after the prompt, with the same random numbers each time."""
+    """Each snapshot's step, and what that model writes after the prompt, with the same random
+    numbers each time.
+    """
     _, tokenizer = checkpoint.load_model(folder)
     for step, model in checkpoint.load_snapshots(folder):
         generator = torch.Generator().manual_seed(1)
@@ -35,7 +38,11 @@ def texts(folder: str) -> Iterator[tuple[int, str]]:
 
 def on_lines(text: str) -> list[str]:
     """The text cut after WIDTH letters a line, wherever that is: noise has few spaces to cut at."""
-    lines = [line[at : at + WIDTH] for line in text.split("\n") for at in range(0, max(len(line), 1), WIDTH)]
+    lines = [
+        line[at : at + WIDTH]
+        for line in text.split("\n")
+        for at in range(0, max(len(line), 1), WIDTH)
+    ]
     return lines[:LINES]
 
 
@@ -59,7 +66,9 @@ def draw(folder: str, path: Path) -> str:
             right.clear()
             right.set_title("what it writes", loc="left")
             right.axis("off")
-            shown = right.text(0, 1, "", family="monospace", fontsize=11, va="top", transform=right.transAxes)
+            shown = right.text(
+                0, 1, "", family="monospace", fontsize=11, va="top", transform=right.transAxes
+            )
             last = number == len(drawn) - 1
             for frame in range(TYPED + PAUSE * (3 if last else 1)):
                 whole, share = "\n".join(lines), min(1, (frame + 1) / TYPED)
@@ -67,7 +76,9 @@ def draw(folder: str, path: Path) -> str:
                 writer.grab_frame()
     plt.close(figure)
     losses = [next(r.val_loss for r in history if r.step == step) for step, _ in drawn]
-    first, end = (on_lines(text.replace(PROMPT, "").strip())[0][:24] for _, text in (drawn[0], drawn[-1]))
+    first, end = (
+        on_lines(text.replace(PROMPT, "").strip())[0][:24] for _, text in (drawn[0], drawn[-1])
+    )
     return (
         f"A curve falls from {losses[0]:.2f} to {losses[-1]:.2f} in {drawn[-1][0]:,} updates; beside it the text that "
         f'the model writes turns from noise ("{first}") to something that sounds like Shakespeare ("{end}")'
@@ -76,7 +87,9 @@ def draw(folder: str, path: Path) -> str:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--run", default="build/runs/laptop", help="a finished run (default: %(default)s)")
+    parser.add_argument(
+        "--run", default="build/runs/laptop", help="a finished run (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "learning.gif"

@@ -1,8 +1,8 @@
 """`python -m tools.play`: the page in which a trained model writes, with its lid off.
 
-Without --run it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so that a clone that has
-trained nothing can build the page: `write` needs neither PyTorch nor a run. With --run folder it makes a page of that
-run, build/play/play.html, and docs/play stays as it is.
+Without --run it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so
+that a clone that has trained nothing can build the page: `write` needs neither PyTorch nor a run.
+With --run folder it makes a page of that run, build/play/play.html, and docs/play stays as it is.
 """
 
 import base64
@@ -20,8 +20,16 @@ from helpers import errors
 ROOT = Path(__file__).parents[1]
 PACKED, FRONT = ROOT / "docs" / "play", ROOT / "pictures" / "front"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
-CODE = ("matvec.js", "gpt.js", "sampling.js", "broken.js", "play.js")  # each imports from those before it
-BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
+CODE = (
+    "matvec.js",
+    "gpt.js",
+    "sampling.js",
+    "broken.js",
+    "play.js",
+)  # each imports from those before it
+BEFORE = re.compile(
+    r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M
+)
 SITE = re.compile(r"^<nav>.*</nav>\n", re.M)  # the way back to the site
 
 
@@ -31,11 +39,12 @@ def committed() -> list[bytes]:
 
 
 def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Path]:
-    """Make play.html in `folder`, with the last of the `packed` models in it; they belong to one run.
+    """Make play.html in `folder`, with the last of the `packed` models in it; they belong to one
+    run.
 
-    The others are its snapshots: each has a file of its own, which the page loads when it is asked for. All of it works
-    from the disk, without a server. By default the models are the committed ones, and the page is one of the site.
-    RunError when it can't be written.
+    The others are its snapshots: each has a file of its own, which the page loads when it is asked
+    for. All of it works from the disk, without a server. By default the models are the committed
+    ones, and the page is one of the site. RunError when it can't be written.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +57,9 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         about = header(snapshot)["about"]
         path = folder / f"play-step-{about['step']}.js"
         listed.append({"step": about["step"], "loss": about["loss"], "file": path.name})
-        errors.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
+        errors.write(
+            path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n"
+        )
         written.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
@@ -59,7 +70,9 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
     page = (FRONT / "play.html").read_text(encoding="utf-8")
     if packed is not None:
         page = SITE.sub("", page)
-    errors.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
+    errors.write(
+        folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page)
+    )
     return [folder / "play.html", *written]
 
 
@@ -79,7 +92,8 @@ def summary(facts: dict) -> str:
 
 
 def pack_run(run: Path) -> list[bytes]:
-    """The best model of a run, packed, and before it every second of the snapshots that are earlier, if it kept any.
+    """The best model of a run, packed, and before it every second of the snapshots that are
+    earlier, if it kept any.
 
     RunError when the run can't be used, ConfigError when its model can't be packed.
     """
@@ -93,7 +107,9 @@ def pack_run(run: Path) -> list[bytes]:
     records = {record.step: record for record in state.history}
     best = state.history.best.step
     known = state.about
-    commit = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    )
     facts = {
         "preset": known["preset"],
         "corpus": known["corpus"],
@@ -104,9 +120,16 @@ def pack_run(run: Path) -> list[bytes]:
         "commit": commit.stdout.strip() or "unknown",
     }
     packed = []
-    for step, weights in [*((step, early) for step, early in snapshots if step < best), (best, model)]:
+    for step, weights in [
+        *((step, early) for step, early in snapshots if step < best),
+        (best, model),
+    ]:
         record = records[step]
-        about = facts | {"step": step, "loss": round(record.val_loss, 4), "seconds": round(record.seconds)}
+        about = facts | {
+            "step": step,
+            "loss": round(record.val_loss, 4),
+            "seconds": round(record.seconds),
+        }
         packed.append(pack(weights, tokenizer, None if step == best else LEVELS, about))
     return packed
 
@@ -120,7 +143,9 @@ def commit_packed(packed: Sequence[bytes]) -> None:
         about = header(model)["about"]
         compressed = gzip.compress(model, 9, mtime=0)
         errors.write(PACKED / f"step-{about['step']:09}.gz", compressed)
-        errors.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
+        errors.say(
+            f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB"
+        )
 
 
 def main(arguments: list[str]) -> None:

@@ -1,7 +1,8 @@
 """Write the project's address on GitHub wherever it belongs: python -m tools.publish owner/name.
 
-It stands once, in pyproject.toml; from it come the README's badges and clone command, the links at the head of each
-notebook, and the cell with which one that was opened alone fetches `helpers`. Another address replaces the first.
+It stands once, in pyproject.toml; from it come the README's badges and clone command, the links at
+the head of each notebook, and the cell with which one that was opened alone fetches `helpers`.
+Another address replaces the first.
 """
 
 import argparse
@@ -66,18 +67,24 @@ def notebook(text: str, name: str, repo: str) -> str:
 def pyproject(text: str, repo: str) -> str:
     text = re.sub(r"^\[project\.urls\]\n(?:.+\n)*\n", "", text, flags=re.M)
     lines = f'[project.urls]\nRepository = "https://github.com/{repo}"\n\n'
-    return text.replace("[project.optional-dependencies]", lines + "[project.optional-dependencies]", 1)
+    return text.replace(
+        "[project.optional-dependencies]", lines + "[project.optional-dependencies]", 1
+    )
 
 
 def readme(text: str, repo: str) -> str:
     home = f"https://github.com/{repo}"
     badges = [f"[![tests]({home}/actions/workflows/ci.yml/badge.svg)]({home}/actions)"]
     for label, address in doors(repo, lessons()[0].relative_to(ROOT).as_posix()).items():
-        badges.append(f"[![open in {label}](https://img.shields.io/badge/open%20in-{label}-blue)]({address})")
+        badges.append(
+            f"[![open in {label}](https://img.shields.io/badge/open%20in-{label}-blue)]({address})"
+        )
     text = re.sub(rf"{re.escape(MARK)}\n.*\n\n", "", text)
     head, _, rest = text.partition("\n\n")
     text = f"{head}\n\n{MARK}\n{' '.join(badges)}\n\n{rest}"
-    return re.sub(r"^git clone .*$", f"git clone {home} && cd {repo.split('/')[1]}", text, count=1, flags=re.M)
+    return re.sub(
+        r"^git clone .*$", f"git clone {home} && cd {repo.split('/')[1]}", text, count=1, flags=re.M
+    )
 
 
 def main(arguments: list[str]) -> None:

@@ -1,7 +1,8 @@
 """Set up .venv with what reading takes (`python3 tools/setup.py`) or developing too (`... dev`).
 
-`make` calls this before everything. A stamp in .venv says which folder and which lists it was made for; when that is
-still so, nothing happens. In a clone that has been renamed or copied .venv is made anew: its programs name its folder.
+`make` calls this before everything. A stamp in .venv says which folder and which lists it was made
+for; when that is still so, nothing happens. In a clone that has been renamed or copied .venv is
+made anew: its programs name its folder.
 """
 
 import hashlib
@@ -104,7 +105,9 @@ def main():
         del os.environ[name]  # other people's settings
     move_to_mine()
     stamp = read_stamp() if os.path.exists(PYTHON) else {}
-    kinds = ["reading", "developing"] if "dev" in sys.argv[1:] or "developing" in stamp else ["reading"]
+    kinds = (
+        ["reading", "developing"] if "dev" in sys.argv[1:] or "developing" in stamp else ["reading"]
+    )
     wanted = {"folder": ROOT, **{kind: contents(LISTS[kind]) for kind in kinds}}
     if stamp != wanted:
         install(kinds[-1])

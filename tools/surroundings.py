@@ -44,7 +44,8 @@ def jobs() -> int:
 
 
 def share_cores(jobs: int) -> None:
-    """Give each of the processes that will be started an equal share of the cores, at most 4; OMP_NUM_THREADS wins.
+    """Give each of the processes that will be started an equal share of the cores, at most 4;
+    OMP_NUM_THREADS wins.
 
     Two processes with a core each get more done than one with two: the tensors here are small.
     Threads that wait watch for a moment and then sleep: asleep at once, they cost training a third
@@ -52,7 +53,9 @@ def share_cores(jobs: int) -> None:
     """
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given and not all(part.strip().isdecimal() and int(part) for part in given.split(",")):
-        raise ConfigError(f"OMP_NUM_THREADS={given!r} is not a whole number from 1, or several with commas")
+        raise ConfigError(
+            f"OMP_NUM_THREADS={given!r} is not a whole number from 1, or several with commas"
+        )
     # A list has a number for each level of nesting: ours is the first.
     cores = (os.cpu_count() or 1) // jobs
     os.environ["OMP_NUM_THREADS"] = given.split(",")[0].strip() or str(max(1, min(cores, 4)))

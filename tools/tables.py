@@ -1,4 +1,6 @@
-"""The tables that `make store` and `make ledger` write from what notebooks printed: of the ledger and the claims."""
+"""The tables that `make store` and `make ledger` write from what notebooks printed: of the ledger
+and the claims.
+"""
 
 import re
 import tomllib
@@ -18,7 +20,9 @@ BEGIN, END = "<!-- claims, written by make store -->", "<!-- end of claims -->"
 def printed(notebook: NotebookNode, tag: str | None = None) -> str:
     """Everything that its cells printed, or those with the tag."""
     cells = [cell for cell in notebook.cells if tag is None or tag in cell.metadata.get("tags", [])]
-    return "".join(out.text for cell in cells for out in cell.get("outputs", []) if out.output_type == "stream")
+    return "".join(
+        out.text for cell in cells for out in cell.get("outputs", []) if out.output_type == "stream"
+    )
 
 
 def stored_error(notebook: NotebookNode) -> str:
@@ -31,7 +35,9 @@ def stored_error(notebook: NotebookNode) -> str:
 
 
 def why_incomplete(notebook: NotebookNode) -> str:
-    """The error that stopped it, or how many of its cells never ran; an empty text when it ran to its end."""
+    """The error that stopped it, or how many of its cells never ran; an empty text when it ran to
+    its end.
+    """
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     left = sum(cell.execution_count is None for cell in code)
     return stored_error(notebook) or (f"{left} of {len(code)} cells were not run" if left else "")
@@ -61,7 +67,9 @@ def status_of(row: dict, notebook: NotebookNode) -> str:
 
 
 def reproduced_in(row: dict, notebook: NotebookNode | None) -> tuple[NotebookNode | None, str]:
-    """The first cell that reproduced the row, and the numbers that it printed as ours (an erratum prints none)."""
+    """The first cell that reproduced the row, and the numbers that it printed as ours (an erratum
+    prints none).
+    """
     found = re.compile(rf"(?:^|: )reproduced: {re.escape(row['id'])} \(.*(?:\n  ours: (.+))?", re.M)
     for cell in notebook.cells if notebook else []:
         for output in cell.get("outputs", []):
@@ -116,7 +124,11 @@ def ledger_row(row: dict, found: dict[str, NotebookNode], status: str, folder: P
     else:
         printed = ledger.excerpt(row, row["printed"])
     place, _, printed = printed.rpartition(": ")
-    numbers = [f"`{line}`".replace(" ", "\N{NO-BREAK SPACE}") for line in (printed, ours.rpartition(": ")[2]) if line]
+    numbers = [
+        f"`{line}`".replace(" ", "\N{NO-BREAK SPACE}")
+        for line in (printed, ours.rpartition(": ")[2])
+        if line
+    ]
     lines = "<br>".join(filter(None, [place, *numbers]))
     return f"| **`{row['id']}`**<br>{escaped(row['what'])} | {lines} | {link}<br>{status} |"
 
@@ -128,7 +140,9 @@ def escaped(text: str) -> str:
 
 # ---------------------------------------------------------------- errata
 def errata_page(folder: Path) -> str:
-    """Every erratum on a page to read: its place, the wrong and the right numbers, the cause, the cell."""
+    """Every erratum on a page to read: its place, the wrong and the right numbers, the cause, the
+    cell.
+    """
     found, linked = stored(folder), []
     for row in [row for row in ledger.rows() if row["kind"] == "erratum"]:
         cell, _ = reproduced_in(row, found.get(row["notebook"]))
@@ -160,7 +174,9 @@ def erratum_section(number: int, row: dict, cell: NotebookNode | None, link: str
         f"**What stands there.** {sentence(row['what'])}",
         f"```\n{side_by_side(row)}\n```" if "printed" in row else "",
         f"**The cause.** {sentence(row['why'])}",
-        f"**What is right.** {sentence(row['correct_in_words'])}" if "correct_in_words" in row else "",
+        f"**What is right.** {sentence(row['correct_in_words'])}"
+        if "correct_in_words" in row
+        else "",
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -170,7 +186,10 @@ def side_by_side(row: dict) -> str:
     gives = "it gives" if row.get("derived") else "it prints"
     wrong, right = (ledger.numerals(row, row[field]) for field in ("printed", "correct"))
     width = max(len(number) for line in wrong + right for number in line)
-    wrong, right = ([" ".join(number.rjust(width) for number in line) for line in table] for table in (wrong, right))
+    wrong, right = (
+        [" ".join(number.rjust(width) for number in line) for line in table]
+        for table in (wrong, right)
+    )
     if len(wrong) == 1:
         return f"{gives:9}  {wrong[0]}\n{'right':9}  {right[0]}"
     room = max(len(gives), *map(len, wrong)) + 4

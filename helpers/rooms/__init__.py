@@ -1,1 +1,3 @@
-"""What one room needs alone. Rooms import the flat files above them; no file up there imports a room."""
+"""What one room needs alone. Rooms import the flat files above them; no file up there imports a
+room.
+"""

@@ -1,7 +1,8 @@
-"""What counts give to a network, and which part of the mixture does it (`python -m tools.studies counts`).
+"""What counts give to a network, and which part of the mixture does it (`python -m tools.studies
+counts`).
 
-Nothing here reads the validation text: the last tenth of the training text is predicted, and the rest of it is learned
-and counted.
+Nothing here reads the validation text: the last tenth of the training text is predicted, and the
+rest of it is learned and counted.
 """
 
 import time
@@ -45,7 +46,9 @@ class Nothing(nn.Module):
 
 
 def no_network(model: GPT) -> None:
-    """Gates that see only how often contexts were seen: the last layer is zero to them and to the head."""
+    """Gates that see only how often contexts were seen: the last layer is zero to them and to the
+    head.
+    """
     model.norm = Nothing()
 
 
@@ -55,7 +58,9 @@ def gates_alone(model: nn.Module, config: TrainConfig) -> Optimizer:
 
 
 class ReadsCounts(CountedGPT):
-    """The counts' opinions enter as numbers to be read, beside the letters; no gate multiplies them in."""
+    """The counts' opinions enter as numbers to be read, beside the letters; no gate multiplies them
+    in.
+    """
 
     def forward(self, tokens: Tensor, cache: list[KVCache] | None = None) -> Tensor:
         return self.read(tokens)
@@ -93,7 +98,9 @@ def learn_together(model: GPT) -> None:
 class KnowsTheAnswer(CountedGPT):
     """In training, the counts know the very letter that is asked for."""
 
-    def _by_counting(self, tokens: Tensor, past: Tensor, asked: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _by_counting(
+        self, tokens: Tensor, past: Tensor, asked: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         return super()._by_counting(tokens, past, None)
 
 
@@ -121,7 +128,9 @@ VARIANTS = {
     "beside counts, less sure": Variant(sizes=LENGTHS | {"temperature": 1.1}),
     "the network alone": Variant(),
     SIX_LETTERS: Variant(sizes=LENGTHS, change=six_letters),
-    "counts with gates, no network": Variant(sizes=LENGTHS, change=no_network, optimizer=gates_alone),
+    "counts with gates, no network": Variant(
+        sizes=LENGTHS, change=no_network, optimizer=gates_alone
+    ),
     "counts as input, no gates": Variant(sizes=LENGTHS, change=as_input),
     "the network learns only together": Variant(sizes=LENGTHS, change=learn_together),
     "counts that know the answer": Variant(sizes=LENGTHS, change=know_the_answer),
@@ -160,7 +169,13 @@ class Counts(Study):
         )
 
     def recipe(self, run: Pairing, device: str = "cpu") -> TrainConfig:
-        return replace(MUON_IN_WINDOWS, max_steps=self.steps, eval_interval=self.steps, seed=run.seed, device=device)
+        return replace(
+            MUON_IN_WINDOWS,
+            max_steps=self.steps,
+            eval_interval=self.steps,
+            seed=run.seed,
+            device=device,
+        )
 
     def plan(self, lines: Iterable[Line]) -> list[Pairing]:
         """Every run, seed by seed, so that a table that is cut off has all variants."""
@@ -173,7 +188,9 @@ class Counts(Study):
         model = self.build(run.variant, vocab_size, run.seed).to(config.device)
         if isinstance(model, CountedGPT):
             model.config = replace(model.config, counted=len(train_tokens))
-            model.text = torch.empty(len(train_tokens), dtype=model.text.dtype, device=config.device)
+            model.text = torch.empty(
+                len(train_tokens), dtype=model.text.dtype, device=config.device
+            )
             model.count(train_tokens)
         start = time.process_time()
         if run.variant == AFTERWARDS:
@@ -181,12 +198,16 @@ class Counts(Study):
             model.__class__ = CountedGPT
             for name, weight in model.named_parameters():
                 weight.requires_grad_(name.startswith("gates"))
-            learn(model, train_tokens, replace(config, max_steps=config.max_steps // 5), gates_alone)
+            learn(
+                model, train_tokens, replace(config, max_steps=config.max_steps // 5), gates_alone
+            )
         elif run.variant != SIX_LETTERS:
             learn(model, train_tokens, config, VARIANTS[run.variant].optimizer)
         return model, time.process_time() - start
 
-    def measure(self, run: Pairing, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(
+        self, run: Pairing, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+    ) -> Line:
         """Train once; a line of the table: the loss in windows side by side, and reading on."""
         T = self.sizes["context_length"]
         training_text, _ = split(tokens, T)
@@ -207,12 +228,15 @@ class Counts(Study):
         differences = {
             name: [losses[name, seed] - losses[BESIDE, seed] for seed in seeds]
             for name in VARIANTS
-            if name != BESIDE and all({(name, seed), (BESIDE, seed)} <= losses.keys() for seed in seeds)
+            if name != BESIDE
+            and all({(name, seed), (BESIDE, seed)} <= losses.keys() for seed in seeds)
         }
         return verdicts(differences, self.margin)
 
     def report(self, lines: Iterable[Line]) -> str:
-        """By variant: losses (means over the seeds), how much worse than beside counts, and the verdict."""
+        """By variant: losses (means over the seeds), how much worse than beside counts, and the
+        verdict.
+        """
         lines = list(lines)
         judged = self.judge(lines)
         rows = []
@@ -220,31 +244,50 @@ class Counts(Study):
             of_it = [line for line in lines if line["variant"] == name]
             if not of_it:
                 continue
-            means = [fmean(line[column] for line in of_it) for column in ("loss", "reading_on", "seconds")]
+            means = [
+                fmean(line[column] for line in of_it)
+                for column in ("loss", "reading_on", "seconds")
+            ]
             verdict = judged.get(name)
-            worse = f"{verdict.mean:+.3f}  ({verdict.low:+.3f} to {verdict.high:+.3f})" if verdict else ""
+            worse = (
+                f"{verdict.mean:+.3f}  ({verdict.low:+.3f} to {verdict.high:+.3f})"
+                if verdict
+                else ""
+            )
             says = verdict.says if verdict else ""
-            rows.append([name, f"{means[0]:.3f}", f"{means[1]:.3f}", f"{means[2]:.0f}", worse, says])
-        return tables.table(["variant", "loss", "reading on", "seconds", "worse by (95 % interval)", "verdict"], rows)
+            rows.append(
+                [name, f"{means[0]:.3f}", f"{means[1]:.3f}", f"{means[2]:.0f}", worse, says]
+            )
+        return tables.table(
+            ["variant", "loss", "reading on", "seconds", "worse by (95 % interval)", "verdict"],
+            rows,
+        )
 
 
-def learn(model: GPT, train_tokens: Tensor, config: TrainConfig, optimizer: Callable[..., Optimizer]) -> None:
+def learn(
+    model: GPT, train_tokens: Tensor, config: TrainConfig, optimizer: Callable[..., Optimizer]
+) -> None:
     batches = torch.Generator().manual_seed(config.seed)
     for _ in updates(model, train_tokens, config, optimizer(model, config), batches):
         pass
 
 
 @torch.no_grad()
-def reading_on(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int, overlap: int) -> float:
-    """Mean cross-entropy in nats per token where no window but the first begins without a past: each begins `overlap`
-    tokens before the end of the last one, and what it says of these doesn't count. The last few, which fill no window,
-    are left out.
+def reading_on(
+    model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int, overlap: int
+) -> float:
+    """Mean cross-entropy in nats per token where no window but the first begins without a past:
+    each begins `overlap` tokens before the end of the last one, and what it says of these doesn't
+    count. The last few, which fill no window, are left out.
 
-    In the windows of `evaluate`, side by side, a model forgets everything where one ends; this is how one reads a book.
+    In the windows of `evaluate`, side by side, a model forgets everything where one ends; this is
+    how one reads a book.
     """
     losses = []
     with evaluating(model):
-        for windows in tokens.unfold(0, context_length + 1, context_length - overlap).long().split(32):
+        for windows in (
+            tokens.unfold(0, context_length + 1, context_length - overlap).long().split(32)
+        ):
             x, y = windows[:, :-1], windows[:, 1:]
             losses.append(F.cross_entropy(model(x).float().mT, y, reduction="none"))
     return _of_the_new(losses, overlap)
@@ -252,20 +295,30 @@ def reading_on(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: i
 
 @torch.no_grad()
 def reading_and_counting(
-    model: CountedGPT, tokens: Integer[Tensor, "N"], context_length: int, overlap: int, every: int = 1000
+    model: CountedGPT,
+    tokens: Integer[Tensor, "N"],
+    context_length: int,
+    overlap: int,
+    every: int = 1000,
 ) -> float:
-    """The same of a model that counts what it has read, too: after about `every` tokens it counts anew, its own text
-    and all that came since. Its weights stay as they are.
+    """The same of a model that counts what it has read, too: after about `every` tokens it counts
+    anew, its own text and all that came since. Its weights stay as they are.
 
-    So it isn't the same model any more at the end, and its loss is no rival to that of one which stays (Krause et al.
-    2018, Dynamic Evaluation of Neural Sequence Models, do so with gradients).
+    So it isn't the same model any more at the end, and its loss is no rival to that of one which
+    stays (Krause et al. 2018, Dynamic Evaluation of Neural Sequence Models, do so with gradients).
     """
     first, step = model.text, context_length - overlap
     losses, read = [], 0
     try:
         with evaluating(model):
-            for windows in tokens.unfold(0, context_length + 1, step).long().split(max(1, every // step)):
-                losses.append(F.cross_entropy(model(windows[:, :-1]).float().mT, windows[:, 1:], reduction="none"))
+            for windows in (
+                tokens.unfold(0, context_length + 1, step).long().split(max(1, every // step))
+            ):
+                losses.append(
+                    F.cross_entropy(
+                        model(windows[:, :-1]).float().mT, windows[:, 1:], reduction="none"
+                    )
+                )
                 read += step * len(windows)
                 model.text = torch.cat([first, tokens[: read + overlap].to(first)])
     finally:
@@ -274,6 +327,8 @@ def reading_and_counting(
 
 
 def _of_the_new(losses: list[Float[Tensor, "_ T"]], overlap: int) -> float:
-    """The mean over windows, of which all but the first begin with tokens that another has predicted."""
+    """The mean over windows, of which all but the first begin with tokens that another has
+    predicted.
+    """
     by_place = torch.cat(losses)
     return torch.cat([by_place[0], by_place[1:, overlap:].flatten()]).mean().item()

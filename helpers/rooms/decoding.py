@@ -1,4 +1,6 @@
-"""Two other ways to write: beam search, and speculative decoding, where a small model guesses ahead."""
+"""Two other ways to write: beam search, and speculative decoding, where a small model guesses
+ahead.
+"""
 
 import torch
 from jaxtyping import Float, Int64
@@ -14,11 +16,13 @@ from helpers.sampling import Drawing
 def beam_search(
     model: nn.Module, prompt: Int64[Tensor, "T"], max_new_tokens: int, beams: int = 4
 ) -> tuple[Int64[Tensor, "K T_all"], Float[Tensor, "K"]]:
-    """The `beams` likeliest continuations found (K, T_all), best first, and the log-probability of each (K,), in nats.
+    """The `beams` likeliest continuations found (K, T_all), best first, and the log-probability of
+    each (K,), in nats.
 
-    At every step each text is continued by each token, and the `beams` with the highest sum of log-probabilities stay
-    (Graves 2012, section 2.5); with one beam this is greedy. K is less than `beams` where there are not as many texts.
-    ConfigError when prompt and new tokens outgrow the model's context, and for a model whose logits are no numbers.
+    At every step each text is continued by each token, and the `beams` with the highest sum of
+    log-probabilities stay (Graves 2012, section 2.5); with one beam this is greedy. K is less than
+    `beams` where there are not as many texts. ConfigError when prompt and new tokens outgrow the
+    model's context, and for a model whose logits are no numbers.
     """
     texts = prompt[None]
     scores = torch.zeros(1, device=prompt.device)
@@ -26,7 +30,9 @@ def beam_search(
         for _ in range(max_new_tokens):
             log_p = model(texts)[:, -1].log_softmax(dim=-1)  # (K, V)
             V = log_p.shape[1]
-            sums = (scores[:, None] + log_p).flatten()  # (K * V,): text k continued by token v stands at k * V + v
+            sums = (
+                scores[:, None] + log_p
+            ).flatten()  # (K * V,): text k continued by token v stands at k * V + v
             scores, best = sums.topk(min(beams, len(sums)))
             tokens = best % V
             texts = torch.cat([texts[best // V], tokens[:, None]], dim=1)
@@ -47,16 +53,24 @@ def speculate(
     keep: float = 0.5,
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "T_all"], float]:
-    """Tokens (T_all,) distributed as `generate`'s, and the share of the draft's guesses that was accepted (or NaN).
+    """Tokens (T_all,) distributed as `generate`'s, and the share of the draft's guesses that was
+    accepted (or NaN).
 
-    The small `draft` guesses up to `ahead` tokens one by one; `model` checks them all in one call, and adds one token
-    (Leviathan et al. 2023, algorithm 1). The window moves as in `generate`, and `draft` must take as many tokens as
-    `model`. A seed gives other tokens than there: only the distribution is the same. ConfigError for a draft of another
-    vocabulary, and for a temperature that makes no sense.
+    The small `draft` guesses up to `ahead` tokens one by one; `model` checks them all in one call,
+    and adds one token (Leviathan et al. 2023, algorithm 1). The window moves as in `generate`, and
+    `draft` must take as many tokens as `model`. A seed gives other tokens than there: only the
+    distribution is the same. ConfigError for a draft of another vocabulary, and for a temperature
+    that makes no sense.
     """
     rules = Drawing(temperature)
-    T = model.config.context_length if hasattr(model, "config") else len(prompt) + max_new_tokens + ahead
-    new_cache = getattr(model, "new_cache", list)  # an empty list: this model reads all tokens each time
+    T = (
+        model.config.context_length
+        if hasattr(model, "config")
+        else len(prompt) + max_new_tokens + ahead
+    )
+    new_cache = getattr(
+        model, "new_cache", list
+    )  # an empty list: this model reads all tokens each time
     text = prompt
     window = prompt[-T:]
     cache = new_cache()
@@ -69,7 +83,9 @@ def speculate(
                 cache = new_cache()
             guesses, q = _guess(draft, window, min(ahead, T - len(window)), rules, generator)
             logits = _read(model, torch.cat([window, guesses]), cache)
-            p = _probabilities(logits[-len(guesses) - 1 :], rules)  # after the window, and after each guess
+            p = _probabilities(
+                logits[-len(guesses) - 1 :], rules
+            )  # after the window, and after each guess
             new = _accept(p, q, guesses.tolist(), generator)
             judged += min(len(new), len(guesses))
             accepted += len(new) - 1
@@ -81,9 +97,15 @@ def speculate(
 
 
 def _guess(
-    draft: nn.Module, window: Int64[Tensor, "T"], count: int, rules: Drawing, generator: torch.Generator | None
+    draft: nn.Module,
+    window: Int64[Tensor, "T"],
+    count: int,
+    rules: Drawing,
+    generator: torch.Generator | None,
 ) -> tuple[Int64[Tensor, "K"], list[Float[Tensor, "V"]]]:
-    """The draft's next `count` tokens (K,), drawn one by one, and the probabilities q from which each was drawn."""
+    """The draft's next `count` tokens (K,), drawn one by one, and the probabilities q from which
+    each was drawn.
+    """
     start = len(window)
     q = []
     for _ in range(count):
@@ -92,15 +114,22 @@ def _guess(
     return window[start:], q
 
 
-def _read(model: nn.Module, window: Int64[Tensor, "T"], cache: list[KVCache]) -> Float[Tensor, "T_new V"]:
-    """The logits after each token that the cache doesn't hold yet; without a cache, after all of them."""
+def _read(
+    model: nn.Module, window: Int64[Tensor, "T"], cache: list[KVCache]
+) -> Float[Tensor, "T_new V"]:
+    """The logits after each token that the cache doesn't hold yet; without a cache, after all of
+    them.
+    """
     if not cache:
         return model(window[None])[0]
     return model(window[None, len(cache[0]) :], cache=cache)[0]
 
 
 def _accept(
-    p: Float[Tensor, "K_1 V"], q: list[Float[Tensor, "V_draft"]], guesses: list[int], generator: torch.Generator | None
+    p: Float[Tensor, "K_1 V"],
+    q: list[Float[Tensor, "V_draft"]],
+    guesses: list[int],
+    generator: torch.Generator | None,
 ) -> list[int]:
     """The guesses before the first that is rejected, and then one token of the model's own.
 
@@ -116,11 +145,15 @@ def _accept(
     return [*new, int(_draw(p[-1], generator))]
 
 
-def _judge(p: Float[Tensor, "V"], q: Float[Tensor, "V"], guess: int, generator: torch.Generator | None) -> int:
+def _judge(
+    p: Float[Tensor, "V"], q: Float[Tensor, "V"], guess: int, generator: torch.Generator | None
+) -> int:
     """A token distributed as p, which is `guess`, drawn from q, as often as that is possible."""
     if torch.rand((), generator=generator) * q[guess] < p[guess]:
         return guess
-    return int(_draw((p - q).clamp(min=1e-12), generator))  # where q gave too little; never all 0 by rounding
+    return int(
+        _draw((p - q).clamp(min=1e-12), generator)
+    )  # where q gave too little; never all 0 by rounding
 
 
 def _probabilities(logits: Float[Tensor, "*batch V"], rules: Drawing) -> Float[Tensor, "*batch V"]:

@@ -1,7 +1,8 @@
-"""Experiments: variants held against the whole model, at several learning rates and with several seeds.
+"""Experiments: variants held against the whole model, at several learning rates and with several
+seeds.
 
-The text is cut into three: a model trains on the first piece, its learning rate is chosen on the second, and what is
-reported is measured on the third, the validation split, with other seeds.
+The text is cut into three: a model trains on the first piece, its learning rate is chosen on the
+second, and what is reported is measured on the third, the validation split, with other seeds.
 """
 
 import math
@@ -48,10 +49,11 @@ class Run(NamedTuple):
 class Comparison(Study):
     """Variants, each held against the whole model, which is the first of them.
 
-    For each budget of `steps`, a variant gets the best of its rates by `choosing_seeds` runs on the held-out piece;
-    where that is the lowest or the highest, the next one beyond is tried, up to MOST_RATES. Then `seeds` runs at that
-    rate are reported (of the whole model `whole_seeds`, if that is more). An interaction is a weighted sum of variants.
-    `margin`, in nats: what is less makes no difference to us.
+    For each budget of `steps`, a variant gets the best of its rates by `choosing_seeds` runs on the
+    held-out piece; where that is the lowest or the highest, the next one beyond is tried, up to
+    MOST_RATES. Then `seeds` runs at that rate are reported (of the whole model `whole_seeds`, if
+    that is more). An interaction is a weighted sum of variants. `margin`, in nats: what is less
+    makes no difference to us.
     """
 
     variants: dict[str, Variant]
@@ -72,11 +74,17 @@ class Comparison(Study):
         named = {name for weights in self.rows().values() for name in weights}
         unknown = sorted(named - self.variants.keys())
         if unknown:
-            raise ConfigError(f"{', '.join(unknown)}: no variant of the study, which has {', '.join(self.variants)}")
+            raise ConfigError(
+                f"{', '.join(unknown)}: no variant of the study, which has {', '.join(self.variants)}"
+            )
         if self.sizes["context_length"] < 4:
-            raise ConfigError("a study takes a context of at least 4: the last places of shorter windows are measured")
+            raise ConfigError(
+                "a study takes a context of at least 4: the last places of shorter windows are measured"
+            )
         if self.seeds < 2:
-            raise ConfigError(f"a study takes at least two seeds, not {self.seeds}: one shows no scatter")
+            raise ConfigError(
+                f"a study takes at least two seeds, not {self.seeds}: one shows no scatter"
+            )
 
     @property
     def whole(self) -> str:
@@ -84,7 +92,9 @@ class Comparison(Study):
         return next(iter(self.variants))
 
     def rows(self) -> dict[str, dict[str, int]]:
-        """By name, what each row of the report adds and subtracts: a variant minus another, or an interaction."""
+        """By name, what each row of the report adds and subtracts: a variant minus another, or an
+        interaction.
+        """
         rows = {}
         for name, variant in self.variants.items():
             if name != self.whole:
@@ -106,7 +116,9 @@ class Comparison(Study):
 
     # ------------------------------------------------------------ one run
     def recipe(self, run: Run, device: str = "cpu") -> TrainConfig:
-        """A tenth of the steps to warm up, then down to a tenth of the rate, unless the variant's recipe differs."""
+        """A tenth of the steps to warm up, then down to a tenth of the rate, unless the variant's
+        recipe differs.
+        """
         if run.rate is None:
             raise ConfigError(f"{run}: the rate is not chosen yet")
         config = TrainConfig(
@@ -121,12 +133,16 @@ class Comparison(Study):
         )
         return replace(config, **self.variants[run.variant].recipe)
 
-    def measure(self, run: Run, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
-        """Train once; the line of the table: the run, its losses on its piece of the text, and what it took.
+    def measure(
+        self, run: Run, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+    ) -> Line:
+        """Train once; the line of the table: the run, its losses on its piece of the text, and what
+        it took.
 
-        The weights are the last ones: choosing the best ones on the way would need yet another piece. A model that has
-        diverged, or is worse than guessing, counts as one that guesses: its loss is the logarithm of the vocabulary.
-        No window for `last_loss` fills the context, for the very last place is the least trained one.
+        The weights are the last ones: choosing the best ones on the way would need yet another
+        piece. A model that has diverged, or is worse than guessing, counts as one that guesses: its
+        loss is the logarithm of the vocabulary. No window for `last_loss` fills the context, for
+        the very last place is the least trained one.
         """
         start = time.process_time()
         T = self.sizes["context_length"]
@@ -146,7 +162,9 @@ class Comparison(Study):
 
     # ------------------------------------------------------------ all runs
     def plan(self, lines: Iterable[Line]) -> list[Run]:
-        """Every run of the study, in order. The rate of a run is None until the `lines` that are there decide on it."""
+        """Every run of the study, in order. The rate of a run is None until the `lines` that are
+        there decide on it.
+        """
         done = {self.run_of(line): line for line in lines}
         runs: list[Run] = []
         for steps in self.steps:
@@ -157,8 +175,12 @@ class Comparison(Study):
                 runs += [Run(steps, name, rate, seed, REPORT) for seed in range(1, seeds + 1)]
         return runs
 
-    def _choose(self, done: dict[Run, Line], steps: int, name: str) -> tuple[float | None, list[Run]]:
-        """The best rate of a variant, or None as long as it is not known; and the runs that it takes to know it."""
+    def _choose(
+        self, done: dict[Run, Line], steps: int, name: str
+    ) -> tuple[float | None, list[Run]]:
+        """The best rate of a variant, or None as long as it is not known; and the runs that it
+        takes to know it.
+        """
         rates = list(self.variants[name].rates or self.rates)
         seeds = range(FIRST_CHOOSING_SEED, FIRST_CHOOSING_SEED + self.choosing_seeds)
         metric = self.metric(name)
@@ -184,7 +206,11 @@ class Comparison(Study):
     def report(self, lines: Iterable[Line]) -> str:
         """The verdicts as a table of text, the largest differences first."""
         lines = list(lines)
-        rates = {(line["steps"], line["variant"]): line["rate"] for line in lines if line["part"] == REPORT}
+        rates = {
+            (line["steps"], line["variant"]): line["rate"]
+            for line in lines
+            if line["part"] == REPORT
+        }
         judged = judge(self, lines)
 
         def order(key: tuple[int, str]) -> tuple[int, float]:
@@ -198,7 +224,9 @@ class Comparison(Study):
             interval = f"{verdict.low:+.3f} to {verdict.high:+.3f}"
             p = f"{verdict.p:.4f}" if verdict.p >= 1e-4 else "< 0.0001"
             rows.append([steps, row, str(rate), f"{verdict.mean:+.3f}", interval, p, verdict.says])
-        return tables.table(["steps", "changed", "rate", "damage", "95 % interval", "p (Holm)", "verdict"], rows)
+        return tables.table(
+            ["steps", "changed", "rate", "damage", "95 % interval", "p (Holm)", "verdict"], rows
+        )
 
 
 def no_worse_than_guessing(loss: float, vocab_size: int) -> float:
@@ -208,16 +236,21 @@ def no_worse_than_guessing(loss: float, vocab_size: int) -> float:
 
 
 @torch.no_grad()
-def last_place_loss(model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Iterable[int], stride: int = 32) -> float:
-    """Mean loss in nats at the LAST place of windows that start `stride` tokens apart, averaged over their lengths.
+def last_place_loss(
+    model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Iterable[int], stride: int = 32
+) -> float:
+    """Mean loss in nats at the LAST place of windows that start `stride` tokens apart, averaged
+    over their lengths.
 
-    Nothing stands after the last place, so a model that cheats by looking ahead cannot cheat here. CorpusError for a
-    text that is shorter than a window.
+    Nothing stands after the last place, so a model that cheats by looking ahead cannot cheat here.
+    CorpusError for a text that is shorter than a window.
     """
     found = []
     for T in lengths:
         if len(tokens) <= T:
-            raise CorpusError(f"{len(tokens)} tokens are too few: a window of {T} needs at least {T + 1}")
+            raise CorpusError(
+                f"{len(tokens)} tokens are too few: a window of {T} needs at least {T + 1}"
+            )
         windows = tokens.unfold(0, T + 1, stride).long()
         total = 0.0
         with evaluating(model):
@@ -229,10 +262,11 @@ def last_place_loss(model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Ite
 
 
 def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Verdict]:
-    """The verdict on each row of the report, by its budget and name. Rows whose runs are there are corrected together.
+    """The verdict on each row of the report, by its budget and name. Rows whose runs are there are
+    corrected together.
 
-    Differences are paired: the same seed means the same batches and, for models of the same sizes, the same first
-    weights.
+    Differences are paired: the same seed means the same batches and, for models of the same sizes,
+    the same first weights.
     """
     reported: dict[tuple[int, str], dict[int, Line]] = {}  # by budget and variant, then by seed
     for line in lines:
@@ -242,12 +276,16 @@ def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Ver
     for steps in study.steps:
         for row, weights in study.rows().items():
             by_seed = {name: reported.get((steps, name), {}) for name in weights}
-            seeds = sorted(set.intersection(*map(set, by_seed.values())))  # those that all its variants have
+            seeds = sorted(
+                set.intersection(*map(set, by_seed.values()))
+            )  # those that all its variants have
             if len(seeds) < study.seeds:
                 continue  # the row waits for its runs
             metric = study.metric(*weights)
             differences[steps, row] = []
             for seed in seeds:
-                weighted = [weight * by_seed[name][seed][metric] for name, weight in weights.items()]
+                weighted = [
+                    weight * by_seed[name][seed][metric] for name, weight in weights.items()
+                ]
                 differences[steps, row].append(sum(weighted))
     return verdicts(differences, study.margin)

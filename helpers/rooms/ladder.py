@@ -1,4 +1,5 @@
-"""From nanoGPT's recipe to the speedrun, one change after the other, and the steps that each takes to a loss of 1.90.
+"""From nanoGPT's recipe to the speedrun, one change after the other, and the steps that each takes
+to a loss of 1.90.
 
 For the speedrun (`python -m tools.studies ladder`). A rung keeps all changes of those below it.
 """
@@ -24,7 +25,9 @@ from helpers.training import evaluate
 
 @dataclass(frozen=True)
 class Rung(Variant):
-    """What one rung changes, and about how many steps take it to the target (found with a seed that no table has)."""
+    """What one rung changes, and about how many steps take it to the target (found with a seed that
+    no table has).
+    """
 
     steps: int = 0
 
@@ -34,18 +37,26 @@ def stacked(changes: dict[str, Rung]) -> dict[str, Rung]:
     rungs = {}
     below = Rung()
     for name, change in changes.items():
-        below = replace(change, sizes=below.sizes | change.sizes, recipe=below.recipe | change.recipe)
+        below = replace(
+            change, sizes=below.sizes | change.sizes, recipe=below.recipe | change.recipe
+        )
         rungs[name] = below
     return rungs
 
 
 laptop = PRESETS["laptop"].model
 speedrun = PRESETS["speedrun"].model
-plain = dict(batch_size=12, learning_rate=1e-3, min_learning_rate=1e-4, warmup_steps=100, betas=(0.9, 0.99))
-steeper = dict(learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=30, schedule="stable", decay=0.8)
+plain = dict(
+    batch_size=12, learning_rate=1e-3, min_learning_rate=1e-4, warmup_steps=100, betas=(0.9, 0.99)
+)
+steeper = dict(
+    learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=30, schedule="stable", decay=0.8
+)
 muon = dict(learning_rate=0.01, warmup_steps=0, weight_decay=0.0, optimizer="muon", muon_scale=3.0)
 shape = {name: speedrun[name] for name in ("rotary", "qk_norm", "mlp", "zero_start", "softcap")}
-bolder = dict(batch_size=64, learning_rate=0.03, betas=(0.6, 0.95), muon_scale=2.0, muon_momentum=0.85)
+bolder = dict(
+    batch_size=64, learning_rate=0.03, betas=(0.6, 0.95), muon_scale=2.0, muon_momentum=0.85
+)
 RUNGS = stacked(
     {
         "nanoGPT's recipe": Rung(recipe=plain, steps=1800),
@@ -75,7 +86,9 @@ class Climb(NamedTuple):
 
 @dataclass(frozen=True)
 class Ladder(Study):
-    """Each rung is trained for a bit less and a bit more than it needs; between the two, the target is interpolated."""
+    """Each rung is trained for a bit less and a bit more than it needs; between the two, the target
+    is interpolated.
+    """
 
     target: float = 1.90
     around: tuple[float, float] = (0.85, 1.2)  # times a rung's steps
@@ -83,7 +96,9 @@ class Ladder(Study):
 
     run_type = Climb
     variants = RUNGS
-    sizes = laptop | {"tied": True}  # which makes a ModernGPT of the first rung too: rungs differ by their changes only
+    sizes = laptop | {
+        "tied": True
+    }  # which makes a ModernGPT of the first rung too: rungs differ by their changes only
 
     def budget(self) -> str:
         less, more = self.around
@@ -91,7 +106,13 @@ class Ladder(Study):
 
     def recipe(self, run: Climb, device: str = "cpu") -> TrainConfig:
         rung = RUNGS[run.variant]
-        return TrainConfig(max_steps=run.steps, eval_interval=run.steps, seed=run.seed, device=device, **rung.recipe)
+        return TrainConfig(
+            max_steps=run.steps,
+            eval_interval=run.steps,
+            seed=run.seed,
+            device=device,
+            **rung.recipe,
+        )
 
     def plan(self, lines: Iterable[Line]) -> list[Climb]:
         """Every run, seed by seed, so that a table that is cut off has all rungs."""
@@ -102,17 +123,28 @@ class Ladder(Study):
             for part in self.around
         ]
 
-    def measure(self, run: Climb, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
-        """Train once; a line of the table. Its seconds are the processor's in the updates, without the evaluation."""
+    def measure(
+        self, run: Climb, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+    ) -> Line:
+        """Train once; a line of the table. Its seconds are the processor's in the updates, without
+        the evaluation.
+        """
         config = self.recipe(run, device)
         T = (self.sizes | RUNGS[run.variant].sizes)["context_length"]
         train_tokens, val_tokens = split(tokens.to(config.device), T)
         model, seconds = self.train(run, train_tokens, vocab_size, device)
         loss = round(evaluate(model, val_tokens, T), 5)
-        return {**run._asdict(), "parameters": count_parameters(model), "loss": loss, "seconds": round(seconds, 2)}
+        return {
+            **run._asdict(),
+            "parameters": count_parameters(model),
+            "loss": loss,
+            "seconds": round(seconds, 2),
+        }
 
     def report(self, lines: Iterable[Line]) -> str:
-        """Steps and seconds to the target (means over the seeds), and how many times quicker each rung is."""
+        """Steps and seconds to the target (means over the seeds), and how many times quicker each
+        rung is.
+        """
         lines = list(lines)
         sizes = {line["variant"]: line["parameters"] for line in lines}
         rows = []
@@ -126,9 +158,21 @@ class Ladder(Study):
             over_seeds = f"{min(steps):,.0f} to {max(steps):,.0f}"
             factor = f"{before / seconds:.1f}"
             speed_up = f"{first / seconds:.1f}"
-            rows.append([name, sizes[name], f"{fmean(steps):,.0f}", over_seeds, f"{seconds:.1f}", factor, speed_up])
+            rows.append(
+                [
+                    name,
+                    sizes[name],
+                    f"{fmean(steps):,.0f}",
+                    over_seeds,
+                    f"{seconds:.1f}",
+                    factor,
+                    speed_up,
+                ]
+            )
             before = seconds
-        return tables.table(["rung", "parameters", "steps", "over seeds", "seconds", "factor", "speed-up"], rows)
+        return tables.table(
+            ["rung", "parameters", "steps", "over seeds", "seconds", "factor", "speed-up"], rows
+        )
 
 
 def build(name: str, vocab_size: int, steps: int, seed: int) -> tuple[GPT, TrainConfig]:
@@ -138,9 +182,11 @@ def build(name: str, vocab_size: int, steps: int, seed: int) -> tuple[GPT, Train
 
 
 def to_target(ladder: Ladder, lines: Iterable[Line]) -> dict[str, list[tuple[float, float]]]:
-    """By rung, for each seed the steps and the seconds to the target: on the line between two runs, in log steps.
+    """By rung, for each seed the steps and the seconds to the target: on the line between two runs,
+    in log steps.
 
-    Where both runs end above the target, or both below, nothing is extrapolated: the nearer one's steps are a bound.
+    Where both runs end above the target, or both below, nothing is extrapolated: the nearer one's
+    steps are a bound.
     """
     lines = list(lines)
     found: dict[str, list[tuple[float, float]]] = {}

@@ -1,7 +1,8 @@
-"""What must hold for a GPT, its training and its writing; each check is named by what a user would lose without it.
+"""What must hold for a GPT, its training and its writing; each check is named by what a user would
+lose without it.
 
-Each takes the class of a program (program.py, or one of faults.py) and raises CheckError, in one sentence, where its
-property doesn't hold. None trains for more than a second.
+Each takes the class of a program (program.py, or one of faults.py) and raises CheckError, in one
+sentence, where its property doesn't hold. None trains for more than a second.
 """
 
 import functools
@@ -33,7 +34,9 @@ def letters(*shape: int, seed: int = 0, V: int = V) -> Tensor:
 
 
 def wide_awake(kind: Kind) -> Program:
-    """A program whose matrices, but for the tables of letters and places, are large enough to matter."""
+    """A program whose matrices, but for the tables of letters and places, are large enough to
+    matter.
+    """
     program, dice = kind(V, seed=1).eval(), torch.Generator().manual_seed(2)
     with torch.no_grad():
         for matrix in program.parameters():
@@ -56,15 +59,26 @@ def next_letter(kind: Kind) -> None:
         read.shape[1] == asked.shape[1] and torch.equal(read, windows[:, : read.shape[1]]),
         "what is read isn't the beginning of the window",
     )
-    demand(torch.equal(asked[:, :-1], read[:, 1:]), "a target isn't the letter that comes after the one that is read")
+    demand(
+        torch.equal(asked[:, :-1], read[:, 1:]),
+        "a target isn't the letter that comes after the one that is read",
+    )
 
 
 @check("every step and every worker reads other pages")
 def other_pages(kind: Kind) -> None:
     text = torch.arange(100_000)
-    decks = [{w[0].item() for batch in kind(V).deck(text, 4, 0, worker) for w in batch} for worker in (0, 1)]
-    demand(len(decks[0] & decks[1]) < 5, "two workers read the same windows: each has drawn them with the same dice")
-    demand(len(decks[0]) > 50, f"of 64 windows in four steps only {len(decks[0])} are different ones")
+    decks = [
+        {w[0].item() for batch in kind(V).deck(text, 4, 0, worker) for w in batch}
+        for worker in (0, 1)
+    ]
+    demand(
+        len(decks[0] & decks[1]) < 5,
+        "two workers read the same windows: each has drawn them with the same dice",
+    )
+    demand(
+        len(decks[0]) > 50, f"of 64 windows in four steps only {len(decks[0])} are different ones"
+    )
 
 
 # ---------------------------------------------------------------- look at the first loss
@@ -91,7 +105,9 @@ def by_heart(kind: Kind) -> None:
         optimizer.step()
         if loss < 0.3:
             return
-    raise CheckError(f"four short texts are still not known by heart after 120 updates: the loss is {loss:.2f}")
+    raise CheckError(
+        f"four short texts are still not known by heart after 120 updates: the loss is {loss:.2f}"
+    )
 
 
 # ---------------------------------------------------------------- who sees whom
@@ -104,7 +120,8 @@ def no_future(kind: Kind) -> None:
     for t in range(0, T - 1, 5):
         after = program(torch.cat([tokens[:, : t + 1], others[:, t + 1 :]], dim=1))
         demand(
-            torch.equal(before[:, : t + 1], after[:, : t + 1]), f"the output at place {t} changes with what comes later"
+            torch.equal(before[:, : t + 1], after[:, : t + 1]),
+            f"the output at place {t} changes with what comes later",
         )
 
 
@@ -117,7 +134,8 @@ def no_future_loud(kind: Kind) -> None:
     tokens, others = letters(2, T), letters(2, T, seed=3)
     before, after = program(tokens), program(torch.cat([tokens[:, :20], others[:, 20:]], dim=1))
     demand(
-        torch.equal(before[:, :20], after[:, :20]), "where scores are very large, outputs change with what comes later"
+        torch.equal(before[:, :20], after[:, :20]),
+        "where scores are very large, outputs change with what comes later",
     )
 
 
@@ -130,7 +148,8 @@ def same_beginning(kind: Kind) -> None:
     for t in (5, 8, 24, 47):
         off = (program(tokens[:, :t]) - whole[:, :t]).abs().max().item()
         demand(
-            off < 1e-3, f"the first {t} letters alone give other outputs than at the start of a longer text ({off:.2f})"
+            off < 1e-3,
+            f"the first {t} letters alone give other outputs than at the start of a longer text ({off:.2f})",
         )
 
 
@@ -145,7 +164,10 @@ def row_alone(kind: Kind) -> None:
     for row, start in ((0, 0), (1, 7)):
         alone = program(tokens[row : row + 1, start:])
         off = (together[row, start:] - alone[0]).abs().max().item()
-        demand(off < 1e-3, f"a text gives other outputs beside another one, or padded, than alone ({off:.2f})")
+        demand(
+            off < 1e-3,
+            f"a text gives other outputs beside another one, or padded, than alone ({off:.2f})",
+        )
 
 
 @check("weights of a row add up to 1")
@@ -154,14 +176,20 @@ def rows_add_up(kind: Kind) -> None:
     allowed = program.allowed(torch.ones(1, 9, dtype=torch.bool))
     scores = torch.randn(1, H, 9, 9, generator=torch.Generator().manual_seed(0))
     sums = program.weights(scores, allowed).sum(dim=-1)
-    demand(((sums - 1).abs() < 1e-4).all(), f"the weights of a row add up to {sums.min():.2f} to {sums.max():.2f}")
+    demand(
+        ((sums - 1).abs() < 1e-4).all(),
+        f"the weights of a row add up to {sums.min():.2f} to {sums.max():.2f}",
+    )
 
 
 @check("scores have size 1")
 def size_of_scores(kind: Kind) -> None:
     query, key = torch.randn(2, 8, H, 40, 16, generator=torch.Generator().manual_seed(0))
     size = kind(V).scores(query, key).std().item()
-    demand(0.8 < size < 1.25, f"for random queries and keys of size 1, scores have a size of {size:.2f}")
+    demand(
+        0.8 < size < 1.25,
+        f"for random queries and keys of size 1, scores have a size of {size:.2f}",
+    )
 
 
 @check("it runs in half precision")
@@ -187,9 +215,14 @@ def finite(kind: Kind) -> None:
     program.zero_grad()
     program.loss(program(tokens, real), targets).backward()
     parts = [x.grad for x in program.parameters() if x.grad is not None]
-    demand(all(torch.isfinite(g).all() for g in parts), "a padded text makes gradients that are no numbers")
+    demand(
+        all(torch.isfinite(g).all() for g in parts),
+        "a padded text makes gradients that are no numbers",
+    )
     loss = program.gradient([(tokens, torch.full_like(targets, IGNORED))])
-    demand(math.isfinite(loss), "a batch in which nothing is asked for has a loss that is no number")
+    demand(
+        math.isfinite(loss), "a batch in which nothing is asked for has a loss that is no number"
+    )
 
 
 @check("every parameter moves, and only matrices decay")
@@ -197,7 +230,10 @@ def all_move(kind: Kind) -> None:
     program = kind(V).train()
     groups = program.groups()
     known = {id(x) for group in groups for x in group["params"]}
-    demand(known == {id(x) for x in program.parameters()}, "a parameter is in no group of the optimizer")
+    demand(
+        known == {id(x) for x in program.parameters()},
+        "a parameter is in no group of the optimizer",
+    )
     names = {id(x): name for name, x in program.named_parameters()}
     for group in groups:
         decay = group["weight_decay"]
@@ -218,7 +254,10 @@ def cleared(kind: Kind) -> None:
     program.gradient(batch)
     first = program.token.weight.grad.clone()
     program.gradient(batch)
-    demand(torch.allclose(program.token.weight.grad, first), "the gradient of a batch is larger the second time")
+    demand(
+        torch.allclose(program.token.weight.grad, first),
+        "the gradient of a batch is larger the second time",
+    )
 
 
 @check("a batch in pieces is the batch")
@@ -228,9 +267,14 @@ def pieces(kind: Kind) -> None:
     whole, parts = kind(V).train(), kind(V).train()
     whole.gradient([(tokens, targets)])
     parts.gradient([(tokens[i : i + 2], targets[i : i + 2]) for i in range(0, 8, 2)])
-    ours, theirs = (torch.cat([x.grad.flatten() for x in one.parameters()]) for one in (parts, whole))
+    ours, theirs = (
+        torch.cat([x.grad.flatten() for x in one.parameters()]) for one in (parts, whole)
+    )
     off = ((ours - theirs).norm() / theirs.norm()).item()
-    demand(off < 1e-3, f"the gradient of a batch in pieces differs from that of the batch ({off:.0%} of its length)")
+    demand(
+        off < 1e-3,
+        f"the gradient of a batch in pieces differs from that of the batch ({off:.0%} of its length)",
+    )
 
 
 @check("no two parameters start alike")
@@ -247,11 +291,16 @@ def exams_agree(kind: Kind) -> None:
     program = kind(V, dropout=0.3).train()
     texts = [letters(20, seed=i) for i in range(4)]
     marks = [program.evaluate(texts) for _ in range(2)]
-    demand(marks[0] == marks[1], f"two exams on the same texts give {marks[0]:.4f} and {marks[1]:.4f}")
+    demand(
+        marks[0] == marks[1], f"two exams on the same texts give {marks[0]:.4f} and {marks[1]:.4f}"
+    )
     demand(program.training, "after an exam the program is no longer in training")
     tokens = letters(1, 20)
     with torch.no_grad():
-        demand(not torch.equal(program(tokens), program(tokens)), "after an exam, dropout is no longer at work")
+        demand(
+            not torch.equal(program(tokens), program(tokens)),
+            "after an exam, dropout is no longer at work",
+        )
 
 
 @check("the mark doesn't depend on the size of a batch")
@@ -259,7 +308,10 @@ def batch_size(kind: Kind) -> None:
     program = wide_awake(kind)
     texts = [letters(length, seed=length) for length in (3, 40, 5, 6, 44, 9)]
     marks = [program.evaluate(texts, batch) for batch in (1, 2, 6)]
-    demand(max(marks) - min(marks) < 1e-4, "the same texts get " + ", ".join(f"{mark:.3f}" for mark in marks))
+    demand(
+        max(marks) - min(marks) < 1e-4,
+        "the same texts get " + ", ".join(f"{mark:.3f}" for mark in marks),
+    )
 
 
 # ---------------------------------------------------------------- writing
@@ -267,7 +319,10 @@ def batch_size(kind: Kind) -> None:
 def cut_off(kind: Kind) -> None:
     logits = torch.tensor([-3.0, -2.0, -5.0, -9.0, -11.0])
     odds = F.softmax(kind(V).kept(logits, 2), dim=-1)
-    demand(odds[2:].sum() < 1e-6, f"of five letters two are kept, and the three others come with {odds[2:].sum():.0%}")
+    demand(
+        odds[2:].sum() < 1e-6,
+        f"of five letters two are kept, and the three others come with {odds[2:].sum():.0%}",
+    )
 
 
 @check("one text knows nothing of the last one")

@@ -1,4 +1,6 @@
-"""What each fault of the museum does to the curve, and what it does to writing (`python -m tools.studies museum`)."""
+"""What each fault of the museum does to the curve, and what it does to writing (`python -m
+tools.studies museum`).
+"""
 
 import time
 from collections.abc import Iterable
@@ -20,7 +22,9 @@ from helpers.rooms.museum_program import C, H, L, Program, T
 from helpers.rooms.study import Study
 from helpers.tables import Line
 
-CUTS = range(1, T + 1)  # so many letters are read before the one that is asked for: a text has every length as it grows
+CUTS = range(
+    1, T + 1
+)  # so many letters are read before the one that is asked for: a text has every length as it grows
 
 
 class NearSighted(Program):
@@ -32,7 +36,9 @@ class NearSighted(Program):
 
 
 class InQuarters(Program):
-    """No fault, but a comparison: healthy heads that see nothing beyond the quarter of the text in which they stand."""
+    """No fault, but a comparison: healthy heads that see nothing beyond the quarter of the text in
+    which they stand.
+    """
 
     def allowed(self, real: Tensor) -> Tensor:
         quarter = torch.arange(real.shape[1]) * 4 // real.shape[1]
@@ -79,7 +85,9 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True)
 class Museum(Study):
-    """Every program with every seed. The last tenth of the training text is what they are asked about."""
+    """Every program with every seed. The last tenth of the training text is what they are asked
+    about.
+    """
 
     seeds: int = 4
     rate: float = 2e-3
@@ -96,15 +104,26 @@ class Museum(Study):
         )
 
     def recipe(self, run: Visit, device: str = "cpu") -> TrainConfig:
-        return TrainConfig(16, run.steps, run.steps, learning_rate=self.rate, seed=run.seed, device="cpu")
+        return TrainConfig(
+            16, run.steps, run.steps, learning_rate=self.rate, seed=run.seed, device="cpu"
+        )
 
     def plan(self, lines: Iterable[Line]) -> list[Visit]:
         """Seed by seed, so that a table that is cut off has all programs."""
         seeds = range(1, self.seeds + 1)
-        return [Visit(kind.__name__, steps, seed) for seed in seeds for kind, all_ in SHOWN.items() for steps in all_]
+        return [
+            Visit(kind.__name__, steps, seed)
+            for seed in seeds
+            for kind, all_ in SHOWN.items()
+            for steps in all_
+        ]
 
-    def measure(self, run: Visit, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
-        """Train once; the first loss, the loss as a curve shows it (`loss`), and the loss that writing meets."""
+    def measure(
+        self, run: Visit, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+    ) -> Line:
+        """Train once; the first loss, the loss as a curve shows it (`loss`), and the loss that
+        writing meets.
+        """
         training_text, _ = split(tokens, T)
         train_tokens, held_out = split(training_text, T)
         program = self.variants[run.variant](vocab_size, run.seed)
@@ -129,13 +148,17 @@ class Museum(Study):
         for (name, steps), group in found.items():
             told = [
                 f"{fmean(numbers):.2f} ± {stdev(numbers) if len(numbers) > 1 else 0:.2f}"
-                for numbers in ([line[column] for line in group] for column in ("first", "loss", "honest"))
+                for numbers in (
+                    [line[column] for line in group] for column in ("first", "loss", "honest")
+                )
             ]
             rows.append([name, f"{steps:,}", *told])
         return tables.table(["program", "updates", "first loss", "curve", "honest"], rows)
 
 
-def windows(text: Integer[Tensor, "N"], count: int, length: int) -> Integer[Tensor, "count length+1"]:
+def windows(
+    text: Integer[Tensor, "N"], count: int, length: int
+) -> Integer[Tensor, "count length+1"]:
     """Pieces of a text, spread evenly over it."""
     starts = torch.linspace(0, len(text) - length - 1, count).long()
     return text[starts[:, None] + torch.arange(length + 1)].long()
@@ -143,14 +166,18 @@ def windows(text: Integer[Tensor, "N"], count: int, length: int) -> Integer[Tens
 
 @torch.no_grad()
 def curve_loss(program: Program, text: Integer[Tensor, "N"], count: int) -> float:
-    """The mean loss at all places, by the program's own way to ask: what one sees while it is trained."""
+    """The mean loss at all places, by the program's own way to ask: what one sees while it is
+    trained.
+    """
     program.eval()
     tokens, targets = program.pairs(windows(text, count, T))
     return program.loss(program(tokens), targets).item() / targets.numel()
 
 
 def honest_loss(program: Program, text: Integer[Tensor, "N"], count: int) -> float:
-    """The mean loss of the letter after a text that ends there: what writing meets. Nobody can look ahead."""
+    """The mean loss of the letter after a text that ends there: what writing meets. Nobody can look
+    ahead.
+    """
     return fmean(honest_losses(program, text, count))
 
 

@@ -1,4 +1,6 @@
-"""Real faults of real projects, each in its few lines: the healthy program of program.py with one part replaced."""
+"""Real faults of real projects, each in its few lines: the healthy program of program.py with one
+part replaced.
+"""
 
 import copy
 
@@ -72,7 +74,9 @@ class ShiftedTwice(Program):
 
 
 class TurnedRound(Program):
-    """LLMs-from-scratch 1061: True where it is forbidden, for a function that takes True for allowed."""
+    """LLMs-from-scratch 1061: True where it is forbidden, for a function that takes True for
+    allowed.
+    """
 
     seen_by = "no letter sees the future"
 
@@ -82,7 +86,9 @@ class TurnedRound(Program):
 
 
 class Multiplied(Program):
-    """What is forbidden gets a score of 0, and not of minus infinity. (A relative: Transformers 31673, in Gemma 2.)"""
+    """What is forbidden gets a score of 0, and not of minus infinity. (A relative: Transformers
+    31673, in Gemma 2.)
+    """
 
     seen_by = "no letter sees the future"
 
@@ -100,7 +106,9 @@ class ClimbedOver(Program):
 
 
 class WrongAxis(Program):
-    """labml 146: the columns add up to 1, and not the rows. (There in a model of images, which has no future.)"""
+    """labml 146: the columns add up to 1, and not the rows. (There in a model of images, which has
+    no future.)
+    """
 
     seen_by = "weights of a row add up to 1"
 
@@ -127,7 +135,9 @@ class NoWayBack(Program):
 
 
 class WrongBothWays(Program):
-    """FuxiCTR 30: heads are split and joined without a transpose. (There the rows are features, and no text.)"""
+    """FuxiCTR 30: heads are split and joined without a transpose. (There the rows are features, and
+    no text.)
+    """
 
     seen_by = "a text means the same, however it goes on"
 
@@ -145,7 +155,9 @@ class NormOverTime(Program):
 
     def normed(self, norm: nn.Module, x: Tensor) -> Tensor:
         return (
-            norm.weight * (x - x.mean(dim=1, keepdim=True)) / (x.std(dim=1, correction=0, keepdim=True) + 1e-5)
+            norm.weight
+            * (x - x.mean(dim=1, keepdim=True))
+            / (x.std(dim=1, correction=0, keepdim=True) + 1e-5)
             + norm.bias
         )
 
@@ -221,7 +233,10 @@ class NormsDecay(Program):
         named = list(self.named_parameters())
         spared = ("LayerNorm.weight", "bias")
         return [
-            {"params": [x for name, x in named if not name.endswith(spared)], "weight_decay": decay},
+            {
+                "params": [x for name, x in named if not name.endswith(spared)],
+                "weight_decay": decay,
+            },
             {"params": [x for name, x in named if name.endswith(spared)], "weight_decay": 0.0},
         ]
 
@@ -247,7 +262,9 @@ class LastVisitor(Program):
 
 
 class ByColumn(Program):
-    """Transformers 3021: in a padded text, the place is the column, and not the count of real tokens."""
+    """Transformers 3021: in a padded text, the place is the column, and not the count of real
+    tokens.
+    """
 
     seen_by = "a row alone is a row in a batch"
 
@@ -281,8 +298,15 @@ class ByBatch(Program):
     seen_by = "the mark doesn't depend on the size of a batch"
 
     def evaluate(self, texts, batch: int = 16) -> float:
-        parts = [Program.evaluate(self, texts[first : first + batch]) for first in range(0, len(texts), batch)]
+        parts = [
+            Program.evaluate(self, texts[first : first + batch])
+            for first in range(0, len(texts), batch)
+        ]
         return sum(parts) / len(parts)
 
 
-FAULTS = [thing for thing in list(vars().values()) if isinstance(thing, type) and Program in thing.__bases__]
+FAULTS = [
+    thing
+    for thing in list(vars().values())
+    if isinstance(thing, type) and Program in thing.__bases__
+]

@@ -32,9 +32,16 @@ def listing(label: str) -> None:
 
 @functools.cache
 def planted(label: str) -> type:
-    """The program of an exercise, to be trained, checked, and repaired by a class that replaces the wrong part."""
+    """The program of an exercise, to be trained, checked, and repaired by a class that replaces the
+    wrong part.
+    """
     file, text = f"<planted {label}>", source(label)
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # tracebacks and inspect show it
+    linecache.cache[file] = (
+        len(text),
+        None,
+        text.splitlines(keepends=True),
+        file,
+    )  # tracebacks and inspect show it
     names: dict[str, Any] = {"__name__": f"planted_{label}"}
     exec(compile(text, file, "exec"), names)
     kind = names["Program"]

@@ -1,6 +1,8 @@
-"""The healthy program of the museum: a GPT, its training and its writing. Each part is a method that a fault replaces.
+"""The healthy program of the museum: a GPT, its training and its writing. Each part is a method
+that a fault replaces.
 
-Shapes: B texts, T tokens, C channels, H heads, V vocabulary. The sizes are small: 300 updates take a few seconds.
+Shapes: B texts, T tokens, C channels, H heads, V vocabulary. The sizes are small: 300 updates take
+a few seconds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +20,16 @@ class Block(nn.Module):
     def __init__(self):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(C), nn.LayerNorm(C)
-        self.query, self.key, self.value, self.project = (nn.Linear(C, C, bias=False) for _ in range(4))
+        self.query, self.key, self.value, self.project = (
+            nn.Linear(C, C, bias=False) for _ in range(4)
+        )
         self.mlp = nn.Sequential(nn.Linear(C, 4 * C), nn.GELU(), nn.Linear(4 * C, C))
 
 
 class Program(nn.Module):
-    """A GPT for a vocabulary of V tokens, drawn with a seed; `dropout` is the share of what branches write."""
+    """A GPT for a vocabulary of V tokens, drawn with a seed; `dropout` is the share of what
+    branches write.
+    """
 
     seen_by = ""  # of a fault: the check of checks.py that the museum names
 
@@ -66,7 +72,9 @@ class Program(nn.Module):
         return ((past & real[:, None]) | itself)[:, None]
 
     def attention(self, block: Any, x: Tensor, allowed: Tensor) -> Tensor:
-        query, key, value = (self.split(matrix(x)) for matrix in (block.query, block.key, block.value))
+        query, key, value = (
+            self.split(matrix(x)) for matrix in (block.query, block.key, block.value)
+        )
         return block.project(self.join(self.weights(self.scores(query, key), allowed) @ value))
 
     # ---------------------------------------------------------------- the model
@@ -97,10 +105,14 @@ class Program(nn.Module):
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The sum over all targets that are asked for."""
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
+        return F.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
 
     def gradient(self, pieces: Sequence[tuple[Tensor, Tensor]]) -> float:
-        """Of a batch that comes in pieces: the mean loss of all its targets, and their gradient in .grad."""
+        """Of a batch that comes in pieces: the mean loss of all its targets, and their gradient in
+        .grad.
+        """
         self.zero_grad()
         asked = max(1, sum(int((targets != IGNORED).sum()) for _, targets in pieces))
         losses = [self.loss(self(tokens), targets) / asked for tokens, targets in pieces]

@@ -1,7 +1,8 @@
-"""What matters: one small GPT, trained again and again, each time with one part taken out or exchanged.
+"""What matters: one small GPT, trained again and again, each time with one part taken out or
+exchanged.
 
-The variants and studies of notebook 08, of *what matters* and of *what today's models changed*; experiments.py trains
-and judges them (`python -m tools.studies parts`).
+The variants and studies of notebook 08, of *what matters* and of *what today's models changed*;
+experiments.py trains and judges them (`python -m tools.studies parts`).
 """
 
 import math
@@ -38,7 +39,9 @@ def attend(
     scaled: bool = True,
     axis: int = -1,
 ) -> Float[Tensor, "B T C"]:
-    """Multi-head attention spelled out, so that the mask, the root and the axis of the softmax can be changed."""
+    """Multi-head attention spelled out, so that the mask, the root and the axis of the softmax can
+    be changed.
+    """
     query, key, value = layer.query_key_value(x)
     scores = query @ key.transpose(-2, -1)
     if scaled:
@@ -84,19 +87,23 @@ def remove_positions(model: GPT) -> None:
 
 
 def sinusoids(T: int, C: int) -> Float[Tensor, "T C"]:
-    """Sines in the even channels, cosines in the odd ones, of wavelengths from 2 pi to 10,000 * 2 pi (Vaswani et al.
-    2017, section 3.5)."""
+    """Sines in the even channels, cosines in the odd ones, of wavelengths from 2 pi to 10,000 * 2
+    pi (Vaswani et al. 2017, section 3.5)."""
     frequency = 10_000 ** (-torch.arange(0, C, 2) / C)  # (C/2,)
     angle = torch.arange(T)[:, None] * frequency  # (T, C/2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :C]
 
 
 class Sinusoids(nn.Module):
-    """(T,) -> (T, C): sines and cosines times one learned gain, which starts at the size of a learned table."""
+    """(T,) -> (T, C): sines and cosines times one learned gain, which starts at the size of a
+    learned table.
+    """
 
     def __init__(self, T: int, C: int):
         super().__init__()
-        self.register_buffer("table", sinusoids(T, C) * math.sqrt(2), persistent=False)  # of standard deviation 1
+        self.register_buffer(
+            "table", sinusoids(T, C) * math.sqrt(2), persistent=False
+        )  # of standard deviation 1
         self.gain = nn.Parameter(torch.tensor(0.02))
 
     def forward(self, positions: Int64[Tensor, "T"]) -> Float[Tensor, "T C"]:
@@ -117,11 +124,15 @@ def use_post_norm(model: GPT) -> None:
 
 
 def remove_residual(model: GPT) -> None:
-    """Nothing is added up, so the weights start larger than GPT-2's, which are small so that sums don't grow."""
+    """Nothing is added up, so the weights start larger than GPT-2's, which are small so that sums
+    don't grow.
+    """
     change_blocks(model, without_residual)
     for matrix in model.blocks.parameters():
         if matrix.dim() == 2:
-            nn.init.xavier_normal_(matrix)  # keeps the size of what passes through (Glorot and Bengio 2010)
+            nn.init.xavier_normal_(
+                matrix
+            )  # keeps the size of what passes through (Glorot and Bengio 2010)
 
 
 def start_at_full_size(model: GPT) -> None:
@@ -142,7 +153,9 @@ def remove_value_matrix(model: GPT) -> None:
 
 
 def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """A step shrinks weights by lr x decay / (1 - momentum): at a rate of 0.3 about as much as AdamW's at 0.01."""
+    """A step shrinks weights by lr x decay / (1 - momentum): at a rate of 0.3 about as much as
+    AdamW's at 0.01.
+    """
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": 3e-4}, {"params": others}]
@@ -161,7 +174,9 @@ PARTS = {
     "softmax over queries": Variant(change=partial(change_attention, axis=-2), leaks=True),
     "no attention": Variant(change=no_attention),
     "no MLP": Variant(change=no_mlp),
-    "no MLP, 3 layers": Variant(sizes={"n_layer": 3}, change=no_mlp),  # about the same time, on one core
+    "no MLP, 3 layers": Variant(
+        sizes={"n_layer": 3}, change=no_mlp
+    ),  # about the same time, on one core
     "no MLP, 5 layers": Variant(sizes={"n_layer": 5}, change=no_mlp),  # as many multiplications
     "no MLP, 6 layers": Variant(sizes={"n_layer": 6}, change=no_mlp),  # as many parameters
     "no residual": Variant(change=partial(change_blocks, forward=without_residual)),
@@ -176,7 +191,8 @@ PARTS = {
     "untied head": Variant(change=untie),
     "SGD for AdamW": Variant(optimizer=sgd_with_decay, rates=(0.1, 0.3, 1.0)),
     "no weight decay": Variant(recipe={"weight_decay": 0.0}),
-    # Two parts at once, where the reason for one lies in another: scaling and the width of a head ...
+    # Two parts at once, where the reason for one lies in another: scaling and the width of a head
+    # ...
     "no scaling": Variant(change=no_scaling),
     "no scaling, one head": Variant(sizes={"n_head": 1}, change=no_scaling, against="one head"),
     # ... and the place of the norm, warm-up and depth.
@@ -198,14 +214,17 @@ def crossed(one: str, other: str, both: str, neither: str = WHOLE) -> dict[str, 
 
 
 in_shallow = crossed("no warm-up", "post-norm", "post-norm, no warm-up")
-in_deep = crossed("6 layers, no warm-up", "6 layers, post-norm", "6 layers, post-norm, no warm-up", "6 layers")
+in_deep = crossed(
+    "6 layers, no warm-up", "6 layers, post-norm", "6 layers, post-norm, no warm-up", "6 layers"
+)
 INTERACTIONS = {
     "scaling x head width": crossed("no scaling", "one head", "no scaling, one head"),
     "post-norm x warm-up": in_shallow,
     "post-norm x depth": crossed("post-norm", "6 layers", "6 layers, post-norm"),
     "post-norm x warm-up x depth": in_deep | {name: -weight for name, weight in in_shallow.items()},
 }
-# What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as many weights as two.
+# What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as
+# many weights as two.
 MODERN = {
     WHOLE: Variant(),
     "rotary": Variant(sizes={"rotary": True}),
@@ -260,7 +279,8 @@ STUDIES = {
         characters=20_000,
     ),
 }
-# For a reader's own variant, some seconds a run: one layer, at a rate that is good for the whole model.
+# For a reader's own variant, some seconds a run: one layer, at a rate that is good for the whole
+# model.
 TASTE = Comparison(
     variants={WHOLE: Variant()},
     sizes=dict(context_length=32, n_layer=1, n_head=2, n_embd=64),

@@ -32,8 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
 def _command(arguments: list[str]) -> None:
     """Print a line of JSON for each width, and with --out store a table: what `measured` returns."""
     parser = errors.Options(prog="torchrun ... -m helpers.rooms.speedup", description=__doc__)
-    parser.add_argument("--widths", type=int, nargs="+", default=list(WIDTHS), help="of the models, multiples of 4")
-    parser.add_argument("--rounds", type=int, default=5, help="of each measurement, of which the median counts")
+    parser.add_argument(
+        "--widths", type=int, nargs="+", default=list(WIDTHS), help="of the models, multiples of 4"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of each measurement, of which the median counts"
+    )
     parser.add_argument("--repeat", type=int, default=1, help="how often to measure all of it")
     parser.add_argument("--out", type=Path, help="a table, as CSV")
     told = parser.parse_args(arguments)
@@ -59,15 +63,17 @@ def _store(told: argparse.Namespace, lines: list[dict[str, float]]) -> None:
         )
         writer = csv.DictWriter(file, lines[0].keys())
         writer.writeheader()
-        writer.writerows(line | {name: f"{line[name]:.4g}" for name in list(line)[1:]} for line in lines)
+        writer.writerows(
+            line | {name: f"{line[name]:.4g}" for name in list(line)[1:]} for line in lines
+        )
 
 
 def measured(config: GPTConfig, rounds: int) -> dict[str, float]:
     """Seconds of one update of a batch, and of what it consists of, each the median of some rounds.
 
-    `alone` by one process, while the others wait; `shared` by all of them. `half` is the gradient of a process's part
-    of the batch, when it computes alone, `both` when all do; `update` is AdamW's, `send` an all-reduce of as many
-    numbers as the gradient has.
+    `alone` by one process, while the others wait; `shared` by all of them. `half` is the gradient
+    of a process's part of the batch, when it computes alone, `both` when all do; `update` is
+    AdamW's, `send` an all-reduce of as many numbers as the gradient has.
     """
     torch.manual_seed(1)
     x, y = torch.randint(V, (2, B, T))
@@ -99,7 +105,9 @@ def measured(config: GPTConfig, rounds: int) -> dict[str, float]:
 
 
 def _seconds(work: Callable[[], object], rounds: int, together: bool = True) -> float:
-    """The median of how long the work takes, done by all at once, or by the leader while the others wait."""
+    """The median of how long the work takes, done by all at once, or by the leader while the others
+    wait.
+    """
     taken = []
     for _ in range(rounds + 2):  # the first two warm up
         dist.barrier()

@@ -1,7 +1,7 @@
 """What a study is: variants of one model, the runs that train them, and what the runs show.
 
-There are two kinds: experiments.py compares variants over many seeds, ladder.py stacks one change upon the other.
-`python -m tools.studies` makes the runs side by side and stores their table.
+There are two kinds: experiments.py compares variants over many seeds, ladder.py stacks one change
+upon the other. `python -m tools.studies` makes the runs side by side and stores their table.
 """
 
 import math
@@ -31,8 +31,8 @@ def no_change(model: GPT) -> None:
 class Variant:
     """A change to the whole model, or to its recipe, in ten lines or fewer.
 
-    `sizes` replaces some of GPTConfig's or ModernConfig's, `recipe` some of TrainConfig's; `change` works on the new
-    GPT, in place.
+    `sizes` replaces some of GPTConfig's or ModernConfig's, `recipe` some of TrainConfig's; `change`
+    works on the new GPT, in place.
     """
 
     sizes: dict[str, Any] = field(default_factory=dict)
@@ -47,8 +47,8 @@ class Variant:
 class Study(ABC):
     """What to train, how to measure it, and what it shows: fixed before the first run.
 
-    A run is a named tuple: a variant, a seed, and all else that tells it from other runs. Each run gives one line of
-    the table, which holds the fields of the run and what was measured.
+    A run is a named tuple: a variant, a seed, and all else that tells it from other runs. Each run
+    gives one line of the table, which holds the fields of the run and what was measured.
     """
 
     run_type: Any  # of the named tuples
@@ -64,7 +64,9 @@ class Study(ABC):
         """How a run trains."""
 
     @abstractmethod
-    def measure(self, run: Any, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(
+        self, run: Any, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+    ) -> Line:
         """Train once; the run's line of the table."""
 
     @abstractmethod
@@ -91,7 +93,8 @@ class Study(ABC):
     def train(
         self, run: Any, train_tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
     ) -> tuple[GPT, float]:
-        """The model after the last update of a run, and the processor's seconds that the updates took.
+        """The model after the last update of a run, and the processor's seconds that the updates
+        took.
 
         A training whose loss is no number any more ends there.
         """
@@ -120,7 +123,9 @@ class Study(ABC):
         done = {self.run_of(line) for line in lines}
         return [run for run in self.plan(lines) if self.is_known(run) and run not in done]
 
-    def conduct(self, tokens: Integer[Tensor, "N"], vocab_size: int, lines: Iterable[Line] = ()) -> list[Line]:
+    def conduct(
+        self, tokens: Integer[Tensor, "N"], vocab_size: int, lines: Iterable[Line] = ()
+    ) -> list[Line]:
         """The `lines` that are there and those that the study still needs, one run after the other.
 
         For a study that takes seconds, in a notebook. Others take `python -m tools.studies`.

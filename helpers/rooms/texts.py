@@ -1,7 +1,9 @@
-"""Counting beside a network on more text and on less, in English and in Python (`python -m tools.studies texts`).
+"""Counting beside a network on more text and on less, in English and in Python (`python -m
+tools.studies texts`).
 
-Shakespeare is one text, and a million letters are one size. Here the first tenth of his training text is learned, too,
-and the library that comes with Python, in three sizes. What is predicted stays the same for all sizes of a text.
+Shakespeare is one text, and a million letters are one size. Here the first tenth of his training
+text is learned, too, and the library that comes with Python, in three sizes. What is predicted
+stays the same for all sizes of a text.
 """
 
 import hashlib
@@ -76,9 +78,16 @@ class Texts(Study):
 
     def plan(self, lines: Iterable[Line]) -> list[Told]:
         seeds = range(1, self.seeds + 1)
-        return [Told(*text, name, seed) for seed in seeds for text in self.texts for name in self.variants]
+        return [
+            Told(*text, name, seed)
+            for seed in seeds
+            for text in self.texts
+            for name in self.variants
+        ]
 
-    def measure(self, run: Told, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(
+        self, run: Told, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+    ) -> Line:
         """Train once; a line of the table: the loss in windows side by side."""
         T = self.sizes["context_length"]
         if run.text == PYTHON:
@@ -91,28 +100,41 @@ class Texts(Study):
         train_tokens = train_tokens[: run.letters or None]
         pairing = Pairing(run.variant, run.seed)
         model, seconds = Counts(steps=run.steps).train(pairing, train_tokens, vocab_size, device)
-        return {**run._asdict(), "loss": round(evaluate(model, held_out, T), 5), "seconds": round(seconds, 1)}
+        return {
+            **run._asdict(),
+            "loss": round(evaluate(model, held_out, T), 5),
+            "seconds": round(seconds, 1),
+        }
 
     def report(self, lines: Iterable[Line]) -> str:
-        """By text, size and updates: the mean losses, and what counts take off the network's, seed by seed."""
+        """By text, size and updates: the mean losses, and what counts take off the network's, seed
+        by seed.
+        """
         by = {}
         for line in lines:
-            by.setdefault((line["text"], line["letters"], line["steps"]), {}).setdefault(line["variant"], []).append(
-                line
-            )
+            by.setdefault((line["text"], line["letters"], line["steps"]), {}).setdefault(
+                line["variant"], []
+            ).append(line)
         rows = []
         for (text, letters, steps), found in by.items():
-            losses = {name: [line["loss"] for line in found.get(name, [])] for name in self.variants}
+            losses = {
+                name: [line["loss"] for line in found.get(name, [])] for name in self.variants
+            }
             means = [f"{fmean(of_it):.3f}" if of_it else "" for of_it in losses.values()]
-            gains = [alone - both for alone, both in zip(losses[ALONE], losses[BESIDE], strict=False)]
+            gains = [
+                alone - both for alone, both in zip(losses[ALONE], losses[BESIDE], strict=False)
+            ]
             spread = f"{min(gains):.3f} to {max(gains):.3f}" if gains else ""
             rows.append([text, f"{letters:,}" if letters else "all", steps, *means, spread])
-        return tables.table(["text", "letters", "updates", "network", "counts", "both", "counts take off"], rows)
+        return tables.table(
+            ["text", "letters", "updates", "network", "counts", "both", "counts take off"], rows
+        )
 
 
 def library() -> str:
-    """The sources of Python's standard library, without its tests and what is not plain ASCII: one file after the
-    other, in the order of the hashes of their names, so that no part of it is about one thing."""
+    """The sources of Python's standard library, without its tests and what is not plain ASCII: one
+    file after the other, in the order of the hashes of their names, so that no part of it is about
+    one thing."""
     root = Path(sysconfig.get_paths()["stdlib"])
     left_out = {"site-packages", "dist-packages", "test", "tests"}
     files = [path.relative_to(root) for path in root.rglob("*.py")]

@@ -24,7 +24,9 @@ class Torchrun:
     """
 
     def __init__(self, processes: int, *command: str | Path, max_restarts: int = 0):
-        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # one that was killed may still write
+        self._folder = tempfile.TemporaryDirectory(
+            ignore_cleanup_errors=True
+        )  # one that was killed may still write
         self._logs = Path(self._folder.name)
         options = [
             "--standalone",
@@ -49,7 +51,9 @@ class Torchrun:
     def __enter__(self) -> "Torchrun":
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._process.pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
@@ -68,10 +72,14 @@ class Torchrun:
         """The process with this rank. RunError when there is none now."""
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._process.pid).children():
-                with suppress(psutil.Error):  # it has just ended, or its surroundings are not to be read
+                with suppress(
+                    psutil.Error
+                ):  # it has just ended, or its surroundings are not to be read
                     if process.environ().get("RANK") == str(rank):
                         return process
-        raise RunError(f"there is no process with rank {rank}: it has not started yet, or has ended")
+        raise RunError(
+            f"there is no process with rank {rank}: it has not started yet, or has ended"
+        )
 
     def wait(self, seconds: float = 120) -> str:
         """What they printed, when all have ended. RunError when one failed, or they are still at

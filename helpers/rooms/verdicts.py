@@ -15,7 +15,9 @@ LEVEL = 0.05  # the chance of a false claim
 
 
 class Verdict(NamedTuple):
-    """One row's answer. `says` is one of: worse, better, slightly worse, slightly better, no difference, undecided."""
+    """One row's answer. `says` is one of: worse, better, slightly worse, slightly better, no
+    difference, undecided.
+    """
 
     mean: float  # of the differences; above 0 is worse
     low: float  # the 95 % interval of this row alone
@@ -26,14 +28,16 @@ class Verdict(NamedTuple):
 
 
 def verdicts(differences: Mapping[Row, Sequence[float]], margin: float) -> dict[Row, Verdict]:
-    """A verdict for each row of a table, from its differences: a seed's loss with the change minus that without it.
+    """A verdict for each row of a table, from its differences: a seed's loss with the change minus
+    that without it.
 
-    Student's t for paired differences. A row is "worse" or "better" where no difference at all is refuted, and "no
-    difference" where one of `margin` or more is refuted, in either direction (two one-sided tests, Schuirmann 1987);
-    "slightly" so where both are, and "undecided" where neither is. Each kind of claim is corrected over all rows (Holm
-    1979): as long as the differences are roughly normal, the chance of one or more false claims of a kind in the whole
-    table is at most LEVEL. The margin must be fixed before the differences are seen. ConfigError for a margin that is
-    not above 0, and for a row with fewer than two differences or with one that is no number.
+    Student's t for paired differences. A row is "worse" or "better" where no difference at all is
+    refuted, and "no difference" where one of `margin` or more is refuted, in either direction (two
+    one-sided tests, Schuirmann 1987); "slightly" so where both are, and "undecided" where neither
+    is. Each kind of claim is corrected over all rows (Holm 1979): as long as the differences are
+    roughly normal, the chance of one or more false claims of a kind in the whole table is at most
+    LEVEL. The margin must be fixed before the differences are seen. ConfigError for a margin that
+    is not above 0, and for a row with fewer than two differences or with one that is no number.
     """
     if not 0 < margin < math.inf:
         raise ConfigError(f"the margin must be a number above 0, not {margin}")
@@ -55,15 +59,21 @@ def verdicts(differences: Mapping[Row, Sequence[float]], margin: float) -> dict[
 
 
 def _estimate(row: object, values: Sequence[float]) -> tuple[float, float, int]:
-    """Mean, its standard error (never 0: equal differences are certain, not undefined), and degrees of freedom."""
+    """Mean, its standard error (never 0: equal differences are certain, not undefined), and degrees
+    of freedom.
+    """
     if len(values) < 2 or not all(map(math.isfinite, values)):
-        raise ConfigError(f"{row}: a verdict takes the differences of at least two seeds, all of them numbers")
+        raise ConfigError(
+            f"{row}: a verdict takes the differences of at least two seeds, all of them numbers"
+        )
     error = stdev(values) / math.sqrt(len(values))
     return fmean(values), max(error, sys.float_info.min), len(values) - 1
 
 
 def _says(mean: float, differs: bool, same: bool) -> str:
-    """The verdict in words: is it certain that there is a difference, and that it is less than the margin?"""
+    """The verdict in words: is it certain that there is a difference, and that it is less than the
+    margin?
+    """
     if not differs:
         return "no difference" if same else "undecided"
     direction = "worse" if mean > 0 else "better"
@@ -71,7 +81,9 @@ def _says(mean: float, differs: bool, same: bool) -> str:
 
 
 def holm(p: Mapping[Row, float]) -> dict[Row, float]:
-    """Adjusted p-values (Holm 1979): the smallest times the number of rows, the next times one less, never falling."""
+    """Adjusted p-values (Holm 1979): the smallest times the number of rows, the next times one
+    less, never falling.
+    """
     adjusted = {}
     highest = 0.0
     for place, row in enumerate(sorted(p, key=p.__getitem__)):

@@ -1,4 +1,6 @@
-"""A JupyterLab of its own on loopback, for the tests of this folder. It writes only into the folder it is given."""
+"""A JupyterLab of its own on loopback, for the tests of this folder. It writes only into the folder
+it is given.
+"""
 
 import json
 import os
@@ -24,14 +26,20 @@ class Lab:
     """Where it listens; `notebooks` is the folder that it shows."""
 
     def __init__(self, folder: Path):
-        self.folder, self.notebooks, self.token = folder, folder / "notebooks", secrets.token_hex(16)
+        self.folder, self.notebooks, self.token = (
+            folder,
+            folder / "notebooks",
+            secrets.token_hex(16),
+        )
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"http://127.0.0.1:{free.getsockname()[1]}"
 
     def asks(self, path: str, method: str = "GET") -> bytes:
         headers = {"Authorization": f"token {self.token}"}
-        with urllib.request.urlopen(urllib.request.Request(self.address + path, headers=headers, method=method)) as got:
+        with urllib.request.urlopen(
+            urllib.request.Request(self.address + path, headers=headers, method=method)
+        ) as got:
             return got.read()
 
     def open(self, page: Page, name: str) -> None:
@@ -43,7 +51,9 @@ class Lab:
     def run_all(self, page: Page) -> None:
         page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
         outputs = f"{SHOWN}.content.model.sharedModel.cells.flatMap((cell) => cell.toJSON().outputs ?? [])"
-        errors = page.evaluate(f"{outputs}.filter((output) => output.output_type === 'error').map((e) => e.evalue)")
+        errors = page.evaluate(
+            f"{outputs}.filter((output) => output.output_type === 'error').map((e) => e.evalue)"
+        )
         assert not errors, errors
 
     def save(self, page: Page) -> None:
@@ -60,9 +70,18 @@ def jupyterlab(folder: Path) -> Iterator[Lab]:
     """JupyterLab with a token of its own, until the test is over."""
     lab = Lab(folder)
     lab.notebooks.mkdir()
-    folders = {name: str(folder / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
-    folders |= {"JUPYTER_RUNTIME_DIR": str(folder / "runtime"), "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings")}
-    folders |= {"JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"), "MPLCONFIGDIR": str(folder / "matplotlib")}
+    folders = {
+        name: str(folder / name.lower())
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
+    }
+    folders |= {
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+    }
+    folders |= {
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        "MPLCONFIGDIR": str(folder / "matplotlib"),
+    }
     ours = {"JUPYTER_TOKEN": lab.token, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT)}
     command = [
         sys.executable,
@@ -81,7 +100,9 @@ def jupyterlab(folder: Path) -> Iterator[Lab]:
     shutil.copy(ROOT / "tools" / "lab" / "look.css", look)
     command += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     with (folder / "lab.log").open("w") as log:
-        server = subprocess.Popen(command, env=os.environ | folders | ours, stdout=log, stderr=log, cwd=folder)
+        server = subprocess.Popen(
+            command, env=os.environ | folders | ours, stdout=log, stderr=log, cwd=folder
+        )
     try:
         for _ in range(300):
             try:

@@ -1,4 +1,6 @@
-"""The notebooks in JupyterLab, as a reader has them: opened from the start page, run whole, an exercise solved."""
+"""The notebooks in JupyterLab, as a reader has them: opened from the start page, run whole, an
+exercise solved.
+"""
 
 import http.client
 import platform
@@ -13,9 +15,12 @@ LESSONS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")
 BLANK = "beyond/blank_page.ipynb"  # it has no proofs
 CELLS = f"{SHOWN}.content.widgets"
 OUTPUTS = f"{CELLS}.flatMap((cell) => cell.model.sharedModel.toJSON().outputs ?? [])"
-# Every output that is a picture; where a live kernel made it an explorer's, it says so, and the explorer stands there.
+# Every output that is a picture; where a live kernel made it an explorer's, it says so, and the
+# explorer stands there.
 PICTURES = f"{OUTPUTS}.filter(({{ data }}) => data?.['image/png'])"
-PLACES = f"{PICTURES}.filter(({{ data }}) => `${{data['text/html'] ?? ''}}`.includes('data-explore'))"
+PLACES = (
+    f"{PICTURES}.filter(({{ data }}) => `${{data['text/html'] ?? ''}}`.includes('data-explore'))"
+)
 IMAGES = f"[...{SHOWN}.node.querySelectorAll('img')]"
 EXPLORERS = ":is(.explore, .explore-play)"
 INSIDE = f"image.closest('.jp-OutputArea') && !image.closest('{EXPLORERS}')"  # the machine has its picture inside
@@ -29,15 +34,21 @@ def lab(browser, tmp_path_factory):
         patch.setenv("NANOGPT_RUNS", str(tmp_path_factory.mktemp("runs")))
         with jupyterlab(tmp_path_factory.mktemp("lab")) as lab:
             shutil.copytree(ROOT / "notebooks", lab.notebooks, dirs_exist_ok=True)
-            for path in lab.notebooks.glob("*.ipynb"):  # as this Python would store them: the lab notes its version
+            for path in lab.notebooks.glob(
+                "*.ipynb"
+            ):  # as this Python would store them: the lab notes its version
                 text = re.sub(
-                    r'"version": "3[\d.]+"', f'"version": "{platform.python_version()}"', path.read_text("utf-8")
+                    r'"version": "3[\d.]+"',
+                    f'"version": "{platform.python_version()}"',
+                    path.read_text("utf-8"),
                 )
                 path.write_text(text, encoding="utf-8")
             eight = lab.notebooks / "08_nanogpt_shakespeare.ipynb"  # which would train for minutes
             text = eight.read_text(encoding="utf-8")
             assert text.count(r"preset = \"laptop\"") == 1
-            eight.write_text(text.replace(r"preset = \"laptop\"", r"preset = \"smoke\""), encoding="utf-8")
+            eight.write_text(
+                text.replace(r"preset = \"laptop\"", r"preset = \"smoke\""), encoding="utf-8"
+            )
             yield lab
 
 
@@ -53,7 +64,9 @@ def page(browser, lab):
 def answer(lab, path: str, host: str | None = None, token: str = "") -> tuple[int, str]:
     """The status that a request gets, and where it is sent."""
     connection = http.client.HTTPConnection(lab.address.removeprefix("http://"))
-    headers = ({"Host": host} if host else {}) | ({"Authorization": f"token {token}"} if token else {})
+    headers = ({"Host": host} if host else {}) | (
+        {"Authorization": f"token {token}"} if token else {}
+    )
     connection.request("GET", path, headers=headers)
     response = connection.getresponse()
     connection.close()
@@ -70,7 +83,9 @@ def open_from_start(lab, page, name: str) -> None:
 
 def test_strangers_are_refused(lab):
     assert answer(lab, "/api/contents", token=lab.token)[0] == 200
-    assert answer(lab, "/api/contents")[0] == answer(lab, "/api/contents", token="guessed")[0] == 403
+    assert (
+        answer(lab, "/api/contents")[0] == answer(lab, "/api/contents", token="guessed")[0] == 403
+    )
     status, to = answer(lab, "/lab")
     assert status == 302 and to.startswith("/login?")
     assert answer(lab, "/api/contents", host="evil.example", token=lab.token)[0] == 403
@@ -78,7 +93,9 @@ def test_strangers_are_refused(lab):
 
 def test_the_start_page_lists_the_lessons_in_light_and_dark(lab, page, screens):
     lab.open(page, "index.ipynb")
-    links = page.locator(".jp-RenderedMarkdown td a").evaluate_all("(links) => links.map((a) => a.innerText)")
+    links = page.locator(".jp-RenderedMarkdown td a").evaluate_all(
+        "(links) => links.map((a) => a.innerText)"
+    )
     assert len(links) == len(LESSONS)
     files = page.locator(".jp-DirListing-itemName").all_inner_texts()
     assert set(LESSONS) < {name.strip() for name in files}
@@ -94,13 +111,19 @@ def test_the_list_of_files_holds_the_lessons_first(lab, page):
     )
     names = [name for _, name in sorted(rows)]
     assert names[: len(LESSONS)] == sorted(LESSONS) and set(names[-2:]) == {"measured", "solutions"}
-    page.locator(".jp-DirListing-item", has_text="solutions").dblclick()  # where one sees it, there it is
+    page.locator(
+        ".jp-DirListing-item", has_text="solutions"
+    ).dblclick()  # where one sees it, there it is
     page.locator(".jp-DirListing-item", has_text="solutions_03.py").wait_for()
 
 
 def change_theme(page, theme: str) -> None:
-    page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})")
-    page.wait_for_function(f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()")
+    page.evaluate(
+        f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})"
+    )
+    page.wait_for_function(
+        f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()"
+    )
     page.wait_for_timeout(300)
 
 
@@ -115,9 +138,13 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     page.wait_for_function(f"{OUTPUTS}.length === 0")
     page.wait_for_function(f"{SHOWN}.sessionContext.session.kernel.status === 'idle'")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")  # until the last has run
-    errors = page.evaluate(f"{OUTPUTS}.filter((o) => o.output_type === 'error').map((o) => o.traceback.join('\\n'))")
+    errors = page.evaluate(
+        f"{OUTPUTS}.filter((o) => o.output_type === 'error').map((o) => o.traceback.join('\\n'))"
+    )
     assert not errors, "\n".join(errors)
-    counts = page.evaluate(f"{CELLS}.filter((c) => c.model.type === 'code').map((c) => c.model.executionCount)")
+    counts = page.evaluate(
+        f"{CELLS}.filter((c) => c.model.type === 'code').map((c) => c.model.executionCount)"
+    )
     assert counts == list(range(1, len(counts) + 1))
     assert name == BLANK or proofs_are_folded(page)
 
@@ -131,15 +158,22 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     sources = page.evaluate(f"{CELLS}.map((c) => c.model.sharedModel.getSource())")
     assert pictures >= 2 and places == len(re.findall(r"^explore\.\w+\(", "\n".join(sources), re.M))
     page.wait_for_function(f"{PAINTED}.length === {pictures - places}")
-    page.wait_for_function(f"{SHOWN}.node.querySelectorAll('[data-explore] > {EXPLORERS}').length === {places}")
+    page.wait_for_function(
+        f"{SHOWN}.node.querySelectorAll('[data-explore] > {EXPLORERS}').length === {places}"
+    )
     assert page.evaluate(f"{IMAGES}.filter((image) => !image.naturalWidth).length") == 0
     told = page.evaluate(f"{PICTURES}.map(({{ metadata }}) => metadata['image/png'].alt)")
-    assert all(text in told for text in page.evaluate(f"{PAINTED}.map((image) => image.alt || '(no text)')"))
+    assert all(
+        text in told
+        for text in page.evaluate(f"{PAINTED}.map((image) => image.alt || '(no text)')")
+    )
     if name.startswith(("03", "08")):
         for theme in ("Light", "Dark"):
             change_theme(page, theme)
             shown = page.locator(f".jp-OutputArea-output:has(img), {EXPLORERS}")
-            look = page.evaluate("getComputedStyle(document.querySelector('.jp-RenderedImage img')).filter")
+            look = page.evaluate(
+                "getComputedStyle(document.querySelector('.jp-RenderedImage img')).filter"
+            )
             assert ("invert" in look) == (theme == "Dark")
             for i, place in enumerate(shown.filter(visible=True).all()[:3]):
                 place.scroll_into_view_if_needed()
@@ -147,13 +181,21 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
 
 
 def proofs_are_folded(page) -> bool:
-    """From the heading on all is hidden, to the next heading of its rank; what comes before is seen."""
+    """From the heading on all is hidden, to the next heading of its rank; what comes before is
+    seen.
+    """
     hidden = page.evaluate(f"{CELLS}.map((c) => c.isHidden)")
-    headings = page.evaluate(f"{CELLS}.map((c) => c.model.type === 'markdown' ? c.model.sharedModel.getSource() : '')")
+    headings = page.evaluate(
+        f"{CELLS}.map((c) => c.model.type === 'markdown' ? c.model.sharedModel.getSource() : '')"
+    )
     start = next(i for i, text in enumerate(headings) if text.startswith("## The proofs"))
     rest = range(start + 1, len(headings))
     stop = next((i for i in rest if headings[i].startswith(("# ", "## "))), len(headings))
-    return stop > start + 1 and all(hidden[start + 1 : stop]) and not any(hidden[: start + 1] + hidden[stop:])
+    return (
+        stop > start + 1
+        and all(hidden[start + 1 : stop])
+        and not any(hidden[: start + 1] + hidden[stop:])
+    )
 
 
 def test_a_link_leads_into_the_folded_proofs(lab, page):
@@ -174,13 +216,20 @@ def test_an_exercise_is_solved_by_typing(lab, page):
     cell = next(i for i, source in enumerate(sources) if 'check("1a"' in source)
     page.evaluate(f"{SHOWN}.content.activeCellIndex = {cell}")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-above')")
-    notebook = page.locator(".jp-NotebookPanel").filter(visible=True)  # the start page is open behind it
+    notebook = page.locator(".jp-NotebookPanel").filter(
+        visible=True
+    )  # the start page is open behind it
     shown = notebook.locator(".jp-Cell.jp-mod-active")
-    for wrong_or_right, verdict in (("keys @ queries.mT", "1a: not yet, "), ("queries @ keys.mT", "1a: right")):
+    for wrong_or_right, verdict in (
+        ("keys @ queries.mT", "1a: not yet, "),
+        ("queries @ keys.mT", "1a: right"),
+    ):
         page.evaluate(f"{SHOWN}.content.activeCellIndex = {cell}")
         shown.locator(".cm-content").click()
         page.keyboard.press("Control+a")
-        page.keyboard.type(f"def my_scores(queries, keys):\nreturn {wrong_or_right}\n")  # the editor indents
+        page.keyboard.type(
+            f"def my_scores(queries, keys):\nreturn {wrong_or_right}\n"
+        )  # the editor indents
         page.keyboard.press("Backspace")
         page.keyboard.type('\nexercises.check("1a", my_scores)')
         page.keyboard.press("Control+Enter")
@@ -188,4 +237,6 @@ def test_an_exercise_is_solved_by_typing(lab, page):
     lab.save(page)
     lab.open(page, "index.ipynb")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
-    page.locator(".jp-RenderedMarkdown tr", has_text="Dot-product scores").filter(has_text="1 of 5: 1a").wait_for()
+    page.locator(".jp-RenderedMarkdown tr", has_text="Dot-product scores").filter(
+        has_text="1 of 5: 1a"
+    ).wait_for()

@@ -29,16 +29,23 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, site):
-    """Open the page as a visitor with such a screen does; afterwards: no error was logged, nothing was fetched."""
+    """Open the page as a visitor with such a screen does; afterwards: no error was logged, nothing
+    was fetched.
+    """
     contexts, asked, errors = [], [], []
 
     def opened(width: int = 1200, scheme: str = "light", folder: Path = site):
         size = {"width": width, "height": 900}
-        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce"))
+        contexts.append(
+            browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+        )
         page = clocked(contexts[-1].new_page())
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on(
+            "console",
+            lambda message: errors.append(message.text) if message.type == "error" else None,
+        )
         page.goto((folder / "play.html").as_uri())
         page.wait_for_selector(DRAWN)
         return page
@@ -46,7 +53,10 @@ def visit(browser, site):
     yield opened
     for context in contexts:
         context.close()
-    assert errors == [] and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert (
+        errors == []
+        and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    )
 
 
 def test_the_page_is_light_and_holds_the_tested_code(site):
@@ -55,7 +65,8 @@ def test_the_page_is_light_and_holds_the_tested_code(site):
     print(f"\nplay.html: {size / 1e6:.2f} MB")
     assert size < 2.5e6 and sum(path.stat().st_size for path in PACKED) <= 4e6
     tested = [
-        (play.FRONT / name).read_text(encoding="utf-8") for name in ("matvec.js", "gpt.js", "sampling.js", "broken.js")
+        (play.FRONT / name).read_text(encoding="utf-8")
+        for name in ("matvec.js", "gpt.js", "sampling.js", "broken.js")
     ]
     assert all(play.BEFORE.sub("", text) in page for text in tested) and "://" not in page
 
@@ -103,7 +114,8 @@ def test_sliders_change_the_chances(visit):
     for _ in range(20):
         page.keyboard.press("ArrowRight")
     page.wait_for_function(
-        "(before) => document.querySelector('.explore-bar > :last-child').textContent !== before", arg=before
+        "(before) => document.querySelector('.explore-bar > :last-child').textContent !== before",
+        arg=before,
     )
     assert int(first.inner_text().rstrip("%")) < int(before.rstrip("%"))
     page.locator("[data-setting=topK]").fill("2")
@@ -116,41 +128,64 @@ def test_sliders_change_the_chances(visit):
     )
     assert first.inner_text() == "100%"
     page.locator(".explore-bar").nth(3).click()  # a cut one: the visitor may
-    page.wait_for_function(f"document.querySelectorAll('.explore-ruler span').length === {len(START) + 1}")
+    page.wait_for_function(
+        f"document.querySelectorAll('.explore-ruler span').length === {len(START) + 1}"
+    )
 
 
 def test_a_letter_is_pointed_at_by_mouse_and_by_keyboard(visit):
     page = visit()
     looks = page.inner_text(".explore-looks")
     page.locator(".explore-ruler span").nth(9).hover()
-    page.wait_for_function("document.querySelector('.explore-ruler').getAttribute('aria-valuenow') === '10'")
+    page.wait_for_function(
+        "document.querySelector('.explore-ruler').getAttribute('aria-valuenow') === '10'"
+    )
     page.wait_for_selector(DRAWN)
-    assert page.inner_text(".explore-looks") != looks and "“R” at place 10" in page.inner_text(".explore-looks")
+    assert page.inner_text(".explore-looks") != looks and "“R” at place 10" in page.inner_text(
+        ".explore-looks"
+    )
     page.locator(".explore-ruler").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('.explore-ruler').getAttribute('aria-valuetext').startsWith('“o”')")
+    page.wait_for_function(
+        "document.querySelector('.explore-ruler').getAttribute('aria-valuetext').startsWith('“o”')"
+    )
     page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('.explore-looks').textContent.includes('place 25')")
+    page.wait_for_function(
+        "document.querySelector('.explore-looks').textContent.includes('place 25')"
+    )
     page.get_by_role("button", name="Layer 4, head 1").press("Enter")
-    page.wait_for_function("document.querySelector('.explore-maps h3').textContent.startsWith('Layer 4, head 1')")
+    page.wait_for_function(
+        "document.querySelector('.explore-maps h3').textContent.startsWith('Layer 4, head 1')"
+    )
 
 
 def test_the_scores_of_query_and_key_explain_the_shares(visit, screens):
     page = visit(1000)
     page.set_viewport_size({"width": 1000, "height": 1400})  # all of it, below the strip that stays
-    page.locator(".explore-maps").screenshot(path=screens / "play-maps.png")  # docs/play.png, in the README
+    page.locator(".explore-maps").screenshot(
+        path=screens / "play-maps.png"
+    )  # docs/play.png, in the README
     cells = page.locator(".explore-why > *").all_inner_texts()[4:-1]
     shown = zip(cells[2::4], cells[3::4], strict=True)
-    rows = [(float(score.replace("−", "-")), float(share.strip("<%")) / 100) for score, share in shown]
+    rows = [
+        (float(score.replace("−", "-")), float(share.strip("<%")) / 100) for score, share in shown
+    ]
     assert len(rows) == 3 and all("key of " in name for name in cells[::4])
     assert page.locator(".explore-why canvas").count() == 4
-    (high, most), (second, some), (low, _) = rows  # softmax: a difference of scores is a ratio of shares (both rounded)
-    assert abs(math.log(most / some) - (high - second)) < 0.1 + 0.006 / some and high >= second > low
+    (high, most), (second, some), (low, _) = (
+        rows  # softmax: a difference of scores is a ratio of shares (both rounded)
+    )
+    assert (
+        abs(math.log(most / some) - (high - second)) < 0.1 + 0.006 / some and high >= second > low
+    )
 
 
 def test_a_letter_is_held_until_it_is_let_go(visit):
     page = visit(1200)
-    letters, place = page.locator(".explore-ruler span"), lambda: page.get_attribute(".explore-ruler", "aria-valuenow")
+    letters, place = (
+        page.locator(".explore-ruler span"),
+        lambda: page.get_attribute(".explore-ruler", "aria-valuenow"),
+    )
 
     def now(expected):
         page.wait_for_function(
@@ -169,7 +204,9 @@ def test_a_letter_is_held_until_it_is_let_go(visit):
     letters.nth(13).hover()
     now(14)
     box = page.locator(".explore-framed .explore-map").bounding_box()
-    page.locator(".explore-framed .explore-map").click(position={"x": 20, "y": box["height"] * 9.5 / 25})
+    page.locator(".explore-framed .explore-map").click(
+        position={"x": 20, "y": box["height"] * 9.5 / 25}
+    )
     now(10)
     letters.nth(3).hover()
     page.wait_for_selector(DRAWN)
@@ -186,13 +223,17 @@ def test_a_head_is_switched_off_and_missed(visit):
     first = page.locator(".explore-bars").first.inner_text()
     page.get_by_role("button", name="Switch this head off").click()
     page.wait_for_selector(DRAWN)
-    assert re.match(r"Without head \d of layer \d: after “e”, .+ gets \d+% instead of \d+%", said.inner_text())
+    assert re.match(
+        r"Without head \d of layer \d: after “e”, .+ gets \d+% instead of \d+%", said.inner_text()
+    )
     without, whole = map(float, re.findall(r"(\d\.\d\d)", said.inner_text()))
     assert without != whole and page.locator(".explore-bars").first.inner_text() != first
     assert page.locator(".explore-off").count() == 1
     page.get_by_role("button", name="Switch this head on again").click()
     page.wait_for_selector(DRAWN)
-    assert "Guess" in said.inner_text() and page.locator(".explore-bars").first.inner_text() == first
+    assert (
+        "Guess" in said.inner_text() and page.locator(".explore-bars").first.inner_text() == first
+    )
 
 
 def test_the_machine_says_what_each_part_does(visit):
@@ -206,7 +247,9 @@ def test_the_machine_says_what_each_part_does(visit):
         heard.add(page.inner_text(".explore-told"))
     assert len(heard) == parts.count()
     page.get_by_role("button", name="Follow the letter").click()
-    page.wait_for_function("document.querySelector('.explore-told').textContent.startsWith('The letter is')")
+    page.wait_for_function(
+        "document.querySelector('.explore-told').textContent.startsWith('The letter is')"
+    )
 
 
 def test_snapshots_are_loaded_when_asked_for_and_differ(visit):
@@ -217,18 +260,25 @@ def test_snapshots_are_loaded_when_asked_for_and_differ(visit):
     for step in ("1,000", "250", "50", "0"):
         page.keyboard.press("ArrowLeft")
         page.wait_for_function(
-            "(s) => document.querySelector('h3[aria-live]').textContent.includes(`After ${s} of`)", arg=step
+            "(s) => document.querySelector('h3[aria-live]').textContent.includes(`After ${s} of`)",
+            arg=step,
         )
-        page.wait_for_function("document.querySelector('.explore-verse span').textContent.length === 150")
+        page.wait_for_function(
+            "document.querySelector('.explore-verse span').textContent.length === 150"
+        )
         verses.append(page.inner_text(".explore-verse"))
     assert len(set(verses)) == 4 and all(verse.startswith(START) for verse in verses)
-    assert float(re.search(r"loss ([\d.]+)", title.inner_text())[1]) > 4  # about ln 65: it knows nothing yet
+    assert (
+        float(re.search(r"loss ([\d.]+)", title.inner_text())[1]) > 4
+    )  # about ln 65: it knows nothing yet
 
 
 def test_the_cache_says_what_was_not_computed(visit):
     page = visit()
     page.get_by_role("button", name="One letter").first.click()
-    page.wait_for_function("document.body.textContent.includes('1 place computed, 25 taken from the cache')")
+    page.wait_for_function(
+        "document.body.textContent.includes('1 place computed, 25 taken from the cache')"
+    )
     page.get_by_label("Begin a line").fill("x" * 64)
     page.get_by_role("button", name="One letter").first.click()
     page.wait_for_function("document.body.textContent.includes('32 places recomputed')")
@@ -241,18 +291,26 @@ def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, schem
     papers, said = room.locator(".explore-paper"), room.locator(".explore-result")
 
     def heard(sentence):
-        page.wait_for_function("(s) => document.querySelector('.explore-result').textContent.includes(s)", arg=sentence)
-        return [paper.strip() for paper in papers.all_inner_texts()], room.locator("td").all_inner_texts()
+        page.wait_for_function(
+            "(s) => document.querySelector('.explore-result').textContent.includes(s)", arg=sentence
+        )
+        return [paper.strip() for paper in papers.all_inner_texts()], room.locator(
+            "td"
+        ).all_inner_texts()
 
     assert not papers.first.is_visible() and said.inner_text() == ""  # a guess comes first
     room.get_by_role("button", name="1e-10").focus()
     page.keyboard.press("Enter")
-    (healthy, broken), (loss, same, judged, worse) = heard("and the text goes wrong. Watch only the loss")
+    (healthy, broken), (loss, same, judged, worse) = heard(
+        "and the text goes wrong. Watch only the loss"
+    )
     assert healthy.startswith(START) and broken.startswith(START) and healthy != broken
     assert loss == same and float(worse) > float(judged) + 0.25 and "minGPT" in room.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     room.screenshot(path=screens / f"play-broken-{width}-{scheme}.png")
-    serious = [v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
+    serious = [
+        v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")
+    ]
     assert serious == []
     for _ in range(3):
         page.keyboard.press("Tab")
@@ -274,32 +332,58 @@ def test_nobody_is_shut_out(visit, width, scheme):
     page.wait_for_selector(DRAWN)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     found = Axe().run(page).response["violations"]
-    serious = [(v["id"], v["nodes"][0]["html"][:160]) for v in found if v["impact"] in ("serious", "critical")]
+    serious = [
+        (v["id"], v["nodes"][0]["html"][:160])
+        for v in found
+        if v["impact"] in ("serious", "critical")
+    ]
     assert serious == []
 
 
 def test_the_slider_of_the_training_names_its_stops(visit):
-    """Its step under each stop, where the middle of the thumb comes to rest, in a phone's width, too."""
+    """Its step under each stop, where the middle of the thumb comes to rest, in a phone's width,
+    too.
+    """
     page = visit(375)
     stops, slider = page.locator(".explore-stops > span"), page.get_by_label("Step of the training")
-    assert stops.all_inner_texts() == ["0", "50", "250", "1,000", "2,000"] and slider.get_attribute("max") == "4"
+    assert (
+        stops.all_inner_texts() == ["0", "50", "250", "1,000", "2,000"]
+        and slider.get_attribute("max") == "4"
+    )
     middles = stops.evaluate_all(
         "(all) => all.map((e) => e.getBoundingClientRect()).map((box) => box.x + box.width / 2)"
     )
     track = slider.bounding_box()
-    assert all(abs((x - track["x"]) / track["width"] - i / 4) < 0.04 for i, x in enumerate(middles)), middles
+    assert all(
+        abs((x - track["x"]) / track["width"] - i / 4) < 0.04 for i, x in enumerate(middles)
+    ), middles
 
 
 def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path):
-    """One layer, no table of positions, shared keys, an MLP of another width: nothing of it is the plain model's."""
+    """One layer, no table of positions, shared keys, an MLP of another width: nothing of it is the
+    plain model's.
+    """
     torch.manual_seed(1)
     tokenizer = CharTokenizer("\n ,!ORadefhmoruw")
-    sizes = dict(vocab_size=16, context_length=32, n_layer=1, n_head=4, n_embd=32, mlp="swiglu", mlp_width=20)
-    model = build_gpt(ModernConfig(**sizes, rotary=True, qk_norm=True, n_kv_head=2, tied=False, trigrams=90)).eval()
-    about = {"parameters": count_parameters(model), "seconds": 1, "step": 8, "loss": 2.5, "corpus": "your own text"}
+    sizes = dict(
+        vocab_size=16, context_length=32, n_layer=1, n_head=4, n_embd=32, mlp="swiglu", mlp_width=20
+    )
+    model = build_gpt(
+        ModernConfig(**sizes, rotary=True, qk_norm=True, n_kv_head=2, tied=False, trigrams=90)
+    ).eval()
+    about = {
+        "parameters": count_parameters(model),
+        "seconds": 1,
+        "step": 8,
+        "loss": 2.5,
+        "corpus": "your own text",
+    }
     play.write(tmp_path, [pack(model, tokenizer, about=about)])
     page = visit(folder=tmp_path)
-    assert "for a second, until it was good at guessing the next letter of your own text" in page.inner_text("h1 + p")
+    assert (
+        "for a second, until it was good at guessing the next letter of your own text"
+        in page.inner_text("h1 + p")
+    )
     page.get_by_role("button", name="Let it write").first.click()
     page.wait_for_function("document.querySelector('.explore-written').textContent.length > 12")
     page.get_by_role("button", name="Pause").first.click()
@@ -315,6 +399,11 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
     for number in range(6):
         page.locator(".explore-part").nth(number).focus()
         said.append(page.inner_text(".explore-told"))
-    assert "say which letters stand before it (below)" in said[1] and "turns queries and keys" in said[1]
+    assert (
+        "say which letters stand before it (below)" in said[1]
+        and "turns queries and keys" in said[1]
+    )
     assert "of its 20 neurons" in said[3]
-    assert page.get_by_label("Step of the training").count() == 0  # it kept no snapshots: there is nothing to slide to
+    assert (
+        page.get_by_label("Step of the training").count() == 0
+    )  # it kept no snapshots: there is nothing to slide to

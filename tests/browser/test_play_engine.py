@@ -1,4 +1,6 @@
-"""The model's JavaScript by itself, in a real browser: it computes what PyTorch does, is mounted and removed."""
+"""The model's JavaScript by itself, in a real browser: it computes what PyTorch does, is mounted
+and removed.
+"""
 
 import base64
 import gzip
@@ -36,7 +38,9 @@ LOGITS = """(texts) => texts.map((tokens) => {
 
 @pytest.fixture
 def engine(browser):
-    """The model's JavaScript as JupyterLab gets it, in a page of the browser, with the bytes of a model."""
+    """The model's JavaScript as JupyterLab gets it, in a page of the browser, with the bytes of a
+    model.
+    """
     page = browser.new_page()
 
     def start(packed: bytes, simd: bool = True):
@@ -44,7 +48,9 @@ def engine(browser):
             page.evaluate("delete window.WebAssembly")
         given = {"source": host.front_end("broken"), "packed": base64.b64encode(packed).decode()}
         page.evaluate(IMPORT, given)
-        assert page.evaluate("ours.compiled !== null") == simd  # bytes that are damaged would only make it slow
+        assert (
+            page.evaluate("ours.compiled !== null") == simd
+        )  # bytes that are damaged would only make it slow
         return page
 
     yield start
@@ -54,11 +60,17 @@ def engine(browser):
 def texts(alphabet: str, longest: int, count: int = 200) -> list[str]:
     """Half of them random letters, half cut out of the bundled play."""
     dice = random.Random(0)
-    whole = "".join(letter for letter in BUNDLED_PLAY.read_text(encoding="utf-8") if letter in alphabet)
+    whole = "".join(
+        letter for letter in BUNDLED_PLAY.read_text(encoding="utf-8") if letter in alphabet
+    )
     found = []
     for number in range(count):
         length, start = dice.randint(1, longest), dice.randrange(len(whole) - longest)
-        found.append("".join(dice.choices(alphabet, k=length)) if number % 2 else whole[start : start + length])
+        found.append(
+            "".join(dice.choices(alphabet, k=length))
+            if number % 2
+            else whole[start : start + length]
+        )
     return found
 
 
@@ -67,7 +79,9 @@ def farthest(page, model, tokens: list[torch.Tensor]) -> float:
     """The largest difference between the browser's logits and PyTorch's, at any place of any text."""
     theirs = page.evaluate(LOGITS, [each.tolist() for each in tokens])
     return max(
-        float((model(each[None])[0].double() - torch.tensor(found, dtype=torch.float64)).abs().max())
+        float(
+            (model(each[None])[0].double() - torch.tensor(found, dtype=torch.float64)).abs().max()
+        )
         for each, found in zip(tokens, theirs, strict=True)
     )
 
@@ -78,13 +92,19 @@ def test_the_browser_computes_what_pytorch_computes(engine, simd):
     packed = gzip.decompress(PACKED[-1].read_bytes())
     model, tokenizer, about = unpack(packed)
     page = engine(packed, simd)
-    tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, model.config.context_length)]
+    tokens = [
+        tokenizer.encode(text) for text in texts(tokenizer.characters, model.config.context_length)
+    ]
     difference = farthest(page, model, tokens)
-    print(f"\n{len(tokens)} texts, {sum(map(len, tokens)):,} places: from the same weights {difference:.1e} at most")
+    print(
+        f"\n{len(tokens)} texts, {sum(map(len, tokens)):,} places: from the same weights {difference:.1e} at most"
+    )
     assert difference < 1e-4
     run = RUNS / "laptop"
     if not is_run(run) or pack(*checkpoint.load_model(run), about=about) != packed:
-        pytest.skip("the page's model comes from another run than yours: only the rounded weights were compared")
+        pytest.skip(
+            "the page's model comes from another run than yours: only the rounded weights were compared"
+        )
     difference = farthest(page, checkpoint.load_model(run)[0], tokens)
     print(f"from the unrounded ones {difference:.4f} at most")
     assert difference < 0.02
@@ -111,7 +131,16 @@ CHANGES = (
     dict(fourgrams=97),
     dict(before=3),
 )
-ALL = dict(bias=True, rotary=True, rms_norm=True, qk_norm=True, mlp="swiglu", mlp_width=15, n_kv_head=2, window=5)
+ALL = dict(
+    bias=True,
+    rotary=True,
+    rms_norm=True,
+    qk_norm=True,
+    mlp="swiglu",
+    mlp_width=15,
+    n_kv_head=2,
+    window=5,
+)
 ALL |= dict(tied=False, softcap=5.0, bigrams=81, trigrams=700, fourgrams=97, before=3)
 SNOWMAN = CharTokenizer("abcdefg☃")
 
@@ -119,7 +148,9 @@ SNOWMAN = CharTokenizer("abcdefg☃")
 def modern(changes: dict) -> GPT:
     """A small model with large weights: small ones hide mistakes, and biases begin as zeros."""
     torch.manual_seed(1)
-    config = ModernConfig(vocab_size=8, context_length=13, n_layer=2, n_head=4, n_embd=24, **changes)
+    config = ModernConfig(
+        vocab_size=8, context_length=13, n_layer=2, n_head=4, n_embd=24, **changes
+    )
     model = build_gpt(config).eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.3)
@@ -163,14 +194,20 @@ def test_what_is_shown_on_the_way_is_what_the_microscope_shows(engine, changes):
     ours = microscope.every_tensor(unpack(packed)[0], tokens)
     for t, place in enumerate(theirs):
         wanted = {name: getattr(ours, name)[:, t] for name in ("stream", "attended", "hidden")}
-        wanted |= {name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")}  # all heads
+        wanted |= {
+            name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")
+        }  # all heads
         wanted["weights"] = ours.weights[:, :, t, : t + 1]
         for name, tensor in wanted.items():
-            torch.testing.assert_close(torch.tensor(place[name]).float(), tensor, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(
+                torch.tensor(place[name]).float(), tensor, atol=1e-5, rtol=1e-5
+            )
 
 
 def test_what_is_kept_of_another_text_changes_nothing(engine):
-    """The cache holds tokens too, because tables look back at them: those behind what is kept must be forgotten."""
+    """The cache holds tokens too, because tables look back at them: those behind what is kept must
+    be forgotten.
+    """
     page = engine(pack(modern(ALL), SNOWMAN))
     kept, fresh = page.evaluate(
         """(texts) => {
@@ -184,7 +221,13 @@ def test_what_is_kept_of_another_text_changes_nothing(engine):
           });
           return [kept, fresh];
         }""",
-        [[1, 2, 3, 4, 5, 6], [1, 2, 3, 7], [1, 2], [0, 0, 0], [0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5]],
+        [
+            [1, 2, 3, 4, 5, 6],
+            [1, 2, 3, 7],
+            [1, 2],
+            [0, 0, 0],
+            [0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5],
+        ],
     )
     assert kept == fresh
 
@@ -211,7 +254,12 @@ def test_snapshots_are_near_the_models_that_they_stand_for(engine):
         tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, 64, 50)]
         assert farthest(engine(packed), rounded, tokens) < 1e-4
         with torch.no_grad():
-            gaps = torch.cat([(models[about["step"]](each[None]) - rounded(each[None])).flatten() for each in tokens])
+            gaps = torch.cat(
+                [
+                    (models[about["step"]](each[None]) - rounded(each[None])).flatten()
+                    for each in tokens
+                ]
+            )
         print(
             f"\nstep {about['step']:,}: off by {gaps.square().mean().sqrt():.4f} (rms), {gaps.abs().max():.2f} at most"
         )
@@ -235,11 +283,18 @@ def test_full_windows_refill_as_in_python_and_kept_places_are_not_computed(engin
 def test_filters_are_those_of_sampling(engine):
     page = engine(gzip.decompress(PACKED[-1].read_bytes()))
     torch.manual_seed(1)
-    for temperature, top_k, top_p in ((1.0, 65, 1.0), (0.5, 5, 1.0), (1.7, 65, 0.6), (0.8, 12, 0.9), (1.0, 1, 0.05)):
+    for temperature, top_k, top_p in (
+        (1.0, 65, 1.0),
+        (0.5, 5, 1.0),
+        (1.7, 65, 0.6),
+        (0.8, 12, 0.9),
+        (1.0, 1, 0.05),
+    ):
         logits = torch.randn(65).mul(3).double()
         settings = {"temperature": temperature, "topK": top_k, "topP": top_p}
         found = page.evaluate(
-            "([l, s]) => Array.from(ours.probabilities(Float64Array.from(l), s))", [logits.tolist(), settings]
+            "([l, s]) => Array.from(ours.probabilities(Float64Array.from(l), s))",
+            [logits.tolist(), settings],
         )
         expected = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
         torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), expected)
@@ -265,7 +320,11 @@ def test_a_fault_changes_what_it_should_and_nothing_else(engine):
     names = page.evaluate("ours.FAULTS.map((fault) => fault.name)")
     healthy, *broken = [page.evaluate(BROKEN, [name, LINE, 60]) for name in ("", *names)]
     seen = [
-        (each["loss"] > healthy["loss"] + 0.25, each["loss"] == healthy["loss"], each["text"] == healthy["text"])
+        (
+            each["loss"] > healthy["loss"] + 0.25,
+            each["loss"] == healthy["loss"],
+            each["text"] == healthy["text"],
+        )
         for each in broken
     ]
     only_text, only_loss, both = (False, True, False), (True, False, True), (True, False, False)
@@ -274,7 +333,9 @@ def test_a_fault_changes_what_it_should_and_nothing_else(engine):
 
 
 def test_a_fault_is_gone_when_it_is_switched_off(engine):
-    """To the last bit: the reader without a fault is the page's own, and no fault leaves anything in the model."""
+    """To the last bit: the reader without a fault is the page's own, and no fault leaves anything
+    in the model.
+    """
     page = engine(gzip.decompress(PACKED[-1].read_bytes()))
     tokens = [unpack(gzip.decompress(PACKED[-1].read_bytes()))[1].encode(LINE * 3).tolist()[:64]]
     before = page.evaluate(LOGITS, tokens)
@@ -300,12 +361,18 @@ def test_a_broken_model_is_broken_as_in_python(engine, name, monkeypatch):
     tokens, P = tokenizer.encode("O Romeo, Romeo! wherefore art thou Romeo? Deny thy father"), 25
     places = torch.arange(len(tokens))
     if name.startswith("Heads"):
-        monkeypatch.setattr(MultiHeadAttention, "join_heads", lambda self, x: x.reshape(len(x), x.shape[2], -1))
+        monkeypatch.setattr(
+            MultiHeadAttention, "join_heads", lambda self, x: x.reshape(len(x), x.shape[2], -1)
+        )
     elif name.startswith("Scores"):
         for block in model.blocks:
-            block.attention.W_query.weight.mul_(math.sqrt(model.config.n_embd / model.config.n_head))
+            block.attention.W_query.weight.mul_(
+                math.sqrt(model.config.n_embd / model.config.n_head)
+            )
     else:  # P - 1, P, 2 P, 2 P + 1, … as far as there are places
-        places = torch.where(places > P, places + P - 1, places).clamp(max=model.config.context_length - 1)
+        places = torch.where(places > P, places + P - 1, places).clamp(
+            max=model.config.context_length - 1
+        )
     x = model.token_embedding(tokens) + model.position_embedding(places)
     expected = model.logits(model.through_blocks(x[None]))[0]
     found = engine(packed).evaluate(
@@ -342,7 +409,9 @@ def test_how_fast_it_is(engine):
     for _ in range(20):
         page.evaluate(window)
     spent = (cpu(page) - before) / 20
-    print(f"\nletters a second, cached: {64 / sorted(seconds)[30]:,.0f} (median), {64 / min(seconds):,.0f} (best)")
+    print(
+        f"\nletters a second, cached: {64 / sorted(seconds)[30]:,.0f} (median), {64 / min(seconds):,.0f} (best)"
+    )
     print(f"letters in a second of processor time: {64 / spent:,.0f}")
 
 
@@ -362,7 +431,9 @@ def test_every_picture_has_a_name_before_it_is_drawn(engine):
 
 
 def test_it_is_mounted_twice_and_removed(engine):
-    """As in JupyterLab, where a cell may be run again: bytes that begin inside a buffer, and nothing else."""
+    """As in JupyterLab, where a cell may be run again: bytes that begin inside a buffer, and
+    nothing else.
+    """
     page = engine(gzip.decompress(PACKED[-1].read_bytes()))
     page.add_script_tag(content=f"{{ {play.code()}\nwindow.mount = mount; }}")
     counts = page.evaluate(

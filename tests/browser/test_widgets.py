@@ -80,13 +80,21 @@ def page(browser):
 def pages(tmp_path, monkeypatch):
     """The address of a page for each explorer, on the disk, and of one for all of them."""
     shown, parts, scripts = [], {}, {}
-    monkeypatch.setattr(plotting, "display", lambda bundle, metadata, raw: shown.append((bundle, metadata)))
+    monkeypatch.setattr(
+        plotting, "display", lambda bundle, metadata, raw: shown.append((bundle, metadata))
+    )
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     for name, cell in (CELLS | {"temperature": WARM}).items():
         exec(cell, {"explore": explore, "torch": torch})
         bundle, metadata = shown[-1]
-        output = {"data": {"image/png": base64.b64encode(bundle["image/png"]).decode()}, "metadata": metadata}
-        parts[name], scripts[name] = host.page(output), host.mounting(metadata["explore"]["front_end"])
+        output = {
+            "data": {"image/png": base64.b64encode(bundle["image/png"]).decode()},
+            "metadata": metadata,
+        }
+        parts[name], scripts[name] = (
+            host.page(output),
+            host.mounting(metadata["explore"]["front_end"]),
+        )
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>explorer</title>'
     head += '<meta name="viewport" content="width=device-width"><style>body { margin: 8px }</style>'
     parts |= {"all": "\n".join(parts.values()), "twice": 2 * parts["machine"]}
@@ -99,24 +107,34 @@ def pages(tmp_path, monkeypatch):
 
 def module(page, name: str, expression: str, data) -> list:
     """What an expression makes of `data`, with the exports of a front end as `it`."""
-    source = "data:text/javascript;base64," + base64.b64encode(host.front_end(name).encode()).decode()
-    script = (
-        f"([source, data]) => import(source).then((it) => JSON.stringify({expression}, (_, x) => x !== x ? 'NaN' : x))"
+    source = (
+        "data:text/javascript;base64," + base64.b64encode(host.front_end(name).encode()).decode()
     )
+    script = f"([source, data]) => import(source).then((it) => JSON.stringify({expression}, (_, x) => x !== x ? 'NaN' : x))"
     return json.loads(page.evaluate(script, [source, data]), parse_constant=float)
 
 
 # ---------------------------------------------------------------- what they compute
 def test_the_filters_equal_those_of_sampling(page):
     torch.manual_seed(1)
-    settings = [(1, 65, 1), (0.1, 65, 1), (2, 5, 1), (0.7, 65, 0.9), (1.3, 10, 0.5), (1, 1, 1), (1, 65, 0.05)]
+    settings = [
+        (1, 65, 1),
+        (0.1, 65, 1),
+        (2, 5, 1),
+        (0.7, 65, 0.9),
+        (1.3, 10, 0.5),
+        (1, 1, 1),
+        (1, 65, 0.05),
+    ]
     cases, wanted = [], []
     for heat, k, p in settings * 20:
         logits = 3 * torch.randn(65, dtype=torch.float64)
         logits[torch.randint(65, (5,))] = logits[7].item()  # ties
         cases.append([logits.tolist(), heat, k, p])
         wanted.append(filter_logits(logits, float(heat), k, float(p)).softmax(dim=-1))
-    ours = torch.tensor(module(page, "filters", "data.map((one) => it.softmax(it.filterLogits(...one)))", cases))
+    ours = torch.tensor(
+        module(page, "filters", "data.map((one) => it.softmax(it.filterLogits(...one)))", cases)
+    )
     assert (ours - torch.stack(wanted).float()).abs().max() < 1e-6
     assert ((ours == 0) == (torch.stack(wanted).float() == 0)).all() and (ours == 0).any()
 
@@ -124,22 +142,37 @@ def test_the_filters_equal_those_of_sampling(page):
 def test_weights_and_mixture_equal_those_of_attention(page):
     torch.manual_seed(2)
     query, keys, values = torch.randn(2), torch.randn(6, 2), torch.randn(6, 3)
-    ours = module(page, "attend", "it.attend(...data, true)", [query.tolist(), keys.tolist(), values.tolist()])
+    ours = module(
+        page, "attend", "it.attend(...data, true)", [query.tolist(), keys.tolist(), values.tolist()]
+    )
     context, weights = attention(query[None], keys, values)
     assert torch.allclose(torch.tensor(ours["weights"]), weights[0], atol=1e-6)
     assert torch.allclose(torch.tensor(ours["mixture"]), context[0], atol=1e-6)
-    ours = module(page, "attend", "it.attend(...data, false, 3)", [query.tolist(), keys.tolist(), values.tolist()])
-    assert torch.allclose(torch.tensor(ours["weights"]), (keys @ query / 3).softmax(dim=0), atol=1e-6)
+    ours = module(
+        page,
+        "attend",
+        "it.attend(...data, false, 3)",
+        [query.tolist(), keys.tolist(), values.tolist()],
+    )
+    assert torch.allclose(
+        torch.tensor(ours["weights"]), (keys @ query / 3).softmax(dim=0), atol=1e-6
+    )
     ours = {
         name: torch.tensor(x)
-        for name, x in module(page, "shadows", "it.shadows(...data)", [query.tolist(), keys.tolist()]).items()
+        for name, x in module(
+            page, "shadows", "it.shadows(...data)", [query.tolist(), keys.tolist()]
+        ).items()
     }
     assert torch.allclose(ours["scores"], keys @ query, atol=1e-6)
     assert torch.allclose(ours["cosines"], torch.cosine_similarity(query, keys, dim=1), atol=1e-6)
     square = [[0, 0], [4, 0], [1, 1], [4, 4], [0, 4], [2, 0]]
     assert module(page, "attend", "it.band(data)", square) == [[0, 0], [4, 0], [4, 4], [0, 4]]
-    assert torch.allclose(ours["feet"] @ query, keys @ query, atol=1e-5)  # the foot has the key's score, ...
-    assert torch.allclose(ours["feet"][:, 0] * query[1], ours["feet"][:, 1] * query[0], atol=1e-6)  # ... on the line
+    assert torch.allclose(
+        ours["feet"] @ query, keys @ query, atol=1e-5
+    )  # the foot has the key's score, ...
+    assert torch.allclose(
+        ours["feet"][:, 0] * query[1], ours["feet"][:, 1] * query[0], atol=1e-6
+    )  # ... on the line
     scores, allowed = torch.randn(5, 5), torch.rand(5, 5) > 0.4
     allowed[2] = False
     ours = module(page, "mask", "it.masked(...data)", [scores.tolist(), allowed.tolist()])
@@ -154,7 +187,9 @@ def test_a_cut_number_lands_where_view_and_transpose_put_it(page):
     landed += "{ const { head, row, column } = it.landing(k, T, H, D, way); return [head, row, column]; })))"
     for (T, H, D), ours in zip(sizes, module(page, "cut", landed, sizes), strict=True):
         number = torch.arange(T * H * D)
-        for wanted, places in zip((number.view(H, T, D), number.view(T, H, D).transpose(0, 1)), ours, strict=True):
+        for wanted, places in zip(
+            (number.view(H, T, D), number.view(T, H, D).transpose(0, 1)), ours, strict=True
+        ):
             assert wanted.shape == (H, T, D)
             assert torch.equal(wanted[tuple(torch.tensor(places).T)], number)
 
@@ -173,9 +208,13 @@ def test_a_cut_counts_the_strangers(page):
         assert (f", {astray.sum()} more in the wrong head" in total) == bool(astray.any())
         for h, t, d in itertools.product(range(H), range(T), range(D)):
             k = number.view(H, T, D)[h, t, d].item()
-            assert each[k].startswith(f"*{k}*, number {k % (H * D) + 1} of *{words[word[k]]}*, lands in head {h + 1}, ")
+            assert each[k].startswith(
+                f"*{k}*, number {k % (H * D) + 1} of *{words[word[k]]}*, lands in head {h + 1}, "
+            )
             assert f", in the row of *{words[t]}*: " in each[k]
-            assert ("from now on" in each[k]) == wrong[h, t, d] and ("the right row, but" in each[k]) == astray[h, t, d]
+            assert ("from now on" in each[k]) == wrong[h, t, d] and (
+                "the right row, but" in each[k]
+            ) == astray[h, t, d]
 
 
 def test_the_score_of_the_clocks_equals_that_of_rotary_positions(page):
@@ -193,13 +232,19 @@ def test_the_score_of_the_clocks_equals_that_of_rotary_positions(page):
             assert torch.allclose(torch.tensor(ours["parts"]), pairs.real, atol=1e-5)
             assert abs(ours["score"] - asks[m] @ offers[n]) < 1e-5
             assert torch.allclose(torch.tensor(ours["angles"]), pairs.angle(), atol=1e-4)
-        assert torch.allclose(torch.tensor(found[0]["angles"]), torch.tensor(found[1]["angles"]), atol=1e-5)
-        turned = torch.tensor(module(page, "clock", "it.hands(...data)", [query.tolist(), 17, 10_000]))
+        assert torch.allclose(
+            torch.tensor(found[0]["angles"]), torch.tensor(found[1]["angles"]), atol=1e-5
+        )
+        turned = torch.tensor(
+            module(page, "clock", "it.hands(...data)", [query.tolist(), 17, 10_000])
+        )
         assert torch.allclose(turned.T.flatten(), asks[17], atol=1e-5)
         # With a base of 1 all hands turn by one radian
         alone = module(page, "clock", "it.clock(...data)", [query.tolist(), key.tolist(), 1, 0, 1])
         pairs = torch.complex(*query.chunk(2)) * torch.complex(*key.chunk(2)).conj()
-        assert torch.allclose(torch.tensor(alone["parts"]), (pairs * torch.exp(torch.tensor(1j))).real, atol=1e-5)
+        assert torch.allclose(
+            torch.tensor(alone["parts"]), (pairs * torch.exp(torch.tensor(1j))).real, atol=1e-5
+        )
 
 
 def test_what_the_lines_say_is_what_pytorch_finds(page):
@@ -211,14 +256,20 @@ def test_what_the_lines_say_is_what_pytorch_finds(page):
             share, best = weights.max(dim=dim)
             least = weights.amin(dim=dim)
             assert [one["best"] for one in found] == best.tolist()
-            assert torch.allclose(torch.tensor([one["share"] for one in found], dtype=torch.float64), share)
-            assert torch.allclose(torch.tensor([one["least"] for one in found], dtype=torch.float64), least)
+            assert torch.allclose(
+                torch.tensor([one["share"] for one in found], dtype=torch.float64), share
+            )
+            assert torch.allclose(
+                torch.tensor([one["least"] for one in found], dtype=torch.float64), least
+            )
             assert [one["over"] for one in found] == (weights > 0.5).sum(dim=dim).tolist()
             even = (share <= 1.5 * least) & (weights.shape[dim] > 1)
             assert [one["even"] for one in found] == even.tolist()
         sorted_weights, order = weights.sort(dim=-1, descending=True)
         enough = (sorted_weights.cumsum(dim=-1) < 0.8).sum(dim=-1) + 1
-        wanted = [places[: min(3, int(n))].tolist() for places, n in zip(order, enough, strict=True)]
+        wanted = [
+            places[: min(3, int(n))].tolist() for places, n in zip(order, enough, strict=True)
+        ]
         assert module(page, "lines", "data.map(it.largest)", weights.tolist()) == wanted
 
 
@@ -227,12 +278,18 @@ def test_verdicts_on_one_comparison_equal_those_of_the_studies(page):
     cases, wanted = [[0.0] * 3, [0.04] * 3, [0.05] * 4, [-0.3] * 20], []
     for n in [*range(2, 21)] * 12:
         mean, spread = 0.15 * torch.rand(2, generator=random) - torch.tensor([0.075, 0.0])
-        cases.append((mean + spread / 3 * torch.randn(n, generator=random, dtype=torch.float64)).tolist())
+        cases.append(
+            (mean + spread / 3 * torch.randn(n, generator=random, dtype=torch.float64)).tolist()
+        )
     ours = module(page, "verdict", "data.map((numbers) => it.judged(numbers, 0.05))", cases)
     for numbers, one in zip(cases, ours, strict=True):
-        (verdict,) = verdicts({"alone": numbers}, margin=0.05).values()  # a single row: nothing to correct
+        (verdict,) = verdicts(
+            {"alone": numbers}, margin=0.05
+        ).values()  # a single row: nothing to correct
         assert one["says"] == verdict.says
-        assert all(abs(one[name] - getattr(verdict, name)) < 1e-5 for name in ("mean", "low", "high"))
+        assert all(
+            abs(one[name] - getattr(verdict, name)) < 1e-5 for name in ("mean", "low", "high")
+        )
         wanted.append(verdict.says)
     ways = {"worse", "better", "slightly worse", "slightly better", "no difference", "undecided"}
     assert set(wanted) == ways
@@ -245,7 +302,11 @@ def test_the_quantiles_of_the_verdicts_are_students(page):
         assert len(found) == 19
         for df, t in enumerate(found, start=1):
             x = torch.linspace(0, t, 20_001, dtype=torch.float64)
-            density = torch.distributions.StudentT(torch.tensor(df, dtype=torch.float64)).log_prob(x).exp()
+            density = (
+                torch.distributions.StudentT(torch.tensor(df, dtype=torch.float64))
+                .log_prob(x)
+                .exp()
+            )
             assert abs(2 * torch.trapezoid(density, x) - share) < 1e-7
             assert abs(t - stdtrit(df, (1 + share) / 2)) < 1e-6
 
@@ -255,9 +316,18 @@ ALIKE = {"rows": ["o", "o"], "columns": ["o", "o"], "alone": [], "kept": None}
 SCORES = [[1.0, 2.0], [0.0, 0.0]]
 CAUSAL = {"scores": SCORES, "mask": [[1, 0], [1, 1]], "weights": [[1, 0], [0.5, 0.5]]}
 NAN_ROW = {"mask": [[0, 0], [1, 0]], "scores": SCORES}
-HALF = {"scores": SCORES, "weights": [[0, 0], [1.0, 0]], "context": [[0, 0], [3.0, 1.0]], "value": [[3.0, 1.0], [1, 1]]}
+HALF = {
+    "scores": SCORES,
+    "weights": [[0, 0], [1.0, 0]],
+    "context": [[0, 0], [3.0, 1.0]],
+    "value": [[3.0, 1.0], [1, 1]],
+}
 ODDS = {"scores": [[-5.0, -6.0]], "weights": [[0.7311, 0.2689]]}
-SMALL = {"query": [[0.1, 0.2], [0, 0]], "key": [[0.1, 0.1], [0, 0]], "scores": [[0.0212, 0], [0, 0]]}
+SMALL = {
+    "query": [[0.1, 0.2], [0, 0]],
+    "key": [[0.1, 0.1], [0, 0]],
+    "scores": [[0.0212, 0], [0, 0]],
+}
 
 
 @pytest.mark.parametrize(
@@ -265,8 +335,16 @@ SMALL = {"query": [[0.1, 0.2], [0, 0]], "key": [[0.1, 0.1], [0, 0]], "scores": [
     [
         (MACHINE | {"tables": {}}, "of_row(0)", "*to*: its row would run through every table"),
         (MACHINE | {"tables": {}}, "of_column(1)", "*be* is looked at: all rows meet its key."),
-        (MACHINE | {"tables": {"scores": SCORES}}, "of_row(0)", "It has its highest score, 2.00, with *be*."),
-        (MACHINE | {"tables": {"scores": SCORES}}, "of_column(1)", "*to* fits it best, with a score of 2.00."),
+        (
+            MACHINE | {"tables": {"scores": SCORES}},
+            "of_row(0)",
+            "It has its highest score, 2.00, with *be*.",
+        ),
+        (
+            MACHINE | {"tables": {"scores": SCORES}},
+            "of_column(1)",
+            "*to* fits it best, with a score of 2.00.",
+        ),
         (MACHINE | {"tables": CAUSAL}, "of_column(0)", "*to* gives it the most, 1.00."),
         (
             MACHINE | {"tables": CAUSAL},
@@ -300,7 +378,11 @@ SMALL = {"query": [[0.1, 0.2], [0, 0]], "key": [[0.1, 0.1], [0, 0]], "scores": [
             "of_number('context', 1, 0)",
             "3.00: number 1 of what *be* takes home, a mixture: 1.00 × 3.00 from *to*.",
         ),
-        (MACHINE | {"tables": SMALL}, "of_number('scores', 0, 0)", "= 0.03, and divided by √2 that is 0.02."),
+        (
+            MACHINE | {"tables": SMALL},
+            "of_number('scores', 0, 0)",
+            "= 0.03, and divided by √2 that is 0.02.",
+        ),
         (
             MACHINE | {"tables": {"x": [[1], [2]], "query": [[1], [2]]}, "alone": ["query"]},
             "of_number('query', 1, 0)",
@@ -349,7 +431,11 @@ LUTE, RING, MASK = [0.2, 0.7, -0.1], [0.7, 0.2, -0.1], [0.1, 0.2, 0.7]
             [LUTE, LUTE],
             "closest to *lute*, the louder of the two: right about what Ann gets, wrong about",
         ),
-        ([[0.25, 0.75]], [RING, RING], "closest to *ring*: right about what Ann gives, wrong about what Ann gets."),
+        (
+            [[0.25, 0.75]],
+            [RING, RING],
+            "closest to *ring*: right about what Ann gives, wrong about what Ann gets.",
+        ),
         (
             [[0.25, 0.75]],
             [RING, LUTE],
@@ -376,8 +462,16 @@ LUTE, RING, MASK = [0.2, 0.7, -0.1], [0.7, 0.2, -0.1], [0.1, 0.2, 0.7]
             [RING, LUTE],
             "Head 1 looks most at the *ring* (0.90), which Ann gives, and head 2 at",
         ),
-        ([[0.9, 0.1], [0.3, 0.7]], [RING, LUTE], "of its own, closest to *ring* and to *lute*: both are right."),
-        ([[0.9, 0.1], [0.3, 0.7]], [RING, MASK], "right about what Ann gives, wrong about what Ann gets."),
+        (
+            [[0.9, 0.1], [0.3, 0.7]],
+            [RING, LUTE],
+            "of its own, closest to *ring* and to *lute*: both are right.",
+        ),
+        (
+            [[0.9, 0.1], [0.3, 0.7]],
+            [RING, MASK],
+            "right about what Ann gives, wrong about what Ann gets.",
+        ),
     ],
 )
 def test_two_questions_have_a_sentence_for_every_case(page, weights, scores, said):
@@ -392,7 +486,10 @@ def test_the_closest_thing_is_the_answer(page):
     scores = torch.randn(6, 2, 6, dtype=torch.float64)
     data = [{"people": people, "cards": cards, "things": things}, {"scores": scores.tolist()}]
     ours = module(
-        page, "questions", "data[0].people.map((one, a) => it.answered(data[0], one, data[1].scores[a]))", data
+        page,
+        "questions",
+        "data[0].people.map((one, a) => it.answered(data[0], one, data[1].scores[a]))",
+        data,
     )
     right = torch.tensor([[i, (i - 1) % 6] for i in range(6)])
     (lead, behind), (said, second) = (x.unbind(dim=-1) for x in scores.topk(2))
@@ -405,7 +502,9 @@ def test_the_closest_thing_is_the_answer(page):
     }.items():
         found = torch.tensor([[one[name] for one in pair] for pair in ours])
         assert torch.allclose(found.double(), wanted.double()), name
-    assert [[cards[one["card"]][1] for one in pair] for pair in ours] == [[things[i] for i in pair] for pair in right]
+    assert [[cards[one["card"]][1] for one in pair] for pair in ours] == [
+        [things[i] for i in pair] for pair in right
+    ]
     assert module(page, "questions", "[it.rightOnes(...data)]", data) == [(said == right).sum()]
 
 
@@ -426,46 +525,152 @@ def test_at_each_height_the_stream_says_what_the_layers_below_make(page, adds):
         assert torch.equal(torch.tensor(ours), torch.stack([through(on, k) for k in range(L + 1)]))
     winners = module(page, "stream", "data.map(it.winner)", says.tolist())
     (first, second), (best, following) = (each.T for each in says.topk(2))
-    assert [one["best"] for one in winners] == best.tolist() and [one["next"] for one in winners] == following.tolist()
+    assert [one["best"] for one in winners] == best.tolist() and [
+        one["next"] for one in winners
+    ] == following.tolist()
     assert torch.allclose(torch.tensor([one["ahead"] for one in winners]), first - second)
-    assert module(page, "stream", "[it.winner(data)]", [0.5] * 3) == [{"best": -1, "next": -1, "ahead": 0}]
+    assert module(page, "stream", "[it.winner(data)]", [0.5] * 3) == [
+        {"best": -1, "next": -1, "ahead": 0}
+    ]
 
 
-RIGHT = [0.0, 0.93, 0.3, 0.96, 0.125, 0.95, 0.14, 1.0]  # with none of three layers, the first, the second, both, ...
+RIGHT = [
+    0.0,
+    0.93,
+    0.3,
+    0.96,
+    0.125,
+    0.95,
+    0.14,
+    1.0,
+]  # with none of three layers, the first, the second, both, ...
 ADDS, NORMED, REPLACES = "each adds", "each adds, behind a norm", "each replaces"
 
 
 @pytest.mark.parametrize(
     ("name", "right", "on", "quiet", "said"),
     [
-        (ADDS, RIGHT, 7, 0, "All layers are on. The answer is *ring*: right, and 0.70 ahead of lute. The tower is"),
+        (
+            ADDS,
+            RIGHT,
+            7,
+            0,
+            "All layers are on. The answer is *ring*: right, and 0.70 ahead of lute. The tower is",
+        ),
         (ADDS, RIGHT, 7, 0, "right in *100%* of 1,000 scenes. From layer 1 on, it can be read off"),
-        (ADDS, RIGHT, 5, 0, "Layer 2 is out. The answer is *ring*: right, and 0.30 ahead of lute. The tower is right"),
-        (ADDS, RIGHT, 5, 0, "What the others add still arrives: the stream goes past a layer that is out."),
+        (
+            ADDS,
+            RIGHT,
+            5,
+            0,
+            "Layer 2 is out. The answer is *ring*: right, and 0.30 ahead of lute. The tower is right",
+        ),
+        (
+            ADDS,
+            RIGHT,
+            5,
+            0,
+            "What the others add still arrives: the stream goes past a layer that is out.",
+        ),
         (ADDS, RIGHT, 1, 0, "Only layer 1 is on. The answer is *ring*: right"),
         (ADDS, RIGHT, 1, 0, "What it adds arrives: the stream goes past"),
-        (ADDS, RIGHT, 6, 0, "The answer is *rose*: wrong, ring would be right. The tower is right in *14%*"),
-        (ADDS, RIGHT, 6, 0, "worse than a blind guess. Put layer 1 back, and it is right in 100%: the others need"),
+        (
+            ADDS,
+            RIGHT,
+            6,
+            0,
+            "The answer is *rose*: wrong, ring would be right. The tower is right in *14%*",
+        ),
+        (
+            ADDS,
+            RIGHT,
+            6,
+            0,
+            "worse than a blind guess. Put layer 1 back, and it is right in 100%: the others need",
+        ),
         (ADDS, RIGHT, 4, 0, "Only layer 3 is on. "),
         (ADDS, RIGHT, 4, 0, "Put layer 1 back, and it is right in 95%."),
-        (ADDS, [*RIGHT[:4], 0.3, 0.4, 0.5, 1], 4, 0, "in *30%* of 1,000 scenes, about as good as a blind guess."),
-        (ADDS, RIGHT, 0, 0, "No layer is on, so *nothing was said*: what arrives is the question itself"),
-        (ADDS, RIGHT, 0, 1, "The cards come a tenth as loud. No layer is on, so *nothing was said*"),
-        (ADDS, [0.45] * 8, 7, 1, "hardly better than a blind guess. Queries and keys are a tenth as long, scores"),
+        (
+            ADDS,
+            [*RIGHT[:4], 0.3, 0.4, 0.5, 1],
+            4,
+            0,
+            "in *30%* of 1,000 scenes, about as good as a blind guess.",
+        ),
+        (
+            ADDS,
+            RIGHT,
+            0,
+            0,
+            "No layer is on, so *nothing was said*: what arrives is the question itself",
+        ),
+        (
+            ADDS,
+            RIGHT,
+            0,
+            1,
+            "The cards come a tenth as loud. No layer is on, so *nothing was said*",
+        ),
+        (
+            ADDS,
+            [0.45] * 8,
+            7,
+            1,
+            "hardly better than a blind guess. Queries and keys are a tenth as long, scores",
+        ),
         (NORMED, [0.998] * 8, 7, 1, "loud. All layers are on. The answer is *ring*: right"),
-        (NORMED, [0.998] * 8, 7, 1, "right in *more than 99%* of 1,000 scenes. Before a layer reads them, the norm"),
+        (
+            NORMED,
+            [0.998] * 8,
+            7,
+            1,
+            "right in *more than 99%* of 1,000 scenes. Before a layer reads them, the norm",
+        ),
         (NORMED, RIGHT, 6, 1, "Put layer 1 back, and it is right in 100%"),
         (REPLACES, RIGHT, 7, 0, "Before layer 3 the stream would say *rose*."),
-        (REPLACES, [0.1] * 8, 5, 0, "Layer 3 has learned to read what layer 2 makes, and now it gets something else."),
-        (REPLACES, [0.1] * 8, 4, 0, "Layer 3 has learned to read what layer 2 makes, and now it gets something else."),
-        (REPLACES, [0.1] * 8, 6, 0, "Layer 2 has learned to read what layer 1 makes, and now it gets something else."),
+        (
+            REPLACES,
+            [0.1] * 8,
+            5,
+            0,
+            "Layer 3 has learned to read what layer 2 makes, and now it gets something else.",
+        ),
+        (
+            REPLACES,
+            [0.1] * 8,
+            4,
+            0,
+            "Layer 3 has learned to read what layer 2 makes, and now it gets something else.",
+        ),
+        (
+            REPLACES,
+            [0.1] * 8,
+            6,
+            0,
+            "Layer 2 has learned to read what layer 1 makes, and now it gets something else.",
+        ),
         (REPLACES, [0.1] * 8, 3, 0, "Only layer 3 has learned to make an answer of what it reads."),
-        (REPLACES, [0.1] * 8, 7, 1, "each card gets nearly the same weight, and what comes out is a mixture of all."),
+        (
+            REPLACES,
+            [0.1] * 8,
+            7,
+            1,
+            "each card gets nearly the same weight, and what comes out is a mixture of all.",
+        ),
     ],
 )
 def test_the_stream_has_a_sentence_for_every_case(page, name, right, on, quiet, said):
     ring, rose = [0.5, 0.1, 0.2], [0.1, 0.5, 0.2]
-    says = [[0, 0, 0], ring, rose, rose if name == REPLACES else ring, rose, ring, rose, [0.9, 0.1, 0.2]]
+    says = [
+        [0, 0, 0],
+        ring,
+        rose,
+        rose if name == REPLACES else ring,
+        rose,
+        ring,
+        rose,
+        [0.9, 0.1, 0.2],
+    ]
     tower = {"name": name, "says": [says, says], "right": [right, right]}
     data = {"things": ["ring", "rose", "lute"], "asked": 0, "towers": [tower]}
     state = {"tower": 0, "on": on, "quiet": quiet}
@@ -474,7 +679,9 @@ def test_the_stream_has_a_sentence_for_every_case(page, name, right, on, quiet, 
 
 # ---------------------------------------------------------------- on a page
 @pytest.mark.parametrize("name", CELLS)
-def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(browser, page, pages, name):
+def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(
+    browser, page, pages, name
+):
     without = browser.new_context(java_script_enabled=False).new_page()
     without.goto(pages[name])
     assert without.locator("img[alt]").is_visible() and without.locator(".explore").count() == 0
@@ -492,7 +699,9 @@ def test_an_explorer_is_mounted_twice_and_removed_without_a_trace(page, pages, n
     data = page.locator('script[type="application/json"]').text_content()
     places = "[0, 1].map(() => document.body.appendChild(document.createElement('div')))"
     mounted = f"{places}.map((place) => [place, it.mount(place, data)])"
-    kept = f"{mounted}.map(([place, remove]) => (remove(), place.innerHTML + (place.remove() ?? '')))"
+    kept = (
+        f"{mounted}.map(([place, remove]) => (remove(), place.innerHTML + (place.remove() ?? '')))"
+    )
     assert module(page, name, kept, json.loads(data)) == ["", ""]
     assert page.evaluate("document.body.outerHTML.length") == before
 
@@ -509,7 +718,11 @@ def test_no_rule_of_its_look_is_lost(page, pages, name):
 
 def test_a_page_may_show_the_same_drawing_twice(page, pages):
     page.goto(pages["twice"])
-    assert page.locator("[data-explorer]").count() == page.locator("[data-explorer] > .explore").count() == 2
+    assert (
+        page.locator("[data-explorer]").count()
+        == page.locator("[data-explorer] > .explore").count()
+        == 2
+    )
 
 
 @pytest.mark.parametrize("name", [*CELLS, "temperature"])
@@ -518,7 +731,11 @@ def test_it_is_for_everybody(browser, pages, name):
     for scheme in ("light", "dark"):
         page = browser.new_page(viewport={"width": 360, "height": 700}, color_scheme=scheme)
         page.goto(pages[name])
-        faults = [f for f in Axe().run(page).response["violations"] if f["impact"] in ("serious", "critical")]
+        faults = [
+            f
+            for f in Axe().run(page).response["violations"]
+            if f["impact"] in ("serious", "critical")
+        ]
         assert not faults, [(f["id"], [node["html"] for node in f["nodes"]]) for f in faults]
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.close()
@@ -569,7 +786,9 @@ def test_a_key_is_dragged_and_its_shadow_follows(page, pages):
     box, plane = handles.nth(2).bounding_box(), page.locator(".explore-plane").bounding_box()
     page.mouse.move(box["x"] + 5, box["y"] + 5)  # the tip of b, ...
     page.mouse.down()
-    page.mouse.move(plane["x"] + 30, plane["y"] + plane["height"] - 30, steps=4)  # ... to where c points
+    page.mouse.move(
+        plane["x"] + 30, plane["y"] + plane["height"] - 30, steps=4
+    )  # ... to where c points
     page.mouse.up()
     assert "a wins" in line.inner_text() and "b" not in line.inner_text()
     handles.nth(0).focus()
@@ -586,18 +805,26 @@ def test_a_key_is_dragged_and_its_shadow_follows(page, pages):
 
 def test_the_mixture_follows_the_temperature(page, pages):
     page.goto(pages["temperature"])
-    line, slider = page.locator(LINE.format("attend")), page.get_by_role("slider", name="temperature")
+    line, slider = (
+        page.locator(LINE.format("attend")),
+        page.get_by_role("slider", name="temperature"),
+    )
     assert "apple has the highest score" in line.inner_text()
     where = page.locator(".explore-mixed")
     warm = where.get_attribute("transform")
     slider.fill("-2.995732")
-    assert "So cold that apple takes" in line.inner_text() and where.get_attribute("transform") != warm
+    assert (
+        "So cold that apple takes" in line.inner_text() and where.get_attribute("transform") != warm
+    )
     slider.focus()
     page.keyboard.press("End")
     assert "all have nearly equal weights" in line.inner_text()
     assert page.locator(".explore-path").get_attribute("points").count(" ") == 80
     page.get_by_role("button", name="start again").click()
-    assert where.get_attribute("transform") == warm and "apple has the highest score" in line.inner_text()
+    assert (
+        where.get_attribute("transform") == warm
+        and "apple has the highest score" in line.inner_text()
+    )
 
 
 def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
@@ -610,9 +837,15 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
     for box in boxes[1:]:
         page.mouse.move(box["x"] + 9, box["y"] + 9, steps=5)
     page.mouse.up()
-    assert "to (word 1) may look at nobody" in line.inner_text() and page.locator(".explore-broken").count() == 4
+    assert (
+        "to (word 1) may look at nobody" in line.inner_text()
+        and page.locator(".explore-broken").count() == 4
+    )
     page.get_by_role("button", name="causal mask", exact=True).click()
-    assert "this is the causal mask" in line.inner_text() and page.locator(".explore-hidden").count() == 6
+    assert (
+        "this is the causal mask" in line.inner_text()
+        and page.locator(".explore-hidden").count() == 6
+    )
     cells.first.focus()
     for key in ("ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)
@@ -639,9 +872,13 @@ def test_a_number_of_the_machine_says_where_it_comes_from(page, pages, place, sa
     page.goto(pages["machine"])
     assert said in point_at(page, *place)
     name, lit = place[0], page.locator(".explore-machine .explore-source")
-    numbers = {"weights": 2, "output": 0}.get(name, 1)  # a weight, and the score that it is made from
+    numbers = {"weights": 2, "output": 0}.get(
+        name, 1
+    )  # a weight, and the score that it is made from
     assert page.locator(".explore-machine .explore-number").count() == numbers
-    made_of = {"x": 0, "mask": 0, "scores": 2, "weights": 2, "context": 2}.get(name, 1)  # rows and columns
+    made_of = {"x": 0, "mask": 0, "scores": 2, "weights": 2, "context": 2}.get(
+        name, 1
+    )  # rows and columns
     assert lit.count() == made_of and page.locator(".explore-way").count() == 0
 
 
@@ -659,10 +896,21 @@ def test_each_number_that_the_machine_says_is_the_one_that_was_computed(page, pa
 def test_the_machine_is_walked_by_keys(page, pages):
     page.goto(pages["machine"])
     line = page.locator(LINE.format("machine"))
-    assert line.inner_text().startswith("or looks: follow its row from left to right. It gives its largest share, ")
+    assert line.inner_text().startswith(
+        "or looks: follow its row from left to right. It gives its largest share, "
+    )
     page.locator(".explore-board").focus()
     heard = []
-    for key in ("ArrowUp", "ArrowRight", *["ArrowRight"] * 5, "ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "Escape"):
+    for key in (
+        "ArrowUp",
+        "ArrowRight",
+        *["ArrowRight"] * 5,
+        "ArrowUp",
+        "ArrowUp",
+        "ArrowUp",
+        "ArrowUp",
+        "Escape",
+    ):
         page.keyboard.press(key)
         heard.append(line.inner_text())
     assert heard[0].startswith("be looks") and "number 1 of the 3 that stand for be" in heard[1]
@@ -710,12 +958,17 @@ def test_a_number_is_pointed_at_and_lands_in_anothers_row_until_transpose_helps(
     assert line.inner_text().startswith(opening) and lit.count() == 0
     big.locator("[data-k='4']").click()  # it stays, so that one can watch it move
     page.get_by_role("button", name="transpose").click()
-    assert line.inner_text() == "4, number 5 of to, lands in head 2, in the row of to." and lit.count() == 2
+    assert (
+        line.inner_text() == "4, number 5 of to, lands in head 2, in the row of to."
+        and lit.count() == 2
+    )
     assert seen() == number.view(3, 2, 3).transpose(0, 1).flatten(1).tolist()
     assert page.get_by_text("≠", exact=True).count() == 0
     page.locator(".explore-cut .explore-invitation").click()  # beside all numbers
     assert "all 18 numbers stand in their own word's row" in line.inner_text() and lit.count() == 0
-    page.get_by_role("table").nth(1).locator("[data-k='9']").hover()  # from where it landed back to where it lay
+    page.get_by_role("table").nth(1).locator(
+        "[data-k='9']"
+    ).hover()  # from where it landed back to where it lay
     assert line.inner_text().startswith("9, number 4 of be, lands in head 2") and lit.count() == 2
 
 
@@ -729,7 +982,10 @@ def test_a_cut_is_walked_by_keys(page, pages):
         page.keyboard.press(key)
         heard.append(line.inner_text())
     assert [text.partition(",")[0] for text in heard] == ["0", "0", "0", "6", "7", "13", "13"]
-    assert "the right place, by luck" in heard[0] and "in the row of or: from now on or asks with" in heard[3]
+    assert (
+        "the right place, by luck" in heard[0]
+        and "in the row of or: from now on or asks with" in heard[3]
+    )
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")  # the number is kept, and lands elsewhere
     assert line.inner_text() == "13, number 2 of or, lands in head 1, in the row of or."
@@ -741,14 +997,21 @@ def test_a_cut_is_walked_by_keys(page, pages):
 
 
 def test_a_cut_is_tapped(browser, pages):
-    context = browser.new_context(viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True)
+    context = browser.new_context(
+        viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True
+    )
     page = context.new_page()
     page.goto(pages["cut"])
     page.locator("[role=grid] [data-k='10']").tap()
     text = page.locator(LINE.format("cut")).inner_text()
-    assert text.startswith("10, number 5 of be, lands in head 2, in the row of to: from now on to asks with")
+    assert text.startswith(
+        "10, number 5 of be, lands in head 2, in the row of to: from now on to asks with"
+    )
     page.get_by_role("button", name="transpose").tap()
-    assert page.locator(LINE.format("cut")).inner_text() == "10, number 5 of be, lands in head 2, in the row of be."
+    assert (
+        page.locator(LINE.format("cut")).inner_text()
+        == "10, number 5 of be, lands in head 2, in the row of be."
+    )
     page.locator(".explore-cut .explore-invitation").tap()
     assert page.locator(LINE.format("cut")).inner_text().startswith("view and transpose")
     context.close()
@@ -760,10 +1023,14 @@ def test_sliders_strike_letters_out(page, pages):
     assert "All 30 letters may come" in line.inner_text() and out.count() == 0
     page.get_by_label("top-k").fill("5")
     assert "5 of 30 letters may come" in line.inner_text() and out.count() == 24 - 5
-    assert "line-through" in out.first.locator(".explore-letter").evaluate("(x) => getComputedStyle(x).textDecoration")
+    assert "line-through" in out.first.locator(".explore-letter").evaluate(
+        "(x) => getComputedStyle(x).textDecoration"
+    )
     page.get_by_label("temperature").fill("0.1")
     page.get_by_label("top-p").fill("0.5")
-    assert "Only one of 30 letters may come" in line.inner_text() and "0.00 nats" in line.inner_text()
+    assert (
+        "Only one of 30 letters may come" in line.inner_text() and "0.00 nats" in line.inner_text()
+    )
     page.get_by_text("draw 20 letters").click()
     assert len(set(page.locator(".explore-drawn").inner_text().split())) == 1
     page.get_by_text("start again").click()
@@ -786,27 +1053,46 @@ def test_both_hands_move_on_and_the_score_stays_and_one_alone_changes_it(page, p
     hand = page.locator(".explore-faces .explore-query:not(.explore-before)").first
     between = page.locator(".explore-faces").get_by_text("between")
     tip, angles, first = hand.get_attribute("x2"), between.all_inner_texts(), turned_score(3, 1)
-    assert f"The query stands at 3, the key at 1: two places apart. The score is {first}: " in line.inner_text()
+    assert (
+        f"The query stands at 3, the key at 1: two places apart. The score is {first}: "
+        in line.inner_text()
+    )
     assert line.inner_text().endswith("from the fourth.") and len(angles) == 4
     page.get_by_role("button", name="both ten places on").click()
     assert "Both have turned, to the places 13 and 11" in line.inner_text()
-    assert f"the score is still {first}." in line.inner_text() and between.all_inner_texts() == angles
+    assert (
+        f"the score is still {first}." in line.inner_text() and between.all_inner_texts() == angles
+    )
     assert hand.get_attribute("x2") != tip
     page.get_by_role("button", name="both one place on").click()
     assert "to the places 14 and 12" in line.inner_text() and strong.inner_text() == first
     page.get_by_label("the key's place").fill("9")
-    assert f"Now they are five places apart, and the score is {turned_score(14, 9)}." in line.inner_text()
-    assert f"At the start it was {first}." in line.inner_text() and between.all_inner_texts() != angles
+    assert (
+        f"Now they are five places apart, and the score is {turned_score(14, 9)}."
+        in line.inner_text()
+    )
+    assert (
+        f"At the start it was {first}." in line.inner_text() and between.all_inner_texts() != angles
+    )
     page.get_by_label("the query's place").fill("11")
-    assert f"Again they are two places apart, as at the start, and again the score is {first}:" in line.inner_text()
+    assert (
+        f"Again they are two places apart, as at the start, and again the score is {first}:"
+        in line.inner_text()
+    )
     box = page.get_by_label("the key's place").bounding_box()
     page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2, steps=5)
     page.mouse.up()
-    assert "Now the key stands 29 places ahead" in line.inner_text() and strong.inner_text() == turned_score(11, 40)
+    assert (
+        "Now the key stands 29 places ahead" in line.inner_text()
+        and strong.inner_text() == turned_score(11, 40)
+    )
     page.get_by_role("button", name="start again").click()
-    assert "The query stands at 3, the key at 1" in line.inner_text() and hand.get_attribute("x2") == tip
+    assert (
+        "The query stands at 3, the key at 1" in line.inner_text()
+        and hand.get_attribute("x2") == tip
+    )
 
 
 def test_the_clocks_are_moved_by_keys_and_end_where_the_sliders_end(page, pages):
@@ -844,8 +1130,14 @@ def test_a_slow_hand_says_so(page, pages):
 
 
 def thrown(page, p: float, n: int):
-    """The weights of the coins' cell and their first n draws, in PyTorch, by the coins that the front end throws."""
-    weights = (torch.arange(16.0).view(4, 4) % 5).masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1)
+    """The weights of the coins' cell and their first n draws, in PyTorch, by the coins that the
+    front end throws.
+    """
+    weights = (
+        (torch.arange(16.0).view(4, 4) % 5)
+        .masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf)
+        .softmax(-1)
+    )
     numbers = module(page, "coins", "((coin) => data.map(coin))(it.coins(it.SEED))", [0] * (10 * n))
     coins = torch.zeros(n, 4, 4, dtype=torch.float64)
     coins[:, weights > 0] = torch.tensor(numbers, dtype=torch.float64).view(n, 10)
@@ -853,13 +1145,19 @@ def thrown(page, p: float, n: int):
 
 
 def test_coins_are_fair_and_what_is_kept_is_scaled(page):
-    numbers = torch.tensor(module(page, "coins", "((coin) => data.map(coin))(it.coins(3))", [0] * 20_000))
+    numbers = torch.tensor(
+        module(page, "coins", "((coin) => data.map(coin))(it.coins(3))", [0] * 20_000)
+    )
     assert numbers.min() >= 0 and numbers.max() < 1 and abs(numbers.mean() - 0.5) < 0.01
-    assert abs(numbers[:-1].sub(0.5) @ numbers[1:].sub(0.5)) / 20_000 < 0.003  # one coin knows nothing of the last
+    assert (
+        abs(numbers[:-1].sub(0.5) @ numbers[1:].sub(0.5)) / 20_000 < 0.003
+    )  # one coin knows nothing of the last
     for p in (0.1, 0.5, 0.9):
         weights, draws = thrown(page, p, 200)
         one = "((coin) => data[2].map(() => it.drop(data[0], data[1], coin)))(it.coins(it.SEED))"
-        ours = torch.tensor(module(page, "coins", one, [weights.tolist(), p, [0] * 200]), dtype=torch.float64)
+        ours = torch.tensor(
+            module(page, "coins", one, [weights.tolist(), p, [0] * 200]), dtype=torch.float64
+        )
         assert torch.allclose(ours, draws) and 0 < (ours == 0).double().mean() < 1
 
 
@@ -868,11 +1166,17 @@ def test_one_draw_is_wild_and_the_mean_of_many_comes_close(page, pages):
     line = page.locator(LINE.format("coins"))
     weights, draws = thrown(page, 0.5, 202)
     opened = line.inner_text()
-    assert opened.startswith("Draw 1: ") and page.get_by_text("mean of 1 draw", exact=True).is_visible()
+    assert (
+        opened.startswith("Draw 1: ")
+        and page.get_by_text("mean of 1 draw", exact=True).is_visible()
+    )
     for n in (1, 2):
         draw, sums = draws[n - 1], draws[n - 1].sum(dim=-1)
         lost = int((draw == 0).sum()) - 6
-        assert f"Draw {n}: {lost} of 10 weights are gone, and the others are twice as large." in line.inner_text()
+        assert (
+            f"Draw {n}: {lost} of 10 weights are gone, and the others are twice as large."
+            in line.inner_text()
+        )
         assert page.locator(".explore-gone").count() == lost
         assert page.locator(".explore-empty").count() == int((sums == 0).sum())
         far = sums[sums > 0][(sums[sums > 0] - 1).abs().argmax()]
@@ -885,7 +1189,10 @@ def test_one_draw_is_wild_and_the_mean_of_many_comes_close(page, pages):
         mean = draws[:n].mean(dim=0)
         s = int(weights[3].argmax())
         said = f"mean of not on {['to', 'be', 'or', 'not'][s]} is {mean[3, s]:.2f}, its weight {weights[3, s]:.2f}:"
-        assert f"After {n} draws the {said} each draw gave it 0 or {2 * weights[3, s]:.2f}." in line.inner_text()
+        assert (
+            f"After {n} draws the {said} each draw gave it 0 or {2 * weights[3, s]:.2f}."
+            in line.inner_text()
+        )
         assert f"off by {(mean - weights).abs().max():.2f}; after one draw" in line.inner_text()
     tables = page.locator(".explore-table").all()
     assert tables[2].get_attribute("aria-label") == "mean of 201 draws"
@@ -895,10 +1202,16 @@ def test_one_draw_is_wild_and_the_mean_of_many_comes_close(page, pages):
 
 def test_coins_are_thrown_by_keys_and_a_new_p_starts_again(page, pages):
     page.goto(pages["coins"])
-    line, chance = page.locator(LINE.format("coins")), page.get_by_role("slider", name="dropped with p =")
+    line, chance = (
+        page.locator(LINE.format("coins")),
+        page.get_by_role("slider", name="dropped with p ="),
+    )
     page.get_by_role("button", name="throw the coins again").focus()
     page.keyboard.press("Enter")
-    assert line.inner_text().startswith("Draw 2: ") and "The mean of 2 draws is off by" in line.inner_text()
+    assert (
+        line.inner_text().startswith("Draw 2: ")
+        and "The mean of 2 draws is off by" in line.inner_text()
+    )
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     assert line.inner_text().startswith("After 102 draws")
@@ -909,9 +1222,15 @@ def test_coins_are_thrown_by_keys_and_a_new_p_starts_again(page, pages):
         assert line.inner_text().startswith(f"Draw 1: {lost} of 10 weights are gone")
     assert "2.5 times as large" in line.inner_text()
     page.keyboard.press("End")
-    assert chance.get_attribute("aria-valuetext") == "0.90" and "10 times as large" in line.inner_text()
+    assert (
+        chance.get_attribute("aria-valuetext") == "0.90"
+        and "10 times as large" in line.inner_text()
+    )
     page.keyboard.press("Home")
-    assert chance.get_attribute("aria-valuetext") == "0.10" and "1.11 times as large" in line.inner_text()
+    assert (
+        chance.get_attribute("aria-valuetext") == "0.10"
+        and "1.11 times as large" in line.inner_text()
+    )
 
 
 def test_lines_go_where_the_network_looked(page, pages):
@@ -919,23 +1238,34 @@ def test_lines_go_where_the_network_looked(page, pages):
     exec(CELLS["lines"], names)
     before, after = names["shares"]
     page.goto(pages["lines"])
-    line, below, above = (page.locator(x) for x in (LINE.format("lines"), "[data-side=below]", "[data-side=above]"))
+    line, below, above = (
+        page.locator(x) for x in (LINE.format("lines"), "[data-side=below]", "[data-side=above]")
+    )
     low, high = before[0].aminmax()
     equally = f"To write its first letter, D, it looks at all places about equally, {low:.0%} to {high:.0%}."
     assert line.inner_text() == equally and page.locator("line.explore-lit").count() == 8
     page.get_by_role("button", name="after", exact=True).click()
-    assert line.inner_text() == f"To write its first letter, D, it takes {after[0, 3]:.0%} from place 4, D."
+    assert (
+        line.inner_text()
+        == f"To write its first letter, D, it takes {after[0, 3]:.0%} from place 4, D."
+    )
     for t, letter in enumerate("Dheaache"):
         below.nth(t).hover()
         share, s = after[t].max(dim=-1)
-        assert f"letter, {letter}, it takes {share:.0%} from place {s + 1}, {'heaDache'[s]}" in line.inner_text()
+        assert (
+            f"letter, {letter}, it takes {share:.0%} from place {s + 1}, {'heaDache'[s]}"
+            in line.inner_text()
+        )
         assert page.locator("line.explore-lit").count() == (after[t] >= 0.01).sum()
         assert above.nth(int(s)).locator(".explore-share").inner_text() == f"{share:.0%}"
     for s, letter in enumerate("heaDache"):
         above.nth(s).hover()
         share, t = after[:, s].max(dim=-1)
         said = f"Place {s + 1}, {letter}, is looked at most when letter {t + 1} is written: {share:.0%}."
-        assert line.inner_text() == said and page.locator("line.explore-lit").count() == (after[:, s] >= 0.01).sum()
+        assert (
+            line.inner_text() == said
+            and page.locator("line.explore-lit").count() == (after[:, s] >= 0.01).sum()
+        )
     above.nth(3).click()  # kept, while the pointer goes elsewhere
     below.nth(5).hover()
     assert "To write its sixth letter" in line.inner_text()
@@ -965,14 +1295,19 @@ def test_lines_are_walked_by_keys_and_words_come_from_words(page, pages):
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Shift+Tab")
     for key, said in [
-        ("ArrowUp", "Place 4, D, is looked at most when letter 1 is written"),  # along the thickest line
+        (
+            "ArrowUp",
+            "Place 4, D, is looked at most when letter 1 is written",
+        ),  # along the thickest line
         ("ArrowUp", "Place 4, D, is looked at most when letter 1 is written"),
         ("ArrowRight", "Place 5, a, is looked at most when letter 5 is written"),
         ("ArrowDown", "To write its fifth letter, a, it takes"),
     ]:
         page.keyboard.press(key)
         assert line.inner_text().startswith(said), key
-    page.get_by_role("button", name="words", exact=True).press("Enter")  # four words: there is no fifth
+    page.get_by_role("button", name="words", exact=True).press(
+        "Enter"
+    )  # four words: there is no fifth
     assert line.inner_text() == "Help comes from Hilf."
     page.get_by_role("button", name="written, 3: read").click()
     assert line.inner_text() == "read comes from lesen."
@@ -987,7 +1322,11 @@ def test_lines_are_chosen_with_a_finger(browser, pages):
     page.goto(pages["lines"])
     page.get_by_role("button", name="after", exact=True).tap()
     page.get_by_role("button", name="read, 8: e").tap()
-    assert page.locator(LINE.format("lines")).inner_text().startswith("Place 8, e, is looked at most when letter 8")
+    assert (
+        page.locator(LINE.format("lines"))
+        .inner_text()
+        .startswith("Place 8, e, is looked at most when letter 8")
+    )
     page.close()
 
 
@@ -997,19 +1336,89 @@ NEARLY = [[0.0, 1.0], [0.003, 0.997]]
 @pytest.mark.parametrize(
     ("above", "below", "weights", "side", "place", "said"),
     [
-        ("ab", "b", [[0.25, 0.75]], "below", 0, "75% from place 2, *b*, and 25% from place 1, *a*."),
-        ("abcd", "a", [[0.4, 0.2, 0.15, 0.25]], "below", 0, "40% from place 1, *a*, 25% from place 4, *d*, and 20%"),
-        ("abcde", "a", [[0.3, 0.1, 0.2, 0.2, 0.2]], "below", 0, "*d*. The rest comes from the other 2 places."),
-        ("abcd", "a", [[0.31, 0.24, 0.24, 0.21]], "below", 0, "at all places about equally, 21% to 31%."),
-        ("abcd", "a", [[0.34, 0.23, 0.22, 0.21]], "below", 0, "*c*. The rest comes from the other place."),
+        (
+            "ab",
+            "b",
+            [[0.25, 0.75]],
+            "below",
+            0,
+            "75% from place 2, *b*, and 25% from place 1, *a*.",
+        ),
+        (
+            "abcd",
+            "a",
+            [[0.4, 0.2, 0.15, 0.25]],
+            "below",
+            0,
+            "40% from place 1, *a*, 25% from place 4, *d*, and 20%",
+        ),
+        (
+            "abcde",
+            "a",
+            [[0.3, 0.1, 0.2, 0.2, 0.2]],
+            "below",
+            0,
+            "*d*. The rest comes from the other 2 places.",
+        ),
+        (
+            "abcd",
+            "a",
+            [[0.31, 0.24, 0.24, 0.21]],
+            "below",
+            0,
+            "at all places about equally, 21% to 31%.",
+        ),
+        (
+            "abcd",
+            "a",
+            [[0.34, 0.23, 0.22, 0.21]],
+            "below",
+            0,
+            "*c*. The rest comes from the other place.",
+        ),
         ("aaaa", "a", [[0.25] * 4], "below", 0, "looks at all places about equally, 25% each."),
         ("ab", "ba", NEARLY, "below", 0, "it takes 100% from place 2, *b*."),
-        ("ab", "ba", NEARLY, "below", 1, "it takes more than 99% from place 2, *b*. Place 2 holds *b*, not *a*."),
+        (
+            "ab",
+            "ba",
+            NEARLY,
+            "below",
+            1,
+            "it takes more than 99% from place 2, *b*. Place 2 holds *b*, not *a*.",
+        ),
         ("ab", "ba", NEARLY, "above", 0, "Place 1, *a*, is hardly looked at: never more than 1%."),
-        ("ab", "ba", NEARLY, "above", 1, "for every letter that is written, more than 99% to 100%."),
-        ("ab", "bab", [[0.4, 0.6], [0.1, 0.9], [0.7, 0.3]], "above", 1, "90%. For 2 of the 3 letters it gets more"),
-        (["to", "be"], ["sein"], [[0.5, 0.5]], "below", 0, "first word, *sein*, it looks at all places about equally"),
-        (["to", "be"], ["sein"], [[0.3, 0.7]], "below", 0, "it takes 70% from *be* and 30% from *to*."),
+        (
+            "ab",
+            "ba",
+            NEARLY,
+            "above",
+            1,
+            "for every letter that is written, more than 99% to 100%.",
+        ),
+        (
+            "ab",
+            "bab",
+            [[0.4, 0.6], [0.1, 0.9], [0.7, 0.3]],
+            "above",
+            1,
+            "90%. For 2 of the 3 letters it gets more",
+        ),
+        (
+            ["to", "be"],
+            ["sein"],
+            [[0.5, 0.5]],
+            "below",
+            0,
+            "first word, *sein*, it looks at all places about equally",
+        ),
+        (
+            ["to", "be"],
+            ["sein"],
+            [[0.3, 0.7]],
+            "below",
+            0,
+            "it takes 70% from *be* and 30% from *to*.",
+        ),
         (["the", "end", "the"], ["x"], [[0, 0, 1]], "below", 0, "*x* comes from place 3, *the*."),
         (["the", "end", "the"], ["x"], [[0, 0, 1]], "above", 2, "Place 3, *the*, becomes *x*."),
         (["zum"], ["to", "the"], [[1], [1]], "above", 0, "*zum* becomes *to* and *the*."),
@@ -1031,7 +1440,12 @@ def test_a_verdict_moves_with_the_seeds_and_with_the_budget(page, pages):
     line, seeds = page.locator(LINE.format("verdict")), page.get_by_role("slider", name="seeds")
     early, late = [0.054, 0.014, 0.027, 0.0, 0.045, 0.024], [0.23, 0.216, 0.235]
     widths = []
-    for n, says in ((2, "undecided"), (3, "undecided"), (5, "slightly worse"), (6, "slightly worse")):
+    for n, says in (
+        (2, "undecided"),
+        (3, "undecided"),
+        (5, "slightly worse"),
+        (6, "slightly worse"),
+    ):
         seeds.fill(str(n))
         mean, low, high = interval(early[:n])
         said = f"With {n} seeds the damage is {mean:+.2f}, somewhere between {signed(low)} and {signed(high)}: {says}"
@@ -1060,7 +1474,10 @@ def test_a_bar_lies_where_its_interval_does(page, pages):
     margin = now.locator(".explore-margin").bounding_box()
     for name, left, right in (("bar", low, high), ("zero", 0, 0), ("mean", mean, mean)):
         box = now.locator(f".explore-{name}").bounding_box()
-        found = [(x - margin["x"]) / margin["width"] * 0.1 - 0.05 for x in (box["x"], box["x"] + box["width"])]
+        found = [
+            (x - margin["x"]) / margin["width"] * 0.1 - 0.05
+            for x in (box["x"], box["x"] + box["width"])
+        ]
         assert abs(found[0] - left) < 0.002 and abs(found[1] - right) < 0.002
 
 
@@ -1069,11 +1486,15 @@ def test_a_verdict_is_chosen_by_keys(page, pages):
     line = page.locator(LINE.format("verdict"))
     page.get_by_role("combobox", name="part").focus()
     page.keyboard.press("ArrowDown")
-    assert "undecided" not in line.inner_text() and "no difference that matters" in line.inner_text()
+    assert (
+        "undecided" not in line.inner_text() and "no difference that matters" in line.inner_text()
+    )
     for _ in range(3):  # past the budgets
         page.keyboard.press("Tab")
     page.keyboard.press("End")
-    assert line.inner_text().startswith("With 6 seeds the damage is +0.02, somewhere between −0.02 and +0.07: undec")
+    assert line.inner_text().startswith(
+        "With 6 seeds the damage is +0.02, somewhere between −0.02 and +0.07: undec"
+    )
     assert "it takes more seeds to tell" in line.inner_text()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
@@ -1115,9 +1536,12 @@ def test_who_asks_and_how_many_heads_answer_is_chosen(page, pages):
                 "(all) => all.map((x) => parseFloat(x.style.strokeWidth))"
             )
             assert torch.allclose(torch.tensor(widths), 22 * weights[a].flatten(), atol=0.01)
-            marks = {cards[i][1]: x.locator("strong").inner_text() for i, x in enumerate(card.all())}
+            marks = {
+                cards[i][1]: x.locator("strong").inner_text() for i, x in enumerate(card.all())
+            }
             assert {thing: mark for thing, mark in marks.items() if mark} == {
-                things[i]: f"{person} {role}" for i, role in zip(given[a], ("gives", "gets"), strict=True)
+                things[i]: f"{person} {role}"
+                for i, role in zip(given[a], ("gives", "gets"), strict=True)
             }
             for q, half in enumerate(page.locator(".explore-half").all()):
                 numbers = [f"{x:z.2f}".replace("-", "−") for x in scores[a, q].tolist()]
@@ -1129,7 +1553,9 @@ def test_who_asks_and_how_many_heads_answer_is_chosen(page, pages):
                 assert heard.endswith("one head" if name == "one head" else f"head {q + 1}")
                 left, wide = zip(*half.locator(".explore-bar").evaluate_all(ENDS), strict=True)
                 reach = max(x.abs().max() for _, x in names["networks"].values())
-                assert torch.allclose(torch.tensor(left), 50 + 50 * scores[a, q].clamp(max=0) / reach, atol=0.1)
+                assert torch.allclose(
+                    torch.tensor(left), 50 + 50 * scores[a, q].clamp(max=0) / reach, atol=0.1
+                )
                 assert torch.allclose(torch.tensor(wide), 50 * scores[a, q].abs() / reach, atol=0.1)
 
 
@@ -1149,7 +1575,9 @@ def test_two_questions_are_asked_by_keys(page, pages):
     for _ in range(3):  # past Dora and one head
         page.keyboard.press("Tab")
     page.keyboard.press("Space")
-    assert two.get_attribute("aria-pressed") == "true" and one.get_attribute("aria-pressed") == "false"
+    assert (
+        two.get_attribute("aria-pressed") == "true" and one.get_attribute("aria-pressed") == "false"
+    )
     assert line.inner_text().startswith("Cleo asks. Head 1 looks") and line.inner_text().endswith(
         "closest to lute and to rose: both are right."
     )
@@ -1176,21 +1604,35 @@ def test_layers_are_taken_out_and_all_towers_say_how_often_they_are_right(page, 
     shares = page.locator(".explore-share")
     assert "Layer 2 is out." in line.inner_text() and "in 90% of 1,000 scenes." in line.inner_text()
     on, tower = 0b1101, 1
-    for layer, choice in [(1, NORMED), (4, REPLACES), (2, ADDS), (3, NORMED), (4, ADDS), (2, REPLACES), (4, ADDS)]:
+    for layer, choice in [
+        (1, NORMED),
+        (4, REPLACES),
+        (2, ADDS),
+        (3, NORMED),
+        (4, ADDS),
+        (2, REPLACES),
+        (4, ADDS),
+    ]:
         page.get_by_role("switch", name=f"layer {layer}").click()
         on ^= 2 ** (layer - 1)
         page.get_by_role("button", name=choice, exact=True).click()
         tower = [REPLACES, ADDS, NORMED].index(choice)
         for quiet in (1, 0):
             page.get_by_label("cards a tenth as loud").click()
-            assert shares.all_inner_texts() == [f"{x:.0%}" for x in names["right"][:, quiet, on].tolist()]
+            assert shares.all_inner_texts() == [
+                f"{x:.0%}" for x in names["right"][:, quiet, on].tolist()
+            ]
             said = [told_at(names["says"][tower, quiet, on & (2**k - 1)]) for k in range(1, 5)]
             assert [text.replace("\n", " ") for text in rows.all_inner_texts()][1:] == said
-            assert page.locator(".explore-answer").inner_text() == "answer: " + re.sub(" [0-9].*", "", said[-1])
+            assert page.locator(".explore-answer").inner_text() == "answer: " + re.sub(
+                " [0-9].*", "", said[-1]
+            )
             assert line.inner_text().startswith("The cards come a tenth as loud. ") == bool(quiet)
             wanted = f"The tower is right in {names['right'][tower, quiet, on]:.0%} of 1,000 scenes"
             assert (wanted in line.inner_text()) == (on > 0)
-            checked = [one.get_attribute("aria-checked") for one in page.get_by_role("switch").all()]
+            checked = [
+                one.get_attribute("aria-checked") for one in page.get_by_role("switch").all()
+            ]
             assert checked == [("true" if on >> i & 1 else "false") for i in range(4)]
             assert page.locator(".explore-plus").count() == (tower > 0) * on.bit_count()
             assert page.locator(".explore-norm").count() == (tower == 2) * on.bit_count()
@@ -1200,7 +1642,9 @@ def test_layers_are_taken_out_and_all_towers_say_how_often_they_are_right(page, 
 
 
 def told_at(scores: torch.Tensor) -> str:
-    """What stands at a height of the stream in which these are the scores of CELLS["stream"], and the lute is right."""
+    """What stands at a height of the stream in which these are the scores of CELLS["stream"], and
+    the lute is right.
+    """
     things = ["ring", "rose", "lute", "mask"]
     if not scores.any():
         return "nothing"
@@ -1241,7 +1685,10 @@ def test_layers_are_taken_out_by_keys_and_a_bar_is_as_high_as_its_score(page, pa
     assert page.get_by_role("button", name=ADDS, exact=True).get_attribute("aria-pressed") == "true"
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    assert page.get_by_role("button", name=REPLACES, exact=True).get_attribute("aria-pressed") == "true"
+    assert (
+        page.get_by_role("button", name=REPLACES, exact=True).get_attribute("aria-pressed")
+        == "true"
+    )
     assert page.locator(".explore-plus").count() == 0
 
 
@@ -1256,34 +1703,54 @@ def test_layers_are_taken_out_with_a_finger(browser, pages):
 
 
 # ---------------------------------------------------------------- inside JupyterLab
-def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(page, screens, tmp_path):
+def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(
+    page, screens, tmp_path
+):
     page.set_default_timeout(60_000)
     sources = ["import torch\nfrom pictures import explore", *CELLS.values()]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in sources]
+    )
+    notebook.metadata.kernelspec = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     with jupyterlab(tmp_path) as lab:
         path = lab.notebooks / "explore.ipynb"
         nbformat.write(notebook, path)
         lab.open(page, path.name)
         lab.run_all(page)
-        page.wait_for_function("document.querySelectorAll('.explore').length === " + str(len(CELLS)))
+        page.wait_for_function(
+            "document.querySelectorAll('.explore').length === " + str(len(CELLS))
+        )
         assert page.locator(".jp-OutputArea img").count() == 1  # the machine's
         page.get_by_role("button", name="causal mask", exact=True).click()
         assert "this is the causal mask" in page.locator(LINE.format("mask")).inner_text()
-        page.locator(".explore-cell").nth(1).click()  # now it has the focus, and the notebook is in command mode
+        page.locator(".explore-cell").nth(
+            1
+        ).click()  # now it has the focus, and the notebook is in command mode
         page.keyboard.press("b")  # which would add a cell
         for key in ("ArrowDown", "Enter"):
             page.keyboard.press(key)
         assert "to (word 1) sees be (word 2)" in page.locator(LINE.format("mask")).inner_text()
-        assert "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
-        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 1 + len(CELLS)  # the keys are not the notebook's
+        assert (
+            "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
+        )
+        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 1 + len(
+            CELLS
+        )  # the keys are not the notebook's
         page.get_by_role("button", name="south asks").click()
         assert "south has the highest score" in page.locator(LINE.format("attend")).inner_text()
         page.get_by_label("top-k").fill("5")
         assert "5 of 30 letters" in page.locator(LINE.format("filters")).inner_text()
         for theme in ("Light", "Dark"):
-            page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})")
-            page.wait_for_function(f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()")
+            page.evaluate(
+                f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})"
+            )
+            page.wait_for_function(
+                f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()"
+            )
             ink = page.locator(".explore").first.evaluate("(x) => getComputedStyle(x).color")
             assert ink == {"Light": "rgb(27, 27, 27)", "Dark": "rgb(236, 236, 236)"}[theme]
             page.screenshot(path=screens / f"widgets-{theme.lower()}.png")
@@ -1292,7 +1759,9 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert "widgets" not in stored.metadata and "widget-view" not in path.read_text("utf-8")
 
         lab.open(page, path.name)  # the kernel lives: so do they
-        page.wait_for_function("document.querySelectorAll('.explore').length === " + str(len(CELLS)))
+        page.wait_for_function(
+            "document.querySelectorAll('.explore').length === " + str(len(CELLS))
+        )
         page.goto("about:blank")
         lab.stop_kernels()
         lab.open(page, path.name)  # another kernel, which knows nothing of them
@@ -1300,6 +1769,9 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         pictures = page.locator(".jp-OutputArea img[alt]")
         assert pictures.count() == len(CELLS) and page.locator(".explore").count() == 0
         assert all(picture.evaluate("(x) => x.naturalWidth") > 300 for picture in pictures.all())
-        assert page.get_by_text("Error").count() == 0 and page.get_by_text("Loading widget").count() == 0
+        assert (
+            page.get_by_text("Error").count() == 0
+            and page.get_by_text("Loading widget").count() == 0
+        )
         assert not page.evaluate(f"{SHOWN}.context.model.dirty")
         page.screenshot(path=screens / "widgets-reopened.png")

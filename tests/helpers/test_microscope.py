@@ -1,4 +1,6 @@
-"""Each instrument against a slow definition of its own, on a small random model in which everything matters."""
+"""Each instrument against a slow definition of its own, on a small random model in which everything
+matters.
+"""
 
 import math
 
@@ -17,7 +19,11 @@ D = C // H
 def small() -> GPT:
     """Weights large enough that every part of it shows, and dropout, which no instrument may see."""
     torch.manual_seed(3)
-    model = GPT(GPTConfig(vocab_size=V, context_length=T, n_layer=L, n_head=H, n_embd=C, dropout=0.4, bias=True))
+    model = GPT(
+        GPTConfig(
+            vocab_size=V, context_length=T, n_layer=L, n_head=H, n_embd=C, dropout=0.4, bias=True
+        )
+    )
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return model.train()
@@ -38,7 +44,9 @@ def log_probabilities(model: GPT, letters: torch.Tensor) -> torch.Tensor:
 
 
 def predictions(model: GPT, text: torch.Tensor) -> tuple[list[torch.Tensor], list[int], list[int]]:
-    """At each place of windows side by side: log-probabilities, the letter that stands there, and the next."""
+    """At each place of windows side by side: log-probabilities, the letter that stands there, and
+    the next.
+    """
     places = range((len(text) - 1) // T * T)
     return (
         [log_probabilities(model, text[i // T * T : i + 1]) for i in places],
@@ -49,7 +57,11 @@ def predictions(model: GPT, text: torch.Tensor) -> tuple[list[torch.Tensor], lis
 
 def close(found, expected, **options):
     torch.testing.assert_close(
-        torch.as_tensor(found).double(), torch.as_tensor(expected).double(), atol=1e-4, rtol=1e-4, **options
+        torch.as_tensor(found).double(),
+        torch.as_tensor(expected).double(),
+        atol=1e-4,
+        rtol=1e-4,
+        **options,
     )
 
 
@@ -58,7 +70,9 @@ def close(found, expected, **options):
 def test_surprise_shows_the_whole_past_or_more_than_half_a_context(small, text, length):
     text, expected = text[:length], []
     for i in range(1, length):
-        starts = [start for start in range(0, length, T // 2) if start + T < length] + [max(0, length - 1 - T)]
+        starts = [start for start in range(0, length, T // 2) if start + T < length] + [
+            max(0, length - 1 - T)
+        ]
         start = min(start for start in starts if start < i <= start + T)
         assert start == 0 or i - start > T // 2
         expected.append(-log_probabilities(small, text[start:i])[text[i]].item())
@@ -66,24 +80,39 @@ def test_surprise_shows_the_whole_past_or_more_than_half_a_context(small, text, 
 
 
 def test_surprise_of_a_short_text_is_its_loss(small, text):
-    close(microscope.surprise(small, text[: T + 1]).mean(), training.evaluate(small, text[: T + 1], T))
+    close(
+        microscope.surprise(small, text[: T + 1]).mean(), training.evaluate(small, text[: T + 1], T)
+    )
 
 
 @pytest.mark.parametrize("context_length", [1, 2, 3])
 def test_surprise_with_a_tiny_context(text, context_length):
     torch.manual_seed(0)
-    model = GPT(GPTConfig(vocab_size=V, context_length=context_length, n_layer=1, n_head=1, n_embd=4))
+    model = GPT(
+        GPTConfig(vocab_size=V, context_length=context_length, n_layer=1, n_head=1, n_embd=4)
+    )
     found = microscope.surprise(model, text)
     assert len(found) == len(text) - 1
-    if context_length < 3:  # half a context is one letter: each window but the first scores its last place
-        close(found, [-log_probabilities(model, text[max(0, i - context_length) : i])[text[i]] for i in range(1, 61)])
+    if (
+        context_length < 3
+    ):  # half a context is one letter: each window but the first scores its last place
+        close(
+            found,
+            [
+                -log_probabilities(model, text[max(0, i - context_length) : i])[text[i]]
+                for i in range(1, 61)
+            ],
+        )
 
 
 def test_references_by_hand():
     counted = microscope.references(torch.tensor([0, 1, 0, 1, 2]), 3)
     close(counted["uniform"].exp(), torch.full((3, 3), 1 / 3))
     close(counted["unigram"].exp(), torch.tensor([[3 / 8, 3 / 8, 2 / 8]] * 3))
-    close(counted["bigram"].exp(), torch.tensor([[1 / 5, 3 / 5, 1 / 5], [2 / 5, 1 / 5, 2 / 5], [1 / 3] * 3]))
+    close(
+        counted["bigram"].exp(),
+        torch.tensor([[1 / 5, 3 / 5, 1 / 5], [2 / 5, 1 / 5, 2 / 5], [1 / 3] * 3]),
+    )
 
 
 def test_divergence_is_the_models_letters_read_by_the_reference(small, text):
@@ -97,13 +126,17 @@ def test_divergence_is_the_models_letters_read_by_the_reference(small, text):
 
 
 def test_a_model_diverges_from_itself_by_nothing(text):
-    """Without blocks' help, a GPT that reads nothing but the letter that stands there is its own bigram guesser."""
+    """Without blocks' help, a GPT that reads nothing but the letter that stands there is its own
+    bigram guesser.
+    """
     torch.manual_seed(1)
     model = GPT(GPTConfig(vocab_size=V, context_length=T, n_layer=1, n_head=1, n_embd=C))
     with torch.no_grad():
         for weight in (model.position_embedding.weight, model.blocks[0].attention.out_proj.weight):
             weight.zero_()
-        own = torch.stack([log_probabilities(model, torch.tensor([letter])) for letter in range(V)]).float()
+        own = torch.stack(
+            [log_probabilities(model, torch.tensor([letter])) for letter in range(V)]
+        ).float()
     assert abs(microscope.divergence(model, text, own)) < 1e-6
     assert microscope.divergence(model, text, own.roll(1, dims=0)) > 1e-3
 
@@ -161,7 +194,10 @@ def test_every_tensor_is_what_flows_through_the_model(small, text):
         for head in range(H):
             part = slice(head * D, (head + 1) * D)
             for name in ("query", "key", "value"):
-                close(getattr(trace, name)[layer, head], caught[f"{block}.attention.W_{name}"][1][0][:, part])
+                close(
+                    getattr(trace, name)[layer, head],
+                    caught[f"{block}.attention.W_{name}"][1][0][:, part],
+                )
             close(trace.context[layer, head], caught[f"{block}.attention.out_proj"][0][0][:, part])
 
 
@@ -171,8 +207,13 @@ def test_the_lens_reads_each_stream_with_the_final_norm_and_head(small, text):
     with torch.no_grad():
         x = small.token_embedding.weight[text[:5]] + small.position_embedding.weight[:5]
         for layer in range(L + 1):
-            norm = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()
-            close(lens[layer], (norm * small.norm.weight + small.norm.bias) @ small.token_embedding.weight.T)
+            norm = (x - x.mean(-1, keepdim=True)) / (
+                x.var(-1, keepdim=True, unbiased=False) + 1e-5
+            ).sqrt()
+            close(
+                lens[layer],
+                (norm * small.norm.weight + small.norm.bias) @ small.token_embedding.weight.T,
+            )
             x = small.blocks[layer](x[None])[0] if layer < L else x
         close(lens[-1], small(text[None, :5])[0])
 
@@ -185,7 +226,9 @@ def test_a_silent_head_is_one_whose_columns_of_out_proj_are_zero(small, text, la
         before = small(text[None, :T])
         with microscope.switch_off(small, layer, head):
             silent, traced = small(text[None, :T]), microscope.every_tensor(small, text[:T]).logits
-        assert torch.equal(small(text[None, :T]), before) and not torch.allclose(silent, before, atol=1e-2)
+        assert torch.equal(small(text[None, :T]), before) and not torch.allclose(
+            silent, before, atol=1e-2
+        )
         small.blocks[layer].attention.out_proj.weight[:, head * D : (head + 1) * D] = 0
         close(silent, small(text[None, :T]))
         close(traced, silent[0])
@@ -198,7 +241,9 @@ def test_a_head_that_says_its_mean_is_a_constant_added_to_its_silence(small, tex
     with torch.no_grad():
         said = []
         attention = small.blocks[0].attention
-        hook = attention.out_proj.register_forward_pre_hook(lambda _, inputs: said.append(inputs[0]))
+        hook = attention.out_proj.register_forward_pre_hook(
+            lambda _, inputs: said.append(inputs[0])
+        )
         small(text[None, :T])
         hook.remove()
         changed = said[0].clone()
@@ -212,7 +257,11 @@ def test_heads_can_be_switched_off_together_and_come_back_after_an_error(small, 
     small.eval()
     with torch.no_grad():
         before = small(text[None, :T])
-        with pytest.raises(ZeroDivisionError), microscope.switch_off(small, 0, 0), microscope.switch_off(small, 0, 1):
+        with (
+            pytest.raises(ZeroDivisionError),
+            microscope.switch_off(small, 0, 0),
+            microscope.switch_off(small, 0, 1),
+        ):
             both = small(text[None, :T])
             raise ZeroDivisionError
         assert torch.equal(small(text[None, :T]), before)
@@ -233,10 +282,14 @@ def test_head_scores(text):
     found = microscope.head_scores(maps, x)
     assert set(found) == set(wanted)
     for name, places in wanted.items():
-        asked = [(b, t, keys) for b in range(2) for t in range(12) if (keys := places(x[b].tolist(), t))]
+        asked = [
+            (b, t, keys) for b in range(2) for t in range(12) if (keys := places(x[b].tolist(), t))
+        ]
         for layer in range(L):
             for head in range(H):
-                spent = [sum(maps[layer, b, head, t, s].item() for s in keys) for b, t, keys in asked]
+                spent = [
+                    sum(maps[layer, b, head, t, s].item() for s in keys) for b, t, keys in asked
+                ]
                 close(found[name].heads[layer, head], sum(spent) / len(spent))
         even = [len(keys) / (t + 1) for _, t, keys in asked]
         near = [sum(s > t - 8 for s in keys) / min(t + 1, 8) for _, t, keys in asked]
@@ -271,8 +324,13 @@ def test_nothing_is_changed_and_nothing_is_drawn(small, text, name):
     drawn = torch.get_rng_state()
     first, second = (INSTRUMENTS[name](small, text) for _ in range(2))
     assert torch.equal(first, second) and not first.requires_grad  # dropout would differ
-    assert [m.training for m in small.modules()] == modes and torch.equal(torch.get_rng_state(), drawn)
-    assert all(torch.equal(p, old) and p.grad is None for p, old in zip(small.parameters(), weights, strict=True))
+    assert [m.training for m in small.modules()] == modes and torch.equal(
+        torch.get_rng_state(), drawn
+    )
+    assert all(
+        torch.equal(p, old) and p.grad is None
+        for p, old in zip(small.parameters(), weights, strict=True)
+    )
     assert torch.equal(INSTRUMENTS[name](small, text.byte()), first)  # the compact ids of a corpus
 
 
@@ -280,14 +338,17 @@ def test_nothing_is_changed_and_nothing_is_drawn(small, text, name):
 def test_what_makes_no_sense_is_refused_in_a_sentence(small, text, name):
     for wrong in (text.where(text != text[0], V), text[:0], text - V):
         with pytest.raises(
-            CorpusError, match=r"empty or has a token outside the vocabulary of 0 \.\. 10|leave nothing"
+            CorpusError,
+            match=r"empty or has a token outside the vocabulary of 0 \.\. 10|leave nothing",
         ):
             INSTRUMENTS[name](small, wrong)
     assert small.training
 
 
 def test_texts_that_are_too_short(small, text):
-    with pytest.raises(CorpusError, match="1 tokens leave nothing to predict: this takes at least 2"):
+    with pytest.raises(
+        CorpusError, match="1 tokens leave nothing to predict: this takes at least 2"
+    ):
         microscope.surprise(small, text[:1])
     with pytest.raises(CorpusError, match="8 tokens are too few: with a context of 8 this takes 9"):
         microscope.calibration(small, text[:T])
@@ -296,7 +357,8 @@ def test_texts_that_are_too_short(small, text):
     for layer, head in ((L, 0), (0, H)):
         with (
             pytest.raises(
-                ConfigError, match=f"no head {head} in layer {layer}: layers go from 0 to 1, heads from 0 to 2"
+                ConfigError,
+                match=f"no head {head} in layer {layer}: layers go from 0 to 1, heads from 0 to 2",
             ),
             microscope.switch_off(small, layer, head),
         ):

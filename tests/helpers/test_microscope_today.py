@@ -1,4 +1,6 @@
-"""The microscope on today's models: what it shows is what the model computes, with each change alone and with all."""
+"""The microscope on today's models: what it shows is what the model computes, with each change
+alone and with all.
+"""
 
 import pytest
 import torch
@@ -57,7 +59,9 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> None:
 def test_every_tensor_ends_in_the_models_own_logits(model, tokens):
     trace = microscope.every_tensor(model, tokens)
     close(trace.logits, logits_of(model, tokens))
-    assert trace.query.shape == trace.key.shape == trace.value.shape == (L, H, T, C // H)  # shared ones for each head
+    assert (
+        trace.query.shape == trace.key.shape == trace.value.shape == (L, H, T, C // H)
+    )  # shared ones for each head
     close(trace.weights @ trace.value, trace.context)
     close(trace.weights, attention_maps(model, tokens[None])[:, 0])
 
@@ -90,4 +94,6 @@ def test_a_head_switched_off_is_one_whose_columns_of_the_projection_are_zero(mod
 
 
 def test_surprise_is_the_loss(model, tokens):
-    close(microscope.surprise(model, tokens).mean(), torch.tensor(training.evaluate(model, tokens, T)))
+    close(
+        microscope.surprise(model, tokens).mean(), torch.tensor(training.evaluate(model, tokens, T))
+    )

@@ -88,10 +88,18 @@ def test_three_people_give_twice_and_only_the_place_says_which_was_last(seeded):
     scene = telegrams.letters(4000, seeded)
     for cards in scene[:100].tolist():
         givers, things, _ = zip(*cards, strict=True)
-        assert sorted(givers.count(name) for name in set(givers)) == [2, 2, 2] and len(set(things)) == 6
-        assert all(giver < 8 <= thing and receiver != giver and receiver < 8 for giver, thing, receiver in cards)
+        assert (
+            sorted(givers.count(name) for name in set(givers)) == [2, 2, 2]
+            and len(set(things)) == 6
+        )
+        assert all(
+            giver < 8 <= thing and receiver != giver and receiver < 8
+            for giver, thing, receiver in cards
+        )
     chained = (scene[:, :-1, 2] == scene[:, 1:, 0]).float().mean()
-    assert abs(chained - 4 / 5 / 7) < 0.02  # who gives next is no likelier to have just got something
+    assert (
+        abs(chained - 4 / 5 / 7) < 0.02
+    )  # who gives next is no likelier to have just got something
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -103,7 +111,9 @@ def test_answers_are_what_the_cards_say(question, k, seeded):
         gives = {WORDS[giver]: WORDS[thing] for giver, thing, _ in cards}
         assert len(set(names)) == k
         found = [gives[name if question == "give" else HERO[name]] for name in words(names)]
-        assert words(things) == ([telegrams.MAKER[thing] for thing in found] if question == "maker" else found)
+        assert words(things) == (
+            [telegrams.MAKER[thing] for thing in found] if question == "maker" else found
+        )
         if question != "give" and k == 1:
             assert {name for name in HERO if HERO[name] == WORDS[names[0]]} <= set(gives)
 
@@ -112,7 +122,9 @@ def test_answers_that_need_two_cards_are_what_they_say(seeded):
     scene = scenes(50, seeded)
     for question in ("both", "next", "brew"):
         askers, answers = ask(question, scene, seeded)
-        for cards, [name], things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
+        for cards, [name], things in zip(
+            scene.tolist(), askers.tolist(), answers.tolist(), strict=True
+        ):
             gives = {giver: thing for giver, thing, _ in cards}
             [friend] = [receiver for giver, _, receiver in cards if giver == name]
             [got] = [thing for _, thing, receiver in cards if receiver == name]
@@ -124,12 +136,18 @@ def test_answers_that_need_two_cards_are_what_they_say(seeded):
 def test_the_last_card_of_a_giver_counts(seeded):
     scene = telegrams.letters(50, seeded)
     askers, answers = ask("last", scene, seeded)
-    for cards, [name], [thing] in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
-        assert {giver: thing for giver, thing, _ in cards}[name] == thing  # later cards overwrite earlier ones
+    for cards, [name], [thing] in zip(
+        scene.tolist(), askers.tolist(), answers.tolist(), strict=True
+    ):
+        assert {giver: thing for giver, thing, _ in cards}[
+            name
+        ] == thing  # later cards overwrite earlier ones
 
 
 def test_questions_that_cannot_be_asked_are_refused(seeded):
-    with pytest.raises(ConfigError, match="one of give, hero, maker, both, next, last, brew, not 'get'"):
+    with pytest.raises(
+        ConfigError, match="one of give, hero, maker, both, next, last, brew, not 'get'"
+    ):
         ask("get", scenes(1, seeded), seeded)
     with pytest.raises(ConfigError, match="two answers is for one asker, not for 3"):
         ask("both", scenes(1, seeded), seeded, k=3)
@@ -140,7 +158,11 @@ def test_a_page_holds_the_cards_and_then_the_question(question, seeded):
     (tokens,), answers = telegrams.page(question, 20, seeded)
     (asker, cards), same = look_up(question, 20, torch.Generator().manual_seed(1))
     assert tokens.shape == (20, 7, 96) and torch.equal(answers, same)
-    assert torch.equal(tokens[:, :6], cards) and torch.equal(tokens[:, 6, :32], asker) and not tokens[:, 6, 32:].any()
+    assert (
+        torch.equal(tokens[:, :6], cards)
+        and torch.equal(tokens[:, 6, :32], asker)
+        and not tokens[:, 6, 32:].any()
+    )
     giver = read(cards[:, :, :32])
     assert sorted(set(giver[0].bincount().tolist()) - {0}) == ([2] if question == "last" else [1])
 
@@ -148,11 +170,16 @@ def test_a_page_holds_the_cards_and_then_the_question(question, seeded):
 def test_few_scenes_are_always_the_same_and_the_exam_brings_others(seeded):
     def seen(examples):
         return {
-            tuple(row.tolist()) for row in read(examples("hero", 400, seeded)[0][1].unflatten(2, (3, 32))).flatten(1)
+            tuple(row.tolist())
+            for row in read(examples("hero", 400, seeded)[0][1].unflatten(2, (3, 32))).flatten(1)
         }
 
-    assert len(seen(telegrams.few(5, 1))) == 5 and seen(telegrams.few(5, 1)) == seen(telegrams.few(5, 1))
-    assert not seen(telegrams.few(5, 1)) & seen(telegrams.few(5, 2)) and not seen(telegrams.few(5, 1)) & seen(look_up)
+    assert len(seen(telegrams.few(5, 1))) == 5 and seen(telegrams.few(5, 1)) == seen(
+        telegrams.few(5, 1)
+    )
+    assert not seen(telegrams.few(5, 1)) & seen(telegrams.few(5, 2)) and not seen(
+        telegrams.few(5, 1)
+    ) & seen(look_up)
 
 
 def test_a_scene_reads_as_sentences(capsys):
@@ -197,13 +224,17 @@ def test_what_dropout_drops_comes_from_the_seed_too():
 def test_the_error_is_nearly_nothing_for_the_right_words_and_large_for_others():
     ids = torch.arange(8)
     assert telegrams.error(telegrams.embed(ids), ids[:, None]) < 1e-5
-    assert telegrams.error(telegrams.embed(ids + 8), ids) == pytest.approx(telegrams.SHARPNESS, abs=1e-3)
+    assert telegrams.error(telegrams.embed(ids + 8), ids) == pytest.approx(
+        telegrams.SHARPNESS, abs=1e-3
+    )
 
 
 def test_without_a_gradient_nothing_is_learned():
     model = fit(Hard, "give")
     assert torch.equal(model.knobs, torch.ones(3))
-    assert accuracy(model, "give") == pytest.approx(0.5, abs=0.05)  # two cards bear the asker's name
+    assert accuracy(model, "give") == pytest.approx(
+        0.5, abs=0.05
+    )  # two cards bear the asker's name
 
 
 def test_all_answers_must_be_right():

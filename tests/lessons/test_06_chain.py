@@ -17,7 +17,9 @@ def chain() -> dict:
     return names
 
 
-@pytest.mark.parametrize(("heads", "width", "tokens"), [(2, 6, 6), (1, 5, 4), (4, 4, 3), (3, 12, 7), (2, 8, 1)])
+@pytest.mark.parametrize(
+    ("heads", "width", "tokens"), [(2, 6, 6), (1, 5, 4), (4, 4, 3), (3, 12, 7), (2, 8, 1)]
+)
 def test_eight_ways_one_attention(chain, heads, width, tokens):
     chain.update(H=heads, C=width, D=width // heads, T=tokens)
     assert len(chain["WAYS"]) == 8

@@ -1,4 +1,6 @@
-"""Somebody solves every step: the lessons run on their file, which in the end learns and writes by itself."""
+"""Somebody solves every step: the lessons run on their file, which in the end learns and writes by
+itself.
+"""
 
 import ast
 import copy
@@ -53,7 +55,9 @@ def answer(label):
 def with_all_steps_solved(notebook):
     notebook = copy.deepcopy(notebook)
     for cell in cells(notebook):
-        if (found := re.search(r'^exercises\.check\("(\w+)", \w+\)$', cell.source, re.M)) and found[1] in LABELS:
+        if (found := re.search(r'^exercises\.check\("(\w+)", \w+\)$', cell.source, re.M)) and found[
+            1
+        ] in LABELS:
             start = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
             cell.source = f"{start}{answer(found[1])}\n\n\n{found[0]}"
     return notebook

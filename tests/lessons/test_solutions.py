@@ -25,5 +25,9 @@ def test_every_exercise_is_answered_by_a_script_and_explained_there():
         for line in cell.source.splitlines()
         if line.startswith('exercises.check("')
     ]
-    missing = [label for label in labels if f"# **{label} · " not in solution_of(label).read_text(encoding="utf-8")]
+    missing = [
+        label
+        for label in labels
+        if f"# **{label} · " not in solution_of(label).read_text(encoding="utf-8")
+    ]
     assert len(labels) > 90 and not missing

@@ -1,4 +1,6 @@
-"""The drawings around attention, on matplotlib's own objects: heads side by side, the block, the whole GPT."""
+"""The drawings around attention, on matplotlib's own objects: heads side by side, the block, the
+whole GPT.
+"""
 
 import itertools
 
@@ -22,7 +24,8 @@ torch.manual_seed(7)
 X = torch.randn(6, 12)
 HEADS = MultiHeadAttention(12, 12, 6, 0.0, 3)
 CONTEXTS, WEIGHTS = attention(
-    *(HEADS.split_heads(W(X[None]))[0] for W in (HEADS.W_query, HEADS.W_key, HEADS.W_value)), causal_mask(6)
+    *(HEADS.split_heads(W(X[None]))[0] for W in (HEADS.W_query, HEADS.W_key, HEADS.W_value)),
+    causal_mask(6),
 )
 BLOCK = Block(GPTConfig(5, 6, 1, 3, 12, dropout=0.5))
 MODEL = GPT(GPTConfig(26, 8, 3, 2, 16, dropout=0.5))
@@ -41,10 +44,16 @@ def tables(ax):
 
 TODAY = {
     "rotary": dict(rotary=True),
-    "rotary and tables": dict(rotary=True, bigrams=30, before=1, tied=False, mlp="swiglu", mlp_width=20, n_kv_head=1),
+    "rotary and tables": dict(
+        rotary=True, bigrams=30, before=1, tied=False, mlp="swiglu", mlp_width=20, n_kv_head=1
+    ),
     "positions and tables": dict(trigrams=30),
 }
-ADDED = {"rotary": "", "rotary and tables": "tokens before", "positions and tables": "positions, tokens before"}
+ADDED = {
+    "rotary": "",
+    "rotary and tables": "tokens before",
+    "positions and tables": "positions, tokens before",
+}
 
 
 @pytest.mark.parametrize("name", TODAY)
@@ -63,13 +72,17 @@ def test_a_gpt_of_today_is_drawn_with_what_it_adds_to_its_tokens(drawn, name):
     own = model.token_embedding.weight[TOKENS]
     x = model.embed(TOKENS[None])[0]
     holds(tables(ax), own, x, model(TOKENS[None])[0], *([x - own] if ADDED[name] else []))
-    assert f"({26} × {16}) " + ("gives x" if not ADDED[name] else f"and {ADDED[name]} give x") in alt
+    assert (
+        f"({26} × {16}) " + ("gives x" if not ADDED[name] else f"and {ADDED[name]} give x") in alt
+    )
 
 
 def holds(found, *wanted):
     for table in wanted:
         like = table.detach().numpy()
-        assert any(one.shape == like.shape and np.allclose(one, like, atol=1e-5) for one in found), like.shape
+        assert any(
+            one.shape == like.shape and np.allclose(one, like, atol=1e-5) for one in found
+        ), like.shape
 
 
 def test_heads_stand_side_by_side_and_are_joined_to_the_output(drawn):
@@ -84,7 +97,11 @@ def test_heads_stand_side_by_side_and_are_joined_to_the_output(drawn):
         "W_o: H·D × C = 12 × 12",
         "output: T × C = 6 × 12",
     }
-    assert wanted <= {*texts(ax)} and texts(ax).count("journey") == 3 and texts(ax).count("T × D = 6 × 4") == 3
+    assert (
+        wanted <= {*texts(ax)}
+        and texts(ax).count("journey") == 3
+        and texts(ax).count("T × D = 6 × 4") == 3
+    )
     assert f"{WEIGHTS[1, 5, 2]:.2f}" in texts(ax) and "+ b\n=" in texts(ax)
     framed = [patch for patch in ax.findobj(Rectangle) if patch.get_linewidth() == 2.4]
     for h in range(3):  # a head has one colour, from its weights to its share of what is joined
@@ -105,20 +122,48 @@ def test_the_block_is_drawn_with_what_it_computes_without_dropout(drawn):
     talk, weights = BLOCK.attention(read, return_weights=True)
     again = BLOCK.norm2(X + talk)
     stream = X, (X + talk)[0], BLOCK(X[None])[0], talk[0], BLOCK.mlp(again)[0]
-    holds(tables(ax), *stream, read[0], again[0], BLOCK.mlp[1](BLOCK.mlp[0](again))[0], torch.cat([*weights[0]], -1))
+    holds(
+        tables(ax),
+        *stream,
+        read[0],
+        again[0],
+        BLOCK.mlp[1](BLOCK.mlp[0](again))[0],
+        torch.cat([*weights[0]], -1),
+    )
     limits = [mesh.get_clim() for mesh in ax.findobj(QuadMesh)]
-    assert limits.count(max(limits, key=lambda pair: pair[1])) >= 5  # one scale for the stream and what is added to it
-    wanted = ["x", "x + attention", "x + both", "attention: words talk", "MLP: each word thinks", "T × 4C = 6 × 48"]
+    assert (
+        limits.count(max(limits, key=lambda pair: pair[1])) >= 5
+    )  # one scale for the stream and what is added to it
+    wanted = [
+        "x",
+        "x + attention",
+        "x + both",
+        "attention: words talk",
+        "MLP: each word thinks",
+        "T × 4C = 6 × 48",
+    ]
     assert {*wanted, "H × T × T = 3 × 6 × 6"} <= {*texts(ax)}
-    assert [texts(ax).count(text) for text in ("norm", "reads", "writes", "to add", "journey")] == [2, 2, 2, 2, 3]
+    assert [texts(ax).count(text) for text in ("norm", "reads", "writes", "to add", "journey")] == [
+        2,
+        2,
+        2,
+        2,
+        3,
+    ]
     assert [line.get_marker() for line in ax.lines].count("+") == 2
-    assert f"adds a table {talk.norm() / X.norm():.2f} times as long as x" in alt and "6 words of 12 numbers" in alt
+    assert (
+        f"adds a table {talk.norm() / X.norm():.2f} times as long as x" in alt
+        and "6 words of 12 numbers" in alt
+    )
 
 
 def test_parts_of_the_block_can_be_called_otherwise(drawn):
     block.draw_block(WORDS, BLOCK, X, {"norm": "LayerNorm?", "writes": "the residual path?"})
     found = texts(drawn.pop()[0])
-    assert found.count("LayerNorm?") == found.count("the residual path?") == 2 and not {"norm", "writes"} & set(found)
+    assert found.count("LayerNorm?") == found.count("the residual path?") == 2 and not {
+        "norm",
+        "writes",
+    } & set(found)
     assert "MLP: each word thinks" in found
 
 
@@ -126,7 +171,11 @@ def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(drawn):
     block.draw_gpt(MODEL.train(), TOKENS, LETTERS)
     assert MODEL.training
     (ax, alt), _ = drawn.pop(), MODEL.eval()
-    table, places, logits = MODEL.token_embedding.weight, MODEL.position_embedding.weight, MODEL(TOKENS[None])[0]
+    table, places, logits = (
+        MODEL.token_embedding.weight,
+        MODEL.position_embedding.weight,
+        MODEL(TOKENS[None])[0],
+    )
     stream = [table[TOKENS] + places[:4]]
     for layer in MODEL.blocks:
         stream.append(layer(stream[-1][None])[0])
@@ -157,7 +206,10 @@ def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(drawn):
     assert torch.allclose(heights, 60 * chances / chances.max(), atol=1e-3)
     bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold"]
     best = plotting.labels(LETTERS)[chances.argmax()]
-    assert bold == ["block × 3", best] and f"The likeliest next token is {best}, with {chances.max():.3f}." in alt
+    assert (
+        bold == ["block × 3", best]
+        and f"The likeliest next token is {best}, with {chances.max():.3f}." in alt
+    )
     assert texts(ax).count("·") == 5 and alt.startswith("A GPT reads r, o, m, ·.")
 
 
@@ -165,14 +217,22 @@ def test_of_many_tokens_only_the_likeliest_is_named(drawn):
     model = GPT(GPTConfig(300, 4, 1, 1, 8))
     block.draw_gpt(model, torch.tensor([1, 2]), [f"w{i}" for i in range(300)])
     ax, _ = drawn.pop()
-    assert len([text for text in texts(ax) if text.startswith("w") and text not in ("w1", "w2")]) <= 1
+    assert (
+        len([text for text in texts(ax) if text.startswith("w") and text not in ("w1", "w2")]) <= 1
+    )
 
 
 CASES = {
     "heads": lambda: block.draw_heads(WORDS, WEIGHTS, CONTEXTS, HEADS.out_proj, causal_mask(6)),
-    "one head": lambda: block.draw_heads(WORDS, WEIGHTS[:1], CONTEXTS[:1], nn.Linear(4, 4), causal_mask(6)),
+    "one head": lambda: block.draw_heads(
+        WORDS, WEIGHTS[:1], CONTEXTS[:1], nn.Linear(4, 4), causal_mask(6)
+    ),
     "eight heads": lambda: block.draw_heads(
-        ["tokenization"] * 4, torch.rand(8, 4, 4), torch.rand(8, 4, 2), nn.Linear(16, 16), causal_mask(4)
+        ["tokenization"] * 4,
+        torch.rand(8, 4, 4),
+        torch.rand(8, 4, 2),
+        nn.Linear(16, 16),
+        causal_mask(4),
     ),
     "block": lambda: block.draw_block(WORDS, BLOCK, X),
     "one word": lambda: block.draw_block(["tokenization"], BLOCK, X[:1]),
@@ -191,34 +251,59 @@ def test_it_is_legible_at_700_pixels_and_no_arrow_crosses_a_text(drawn, case):
     assert ax.figure.get_facecolor() == (1, 1, 1, 1) and ax.figure.get_size_inches()[0] == 10
     written = [text for text in ax.texts if text.get_text()]
     boxes = [text.get_window_extent(renderer) for text in written]
-    lines = [*ax.findobj(FancyArrowPatch), *(p for p in ax.findobj(Rectangle) if same_color(p.get_fc(), "#CFCFCF"))]
+    lines = [
+        *ax.findobj(FancyArrowPatch),
+        *(p for p in ax.findobj(Rectangle) if same_color(p.get_fc(), "#CFCFCF")),
+    ]
     lines = [line.get_window_extent(renderer) for line in lines]
     for text, box in zip(written, boxes, strict=True):
         assert text.get_fontsize() >= 8 and not text.get_parse_math(), text
-        assert box.x0 >= 0 and box.x1 <= ax.figure.bbox.x1 and box.y0 >= 0 and box.y1 <= ax.figure.bbox.y1, text
+        assert (
+            box.x0 >= 0
+            and box.x1 <= ax.figure.bbox.x1
+            and box.y0 >= 0
+            and box.y1 <= ax.figure.bbox.y1
+        ), text
         assert not box.padded(-2).count_overlaps(lines), text
     for (a, one), (b, two) in itertools.combinations(zip(written, boxes, strict=True), 2):
-        apart = one.x1 < two.x0 + 1 or two.x1 < one.x0 + 1 or one.y1 < two.y0 + 3 or two.y1 < one.y0 + 3
+        apart = (
+            one.x1 < two.x0 + 1 or two.x1 < one.x0 + 1 or one.y1 < two.y0 + 3 or two.y1 < one.y0 + 3
+        )
         assert apart, (a, b)
 
 
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: block.draw_heads(WORDS[:5], WEIGHTS, CONTEXTS, HEADS.out_proj, causal_mask(6)), "5 tokens; weights"),
+        (
+            lambda: block.draw_heads(WORDS[:5], WEIGHTS, CONTEXTS, HEADS.out_proj, causal_mask(6)),
+            "5 tokens; weights",
+        ),
         (
             lambda: block.draw_heads(WORDS, WEIGHTS[:2], CONTEXTS, HEADS.out_proj, causal_mask(6)),
             r"contexts \(3, 6, 4\)",
         ),
-        (lambda: block.draw_heads(WORDS, WEIGHTS, CONTEXTS, nn.Linear(4, 4), causal_mask(6)), "W_o for 4 numbers"),
-        (lambda: block.draw_heads(WORDS, WEIGHTS, CONTEXTS, HEADS.out_proj, causal_mask(5)), r"mask \(5, 5\)"),
+        (
+            lambda: block.draw_heads(WORDS, WEIGHTS, CONTEXTS, nn.Linear(4, 4), causal_mask(6)),
+            "W_o for 4 numbers",
+        ),
+        (
+            lambda: block.draw_heads(WORDS, WEIGHTS, CONTEXTS, HEADS.out_proj, causal_mask(5)),
+            r"mask \(5, 5\)",
+        ),
         (lambda: block.draw_block(WORDS[:5], BLOCK, X), r"5 tokens, a stream of shape \(6, 12\)"),
-        (lambda: block.draw_block(WORDS, BLOCK, X[None]), r"shape \(1, 6, 12\).*a row of 12 numbers"),
+        (
+            lambda: block.draw_block(WORDS, BLOCK, X[None]),
+            r"shape \(1, 6, 12\).*a row of 12 numbers",
+        ),
         (lambda: block.draw_block(WORDS, BLOCK, X[:, :5]), r"shape \(6, 5\)"),
         (lambda: block.draw_block([], BLOCK, X[:0]), "0 tokens"),
         (lambda: block.draw_gpt(MODEL, TOKENS[None], LETTERS), r"tokens of shape \(1, 4\)"),
         (lambda: block.draw_gpt(MODEL, torch.arange(9), LETTERS), "it takes 1 to 8 ids below 26"),
-        (lambda: block.draw_gpt(MODEL, torch.tensor([26]), LETTERS), "it takes 1 to 8 ids below 26"),
+        (
+            lambda: block.draw_gpt(MODEL, torch.tensor([26]), LETTERS),
+            "it takes 1 to 8 ids below 26",
+        ),
         (lambda: block.draw_gpt(MODEL, TOKENS, LETTERS[:5]), "5 names"),
     ],
 )

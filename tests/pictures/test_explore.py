@@ -34,7 +34,11 @@ DAMAGES = {
     "no positions": {"400 steps": [0.054, 0.014, 0.027, 0.0], "1,200 steps": [0.23, 0.216, 0.235]},
     "one head": {"400 steps": [0.012, -0.02, 0.018, 0.016], "1,200 steps": [0.012, 0.026, -0.008]},
 }
-RING = [["Ann", "ring", "Bob"], ["Cleo", "lute", "Ann"], ["Bob", "rose", "Cleo"]]  # Ann gives the ring, gets the lute
+RING = [
+    ["Ann", "ring", "Bob"],
+    ["Cleo", "lute", "Ann"],
+    ["Bob", "rose", "Cleo"],
+]  # Ann gives the ring, gets the lute
 GIFTS = ["ring", "rose", "lute", "mask"]
 NETWORKS = {
     "one": (
@@ -54,13 +58,17 @@ CALLS = {
     "questions": lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, NETWORKS),
     "shadows": lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS),
     "temperature": lambda: explore.temperature(SEEN, QUERY, KEYS, WORDS),
-    "attend": lambda: explore.attend(KEYS, KEYS.flip(0), WORDS, ["ring", "rose", "lute"], {"a query": KEYS[1]}),
+    "attend": lambda: explore.attend(
+        KEYS, KEYS.flip(0), WORDS, ["ring", "rose", "lute"], {"a query": KEYS[1]}
+    ),
     "mask": lambda: explore.mask(SCORES, WORDS),
     "filters": lambda: explore.filters(LOGITS, "ab", list("ab\n ")),
     "coins": lambda: explore.coins(WEIGHTS, WORDS),
     "machine": lambda: explore.machine(WORDS, x=KEYS, scores=SCORES, lit=("scores",), follow=1),
     "cut": lambda: explore.cut(WORDS),
-    "clock": lambda: explore.clock(torch.tensor([1.0, 0.5, -0.4, 2.0]), torch.tensor([0.6, 1.5, 0.8, -1.0])),
+    "clock": lambda: explore.clock(
+        torch.tensor([1.0, 0.5, -0.4, 2.0]), torch.tensor([0.6, 1.5, 0.8, -1.0])
+    ),
     "lines": lambda: explore.lines([("a word", "abc", "cba", SHARES)], LINED),
     "verdict": lambda: explore.verdict(DAMAGES),
 }
@@ -84,7 +92,8 @@ SAYS = {  # in words, what each picture shows
     "coins": ["one draw of dropout with p = 0.5, in which 4 of 6 weights are dropped"],
     "machine": ["Followed: journey; the largest of its scores is 3.00, for starts."],
     "cut": ["By view alone 12 of 18 numbers stand in another word's row: head 1 has the first 9"],
-    # By hand: (1, −0.4) lies at −21.8 and (0.6, 0.8) at 53.1 degrees, and 2 radians more at 114.6: 39.7 between
+    # By hand: (1, −0.4) lies at −21.8 and (0.6, 0.8) at 53.1 degrees, and 2 radians more at 114.6:
+    # 39.7 between
     "clock": [
         "at the places 3 and 1, below at 13 and 11",
         "the same in both rows: 40°, 111°. So is the score: −0.49 above, −0.49 below.",
@@ -103,14 +112,18 @@ FRONT_ENDS = {"temperature": "attend"}  # where it isn't called as the explorer 
 def shown(monkeypatch):
     """What is displayed, as bundles with their metadata; nobody sees it."""
     bundles = []
-    monkeypatch.setattr(plotting, "display", lambda bundle, metadata, raw: bundles.append((bundle, metadata)))
+    monkeypatch.setattr(
+        plotting, "display", lambda bundle, metadata, raw: bundles.append((bundle, metadata))
+    )
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     return bundles
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
-def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(shown, monkeypatch, name):
+def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(
+    shown, monkeypatch, name
+):
     monkeypatch.setattr(widget, "Explorer", None)  # a widget that is made is kept in the notebook
     CALLS[name]()
     ((bundle, metadata),) = shown
@@ -123,14 +136,23 @@ def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(show
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mask", "machine"])  # all of them: tests/browser/test_widgets.py
-def test_in_jupyterlab_the_explorer_knows_its_place_and_the_picture_is_what_is_stored(shown, monkeypatch, name):
+def test_in_jupyterlab_the_explorer_knows_its_place_and_the_picture_is_what_is_stored(
+    shown, monkeypatch, name
+):
     made = []
     monkeypatch.setattr(widget, "Explorer", lambda **traits: made.append(traits))
     monkeypatch.setenv("JPY_SESSION_NAME", "03.ipynb")
     CALLS[name]()
     ((bundle, metadata),), (traits,) = shown, made
-    assert set(bundle) == {"image/png", "text/plain", "text/html"}  # no view, which would outlive its model
-    assert f'data-explore="{traits["place"]}"' in bundle["text/html"] and "<script" not in bundle["text/html"]
+    assert set(bundle) == {
+        "image/png",
+        "text/plain",
+        "text/html",
+    }  # no view, which would outlive its model
+    assert (
+        f'data-explore="{traits["place"]}"' in bundle["text/html"]
+        and "<script" not in bundle["text/html"]
+    )
     assert f'alt="{html.escape(bundle["text/plain"])}"' in bundle["text/html"]
     assert base64.b64encode(bundle["image/png"]).decode() in bundle["text/html"]
     assert traits["data"] == metadata["explore"]["data"]
@@ -148,13 +170,25 @@ def test_each_explorer_has_a_place_of_its_own(shown, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: explore.mask(SCORES, WORDS[:2]), "equally many, from 2 to 12, not 2 words, 3 scores"),
+        (
+            lambda: explore.mask(SCORES, WORDS[:2]),
+            "equally many, from 2 to 12, not 2 words, 3 scores",
+        ),
         (lambda: explore.mask(torch.zeros(13, 13), ["x"] * 13), "from 2 to 12, not 13 words"),
         (lambda: explore.mask(SCORES.log(), WORDS), "scores must be finite"),
         (lambda: explore.attend(KEYS, KEYS, WORDS, WORDS, {}), "at least one query"),
-        (lambda: explore.attend(KEYS, KEYS, WORDS, WORDS, {"q": torch.zeros(3)}), "each of two numbers"),
-        (lambda: explore.attend(KEYS, KEYS / 0, WORDS, WORDS, {"q": KEYS[0]}), "values must be finite"),
-        (lambda: explore.attend(KEYS, KEYS, WORDS, WORDS[:2], {"q": KEYS[0]}), "not 3 names, 2 says, 3 keys, 3 values"),
+        (
+            lambda: explore.attend(KEYS, KEYS, WORDS, WORDS, {"q": torch.zeros(3)}),
+            "each of two numbers",
+        ),
+        (
+            lambda: explore.attend(KEYS, KEYS / 0, WORDS, WORDS, {"q": KEYS[0]}),
+            "values must be finite",
+        ),
+        (
+            lambda: explore.attend(KEYS, KEYS, WORDS, WORDS[:2], {"q": KEYS[0]}),
+            "not 3 names, 2 says, 3 keys, 3 values",
+        ),
         (lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS[:2]), "not 2 names, 3 keys"),
         (lambda: explore.shadows(SEEN, QUERY, 0 * KEYS, WORDS), "points nowhere"),
         (lambda: explore.temperature(SEEN, QUERY / 0, KEYS, WORDS), "query must be finite"),
@@ -164,33 +198,66 @@ def test_each_explorer_has_a_place_of_its_own(shown, monkeypatch):
         (lambda: explore.cut(WORDS, heads=4), "2 or 3 heads .* 4 heads"),
         (lambda: explore.cut(WORDS, width=1), "2 to 4 numbers in each, .* and 1 numbers"),
         (lambda: explore.coins(WEIGHTS, WORDS[:2]), "not 2 words, 3 weights"),
-        (lambda: explore.coins(SCORES, WORDS), "after softmax: zeros above the diagonal, rows that add up to 1"),
+        (
+            lambda: explore.coins(SCORES, WORDS),
+            "after softmax: zeros above the diagonal, rows that add up to 1",
+        ),
         (lambda: explore.coins(SCORES.softmax(dim=-1), WORDS), "weights must be causal"),
         (lambda: explore.coins(WEIGHTS / 0, WORDS), "weights must be finite"),
         (lambda: explore.coins(WEIGHTS, WORDS, 1.0), "from 0.1 to 0.9, in steps of 0.05, not 1.0"),
         (lambda: explore.coins(WEIGHTS, WORDS, 0.33), "not 0.33"),
         (lambda: explore.lines([], LINED), "from 1 to 4 cases, each with a name of its own, not 0"),
-        (lambda: explore.lines([(f"{i}", "abc", "cba", SHARES) for i in range(5)], LINED), "from 1 to 4 cases.*not 5"),
-        (lambda: explore.lines([("one", "abc", "cba", SHARES)] * 2, LINED), "a name of its own, not 2"),
-        (lambda: explore.lines([("one", "abc", "ab", SHARES)], LINED), r"3 above and 2 below.*\(2, 3\), not \(3, 3\)"),
+        (
+            lambda: explore.lines([(f"{i}", "abc", "cba", SHARES) for i in range(5)], LINED),
+            "from 1 to 4 cases.*not 5",
+        ),
+        (
+            lambda: explore.lines([("one", "abc", "cba", SHARES)] * 2, LINED),
+            "a name of its own, not 2",
+        ),
+        (
+            lambda: explore.lines([("one", "abc", "ab", SHARES)], LINED),
+            r"3 above and 2 below.*\(2, 3\), not \(3, 3\)",
+        ),
         (
             lambda: explore.lines([("x", 17 * "a", "b", torch.zeros(1, 17))], LINED),
             "17 above and 1 below, from 1 to 16",
         ),
-        (lambda: explore.lines([("one", "abc", "cba", SHARES / 0)], LINED), "the weights of one must be finite"),
+        (
+            lambda: explore.lines([("one", "abc", "cba", SHARES / 0)], LINED),
+            "the weights of one must be finite",
+        ),
         (
             lambda: explore.lines([("one", "abc", "cba", SHARES.mT)], LINED),
             "one: no weight may be negative, and each row",
         ),
-        (lambda: explore.lines([("one", "ab", "c", torch.tensor([[1.5, -0.5]]))], LINED), "no weight may be negative"),
+        (
+            lambda: explore.lines([("one", "ab", "c", torch.tensor([[1.5, -0.5]]))], LINED),
+            "no weight may be negative",
+        ),
         (lambda: explore.lines([("one", "abc", "cba", SHARES)], " "), "needs an alternative text"),
-        (lambda: explore.filters(LOGITS, "abc", list("abcd")), r"logits of shape \(3, 4\), not \(2, 4\)"),
+        (
+            lambda: explore.filters(LOGITS, "abc", list("abcd")),
+            r"logits of shape \(3, 4\), not \(2, 4\)",
+        ),
         (lambda: explore.filters(LOGITS, "ab", list("abcd"), 2), "below 2, not 2"),
         (lambda: explore.filters(-LOGITS.log(), "ab", list("abcd")), "logits must be finite"),
-        (lambda: explore.stream({}, WORDS, "starts"), "towers must be some of: each replaces; .*, not: none"),
-        (lambda: explore.stream({"mine": (SAID, OFTEN)}, WORDS, "starts"), "towers must be .* a norm, not: mine"),
-        (lambda: explore.stream({"each adds": (SAID, OFTEN)}, WORDS, "step"), "asked must be .* starts, not step"),
-        (lambda: explore.stream({"each adds": (SAID, OFTEN)}, ["x"], "x"), "from 2 to 12, not 1 things"),
+        (
+            lambda: explore.stream({}, WORDS, "starts"),
+            "towers must be some of: each replaces; .*, not: none",
+        ),
+        (
+            lambda: explore.stream({"mine": (SAID, OFTEN)}, WORDS, "starts"),
+            "towers must be .* a norm, not: mine",
+        ),
+        (
+            lambda: explore.stream({"each adds": (SAID, OFTEN)}, WORDS, "step"),
+            "asked must be .* starts, not step",
+        ),
+        (
+            lambda: explore.stream({"each adds": (SAID, OFTEN)}, ["x"], "x"),
+            "from 2 to 12, not 1 things",
+        ),
         (
             lambda: explore.stream({"each adds": (SAID, OFTEN)}, WORDS[:2], "Your"),
             r"each adds: from 2 to 6 layers, L, and 2 things .*\(2, 2\^L, 2\).*, not \(2, 4, 3\) and \(2, 4\)",
@@ -203,10 +270,18 @@ def test_each_explorer_has_a_place_of_its_own(shown, monkeypatch):
             lambda: explore.stream({"each adds": (SAID[:, :3], OFTEN[:, :3])}, WORDS, "Your"),
             r"not \(2, 3, 3\) and \(2, 3\)",
         ),
-        (lambda: explore.stream({"each adds": (SAID, OFTEN[0, 0])}, WORDS, "Your"), r"not \(2, 4, 3\) and \(\)"),
+        (
+            lambda: explore.stream({"each adds": (SAID, OFTEN[0, 0])}, WORDS, "Your"),
+            r"not \(2, 4, 3\) and \(\)",
+        ),
         (
             lambda: explore.stream(
-                {"each adds": (SAID, OFTEN), "each replaces": (SAID.repeat(1, 2, 1), OFTEN.repeat(1, 2))}, WORDS, "Your"
+                {
+                    "each adds": (SAID, OFTEN),
+                    "each replaces": (SAID.repeat(1, 2, 1), OFTEN.repeat(1, 2)),
+                },
+                WORDS,
+                "Your",
             ),
             r"each replaces: .* as many layers in all towers, not \(2, 8, 3\) and \(2, 8\)",
         ),
@@ -224,36 +299,80 @@ def test_each_explorer_has_a_place_of_its_own(shown, monkeypatch):
         ),
         (lambda: explore.verdict({}), "not 0 parts and 0 budgets"),
         (lambda: explore.verdict({"a": {}}), "not 1 parts and 0 budgets"),
-        (lambda: explore.verdict({f"{i}": {"400": [1, 2, 3]} for i in range(13)}), "not 13 parts and 1 budgets"),
-        (lambda: explore.verdict({"a": {f"{i}": [1, 2, 3] for i in range(5)}}), "not 1 parts and 5 budgets"),
-        (lambda: explore.verdict({"a": {"400": [1, 2, 3]}, "b": {"4": [1, 2, 3]}}), r"b has the budgets \['4'\], and"),
-        (lambda: explore.verdict({"a": {"400": [1, 2]}}), "a, 400: there must be from 3 to 20 seeds, not 2"),
+        (
+            lambda: explore.verdict({f"{i}": {"400": [1, 2, 3]} for i in range(13)}),
+            "not 13 parts and 1 budgets",
+        ),
+        (
+            lambda: explore.verdict({"a": {f"{i}": [1, 2, 3] for i in range(5)}}),
+            "not 1 parts and 5 budgets",
+        ),
+        (
+            lambda: explore.verdict({"a": {"400": [1, 2, 3]}, "b": {"4": [1, 2, 3]}}),
+            r"b has the budgets \['4'\], and",
+        ),
+        (
+            lambda: explore.verdict({"a": {"400": [1, 2]}}),
+            "a, 400: there must be from 3 to 20 seeds, not 2",
+        ),
         (lambda: explore.verdict({"a": {"400": [1] * 21}}), "not 21"),
-        (lambda: explore.verdict({"a": {"400": [1, 2, math.nan]}}), "differences of a, 400, must be finite"),
+        (
+            lambda: explore.verdict({"a": {"400": [1, 2, math.nan]}}),
+            "differences of a, 400, must be finite",
+        ),
         (lambda: explore.verdict(DAMAGES, margin=0), "margin must be a number above 0, not 0"),
-        (lambda: explore.verdict(DAMAGES, margin=math.nan), "margin must be a number above 0, not nan"),
-        (lambda: explore.clock(torch.ones(3), torch.ones(3)), r"2, 4, 6 or 8, not shapes of \(3,\) and \(3,\)"),
-        (lambda: explore.clock(torch.ones(10), torch.ones(10)), r"not shapes of \(10,\) and \(10,\)"),
+        (
+            lambda: explore.verdict(DAMAGES, margin=math.nan),
+            "margin must be a number above 0, not nan",
+        ),
+        (
+            lambda: explore.clock(torch.ones(3), torch.ones(3)),
+            r"2, 4, 6 or 8, not shapes of \(3,\) and \(3,\)",
+        ),
+        (
+            lambda: explore.clock(torch.ones(10), torch.ones(10)),
+            r"not shapes of \(10,\) and \(10,\)",
+        ),
         (lambda: explore.clock(QUERY, QUERY / 0), "key must be finite"),
         (lambda: explore.clock(0 * QUERY, QUERY), "points nowhere"),
         (lambda: explore.clock(QUERY, QUERY, 0.5), "base must be a number from 1 up, not 0.5"),
-        (lambda: explore.clock(QUERY, QUERY, float("nan")), "base must be a number from 1 up, not nan"),
+        (
+            lambda: explore.clock(QUERY, QUERY, float("nan")),
+            "base must be a number from 1 up, not nan",
+        ),
         (lambda: explore.questions(["Ann", "Bob"], RING, GIFTS, NETWORKS), "not 2 people, 3 cards"),
-        (lambda: explore.questions(["Ann", "Bob", "Dan"], RING, GIFTS, NETWORKS), "must give once and get once"),
-        (lambda: explore.questions(["Ann", "Ann", "Bob"], RING, GIFTS, NETWORKS), "must give once and get once"),
-        (lambda: explore.questions(["a", "b"], ["ab", "ba"], GIFTS, NETWORKS), "a card is a giver, a thing and a rec"),
-        (lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS[:1], NETWORKS), "from 2 to 12, not 1 things"),
+        (
+            lambda: explore.questions(["Ann", "Bob", "Dan"], RING, GIFTS, NETWORKS),
+            "must give once and get once",
+        ),
+        (
+            lambda: explore.questions(["Ann", "Ann", "Bob"], RING, GIFTS, NETWORKS),
+            "must give once and get once",
+        ),
+        (
+            lambda: explore.questions(["a", "b"], ["ab", "ba"], GIFTS, NETWORKS),
+            "a card is a giver, a thing and a rec",
+        ),
+        (
+            lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS[:1], NETWORKS),
+            "from 2 to 12, not 1 things",
+        ),
         (
             lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS[1:], NETWORKS),
             "among the things: rose, lute, mask",
         ),
-        (lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, {}), "from 1 to 4 networks, not 0"),
+        (
+            lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, {}),
+            "from 1 to 4 networks, not 0",
+        ),
         (
             lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, [*GIFTS, "torch"], NETWORKS),
             r"one: 3 people and 5 things .* not \(3, 1, 3\) and \(3, 2, 4\)",
         ),
         (
-            lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, {"x": (SCORES, NETWORKS["one"][1])}),
+            lambda: explore.questions(
+                ["Ann", "Bob", "Cleo"], RING, GIFTS, {"x": (SCORES, NETWORKS["one"][1])}
+            ),
             r"x: .* shape \(3, 1 or 2, 3\) and scores of shape \(3, 2, 4\), not \(3, 3\)",
         ),
         (
@@ -262,7 +381,10 @@ def test_each_explorer_has_a_place_of_its_own(shown, monkeypatch):
         ),
         (
             lambda: explore.questions(
-                ["Ann", "Bob", "Cleo"], RING, GIFTS, {"a": (NETWORKS["one"][0], NETWORKS["one"][1].log())}
+                ["Ann", "Bob", "Cleo"],
+                RING,
+                GIFTS,
+                {"a": (NETWORKS["one"][0], NETWORKS["one"][1].log())},
             ),
             "the scores of a must be finite",
         ),
@@ -275,7 +397,9 @@ def test_bad_data_is_refused_in_one_sentence(shown, call, said):
 
 
 def test_a_case_of_lines_is_a_tuple_or_a_dict_and_a_space_can_be_seen(shown):
-    explore.lines([{"weights": SHARES, "name": "one", "above": "a b", "below": ["x", "\n", "z"]}], LINED)
+    explore.lines(
+        [{"weights": SHARES, "name": "one", "above": "a b", "below": ["x", "\n", "z"]}], LINED
+    )
     explore.lines([("one", "a b", "x\nz", SHARES)], LINED)
     (_, first), (_, second) = shown
     assert first == second
@@ -290,7 +414,9 @@ def test_a_machine_with_a_number_that_is_none_stays_a_picture(shown):
     assert set(bundle) == {"image/png", "text/plain"} and "explore" not in metadata
 
 
-@pytest.mark.parametrize("changes", [{}, {"rotary": True, "n_kv_head": 1, "softcap": 3.0, "bigrams": 20}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"rotary": True, "n_kv_head": 1, "softcap": 3.0, "bigrams": 20}]
+)
 def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeypatch, changes):
     made = []
     monkeypatch.setattr(widget, "Explorer", lambda **traits: made.append(traits))
@@ -313,15 +439,23 @@ def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeyp
 @pytest.mark.parametrize("name", sorted({FRONT_ENDS.get(name, name) for name in CALLS}))
 def test_a_front_end_is_one_module_without_imports(name):
     source = host.front_end(name)
-    assert not re.search(r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M)
-    assert source.count("export function mount(element, data") == source.count("function takePlace(") == 1
+    assert not re.search(
+        r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M
+    )
+    assert (
+        source.count("export function mount(element, data")
+        == source.count("function takePlace(")
+        == 1
+    )
     names = re.findall(r"^(?:export )?(?:const|let|function|class) (\w+)", source, re.M)
     assert len(names) == len(set(names))
 
 
 def test_the_bytes_of_the_kernel_are_what_its_text_becomes(tmp_path):
     if (assembler := shutil.which("wat2wasm")) is None:
-        pytest.skip("wat2wasm is not installed (package wabt): nobody knows if matvec.js holds what matvec.wat says")
+        pytest.skip(
+            "wat2wasm is not installed (package wabt): nobody knows if matvec.js holds what matvec.wat says"
+        )
     made = tmp_path / "matvec.wasm"
     subprocess.run([assembler, host.SOURCES / "matvec.wat", "-o", made], check=True)
     held = re.search(r'^const MATVEC =\s+"(.+)";$', host.front_end("matvec"), re.M)[1]
@@ -331,7 +465,10 @@ def test_the_bytes_of_the_kernel_are_what_its_text_becomes(tmp_path):
 def test_a_page_gets_the_picture_and_the_explorer_and_no_text_ends_its_script(shown):
     explore.mask(SCORES, ["</script>", '"', "é"])
     ((bundle, metadata),) = shown
-    output = {"data": {"image/png": base64.b64encode(bundle["image/png"]).decode() + "\n"}, "metadata": metadata}
+    output = {
+        "data": {"image/png": base64.b64encode(bundle["image/png"]).decode() + "\n"},
+        "metadata": metadata,
+    }
     for part in (page := host.page(output), host.mounting("mask")):
         assert part.count("</script>") == 1 and part.endswith("</script>")
     assert 'alt="Scores and weights' in page
@@ -377,16 +514,24 @@ explore.mask(torch.arange(9.0).view(3, 3), ["a", "b", "c"])"""
 
 @pytest.mark.weekly
 def test_a_stored_notebook_holds_the_picture_and_passes_nbval(tmp_path):
-    """As `make store` runs it and `make test` compares it: no state of a widget, no id that differs in the next run.
+    """As `make store` runs it and `make test` compares it: no state of a widget, no id that differs
+    in the next run.
 
-    The lessons with explorers show the same to `make test`; this test also says what it is that failed.
+    The lessons with explorers show the same to `make test`; this test also says what it is that
+    failed.
     """
     import papermill
 
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata.kernelspec = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, tmp_path / "draft.ipynb")
-    papermill.execute_notebook(tmp_path / "draft.ipynb", tmp_path / "stored.ipynb", progress_bar=False)
+    papermill.execute_notebook(
+        tmp_path / "draft.ipynb", tmp_path / "stored.ipynb", progress_bar=False
+    )
     stored = nbformat.read(tmp_path / "stored.ipynb", as_version=4)
     (output,) = stored.cells[0].outputs
     assert set(output.data) == {"image/png", "text/plain"} and "widgets" not in stored.metadata

@@ -24,14 +24,20 @@ TOKENIZER = CharTokenizer("abc☃\n")
 
 def model(bias: bool = False, vocab_size: int = 5) -> GPT:
     torch.manual_seed(0)
-    return GPT(GPTConfig(vocab_size=vocab_size, context_length=7, n_layer=2, n_head=3, n_embd=9, bias=bias)).eval()
+    return GPT(
+        GPTConfig(vocab_size=vocab_size, context_length=7, n_layer=2, n_head=3, n_embd=9, bias=bias)
+    ).eval()
 
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_what_is_packed_is_found_again_rounded_to_float16(bias):
     ours = model(bias)
     again, tokenizer, about = unpack(pack(ours, TOKENIZER, about={"step": 3}))
-    assert (again.config, tokenizer.characters, about) == (ours.config, TOKENIZER.characters, {"step": 3})
+    assert (again.config, tokenizer.characters, about) == (
+        ours.config,
+        TOKENIZER.characters,
+        {"step": 3},
+    )
     for name, weight in ours.state_dict().items():
         torch.testing.assert_close(again.state_dict()[name], weight.half().float(), rtol=0, atol=0)
     assert again.head.weight is again.token_embedding.weight
@@ -40,8 +46,12 @@ def test_what_is_packed_is_found_again_rounded_to_float16(bias):
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_model_of_today_is_found_again_too(tied):
     """With a head of its own or a shared one, without a table of positions, with tables of n-grams."""
-    changes = dict(rotary=True, rms_norm=True, mlp="swiglu", mlp_width=7, n_kv_head=1, window=3, softcap=9.0)
-    sizes = dict(vocab_size=5, context_length=7, n_layer=2, n_head=2, n_embd=8, bigrams=11, before=2)
+    changes = dict(
+        rotary=True, rms_norm=True, mlp="swiglu", mlp_width=7, n_kv_head=1, window=3, softcap=9.0
+    )
+    sizes = dict(
+        vocab_size=5, context_length=7, n_layer=2, n_head=2, n_embd=8, bigrams=11, before=2
+    )
     ours = build_gpt(ModernConfig(**sizes, **changes, tied=tied))
     again, _, _ = unpack(pack(ours, TOKENIZER))
     assert again.config == ours.config
@@ -77,14 +87,18 @@ STRANGE = {
     "another activation": lambda block: block.mlp.__setitem__(1, nn.ReLU()),
     "a faster GELU": lambda block: block.mlp.__setitem__(1, nn.GELU("tanh")),
     "another norm": lambda block: setattr(block, "norm2", nn.RMSNorm(9)),
-    "another attention": lambda block: setattr(block, "attention", NoAttention(9, 9, 7, 0.0, 3, out_bias=False)),
+    "another attention": lambda block: setattr(
+        block, "attention", NoAttention(9, 9, 7, 0.0, 3, out_bias=False)
+    ),
     "one layer more": lambda block: block.mlp.append(nn.Linear(9, 9, bias=False)),
 }
 
 
 @pytest.mark.parametrize("exchange", STRANGE.values(), ids=STRANGE)
 def test_a_model_that_is_not_what_its_config_says_is_refused(exchange):
-    """The page sees the config and the weights: with another layer in between it would compute something else."""
+    """The page sees the config and the weights: with another layer in between it would compute
+    something else.
+    """
     strange = model()
     exchange(strange.blocks[1])
     with pytest.raises(ConfigError, match="layers that its config doesn't name"):
@@ -97,7 +111,9 @@ def test_what_the_page_could_not_compute_is_refused():
     for value in (float("nan"), float("inf"), -70_000.0):
         ours = model()
         ours.norm.weight.data[3] = value
-        with pytest.raises(ConfigError, match=r"norm\.weight has weights that are not finite, or above 65,504"):
+        with pytest.raises(
+            ConfigError, match=r"norm\.weight has weights that are not finite, or above 65,504"
+        ):
             pack(ours, TOKENIZER)
     with pytest.raises(ConfigError, match="levels"):
         pack(model(), TOKENIZER, levels=128)
@@ -123,7 +139,16 @@ def test_a_bare_clone_builds_the_page_from_what_is_committed(tmp_path):
     assert page.name == "play.html" and len(snapshots) == len(committed) - 1 >= 3
     model, tokenizer, about = unpack(gzip.decompress(committed[-1].read_bytes()))
     assert len(tokenizer.characters) == model.config.vocab_size
-    assert about.keys() >= {"step", "loss", "seconds", "seed", "corpus_sha256", "commit", "torch", "parameters"}
+    assert about.keys() >= {
+        "step",
+        "loss",
+        "seconds",
+        "seed",
+        "corpus_sha256",
+        "commit",
+        "torch",
+        "parameters",
+    }
     text = page.read_text(encoding="utf-8")
     assert "{{" not in text and "\nexport " not in text and "\nimport " not in text
     assert all(path.name in text for path in snapshots)
@@ -135,7 +160,9 @@ def run(tmp_path):
     torch.manual_seed(0)
     sizes = dict(vocab_size=5, context_length=4, n_layer=1, n_head=2, n_embd=8)
     ours = build_gpt(ModernConfig(**sizes, rotary=True, tied=False, bigrams=11))
-    config = TrainConfig(batch_size=2, max_steps=8, eval_interval=1, learning_rate=0.01, warmup_steps=0)
+    config = TrainConfig(
+        batch_size=2, max_steps=8, eval_interval=1, learning_rate=0.01, warmup_steps=0
+    )
     tokens = torch.arange(60) % 5
     train(
         ours,
@@ -156,13 +183,20 @@ def test_any_run_becomes_a_page_and_what_is_committed_stays(run, tmp_path, monke
     play.main(["--run", str(run)])
     page = tmp_path / "build" / "play" / "play.html"
     stops = sorted(page.parent.glob("play-step-*.js"))
-    assert [path.name for path in stops] == ["play-step-0.js", "play-step-2.js"]  # every second of 0, 1, 2, 4 and 8
+    assert [path.name for path in stops] == [
+        "play-step-0.js",
+        "play-step-2.js",
+    ]  # every second of 0, 1, 2, 4 and 8
     assert "index.html" not in page.read_text(encoding="utf-8")  # the page is none of the site
     assert play.committed() == before
     best, tokenizer = checkpoint.load_model(run)
     packed = play.pack_run(run)[-1]
     about = play.header(packed)["about"]
-    assert packed == pack(best, tokenizer, about=about) and about["preset"] == "tiny" and about["step"] == 8
+    assert (
+        packed == pack(best, tokenizer, about=about)
+        and about["preset"] == "tiny"
+        and about["step"] == 8
+    )
 
 
 @pytest.mark.slow
@@ -185,6 +219,8 @@ def test_the_files_of_another_model_go(run, tmp_path):
 
 
 def test_a_model_that_counts_is_refused():
-    sizes = dict(vocab_size=5, context_length=7, n_layer=1, n_head=1, n_embd=8, lengths=(1, 2), counted=9)
+    sizes = dict(
+        vocab_size=5, context_length=7, n_layer=1, n_head=1, n_embd=8, lengths=(1, 2), counted=9
+    )
     with pytest.raises(ConfigError, match="the page can't count a text"):
         pack(build_gpt(CountedConfig(**sizes)).eval(), TOKENIZER)

@@ -17,7 +17,9 @@ def displayed(monkeypatch):
     """What would be displayed, instead of displaying it; every figure is closed afterwards."""
     plt.switch_backend("agg")
     outputs = []
-    monkeypatch.setattr(plotting, "display", lambda data, **options: outputs.append((data, options)))
+    monkeypatch.setattr(
+        plotting, "display", lambda data, **options: outputs.append((data, options))
+    )
     yield outputs
     plt.close("all")
 
@@ -48,7 +50,9 @@ def test_labels_are_the_tokens():
 
 
 def test_written_numbers_stand_out_from_their_cells():
-    """Black, on white for the smallest number and on a green for the largest that is light enough (WCAG 2.2: 4.5)."""
+    """Black, on white for the smallest number and on a green for the largest that is light enough
+    (WCAG 2.2: 4.5).
+    """
     ax = plotting.heatmap(torch.tensor([[0.0, 1.0]]), ["q"], ["white", "green"])
     pixels = ax.images[0].to_rgba(ax.images[0].get_array())[0, :, :3]
     assert pixels[0].tolist() == [1, 1, 1] and pixels[1].argmax() == 1
@@ -58,7 +62,12 @@ def test_written_numbers_stand_out_from_their_cells():
 
 
 def test_rows_go_down_and_columns_to_the_right():
-    ax = plotting.heatmap(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), ["up", "down"], ["l", "m", "r"], decimals=0)
+    ax = plotting.heatmap(
+        torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+        ["up", "down"],
+        ["l", "m", "r"],
+        decimals=0,
+    )
     assert [label.get_text() for label in ax.get_yticklabels()] == ["up", "down"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["l", "m", "r"]
     assert [text.get_text() for text in ax.texts] == list("123456")
@@ -83,13 +92,23 @@ def test_limits_make_two_figures_comparable():
     ax = plotting.heatmap(matrix, ["q"], ["a", "b", "c"], limits=(0, 1))
     assert ax.images[0].get_clim() == (0, 1)
     ax = plotting.heatmap(matrix, ["q"], ["a", "b", "c"])
-    assert ax.images[0].get_clim() == pytest.approx((0.2, 0.4))  # else the smallest and the largest number
+    assert ax.images[0].get_clim() == pytest.approx(
+        (0.2, 0.4)
+    )  # else the smallest and the largest number
 
 
 @pytest.mark.slow
 def test_the_numbers_stand_in_their_cells_and_what_is_missing_stays_grey():
-    ax = plotting.heatmap(torch.tensor([[1.0, float("nan")], [3.0, 4.0], [5.0, 6.0]]), list("abc"), list("xy"))
-    assert texts_of(ax) == {(0, 0): "1.00", (0, 1): "3.00", (1, 1): "4.00", (0, 2): "5.00", (1, 2): "6.00"}
+    ax = plotting.heatmap(
+        torch.tensor([[1.0, float("nan")], [3.0, 4.0], [5.0, 6.0]]), list("abc"), list("xy")
+    )
+    assert texts_of(ax) == {
+        (0, 0): "1.00",
+        (0, 1): "3.00",
+        (1, 1): "4.00",
+        (0, 2): "5.00",
+        (1, 2): "6.00",
+    }
     pixels = ax.images[0].to_rgba(ax.images[0].get_array(), bytes=True)
     red, green, blue, _ = pixels[0, 1].tolist()
     assert red == green == blue and 100 < red < 220
@@ -103,17 +122,23 @@ def test_a_dollar_is_a_dollar_and_not_mathematics():
         plotting.letters({"$a line$": "$a$"}),
         plotting.cells([["$a$"]], torch.zeros(1, 1, dtype=torch.int64), ["$a$"]),
         plotting.arrows({"$a$": torch.tensor([1.0, 2.0])}),
-        plotting.curves([0, 1], {"$a$": [0, 1], "b": [1, 0]}, xlabel="x", ylabel="y", milestones={"$a$": 0.5}),
+        plotting.curves(
+            [0, 1], {"$a$": [0, 1], "b": [1, 0]}, xlabel="x", ylabel="y", milestones={"$a$": 0.5}
+        ),
     ):
         dollars = [text for text in ax.findobj(Text) if "$" in text.get_text()]
-        assert dollars and not any(text.get_parse_math() or "\\" in text.get_text() for text in dollars)
+        assert dollars and not any(
+            text.get_parse_math() or "\\" in text.get_text() for text in dollars
+        )
 
 
 def test_every_head_is_drawn_in_its_place():
     maps = torch.arange(2 * 3 * 4 * 4).view(2, 3, 4, 4) / 96
     figure = plotting.head_grid(maps, list("verb"))
     grid = [(layer, head) for layer in range(2) for head in range(3)]
-    assert [ax.get_title() for ax in figure.axes] == [f"layer {i + 1}, head {j + 1}" for i, j in grid]
+    assert [ax.get_title() for ax in figure.axes] == [
+        f"layer {i + 1}, head {j + 1}" for i, j in grid
+    ]
     for ax, (layer, head) in zip(figure.axes, grid, strict=True):
         drawn, past = ax.images[0].get_array(), torch.ones(4, 4).tril().bool()
         assert drawn[past].tolist() == pytest.approx(maps[layer, head][past].tolist())
@@ -161,7 +186,9 @@ def test_names_at_the_ends_of_lines_stay_apart(displayed):
 
 def test_where_numbers_are_negative_colours_lie_evenly_around_zero():
     signed = plotting.heatmap(torch.tensor([[-1.0, 0.0], [2.0, 0.5]]), list("ab"))
-    red, green, blue, _ = signed.images[0].to_rgba(signed.images[0].get_array(), bytes=True)[0, 1].tolist()
+    red, green, blue, _ = (
+        signed.images[0].to_rgba(signed.images[0].get_array(), bytes=True)[0, 1].tolist()
+    )
     low, high = signed.images[0].get_clim()
     assert low == -high == -3 and min(red, green, blue) > 250
     shares = plotting.heatmap(torch.tensor([[1.0, 0.0], [2.0, 0.5]]), list("ab"))
@@ -179,7 +206,9 @@ def test_milestones_lie_at_their_levels():
 def test_letters_are_read_from_left_to_right_and_pairs_of_lines_share_a_colour():
     ax = plotting.letters({"text": "a b", "next": " bc", "other": "xyz", "last": "yz\n"})
     rows = ["a\u00b7b", "\u00b7bc", "xyz", "yz\u21b5"]
-    assert texts_of(ax) == {(x, y): letter for y, row in enumerate(rows) for x, letter in enumerate(row)}
+    assert texts_of(ax) == {
+        (x, y): letter for y, row in enumerate(rows) for x, letter in enumerate(row)
+    }
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first line is on top
     assert [label.get_text() for label in ax.get_yticklabels()] == ["text", "next", "other", "last"]
     boxes = [text.get_bbox_patch().get_facecolor() for text in ax.texts[::3]]
@@ -194,10 +223,14 @@ def test_live_replaces_its_figure(monkeypatch):
     class Handle(DisplayHandle):
         def update(self, data, **options):
             updates.append(data)
-            assert options["raw"] and options["metadata"] == {"image/png": {"alt": "a curve", "width": 700}}
+            assert options["raw"] and options["metadata"] == {
+                "image/png": {"alt": "a curve", "width": 700}
+            }
 
     monkeypatch.setattr(plotting, "display", lambda *a, **k: Handle())
-    live = plotting.Live(lambda y: plotting.curves([0, 1], {"loss": y}, xlabel="step", ylabel="loss"), "a curve")
+    live = plotting.Live(
+        lambda y: plotting.curves([0, 1], {"loss": y}, xlabel="step", ylabel="loss"), "a curve"
+    )
     live.update([2, 1])
     live.update([2, 0])
     assert not plt.get_fignums()  # shown is closed
@@ -207,7 +240,14 @@ def test_live_replaces_its_figure(monkeypatch):
 def test_cells_of_one_group_share_a_colour():
     groups = torch.tensor([[0, 1, 1], [1, 0, 2]])
     ax = plotting.cells([["a", "b", "c"], ["d", "e", "f"]], groups, ["up", " "], title="a title")
-    assert texts_of(ax) == {(0, 0): "a", (1, 0): "b", (2, 0): "c", (0, 1): "d", (1, 1): "e", (2, 1): "f"}
+    assert texts_of(ax) == {
+        (0, 0): "a",
+        (1, 0): "b",
+        (2, 0): "c",
+        (0, 1): "d",
+        (1, 1): "e",
+        (2, 1): "f",
+    }
     assert ax.get_ylim()[0] > ax.get_ylim()[1] and ax.get_title() == "a title"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["up", "\u00b7"]
     colors = {}
@@ -257,7 +297,9 @@ def test_the_same_figure_is_the_same_picture_and_a_shown_one_is_closed(displayed
 
 
 def test_logarithmic_axes_show_plain_numbers(monkeypatch):
-    """Formulas are switched off, for the sake of the corpus's dollars, and matplotlib writes powers of ten as such."""
+    """Formulas are switched off, for the sake of the corpus's dollars, and matplotlib writes powers
+    of ten as such.
+    """
     monkeypatch.setattr(plotting, "display", lambda *_, **__: None)
     ax = plotting.curves([1, 10, 100], {"loss": [1, 2, 3]}, xlabel="step", ylabel="loss")
     ax.set_xscale("log")
@@ -271,9 +313,16 @@ def test_a_table_is_coloured_around_zero_and_greys_its_zeros():
     ax.set(xlim=(0, 100), ylim=(100, 0))
     plotting.table(ax, torch.tensor([[1.0, -2.0], [0.0, -torch.inf]]), (10, 20, 60, 40))
     mesh, hatched = ax.collections
-    assert mesh.get_clim() == (-3, 3) and mesh.get_array().mask.tolist() == [[False, False], [True, True]]
+    assert mesh.get_clim() == (-3, 3) and mesh.get_array().mask.tolist() == [
+        [False, False],
+        [True, True],
+    ]
     assert hatched.get_hatch() and len(hatched.get_paths()) == 1  # what is not finite
-    assert texts_of(ax) == {(25, 30): "1", (55, 30): "−2", (25, 50): "0"}  # whole numbers stay whole
+    assert texts_of(ax) == {
+        (25, 30): "1",
+        (55, 30): "−2",
+        (25, 50): "0",
+    }  # whole numbers stay whole
 
 
 @pytest.mark.parametrize(("width", "text"), [(60, "−0.26"), (7, "−0.3"), (4, None)])
@@ -288,7 +337,9 @@ def test_a_table_writes_as_many_decimals_as_fit(width, text):
 @pytest.mark.slow
 def test_arcs_are_as_thick_as_the_weights_and_join_the_right_words():
     ax = plotting.arcs(["a", "b"], ["x", "y"], torch.tensor([[0.0, 1.0], [0.25, 0.75]]))
-    drawn = {tuple(line.get_xdata()): line.get_linewidth() for line in ax.lines}  # (of read, of written) -> width
+    drawn = {
+        tuple(line.get_xdata()): line.get_linewidth() for line in ax.lines
+    }  # (of read, of written) -> width
     assert drawn == {(1, 0): 6, (0, 1): 1.5, (1, 1): 4.5}
     assert [text.get_text() for text in ax.texts] == ["a", "b", "x", "y"]
     with pytest.raises(ValueError, match=r"2 words written, 1 read: weights are of shape \(2, 2\)"):

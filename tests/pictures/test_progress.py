@@ -18,7 +18,9 @@ def test_the_table_lists_every_lesson_with_its_time_and_all_its_exercises_unsolv
     rows = progress.lessons(NOTEBOOKS).splitlines()[2:]
     listed = [re.search(r"\]\((.+?)\)", row)[1] for row in rows]
     assert listed[:10] == [path.name for path in sorted(NOTEBOOKS.glob("0*_*.ipynb"))]
-    assert sorted(listed[10:]) == sorted(f"beyond/{path.name}" for path in NOTEBOOKS.glob("beyond/*.ipynb"))
+    assert sorted(listed[10:]) == sorted(
+        f"beyond/{path.name}" for path in NOTEBOOKS.glob("beyond/*.ipynb")
+    )
     blank_page = rows.pop()  # which asks for the steps again
     assert blank_page.endswith("| Two hours, or a weekend | 0 of 13 |")
     assert all(re.search(r"\| (\w+ )*(minutes|hour) \| 0 of \d \|$", row) for row in rows)
@@ -26,7 +28,12 @@ def test_the_table_lists_every_lesson_with_its_time_and_all_its_exercises_unsolv
 
 
 def test_what_is_solved_is_what_the_saved_notebook_printed_last(tmp_path):
-    prints = ["3a: right\n", "3b: not yet, right sum, wrong order\n", "3c: still to do\n", "3d: right\n"]
+    prints = [
+        "3a: right\n",
+        "3b: not yet, right sum, wrong order\n",
+        "3c: still to do\n",
+        "3d: right\n",
+    ]
     cells = [new_code_cell("x", outputs=[new_output("stream", text=text)]) for text in prints]
     head = new_markdown_cell("# 03 · A title\n\n**How long.** An hour to read, a minute to run.")
     nbformat.write(new_notebook(cells=[head, *cells]), tmp_path / "03_n.ipynb")
@@ -41,7 +48,9 @@ def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, conte
     (tmp_path / "04_n.ipynb").write_bytes(content.encode("latin-1"))
     nbformat.write(new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_n.ipynb")
     broken, whole = progress.lessons(tmp_path).splitlines()[2:]
-    assert broken.startswith("| 04 |") and "can't be read: `python -m tools.notebooks fresh`" in broken
+    assert (
+        broken.startswith("| 04 |") and "can't be read: `python -m tools.notebooks fresh`" in broken
+    )
     assert "[Whole](05_n.ipynb)" in whole
 
 

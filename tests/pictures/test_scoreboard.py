@@ -16,19 +16,30 @@ MASK = Row("04", "mask", "what does romeo's hero give?", (0.28, 0.51, 0.26), (1.
 def shown(monkeypatch):
     plt.switch_backend("agg")
     texts = []
-    monkeypatch.setattr(plotting, "display", lambda data, **options: texts.append(data["text/plain"]))
+    monkeypatch.setattr(
+        plotting, "display", lambda data, **options: texts.append(data["text/plain"])
+    )
     yield texts
     plt.close("all")
 
 
 def test_a_row_is_read_back_from_its_line():
-    assert str(MASK) == "04 mask | what does romeo's hero give? | without 0.28 0.51 0.26 | with 1.00 1.00 0.99"
+    assert (
+        str(MASK)
+        == "04 mask | what does romeo's hero give? | without 0.28 0.51 0.26 | with 1.00 1.00 0.99"
+    )
     assert read_line(str(MASK)) == MASK and read_line(f"  {DOT}\n") == DOT
 
 
 @pytest.mark.parametrize(
     "line",
-    ["", "04 mask", "x mask | q | without 1 | with 1", "04 m | q | without | with 1", "04 m | q | with 1 | without 1"],
+    [
+        "",
+        "04 mask",
+        "x mask | q | without 1 | with 1",
+        "04 m | q | without | with 1",
+        "04 m | q | with 1 | without 1",
+    ],
 )
 def test_other_lines_are_refused(line):
     with pytest.raises(ConfigError, match="not a row of the scoreboard"):
@@ -73,14 +84,20 @@ def test_every_stored_row_has_its_place_in_the_column():
 def test_what_a_gpt_loses_is_what_its_runs_say():
     _, lines = read_table(MEASURED / "parts.csv")
     losses = {
-        name: {line["seed"]: line["loss"] for line in lines if (line["part"], line["steps"], line["variant"]) == key}
+        name: {
+            line["seed"]: line["loss"]
+            for line in lines
+            if (line["part"], line["steps"], line["variant"]) == key
+        }
         for name in ("the whole model", "no MLP")
         for key in [("report", 1200, name)]
     }
     rises = [losses["no MLP"][seed] - losses["the whole model"][seed] for seed in losses["no MLP"]]
     found = scoreboard.in_a_gpt()
     assert found["MLP"].mean == pytest.approx(sum(rises) / len(rises)) and len(rises) == 8
-    assert found["heads"].says == found["dropout"].says == "no difference" and "softmax" not in found
+    assert (
+        found["heads"].says == found["dropout"].says == "no difference" and "softmax" not in found
+    )
 
 
 @pytest.mark.parametrize("question", ["give", "hero", "next", "last", "both"])
@@ -88,7 +105,13 @@ def test_a_blind_guess_is_as_often_right_as_its_mark_says(question):
     n, dice = 20_000, torch.Generator().manual_seed(1)
     scene = telegrams.letters(n, dice) if question == "last" else telegrams.scenes(n, dice)
     _, answers = telegrams.ask(question, scene, dice)
-    things = scene[:, :, 1].gather(1, torch.rand(n, 6, generator=dice).argsort(dim=1))  # of six cards, in any order
+    things = scene[:, :, 1].gather(
+        1, torch.rand(n, 6, generator=dice).argsort(dim=1)
+    )  # of six cards, in any order
     right = (things[:, : answers.shape[1]] == answers).all(dim=1).double().mean().item()
-    mark = scoreboard.BLIND["what does romeo give and get?"] if question == "both" else scoreboard.ANY_CARD
+    mark = (
+        scoreboard.BLIND["what does romeo give and get?"]
+        if question == "both"
+        else scoreboard.ANY_CARD
+    )
     assert right == pytest.approx(mark, abs=0.01)

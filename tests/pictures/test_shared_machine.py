@@ -21,13 +21,18 @@ def tables(ax):
     for mesh in ax.collections:
         if isinstance(mesh, QuadMesh):
             left, top = mesh.get_coordinates()[0, 0]
-            found[round(left), round(top)] = mesh.get_array().filled(0).reshape(mesh.get_coordinates().shape[0] - 1, -1)
+            found[round(left), round(top)] = (
+                mesh.get_array().filled(0).reshape(mesh.get_coordinates().shape[0] - 1, -1)
+            )
     return found
 
 
 def strengths(ax):
     meshes = [mesh for mesh in ax.collections if isinstance(mesh, QuadMesh)]
-    return {tuple(round(edge) for edge in mesh.get_coordinates()[0, 0]): mesh.get_alpha() for mesh in meshes}
+    return {
+        tuple(round(edge) for edge in mesh.get_coordinates()[0, 0]): mesh.get_alpha()
+        for mesh in meshes
+    }
 
 
 def equal(drawn, table):
@@ -41,7 +46,10 @@ def test_by_text_each_has_half_of_the_texts_all_weights_and_the_whole_sum(drawn)
     for process in (0, 1):
         top = TOPS[process]
         assert equal(found[TEXTS[0], top + process * TALL // 2], X.chunk(2)[process])
-        assert (TEXTS[0], top + (1 - process) * TALL // 2) not in found  # the other half is not here
+        assert (
+            TEXTS[0],
+            top + (1 - process) * TALL // 2,
+        ) not in found  # the other half is not here
         assert equal(found[WEIGHTS[0], top], W)
         assert equal(found[MEAN[0], top], OWN[0] + OWN[1])
     assert "all 6 × 2 weights" in alt and "all-reduce" in alt

@@ -1,6 +1,7 @@
 """Who imports whom, read from the syntax trees: one way, and never in a circle.
 
-A newcomer who reads helpers/ need not know the rooms, and who reads those need not know the pictures.
+A newcomer who reads helpers/ need not know the rooms, and who reads those need not know the
+pictures.
 """
 
 import ast
@@ -8,13 +9,26 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HOUSES = ("helpers", "helpers.rooms", "pictures", "exercises", "tools")  # each may import those before it
+HOUSES = (
+    "helpers",
+    "helpers.rooms",
+    "pictures",
+    "exercises",
+    "tools",
+)  # each may import those before it
 
 
 def files() -> dict[str, ast.Module]:
     """Every module of the project by its dotted name."""
-    paths = [path for house in ("helpers", "pictures", "exercises", "tools") for path in (ROOT / house).rglob("*.py")]
-    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths}
+    paths = [
+        path
+        for house in ("helpers", "pictures", "exercises", "tools")
+        for path in (ROOT / house).rglob("*.py")
+    ]
+    names = {
+        path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in paths
+    }
     return {name: ast.parse(path.read_text("utf-8")) for path, name in names.items()}
 
 
@@ -46,7 +60,12 @@ def test_there_is_no_circle():
 
 
 def test_arrows_point_one_way():
-    against = [f"{a} imports {b}" for a, others in arrows().items() for b in others if house_of(b) > house_of(a)]
+    against = [
+        f"{a} imports {b}"
+        for a, others in arrows().items()
+        for b in others
+        if house_of(b) > house_of(a)
+    ]
     assert not against
 
 

@@ -1,4 +1,6 @@
-"""What make hands over, in any folder and any surroundings, and a set-up that knows what it is true of."""
+"""What make hands over, in any folder and any surroundings, and a set-up that knows what it is true
+of.
+"""
 
 import json
 import os
@@ -32,20 +34,30 @@ print(repr((sys.argv[1:], ours)), file=open({!r}, "a"))
 
 @pytest.fixture
 def make(tmp_path):
-    """Run make in a folder, where each Python only writes down its arguments and its environment; return these."""
+    """Run make in a folder, where each Python only writes down its arguments and its environment;
+    return these.
+    """
 
-    def run(folder: str, *arguments: str, **environment: str) -> list[tuple[list[str], dict[str, str]]]:
+    def run(
+        folder: str, *arguments: str, **environment: str
+    ) -> list[tuple[list[str], dict[str, str]]]:
         clone, seen = tmp_path / folder, tmp_path / "seen"
         (clone / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
         for stub in (clone / ".venv" / "bin" / "python", tmp_path / "python3"):
             stub.write_text(STUB.format(sys.executable, str(seen)), encoding="utf-8")
             stub.chmod(0o755)
         shutil.copy(ROOT / "Makefile", clone)
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MAKE", "MFLAGS"))
+        }
         clean |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"} | environment
         seen.write_text("")
         subprocess.run(["make", *arguments], cwd=clone, env=clean, check=True, capture_output=True)
-        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([folder, "python3", "seen"])
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+            [folder, "python3", "seen"]
+        )
         return [eval(line) for line in seen.read_text("utf-8").splitlines()]
 
     return run
@@ -70,7 +82,12 @@ def test_every_target_works_in_any_folder_and_makes_nothing_outside(make, folder
 
 
 def test_the_environment_says_neither_what_to_run_nor_how_python_works(make):
-    given = {"JOBS": "2", "OMP_NUM_THREADS": "4,2", "TORCH_INDEX": "https://here", "PIP_INDEX_URL": "https://there"}
+    given = {
+        "JOBS": "2",
+        "OMP_NUM_THREADS": "4,2",
+        "TORCH_INDEX": "https://here",
+        "PIP_INDEX_URL": "https://there",
+    }
     for arguments, seen in make("clone", "run", "write", **OTHERS, **given):
         assert "theirs" not in arguments
         assert not {name for name in OTHERS if seen.get(name)} and given.items() <= seen.items()
@@ -80,9 +97,18 @@ def test_clean_leaves_what_only_the_reader_has(make, tmp_path):
     clone = tmp_path / "clone"
     theirs = [
         clone / name
-        for name in ("mine/my_gpt.py", "build/my_gpt.py", "build/kept/a", "build/runs/a", "build/studies/a")
+        for name in (
+            "mine/my_gpt.py",
+            "build/my_gpt.py",
+            "build/kept/a",
+            "build/runs/a",
+            "build/studies/a",
+        )
     ]
-    ours = [clone / name for name in (".venv/a", "build/notebooks/a", "build/site/a", "build/test-runs/a")]
+    ours = [
+        clone / name
+        for name in (".venv/a", "build/notebooks/a", "build/site/a", "build/test-runs/a")
+    ]
     for path in (*theirs, *ours):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -93,21 +119,33 @@ def test_clean_leaves_what_only_the_reader_has(make, tmp_path):
 def test_make_help_names_every_target():
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for target in re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).replace("setup-dev ", "").split():
+    for target in (
+        re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).replace("setup-dev ", "").split()
+    ):
         assert re.search(rf"^{target}\s", done.stdout, re.M), target
 
 
 # ---------------------------------------------------------------- surroundings
 def test_settings_of_others_end_here_whatever_their_names(monkeypatch):
-    theirs = ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "PYTHONPATH", "PYTHONINSPECT", "MPLBACKEND", "PYTEST_ADDOPTS")
-    monkeypatch.setattr(os, "environ", {**dict.fromkeys(theirs, "theirs"), "MY_GPT": "mine", "PIP_PROXY": "mine"})
+    theirs = (
+        "JUPYTER_PATH",
+        "JUPYTER_CONFIG_PATH",
+        "PYTHONPATH",
+        "PYTHONINSPECT",
+        "MPLBACKEND",
+        "PYTEST_ADDOPTS",
+    )
+    monkeypatch.setattr(
+        os, "environ", {**dict.fromkeys(theirs, "theirs"), "MY_GPT": "mine", "PIP_PROXY": "mine"}
+    )
     surroundings.shut_out_others()
     assert "theirs" not in os.environ.values() and [*os.environ.values()].count("mine") == 2
     assert os.environ["JUPYTER_DATA_DIR"].startswith(str(ROOT))
 
 
 @pytest.mark.parametrize(
-    ("given", "jobs", "threads"), [("", 3, "2"), ("7", 1, "7"), ("4,2", 3, "4"), (" 3 ", 3, "3"), ("", 1, "4")]
+    ("given", "jobs", "threads"),
+    [("", 3, "2"), ("7", 1, "7"), ("4,2", 3, "4"), (" 3 ", 3, "3"), ("", 1, "4")],
 )
 def test_processes_share_the_cores_unless_told_otherwise(monkeypatch, given, jobs, threads):
     monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": given})
@@ -117,7 +155,9 @@ def test_processes_share_the_cores_unless_told_otherwise(monkeypatch, given, job
     assert os.environ["OMP_NUM_THREADS"] == threads
 
 
-@pytest.mark.parametrize(("name", "value"), [("JOBS", "max"), ("JOBS", "0"), ("OMP_NUM_THREADS", "4;2")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("JOBS", "max"), ("JOBS", "0"), ("OMP_NUM_THREADS", "4;2")]
+)
 def test_nonsense_is_one_sentence(monkeypatch, name, value):
     monkeypatch.setattr(os, "environ", {name: value})
     with pytest.raises(ConfigError, match=f"{name}='{value}' is not a whole number from 1"):
@@ -127,7 +167,9 @@ def test_nonsense_is_one_sentence(monkeypatch, name, value):
 # ---------------------------------------------------------------- set-up
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project whose set-up installs nothing, but notes what it was asked for; `setup.main` with the arguments."""
+    """A project whose set-up installs nothing, but notes what it was asked for; `setup.main` with
+    the arguments.
+    """
     asked = []
 
     def at(root: Path):
@@ -186,11 +228,15 @@ def test_what_the_first_edition_kept_in_build_moves_to_mine(project, capsys):
         (root / name).write_text(name)
     run()
     assert (root / "mine" / "my_gpt.py").read_text() == "build/my_gpt.py"
-    assert (root / "mine" / "kept" / "2026" / "01.ipynb").exists() and (root / "build" / "runs" / "a").exists()
+    assert (root / "mine" / "kept" / "2026" / "01.ipynb").exists() and (
+        root / "build" / "runs" / "a"
+    ).exists()
     assert capsys.readouterr().out.count("is now mine/") == 2
     (root / "build" / "my_gpt.py").write_text("an old one that came back")
     run()
-    assert (root / "mine" / "my_gpt.py").read_text() == "build/my_gpt.py" and (root / "build" / "my_gpt.py").exists()
+    assert (root / "mine" / "my_gpt.py").read_text() == "build/my_gpt.py" and (
+        root / "build" / "my_gpt.py"
+    ).exists()
 
 
 def test_the_kernel_is_called_as_stored_notebooks_call_it():

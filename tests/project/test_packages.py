@@ -29,7 +29,9 @@ def locked(name: str) -> dict[str, set[str]]:
     """Name of a package -> its versions in the lock, one for each kind of machine. Each has a hash."""
     found: dict[str, set[str]] = {}
     text = (ROOT / "tools" / f"{name}.lock").read_text(encoding="utf-8")
-    for package, version, rest in re.findall(r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M):
+    for package, version, rest in re.findall(
+        r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M
+    ):
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", rest), package
         found.setdefault(package, set()).add(version)
     return found
@@ -37,7 +39,11 @@ def locked(name: str) -> dict[str, set[str]]:
 
 def ranges(name: str) -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    texts = project["dependencies"] if name == "requirements" else project["optional-dependencies"]["dev"]
+    texts = (
+        project["dependencies"]
+        if name == "requirements"
+        else project["optional-dependencies"]["dev"]
+    )
     return {requirement.name: requirement for requirement in map(Requirement, texts)}
 
 
@@ -52,7 +58,9 @@ def test_pins_lie_in_the_ranges_and_stand_in_the_lock(name):
 
 
 def test_the_list_for_reading_is_short_and_the_other_one_adds_to_it():
-    assert len(pinned("requirements")) <= 16 and "-r requirements.txt" in lines_of("requirements-dev.txt")
+    assert len(pinned("requirements")) <= 16 and "-r requirements.txt" in lines_of(
+        "requirements-dev.txt"
+    )
     assert "-e ." in lines_of("requirements.txt")
     reading, developing = locked("requirements"), locked("requirements-dev")
     assert all(developing.get(package) == versions for package, versions in reading.items())
@@ -60,12 +68,16 @@ def test_the_list_for_reading_is_short_and_the_other_one_adds_to_it():
 
 
 def test_the_package_builds_with_the_setuptools_that_is_locked():
-    (build,) = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    (build,) = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"][
+        "requires"
+    ]
     assert build == f"setuptools{pinned('requirements')['setuptools'].specifier}"
 
 
 def test_the_lock_covers_all_that_the_pinned_packages_need():
-    """Torch too, whose own needs must be there when it comes last and without a hash; but for its CUDA libraries."""
+    """Torch too, whose own needs must be there when it comes last and without a hash; but for its
+    CUDA libraries.
+    """
     lock, seen = locked("requirements"), set()
     waiting = [Requirement(name) for name in pinned("requirements")]
     while waiting:
@@ -75,10 +87,14 @@ def test_the_lock_covers_all_that_the_pinned_packages_need():
             continue
         seen.add((name, *requirement.extras))
         package = importlib.metadata.distribution(name)
-        assert name == "torch" or package.version in lock.get(name, ()), f"{name}=={package.version}"
+        assert name == "torch" or package.version in lock.get(name, ()), (
+            f"{name}=={package.version}"
+        )
         needs = [Requirement(text) for text in package.requires or []]
         settings = [{"extra": extra} for extra in ("", *requirement.extras)]
-        waiting += [need for need in needs if not need.marker or any(map(need.marker.evaluate, settings))]
+        waiting += [
+            need for need in needs if not need.marker or any(map(need.marker.evaluate, settings))
+        ]
     assert len(seen) > 100
 
 
@@ -89,7 +105,9 @@ def test_a_lock_names_no_index_and_no_folder(name):
 
 
 def test_what_the_lessons_import_comes_with_the_list_for_reading():
-    """Whoever only reads has no Sphinx and no transformers: nothing in helpers or pictures needs them."""
+    """Whoever only reads has no Sphinx and no transformers: nothing in helpers or pictures needs
+    them.
+    """
     ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     reading = {*locked("requirements"), "torch"}
     provided = {
@@ -98,14 +116,22 @@ def test_what_the_lessons_import_comes_with_the_list_for_reading():
         if any(re.sub(r"[-_.]+", "-", owner).lower() in reading for owner in owners)
     }
     known, missing = {*sys.stdlib_module_names, *provided, *ours}, set()
-    for path in [path for folder in ("helpers", "exercises", "pictures") for path in (ROOT / folder).rglob("*.py")]:
+    for path in [
+        path
+        for folder in ("helpers", "exercises", "pictures")
+        for path in (ROOT / folder).rglob("*.py")
+    ]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            )
             tops = {name.partition(".")[0] for name in names}
             missing |= {f"{path.relative_to(ROOT)} imports {top}" for top in tops - known}
     assert not missing
 
 
 def test_conda_defers_to_the_one_list():
-    assert "- -r requirements.txt" in lines_of("environment.yml") and "==" not in "".join(lines_of("environment.yml"))
+    assert "- -r requirements.txt" in lines_of("environment.yml") and "==" not in "".join(
+        lines_of("environment.yml")
+    )

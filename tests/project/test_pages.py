@@ -11,7 +11,9 @@ from exercises.steps import STEPS
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.md")]))
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.md")])
+)
 def test_links_of_the_pages_lead_to_files(page):
     addresses = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert all("://" in address or (page.parent / address).exists() for address in addresses)
@@ -19,20 +21,30 @@ def test_links_of_the_pages_lead_to_files(page):
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():
     paths = (ROOT / "notebooks").glob("[0-9]*.ipynb")
-    cells = [cell for path in paths for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    cells = [
+        cell
+        for path in paths
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code"
+    ]
     ignored = sum("nbval-ignore-output" in cell.metadata.get("tags", []) for cell in cells)
-    assert f"except for {ignored} of {len(cells)} whose outputs" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"except for {ignored} of {len(cells)} whose outputs" in (ROOT / "README.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
     assert len(STEPS) == 17
-    assert "Seventeen of the exercises are its steps" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "Seventeen of the exercises are its steps" in (ROOT / "README.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_moving_picture_is_small_and_described_by_its_tool():
     assert (ROOT / "docs" / "learning.gif").stat().st_size < 2e6
     assert re.search(
-        r"!\[A curve falls from 4\.2.{80,}\]\(docs/learning\.gif\)", (ROOT / "README.md").read_text("utf-8")
+        r"!\[A curve falls from 4\.2.{80,}\]\(docs/learning\.gif\)",
+        (ROOT / "README.md").read_text("utf-8"),
     )
 
 
@@ -44,11 +56,18 @@ def test_what_the_pages_say_of_counting_is_what_was_measured():
     assert alone and len(losses) == len(pairs) == 3
     together, by_six = f"{sum(losses) / 3:.3f}", f"{float(alone[1].split(', ')[6]):.2f}"
     readme, use, changes = (
-        (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/use.md", "CHANGELOG.md")
+        (ROOT / page).read_text(encoding="utf-8")
+        for page in ("README.md", "docs/use.md", "CHANGELOG.md")
     )
-    assert f"a loss of {by_six}, where" in readme and f"gets {together} in about three minutes" in readme
+    assert (
+        f"a loss of {by_six}, where" in readme
+        and f"gets {together} in about three minutes" in readme
+    )
     assert f"whose probabilities are averaged, get {sum(pairs) / 3:.3f} after" in readme
-    assert f"| {together}, in about three minutes on two cores;" in use and f"a loss of {together} in about" in changes
+    assert (
+        f"| {together}, in about three minutes on two cores;" in use
+        and f"a loss of {together} in about" in changes
+    )
 
 
 def test_a_week_s_steps_take_as_long_as_the_exercises_say():
@@ -58,7 +77,14 @@ def test_a_week_s_steps_take_as_long_as_the_exercises_say():
         for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")
         for cell in nbformat.read(path, as_version=4).cells
     ]
-    minutes = dict(re.findall(r"^\*\*(\d+[a-z]) · .+?\*\* ◆ \(.+?(\d+) minutes\)", "\n".join(cells), re.M))
-    weeks = [re.findall(r"(\d+[a-z])◆", row.split("|")[4]) for row in re.findall(r"^\| \d · .+$", teaching, re.M)]
+    minutes = dict(
+        re.findall(r"^\*\*(\d+[a-z]) · .+?\*\* ◆ \(.+?(\d+) minutes\)", "\n".join(cells), re.M)
+    )
+    weeks = [
+        re.findall(r"(\d+[a-z])◆", row.split("|")[4])
+        for row in re.findall(r"^\| \d · .+$", teaching, re.M)
+    ]
     said = re.search(r"come to (.+?) minutes \(6\)", teaching)[1] + " (6)"
-    assert re.findall(r"(\d+) \((?:session )?\d\)", said) == [str(sum(int(minutes[k]) for k in week)) for week in weeks]
+    assert re.findall(r"(\d+) \((?:session )?\d\)", said) == [
+        str(sum(int(minutes[k]) for k in week)) for week in weeks
+    ]

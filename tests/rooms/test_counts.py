@@ -1,4 +1,6 @@
-"""The study of what counts give to a network: its variants are what they say, and it measures what it says."""
+"""The study of what counts give to a network: its variants are what they say, and it measures what
+it says.
+"""
 
 import math
 
@@ -45,10 +47,14 @@ def lines(study, text):
 
 
 def test_every_variant_runs_with_every_seed_and_is_reported(study, lines):
-    assert [study.run_of(line) for line in lines] == [Pairing(name, seed) for seed in (1, 2) for name in VARIANTS]
+    assert [study.run_of(line) for line in lines] == [
+        Pairing(name, seed) for seed in (1, 2) for name in VARIANTS
+    ]
     said = study.report(lines)
     assert all(name in said for name in VARIANTS)
-    assert not study.judge(lines[:-1]).keys() & {list(VARIANTS)[-1]}  # a seed is missing: no verdict
+    assert not study.judge(lines[:-1]).keys() & {
+        list(VARIANTS)[-1]
+    }  # a seed is missing: no verdict
     assert study.judge(lines).keys() == VARIANTS.keys() - {BESIDE}
 
 
@@ -72,7 +78,11 @@ def trained(study, name, text):
 def test_without_a_network_nothing_but_gates_is_learned(study, text):
     fresh = study.build("counts with gates, no network", 65, 1)
     model = trained(study, "counts with gates, no network", text)
-    changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, fresh.get_parameter(name))}
+    changed = {
+        name
+        for name, weight in model.named_parameters()
+        if not torch.equal(weight, fresh.get_parameter(name))
+    }
     assert changed == {"gates.weight", "gates.bias"}
 
 
@@ -94,10 +104,13 @@ def test_counts_as_input_change_what_the_network_says_and_no_gate_does(study, te
 
 
 def test_counts_that_know_the_answer_say_it_in_training(study, text):
-    honest, knowing = (trained(study, name, text) for name in (BESIDE, "counts that know the answer"))
+    honest, knowing = (
+        trained(study, name, text) for name in (BESIDE, "counts that know the answer")
+    )
     x, y = text[None, 1000:1050].long(), text[None, 1001:1051].long()
     surprise = [
-        -model._by_counting(x, x[:, :0], y)[0][0, :, -1].gather(1, y[0, :, None]).mean() for model in (honest, knowing)
+        -model._by_counting(x, x[:, :0], y)[0][0, :, -1].gather(1, y[0, :, None]).mean()
+        for model in (honest, knowing)
     ]
     assert surprise[1] < 0.5 * surprise[0]
 
@@ -108,7 +121,9 @@ def test_learning_only_together_hands_over_one_answer(study, text):
     other = trained(study, BESIDE, text)
     other.load_state_dict(model.state_dict())
     assert model.loss(x, y).item() == pytest.approx(other.loss(x, y).item())
-    (together,), (both,) = (torch.autograd.grad(m.loss(x, y), m.head.weight) for m in (model, other))
+    (together,), (both,) = (
+        torch.autograd.grad(m.loss(x, y), m.head.weight) for m in (model, other)
+    )
     assert not torch.allclose(together, both)
 
 
@@ -118,21 +133,33 @@ def test_reading_on_predicts_every_letter_once_with_a_past(study, text):
     losses = []
     with torch.no_grad():
         for place in range(1, len(tokens)):
-            window = max(0, -(-(place - T) // (T - overlap)))  # the first window that reaches so far
+            window = max(
+                0, -(-(place - T) // (T - overlap))
+            )  # the first window that reaches so far
             start = window * (T - overlap)
-            losses.append(cross_entropy(model(tokens[None, start:place])[0, -1:], tokens[place : place + 1]))
+            losses.append(
+                cross_entropy(model(tokens[None, start:place])[0, -1:], tokens[place : place + 1])
+            )
     expected = torch.stack(losses).mean().item()
     assert reading_on(model, tokens, T, overlap) == pytest.approx(expected, abs=1e-5)
     whole = text[5000 : 5001 + 3 * T]
     assert reading_on(model, whole, T, 0) == pytest.approx(evaluate(model, whole, T), abs=1e-5)
 
 
-def test_counting_what_it_reads_helps_with_what_comes_twice_and_knows_no_letter_before_it_is_read(study, text):
+def test_counting_what_it_reads_helps_with_what_comes_twice_and_knows_no_letter_before_it_is_read(
+    study, text
+):
     model = trained(study, BESIDE, text)
     generator = torch.Generator().manual_seed(1)
     nonsense = torch.randint(65, (3000,), generator=generator)
     twice = torch.cat([nonsense[:1500]] * 2)
-    once, again = (reading_and_counting(model, tokens, T, 32, every=200) for tokens in (nonsense, twice))
-    assert again < once - 0.5 and once > math.log(65) - 0.02  # whoever says less of nonsense has seen it
-    assert reading_and_counting(model, nonsense, T, 32, every=10_000) == reading_on(model, nonsense, T, 32)
+    once, again = (
+        reading_and_counting(model, tokens, T, 32, every=200) for tokens in (nonsense, twice)
+    )
+    assert (
+        again < once - 0.5 and once > math.log(65) - 0.02
+    )  # whoever says less of nonsense has seen it
+    assert reading_and_counting(model, nonsense, T, 32, every=10_000) == reading_on(
+        model, nonsense, T, 32
+    )
     assert len(model.text) == 5000 and torch.equal(model.text.long(), text[:5000].long())

@@ -15,7 +15,9 @@ from helpers.sampling import generate
 
 
 class Table(nn.Module):
-    """The next token's logits depend on the last two tokens, by a random table; token 0 stands before the first."""
+    """The next token's logits depend on the last two tokens, by a random table; token 0 stands
+    before the first.
+    """
 
     def __init__(self, seed: int, V: int = 3):
         super().__init__()
@@ -35,21 +37,30 @@ def probability(model: nn.Module, text: torch.Tensor) -> float:
     return log_p.gather(1, text[1:, None]).sum().exp().item()
 
 
-ALL = {rest: probability(MODEL, torch.tensor([0, *rest])) for rest in itertools.product(range(3), repeat=3)}
+ALL = {
+    rest: probability(MODEL, torch.tensor([0, *rest]))
+    for rest in itertools.product(range(3), repeat=3)
+}
 
 
 def p_value(ahead: int, draws: int = 3000) -> float:
-    """Of a chi-square test: do texts of three tokens come as often as the model's own probabilities say?"""
+    """Of a chi-square test: do texts of three tokens come as often as the model's own probabilities
+    say?
+    """
     generator, counts = torch.Generator().manual_seed(0), dict.fromkeys(ALL, 0)
     for _ in range(draws):
         text, _ = speculate(MODEL, DRAFT, START, 3, ahead=ahead, generator=generator)
         counts[tuple(text[1:].tolist())] += 1
     chi_square = sum((counts[text] - draws * p) ** 2 / (draws * p) for text, p in ALL.items())
-    return torch.special.gammaincc(torch.tensor((len(ALL) - 1) / 2), torch.tensor(chi_square / 2)).item()
+    return torch.special.gammaincc(
+        torch.tensor((len(ALL) - 1) / 2), torch.tensor(chi_square / 2)
+    ).item()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ahead", [4, *(pytest.param(few, marks=pytest.mark.weekly) for few in (1, 2))])
+@pytest.mark.parametrize(
+    "ahead", [4, *(pytest.param(few, marks=pytest.mark.weekly) for few in (1, 2))]
+)
 def test_guesses_change_nothing_about_the_distribution(ahead):
     """A right program fails once in a million seeds."""
     assert abs(sum(ALL.values()) - 1) < 1e-5 and min(ALL.values()) * 3000 > 5
@@ -67,7 +78,11 @@ def redrawn_from_p(p, q, guess, generator):
 
 def accepted_by_p(p, q, guess, generator):
     accepted = torch.rand((), generator=generator) < p[guess]
-    return guess if accepted else int(torch.multinomial((p - q).clamp(min=1e-12), 1, generator=generator))
+    return (
+        guess
+        if accepted
+        else int(torch.multinomial((p - q).clamp(min=1e-12), 1, generator=generator))
+    )
 
 
 FARTHER = [pytest.param(wrong, marks=pytest.mark.weekly) for wrong in (always, redrawn_from_p)]
@@ -92,7 +107,9 @@ def sharp() -> GPT:
 @pytest.mark.parametrize("keep", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("ahead", [1, 3, 30])
 def test_cold_guessing_writes_what_generate_writes_beyond_the_context_too(sharp, ahead, keep):
-    """Nearly at temperature 0 there is one text. The draft is often wrong, so the cache must forget its guesses."""
+    """Nearly at temperature 0 there is one text. The draft is often wrong, so the cache must forget
+    its guesses.
+    """
     cold = dict(temperature=1e-6, keep=keep)
     torch.manual_seed(2)
     draft = GPT(sharp.config)
@@ -128,21 +145,31 @@ def test_one_beam_is_greedy_and_more_beams_find_more(sharp):
     texts, scores = beam_search(sharp, torch.tensor([3, 1]), 8, beams=50)
     assert texts.shape == (50, 10) and scores[0] > one[0] + 0.01 and (scores.diff() <= 0).all()
     assert scores[0].exp().item() == pytest.approx(
-        math.prod(sharp(texts[:1, : t + 1])[0, -1].softmax(-1)[texts[0, t + 1]].item() for t in range(1, 9)), rel=1e-4
+        math.prod(
+            sharp(texts[:1, : t + 1])[0, -1].softmax(-1)[texts[0, t + 1]].item()
+            for t in range(1, 9)
+        ),
+        rel=1e-4,
     )
 
 
 @pytest.mark.parametrize("prompt", [[], [-1], [7]])
 def test_a_prompt_that_is_empty_or_outside_the_vocabulary_is_not_continued(sharp, prompt):
     prompt = torch.tensor(prompt, dtype=torch.long)
-    for write in (lambda: beam_search(sharp, prompt, 3), lambda: speculate(sharp, sharp, prompt, 3)):
+    for write in (
+        lambda: beam_search(sharp, prompt, 3),
+        lambda: speculate(sharp, sharp, prompt, 3),
+    ):
         with pytest.raises(IndexError):
             write()
     assert sharp.training
 
 
 def test_a_beam_does_not_outgrow_the_context(sharp):
-    assert beam_search(sharp, START, 10)[0].shape == (4, 11)  # the last token is written, and read by nobody
+    assert beam_search(sharp, START, 10)[0].shape == (
+        4,
+        11,
+    )  # the last token is written, and read by nobody
     with pytest.raises(ConfigError, match="11 tokens do not fit into a context of 10"):
         beam_search(sharp, START, 11)
     assert sharp.training
@@ -166,7 +193,9 @@ def test_a_draft_of_another_vocabulary_is_refused(sharp):
 def test_a_diverged_model_finds_no_likeliest_text_and_judges_no_guess(value):
     broken = nn.Embedding(5, 5)
     nn.init.constant_(broken.weight, value)
-    with pytest.raises(ConfigError, match="no text has a likelihood that is a number: has the training diverged"):
+    with pytest.raises(
+        ConfigError, match="no text has a likelihood that is a number: has the training diverged"
+    ):
         beam_search(broken, START, 3)
     with pytest.raises(RuntimeError, match="probability tensor contains"):
         speculate(broken, broken, START, 3)

@@ -1,4 +1,6 @@
-"""The ladder of notebook 12: its rungs are what they say, and what stands between two runs is computed right."""
+"""The ladder of notebook 12: its rungs are what they say, and what stands between two runs is
+computed right.
+"""
 
 import math
 from dataclasses import replace
@@ -45,7 +47,9 @@ def test_it_ends_at_the_speedrun():
 def test_a_rung_keeps_what_is_below_it_and_changes_something():
     built = {name: ladder.build(name, 65, 100, seed=1) for name in RUNGS}
     models = {name: model for name, (model, _) in built.items()}
-    assert all(isinstance(model, ModernGPT) for model in models.values())  # or the first would differ by its code too
+    assert all(
+        isinstance(model, ModernGPT) for model in models.values()
+    )  # or the first would differ by its code too
     wholes = [(model.config, config) for model, config in built.values()]
     assert all(one != other for one, other in pairwise(wholes))
     rotary = {name: model.config.rotary for name, model in models.items()}
@@ -54,14 +58,23 @@ def test_a_rung_keeps_what_is_below_it_and_changes_something():
     assert not pairs["rotary to softcap"] and pairs["pairs in a table"] == pairs[LAST] > 0
     head = count_parameters(models["a head of its own"]) - count_parameters(models["and fours"])
     assert head == 65 * 128
-    assert [config.schedule for _, config in built.values()] == ["cosine"] + ["stable"] * (len(RUNGS) - 1)
+    assert [config.schedule for _, config in built.values()] == ["cosine"] + ["stable"] * (
+        len(RUNGS) - 1
+    )
 
 
 def lines(seed=1, less=1.95, more=1.85):
     for name, rung in RUNGS.items():
         for part, loss in zip((0.85, 1.2), (less, more), strict=True):
             steps = round(rung.steps * part)
-            yield {"variant": name, "steps": steps, "seed": seed, "parameters": 1, "loss": loss, "seconds": steps / 10}
+            yield {
+                "variant": name,
+                "steps": steps,
+                "seed": seed,
+                "parameters": 1,
+                "loss": loss,
+                "seconds": steps / 10,
+            }
 
 
 def test_the_target_is_met_between_the_two_runs():
@@ -72,7 +85,10 @@ def test_the_target_is_met_between_the_two_runs():
         assert math.isclose(steps, math.sqrt(less * more)) and math.isclose(seconds, steps / 10)
     nearly = ladder.to_target(Ladder(), lines(less=1.90))[FIRST]
     assert math.isclose(nearly[0][0], 0.85 * 1800)
-    for less, more, part in ((1.80, 1.70, 0.85), (2.1, 2.0, 1.2)):  # both below the target, or both above
+    for less, more, part in (
+        (1.80, 1.70, 0.85),
+        (2.1, 2.0, 1.2),
+    ):  # both below the target, or both above
         ((bound, _),) = ladder.to_target(Ladder(), lines(less=less, more=more))[FIRST]
         assert math.isclose(bound, part * 1800)  # nothing is extrapolated
     table = Ladder().report([*lines(1), *lines(2, less=1.92)])
@@ -80,7 +96,9 @@ def test_the_target_is_met_between_the_two_runs():
 
 
 def test_what_is_missing_is_what_is_not_there():
-    assert Ladder().missing([]) == Ladder().plan([]) and len(Ladder().plan([])) == 2 * 3 * len(RUNGS)
+    assert Ladder().missing([]) == Ladder().plan([]) and len(Ladder().plan([])) == 2 * 3 * len(
+        RUNGS
+    )
     left = Ladder().missing(lines())
     assert len(left) == 2 * 2 * len(RUNGS) and {run.seed for run in left} == {2, 3}
 
@@ -96,7 +114,10 @@ def test_a_run_gives_a_line_and_its_seed_decides():
 @pytest.mark.slow
 def test_the_stored_table_is_whole():
     comments, found = read_table(MEASURED / "ladder.csv")
-    assert comments[0].startswith("made by: make study NAME=ladder, at commit ") and "uncommitted" not in comments[0]
+    assert (
+        comments[0].startswith("made by: make study NAME=ladder, at commit ")
+        and "uncommitted" not in comments[0]
+    )
     assert not Ladder().missing(found) and len(found) == len(Ladder().plan([]))
     for line in found[: 2 * len(RUNGS)]:
         assert line["parameters"] == count_parameters(ladder.build(line["variant"], 65, 10, 1)[0])

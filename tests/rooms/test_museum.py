@@ -1,4 +1,6 @@
-"""The museum's program is healthy, and each of its faults is seen by the check that the museum names."""
+"""The museum's program is healthy, and each of its faults is seen by the check that the museum
+names.
+"""
 
 import pytest
 

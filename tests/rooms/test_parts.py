@@ -43,13 +43,19 @@ def test_attention_spelled_out_is_attention():
 @pytest.mark.parametrize("name", [name for name in ALL.variants if name != WHOLE])
 def test_every_variant_differs_in_its_outputs_or_in_its_training(name):
     whole, other = build(WHOLE), build(name)
-    differs = not torch.allclose(whole(TOKENS), other(TOKENS), atol=1e-4)  # more than another order of the sums
-    assert differs or ALL.variants[name].recipe or ALL.variants[name].optimizer is not make_optimizer
+    differs = not torch.allclose(
+        whole(TOKENS), other(TOKENS), atol=1e-4
+    )  # more than another order of the sums
+    assert (
+        differs or ALL.variants[name].recipe or ALL.variants[name].optimizer is not make_optimizer
+    )
 
 
 @pytest.mark.parametrize("name", ALL.variants)
 def test_only_the_two_leaks_see_their_future(name):
-    """They are judged by their last place: whoever forgets to mark one would report a wonderful loss."""
+    """They are judged by their last place: whoever forgets to mark one would report a wonderful
+    loss.
+    """
     if ALL.variants[name].leaks:
         with pytest.raises(CheckError, match="not causal"):
             checks.causal(build(name), TOKENS)
@@ -79,7 +85,9 @@ def test_parts_that_are_taken_out_are_gone():
 
 
 def test_five_layers_without_mlp_multiply_as_often_as_two_with_one():
-    """For each token: 4 C C for the matrices of attention, 2 T C for scores and mixture, 8 C C for the MLP."""
+    """For each token: 4 C C for the matrices of attention, 2 T C for scores and mixture, 8 C C for
+    the MLP.
+    """
     T, L, _, C = STUDIES["parts"].sizes.values()
     attention, mlp = 4 * C * C + 2 * T * C, 8 * C * C
     layers = PARTS["no MLP, 5 layers"].sizes["n_layer"]
@@ -92,7 +100,9 @@ def test_no_positions_means_a_bag_of_the_past():
     shuffled = TOKENS.clone()
     shuffled[:, :19] = TOKENS[:, torch.randperm(19, generator=torch.Generator().manual_seed(1))]
     one_layer = build("no positions")
-    one_layer.blocks = one_layer.blocks[:1]  # a second layer tells the order a little: each word had another past
+    one_layer.blocks = one_layer.blocks[
+        :1
+    ]  # a second layer tells the order a little: each word had another past
     checks.close(one_layer(shuffled)[:, -1], one_layer(TOKENS)[:, -1], tolerance=1e-5)
     assert not torch.allclose(build(WHOLE)(shuffled)[:, -1], build(WHOLE)(TOKENS)[:, -1], atol=1e-3)
 
@@ -116,11 +126,17 @@ def test_sinusoids_have_the_wavelengths_of_the_paper():
     for t in (1, 7, 49):
         for i in range(3):
             angle = t / 10_000 ** (2 * i / 6)
-            checks.close(waves[t, 2 * i : 2 * i + 2], torch.tensor([math.sin(angle), math.cos(angle)]), tolerance=1e-5)
+            checks.close(
+                waves[t, 2 * i : 2 * i + 2],
+                torch.tensor([math.sin(angle), math.cos(angle)]),
+                tolerance=1e-5,
+            )
 
 
 def test_every_start_has_the_size_of_a_learned_one():
-    """A variant differs in what its name says and in nothing else, so not in how large its weights are."""
+    """A variant differs in what its name says and in nothing else, so not in how large its weights
+    are.
+    """
     whole, untied = build(WHOLE), build("untied head")
     waves = build("sinusoids with a gain").position_embedding
     checks.close(waves(torch.arange(5, 20)), parts.sinusoids(64, 64)[5:20] * 0.02 * math.sqrt(2))
@@ -128,7 +144,9 @@ def test_every_start_has_the_size_of_a_learned_one():
     for start in (whole.position_embedding.weight, waves(torch.arange(64)), untied.head.weight):
         assert start.square().mean().sqrt().item() == pytest.approx(0.02, rel=0.1)
     head, embedding = untied.head.weight.flatten(), untied.token_embedding.weight.flatten()
-    assert abs(torch.corrcoef(torch.stack([head, embedding]))[0, 1]) < 0.15  # drawn anew, not copied
+    assert (
+        abs(torch.corrcoef(torch.stack([head, embedding]))[0, 1]) < 0.15
+    )  # drawn anew, not copied
 
 
 def test_post_norm_has_two_norms_each_after_its_sum():
@@ -142,7 +160,10 @@ def test_post_norm_has_two_norms_each_after_its_sum():
 
 
 def test_without_residual_each_branch_keeps_its_own_norm():
-    block, x = build("no residual").blocks[0], torch.randn(2, 8, 64, generator=torch.Generator().manual_seed(2))
+    block, x = (
+        build("no residual").blocks[0],
+        torch.randn(2, 8, 64, generator=torch.Generator().manual_seed(2)),
+    )
     for norm in (block.norm1, block.norm2):
         torch.nn.init.normal_(norm.weight)
     checks.close(block(x), block.mlp(block.norm2(block.attention(block.norm1(x)))))
@@ -150,7 +171,9 @@ def test_without_residual_each_branch_keeps_its_own_norm():
 
 @pytest.mark.slow
 def test_sgd_decays_matrices_as_adamw_does_and_nothing_else():
-    """At their middle rates a weight without a gradient shrinks in a long run by about the same share per step."""
+    """At their middle rates a weight without a gradient shrinks in a long run by about the same
+    share per step.
+    """
     shares = []
     for name, rate in (("SGD for AdamW", 0.3), (WHOLE, 0.01)):
         model = build(name)
@@ -163,21 +186,33 @@ def test_sgd_decays_matrices_as_adamw_does_and_nothing_else():
             optimizer.step()
         shares.append(1 - model.head.weight[0, 0].item() / before)
         assert torch.equal(model.norm.weight, torch.ones(64))
-    assert shares[0] == pytest.approx(shares[1], rel=0.25) and shares[1] == pytest.approx(1e-3, rel=1e-3)
+    assert shares[0] == pytest.approx(shares[1], rel=0.25) and shares[1] == pytest.approx(
+        1e-3, rel=1e-3
+    )
 
 
 def test_no_residual_has_a_start_that_keeps_sizes():
-    """GPT-2's start shrinks what passes through a branch; Xavier's keeps it, so that four branches in a row live."""
+    """GPT-2's start shrinks what passes through a branch; Xavier's keeps it, so that four branches
+    in a row live.
+    """
     for name, low, high in (("no residual", 0, 0.05), ("no residual, its own start", 0.1, 10)):
-        block, x = build(name).blocks[0], torch.randn(4, 64, 64, generator=torch.Generator().manual_seed(3))
+        block, x = (
+            build(name).blocks[0],
+            torch.randn(4, 64, 64, generator=torch.Generator().manual_seed(3)),
+        )
         assert low < block(x).std() < high
     plain, full = build(WHOLE).blocks[0], build("full-size start").blocks[0]
     for projection in (lambda block: block.attention.out_proj, lambda block: block.mlp[-1]):
-        assert (projection(full).weight.std() / projection(plain).weight.std()).item() == pytest.approx(8**0.5, rel=0.1)
+        assert (
+            projection(full).weight.std() / projection(plain).weight.std()
+        ).item() == pytest.approx(8**0.5, rel=0.1)
 
 
 def test_query_and_key_share_one_matrix_and_values_are_the_input():
-    shared, bare = build("query = key").blocks[0].attention, build("no value matrix").blocks[0].attention
+    shared, bare = (
+        build("query = key").blocks[0].attention,
+        build("no value matrix").blocks[0].attention,
+    )
     x = torch.randn(2, 8, 64, generator=torch.Generator().manual_seed(2))
     assert torch.equal(shared.W_query(x), shared.W_key(x)) and torch.equal(bare.W_value(x), x)
 
@@ -191,7 +226,12 @@ def test_a_change_takes_ten_lines_at_most():
 
 def test_the_study_of_the_parts_is_as_large_as_it_says():
     study = STUDIES["parts"]
-    assert len(study.variants) >= 18 + 1 and study.seeds >= 8 and len(study.steps) == 2 and study.whole_seeds > 8
+    assert (
+        len(study.variants) >= 18 + 1
+        and study.seeds >= 8
+        and len(study.steps) == 2
+        and study.whole_seeds > 8
+    )
     assert all(len(variant.rates or study.rates) >= 3 for variant in study.variants.values())
     for name, weights in study.interactions.items():
         assert sum(weights.values()) == 0, name  # a shift of all losses is no interaction
@@ -208,7 +248,10 @@ def test_the_study_of_the_parts_is_as_large_as_it_says():
 
 
 def test_an_unknown_variant_is_named():
-    with pytest.raises(ConfigError, match="unknown variant 'no luck': choose one of the whole model, no causal mask"):
+    with pytest.raises(
+        ConfigError,
+        match="unknown variant 'no luck': choose one of the whole model, no causal mask",
+    ):
         build("no luck")
 
 
@@ -216,7 +259,10 @@ def test_an_unknown_variant_is_named():
 def test_the_stored_table_is_that_of_the_whole_study(name):
     study = STUDIES[name]
     comments, lines = read_table(MEASURED / f"{name}.csv")
-    assert comments[0].startswith(f"made by: make study NAME={name}, at commit ") and "uncommitted" not in comments[0]
+    assert (
+        comments[0].startswith(f"made by: make study NAME={name}, at commit ")
+        and "uncommitted" not in comments[0]
+    )
     assert f"budget: {study.budget()}" in comments and not study.missing(lines)
     assert len(lines) == len({study.run_of(line) for line in lines})
     sizes = {name: count_parameters(study.build(name, 65, 1)) for name in study.variants}

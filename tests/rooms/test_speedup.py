@@ -10,13 +10,16 @@ SMALL = GPTConfig(speedup.V, speedup.T, n_layer=1, n_head=1, n_embd=4)
 
 
 def work_of():
-    """What `measured` would time: how many texts a process reads in each piece of work, and whether all work at once.
+    """What `measured` would time: how many texts a process reads in each piece of work, and whether
+    all work at once.
 
     The function that takes the time does the work once, and notes that instead.
     """
     texts = []
     forward = GPT.forward
-    GPT.forward = lambda model, tokens, **given: texts.append(len(tokens)) or forward(model, tokens, **given)
+    GPT.forward = lambda model, tokens, **given: (
+        texts.append(len(tokens)) or forward(model, tokens, **given)
+    )
 
     def noted(work, rounds, together=True):
         texts.clear()

@@ -35,7 +35,9 @@ class InProcess:
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """A study of two variants under the name "parts", a text, and options that keep all in `tmp_path`."""
+    """A study of two variants under the name "parts", a text, and options that keep all in
+    `tmp_path`.
+    """
     monkeypatch.setitem(tool.STUDIES, "parts", SMALL)
     monkeypatch.setattr(tool, "ProcessPoolExecutor", InProcess)
     (tmp_path / "text.txt").write_text(TEXT, "utf-8")
@@ -70,7 +72,12 @@ def test_a_run_that_has_ended_is_kept_and_not_made_again(small, tmp_path):
     path.write_text(csv_table([line], ["made by: somebody, at another commit", *ours]), "utf-8")
     tool.main(small)
     _, lines = read_table(tmp_path / "parts.csv")
-    assert lines[0] == line and [each["loss"] == 77.0 for each in lines] == [True, False, False, False]
+    assert lines[0] == line and [each["loss"] == 77.0 for each in lines] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_runs_of_another_text_or_budget_are_refused_and_left_as_they_are(small, tmp_path):
@@ -87,7 +94,9 @@ def test_runs_of_another_text_or_budget_are_refused_and_left_as_they_are(small, 
 
 
 def test_what_can_not_be_made_is_refused(small):
-    with pytest.raises(ConfigError, match="stored tables are of tiny Shakespeare: name another folder by --out"):
+    with pytest.raises(
+        ConfigError, match="stored tables are of tiny Shakespeare: name another folder by --out"
+    ):
         tool.main(small[:3])
     with pytest.raises(RunError, match="there are no runs of this study yet"):
         tool.main([*small, "--verdicts"])

@@ -1,4 +1,6 @@
-"""Verdicts: what they say, how often they may be wrong, and the statistics behind them, against printed tables."""
+"""Verdicts: what they say, how often they may be wrong, and the statistics behind them, against
+printed tables.
+"""
 
 import math
 
@@ -10,11 +12,16 @@ from helpers.rooms.verdicts import holm, verdicts
 
 
 def test_one_row_by_hand():
-    """Differences 1, 2, 3: mean 2, standard error 1 / sqrt(3), t = 3.4641; with two degrees of freedom the chance of
-    more, on both sides, is 1 - t / sqrt(2 + t * t) = 0.0742, and the interval reaches 4.3027 standard errors."""
+    """Differences 1, 2, 3: mean 2, standard error 1 / sqrt(3), t = 3.4641; with two degrees of
+    freedom the chance of more, on both sides, is 1 - t / sqrt(2 + t * t) = 0.0742, and the interval
+    reaches 4.3027 standard errors."""
     found = verdicts({"row": [1.0, 2.0, 3.0]}, margin=0.5)["row"]
     assert found.mean == 2 and found.p == pytest.approx(1 - math.sqrt(12 / 14), rel=1e-9)
-    assert (found.high - 2) == pytest.approx(2 - found.low) == pytest.approx(4.30265 / math.sqrt(3), rel=1e-5)
+    assert (
+        (found.high - 2)
+        == pytest.approx(2 - found.low)
+        == pytest.approx(4.30265 / math.sqrt(3), rel=1e-5)
+    )
     assert found.says == "undecided"
     # Against a margin of 5, the chance of a mean this low is that of t = (5 - 2) sqrt(3) = 5.196.
     assert verdicts({"row": [1.0, 2.0, 3.0]}, margin=5)["row"].p_same == pytest.approx(
@@ -24,8 +31,17 @@ def test_one_row_by_hand():
 
 def test_what_is_said():
     spread = torch.linspace(-0.01, 0.01, 8, dtype=torch.float64)
-    rows = {"far above": 1.0, "far below": -1.0, "a little above": 0.02, "a little below": -0.02, "none": 0.0}
-    found = verdicts({name: (spread + mean).tolist() for name, mean in rows.items()} | {"wide": [-2.0, 3.0]}, 0.05)
+    rows = {
+        "far above": 1.0,
+        "far below": -1.0,
+        "a little above": 0.02,
+        "a little below": -0.02,
+        "none": 0.0,
+    }
+    found = verdicts(
+        {name: (spread + mean).tolist() for name, mean in rows.items()} | {"wide": [-2.0, 3.0]},
+        0.05,
+    )
     assert {name: verdict.says for name, verdict in found.items()} == {
         "far above": "worse",
         "far below": "better",
@@ -37,7 +53,9 @@ def test_what_is_said():
 
 
 def test_holm_by_hand():
-    """Four rows: 0.01 times 4, 0.013 times 3, 0.03 times 2, and 0.04 that must not fall below what stands before it."""
+    """Four rows: 0.01 times 4, 0.013 times 3, 0.03 times 2, and 0.04 that must not fall below what
+    stands before it.
+    """
     assert holm({"a": 0.03, "b": 0.01, "c": 0.04, "d": 0.013}) == pytest.approx(
         {"a": 0.06, "b": 0.04, "c": 0.06, "d": 0.04}
     )
@@ -48,19 +66,26 @@ def test_more_rows_make_a_claim_harder():
     row = [0.1, 0.12, 0.07, 0.2]
     alone = verdicts({"row": row}, 0.01)["row"]
     among = verdicts({"row": row} | {i: [1.0, -1.0, 2.0, -2.1] for i in range(9)}, 0.01)["row"]
-    assert among.p == pytest.approx(10 * alone.p) and (among.low, among.high) == (alone.low, alone.high)
+    assert among.p == pytest.approx(10 * alone.p) and (among.low, among.high) == (
+        alone.low,
+        alone.high,
+    )
     assert (alone.says, among.says) == ("worse", "undecided")
 
 
 def test_equal_differences_are_certain_and_none_at_all_are_none():
     found = verdicts({"nothing changed": [0.0] * 4, "the same each time": [0.25] * 4}, margin=0.05)
     assert [verdict.says for verdict in found.values()] == ["no difference", "worse"]
-    assert found["nothing changed"].p == 1 and found["the same each time"].low == pytest.approx(0.25)
+    assert found["nothing changed"].p == 1 and found["the same each time"].low == pytest.approx(
+        0.25
+    )
 
 
 @pytest.mark.parametrize("values", [[], [0.1], [0.1, math.nan], [0.1, math.inf]])
 def test_a_row_that_has_no_verdict_is_named(values):
-    with pytest.raises(ConfigError, match="no MLP: a verdict takes the differences of at least two seeds"):
+    with pytest.raises(
+        ConfigError, match="no MLP: a verdict takes the differences of at least two seeds"
+    ):
         verdicts({"no MLP": values}, 0.05)
 
 
@@ -72,7 +97,9 @@ def test_a_margin_that_makes_no_sense_is_refused(margin):
 
 # ---------------------------------------------------------------- by simulation
 def drawn(tables, rows, seeds, mean=0.0):
-    """Differences that share a baseline, as those of a study do: (tables, rows, seeds), around `mean`."""
+    """Differences that share a baseline, as those of a study do: (tables, rows, seeds), around
+    `mean`.
+    """
     generator = torch.Generator().manual_seed(7)
     changed = torch.randn(tables, rows, seeds, generator=generator, dtype=torch.float64)
     whole = torch.randn(tables, 1, seeds, generator=generator, dtype=torch.float64)
@@ -94,10 +121,14 @@ def test_the_intervals_hold_the_truth_in_95_percent_of_cases():
 
 @pytest.mark.weekly
 def test_a_false_claim_anywhere_in_a_table_is_as_rare_as_the_level():
-    """Where nothing differs, 5 % of tables say that something does; without Holm's correction a quarter or more."""
+    """Where nothing differs, 5 % of tables say that something does; without Holm's correction a
+    quarter or more.
+    """
     cases = drawn(tables=300, rows=12, seeds=8)
     found = [list(verdicts(dict(enumerate(rows)), 1e-6).values()) for rows in cases]
-    wrong, luck = share(sum(any(v.says in ("worse", "better") for v in table) for table in found), len(found))
+    wrong, luck = share(
+        sum(any(v.says in ("worse", "better") for v in table) for table in found), len(found)
+    )
     assert 0.02 < wrong < 0.05 + luck
     uncorrected = sum(any(not v.low <= 0 <= v.high for v in table) for table in found) / len(found)
     assert uncorrected > 0.25
@@ -115,18 +146,25 @@ def test_no_difference_is_rarely_claimed_of_rows_that_differ_by_the_margin():
 @pytest.mark.weekly
 @pytest.mark.slow
 def test_half_of_the_rows_differ_and_the_others_are_still_protected():
-    """Holm's correction holds whichever rows are true: those that differ are found, and leave the level to the rest."""
+    """Holm's correction holds whichever rows are true: those that differ are found, and leave the
+    level to the rest.
+    """
     cases = drawn(tables=400, rows=6, seeds=8)
     tables = [{i: [x + 20 * (i < 3) for x in row] for i, row in enumerate(rows)} for rows in cases]
     found = [verdicts(rows, 1e-6) for rows in tables]
     assert all(table[i].says == "worse" for table in found for i in range(3))
-    wrong, luck = share(sum(any(table[i].p <= 0.05 for i in range(3, 6)) for table in found), len(found))
+    wrong, luck = share(
+        sum(any(table[i].p <= 0.05 for i in range(3, 6)) for table in found), len(found)
+    )
     assert 0.015 < wrong < 0.05 + luck
 
 
 def test_pairing_by_seed_is_what_the_verdict_sees():
     """Seeds that move both models alike don't widen the interval."""
     luck = [0.0, 5.0, -3.0, 9.0]
-    whole, changed = luck, [value + step for value, step in zip(luck, (0.1, 0.11, 0.09, 0.1), strict=True)]
+    whole, changed = (
+        luck,
+        [value + step for value, step in zip(luck, (0.1, 0.11, 0.09, 0.1), strict=True)],
+    )
     paired = verdicts({"row": [a - b for a, b in zip(changed, whole, strict=True)]}, 0.05)["row"]
     assert paired.says == "worse" and paired.high - paired.low < 0.03

@@ -52,8 +52,14 @@ def test_a_notebook_is_found_by_any_of_its_names(project, name, stem):
     (project / "notebooks" / "beyond").mkdir()
     for each in ("08_x", "08_x-Copy1", "18_y", "beyond/far", "beyond/Untitled"):
         write_notebook(notebooks.NOTEBOOKS / f"{each}.ipynb", "1")
-    assert notebooks.find(name).stem == stem and notebooks.find(str(notebooks.find(name))).stem == stem
-    assert [path.stem for path in notebooks.everyone()] == ["08_x", "18_y", "far"]  # a reader's copy is none of ours
+    assert (
+        notebooks.find(name).stem == stem and notebooks.find(str(notebooks.find(name))).stem == stem
+    )
+    assert [path.stem for path in notebooks.everyone()] == [
+        "08_x",
+        "18_y",
+        "far",
+    ]  # a reader's copy is none of ours
     with pytest.raises(ConfigError, match="no notebook '1': choose one of 08_x, 18_y, far"):
         notebooks.find("1")
 
@@ -67,7 +73,9 @@ def settings(project):
 
 
 def test_values_arrive_as_they_were_meant(settings):
-    given = settings(("seed", "-3"), ("rate", "3"), ("reuse", "True"), ("seeds", "[3]"), ("corpus_path", "None"))
+    given = settings(
+        ("seed", "-3"), ("rate", "3"), ("reuse", "True"), ("seeds", "[3]"), ("corpus_path", "None")
+    )
     assert given == {"seed": -3, "rate": 3.0, "reuse": True, "seeds": [3], "corpus_path": None}
     for odd in ("5", "None", "$HOME; `x` {y} 'q' \"d\" \\ \n--z \U0001f600", ""):
         assert settings(("preset", "x"), ("preset", odd)) == {"preset": odd}
@@ -95,38 +103,61 @@ def test_settings_without_a_notebook_are_refused(project, capsys):
     assert "error: parameters need a notebook" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*[0-9]_*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "notebooks").glob("*[0-9]_*.ipynb")), ids=lambda path: path.stem
+)
 def test_papermill_finds_every_setting_of_a_lesson(path):
     """`papermill --help-notebook` lists them, and papermill warns of none."""
-    (cell,) = [c for c in notebooks.read_run(path).cells if "parameters" in c.metadata.get("tags", [])]
+    (cell,) = [
+        c for c in notebooks.read_run(path).cells if "parameters" in c.metadata.get("tags", [])
+    ]
     assigned = re.findall(r"^(\w+)\b.*?=", cell.source, re.M)
     assert assigned and list(papermill.inspect_notebook(str(path))) == assigned
 
 
 # ---------------------------------------------------------------- papermill
 @pytest.mark.slow
-def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(project, monkeypatch, capfd):
-    """In a folder whose name papermill takes for a template, with somebody else's python3 among Jupyter's paths."""
+def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(
+    project, monkeypatch, capfd
+):
+    """In a folder whose name papermill takes for a template, with somebody else's python3 among
+    Jupyter's paths.
+    """
     folder, other = project / "{seed}", project / "kernels" / "python3"
     for name, value in (("NOTEBOOKS", folder), ("BUILD", project / "build")):
         monkeypatch.setattr(notebooks, name, value)
     folder.mkdir()
     other.mkdir(parents=True)
-    (other / "kernel.json").write_text('{"argv": ["false"], "display_name": "not ours", "language": "python"}')
+    (other / "kernel.json").write_text(
+        '{"argv": ["false"], "display_name": "not ours", "language": "python"}'
+    )
     monkeypatch.setenv("JUPYTER_PATH", str(project))
     built = []
     monkeypatch.setattr(site, "build", lambda root, out, runs: built.append(runs) or "")
     write_notebook(folder / "01_bad.ipynb", "1 / 0")
     write_notebook(folder / "02_dead.ipynb", "import os", "os._exit(0)", "print('never')")
-    write_notebook(folder / "03_good.ipynb", "print('step     4  train 2.0\\nall well')", tags={0: "result"})
+    write_notebook(
+        folder / "03_good.ipynb", "print('step     4  train 2.0\\nall well')", tags={0: "result"}
+    )
     with pytest.raises(SystemExit, match="1"):
         notebooks.main(["run"])
     out = capfd.readouterr().out
-    assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 2 failed: 01_bad, 02_dead" in out
-    assert "03_good: step     4  train 2.0\n" in out and "03_good: ok, " in out and "\nall well\n" in out
+    assert (
+        "FAILED: ZeroDivisionError: division by zero" in out
+        and "1 passed, 2 failed: 01_bad, 02_dead" in out
+    )
+    assert (
+        "03_good: step     4  train 2.0\n" in out
+        and "03_good: ok, " in out
+        and "\nall well\n" in out
+    )
     first, second = out.splitlines()[-2:]  # and once more at the end
-    assert first == "01_bad FAILED: ZeroDivisionError: division by zero" and second.startswith("02_dead FAILED: ")
-    assert "cells were not run" in tables.why_incomplete(notebooks.read_run(notebooks.run_of(folder / "02_dead.ipynb")))
+    assert first == "01_bad FAILED: ZeroDivisionError: division by zero" and second.startswith(
+        "02_dead FAILED: "
+    )
+    assert "cells were not run" in tables.why_incomplete(
+        notebooks.read_run(notebooks.run_of(folder / "02_dead.ipynb"))
+    )
     (runs,) = built
     assert "ZeroDivisionError" in runs["01_bad"].status and "all well" in runs["03_good"].result
 
@@ -140,7 +171,10 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path, by):
         (clone / name).parent.mkdir(exist_ok=True)
         (clone / name).symlink_to(ROOT / name)
     (clone / "notebooks").mkdir()
-    write_notebook(clone / "notebooks" / "01_long.ipynb", "print('step  0  train 1')\nimport time\ntime.sleep(600)")
+    write_notebook(
+        clone / "notebooks" / "01_long.ipynb",
+        "print('step  0  train 1')\nimport time\ntime.sleep(600)",
+    )
     program = (
         "from pathlib import Path; from tools import notebooks as n; from helpers.errors import command;"
         f"n.ROOT = Path({str(clone)!r}); n.NOTEBOOKS, n.BUILD = n.ROOT / 'notebooks', n.ROOT / 'build';"
@@ -163,7 +197,11 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path, by):
         else:
             run.terminate()
         said = run.communicate(timeout=20)[1]
-    assert time.monotonic() - start < 8 and said.startswith(f"stopped by {by}") and said.count("\n") == 1
+    assert (
+        time.monotonic() - start < 8
+        and said.startswith(f"stopped by {by}")
+        and said.count("\n") == 1
+    )
     assert last.read_text() == "the last run"
 
 
@@ -196,7 +234,9 @@ def test_a_notebook_that_fails_is_not_stored(project, in_process):
     path = notebooks.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "1 / 0")
     before = path.read_bytes()
-    with pytest.raises(HelpersError, match="01_n is not stored: ZeroDivisionError: division by zero"):
+    with pytest.raises(
+        HelpersError, match="01_n is not stored: ZeroDivisionError: division by zero"
+    ):
         notebooks.store([])
     assert path.read_bytes() == before
 
@@ -223,11 +263,17 @@ def test_fresh_brings_notebooks_back_and_keeps_the_readers_copies(project, capsy
         (notebooks.NOTEBOOKS / "99_own.ipynb").write_text("the reader's", encoding="utf-8")
         notebooks.fresh()
         out = capsys.readouterr().out
-        assert re.search(r"^01_a: as committed, yours is in mine/kept/[-\d]+/01_a.ipynb$", out, re.M)
-        assert re.search(r"^far: as committed, yours is in mine/kept/[-\d]+/beyond/far.ipynb$", out, re.M)
+        assert re.search(
+            r"^01_a: as committed, yours is in mine/kept/[-\d]+/01_a.ipynb$", out, re.M
+        )
+        assert re.search(
+            r"^far: as committed, yours is in mine/kept/[-\d]+/beyond/far.ipynb$", out, re.M
+        )
         assert re.search(r"^02_b: as committed$", out, re.M) and "03_c" not in out
         assert (notebooks.NOTEBOOKS / "01_a.ipynb").read_bytes() == committed
-        assert (notebooks.NOTEBOOKS / "02_b.ipynb").exists() and (notebooks.NOTEBOOKS / "99_own.ipynb").exists()
+        assert (notebooks.NOTEBOOKS / "02_b.ipynb").exists() and (
+            notebooks.NOTEBOOKS / "99_own.ipynb"
+        ).exists()
     kept = {path.read_text(encoding="utf-8") for path in notebooks.MINE.glob("kept/*/01_a.ipynb")}
     assert kept == {"mine", "mine again"}
 
@@ -237,26 +283,39 @@ def test_fresh_outside_a_clone_changes_nothing(project, monkeypatch):
     with pytest.raises(HelpersError, match="no clone of a git repository"):
         notebooks.fresh()
     commit(project, "02_b")
-    monkeypatch.setattr(notebooks, "ROOT", project / "notebooks")  # a copy of the project within somebody's repository
+    monkeypatch.setattr(
+        notebooks, "ROOT", project / "notebooks"
+    )  # a copy of the project within somebody's repository
     with pytest.raises(HelpersError, match="it only lies in one"):
         notebooks.fresh()
 
 
 # ---------------------------------------------------------------- pages
-def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(project, in_process, monkeypatch, capsys):
+def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(
+    project, in_process, monkeypatch, capsys
+):
     built = []
-    monkeypatch.setattr(site, "build", lambda root, out, runs: built.append((root, out, runs)) or "")
+    monkeypatch.setattr(
+        site, "build", lambda root, out, runs: built.append((root, out, runs)) or ""
+    )
     write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "1")
-    write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "print('so it is')", "1 / 0", tags={0: "result"})
+    write_notebook(
+        notebooks.NOTEBOOKS / "02_b.ipynb", "print('so it is')", "1 / 0", tags={0: "result"}
+    )
     assert notebooks.run(["02_b"]) == 1
     ((root, out, runs),) = built  # once, after all
     assert (root, out) == (project, project / "build" / "html")
     assert runs["01_a"].notebook is None and runs["01_a"].status == "not run yet"
-    assert runs["02_b"].status == "ZeroDivisionError: division by zero" and runs["02_b"].result == "so it is\n"
+    assert (
+        runs["02_b"].status == "ZeroDivisionError: division by zero"
+        and runs["02_b"].result == "so it is\n"
+    )
     assert "to read them: build/html/index.html" in capsys.readouterr().out
 
 
-def test_pages_that_cannot_be_built_are_told_in_one_sentence(project, in_process, monkeypatch, capsys):
+def test_pages_that_cannot_be_built_are_told_in_one_sentence(
+    project, in_process, monkeypatch, capsys
+):
     def fails(*_):
         raise HelpersError("the pages could not be built: no reason given")
 
@@ -264,5 +323,8 @@ def test_pages_that_cannot_be_built_are_told_in_one_sentence(project, in_process
     write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "print('well')", tags={0: "result"})
     assert notebooks.run([]) == 1
     out = capsys.readouterr().out
-    assert "1 passed, 0 failed\nthe pages could not be built: no reason given\n" in out and out.endswith("\nwell\n")
+    assert (
+        "1 passed, 0 failed\nthe pages could not be built: no reason given\n" in out
+        and out.endswith("\nwell\n")
+    )
     assert "to read them" not in out

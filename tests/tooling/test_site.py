@@ -1,4 +1,6 @@
-"""The pages: what a notebook's page shows and folds, where links lead, and what happens when something is broken."""
+"""The pages: what a notebook's page shows and folds, where links lead, and what happens when
+something is broken.
+"""
 
 import base64
 import json
@@ -76,14 +78,18 @@ def project(tmp_path_factory) -> Path:
             outputs=[picture('one "lonely" bar'), picture("two", width=300)],
         ),
         new_code_cell("decide()", id="c1", metadata={"tags": ["covered"]}, outputs=[printed]),
-        new_code_cell("show()", id="c1b", metadata={"tags": ["covered"]}, outputs=[picture("three")]),
+        new_code_cell(
+            "show()", id="c1b", metadata={"tags": ["covered"]}, outputs=[picture("three")]
+        ),
         new_markdown_cell("## The proofs\n\nAll of them.", id="m2", metadata={pages.FOLDED: True}),
         new_markdown_cell("### One", id="m3"),
         new_code_cell("prove()", id="c2", outputs=[wide, slider]),
         new_markdown_cell("## After", id="m4"),
     ]
     save(notebooks / "01_a.ipynb", *cells)
-    save(notebooks / "02_b.ipynb", new_markdown_cell("# 02 · B"), new_code_cell("'stored'", id="c2"))
+    save(
+        notebooks / "02_b.ipynb", new_markdown_cell("# 02 · B"), new_code_cell("'stored'", id="c2")
+    )
     (notebooks / "03_torn.ipynb").write_text("{", encoding="utf-8")
     save(
         notebooks / "beyond" / "what_matters.ipynb",
@@ -93,7 +99,9 @@ def project(tmp_path_factory) -> Path:
     script = "# %% [markdown]\n# # Solutions 01\n#\n# [a](../01_a.ipynb)\n\n\n# %%\nx = 1\n"
     (notebooks / "solutions" / "solutions_01.py").write_text(script, encoding="utf-8")
     (notebooks / "solutions" / "page.py").write_text("x = 2\n")
-    (notebooks / "ledger.md").write_text("# The ledger\n\n| a | b |\n|---|---|\n| `1` | [c](01_a.ipynb#cell-id=c2) |\n")
+    (notebooks / "ledger.md").write_text(
+        "# The ledger\n\n| a | b |\n|---|---|\n| `1` | [c](01_a.ipynb#cell-id=c2) |\n"
+    )
     (notebooks / "measured").mkdir()
     (notebooks / "measured" / "parts.csv").write_text('# made by: us\nvariant,loss\n"<a>, b",1.5\n')
     (root / "helpers").mkdir()
@@ -105,8 +113,15 @@ def project(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def site(project) -> Path:
     """The pages after a run of 02, which failed; 01 and 03 have never run."""
-    error = new_output("error", ename="ZeroDivisionError", evalue="by <zero>", traceback=["ZeroDivisionError: by zero"])
-    ran = nbformat.v4.new_notebook(cells=[new_markdown_cell("# 02 · B"), new_code_cell("1 / 0", outputs=[error])])
+    error = new_output(
+        "error",
+        ename="ZeroDivisionError",
+        evalue="by <zero>",
+        traceback=["ZeroDivisionError: by zero"],
+    )
+    ran = nbformat.v4.new_notebook(
+        cells=[new_markdown_cell("# 02 · B"), new_code_cell("1 / 0", outputs=[error])]
+    )
     failed = pages.Run(ran, "ZeroDivisionError: by <zero>", "2026-01-02 03:04", 7.2, "so it <is>\n")
     runs = {"01_a": pages.Run(None, "not run yet"), "02_b": failed}
     warnings = website.build(project, project / "build" / "html", runs)
@@ -120,10 +135,21 @@ def page(site: Path, name: str) -> BeautifulSoup:
 
 def test_every_notebook_has_a_page_with_its_title_and_its_neighbours(site):
     first, second = page(site, "01_a"), page(site, "02_b")
-    assert first.title.text.startswith("01 · 1 < 2 and two") and first.h1.text.startswith("01 · 1 < 2 and two")
-    assert [link["href"] for link in second.select(".related-pages a")] == ["03_torn.html", "01_a.html"]
+    assert first.title.text.startswith("01 · 1 < 2 and two") and first.h1.text.startswith(
+        "01 · 1 < 2 and two"
+    )
+    assert [link["href"] for link in second.select(".related-pages a")] == [
+        "03_torn.html",
+        "01_a.html",
+    ]
     sidebar = [link["href"] for link in second.select(".sidebar-tree a.reference")]
-    for name in ("01_a.html", "claims.html", "ledger.html", "measured/parts.html", "solutions/solutions_01.html"):
+    for name in (
+        "01_a.html",
+        "claims.html",
+        "ledger.html",
+        "measured/parts.html",
+        "solutions/solutions_01.html",
+    ):
         assert name in sidebar
     assert "All notebooks" not in first.article.text  # the site has its own way around
     contents = [link["href"] for link in first.select(".toc-tree a")]
@@ -132,7 +158,10 @@ def test_every_notebook_has_a_page_with_its_title_and_its_neighbours(site):
 
 def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
     index = page(site, "index")
-    rows = [[cell.get_text(" ", strip=True) for cell in row.select("td")] for row in index.select(".lessons tbody tr")]
+    rows = [
+        [cell.get_text(" ", strip=True) for cell in row.select("td")]
+        for row in index.select(".lessons tbody tr")
+    ]
     assert rows[0] == ["01", "1 < 2 and `two` Why this |that?", "Half an hour", "not run yet"]
     assert rows[1] == ["02", "B", "", "ZeroDivisionError: by <zero> , 7 s, 2026-01-02 03:04"]
     assert "so it <is>" in index.article.text
@@ -143,9 +172,14 @@ def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
 def test_pictures_carry_their_text_and_their_size(site):
     pictures = page(site, "01_a").select("article img")
     assert [image["alt"] for image in pictures] == ['one "lonely" bar', "two", "three"]
-    assert [(image["width"], image["height"]) for image in pictures[:2]] == [("600", "300"), ("300", "150")]
+    assert [(image["width"], image["height"]) for image in pictures[:2]] == [
+        ("600", "300"),
+        ("300", "150"),
+    ]
     assert all((site / image["src"]).read_bytes() == base64.b64decode(PNG) for image in pictures)
-    assert "a slider" in page(site, "01_a").text and "model_id" not in str(page(site, "01_a"))  # no kernel, no widget
+    assert "a slider" in page(site, "01_a").text and "model_id" not in str(
+        page(site, "01_a")
+    )  # no kernel, no widget
 
 
 def test_formulas_need_no_script(site):
@@ -158,7 +192,8 @@ def test_formulas_need_no_script(site):
 def test_pages_fetch_nothing_from_a_network(site):
     for path in site.rglob("*.html"):
         fetched = re.findall(
-            r'<(?:script|img|link|iframe|source)\b[^>]*\s(?:src|href)="([^"]*)"', path.read_text("utf-8")
+            r'<(?:script|img|link|iframe|source)\b[^>]*\s(?:src|href)="([^"]*)"',
+            path.read_text("utf-8"),
         )
         assert not [link for link in fetched if re.match(r"(?!data:)\w+:|//", link)], path.name
     for path in site.rglob("*.css"):
@@ -172,24 +207,41 @@ def test_links_lead_to_pages_cells_headings_and_files(site):
                      "https://example.org"]  # fmt: skip
     assert "[code](stays.ipynb)" in page(site, "01_a").text
     assert (site / "files" / "helpers" / "h.toml").read_text() == "x = 1\n"
-    assert page(site, "ledger").select_one("td a")["href"] == "01_a.html#c2" and page(site, "01_a").find(id="c2")
-    beyond = [link["href"] for link in page(site, "beyond/what_matters").select("article p a[href]")]
+    assert page(site, "ledger").select_one("td a")["href"] == "01_a.html#c2" and page(
+        site, "01_a"
+    ).find(id="c2")
+    beyond = [
+        link["href"] for link in page(site, "beyond/what_matters").select("article p a[href]")
+    ]
     assert beyond == ["../index.html", "../01_a.html"]
-    assert page(site, "measured/parts").select_one("article p a[href]")["href"] == "../beyond/what_matters.html"
+    assert (
+        page(site, "measured/parts").select_one("article p a[href]")["href"]
+        == "../beyond/what_matters.html"
+    )
     assert website.broken_links(site) == ["01_a.html: 02_b.html#c2"]  # that run never came so far
 
 
 def test_a_script_of_solutions_is_a_page(site):
     article = page(site, "solutions/solutions_01").article
-    assert article.h1.text.startswith("Solutions 01") and article.select_one("pre").text.strip() == "x = 1"
+    assert (
+        article.h1.text.startswith("Solutions 01")
+        and article.select_one("pre").text.strip() == "x = 1"
+    )
     assert article.select_one("p a[href]")["href"] == "../01_a.html"
 
 
 def test_a_broken_link_is_named(tmp_path):
     (tmp_path / "a.html").write_text('<p id="x"></p><a href="#x">1</a><a href="b.html#y">2</a><img src="no.png">'
                                      '<script>"<a href="not-a-link">"</script><a href="d/">3</a>')  # fmt: skip
-    (tmp_path / "b.html").write_text('<a href="a.html#x"></a><a href="c.html"></a><a href="https://example.org"></a>')
-    assert website.broken_links(tmp_path) == ["a.html: b.html#y", "a.html: no.png", "a.html: d/", "b.html: c.html"]
+    (tmp_path / "b.html").write_text(
+        '<a href="a.html#x"></a><a href="c.html"></a><a href="https://example.org"></a>'
+    )
+    assert website.broken_links(tmp_path) == [
+        "a.html: b.html#y",
+        "a.html: no.png",
+        "a.html: d/",
+        "b.html: c.html",
+    ]
 
 
 def test_folded_code_that_shows_nothing_joins_the_folded_code_below_or_above():
@@ -200,7 +252,14 @@ def test_folded_code_that_shows_nothing_joins_the_folded_code_below_or_above():
     cells = [code("a"), code("b"), code("c", outputs=[shown]), code("d", outputs=[shown]), code("h"),
              code("e", hidden=False), code("f"), pages.markdown("text"), code("g")]  # fmt: skip
     found = pages.joined(cells)
-    assert [cell["source"] for cell in found] == ["a\n\n\nb\n\n\nc", "d\n\n\nh", "e", "f", "text", "g"]
+    assert [cell["source"] for cell in found] == [
+        "a\n\n\nb\n\n\nc",
+        "d\n\n\nh",
+        "e",
+        "f",
+        "text",
+        "g",
+    ]
     assert found[1]["outputs"] == [shown]
     assert found[0]["metadata"]["anchor"] == ["a", "b", "c"] and found[0]["outputs"] == [
         shown
@@ -232,9 +291,17 @@ def test_a_notebook_that_cannot_be_read_costs_no_other_page(site):
 
 def test_a_table_says_what_a_row_is_and_how_it_was_made(site):
     article = page(site, "measured/parts").article
-    assert article.select_one("h1").text.startswith("What each part") and "Each row is one training" in article.text
+    assert (
+        article.select_one("h1").text.startswith("What each part")
+        and "Each row is one training" in article.text
+    )
     assert "made by: us" in article.text and "1 rows" in article.text
-    assert [cell.text for cell in article.select("table.measured :is(th, td)")] == ["variant", "loss", "<a>, b", "1.5"]
+    assert [cell.text for cell in article.select("table.measured :is(th, td)")] == [
+        "variant",
+        "loss",
+        "<a>, b",
+        "1.5",
+    ]
 
 
 def test_every_table_of_the_project_is_explained():
@@ -242,10 +309,20 @@ def test_every_table_of_the_project_is_explained():
 
 
 def test_long_lines_scroll_on_a_phone_and_wrap_on_paper():
-    screen, _, paper = (ROOT / "tools/site/static/look.css").read_text("utf-8").partition("@media print")
-    phone = re.sub(r"@media \(min-width: 48rem\).*", "", screen)  # elsewhere, what is printed wraps, and code scrolls
-    assert re.search(r"article pre \{[^}]*white-space: pre; overflow-x: auto", phone) and "pre-wrap" not in phone
-    assert screen.count("pre-wrap") == 1 and ".cell_output .output pre { white-space: pre-wrap" in screen
+    screen, _, paper = (
+        (ROOT / "tools/site/static/look.css").read_text("utf-8").partition("@media print")
+    )
+    phone = re.sub(
+        r"@media \(min-width: 48rem\).*", "", screen
+    )  # elsewhere, what is printed wraps, and code scrolls
+    assert (
+        re.search(r"article pre \{[^}]*white-space: pre; overflow-x: auto", phone)
+        and "pre-wrap" not in phone
+    )
+    assert (
+        screen.count("pre-wrap") == 1
+        and ".cell_output .output pre { white-space: pre-wrap" in screen
+    )
     assert re.search(r"article pre \{[^}]*white-space: pre-wrap; overflow-wrap: anywhere", paper)
 
 
@@ -260,7 +337,10 @@ def test_launch_buttons_come_with_the_address_of_the_project(project, tmp_path):
     assert "http" not in box("") and "http" not in box("https://example.org/somewhere")
     text = box("https://github.com/some-one/a.name")
     assert "https://mybinder.org/v2/gh/some-one/a.name/HEAD?labpath=notebooks/01_a.ipynb" in text
-    assert "https://colab.research.google.com/github/some-one/a.name/blob/main/notebooks/01_a.ipynb" in text
+    assert (
+        "https://colab.research.google.com/github/some-one/a.name/blob/main/notebooks/01_a.ipynb"
+        in text
+    )
 
 
 def test_a_site_that_cannot_be_built_leaves_the_old_one(project, tmp_path, monkeypatch):
@@ -273,7 +353,9 @@ def test_a_site_that_cannot_be_built_leaves_the_old_one(project, tmp_path, monke
     monkeypatch.setattr(website.sys, "executable", str(tmp_path / "no-python"))
     with pytest.raises(HelpersError, match=r"^the pages could not be written: No such file"):
         website.build(project, out)
-    assert [path.name for path in tmp_path.iterdir()] == ["site"] and (out / "index.html").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["site"] and (
+        out / "index.html"
+    ).read_text() == "old"
 
 
 def test_every_word_of_the_glossary_leads_to_a_section_that_uses_it():
@@ -289,4 +371,8 @@ def test_every_word_of_the_glossary_leads_to_a_section_that_uses_it():
     for term, name, anchor in found:
         assert term.lower().removesuffix("s") in sections[name, pages.anchor_of(anchor)], term
     terms = [term for term, *_ in found]
-    assert len(terms) > 50 and terms == sorted(terms, key=str.lower) and text.count("\n- **") == len(terms)
+    assert (
+        len(terms) > 50
+        and terms == sorted(terms, key=str.lower)
+        and text.count("\n- **") == len(terms)
+    )

@@ -1,4 +1,6 @@
-"""What `make store` leaves of a notebook. One worker takes all of it (scheduling.py): a run of seconds is shared."""
+"""What `make store` leaves of a notebook. One worker takes all of it (scheduling.py): a run of
+seconds is shared.
+"""
 
 from pathlib import Path
 
@@ -15,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def stored(empty_project, tmp_path_factory):
-    """A notebook that was stored, its bytes then and when stored again, and the page of claims that came of it."""
+    """A notebook that was stored, its bytes then and when stored again, and the page of claims that
+    came of it.
+    """
     with pytest.MonkeyPatch.context() as patch:
         empty_project(tmp_path_factory.mktemp("project"), patch)
         path, texts = notebooks.NOTEBOOKS / "04_n.ipynb", []
@@ -37,8 +41,13 @@ def test_storing_twice_changes_nothing(stored):
 
 def test_stored_metadata_is_what_jupyterlab_writes(stored):
     notebook, _, _ = stored
-    assert notebook.metadata == {"kernelspec": notebooks.KERNEL, "language_info": IPythonKernel.language_info}
-    assert f'"{notebooks.KERNEL["display_name"]}"' in (ROOT / "tools" / "setup.py").read_text(encoding="utf-8")
+    assert notebook.metadata == {
+        "kernelspec": notebooks.KERNEL,
+        "language_info": IPythonKernel.language_info,
+    }
+    assert f'"{notebooks.KERNEL["display_name"]}"' in (ROOT / "tools" / "setup.py").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_prints_that_arrive_apart_are_stored_together(stored):
@@ -49,5 +58,8 @@ def test_prints_that_arrive_apart_are_stored_together(stored):
 def test_the_table_of_claims_links_the_tagged_cells(stored):
     page = stored[2]
     (line,) = [line for line in page.splitlines() if line.startswith("| 16 |")]
-    assert "[04/c0](../notebooks/04_n.ipynb#cell-id=c0), [04/c2](../notebooks/04_n.ipynb#cell-id=c2)" in line
+    assert (
+        "[04/c0](../notebooks/04_n.ipynb#cell-id=c0), [04/c2](../notebooks/04_n.ipynb#cell-id=c2)"
+        in line
+    )
     assert "**true**: " in line and page.count("\n| ") == 31

@@ -1,6 +1,7 @@
 """The site: pages to read in a browser, from a server or as files, with no network.
 
-Sphinx, myst-nb and furo build it from what pages.py writes; nothing is run. `python -m tools.site` builds it.
+Sphinx, myst-nb and furo build it from what pages.py writes; nothing is run. `python -m tools.site`
+builds it.
 """
 
 import html
@@ -20,8 +21,8 @@ from tools.site import pages
 def build(root: Path, out: Path, runs: dict[str, pages.Run] | None = None) -> str:
     """Put the site of the project in `root` into the folder `out`; return Sphinx's warnings.
 
-    With `runs`, by the lessons' names, pages show the last runs. A HelpersError says in one sentence
-    why there is no site; what was in `out` stays then.
+    With `runs`, by the lessons' names, pages show the last runs. A HelpersError says in one
+    sentence why there is no site; what was in `out` stays then.
     """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,10 @@ def links(page: str) -> list[str]:
 def broken_links(site: Path) -> list[str]:
     """ "page: address" for every link that leads to no file, or to no place in its page."""
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
-    places = {path: set(map(html.unescape, re.findall(r'\sid="([^"]*)"', text))) for path, text in pages.items()}
+    places = {
+        path: set(map(html.unescape, re.findall(r'\sid="([^"]*)"', text)))
+        for path, text in pages.items()
+    }
     broken = []
     for path, text in pages.items():
         for link in links(text):

@@ -21,7 +21,9 @@ nb_mime_priority_overrides = [("html", "text/html", 0)]
 nb_ipywidgets_js = {}  # myst-nb's own come from the network
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_dmath_double_inline = True  # as in JupyterLab
-myst_all_links_external = True  # pages.py has made them addresses of pages; `broken_links` follows each
+myst_all_links_external = (
+    True  # pages.py has made them addresses of pages; `broken_links` follows each
+)
 suppress_warnings = ["myst.header"]  # a reader's notebook may skip a level
 
 html_theme = "furo"
@@ -57,11 +59,16 @@ def visit_math(self, node) -> None:
     raise nodes.SkipNode
 
 
-FOLDS = {"cell_code_source": ("source_hidden", "the code"), "cell_code_output": ("covered", "run it")}
+FOLDS = {
+    "cell_code_source": ("source_hidden", "the code"),
+    "cell_code_output": ("covered", "run it"),
+}
 
 
 class Fold(SphinxPostTransform):
-    """Folded code and covered outputs go into <details>, and every cell of code gets its name as an anchor."""
+    """Folded code and covered outputs go into <details>, and every cell of code gets its name as an
+    anchor.
+    """
 
     default_priority = 250
     formats = ("html",)
@@ -77,7 +84,9 @@ class Fold(SphinxPostTransform):
             for part in list(cell.children):
                 flag, summary = FOLDS[part["nb_element"]]
                 if hidden.get(flag):
-                    if flag == "covered" and any("<img" in html.astext() for html in part.findall(nodes.raw)):
+                    if flag == "covered" and any(
+                        "<img" in html.astext() for html in part.findall(nodes.raw)
+                    ):
                         summary = "show the picture"
                     start = f'<details class="part {flag}"><summary>{summary}</summary>'
                     place = cell.index(part)
@@ -98,9 +107,13 @@ def raw(html: str) -> nodes.raw:
 
 
 def level_captions(app, pagename, templatename, context, doctree) -> None:
-    """Sphinx calls the sidebar's captions headings and gives them no level, which screen readers ask for."""
+    """Sphinx calls the sidebar's captions headings and gives them no level, which screen readers
+    ask for.
+    """
     tree = context.get("furo_navigation_tree", "")
-    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
 
 
 def setup(app) -> None:

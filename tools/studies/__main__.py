@@ -1,7 +1,7 @@
 """Make the runs of a study and store their table:  python -m tools.studies parts
 
-The table grows in build/studies/, a line for every run that ends. After a Ctrl-C, a kill or a power cut
-the same command makes only the runs that are missing; when all are there, the table moves to
+The table grows in build/studies/, a line for every run that ends. After a Ctrl-C, a kill or a power
+cut the same command makes only the runs that are missing; when all are there, the table moves to
 notebooks/measured/.
 """
 
@@ -38,7 +38,9 @@ GROWING = ROOT / "build" / "studies"
 
 
 def circumstances(study: Study, corpus: Corpus, device: str) -> list[str]:
-    """The comment lines of a table that name what decides its numbers, beside the code of the commit."""
+    """The comment lines of a table that name what decides its numbers, beside the code of the
+    commit.
+    """
     versions = f"Python {platform.python_version()}, torch {torch.__version__}"
     return [
         f"{versions}, {platform.system()} {platform.machine()}, 1 thread a run, {device}",
@@ -57,14 +59,18 @@ def measure(name: str, path: str | None, device: str, run: Any) -> Line:
 
 
 def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
-    """Make the runs that are missing at `path`, and move the table to `options.out` when it is whole.
+    """Make the runs that are missing at `path`, and move the table to `options.out` when it is
+    whole.
 
     RunError when the lines that are there were made under other circumstances.
     """
     study, corpus = STUDIES[name], load_corpus(options.corpus)
     if corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
         raise ConfigError("the stored tables are of tiny Shakespeare: name another folder by --out")
-    comments = [made_by(f"python -m tools.studies {name}"), *circumstances(study, corpus, options.device)]
+    comments = [
+        made_by(f"python -m tools.studies {name}"),
+        *circumstances(study, corpus, options.device),
+    ]
     lines: list[Line] = []
     if path.exists():
         found, lines = read_table(path)
@@ -76,7 +82,8 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
     running: dict[Future[Line], Any] = {}
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         try:
-            # Which runs there are may depend on those that have ended: the best rate is found as it goes.
+            # Which runs there are may depend on those that have ended: the best rate is found as it
+            # goes.
             while running or study.missing(lines):
                 waiting = [run for run in study.missing(lines) if run not in running.values()]
                 for run in waiting[: options.jobs - len(running)]:
@@ -98,13 +105,19 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tools.studies", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.studies", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("name", choices=STUDIES, help=f"one of: {', '.join(STUDIES)}")
-    parser.add_argument("--jobs", type=int, default=2, help="runs side by side, of one thread each (2)")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="runs side by side, of one thread each (2)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
     parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")
     parser.add_argument("--out", type=Path, default=MEASURED, help="folder for the finished table")
-    parser.add_argument("--growing", type=Path, default=GROWING, help="folder for what is done so far")
+    parser.add_argument(
+        "--growing", type=Path, default=GROWING, help="folder for what is done so far"
+    )
     parser.add_argument("--verdicts", action="store_true", help="print what the finished rows show")
     options = parser.parse_args(arguments)
     path = options.growing / f"{options.name}.csv"
@@ -113,7 +126,9 @@ def main(arguments: list[str]) -> None:
     elif found := [table for table in (path, options.out / path.name) if table.exists()]:
         _, lines = read_table(found[0])
     else:
-        raise RunError(f"there are no runs of this study yet, neither in {path} nor in {options.out}")
+        raise RunError(
+            f"there are no runs of this study yet, neither in {path} nor in {options.out}"
+        )
     print(STUDIES[options.name].report(lines))
 
 

@@ -1,9 +1,11 @@
-"""Train the presets of three minutes with some seeds and store how they fare and what they write, for notebook 08.
+"""Train the presets of three minutes with some seeds and store how they fare and what they write,
+for notebook 08.
 
 python -m tools.studies.better            both
 python -m tools.studies.better counted    one of them
 
-The runs are ordinary ones, in build/runs: those that are there already go on, and one that is finished is only read.
+The runs are ordinary ones, in build/runs: those that are there already go on, and one that is
+finished is only read.
 """
 
 import math
@@ -30,7 +32,10 @@ from helpers.training import evaluate, has_bfloat16
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "notebooks" / "measured"
-SEEDS = {"three-minutes": (1, 2), "counted": (21, 22, 23)}  # of counted, none with which its settings were chosen
+SEEDS = {
+    "three-minutes": (1, 2),
+    "counted": (21, 22, 23),
+}  # of counted, none with which its settings were chosen
 LENGTH = 420
 TEMPERATURE = 0.8
 TOP_P = 0.9
@@ -39,14 +44,20 @@ TOP_P = 0.9
 def main(arguments: list[str]) -> None:
     (chosen,) = arguments or [None]
     if chosen not in (None, *SEEDS):
-        raise ConfigError(f"{chosen} is no preset of this command: choose one of {', '.join(SEEDS)}")
+        raise ConfigError(
+            f"{chosen} is no preset of this command: choose one of {', '.join(SEEDS)}"
+        )
     corpus = load_corpus()
     for preset in [chosen] if chosen else SEEDS:
-        folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
+        folders = {
+            seed: run_folder(preset, choose_preset(preset, seed=seed), corpus)
+            for seed in SEEDS[preset]
+        }
         for seed, folder in folders.items():
             resume = ["--resume"] if is_run(folder) else []
             if status := errors.command(
-                training.main, ["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume]
+                training.main,
+                ["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume],
             ):
                 sys.exit(status)  # why, has been said
         errors.write(STORED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
@@ -55,12 +66,17 @@ def main(arguments: list[str]) -> None:
 
 def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     """Where the numbers come from, how each run fared, and what the first one's model writes."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT
+    )
     cut = first_to_validate(len(corpus.text))
     training, validation = corpus.text[:cut], corpus.text[cut:]
     first, folder = next(iter(folders.items()))
     written = sample(folder)
-    theirs = [longest_copy(validation[i : i + len(written)], training) for i in range(0, 20 * LENGTH, LENGTH)]
+    theirs = [
+        longest_copy(validation[i : i + len(written)], training)
+        for i in range(0, 20 * LENGTH, LENGTH)
+    ]
     lines = [
         f"made by: python -m tools.studies.better, at commit {commit.stdout.strip() or 'unknown'}",
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
@@ -75,8 +91,8 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
 
 
 def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
-    """Its loss in windows side by side, as in training; reading on, where each has a past; and, if it counts, when it
-    counts what it reads, too."""
+    """Its loss in windows side by side, as in training; reading on, where each has a past; and, if
+    it counts, when it counts what it reads, too."""
     history = checkpoint.load(folder).history
     model, tokenizer = checkpoint.load_model(folder)
     T = model.config.context_length
@@ -84,7 +100,9 @@ def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
     said = f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s"
     said += f"; reading on {reading_on(model, val_tokens, T, T // 2):.4f}"
     if isinstance(model, CountedGPT):
-        said += f", and counting what it reads {reading_and_counting(model, val_tokens, T, T // 2):.4f}"
+        said += (
+            f", and counting what it reads {reading_and_counting(model, val_tokens, T, T // 2):.4f}"
+        )
     return said
 
 
@@ -101,7 +119,9 @@ class Mean(nn.Module):
 
 
 def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
-    """The loss of every two models' mean, and of that of all: they took so many times as long to train."""
+    """The loss of every two models' mean, and of that of all: they took so many times as long to
+    train.
+    """
     loaded = {seed: checkpoint.load_model(folder) for seed, folder in folders.items()}
     model, tokenizer = next(iter(loaded.values()))
     T = model.config.context_length
@@ -121,7 +141,9 @@ def counting_alone(corpus: Corpus, longest: int = 8) -> str:
     counts, losses = KneserNey(train_tokens, len(corpus.alphabet), longest), []
     for windows in val_tokens.unfold(0, longest + 1, 1).split(4096):
         p, _ = counts.probabilities(windows[:, :-1], range(longest + 1))
-        losses.append(-p[:, -1].log().gather(2, windows[:, -1, None, None].expand(-1, longest + 1, 1))[..., 0])
+        losses.append(
+            -p[:, -1].log().gather(2, windows[:, -1, None, None].expand(-1, longest + 1, 1))[..., 0]
+        )
     said = ", ".join(f"{loss:.3f}" for loss in torch.cat(losses).mean(dim=0).tolist())
     return f"counts alone, by contexts of 0 to {longest} letters: loss {said}"
 
@@ -130,7 +152,9 @@ def longest_copy(written: str, source: str) -> str:
     """The longest piece of `written` that stands in `source` too."""
     longest = ""
     for start in range(len(written)):
-        while (piece := written[start : start + len(longest) + 1]) in source and len(piece) > len(longest):
+        while (piece := written[start : start + len(longest) + 1]) in source and len(piece) > len(
+            longest
+        ):
             longest = piece
     return longest
 

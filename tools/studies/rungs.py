@@ -1,4 +1,5 @@
-"""Climb the ladder that opens notebook 08 with three seeds, and store losses, seconds and what each rung writes.
+"""Climb the ladder that opens notebook 08 with three seeds, and store losses, seconds and what each
+rung writes.
 
 python -m tools.studies.rungs
 """
@@ -18,7 +19,14 @@ from helpers.tables import MEASURED, csv_table
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
-BEFORE = ("cell-01", "cell-02", "cell-03", "cell-04", "cell-05", "cell-07")  # imports, corpus, tokens
+BEFORE = (
+    "cell-01",
+    "cell-02",
+    "cell-03",
+    "cell-04",
+    "cell-05",
+    "cell-07",
+)  # imports, corpus, tokens
 CONTROLS = """
 def normed(part):
     return Add(nn.Sequential(nn.LayerNorm(C), part))
@@ -42,8 +50,16 @@ rung("with norms, rate 0.03", lambda: Letters(*(normed_block() for _ in range(3)
 
 
 def main(_: list[str]) -> None:
-    cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"}
-    climbing = [source for name, source in cells.items() if name.startswith("ladder-") and "plotting" not in source]
+    cells = {
+        cell.id: cell.source
+        for cell in nbformat.read(NOTEBOOK, as_version=4).cells
+        if cell.cell_type == "code"
+    }
+    climbing = [
+        source
+        for name, source in cells.items()
+        if name.startswith("ladder-") and "plotting" not in source
+    ]
     lines = []
     for seed in (1, 2, 3):
         names: dict = {"__name__": "notebook"}
@@ -54,13 +70,17 @@ def main(_: list[str]) -> None:
             exec(timed(source), names)
         for rung, (loss, written) in names["rungs"].items():
             sizes = names["measured"][rung]
-            lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": written})
+            lines.append(
+                {"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": written}
+            )
     errors.write(MEASURED / "rungs.csv", csv_table(lines, provenance()))
     say(f"stored {len(lines)} rows in notebooks/measured/rungs.csv")
 
 
 def timed(source: str) -> str:
-    """The source of a cell; where it defines `rung`, with the seconds and parameters of each written down."""
+    """The source of a cell; where it defines `rung`, with the seconds and parameters of each
+    written down.
+    """
     return source if "def rung(" not in source else f"{source}\n\n{MEASURE}"
 
 
@@ -78,7 +98,9 @@ def rung(name, make, **recipe):
 
 
 def provenance() -> list[str]:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT
+    )
     corpus = load_corpus()
     return [
         f"made by: python -m tools.studies.rungs, at commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d')}",
