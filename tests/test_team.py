@@ -10,12 +10,12 @@ from members import together
 from run_folder import COUNTED, MUON, TODAY, end_of
 
 from helpers import team
-from helpers.checkpoint import load
+from helpers.checkpoint import load, settings_of
 from helpers.data import BUNDLED_PLAY, load_corpus, split
 from helpers.errors import ConfigError, RunError, Stopped
 from helpers.presets import choose_preset
 from helpers.rooms.torchrun import Torchrun, until
-from helpers.training import settings_of, train
+from helpers.training import train
 
 KINDS = {
     "plain": ({}, {}),
