@@ -74,6 +74,7 @@ def test_with_dropout_processes_and_pieces_are_the_same_parts(shared):
 @pytest.mark.slow
 def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, tmp_path):
     """Of three, since two numbers have only one sum: a resumed run must add gradients in the same order, too."""
+
     def stopped():
         def ask(model, record):
             if record.step == 4 and team.place()[0] == 1:
