@@ -110,7 +110,10 @@ def module(page, name: str, expression: str, data) -> list:
     source = (
         "data:text/javascript;base64," + base64.b64encode(host.front_end(name).encode()).decode()
     )
-    script = f"([source, data]) => import(source).then((it) => JSON.stringify({expression}, (_, x) => x !== x ? 'NaN' : x))"
+    script = (
+        "([source, data]) => import(source).then((it) => "
+        f"JSON.stringify({expression}, (_, x) => x !== x ? 'NaN' : x))"
+    )
     return json.loads(page.evaluate(script, [source, data]), parse_constant=float)
 
 
