@@ -71,18 +71,16 @@ class KVCache:
         """Add the newest tokens' keys and values; return views of those of all tokens so far."""
         B, H, T, D = key.shape
         start, end = self.length, self.length + T
-        if (
-            self.key is not None and len(self.key) != B
-        ):  # `copy_` would silently repeat a batch of one
+        # `copy_` would silently repeat a batch of one
+        if self.key is not None and len(self.key) != B:
             raise ConfigError(
                 f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one"
             )
         if self.key is None or self.value is None:
             self.key = key.new_empty(B, H, self.context_length, D)
             self.value = value.new_empty(B, H, self.context_length, D)
-        self.key.narrow(2, start, T).copy_(
-            key.detach()
-        )  # raises when the cache is full; a slice would be empty
+        # raises when the cache is full; a slice would be empty
+        self.key.narrow(2, start, T).copy_(key.detach())
         self.value.narrow(2, start, T).copy_(value.detach())
         self.length = end
         return self.key[:, :, :end], self.value[:, :, :end]
@@ -158,9 +156,8 @@ class MultiHeadAttention(nn.Module):
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
         B, T, C = x.shape
-        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(
-            1, 2
-        )  # (B, T, H, D) -> (B, H, T, D)
+        # (B, T, H, D) -> (B, H, T, D)
+        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(1, 2)
 
     def join_heads(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T C"]:
         return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
@@ -175,9 +172,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B H T D"]:
         """The context as `attention` has it, by PyTorch, which need not store the weights."""
         dropout_p = self.dropout_now
-        if (
-            query.shape == key.shape
-        ):  # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
+        # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
+        if query.shape == key.shape:
             return F.scaled_dot_product_attention(
                 query, key, value, dropout_p=dropout_p, is_causal=True
             )

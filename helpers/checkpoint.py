@@ -16,15 +16,10 @@ from helpers.data import SHA256, Tokenizer, tokenizer_of
 from helpers.errors import RunError, shown, write
 from helpers.gpt import GPT, GPTConfig
 
-CHECKPOINT = (
-    "checkpoint.pt"  # what torch.save writes, and behind it the 64 characters of its SHA-256
-)
-VIEWS = (
-    "config.json",
-    "history.json",
-    "tokenizer.json",
-    "sample.txt",
-)  # for people; nothing reads them
+# what torch.save writes, and behind it the 64 characters of its SHA-256
+CHECKPOINT = "checkpoint.pt"
+# for people; nothing reads them
+VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")
 MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")  # when a run goes on
 
 
@@ -60,9 +55,8 @@ class History(list[Record]):
 class Run:
     """All that a run needs to go on, after `step` updates, as if it had never stopped."""
 
-    settings: dict[
-        str, Any
-    ]  # all that its numbers depend on: text, sizes of the model, TrainConfig
+    # all that its numbers depend on: text, sizes of the model, TrainConfig
+    settings: dict[str, Any]
     sizes: dict[str, Any]  # of the model's config
     about: dict[str, Any]  # preset, corpus, versions
     tokenizer: str = ""  # as JSON

@@ -121,9 +121,8 @@ def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
 
 def _output(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     given = x.clone()
-    output = function(
-        given
-    ).clone()  # a copy, for the function may write its next output over this one
+    # a copy, for the function may write its next output over this one
+    output = function(given).clone()
     if not torch.equal(given.nan_to_num(), x.nan_to_num()):
         raise CheckError("it changes its input in place: the caller's x must stay as it is")
     return output.nan_to_num()  # two NaN are no change
@@ -144,9 +143,8 @@ def _tries(x: Tensor) -> list[_Try]:
     first_token = x[:, :1].expand_as(x)
     tries = [_Try(x, others), _Try(x, first_token)]
     if x.is_floating_point():
-        large = min(
-            1e6, torch.finfo(x.dtype).max ** 0.25
-        )  # products of four of them are still numbers
+        # products of four of them are still numbers
+        large = min(1e6, torch.finfo(x.dtype).max ** 0.25)
         tries += [_Try(x, large * others, large), _Try(large * x, large * others, large)]
     return tries
 

@@ -36,9 +36,8 @@ class CountedConfig(ModernConfig):
 
     lengths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)  # rising; the last but one is believed at first
     counted: int = 0  # how many tokens the counted text has: those of the training text
-    temperature: float = (
-        1.0  # outside training: a text that both half know by heart makes them too sure of others
-    )
+    # outside training: a text that both half know by heart makes them too sure of others
+    temperature: float = 1.0
 
     def __post_init__(self):
         super().__post_init__()
@@ -77,9 +76,8 @@ class CountedGPT(ModernGPT):
             self.gates.bias.copy_(torch.tensor(start))
         kind = torch.uint8 if config.vocab_size <= 256 else torch.int32
         self.register_buffer("text", torch.zeros(config.counted, dtype=kind))
-        self._counted: tuple[Tensor, int, KneserNey] | None = (
-            None  # a text, its version, its counts
-        )
+        # a text, its version, its counts
+        self._counted: tuple[Tensor, int, KneserNey] | None = None
 
     def count(self, tokens: Integer[Tensor, "N"]) -> None:
         """Count this text from now on; ConfigError unless it is as long as the config says."""
@@ -94,9 +92,8 @@ class CountedGPT(ModernGPT):
         if not len(self.text):
             raise ConfigError("there is no text to count: `counted` must be the length of one")
         found = self._counted
-        if (
-            found is None or found[0] is not self.text or found[1] != self.text._version
-        ):  # moved, or loaded anew
+        # moved, or loaded anew
+        if found is None or found[0] is not self.text or found[1] != self.text._version:
             counts = KneserNey(self.text, self.config.vocab_size, self.lengths[-1])
             found = self._counted = self.text, self.text._version, counts
         return found[2]
@@ -135,9 +132,8 @@ class CountedGPT(ModernGPT):
         alone = self.logits(x).float()
         opinions, features = self._by_counting(tokens, past, asked)
         features = torch.cat([self.norm(x).float(), features], dim=-1)
-        gates = F.linear(
-            features, self.gates.weight.float(), self.gates.bias.float()
-        )  # (B, T, 1 + L)
+        # (B, T, 1 + L)
+        gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())
         return gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2), alone
 
     @torch.no_grad()

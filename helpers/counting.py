@@ -20,10 +20,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, Integer
 from torch import Tensor
 
-OCCURRENCES, NEIGHBOURS = (
-    0,
-    1,
-)  # two ways to count a letter after a context: how often; after how many others
+# two ways to count a letter after a context: how often; after how many others
+OCCURRENCES, NEIGHBOURS = (0, 1)
 UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
 LARGEST_TABLE = 4_000_000  # numbers, each way
 # A count gives away at least this much: else what was never seen would be impossible.
@@ -39,12 +37,10 @@ class KneserNey:
     def __init__(self, tokens: Integer[Tensor, "N"], vocab_size: int, longest: int):
         self.vocab_size, self.longest = vocab_size, longest
         text = tokens.long().cpu()
-        padded = F.pad(
-            text, (longest, 0), value=vocab_size
-        )  # before the text stands a letter of its own
-        context = torch.zeros_like(
-            text
-        )  # of each letter, by its number: all have the same context of no letters
+        # before the text stands a letter of its own
+        padded = F.pad(text, (longest, 0), value=vocab_size)
+        # of each letter, by its number: all have the same context of no letters
+        context = torch.zeros_like(text)
         keys, entry, tables = context[:1], None, []  # an entry is a context with its next letter
         for length in range(longest + 1):
             if length:
@@ -108,9 +104,8 @@ class KneserNey:
                 total = torch.where(early, seen[-1], total)
             p.append(of_length)
             seen.append(total)
-            if (
-                length < self.longest
-            ):  # a neighbour is forgotten if it stood before context and letter here only
+            # a neighbour is forgotten if it stood before context and letter here only
+            if length < self.longest:
                 lower, _ = here.smoothed(NEIGHBOURS, lower, places[length + 1].neighbour_forgotten)
         return (
             torch.stack([p[length] for length in lengths], dim=1).unflatten(0, tokens.shape),
@@ -123,18 +118,16 @@ class _Level:
     """What followed the contexts of one length. Entry e says: after its context came letters[e];
     counted in both ways, counts[:, e]."""
 
-    keys: Int64[
-        Tensor, "C"
-    ]  # sorted: number of the context without its first letter * (V + 1) + that letter
+    # sorted: number of the context without its first letter * (V + 1) + that letter
+    keys: Int64[Tensor, "C"]
     first: Int64[Tensor, "C_and_1"]  # the entries of context c are first[c] to first[c + 1]
     pairs: Int64[Tensor, "E"]  # sorted: number of the context * V + letter
     letters: Int64[Tensor, "E"]
     counts: Float[Tensor, "2 E"]
     discounts: Float[Tensor, "2 4"]
     kept: Float[Tensor, "2 E"]  # counts less their discounts
-    table: (
-        Float[Tensor, "2 C V"] | None
-    )  # the same, a row for each context, which is quicker: where they are few
+    # the same, a row for each context, which is quicker: where they are few
+    table: Float[Tensor, "2 C V"] | None
     totals: Float[Tensor, "2 C"]
     given: Float[Tensor, "2 C"]  # what the entries of a context give away, together
     vocab_size: int
@@ -167,9 +160,8 @@ class _Level:
         first = self.first[context.clamp_min(0)]
         count = torch.where(context >= 0, self.first[context.clamp_min(0) + 1] - first, 0)
         place = torch.arange(len(context)).repeat_interleave(count)
-        nth = (
-            torch.arange(len(place)) - (count.cumsum(0) - count)[place]
-        )  # 0, 1, 2, ... in each context
+        # 0, 1, 2, ... in each context
+        nth = torch.arange(len(place)) - (count.cumsum(0) - count)[place]
         return first[place] + nth, place
 
     def entry_of(
@@ -215,9 +207,8 @@ class _Places:
             count, discounts = level.counts[way][self.own], level.discounts[way]
             fewer = count - forgotten
             less = level.kept[way][self.own] - (fewer - discounts[fewer.clamp_max(3).long()])
-            kept[torch.arange(len(kept)), self.asked] -= (
-                less  # the count falls by one: so much of it had been kept
-            )
+            # the count falls by one: so much of it had been kept
+            kept[torch.arange(len(kept)), self.asked] -= less
             total = total - forgotten
             given = given - (forgotten - less)  # and the rest given away
         p = (kept + given[:, None] * lower) / total.clamp_min(1)[:, None]

@@ -104,9 +104,8 @@ class CharTokenizer:
     def _smallest_type(self) -> type:
         if self.vocab_size <= 2**8:
             return np.uint8
-        return (
-            np.int16 if self.vocab_size <= 2**15 else np.int32
-        )  # PyTorch can do little with uint16
+        # PyTorch can do little with uint16
+        return np.int16 if self.vocab_size <= 2**15 else np.int32
 
 
 def alphabet_of(text: str) -> str:
@@ -189,9 +188,8 @@ def get_batch(
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]:
     """`batch_size` random windows of `tokens`, and the same one token later: the answers."""
-    starts = torch.randint(
-        len(tokens) - context_length, (batch_size, 1), generator=generator
-    )  # (B, 1)
+    # (B, 1)
+    starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)
     places = starts + torch.arange(context_length + 1)  # (B, T + 1)
     windows = tokens[places.to(tokens.device)].long()
     return windows[:, :-1], windows[:, 1:]
@@ -204,9 +202,8 @@ SIZE = 1_115_394  # bytes
 BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
-LARGEST = (
-    1_000_000_000  # bytes of a text that is read into memory, where it takes five times as many
-)
+# bytes of a text that is read into memory, where it takes five times as many
+LARGEST = 1_000_000_000
 PACKED = (
     b"\x1f\x8b",
     b"PK\x03\x04",
@@ -386,9 +383,8 @@ def open_corpus(path: Any = None) -> Corpus | Prepared:
         raise CorpusError(f"the corpus in {shown(folder)} is damaged: prepare it again")
     # "c": who writes into the tensor changes no file.
     tokens = torch.from_numpy(np.memmap(folder / TOKENS, _type_of(tokenizer), mode="c"))
-    known = manifest["text"] == SHA256 and isinstance(
-        tokenizer, CharTokenizer
-    )  # a loss is one per character
+    # a loss is one per character
+    known = manifest["text"] == SHA256 and isinstance(tokenizer, CharTokenizer)
     return Prepared(TINY if known else OWN, folder, manifest["text"], tokenizer, tokens)
 
 
@@ -407,9 +403,8 @@ def prepare(
         if folder.is_dir()
         else [MANIFEST] * folder.exists()
     )
-    if not overwrite and not set(there) <= {
-        TOKENS
-    }:  # tokens alone are left by one that was stopped
+    # tokens alone are left by one that was stopped
+    if not overwrite and not set(there) <= {TOKENS}:
         raise CorpusError(
             f"{shown(folder)} is there already: name another folder, or add --overwrite"
         )
@@ -459,9 +454,8 @@ def prepare(
 
 
 def _type_of(tokenizer: Tokenizer) -> type:
-    return (
-        np.uint8 if tokenizer.vocab_size <= 256 else np.int16
-    )  # no id reaches 2^15, so it is uint16, too
+    # no id reaches 2^15, so it is uint16, too
+    return np.uint8 if tokenizer.vocab_size <= 256 else np.int16
 
 
 def _pieces(path: Path, digest: Any = None) -> Iterator[str]:

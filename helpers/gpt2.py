@@ -133,9 +133,8 @@ def from_hugging_face(weights: Mapping[str, Any], config: dict[str, Any]) -> GPT
     model = GPT(sizes)
     model.load_state_dict(state)
     for block in model.blocks:
-        block.mlp[1] = nn.GELU(
-            approximate="tanh"
-        )  # GPT-2 learned with this approximation; ours is the exact function
+        # GPT-2 learned with this approximation; ours is the exact function
+        block.mlp[1] = nn.GELU(approximate="tanh")
     return model.eval()
 
 

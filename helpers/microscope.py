@@ -139,9 +139,8 @@ def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor
 class Calibration(NamedTuple):
     """What a model claims and what comes, in bins of how sure it is."""
 
-    claimed: Float[
-        Tensor, "bins"
-    ]  # mean probability given to the likeliest token; NaN where a bin is empty
+    # mean probability given to the likeliest token; NaN where a bin is empty
+    claimed: Float[Tensor, "bins"]
     right: Float[Tensor, "bins"]  # share of these that came
     count: Int64[Tensor, "bins"]
     error: float  # expected calibration error: the mean gap between the two, each bin by its count

@@ -28,16 +28,14 @@ class ModernConfig(GPTConfig):
     mlp: str = "gelu"  # or "relu2", or "swiglu"
     mlp_width: int | None = None  # inside the MLP (default: 4 n_embd)
     qk_norm: bool = False  # all queries and keys have the same length
-    n_kv_head: int | None = (
-        None  # heads of keys and values, shared by groups of queries (default: n_head)
-    )
+    # heads of keys and values, shared by groups of queries (default: n_head)
+    n_kv_head: int | None = None
     window: int | None = None  # how many tokens one sees, itself included (default: all before it)
     tied: bool = True  # the head's matrix is that of the token embedding
     softcap: float = 0.0  # logits stay between -softcap and softcap (0: they are free)
     zero_start: bool = False  # the projections that end each residual branch start at 0
-    bigrams: int = (
-        0  # rows of a table that is looked up by the last two tokens and added to the embedding
-    )
+    # rows of a table that is looked up by the last two tokens and added to the embedding
+    bigrams: int = 0
     trigrams: int = 0  # ... by the last three
     fourgrams: int = 0  # ... by the last four
     before: int = 0  # how many earlier tokens are added to the embedding of each one
@@ -86,9 +84,8 @@ def rotate(
     """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a
     turned query and a turned key depends on the distance of their positions only (Su et al. 2021,
     RoFormer, section 3.2)."""
-    return torch.addcmul(
-        x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin
-    )  # rolled by a half: the partners
+    # rolled by a half: the partners
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
 
 
 # ---------------------------------------------------------------- attention
@@ -133,9 +130,8 @@ class ModernAttention(MultiHeadAttention):
         """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens from position `start`
         on."""
         layers = (self.W_query, self.W_key, self.W_value)
-        weight = torch.cat(
-            [layer.weight for layer in layers]
-        )  # in one product: fewer passes over memory
+        # in one product: fewer passes over memory
+        weight = torch.cat([layer.weight for layer in layers])
         bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
         heads = self.split_heads(F.linear(x, weight, bias))
         # Only queries and keys are normalised and turned.
@@ -144,9 +140,8 @@ class ModernAttention(MultiHeadAttention):
         return query, key, value
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
-        return x.unflatten(-1, (-1, self.head_width)).transpose(
-            1, 2
-        )  # of keys there may be fewer heads
+        # of keys there may be fewer heads
+        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
 
     def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
         """Queries or keys, made equally long and turned to their positions from `start` on, where
@@ -175,9 +170,8 @@ class ModernAttention(MultiHeadAttention):
             return lean_attention(
                 query, self.shared(key), self.shared(value), mask, self.dropout_now
             )
-        causal = (
-            T_query == T_key and not self.config.window
-        )  # PyTorch's own flag is quicker than a mask
+        # PyTorch's own flag is quicker than a mask
+        causal = T_query == T_key and not self.config.window
         return F.scaled_dot_product_attention(
             query,
             key,
@@ -256,9 +250,8 @@ def ngram_rows(
     number = tokens
     for back in range(1, n):
         before = F.pad(tokens, (back, 0), value=vocab_size)[:, : tokens.shape[1]]
-        number = number + before * pow(
-            vocab_size + 1, back, rows
-        )  # modulo, so that nothing overflows
+        # modulo, so that nothing overflows
+        number = number + before * pow(vocab_size + 1, back, rows)
     return number % rows
 
 

@@ -33,18 +33,16 @@ class TrainConfig:
     min_learning_rate: float = 1e-4  # at the end
     warmup_steps: int = 100  # until the rate is at its highest
     schedule: str = "cosine"  # one of SCHEDULES
-    decay: float = (
-        0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
-    )
+    # for the schedule "stable": during this share of the steps, at the end, the rate falls
+    decay: float = 0.2
     optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.1
     muon_scale: float = 1.0  # Muon's rate is muon_scale * learning_rate
     muon_momentum: float = 0.95
     grad_clip: float = 1.0
-    windows: tuple[
-        tuple[float, int], ...
-    ] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
+    # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
+    windows: tuple[tuple[float, int], ...] = ()
     accumulate: int = 1  # pieces of a batch, computed one after the other, to save memory
     bfloat16: bool = False  # on CUDA
     bfloat16_cpu: bool = False  # on a CPU that has instructions for it
@@ -140,9 +138,8 @@ def warmup_stable_decay(step: int, config: TrainConfig) -> float:
     """
     low, high = config.min_learning_rate, config.learning_rate
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
-    left = (config.max_steps - step) / (
-        config.decay * config.max_steps
-    )  # 1 where the decay begins, 0 at the end
+    # 1 where the decay begins, 0 at the end
+    left = (config.max_steps - step) / (config.decay * config.max_steps)
     return min(high * warm, low + (high - low) * max(0.0, min(left, 1.0)))
 
 
@@ -191,15 +188,13 @@ class Muon(torch.optim.Optimizer):
             self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
             for matrix in matrices
         ]
-        torch._foreach_lerp_(
-            momenta, gradients, 1 - beta
-        )  # momentum = beta * momentum + (1 - beta) * gradient
+        # momentum = beta * momentum + (1 - beta) * gradient
+        torch._foreach_lerp_(momenta, gradients, 1 - beta)
         ahead = torch._foreach_lerp(gradients, momenta, beta)  # Nesterov's momentum: a step ahead
         moves = orthogonal(torch.stack(ahead))
         rows, columns = matrices[0].shape
-        distance = (
-            rate * max(1, rows / columns) ** 0.5
-        )  # a tall matrix moves further, as Jordan has it
+        # a tall matrix moves further, as Jordan has it
+        distance = rate * max(1, rows / columns) ** 0.5
         for matrix, move in zip(matrices, moves, strict=True):
             matrix.mul_(1 - rate * weight_decay).sub_(move, alpha=distance)
 

@@ -53,9 +53,8 @@ class Preset:
 CHANGES: dict[str, Any] = dict(
     rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False
 )
-TABLES = dict(
-    bigrams=4356, trigrams=8192, fourgrams=16384
-)  # 4,356 = (65 + 1)^2: each pair of letters has its row
+# 4,356 = (65 + 1)^2: each pair of letters has its row
+TABLES = dict(bigrams=4356, trigrams=8192, fourgrams=16384)
 # Of three minutes on two cores, alone and beside counts.
 SMALL = dict(context_length=256, n_layer=4, n_head=2, n_embd=128, before=3, **CHANGES)
 MUON_IN_WINDOWS = TrainConfig(

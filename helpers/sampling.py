@@ -71,9 +71,8 @@ def outside_nucleus(logits: Float[Tensor, "*batch V"], top_p: float) -> Tensor:
     """True for the tokens outside the smallest set of likely ones that has `top_p` together."""
     descending, order = logits.sort(dim=-1, descending=True)
     probabilities = descending.softmax(dim=-1)
-    before = (
-        probabilities.cumsum(dim=-1) - probabilities
-    )  # probability of everything more likely than this one
+    # probability of everything more likely than this one
+    before = probabilities.cumsum(dim=-1) - probabilities
     outside = torch.empty_like(order, dtype=torch.bool)
     return outside.scatter(-1, order, before >= top_p)  # back to the order of the vocabulary
 
@@ -176,9 +175,8 @@ class Reader:
         if self.new_cache is None:
             new, cached = window, {}
         else:
-            if (
-                self.cache is None or len(self.cache[0]) >= window.shape[1]
-            ):  # nothing is read yet, or the window moved
+            # nothing is read yet, or the window moved
+            if self.cache is None or len(self.cache[0]) >= window.shape[1]:
                 self.cache = self.new_cache()
             new, cached = window[:, len(self.cache[0]) :], {"cache": self.cache}
         with one_thread() if new.numel() <= FEW else nullcontext():
@@ -207,9 +205,8 @@ def generate(
     differs from what the same seed gives for its prompt alone. ConfigError as for `stream`.
     """
     tokens = list(stream(model, prompt, max_new_tokens, **options))
-    drawn = prompt.new_tensor(tokens).view(
-        -1, *prompt.shape[:-1]
-    )  # (new,) or (new, B): token by token
+    # (new,) or (new, B): token by token
+    drawn = prompt.new_tensor(tokens).view(-1, *prompt.shape[:-1])
     drawn = drawn.movedim(0, -1)  # (new,) or (B, new)
     return torch.cat([prompt, drawn], dim=-1)
 

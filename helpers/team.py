@@ -20,9 +20,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from helpers.errors import SIGNALS, ConfigError, RunError
 
-RESTARTS = int(
-    os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-)  # by torchrun, after a process has failed
+# by torchrun, after a process has failed
+RESTARTS = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 @contextmanager
@@ -48,9 +47,8 @@ def gathered(time_out: float = 300) -> Iterator[None]:
         backend = "cpu:gloo,cuda:nccl"
     try:
         store: Any = dist.TCPStore(address, port, size, rank == 0 and not torchrun_serves, seconds)
-        if (
-            torchrun_serves
-        ):  # it keeps what the processes before a restart have written: pytorch/issues/135712
+        # it keeps what the processes before a restart have written: pytorch/issues/135712
+        if torchrun_serves:
             store = dist.PrefixStore(f"start {RESTARTS}", store)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=seconds)
         yield
@@ -64,9 +62,8 @@ def gathered(time_out: float = 300) -> Iterator[None]:
             "what was saved is kept, and torchrun's report names the process"
         ) from None
     finally:
-        for number in (
-            SIGNALS
-        ):  # when one has ended badly, torchrun stops the others, which have ended by themselves
+        # when one has ended badly, torchrun stops the others, which have ended by themselves
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
 

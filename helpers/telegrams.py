@@ -57,9 +57,8 @@ QUESTIONS = {
 }
 SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure
 
-Examples = tuple[
-    tuple[Tensor, ...], Int64[Tensor, "n k"]
-]  # what a model gets, and the ids that it should answer
+# what a model gets, and the ids that it should answer
+Examples = tuple[tuple[Tensor, ...], Int64[Tensor, "n k"]]
 
 
 def vectors() -> Float[Tensor, "16 32"]:
@@ -198,9 +197,8 @@ def page(question: str, n: int, generator: torch.Generator) -> Examples:
     (n, 7, 96).
     """
     (asker, cards), answers = look_up(question, n, generator)
-    question_card = F.pad(
-        asker, (0, 2 * WIDTH)
-    )  # (n, 96): the boxes of thing and receiver are empty
+    # (n, 96): the boxes of thing and receiver are empty
+    question_card = F.pad(asker, (0, 2 * WIDTH))
     return (torch.cat([cards, question_card[:, None]], dim=1),), answers
 
 

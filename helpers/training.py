@@ -302,9 +302,8 @@ def train(
             run.losses.append(finite(loss, run.step))
             run.step += 1
             record_if_due()
-            if team.total(
-                torch.tensor(len(noted))
-            ):  # whichever process was asked, all stop after this step
+            # whichever process was asked, all stop after this step
+            if team.total(torch.tensor(len(noted))):
                 keep()
                 team.total(torch.zeros(1))  # torchrun ends all when one ends: first it is saved
                 kept = (
@@ -366,9 +365,8 @@ def settings_of(
     digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
     for tokens in (train_tokens, val_tokens):
         for piece in tokens.cpu().split(1 << 20):
-            digest.update(
-                piece.to(torch.int32).numpy().tobytes()
-            )  # whatever integer type keeps them
+            # whatever integer type keeps them
+            digest.update(piece.to(torch.int32).numpy().tobytes())
         digest.update(b"|")
     return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
 
