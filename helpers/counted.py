@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from helpers.attention import KVCache
 from helpers.counting import KneserNey
-from helpers.errors import ConfigError, check, number, whole
+from helpers.errors import ConfigError, check, is_number, is_whole
 from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig, ModernGPT, TokenCache
 
@@ -42,8 +42,8 @@ class CountedConfig(ModernConfig):
     def __post_init__(self):
         super().__post_init__()
         most = LARGEST_TEXT
-        check(self, "counted", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}")
-        check(self, "temperature", lambda x: number(x) and x > 0, "a number above 0")
+        check(self, "counted", lambda n: is_whole(n, 0, most), f"a whole number from 0 to {most:,}")
+        check(self, "temperature", lambda x: is_number(x) and x > 0, "a number above 0")
         check(
             self,
             "lengths",
@@ -53,7 +53,7 @@ class CountedConfig(ModernConfig):
 
 
 def _rises(lengths: Any) -> bool:
-    rising = isinstance(lengths, tuple) and all(whole(length, 0, 16) for length in lengths)
+    rising = isinstance(lengths, tuple) and all(is_whole(length, 0, 16) for length in lengths)
     return rising and len(lengths) > 0 and list(lengths) == sorted(set(lengths))
 
 

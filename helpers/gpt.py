@@ -16,7 +16,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, check, number, whole
+from helpers.errors import ConfigError, check, is_number, is_whole
 
 LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 1 GB
 
@@ -36,10 +36,16 @@ class GPTConfig:
 
     def __post_init__(self):
         most = 0x110000  # Unicode has no more characters
-        check(self, "vocab_size", lambda n: whole(n, 1, most), f"a whole number from 1 to {most:,}")
+        check(
+            self, "vocab_size", lambda n: is_whole(n, 1, most), f"a whole number from 1 to {most:,}"
+        )
         sizes = "context_length n_layer n_head n_embd"
-        check(self, sizes, lambda n: whole(n, 1, LARGEST), f"a whole number from 1 to {LARGEST:,}")
-        check(self, "dropout", lambda p: number(p, below=1), "a number of at least 0 and below 1")
+        check(
+            self, sizes, lambda n: is_whole(n, 1, LARGEST), f"a whole number from 1 to {LARGEST:,}"
+        )
+        check(
+            self, "dropout", lambda p: is_number(p, below=1), "a number of at least 0 and below 1"
+        )
         check(self, "bias", lambda b: isinstance(b, bool), "True or False")
         if self.n_embd % self.n_head:
             raise ConfigError(

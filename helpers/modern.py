@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, check, number, whole
+from helpers.errors import ConfigError, check, is_number, is_whole
 from helpers.gpt import GPT, LARGEST, Block, GPTConfig
 
 
@@ -44,11 +44,11 @@ class ModernConfig(GPTConfig):
         super().__post_init__()
         widths = "mlp_width n_kv_head window"
         wanted = f"a whole number from 1 to {LARGEST:,}, or None"
-        check(self, widths, lambda n: n is None or whole(n, 1, LARGEST), wanted)
+        check(self, widths, lambda n: n is None or is_whole(n, 1, LARGEST), wanted)
         rows = "bigrams trigrams fourgrams"
-        check(self, rows, lambda n: whole(n, 0, 1_000_000), "a whole number from 0 to 1,000,000")
-        check(self, "before", lambda n: whole(n, 0, 16), "a whole number from 0 to 16")
-        check(self, "softcap", number, "a number of at least 0")
+        check(self, rows, lambda n: is_whole(n, 0, 1_000_000), "a whole number from 0 to 1,000,000")
+        check(self, "before", lambda n: is_whole(n, 0, 16), "a whole number from 0 to 16")
+        check(self, "softcap", is_number, "a number of at least 0")
         check(
             self, "mlp", lambda kind: kind in ("gelu", "relu2", "swiglu"), "gelu, relu2 or swiglu"
         )

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from helpers.errors import ConfigError, check, number, whole
+from helpers.errors import ConfigError, check, is_number, is_whole
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,26 @@ class TrainConfig:
         object.__setattr__(self, "device", device_named(self.device))
         most = 1_000_000_000
         counts = "batch_size max_steps eval_interval accumulate"
-        check(self, counts, lambda n: whole(n, 1, most), f"a whole number from 1 to {most:,}")
+        check(self, counts, lambda n: is_whole(n, 1, most), f"a whole number from 1 to {most:,}")
         check(
-            self, "warmup_steps", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}"
+            self,
+            "warmup_steps",
+            lambda n: is_whole(n, 0, most),
+            f"a whole number from 0 to {most:,}",
         )
-        check(self, "seed", lambda n: whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
+        check(
+            self, "seed", lambda n: is_whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1"
+        )
         positive = "learning_rate muon_scale grad_clip"
-        check(self, positive, lambda x: number(x) and x > 0, "a number above 0")
-        check(self, "min_learning_rate weight_decay", number, "a number of at least 0")
-        check(self, "decay", lambda x: number(x) and 0 < x <= 1, "a number above 0 and at most 1")
+        check(self, positive, lambda x: is_number(x) and x > 0, "a number above 0")
+        check(self, "min_learning_rate weight_decay", is_number, "a number of at least 0")
+        check(
+            self, "decay", lambda x: is_number(x) and 0 < x <= 1, "a number above 0 and at most 1"
+        )
         check(
             self,
             "muon_momentum",
-            lambda x: number(x, below=1),
+            lambda x: is_number(x, below=1),
             "a number of at least 0 and below 1",
         )
         check(self, "betas", _two_shares, "two numbers of at least 0 and below 1")
@@ -81,7 +88,9 @@ class TrainConfig:
 
 
 def _two_shares(betas: Any) -> bool:
-    return isinstance(betas, tuple) and len(betas) == 2 and all(number(x, below=1) for x in betas)
+    return (
+        isinstance(betas, tuple) and len(betas) == 2 and all(is_number(x, below=1) for x in betas)
+    )
 
 
 def _rise(windows: Any) -> bool:
@@ -91,7 +100,7 @@ def _rise(windows: Any) -> bool:
         return False
     shares = [share for share, _ in windows]
     fitting = all(
-        number(share) and 0 < share <= 1 and whole(length, 1) for share, length in windows
+        is_number(share) and 0 < share <= 1 and is_whole(length, 1) for share, length in windows
     )
     return fitting and shares == sorted(shares)
 

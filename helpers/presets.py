@@ -9,7 +9,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers.counted import build_gpt, config_of
-from helpers.data import BUNDLED, TINY, CharTokenizer, Corpus, Prepared
+from helpers.data import BUNDLED, TINY, CharTokenizer, Corpus, PreparedCorpus
 from helpers.errors import ConfigError, shown
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
@@ -157,7 +157,7 @@ def choose_preset(
     return replace(preset, training=replace(preset.training, **settings))
 
 
-def run_folder(name: str, preset: Preset, corpus: Corpus | Prepared) -> Path:
+def run_folder(name: str, preset: Preset, corpus: Corpus | PreparedCorpus) -> Path:
     """Where the run of a preset goes unless told otherwise: build/runs/, then its name and what
     differs from it.
 

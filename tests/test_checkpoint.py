@@ -24,7 +24,7 @@ from helpers.checkpoint import (
     load,
     load_model,
     load_snapshots,
-    plan,
+    plan_run,
 )
 from helpers.errors import CorpusError, RunError, Stopped
 
@@ -286,17 +286,17 @@ def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(
 ):
     run = tmp_path / "run"
     asked = training.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
-    ask = {"reuse": True, "overwrite": False, "ours": True}
-    assert plan(run, asked, **ask) == (False, "a new run, in run")
+    ask = {"reuse": True, "overwrite": False, "may_move_aside": True}
+    assert plan_run(run, asked, **ask) == (False, "a new run, in run")
     stopped()
-    assert plan(run, asked, **ask) == (True, "the run in run has made 5 of 12 steps, and goes on")
+    assert plan_run(run, asked, **ask) == (True, "the run in run has made 5 of 12 steps, and goes on")
     go(resume=True)
     finished = "the run in run has made 12 of 12 steps: it is finished, and nothing is left to do"
-    assert plan(run, asked, **ask) == (True, finished)
+    assert plan_run(run, asked, **ask) == (True, finished)
     with pytest.raises(RunError, match="its seed is 1, not 2"):
-        plan(run, asked | {"seed": 2}, reuse=True, overwrite=False, ours=False)
+        plan_run(run, asked | {"seed": 2}, reuse=True, overwrite=False, may_move_aside=False)
     aside = "a new run, in run; what was there is kept in run-1"
-    assert plan(run, asked | {"seed": 2}, **ask) == (False, aside)
+    assert plan_run(run, asked | {"seed": 2}, **ask) == (False, aside)
     assert load(tmp_path / "run-1").finished and not run.exists()
 
 
@@ -329,7 +329,7 @@ def test_a_trained_run_is_known_by_text_sizes_and_steps(go, small_config, tmp_pa
 @pytest.mark.slow
 def test_without_a_text_a_run_can_not_write(go, tmp_path):
     go(corpus=None)
-    with pytest.raises(RunError, match="was trained without a tokenizer: it can't write"):
+    with pytest.raises(RunError, match="has no tokenizer: it can't write"):
         load_model(tmp_path / "run")
 
 
