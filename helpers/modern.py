@@ -20,8 +20,10 @@ from helpers.gpt import GPT, LARGEST, Block, GPTConfig
 
 @dataclass(frozen=True)
 class ModernConfig(GPTConfig):
-    """Sizes of a GPT, and which of today's changes it has: none unless asked for. ConfigError when
-    they don't fit."""
+    """Sizes of a GPT, and which of today's changes it has, by default none.
+
+    ConfigError when they don't fit.
+    """
 
     rotary: bool = False  # positions turn query and key; no table of them is added to the embedding
     rms_norm: bool = False  # a norm that subtracts no mean
@@ -49,9 +51,8 @@ class ModernConfig(GPTConfig):
         check(self, rows, lambda n: is_whole(n, 0, 1_000_000), "a whole number from 0 to 1,000,000")
         check(self, "before", lambda n: is_whole(n, 0, 16), "a whole number from 0 to 16")
         check(self, "softcap", is_number, "a number of at least 0")
-        check(
-            self, "mlp", lambda kind: kind in ("gelu", "relu2", "swiglu"), "gelu, relu2 or swiglu"
-        )
+        kinds = ("gelu", "relu2", "swiglu")
+        check(self, "mlp", lambda kind: kind in kinds, "gelu, relu2 or swiglu")
         switches = "rotary rms_norm qk_norm tied zero_start"
         check(self, switches, lambda on: isinstance(on, bool), "True or False")
         head_width = self.n_embd // self.n_head
@@ -92,8 +93,7 @@ def rotate(
 def lean_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float
 ) -> Tensor:
-    """The context of `attention` in fewer passes: it scales the queries instead of the scores, and
-    adds the mask."""
+    """The context of `attention` in fewer passes: it scales queries, not scores, and adds the mask."""
     forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
     scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
     return F.dropout(scores.softmax(dim=-1), dropout_p) @ value
@@ -127,25 +127,23 @@ class ModernAttention(MultiHeadAttention):
     def query_key_value(
         self, x: Float[Tensor, "B T C"], start: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens from position `start`
-        on."""
+        """Queries (B, H, T, D), keys and values (B, H_kv, T, D) from position `start` on."""
         layers = (self.W_query, self.W_key, self.W_value)
         # in one product: fewer passes over memory
         weight = torch.cat([layer.weight for layer in layers])
         bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
         heads = self.split_heads(F.linear(x, weight, bias))
-        # Only queries and keys are normalised and turned.
-        placed, value = heads.split((self.num_heads + self.kv_heads, self.kv_heads), dim=1)
-        query, key = self.place(placed, start).split((self.num_heads, self.kv_heads), dim=1)
+        query_key, value = heads.split((self.num_heads + self.kv_heads, self.kv_heads), dim=1)
+        query_key = self.norm_and_rotate(query_key, start)
+        query, key = query_key.split((self.num_heads, self.kv_heads), dim=1)
         return query, key, value
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
         # of keys there may be fewer heads
         return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
 
-    def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
-        """Queries or keys, made equally long and turned to their positions from `start` on, where
-        that is asked for."""
+    def norm_and_rotate(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
+        """Queries or keys with qk_norm and rotary positions from `start` on, where switched on."""
         if self.config.qk_norm:
             length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(1e-12)
             x = x * (math.sqrt(x.shape[-1]) / length)  # F.rms_norm, in fewer passes
@@ -154,7 +152,7 @@ class ModernAttention(MultiHeadAttention):
             x = rotate(x, self.cos[here], self.sin[here])
         return x
 
-    def shared(self, x: Float[Tensor, "B H_kv T D"]) -> Float[Tensor, "B H T D"]:
+    def repeat_kv(self, x: Float[Tensor, "B H_kv T D"]) -> Float[Tensor, "B H T D"]:
         """Each head of keys or values once for every query head that shares it."""
         group = self.num_heads // self.kv_heads
         return x.repeat_interleave(group, dim=1) if group > 1 else x
@@ -164,12 +162,10 @@ class ModernAttention(MultiHeadAttention):
     ) -> Float[Tensor, "B H T D"]:
         T_query, T_key = query.shape[-2], key.shape[-2]
         if query.dtype == torch.bfloat16 and query.device.type == "cpu":
-            # There the backward pass of PyTorch's fused attention takes twice as long as the
-            # formula's.
+            # The backward pass of PyTorch's fused attention takes twice as long there.
+            key, value = self.repeat_kv(key), self.repeat_kv(value)
             mask = self.mask_for(T_query, T_key)
-            return lean_attention(
-                query, self.shared(key), self.shared(value), mask, self.dropout_now
-            )
+            return lean_attention(query, key, value, mask, self.dropout_now)
         # PyTorch's own flag is quicker than a mask
         causal = T_query == T_key and not self.config.window
         return F.scaled_dot_product_attention(
@@ -192,8 +188,7 @@ class SquaredReLU(nn.Module):
 
 
 class SwiGLU(nn.Linear):
-    """silu(gate) * content, both of them made by one product (Shazeer 2020, GLU Variants, section
-    2)."""
+    """silu(gate) * content, both made by one product (Shazeer 2020, GLU Variants, section 2)."""
 
     def __init__(self, C: int, width: int, bias: bool):
         super().__init__(C, 2 * width, bias=bias)
@@ -218,16 +213,13 @@ def modern_mlp(config: ModernConfig) -> nn.Sequential:
 
 def modern_norm(config: ModernConfig) -> nn.Module:
     """LayerNorm, or RMSNorm: x / root mean square(x), times a gain (Zhang and Sennrich 2019)."""
-    return (
-        nn.RMSNorm(config.n_embd, eps=1e-5)
-        if config.rms_norm
-        else nn.LayerNorm(config.n_embd, bias=config.bias)
-    )
+    if config.rms_norm:
+        return nn.RMSNorm(config.n_embd, eps=1e-5)
+    return nn.LayerNorm(config.n_embd, bias=config.bias)
 
 
 class ModernBlock(Block):
-    """The plain block with its parts exchanged; what it does with them stays: (B, T, C) -> (B, T,
-    C)."""
+    """The plain block with its parts exchanged: (B, T, C) -> (B, T, C)."""
 
     def __init__(self, config: ModernConfig):
         super().__init__(config)
@@ -261,8 +253,7 @@ class TokenCache(KVCache):
     tokens: Tensor | None = None
 
     def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_past"]:
-        """Keep the new tokens, and return the earlier ones. Call it first: the layers make the
-        cache longer."""
+        """Keep the new tokens, and return the earlier ones; to be called before the layers are."""
         past = tokens[:, :0] if self.tokens is None else self.tokens[:, : len(self)]
         self.tokens = torch.cat([past, tokens], dim=1)
         return past
@@ -270,8 +261,7 @@ class TokenCache(KVCache):
 
 # ---------------------------------------------------------------- the model
 class ModernGPT(GPT):
-    """A GPT with the changes that its config asks for: (B, T) -> logits (B, T, V), with or without
-    a cache.
+    """A GPT with the changes that its config names: (B, T) -> logits (B, T, V).
 
     Besides those above:
     - a head of its own (Press and Wolf 2017 recommend the shared one);
@@ -317,17 +307,14 @@ class ModernGPT(GPT):
         start: int = 0,
         past: Int64[Tensor, "B start"] | None = None,
     ) -> Float[Tensor, "B T C"]:
-        """Token embeddings, plus those of positions, n-grams and tokens before, where there are
-        any.
+        """Token embeddings, plus those of positions, n-grams and tokens before, if there are any.
 
         The first token stands at position `start`; `past` are the tokens before it, at which
         n-grams look back.
         """
         text = tokens if past is None else torch.cat([past, tokens], dim=1)
         end = start + tokens.shape[1]
-        assert text.shape[1] == end, (
-            "`past` must hold the `start` tokens before, at which the tables look back"
-        )
+        assert text.shape[1] == end, "`past` must hold the `start` tokens before"
         self.refuse_more_than_the_context(end)
         V = self.config.vocab_size
         x = self.token_embedding(tokens)
@@ -346,10 +333,10 @@ class ModernGPT(GPT):
     ) -> Float[Tensor, "B T V"]:
         if not cache:
             return super().forward(tokens)
-        its_tokens = cache[0]
-        assert isinstance(its_tokens, TokenCache)  # as `new_cache` makes it
-        past = its_tokens.extend(tokens)
-        x = self.embed(tokens, len(its_tokens), past)
+        first_cache = cache[0]
+        assert isinstance(first_cache, TokenCache)  # as `new_cache` makes it
+        past = first_cache.extend(tokens)
+        x = self.embed(tokens, len(first_cache), past)
         return self.logits(self.through_blocks(x, cache))
 
     def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:

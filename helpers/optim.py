@@ -1,5 +1,4 @@
-"""How the weights move: the settings of a training, the schedule of its learning rate, and the
-optimizers.
+"""How the weights move: the settings of a training, schedules of its rate, and optimizers.
 
 To add a schedule, write a function of (step, config) and name it in SCHEDULES; to add an optimizer,
 a function of (model, config), named in OPTIMIZERS.
@@ -33,15 +32,16 @@ class TrainConfig:
     min_learning_rate: float = 1e-4  # at the end
     warmup_steps: int = 100  # until the rate is at its highest
     schedule: str = "cosine"  # one of SCHEDULES
-    # for the schedule "stable": during this share of the steps, at the end, the rate falls
-    decay: float = 0.2
+    decay: float = (
+        0.2  # for the schedule "stable": the last share of the steps, where the rate falls
+    )
     optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.1
     muon_scale: float = 1.0  # Muon's rate is muon_scale * learning_rate
     muon_momentum: float = 0.95
     grad_clip: float = 1.0
-    # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
+    # ((0.7, 64),) cuts texts of 64 tokens for the first 70% of the steps.
     windows: tuple[tuple[float, int], ...] = ()
     accumulate: int = 1  # pieces of a batch, computed one after the other, to save memory
     bfloat16: bool = False  # on CUDA
@@ -70,14 +70,12 @@ class TrainConfig:
         check(
             self, "decay", lambda x: is_number(x) and 0 < x <= 1, "a number above 0 and at most 1"
         )
+        allowed = "a number of at least 0 and below 1"
+        check(self, "muon_momentum", lambda x: is_number(x, below=1), allowed)
+        check(self, "betas", _are_betas, "two numbers of at least 0 and below 1")
         check(
-            self,
-            "muon_momentum",
-            lambda x: is_number(x, below=1),
-            "a number of at least 0 and below 1",
+            self, "windows", _are_windows, "pairs of a rising share and a length, as ((0.7, 64),)"
         )
-        check(self, "betas", _two_shares, "two numbers of at least 0 and below 1")
-        check(self, "windows", _rise, "pairs of a rising share and a length, as ((0.7, 64),)")
         switches = "bfloat16 bfloat16_cpu compile"
         check(self, switches, lambda on: isinstance(on, bool), "True or False")
         check(self, "schedule", lambda name: name in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
@@ -87,22 +85,19 @@ class TrainConfig:
             raise ConfigError(f"min_learning_rate={low} must not be above learning_rate={high}")
 
 
-def _two_shares(betas: Any) -> bool:
+def _are_betas(betas: Any) -> bool:
     return (
         isinstance(betas, tuple) and len(betas) == 2 and all(is_number(x, below=1) for x in betas)
     )
 
 
-def _rise(windows: Any) -> bool:
-    if not isinstance(windows, tuple) or any(
-        not isinstance(pair, tuple) or len(pair) != 2 for pair in windows
-    ):
+def _are_windows(windows: Any) -> bool:
+    try:
+        shares = [share for share, _ in windows]
+        fitting = all(is_number(s) and 0 < s <= 1 and is_whole(n, 1) for s, n in windows)
+    except (TypeError, ValueError):  # no pairs
         return False
-    shares = [share for share, _ in windows]
-    fitting = all(
-        is_number(share) and 0 < share <= 1 and is_whole(length, 1) for share, length in windows
-    )
-    return fitting and shares == sorted(shares)
+    return isinstance(windows, tuple) and fitting and shares == sorted(shares)
 
 
 def device_named(name: Any) -> str:
@@ -116,13 +111,9 @@ def device_named(name: Any) -> str:
     if kind not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:N or mps")
     if kind == "cuda" and (torch.device(name).index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f'device={name!r}, but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"'
-        )
+        raise ConfigError(f"device={name!r}, but this PyTorch finds no CUDA GPU of that number")
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError(
-            f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"'
-        )
+        raise ConfigError(f"device={name!r}, but this PyTorch finds no Apple GPU")
     return name
 
 
@@ -131,23 +122,21 @@ def cosine(step: int, config: TrainConfig) -> float:
     """Linear warm-up, then a cosine down to the minimum at `max_steps` (nanoGPT's schedule)."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / (config.warmup_steps + 1)
-    progress = min(
-        1.0, (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps)
-    )
+    steps = max(1, config.max_steps - config.warmup_steps)
+    progress = min(1.0, (step - config.warmup_steps) / steps)
     span = config.learning_rate - config.min_learning_rate
     return config.min_learning_rate + span * (1 + math.cos(math.pi * progress)) / 2
 
 
 def warmup_stable_decay(step: int, config: TrainConfig) -> float:
-    """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the
-    minimum.
+    """Linear warm-up, a plateau, and over the last `decay` of the steps a line to the minimum.
 
     A cosine must know the end from the start, this one only when the decay begins (Hu et al. 2024,
     MiniCPM).
     """
     low, high = config.min_learning_rate, config.learning_rate
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
-    # 1 where the decay begins, 0 at the end
+    # 1 where the decay begins, 0 at the end:
     left = (config.max_steps - step) / (config.decay * config.max_steps)
     return min(high * warm, low + (high - low) * max(0.0, min(left, 1.0)))
 
@@ -175,8 +164,7 @@ def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.A
 
 
 class Muon(torch.optim.Optimizer):
-    """Each update is the orthogonal matrix nearest to the momentum: equally far in all directions
-    (Jordan et al. 2024).
+    """Each update is the orthogonal matrix nearest to the momentum (Jordan et al. 2024).
 
     The steps are those of torch.optim.Muon. They take less time, because matrices of one shape are
     stacked. Each matrix needs a gradient.
@@ -199,8 +187,8 @@ class Muon(torch.optim.Optimizer):
         ]
         # momentum = beta * momentum + (1 - beta) * gradient
         torch._foreach_lerp_(momenta, gradients, 1 - beta)
-        ahead = torch._foreach_lerp(gradients, momenta, beta)  # Nesterov's momentum: a step ahead
-        moves = orthogonal(torch.stack(ahead))
+        nesterov = torch._foreach_lerp(gradients, momenta, beta)  # the momentum a step ahead
+        moves = orthogonal(torch.stack(nesterov))
         rows, columns = matrices[0].shape
         # a tall matrix moves further, as Jordan has it
         distance = rate * max(1, rows / columns) ** 0.5
@@ -209,10 +197,10 @@ class Muon(torch.optim.Optimizer):
 
 
 def _of_one_shape(matrices: list[Tensor]) -> list[list[Tensor]]:
-    alike = defaultdict(list)
+    by_shape = defaultdict(list)
     for matrix in matrices:
-        alike[matrix.shape].append(matrix)
-    return list(alike.values())
+        by_shape[matrix.shape].append(matrix)
+    return list(by_shape.values())
 
 
 def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N rows columns"]:
@@ -231,7 +219,7 @@ def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N ro
     return x
 
 
-class Together:
+class CombinedOptimizer:
     """Several optimizers as one."""
 
     def __init__(self, *optimizers: torch.optim.Optimizer):
@@ -253,8 +241,8 @@ class Together:
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, saved: list[dict]) -> None:
-        for optimizer, its in zip(self.optimizers, saved, strict=True):
-            optimizer.load_state_dict(its)
+        for optimizer, state in zip(self.optimizers, saved, strict=True):
+            optimizer.load_state_dict(state)
 
 
 def muon_matrices(model: nn.Module) -> list[nn.Parameter]:
@@ -262,20 +250,17 @@ def muon_matrices(model: nn.Module) -> list[nn.Parameter]:
     return [p for p in model.blocks.parameters() if p.dim() == 2]
 
 
-def muon_and_adamw(model: nn.Module, config: TrainConfig) -> Together:
+def muon_and_adamw(model: nn.Module, config: TrainConfig) -> CombinedOptimizer:
     """Muon, at `muon_scale` times the rate, for the matrices in the blocks; AdamW for all else."""
     matrices = muon_matrices(model)
     taken = set(matrices)
     others = [p for p in model.parameters() if p not in taken]
-    muon = Muon(
-        [{"params": matrices, "scale": config.muon_scale}],
-        config.weight_decay,
-        config.muon_momentum,
-    )
-    return Together(muon, _adamw(others, config))
+    groups = [{"params": matrices, "scale": config.muon_scale}]
+    muon = Muon(groups, config.weight_decay, config.muon_momentum)
+    return CombinedOptimizer(muon, _adamw(others, config))
 
 
-Optimizer = torch.optim.Optimizer | Together
+Optimizer = torch.optim.Optimizer | CombinedOptimizer
 OPTIMIZERS = {"adamw": adamw, "muon": muon_and_adamw}
 
 
