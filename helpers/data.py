@@ -339,13 +339,17 @@ class PreparedCorpus:
 
 
 def open_corpus(path: Any = None) -> Corpus | PreparedCorpus:
-    """What to train on: the folder at `path`, if `prepare` wrote one there, else as `load_corpus`.
+    """What to train on: a prepared corpus where `path` is a folder, else as `load_corpus`."""
+    if isinstance(path, (str, os.PathLike)) and Path(path).expanduser().is_dir():
+        return open_prepared(Path(path).expanduser())
+    return load_corpus(path)
+
+
+def open_prepared(folder: Path) -> PreparedCorpus:
+    """The corpus that `prepare` wrote into the folder.
 
     The tokens are read once, for their checksum; CorpusError when a byte has changed.
     """
-    if not isinstance(path, (str, os.PathLike)) or not Path(path).expanduser().is_dir():
-        return load_corpus(path)
-    folder = Path(path).expanduser()
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         checksum = manifest.pop("sha256")
@@ -419,7 +423,7 @@ def prepare(
             f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared"
         ) from None
     write(folder / MANIFEST, json.dumps(manifest | {"sha256": digest.hexdigest()}))
-    return open_corpus(folder)
+    return open_prepared(folder)
 
 
 def _type_on_disk(tokenizer: Tokenizer) -> type:

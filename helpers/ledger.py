@@ -97,9 +97,9 @@ def story(entry: dict) -> str:
     gives = "gives" if entry.get("derived") else "printed"
     lines = {"says": entry["what"], gives: printed, "cause": entry["why"], "right": correct}
     lines["that is" if correct else "right"] = entry.get("correct_in_words")
-    indents = {"initial_indent": "  ", "subsequent_indent": " " * 11}
+    wrapper = textwrap.TextWrapper(96, initial_indent="  ", subsequent_indent=" " * 11)
     paragraphs = [f"{name + ':':9}{text}" for name, text in lines.items() if text]
-    return "\n".join(textwrap.fill(text, 96, **indents) for text in paragraphs)
+    return "\n".join(map(wrapper.fill, paragraphs))
 
 
 def numerals(entry: dict, numbers: object) -> list[list[str]]:
