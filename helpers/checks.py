@@ -82,13 +82,13 @@ def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
 
     For every t the whole future is replaced, once by tokens that differ from it at every place and
     once by copies of the sequence's first token; the outputs up to t must stay the same to the last
-    bit. Vectors are probe a million times as large, too (the future alone, and all), where a mask
+    bit. Vectors are tried a million times as large, too (the future alone, and all), where a mask
     with a finite value leaks.
     """
     dimensions = 3 if x.is_floating_point() else 2
     if x.dim() != dimensions or torch.equal(x, x[:, :1].expand_as(x)):  # with T=1 always equal
         raise CheckError(
-            "causality is probe on ids (B, T) or vectors (B, T, C), with different tokens in a sequence"
+            "causality is tried on ids (B, T) or vectors (B, T, C), with different tokens in a sequence"
         )
     T = x.shape[1]
     output = _output(function, x)

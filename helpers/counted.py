@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from helpers.attention import KVCache
 from helpers.counting import KneserNey
-from helpers.errors import ConfigError, check, is_number, is_whole
+from helpers.errors import ConfigError, Rule, check, number, whole
 from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig, ModernGPT, TokenCache
 
@@ -40,16 +40,17 @@ class CountedConfig(ModernConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        most = LARGEST_TEXT
-        check(self, "counted", lambda n: is_whole(n, 0, most), f"a whole number from 0 to {most:,}")
-        check(self, "temperature", lambda x: is_number(x) and x > 0, "a number above 0")
-        allowed = "a tuple of whole numbers from 0 to 16, each above the one before"
-        check(self, "lengths", _rises, allowed)
+        check(self, "counted", whole(0, LARGEST_TEXT))
+        check(self, "temperature", number(above=0))
+        check(self, "lengths", RISING)
 
 
 def _rises(lengths: Any) -> bool:
-    rising = isinstance(lengths, tuple) and all(is_whole(length, 0, 16) for length in lengths)
+    rising = isinstance(lengths, tuple) and all(map(whole(0, 16).allows, lengths))
     return rising and len(lengths) > 0 and list(lengths) == sorted(set(lengths))
+
+
+RISING = Rule(_rises, "a tuple of whole numbers from 0 to 16, each above the one before")
 
 
 class CountedGPT(ModernGPT):

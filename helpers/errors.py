@@ -7,10 +7,10 @@ import signal
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 
 # ---------------------------------------------------------------- the family
@@ -132,26 +132,60 @@ def signals_handled_by(handler: Callable[[int, object], None]) -> Iterator[None]
 
 
 # ---------------------------------------------------------------- settings
-def check(settings: Any, names: str, is_allowed: Callable[[Any], bool], allowed: str) -> None:
-    """ConfigError if a named setting isn't allowed: "n_layer must be {allowed}, not 0".
+class Rule(NamedTuple):
+    """What a setting may be, as a test and in words."""
 
-    check(config, "n_layer n_head", lambda n: is_whole(n, 1), "a whole number of at least 1")
+    allows: Callable[[Any], bool]
+    words: str
+
+
+def check(settings: Any, names: str, rule: Rule) -> None:
+    """ConfigError if one of the named settings breaks the rule.
+
+    check(config, "n_layer n_head", whole(1, 8)): "n_layer must be a whole number from 1 to 8, not 0"
     """
     for name in names.split():
         value = getattr(settings, name)
-        if not is_allowed(value):
+        if not rule.allows(value):
             found = " ".join(repr(value).split())[:100]
-            raise ConfigError(f"{name} must be {allowed}, not {found}")
+            raise ConfigError(f"{name} must be {rule.words}, not {found}")
 
 
-def is_whole(value: Any, least: int, most: float = math.inf) -> bool:
-    """Whether this is a whole number from `least` to `most`. (True is no number here.)"""
-    return type(value) is int and least <= value <= most
+def whole(least: int, most: float = math.inf) -> Rule:
+    """Whole numbers from `least` to `most`. (True is no number here.)"""
+    words = f"of at least {least}" if most == math.inf else f"from {least} to {most:,}"
+    return Rule(lambda x: type(x) is int and least <= x <= most, f"a whole number {words}")
 
 
-def is_number(value: Any, least: float = 0.0, below: float = math.inf) -> bool:
-    """Whether this is a number from `least` up to, and without, `below`: not infinite, not NaN."""
-    return type(value) in (int, float) and least <= value < below
+def number(
+    least: float = -math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+    most: float = math.inf,
+) -> Rule:
+    """Numbers within these bounds, neither infinite nor NaN."""
+    bounds = {"of at least": least, "above": above, "below": below, "at most": most}
+    finite = {name: f"{x:f}".rstrip("0").rstrip(".") for name, x in bounds.items() if abs(x) < 1e9}
+    words = " and ".join(f"{name} {x}" for name, x in finite.items())
+
+    def allows(x: Any) -> bool:
+        is_finite = type(x) in (int, float) and math.isfinite(x)
+        return is_finite and least <= x <= most and above < x < below
+
+    return Rule(allows, f"a number {words}")
+
+
+SEED = Rule(whole(0, 2**63 - 1).allows, "a whole number from 0 to 2^63 - 1")
+SWITCH = Rule(lambda x: isinstance(x, bool), "True or False")
+
+
+def one_of(names: Collection[str]) -> Rule:
+    return Rule(lambda name: name in list(names), f"one of {', '.join(names)}")
+
+
+def optional(rule: Rule) -> Rule:
+    """The rule, or None."""
+    return Rule(lambda x: x is None or rule.allows(x), rule.words)
 
 
 # ---------------------------------------------------------------- files and terminals

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, check, is_number, is_whole
+from helpers.errors import SWITCH, ConfigError, check, number, whole
 
 LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 1 GB
 
@@ -34,18 +34,10 @@ class GPTConfig:
     bias: bool = False
 
     def __post_init__(self):
-        most = 0x110000  # Unicode has no more characters
-        check(
-            self, "vocab_size", lambda n: is_whole(n, 1, most), f"a whole number from 1 to {most:,}"
-        )
-        sizes = "context_length n_layer n_head n_embd"
-        check(
-            self, sizes, lambda n: is_whole(n, 1, LARGEST), f"a whole number from 1 to {LARGEST:,}"
-        )
-        check(
-            self, "dropout", lambda p: is_number(p, below=1), "a number of at least 0 and below 1"
-        )
-        check(self, "bias", lambda b: isinstance(b, bool), "True or False")
+        check(self, "vocab_size", whole(1, 0x110000))  # Unicode has no more characters
+        check(self, "context_length n_layer n_head n_embd", whole(1, LARGEST))
+        check(self, "dropout", number(least=0, below=1))
+        check(self, "bias", SWITCH)
         if self.n_embd % self.n_head:
             heads, width = f"n_head={self.n_head}", f"n_embd={self.n_embd}"
             raise ConfigError(f"{heads} does not divide {width}: choose a divisor of it")

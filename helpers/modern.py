@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, check, is_number, is_whole
+from helpers.errors import SWITCH, ConfigError, check, number, one_of, optional, whole
 from helpers.gpt import GPT, LARGEST, Block, GPTConfig
 
 
@@ -44,17 +44,12 @@ class ModernConfig(GPTConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        widths = "mlp_width n_kv_head window"
-        wanted = f"a whole number from 1 to {LARGEST:,}, or None"
-        check(self, widths, lambda n: n is None or is_whole(n, 1, LARGEST), wanted)
-        rows = "bigrams trigrams fourgrams"
-        check(self, rows, lambda n: is_whole(n, 0, 1_000_000), "a whole number from 0 to 1,000,000")
-        check(self, "before", lambda n: is_whole(n, 0, 16), "a whole number from 0 to 16")
-        check(self, "softcap", is_number, "a number of at least 0")
-        kinds = ("gelu", "relu2", "swiglu")
-        check(self, "mlp", lambda kind: kind in kinds, "gelu, relu2 or swiglu")
-        switches = "rotary rms_norm qk_norm tied zero_start"
-        check(self, switches, lambda on: isinstance(on, bool), "True or False")
+        check(self, "mlp_width n_kv_head window", optional(whole(1, LARGEST)))
+        check(self, "bigrams trigrams fourgrams", whole(0, 1_000_000))
+        check(self, "before", whole(0, 16))
+        check(self, "softcap", number(least=0))
+        check(self, "mlp", one_of(("gelu", "relu2", "swiglu")))
+        check(self, "rotary rms_norm qk_norm tied zero_start", SWITCH)
         head_width = self.n_embd // self.n_head
         if self.n_head % (self.n_kv_head or 1):
             raise ConfigError(

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from helpers.errors import ConfigError, check, is_number, is_whole
+from helpers.errors import SEED, SWITCH, ConfigError, Rule, check, number, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,7 @@ class TrainConfig:
     min_learning_rate: float = 1e-4  # at the end
     warmup_steps: int = 100  # until the rate is at its highest
     schedule: str = "cosine"  # one of SCHEDULES
-    decay: float = (
-        0.2  # for the schedule "stable": the last share of the steps, where the rate falls
-    )
+    decay: float = 0.2  # share of the steps, at the end, in which the schedule "stable" falls
     optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.1
@@ -52,34 +50,18 @@ class TrainConfig:
 
     def __post_init__(self):
         object.__setattr__(self, "device", device_named(self.device))
-        most = 1_000_000_000
-        counts = "batch_size max_steps eval_interval accumulate"
-        check(self, counts, lambda n: is_whole(n, 1, most), f"a whole number from 1 to {most:,}")
-        check(
-            self,
-            "warmup_steps",
-            lambda n: is_whole(n, 0, most),
-            f"a whole number from 0 to {most:,}",
-        )
-        check(
-            self, "seed", lambda n: is_whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1"
-        )
-        positive = "learning_rate muon_scale grad_clip"
-        check(self, positive, lambda x: is_number(x) and x > 0, "a number above 0")
-        check(self, "min_learning_rate weight_decay", is_number, "a number of at least 0")
-        check(
-            self, "decay", lambda x: is_number(x) and 0 < x <= 1, "a number above 0 and at most 1"
-        )
-        allowed = "a number of at least 0 and below 1"
-        check(self, "muon_momentum", lambda x: is_number(x, below=1), allowed)
-        check(self, "betas", _are_betas, "two numbers of at least 0 and below 1")
-        check(
-            self, "windows", _are_windows, "pairs of a rising share and a length, as ((0.7, 64),)"
-        )
-        switches = "bfloat16 bfloat16_cpu compile"
-        check(self, switches, lambda on: isinstance(on, bool), "True or False")
-        check(self, "schedule", lambda name: name in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
-        check(self, "optimizer", lambda name: name in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
+        check(self, "batch_size max_steps eval_interval accumulate", whole(1, 1_000_000_000))
+        check(self, "warmup_steps", whole(0, 1_000_000_000))
+        check(self, "seed", SEED)
+        check(self, "learning_rate muon_scale grad_clip", number(above=0))
+        check(self, "min_learning_rate weight_decay", number(least=0))
+        check(self, "decay", number(above=0, most=1))
+        check(self, "muon_momentum", number(least=0, below=1))
+        check(self, "betas", BETAS)
+        check(self, "windows", WINDOWS)
+        check(self, "bfloat16 bfloat16_cpu compile", SWITCH)
+        check(self, "schedule", one_of(SCHEDULES))
+        check(self, "optimizer", one_of(OPTIMIZERS))
         low, high = self.min_learning_rate, self.learning_rate
         if low > high:
             raise ConfigError(f"min_learning_rate={low} must not be above learning_rate={high}")
@@ -87,17 +69,25 @@ class TrainConfig:
 
 def _are_betas(betas: Any) -> bool:
     return (
-        isinstance(betas, tuple) and len(betas) == 2 and all(is_number(x, below=1) for x in betas)
+        isinstance(betas, tuple)
+        and len(betas) == 2
+        and all(map(number(least=0, below=1).allows, betas))
     )
 
 
 def _are_windows(windows: Any) -> bool:
     try:
         shares = [share for share, _ in windows]
-        fitting = all(is_number(s) and 0 < s <= 1 and is_whole(n, 1) for s, n in windows)
+        fitting = all(
+            number(above=0, most=1).allows(share) and whole(1).allows(n) for share, n in windows
+        )
     except (TypeError, ValueError):  # no pairs
         return False
     return isinstance(windows, tuple) and fitting and shares == sorted(shares)
+
+
+BETAS = Rule(_are_betas, "two numbers of at least 0 and below 1")
+WINDOWS = Rule(_are_windows, "pairs of a rising share and a length, as ((0.7, 64),)")
 
 
 def device_named(name: Any) -> str:

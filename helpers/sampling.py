@@ -15,7 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.checkpoint import best_run, load_model
-from helpers.errors import ConfigError, Options, check, command, is_number, is_whole, say
+from helpers.errors import SEED, ConfigError, Options, check, command, number, optional, say, whole
 from helpers.gpt import evaluating, one_thread
 from helpers.presets import RUNS
 
@@ -37,10 +37,9 @@ class Drawing:
     top_p: float | None = None
 
     def __post_init__(self):
-        check(self, "temperature", lambda t: is_number(t, 1e-6), "a number of at least 0.000001")
-        check(self, "top_k", lambda k: k is None or is_whole(k, 1), "a whole number of at least 1")
-        allowed = "a number above 0 and at most 1"
-        check(self, "top_p", lambda p: p is None or (is_number(p) and 0 < p <= 1), allowed)
+        check(self, "temperature", number(least=1e-6))
+        check(self, "top_k", optional(whole(1)))
+        check(self, "top_p", optional(number(above=0, most=1)))
 
     def filter(self, logits: Float[Tensor, "*batch V"]) -> Float[Tensor, "*batch V"]:
         """The logits divided by the temperature, -inf for every token that is cut."""
@@ -211,9 +210,9 @@ def options_of(program: str, does: str, tokens: str, length: int) -> Options:
 
 def print_texts(model: nn.Module, tokenizer: Any, options: Any) -> None:
     """Print what `model` writes after the prompt, piece by piece, with options of `options_of`."""
-    check(options, "length", lambda n: is_whole(n, 0), "a whole number of at least 0")
-    check(options, "num_samples", lambda n: is_whole(n, 1), "a whole number of at least 1")
-    check(options, "seed", lambda n: is_whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
+    check(options, "length", whole(0))
+    check(options, "num_samples", whole(1))
+    check(options, "seed", SEED)
     start = tokenizer.start_of_text if options.prompt is None else options.prompt
     prompt = tokenizer.encode(start)
     generator = torch.Generator().manual_seed(options.seed)

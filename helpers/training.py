@@ -260,12 +260,7 @@ def train(
                 if folder:
                     save(folder, run, model, optimizer, batches)
                 team.wait()  # when one process ends, torchrun ends all: not before the leader saved
-                saved = f"all saved in {out_dir}: resume continues from there"
-                after = f"after {run.step:,} of {config.max_steps:,} steps"
-                raise Stopped(
-                    signals[0] if signals else signal.SIGTERM,
-                    f"{after}, {saved if out_dir is not None else 'none of them saved'}",
-                )
+                raise stopped(signals, run, out_dir)
             if run.step >= config.max_steps:
                 break
             started = time.perf_counter()
@@ -274,6 +269,14 @@ def train(
             run.step += 1
     model.load_state_dict(run.best)
     return run.history
+
+
+def stopped(signals: list[int], run: Run, out_dir: str | Path | None) -> Stopped:
+    """What the user reads after a stop; another process may have got the signal."""
+    after = f"after {run.step:,} of {run.settings['max_steps']:,} steps"
+    saved = f"all saved in {out_dir}: resume continues from there"
+    result = f"{after}, {'none of them saved' if out_dir is None else saved}"
+    return Stopped(signals[0] if signals else signal.SIGTERM, result)
 
 
 def record_steps(config: TrainConfig) -> list[int]:
