@@ -81,7 +81,15 @@ class KVCache:
         return self.key[:, :, :end], self.value[:, :, :end]
 
 
-class MultiHeadAttention(nn.Module):
+class Masked(nn.Module):
+    """A layer with a mask, which is made anew and never loaded: the book's classes save theirs."""
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
+        state_dict.pop(prefix + "mask", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class MultiHeadAttention(Masked):
     """Causal attention with several heads: (B, T, d_in) -> (B, T, d_out).
 
     `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` doesn't divide it. In
@@ -182,12 +190,6 @@ class MultiHeadAttention(nn.Module):
     def dropout_now(self) -> float:
         return self.dropout if self.training else 0.0
 
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading
-        would object to one."""
-        state_dict.pop(prefix + "mask", None)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-
 
 # ---------------------------------------------------------------- the book's classes
 # The attention classes of Raschka's book, as notebooks 03 to 06 derive them on the way to
@@ -212,7 +214,7 @@ class SelfAttention(nn.Module):
         return (context, weights) if return_weights else context
 
 
-class CausalAttention(SelfAttention):
+class CausalAttention(Masked, SelfAttention):
     """Self-attention that never looks ahead: (*batch, T, d_in) -> (*batch, T, d_out).
 
     The mask moves with the layer to its device and is not saved with its weights. Source: Raschka,
@@ -235,12 +237,6 @@ class CausalAttention(SelfAttention):
             self.W_query(x), self.W_key(x), self.W_value(x), self.mask[:T, :T], dropout_p
         )
         return (context, weights) if return_weights else context
-
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading
-        would object to one."""
-        state_dict.pop(prefix + "mask", None)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 class MultiHeadAttentionWrapper(nn.Module):

@@ -47,9 +47,7 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
 
 
 def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
-    """CheckError unless every row (last dimension) holds weights of at least 0 that add up to 1.
-    NaN is no weight.
-    """
+    """CheckError unless every row (last dimension) holds weights of at least 0 that sum to 1."""
     nan = int(weights.isnan().sum())
     if nan:
         raise CheckError(
@@ -124,9 +122,7 @@ def _output(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 class _Probe(NamedTuple):
-    """A text, another one whose tokens replace its future, and how many times as large that future
-    is.
-    """
+    """A text, one whose tokens replace its future, and how many times as large that future is."""
 
     past: Tensor
     future: Tensor
@@ -145,9 +141,7 @@ def _probes(x: Tensor) -> list[_Probe]:
 
 
 def _other_tokens(x: Tensor) -> Tensor:
-    """Every token replaced by one that differs from it: random vectors, or for ids the next one
-    that x holds.
-    """
+    """Every token replaced by another: a random vector, or for ids the next one that x holds."""
     if x.is_floating_point():
         noise = torch.randn(
             x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64

@@ -63,8 +63,7 @@ class ModernConfig(GPTConfig):
 
 # ---------------------------------------------------------------- rotary positions
 def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"]]:
-    """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by
-    t / 10,000^(2i/D).
+    """Cosine and sine of the angles of `rotate`: at position t, pair i by t / 10,000^(2i/D).
 
     Channels i and i + D/2 are a pair (a, b), which becomes (a cos - b sin, b cos + a sin). The
     minus is in the sines: their first half is negative.
@@ -77,9 +76,11 @@ def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"
 def rotate(
     x: Float[Tensor, "*batch T D"], cos: Float[Tensor, "T D"], sin: Float[Tensor, "T D"]
 ) -> Float[Tensor, "*batch T D"]:
-    """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a
-    turned query and a turned key depends on the distance of their positions only (Su et al. 2021,
-    RoFormer, section 3.2)."""
+    """Turn each pair of channels by its position's angle.
+
+    Lengths stay, and the dot product of a turned query and a turned key depends on the distance of
+    their positions only (Su et al. 2021, RoFormer, section 3.2).
+    """
     # rolled by a half: the partners
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
 

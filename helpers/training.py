@@ -415,9 +415,12 @@ def train_by_options(options: Any) -> None:
     restarted = team.RESTARTS > 0 and (folder / CHECKPOINT).exists()
     resume = team.broadcast(options.resume or restarted)
     say_once(describe_work(model, config))
+    was_finished = False
     if resume and team.is_leader():
         settings = settings_of(model, config, train_tokens, val_tokens, corpus.tokenizer)
-        say(describe_progress(folder, load_for_resume(folder, settings)))
+        saved = load_for_resume(folder, settings)
+        say(describe_progress(folder, saved))
+        was_finished = saved.finished
     history = train(
         model,
         train_tokens,
@@ -433,7 +436,7 @@ def train_by_options(options: Any) -> None:
     if not team.is_leader():
         return
     sample = folder / "sample.txt"
-    if not (resume and sample.exists() and history[-1].step == config.max_steps):
+    if not (was_finished and sample.exists()):
         generator = torch.Generator().manual_seed(config.seed)
         how = {"temperature": options.temperature, "generator": generator}
         tokens = generate(model, prompt.to(config.device), options.sample_length, **how)
