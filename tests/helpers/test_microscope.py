@@ -334,23 +334,10 @@ def test_nothing_is_changed_and_nothing_is_drawn(small, text, name):
     assert torch.equal(INSTRUMENTS[name](small, text.byte()), first)  # the compact ids of a corpus
 
 
-@pytest.mark.parametrize("name", INSTRUMENTS)
-def test_what_makes_no_sense_is_refused_in_a_sentence(small, text, name):
-    for wrong in (text.where(text != text[0], V), text[:0], text - V):
-        with pytest.raises(
-            CorpusError,
-            match=r"empty or has a token outside the vocabulary of 0 \.\. 10|leave nothing",
-        ):
-            INSTRUMENTS[name](small, wrong)
-    assert small.training
-
-
 def test_texts_that_are_too_short(small, text):
-    with pytest.raises(
-        CorpusError, match="1 tokens leave nothing to predict: this takes at least 2"
-    ):
+    with pytest.raises(CorpusError, match="1 tokens leave nothing to predict: it takes at least 2"):
         microscope.surprise(small, text[:1])
-    with pytest.raises(CorpusError, match="8 tokens are too few: with a context of 8 this takes 9"):
+    with pytest.raises(CorpusError, match="8 tokens are too few for a context of 8: take 9"):
         microscope.calibration(small, text[:T])
     with pytest.raises(ConfigError, match="9 tokens do not fit into a context of 8"):
         microscope.every_tensor(small, text[: T + 1])
@@ -363,12 +350,3 @@ def test_texts_that_are_too_short(small, text):
             microscope.switch_off(small, layer, head),
         ):
             pass
-
-
-def test_what_does_not_fit_together_is_refused(model):
-    text = torch.arange(3 * model.config.context_length) % V
-    with pytest.raises(ConfigError, match="must hold log-probabilities"):
-        microscope.divergence(model, text, torch.full((V, V), 1 / V))
-    torch.nn.init.constant_(model.norm.weight, float("nan"))
-    with pytest.raises(ConfigError, match="has its training diverged"):
-        microscope.surprise(model, text)
