@@ -74,7 +74,7 @@ class KVCache:
         if self.key is None or self.value is None:
             self.key = key.new_empty(B, H, self.context_length, D)
             self.value = value.new_empty(B, H, self.context_length, D)
-        # raises when the cache is full; a slice would be empty
+        # Raises when the cache is full; a slice would be empty.
         self.key.narrow(2, start, T).copy_(key.detach())
         self.value.narrow(2, start, T).copy_(value.detach())
         self.length = end
@@ -170,7 +170,7 @@ class MultiHeadAttention(Masked):
     ) -> Float[Tensor, "B H T D"]:
         """The context as `attention` has it, by PyTorch, which need not store the weights."""
         dropout_p = self.dropout_now
-        # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
+        # Nothing came from a cache, and PyTorch's own causal flag is quicker than a mask.
         if query.shape == key.shape:
             return F.scaled_dot_product_attention(
                 query, key, value, dropout_p=dropout_p, is_causal=True

@@ -16,7 +16,6 @@ from helpers.errors import RunError, shown, write
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import Optimizer
 
-# what torch.save writes, and behind it the 64 characters of its SHA-256
 CHECKPOINT = "checkpoint.pt"  # what torch.save writes, then the 64 hex digits of its SHA-256
 # For people; nothing reads them.
 VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")
@@ -56,9 +55,7 @@ class History(list[Record]):
 class Run:
     """All that a run needs to go on, after `step` updates, as if it had never stopped."""
 
-    # all that its numbers depend on: text, sizes of the model, TrainConfig
-    # all that its numbers depend on: text, sizes of the model, TrainConfig
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # all that its numbers depend on: text, sizes, TrainConfig
     sizes: dict[str, Any]  # of the model's config
     about: dict[str, Any]  # preset, corpus, versions
     tokenizer: str = ""  # as JSON
@@ -293,7 +290,5 @@ def best_run(runs: Path) -> tuple[Path, str]:
     only = len(rivals) == 1
     which = "the only finished run" if only else f"the best of {len(rivals)} finished runs"
     loss = f"validation loss {best.history.best.val_loss:.3f}"
-    return (
-        folder,
-        f"writing with {folder.name}, {loss}: {which} on {best.about['corpus'] or 'its text'}",
-    )
+    corpus = best.about["corpus"] or "its text"
+    return folder, f"writing with {folder.name}, {loss}: {which} on {corpus}"

@@ -114,7 +114,7 @@ def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
 
 def _output(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     given = x.clone()
-    # a copy, for the function may write its next output over this one
+    # A copy, for the function may write its next output over this one.
     output = function(given).clone()
     if not torch.equal(given.nan_to_num(), x.nan_to_num()):
         raise CheckError("it changes its input in place: the caller's x must stay as it is")
@@ -134,7 +134,7 @@ def _probes(x: Tensor) -> list[_Probe]:
     first_token = x[:, :1].expand_as(x)
     probes = [_Probe(x, others), _Probe(x, first_token)]
     if x.is_floating_point():
-        # products of four of them are still numbers
+        # Products of four of them are still numbers.
         large = min(1e6, torch.finfo(x.dtype).max ** 0.25)
         probes += [_Probe(x, large * others, large), _Probe(large * x, large * others, large)]
     return probes

@@ -35,7 +35,7 @@ class CountedConfig(ModernConfig):
 
     lengths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)  # rising; the last but one is believed at first
     counted: int = 0  # how many tokens the counted text has: those of the training text
-    # outside training: a text that both half know by heart makes them too sure of others
+    # Outside training: a text that both half know by heart makes them too sure of others.
     temperature: float = 1.0
 
     def __post_init__(self):

@@ -125,7 +125,7 @@ class _Level:
     Entry e says: after its context came letters[e], so often, counted in both ways: counts[:, e].
     """
 
-    # sorted: number of the context without its first letter * (V + 1) + that letter
+    # Sorted: number of the context without its first letter * (V + 1) + that letter.
     keys: Int64[Tensor, "C"]
     first: Int64[Tensor, "C_and_1"]  # the entries of context c are first[c] to first[c + 1]
     pairs: Int64[Tensor, "E"]  # sorted: number of the context * V + letter
@@ -133,7 +133,7 @@ class _Level:
     counts: Float[Tensor, "2 E"]
     discounts: Float[Tensor, "2 4"]
     kept: Float[Tensor, "2 E"]  # counts less their discounts
-    # the same, a row for each context, which is quicker: where they are few
+    # The same, a row for each context, which is quicker: where they are few.
     table: Float[Tensor, "2 C V"] | None
     totals: Float[Tensor, "2 C"]
     given_away: Float[Tensor, "2 C"]  # by the entries of a context, together

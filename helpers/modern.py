@@ -30,13 +30,13 @@ class ModernConfig(GPTConfig):
     mlp: str = "gelu"  # or "relu2", or "swiglu"
     mlp_width: int | None = None  # inside the MLP (default: 4 n_embd)
     qk_norm: bool = False  # all queries and keys have the same length
-    # heads of keys and values, shared by groups of queries (default: n_head)
+    # Heads of keys and values, shared by groups of queries (default: n_head)
     n_kv_head: int | None = None
     window: int | None = None  # how many tokens one sees, itself included (default: all before it)
     tied: bool = True  # the head's matrix is that of the token embedding
     softcap: float = 0.0  # logits stay between -softcap and softcap (0: they are free)
     zero_start: bool = False  # the projections that end each residual branch start at 0
-    # rows of a table that is looked up by the last two tokens and added to the embedding
+    # Rows of a table that is looked up by the last two tokens and added to the embedding.
     bigrams: int = 0
     trigrams: int = 0  # ... by the last three
     fourgrams: int = 0  # ... by the last four
@@ -81,7 +81,7 @@ def rotate(
     Lengths stay, and the dot product of a turned query and a turned key depends on the distance of
     their positions only (Su et al. 2021, RoFormer, section 3.2).
     """
-    # rolled by a half: the partners
+    # Rolled by a half: the partners.
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
 
 
@@ -125,7 +125,7 @@ class ModernAttention(MultiHeadAttention):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, D), keys and values (B, H_kv, T, D) from position `start` on."""
         layers = (self.W_query, self.W_key, self.W_value)
-        # in one product: fewer passes over memory
+        # In one product: fewer passes over memory.
         weight = torch.cat([layer.weight for layer in layers])
         bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
         heads = self.split_heads(F.linear(x, weight, bias))
@@ -135,7 +135,7 @@ class ModernAttention(MultiHeadAttention):
         return query, key, value
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
-        # of keys there may be fewer heads
+        # Of keys there may be fewer heads.
         return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
 
     def norm_and_rotate(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
@@ -238,7 +238,7 @@ def ngram_rows(
     number = tokens
     for back in range(1, n):
         before = F.pad(tokens, (back, 0), value=vocab_size)[:, : tokens.shape[1]]
-        # modulo, so that nothing overflows
+        # Modulo, so that nothing overflows.
         number = number + before * pow(vocab_size + 1, back, rows)
     return number % rows
 

@@ -180,7 +180,7 @@ class Muon(torch.optim.Optimizer):
         nesterov = torch._foreach_lerp(gradients, momenta, beta)  # the momentum a step ahead
         moves = orthogonal(torch.stack(nesterov))
         rows, columns = matrices[0].shape
-        # a tall matrix moves further, as Jordan has it
+        # A tall matrix moves further, as Jordan has it.
         distance = rate * max(1, rows / columns) ** 0.5
         for matrix, move in zip(matrices, moves, strict=True):
             matrix.mul_(1 - rate * weight_decay).sub_(move, alpha=distance)
