@@ -146,9 +146,6 @@ def draw_block(
     colours; `called` has other names for parts, as in {"norm": "LayerNorm"}. Source: Radford et al.
     2019, section 2.3.
     """
-    if not len(tokens) or x.shape != (len(tokens), *block.norm1.normalized_shape):
-        wanted = f"it takes a token or more, and for each a row of {block.norm1.normalized_shape[0]} numbers"
-        raise ConfigError(f"{len(tokens)} tokens, a stream of shape {tuple(x.shape)}: {wanted}")
     layers = (block.norm1, block.attention, block.norm2, block.mlp)
     passed = watch(block, x[None], [block, *layers, block.mlp[-1]])
     read, talk, again, think = (passed[layer].output[0] for layer in layers)
