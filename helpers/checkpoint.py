@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from helpers.counted import build_gpt, config_of
 from helpers.data import SHA256, Tokenizer, tokenizer_of
 from helpers.errors import RunError, shown, write
 from helpers.gpt import GPT, GPTConfig
+from helpers.optim import TrainConfig
 
 CHECKPOINT = (
     "checkpoint.pt"  # what torch.save writes, and behind it the 64 characters of its SHA-256
@@ -80,6 +81,46 @@ class Run:
     def finished(self) -> bool:
         return self.step >= self.settings["max_steps"]
 
+    def add_record(self, model: nn.Module, val_loss: float, rate: float, tokens: int) -> None:
+        """A line of the history, the weights if it is the best one, and a snapshot if it is time.
+
+        An update sees so many `tokens`. Snapshots are kept of step 0 and of each record that has at
+        least twice the steps of the last one.
+        """
+        seconds = self.seconds - (self.history[-1].seconds if self.history else 0.0)
+        speed = len(self.losses) * tokens / seconds if seconds else 0.0
+        train_loss = sum(self.losses) / len(self.losses)
+        self.history.append(Record(self.step, train_loss, val_loss, self.seconds, speed, rate))
+        self.losses = []
+        if self.history.best is self.history[-1]:
+            weights = model.state_dict().items()
+            self.best = {name: weight.detach().clone() for name, weight in weights}
+        if not self.snapshots or self.step >= 2 * max(self.snapshots):
+            self.snapshots[self.step] = {name: _half(p) for name, p in model.named_parameters()}
+
+
+def _half(weight: Tensor) -> Tensor:
+    most = torch.finfo(torch.float16).max  # beyond it there would be infinities
+    return weight.detach().clamp(-most, most).half().cpu()
+
+
+def settings_of(
+    model: nn.Module,
+    config: TrainConfig,
+    train_tokens: Tensor,
+    val_tokens: Tensor,
+    tokenizer: Tokenizer | None = None,
+) -> dict[str, Any]:
+    """All that the numbers of a run depend on, by name."""
+    digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
+    for tokens in (train_tokens, val_tokens):
+        for piece in tokens.cpu().split(1 << 20):
+            digest.update(
+                piece.to(torch.int32).numpy().tobytes()
+            )  # whatever integer type keeps them
+        digest.update(b"|")
+    return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
+
 
 # ---------------------------------------------------------------- to save
 def save(folder: Path, run: Run) -> None:
@@ -92,6 +133,7 @@ def save(folder: Path, run: Run) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / CHECKPOINT, archive + hashlib.sha256(archive).hexdigest().encode())
         write_views(folder, run)
+        (folder / "sample.txt").unlink(missing_ok=True)  # of the run as it was before
     except (OSError, RunError) as error:
         why = getattr(error, "strerror", None) or error
         go_on = "go on with --resume" if (folder / CHECKPOINT).exists() else "start again"

@@ -369,7 +369,10 @@ def open_corpus(path: Any = None) -> Corpus | Prepared:
     """
     if not isinstance(path, (str, os.PathLike)) or not Path(path).expanduser().is_dir():
         return load_corpus(path)
-    folder = Path(path).expanduser()
+    return _prepared(Path(path).expanduser())
+
+
+def _prepared(folder: Path) -> Prepared:
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         checksum = manifest.pop("sha256")
@@ -455,7 +458,7 @@ def prepare(
             f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared"
         ) from None
     write(folder / MANIFEST, json.dumps(manifest | {"sha256": digest.hexdigest()}))
-    return open_corpus(folder)
+    return _prepared(folder)
 
 
 def _type_of(tokenizer: Tokenizer) -> type:

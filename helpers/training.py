@@ -1,5 +1,4 @@
-"""Training: the loop of updates, the loss over a whole text, and a run that survives whatever stops
-it.
+"""Training: the loop of updates, the loss over a whole text, and a run that survives every stop.
 
 python -m helpers.training --preset laptop --corpus FILE --out DIR --seed 1
 
@@ -7,11 +6,11 @@ The settings of a training stand in optim.py, sizes and recipes that work in pre
 keeps in checkpoint.py, and all that several processes need in team.py.
 """
 
-import hashlib
 import importlib.util
 import math
 import platform
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,29 +23,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, Integer
 from torch import Tensor, nn
 
-from helpers import team
-from helpers.checkpoint import (
-    History,
-    Record,
-    Run,
-    load_to_go_on,
-    progress,
-    refuse,
-    save,
-    write_views,
-)
-from helpers.data import Corpus, Prepared, Tokenizer, get_batch, open_corpus, split
-from helpers.errors import (
-    ConfigError,
-    CorpusError,
-    Options,
-    RunError,
-    Stopped,
-    command,
-    say,
-    stop_requests,
-    write,
-)
+from helpers import checkpoint, errors, team
+from helpers.checkpoint import History, Record, Run
+from helpers.data import Corpus, Prepared, get_batch, open_corpus, split
+from helpers.errors import ConfigError, CorpusError, RunError, Stopped, say
 from helpers.gpt import count_parameters, evaluating
 from helpers.optim import Optimizer, TrainConfig, learning_rate, make_optimizer
 from helpers.presets import PRESETS, choose_preset, describe_loss, run_folder
@@ -222,9 +202,9 @@ def train(
     """
     folder = Path(out_dir) if out_dir is not None else None
     refuse_misfits(model, train_tokens, val_tokens)
-    parts_of_a_batch(config)  # refuses a batch that is too small
+    parts_of_a_batch(config)
     tokenizer = corpus.tokenizer if corpus else None
-    settings = settings_of(model, config, train_tokens, val_tokens, tokenizer)
+    settings = checkpoint.settings_of(model, config, train_tokens, val_tokens, tokenizer)
     team.refuse_differences(settings)
     about = {
         "preset": preset,
@@ -238,11 +218,14 @@ def train(
     if folder is None and (resume or overwrite):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
     if folder and team.leads():
-        refuse(folder, resume, overwrite)
+        checkpoint.refuse(folder, resume, overwrite)
         if resume:
-            run = load_to_go_on(folder, settings)
-            write_views(folder, run)  # a kill may have come after the checkpoint and before them
+            run = checkpoint.load_to_go_on(folder, settings)
+            checkpoint.write_views(
+                folder, run
+            )  # a kill may have come after the checkpoint and before them
     run = team.from_leader(run)
+    run.about = about
 
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
@@ -256,45 +239,24 @@ def train(
 
     def keep() -> None:
         if folder and team.leads():
-            run.model, run.optimizer, run.batches = (
-                model.state_dict(),
-                optimizer.state_dict(),
-                batches.get_state(),
-            )
-            save(folder, run)
+            run.model, run.optimizer = model.state_dict(), optimizer.state_dict()
+            run.batches = batches.get_state()
+            checkpoint.save(folder, run)
 
     def record_if_due() -> None:
-        if run.step not in record_steps(config) or (
-            run.history and run.history[-1].step == run.step
-        ):
+        if run.step not in record_at or (run.history and run.history[-1].step == run.step):
             return
-        losses = run.losses or [first_loss(model, train_tokens, config)]
-        seconds = run.seconds - (run.history[-1].seconds if run.history else 0)
-        tokens = len(losses) * config.batch_size * model.config.context_length
-        record = Record(
-            step=run.step,
-            train_loss=sum(losses) / len(losses),
-            val_loss=finite(evaluate(model, val_tokens, model.config.context_length), run.step),
-            seconds=run.seconds,
-            tokens_per_second=tokens / seconds if seconds else 0.0,
-            learning_rate=learning_rate(run.step, config),
-        )
-        run.losses = []
-        run.history.append(record)
-        if run.history.best is record:
-            run.best = {
-                name: weight.detach().clone() for name, weight in model.state_dict().items()
-            }
-        if not run.snapshots or run.step >= 2 * max(run.snapshots):
-            most = torch.finfo(torch.float16).max
-            run.snapshots[run.step] = {
-                n: p.detach().clamp(-most, most).half().cpu() for n, p in model.named_parameters()
-            }
+        if run.step == 0:
+            run.losses = [first_loss(model, train_tokens, config)]
+        val_loss = finite(evaluate(model, val_tokens, context_length), run.step)
+        tokens = config.batch_size * context_length
+        run.add_record(model, val_loss, learning_rate(run.step, config), tokens)
         keep()
         if on_record:
-            on_record(model, record)
+            on_record(model, run.history[-1])
 
-    with stop_requests() as noted:
+    context_length, record_at = model.config.context_length, set(record_steps(config))
+    with errors.stop_requests() as noted:
         record_if_due()
         started = time.perf_counter()
         for loss in updates(model, train_tokens, config, optimizer, batches, run.step):
@@ -302,20 +264,15 @@ def train(
             run.losses.append(finite(loss, run.step))
             run.step += 1
             record_if_due()
-            if team.total(
-                torch.tensor(len(noted))
-            ):  # whichever process was asked, all stop after this step
+            # Whichever process was asked to stop, all stop after this step.
+            if team.total(torch.tensor(len(noted))):
                 keep()
                 team.total(torch.zeros(1))  # torchrun ends all when one ends: first it is saved
-                kept = (
-                    f"all saved in {folder}: resume continues from there"
-                    if folder
-                    else "none of them saved"
-                )
-                raise Stopped(
-                    noted[0] if noted else 15,
-                    f"after {run.step:,} of {config.max_steps:,} steps, {kept}",
-                )
+                kept = "none of them saved"
+                if folder:
+                    kept = f"all saved in {folder}: resume continues from there"
+                done = f"after {run.step:,} of {config.max_steps:,} steps"
+                raise Stopped(noted[0] if noted else signal.SIGTERM, f"{done}, {kept}")
             started = time.perf_counter()
     model.load_state_dict(run.best)
     return run.history
@@ -355,24 +312,6 @@ def finite(loss: float, step: int) -> float:
     return loss
 
 
-def settings_of(
-    model: nn.Module,
-    config: TrainConfig,
-    train_tokens: Tensor,
-    val_tokens: Tensor,
-    tokenizer: Tokenizer | None = None,
-) -> dict[str, Any]:
-    """All that the numbers of a run depend on, by name."""
-    digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
-    for tokens in (train_tokens, val_tokens):
-        for piece in tokens.cpu().split(1 << 20):
-            digest.update(
-                piece.to(torch.int32).numpy().tobytes()
-            )  # whatever integer type keeps them
-        digest.update(b"|")
-    return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
-
-
 def refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor) -> None:
     """What would go wrong late, or without a word."""
     T, V = model.config.context_length, model.config.vocab_size
@@ -394,45 +333,24 @@ def refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor) -
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
     """A text, a preset and a folder, from the command line to `train`."""
-    recipes = "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items())
-    parser = Options(
-        prog="python -m helpers.training",
-        description="Train a GPT on a text.",
-        epilog=f"presets: {recipes}",
-    )
-    parser.add_argument(
-        "--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (laptop)"
-    )
-    parser.add_argument(
-        "--corpus", help="UTF-8 text, or folder of helpers.data (tiny Shakespeare, found)"
-    )
-    parser.add_argument(
-        "--out", help="folder for the run (build/runs/ and the preset, with what differs)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="for weights, batches, dropout and sample (1)"
-    )
-    parser.add_argument("--max-steps", type=int, help="number of updates (the preset's)")
-    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with the run in --out, to the same end"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the run in --out by a new one"
-    )
-    parser.add_argument(
-        "--accumulate", type=int, default=1, help="cut each batch into N pieces, to save memory (1)"
-    )
-    parser.add_argument(
-        "--time-out", type=float, default=300, help="seconds to wait for another process (300)"
-    )
-    parser.add_argument("--prompt", help="what the sample continues (a newline)")
-    parser.add_argument(
-        "--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (0.8)"
-    )
-    parser.add_argument(
-        "--sample-length", type=int, default=500, help="characters in sample.txt (500)"
-    )
+    abouts = "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items())
+    recipes = f"presets: {abouts}"
+    does = "Train a GPT on a text."
+    parser = errors.Options("python -m helpers.training", description=does, epilog=recipes)
+    add = parser.add_argument
+    add("--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (laptop)")
+    add("--corpus", help="UTF-8 text, or folder of helpers.data (tiny Shakespeare, found)")
+    add("--out", help="folder for the run (build/runs/ and the preset, with what differs)")
+    add("--seed", type=int, default=1, help="for weights, batches, dropout and sample (1)")
+    add("--max-steps", type=int, help="number of updates (the preset's)")
+    add("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
+    add("--resume", action="store_true", help="go on with the run in --out, to the same end")
+    add("--overwrite", action="store_true", help="replace the run in --out by a new one")
+    add("--accumulate", type=int, default=1, help="cut each batch into N pieces, to save memory")
+    add("--time-out", type=float, default=300, help="seconds to wait for another process (300)")
+    add("--prompt", help="what the sample continues (a newline)")
+    add("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (0.8)")
+    add("--sample-length", type=int, default=500, help="characters in sample.txt (500)")
     told = parser.parse_args(arguments)
     with team.gathered(told.time_out):
         train_and_show(told)
@@ -466,8 +384,8 @@ def train_and_show(told: Any) -> None:
         told.resume or (team.RESTARTS > 0 and (folder / "checkpoint.pt").exists())
     )
     if resume and team.leads():
-        settings = settings_of(model, config, train_tokens, val_tokens, tokenizer)
-        hear(progress(folder, load_to_go_on(folder, settings)))
+        settings = checkpoint.settings_of(model, config, train_tokens, val_tokens, tokenizer)
+        hear(checkpoint.progress(folder, checkpoint.load_to_go_on(folder, settings)))
     history = train(
         model,
         train_tokens,
@@ -483,16 +401,16 @@ def train_and_show(told: Any) -> None:
     if not team.leads():
         return
     sample = folder / "sample.txt"
-    if not (resume and sample.exists() and history[-1].step == config.max_steps):
+    if not sample.exists():  # a finished run that is resumed has its own
         dice = torch.Generator().manual_seed(config.seed)
         start = prompt.to(config.device)
         tokens = generate(
             model, start, told.sample_length, temperature=drawing.temperature, generator=dice
         )
-        write(sample, tokenizer.decode(tokens))
+        errors.write(sample, tokenizer.decode(tokens))
     hear(describe_loss(history.best.val_loss, corpus.name, preset))
-    hear(f"---- {sample} ----\n{sample.read_text(encoding='utf-8')}")
+    hear(f"---- {errors.shown(sample)} ----\n{sample.read_text(encoding='utf-8')}")
 
 
 if __name__ == "__main__":
-    sys.exit(command(main))
+    sys.exit(errors.command(main))

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import torch
+import torch._dynamo  # an optimizer imports it at its first step: before a fork, only this process waits
 from run_folder import ALPHABET, MUON, TODAY
 
 from helpers import checkpoint

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # an optimizer imports it at its first step: before a fork, only this process waits
 import torch.distributed as dist
 
 

@@ -125,7 +125,11 @@ def test_a_finished_run_does_nothing_more_and_can_be_made_longer(go, fresh, tmp_
     assert go(model=model, resume=True, on_record=lambda *_: seen.append(1)) == history and not seen
     assert (tmp_path / "run" / CHECKPOINT).read_bytes() == before
     assert torch.equal(model.head.weight, load_model(tmp_path / "run")[0].head.weight)
+    (tmp_path / "run" / "sample.txt").write_text("what it wrote when it was shorter")
+    go(resume=True)
+    assert (tmp_path / "run" / "sample.txt").exists()
     assert go(resume=True, settings={"max_steps": 15}).column("step") == [0, 2, 4, 8, 12, 15]
+    assert not (tmp_path / "run" / "sample.txt").exists()
     with pytest.raises(RunError, match="is at step 15 already: max_steps must not be below"):
         go(resume=True)
 
@@ -285,7 +289,7 @@ def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(
     go, stopped, fresh, tokens, quick, corpus, tmp_path
 ):
     run = tmp_path / "run"
-    asked = training.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
+    asked = checkpoint.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
     ask = {"reuse": True, "overwrite": False, "ours": True}
     assert plan(run, asked, **ask) == (False, "a new run, in run")
     stopped()

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Solutions · a museum of bugs
 #
-# One answer to each exercise of [its notebook](../11_museum_of_bugs.ipynb). Yours may look
+# One answer to each exercise of [its notebook](../beyond/museum_of_bugs.ipynb). Yours may look
 # different and be as good: the check decides.
 
 # %%

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Solutions · scaling out
 #
-# One answer to each exercise of [its notebook](../14_scaling_out.ipynb). Yours may look
+# One answer to each exercise of [its notebook](../beyond/scaling_out.ipynb). Yours may look
 # different and be as good: the check decides.
 
 # %%

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Solutions · a speedrun
 #
-# One answer to each exercise of [its notebook](../13_speedrun.ipynb). Yours may look different
+# One answer to each exercise of [its notebook](../beyond/speedrun.ipynb). Yours may look different
 # and be as good: the check decides.
 
 # %%

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Solutions · what today's models changed
 #
-# One answer to each exercise of [its notebook](../12_todays_models.ipynb). Yours may look
+# One answer to each exercise of [its notebook](../beyond/todays_models.ipynb). Yours may look
 # different and be as good: the check decides.
 
 # %%

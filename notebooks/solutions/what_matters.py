@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Solutions · what matters
 #
-# One answer to each exercise of [its notebook](../10_what_matters.ipynb). Yours may look
+# One answer to each exercise of [its notebook](../beyond/what_matters.ipynb). Yours may look
 # different and be as good: the check decides.
 
 # %%

@@ -31,7 +31,7 @@ def test_show_gives_the_picture_its_text(displayed):
     assert data["text/plain"] == "four bars" and data["image/png"].startswith(b"\x89PNG")
     shown = options["metadata"]["image/png"]
     assert shown == {"alt": "four bars", "width": 400}
-    assert Image.open(io.BytesIO(data["image/png"])).width == 2 * shown["width"]
+    assert Image.open(io.BytesIO(data["image/png"])).width == 1.5 * shown["width"]
 
 
 def test_a_figure_without_a_text_is_refused():
