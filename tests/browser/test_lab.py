@@ -9,9 +9,12 @@ import shutil
 import pytest
 from lab import ROOT, SHOWN, jupyterlab
 
+from tools.lessons import NOTEBOOKS, lessons
+
 pytestmark = pytest.mark.slow
-LESSONS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+LESSONS = [path.relative_to(NOTEBOOKS).as_posix() for path in lessons()]
 BLANK = "beyond/blank_page.ipynb"  # it has no proofs
+WHOLE = ("03_query_key_value.ipynb", "08_nanogpt_shakespeare.ipynb", BLANK)  # nbval runs them all
 CELLS = f"{SHOWN}.content.widgets"
 OUTPUTS = f"{CELLS}.flatMap((cell) => cell.model.sharedModel.toJSON().outputs ?? [])"
 # Every output that is a picture; where a live kernel made it an explorer's, it says so, and the
@@ -33,9 +36,8 @@ def lab(browser, tmp_path_factory):
         patch.setenv("NANOGPT_RUNS", str(tmp_path_factory.mktemp("runs")))
         with jupyterlab(tmp_path_factory.mktemp("lab")) as lab:
             shutil.copytree(ROOT / "notebooks", lab.notebooks, dirs_exist_ok=True)
-            for path in lab.notebooks.glob(
-                "*.ipynb"
-            ):  # as this Python would store them: the lab notes its version
+            # As this Python would store them: the lab notes its version.
+            for path in lab.notebooks.rglob("*.ipynb"):
                 text = re.sub(
                     r'"version": "3[\d.]+"',
                     f'"version": "{platform.python_version()}"',
@@ -62,8 +64,9 @@ def page(browser, lab):
 
 def open_from_start(lab, page, name: str) -> None:
     lab.open(page, "index.ipynb")
-    page.locator(f".jp-RenderedMarkdown td a[href*='{name}']").click()
-    page.wait_for_function(f"{SHOWN}?.title.label === '{name}'")
+    file = name.rpartition("/")[2]
+    page.locator(f".jp-RenderedMarkdown td a[href*='{file}']").click()
+    page.wait_for_function(f"{SHOWN}?.title.label === '{file}'")
     page.wait_for_function(f"{SHOWN}.sessionContext?.session?.kernel?.status === 'idle'")
     page.wait_for_function(f"{SHOWN}.content.widgets.length > 10")
 
@@ -75,7 +78,7 @@ def test_the_start_page_lists_the_lessons_in_light_and_dark(lab, page, screens):
     )
     assert len(links) == len(LESSONS)
     files = page.locator(".jp-DirListing-itemName").all_inner_texts()
-    assert set(LESSONS) < {name.strip() for name in files}
+    assert {name for name in LESSONS if "/" not in name} < {name.strip() for name in files}
     for theme in ("Light", "Dark"):
         change_theme(page, theme)
         page.screenshot(path=screens / f"lab-index-{theme.lower()}.png")
@@ -91,7 +94,7 @@ def change_theme(page, theme: str) -> None:
     page.wait_for_timeout(300)
 
 
-@pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.parametrize("name", WHOLE)
 def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     open_from_start(lab, page, name)
     page.wait_for_timeout(1000)  # whatever the lab might do by itself
