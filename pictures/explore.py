@@ -26,10 +26,6 @@ from pictures import plotting
 from pictures.host import is_live, show
 from pictures.packing import pack
 
-MOST = 12  # names or words that have room beside each other
-SEEDS = (3, 20)  # so many are judged; verdict.js has the quantiles for them
-TOWERS = ("each replaces", "each adds", "each adds, behind a norm")  # as stream.js draws them
-LONGEST = 16  # letters of a word that has room in one line
 CASE = ("name", "above", "below", "weights")
 
 
@@ -40,14 +36,8 @@ def shadows(
     """Drag a query and its `keys` with `names`; see each key's shadow on the query's line, and the
     score it makes.
 
-    The picture is the figure that you have drawn, and `alt` its text. ConfigError for names that
-    are not as many as the keys, for more than 12, for arrows without a length, and for numbers that
-    are not finite.
+    The picture is the figure that you have drawn, and `alt` its text.
     """
-    _same_number(names=names, keys=keys)
-    _finite(query=query, keys=keys)
-    if not query.any() or not keys.any(dim=1).all():
-        raise ConfigError("query and keys must have a length: an arrow of (0, 0) points nowhere")
     show(
         "shadows",
         {"names": list(names), "keys": plotting.rounded(keys), "query": plotting.rounded(query)},
@@ -61,11 +51,8 @@ def temperature(
     """A slider from hot to cold, and a query to drag: see how the mixture of `values`, which are
     keys as well, moves.
 
-    The picture is the figure that you have drawn, and `alt` its text. ConfigError for names that
-    are not as many as the values, for more than 12, and for numbers that are not finite.
+    The picture is the figure that you have drawn, and `alt` its text.
     """
-    _same_number(names=names, values=values)
-    _finite(query=query, values=values)
     points = {
         "keys": plotting.rounded(values),
         "values": plotting.rounded(values),
@@ -89,15 +76,7 @@ def attend(
     which stand for `says`.
 
     `asks` are queries (2,) by name, at least one: buttons, and the first is where the query starts.
-    ConfigError for names that are not as many as the keys, for more than 12, and for numbers that
-    are not finite.
     """
-    _same_number(names=names, says=says, keys=keys, values=values)
-    _finite(keys=keys, values=values)
-    for name, query in asks.items():
-        _finite(**{f"asks[{name!r}]": query})
-    if not asks or any(query.shape != (2,) for query in asks.values()):
-        raise ConfigError("asks must hold at least one query, each of two numbers")
     query, *_ = asks.values()
     weights = (keys @ query / 2**0.5).softmax(dim=0)
 
@@ -136,11 +115,8 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
     """Paint a mask on the `scores` of `words`; see the weights, who looks into the future and which
     rows are NaN.
 
-    The picture shows the causal mask. ConfigError for words that are not as many as the scores, for
-    more than 12, and for scores that are not finite: the mask is the reader's to make.
+    The picture shows the causal mask.
     """
-    _same_number(words=words, scores=scores)
-    _finite(scores=scores)
     future = ~causal_mask(len(words), scores.device)
     weights = scores.masked_fill(future, float("-inf")).softmax(dim=-1)
 
@@ -162,20 +138,9 @@ def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -
     the mean of all.
 
     A slider changes `p`, the chance to be dropped. The picture shows one draw and the mean of
-    1,000. ConfigError for words that are not as many as the weights, for more than 12, for weights
-    that are not those of causal attention after softmax, and for a p that is no stop of the slider,
-    which goes from 0.1 to 0.9 by 0.05.
+    1,000.
     """
-    _same_number(words=words, weights=weights)
-    _finite(weights=weights)
     weights = weights.detach().cpu()
-    sums = weights.sum(dim=-1)
-    if (weights < 0).any() or weights.triu(1).any() or ((sums - 1).abs() > 1e-3).any():
-        raise ConfigError(
-            "weights must be causal and after softmax: zeros above the diagonal, rows that add up to 1"
-        )
-    if round(20 * p, 6) not in range(2, 19):
-        raise ConfigError(f"p must be from 0.1 to 0.9, in steps of 0.05, not {p}")
     T = len(words)
     allowed = causal_mask(T)
     kept = allowed & (torch.rand(1000, T, T, generator=torch.Generator().manual_seed(31)) >= p)
@@ -204,17 +169,8 @@ def filters(
     top-k and top-p.
 
     `logits[t]` is what a model says after letter t, in the order of `characters`; `place` is the
-    letter to start from. ConfigError for lengths that don't fit, a place outside the line, and for
-    logits that are not finite.
+    letter to start from.
     """
-    if logits.shape != (len(line), len(characters)):
-        raise ConfigError(
-            f"{len(line)} letters and an alphabet of {len(characters)} need logits of shape "
-            f"({len(line)}, {len(characters)}), not {tuple(logits.shape)}"
-        )
-    if not -len(line) <= place < len(line):
-        raise ConfigError(f"place must be a letter of the line, below {len(line)}, not {place}")
-    _finite(logits=logits)
     place %= len(line)
     order = logits[place].argsort(descending=True)[:24]
     letters = plotting.labels([characters[i] for i in order])
@@ -246,7 +202,7 @@ def machine(tokens: Sequence[str], **options: Any) -> None:
     touched.
 
     Point at a word and see its row; at a number, and read what it is made of. Where a number is not
-    finite, the picture stays still. ConfigError as the drawing's.
+    finite, the picture stays still.
     """
     drawing = machines.draw(tokens, **options)
     tables = [
@@ -265,14 +221,8 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
     The table (T, H·D) has a row for each of the T `words` and, for each of the H `heads`, D =
     `width` numbers: 0, 1, 2, … as they lie in memory, in the colour of their word. It is cut into
     (H, T, D) by view(H, T, D) alone, which gives words the numbers of others, or by view(T, H, D)
-    and transpose(0, 1). The picture shows both. ConfigError for other than 2 to 6 words, 2 or 3
-    heads, and 2 to 4 numbers in each.
+    and transpose(0, 1). The picture shows both.
     """
-    if not (2 <= len(words) <= 6 and heads in (2, 3) and width in (2, 3, 4)):
-        raise ConfigError(
-            "the eye can follow 2 to 6 words, 2 or 3 heads and 2 to 4 numbers in each, not "
-            f"{len(words)} words, {heads} heads and {width} numbers"
-        )
     T, H, D = len(words), heads, width
     number = torch.arange(T * H * D)
     word = number // (H * D)
@@ -323,21 +273,14 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
     the score changes.
 
     Numbers i and i + D/2 are a hand, which turns by base ** (-2i / D) radians at each place: rotary
-    positions, as in helpers/core/modern.py. The picture shows the query at place 3 and the key at
-    place 1, and both ten places on. ConfigError for a query and a key that don't have equally many
-    numbers, an even count from 2 to 8; for one that is not finite or has no length; and for a base
-    below 1, with which the later hands would be the quicker ones.
+    positions, as in helpers/modern.py. The picture shows the query at place 3 and the key at
+    place 1, and both ten places on.
     """
     if query.shape != key.shape or tuple(query.shape) not in {(2,), (4,), (6,), (8,)}:
         shapes = f"{tuple(query.shape)} and {tuple(key.shape)}"
         raise ConfigError(
             f"query and key must have equally many numbers, 2, 4, 6 or 8, not shapes of {shapes}"
         )
-    _finite(query=query, key=key)
-    if not query.any() or not key.any():
-        raise ConfigError("query and key must have a length: a hand of (0, 0) points nowhere")
-    if not 1 <= base < math.inf:
-        raise ConfigError(f"base must be a number from 1 up, not {base}")
     H = len(query) // 2
     reach = max(abs(hand) for x in (query, key) for hand in _hands(x, 0, base))
     names = ["first", "second", "third", "fourth"]
@@ -401,28 +344,13 @@ def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
     those below to each above. Buttons choose among the cases; arrow keys walk along the words and
     the thickest lines.
 
-    The picture is the figure that you have drawn, and `alt` its text. ConfigError for more cases or
-    two of one name, for more than 16 words or letters side by side, for weights of another shape,
-    that are negative or not finite, and for rows that don't add up to 1.
+    The picture is the figure that you have drawn, and `alt` its text.
     """
     named = [
         tuple(one[key] for key in CASE) if isinstance(one, Mapping) else tuple(one) for one in cases
     ]
-    if not 1 <= len({name for name, *_ in named}) == len(named) <= 4:
-        raise ConfigError(
-            f"there must be from 1 to 4 cases, each with a name of its own, not {len(named)}"
-        )
     data = []
     for name, above, below, weights in named:
-        size = (len(below), len(above))
-        if not all(1 <= length <= LONGEST for length in size) or weights.shape != size:
-            raise ConfigError(
-                f"{name}: {len(above)} above and {len(below)} below, from 1 to {LONGEST} each, need weights of shape "
-                f"{size}, not {tuple(weights.shape)}"
-            )
-        _finite(**{f"the weights of {name}": weights})
-        if weights.min() < 0 or (weights.sum(dim=-1) - 1).abs().max() > 1e-3:
-            raise ConfigError(f"{name}: no weight may be negative, and each row must add up to 1")
         words = {"above": plotting.labels(above), "below": plotting.labels(below)}
         data.append({"name": name, **words, "weights": plotting.rounded(weights)})
     show("lines", {"cases": data}, alt)
@@ -435,33 +363,16 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
     `differences` are, for each part and each of its budgets, in words, the losses without the part
     minus those of the whole model, one for each seed. What is less than `margin` does not matter.
     Each verdict stands alone: nothing is corrected for the number of parts. The picture shows all
-    parts at the last budget, with all seeds. ConfigError for other than 1 to 12 parts and 1 to 4
-    budgets, for parts with other budgets than the first, for other than 3 to 20 seeds, for
-    differences that are not finite, and for a margin that is not above 0.
+    parts at the last budget, with all seeds.
     """
     parts = list(differences)
     budgets = list(next(iter(differences.values()), {}))
-    if not (1 <= len(parts) <= MOST and 1 <= len(budgets) <= 4):
-        raise ConfigError(
-            f"there must be from 1 to {MOST} parts and from 1 to 4 budgets, not {len(parts)} parts and {len(budgets)} "
-            "budgets"
-        )
-    least, most = SEEDS
-    numbers: list[list[list[float]]] = []
-    for part, by_budget in differences.items():
-        if list(by_budget) != budgets:
-            raise ConfigError(
-                f"{part} has the budgets {list(by_budget)}, and the first part {budgets}"
-            )
-        for budget, values in by_budget.items():
-            if not least <= len(values) <= most:
-                raise ConfigError(
-                    f"{part}, {budget}: there must be from {least} to {most} seeds, not {len(values)}"
-                )
-            _finite(**{f"differences of {part}, {budget},": torch.tensor(values)})
-        numbers.append(
-            [[round(float(x), 5) for x in values] for values in by_budget.values()]
-        )  # as losses are stored
+    numbers = [
+        [
+            [round(float(x), 5) for x in values] for values in by_budget.values()
+        ]  # as they are stored
+        for by_budget in differences.values()
+    ]
     found = {
         part: verdicts({part: all_[-1]}, margin)[part]
         for part, all_ in zip(parts, numbers, strict=True)
@@ -520,35 +431,12 @@ def questions(
     another. `networks` have, by name, the weights (A, H, A) of H = 1 or 2 heads on all cards, for
     each who asks, and the scores (A, 2, N): how close the two answers are to each of the N
     `things`. Of two heads, each has made one of the answers. The picture shows the weights and
-    answers for the first of the people. ConfigError for other than 2 to 12 people, as many cards
-    and 2 to 12 things; for people who don't give once and get once, and for cards with other
-    things; for other than 1 to 4 networks, other shapes than these, numbers that are not finite,
-    and weights that don't add up to 1.
+    answers for the first of the people.
     """
-    _same_number(people=people, cards=[" ".join(card) for card in cards])
-    _same_number(things=things)
-    A, N = len(people), len(things)
-    givers, given, receivers = ([card[i] for card in cards if len(card) == 3] for i in range(3))
-    if not sorted(set(people)) == sorted(givers) == sorted(receivers):
-        raise ConfigError(
-            "a card is a giver, a thing and a receiver, and each of the people must give once and get once"
-        )
-    if not set(given) <= set(things):
-        raise ConfigError(f"what is on the cards must be among the things: {', '.join(things)}")
-    if not 1 <= len(networks) <= 4:
-        raise ConfigError(f"there must be from 1 to 4 networks, not {len(networks)}")
+    A = len(people)
+    givers, given, receivers = ([card[i] for card in cards] for i in range(3))
     data: list[dict[str, Any]] = []
     for name, (weights, scores) in networks.items():
-        if weights.shape not in {(A, 1, A), (A, 2, A)} or scores.shape != (A, 2, N):
-            raise ConfigError(
-                f"{name}: {A} people and {N} things need weights of shape ({A}, 1 or 2, {A}) and scores of shape "
-                f"({A}, 2, {N}), not {tuple(weights.shape)} and {tuple(scores.shape)}"
-            )
-        _finite(**{f"the weights of {name}": weights, f"the scores of {name}": scores})
-        if weights.min() < 0 or (weights.sum(dim=-1) - 1).abs().max() > 1e-3:
-            raise ConfigError(
-                f"{name}: no weight may be negative, and those of a head must add up to 1"
-            )
         data.append(
             {"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)}
         )
@@ -603,39 +491,17 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
     """Take layers out of a tower, choose another one, make the cards quieter; see what it answers,
     at each height.
 
-    `towers` are from 1 to 3 of TOWERS, each with a pair (says, right) for its L layers: says (2,
-    2^L, N) are the scores of the N `things` in one scene, where `asked` is right, and right (2,
-    2^L) the shares of right answers in 1,000 scenes. First come cards as they are, then cards a
-    tenth as loud. Bit i of a place in 2^L is 1 where layer i + 1 is on; layer 1 reads first. The
-    picture shows how often each tower is right without each of its layers.
-
-    ConfigError for other towers, for an `asked` that is none of the things, for other than 2 to 12
-    things and 2 to 6 layers, for tables whose shapes don't fit, for scores that are not finite, and
-    for shares that are not from 0 to 1.
+    `towers` are some of "each replaces", "each adds" and "each adds, behind a norm", which
+    stream.js can draw, each with a pair (says, right) for its L layers: says (2, 2^L, N) are the
+    scores of the N `things` in one scene, where `asked` is right, and right (2, 2^L) the shares of
+    right answers in 1,000 scenes. First come cards as they are, then cards a tenth as loud. Bit i
+    of a place in 2^L is 1 where layer i + 1 is on; layer 1 reads first. The picture shows how often
+    each tower is right without each of its layers.
     """
-    if not towers or not set(towers) <= set(TOWERS):
-        raise ConfigError(
-            f"towers must be some of: {'; '.join(TOWERS)}, not: {'; '.join(towers) or 'none'}"
-        )
-    if asked not in things:
-        raise ConfigError(f"asked must be one of the things, {', '.join(things)}, not {asked}")
-    _same_number(things=things)
     subsets = next(iter(towers.values()))[1].shape[-1:].numel()
     layers = range(subsets.bit_length() - 1)
     data = []
     for name, (says, right) in towers.items():
-        shapes = tuple(says.shape), tuple(right.shape)
-        if len(layers) not in range(2, 7) or shapes != (
-            (2, 2 ** len(layers), len(things)),
-            (2, 2 ** len(layers)),
-        ):
-            raise ConfigError(
-                f"{name}: from 2 to 6 layers, L, and {len(things)} things need says of shape (2, 2^L, {len(things)}) "
-                f"and right of (2, 2^L), as many layers in all towers, not {shapes[0]} and {shapes[1]}"
-            )
-        _finite(**{f"the scores of {name}": says, f"the shares of {name}": right})
-        if right.min() < 0 or right.max() > 1:
-            raise ConfigError(f"{name}: the shares of right answers must be from 0 to 1")
         data.append(
             {"name": name, "says": plotting.rounded(says), "right": plotting.rounded(right)}
         )
@@ -706,21 +572,6 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
 # ---------------------------------------------------------------- what they share
 def _written(table: Int[Tensor, "N M"]) -> list[list[str]]:
     return [[str(number) for number in row] for row in table.tolist()]
-
-
-def _same_number(**named: Sequence[str] | Tensor) -> None:
-    counts = {name: len(things) for name, things in named.items()}
-    if len(set(counts.values())) > 1 or not 2 <= max(counts.values()) <= MOST:
-        listed = ", ".join(f"{count} {name}" for name, count in counts.items())
-        raise ConfigError(f"there must be equally many, from 2 to {MOST}, not {listed}")
-
-
-def _finite(**named: Tensor) -> None:
-    for name, tensor in named.items():
-        if not tensor.isfinite().all():
-            raise ConfigError(
-                f"{name} must be finite numbers: there is a NaN or an infinity among them"
-            )
 
 
 def _hands(x: Tensor, place: int, base: float) -> list[complex]:

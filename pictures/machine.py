@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 
-from helpers.errors import ConfigError
 from pictures import plotting
 
 HEADED = ("query", "key", "scores", "weights", "value", "context")  # what each head has of its own
@@ -71,17 +70,16 @@ def draw(
     default, the tokens. Where scores or contexts come without query, key or value, x is drawn in
     their place. Scores are what enters the softmax, so divided by √D. With `kept` (T, T'), True for
     the weights that dropout keeps, it is drawn as a step of its own. Parts in `lit` (of `PARTS`)
-    and the row of token `follow` stand out. ConfigError for a wrong shape, part or table.
+    and the row of token `follow` stand out.
     """
     given = {name: table.detach().cpu() for name, table in tables.items() if table is not None}
     rows = short(tokens)
     columns = rows if keys is None else short(keys)
     alone = _played_by_x(given) if rows == columns else []
     shown = given | {name: given["x"] for name in alone}
-    _check(shown, len(rows), len(columns), lit, follow)
     text = _describe(rows, columns, given, alone, lit, follow)
     if kept is not None:
-        text += f" Dropout: {lost(given.get('weights'), kept, given.get('mask'))}."
+        text += f" Dropout: {lost(given['weights'], kept, given.get('mask'))}."
 
     sketch = _Sketch(rows, columns, shown, alone, lit, follow, kept)
     sketch.steps()
@@ -111,20 +109,13 @@ def weight_tables(
     text.
 
     What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has,
-    for some of the titles, a boolean table that is True where a weight was kept. ConfigError for a
-    wrong number, shape or title.
+    for some of the titles, a boolean table that is True where a weight was kept.
     """
     kept = kept or {}
     words = short(tokens)
     T = len(tokens)
-    n = len(tables)
-    if not T or not 1 <= n <= 4 or not kept.keys() <= tables.keys():
-        raise ConfigError(
-            f"{T} tokens, tables {[*tables]}, kept {[*kept]}: from 1 to 4 tables; `kept` by their titles"
-        )
     texts = []
     for title, table in tables.items():
-        _check({"weights": table, "mask": mask}, T, T, (), None)
         dropped = lost(table, kept[title], mask) if title in kept else "nothing dropped"
         texts.append(f"{title}: {dropped}")
     text = (
@@ -162,15 +153,8 @@ def room_for(words: Sequence[str]) -> float:
     return 14 + 5.7 * max(map(len, words))
 
 
-def lost(weights: Tensor | None, kept: Tensor, mask: Tensor | None) -> str:
-    """What dropout has done, in words; ConfigError unless `kept` is boolean and speaks of all the
-    weights.
-    """
-    if weights is None or kept.dtype != torch.bool or kept.shape != weights.shape:
-        like = "no weights" if weights is None else f"weights of shape {tuple(weights.shape)}"
-        raise ConfigError(
-            f"kept is {kept.dtype} of shape {tuple(kept.shape)} for {like}: it must be boolean, one each"
-        )
+def lost(weights: Tensor, kept: Tensor, mask: Tensor | None) -> str:
+    """What dropout has done, in words."""
     kept = kept.cpu()
     allowed = torch.ones_like(kept) if mask is None else mask.cpu()
     dropped = int((allowed & ~kept).sum())
@@ -191,39 +175,6 @@ def _played_by_x(given: Mapping[str, Tensor]) -> list[str]:
     if "context" in given and "value" not in given:
         parts.append("value")
     return parts
-
-
-def _check(
-    given: Mapping[str, Tensor], T: int, T_key: int, lit: Sequence[str], follow: int | None
-) -> None:
-    """ConfigError unless all parts exist and every table has the shape that its words, and other
-    tables, ask for.
-    """
-    if isinstance(lit, str) or not {*lit} <= {*PARTS} or not given.keys() <= SHAPES.keys():
-        raise ConfigError(
-            f"lit={lit!r} and tables {', '.join(given)}: the parts are {', '.join(PARTS)}"
-        )
-    if not T or not T_key or (follow is not None and not 0 <= follow < T):
-        raise ConfigError(
-            f"{T} tokens, {T_key} keys, follow={follow}: it takes one of each, and `follow` < tokens"
-        )
-    wide = {"scores": T_key, "mask": T_key, "weights": T_key}
-    if "query" in given:
-        wide["key"] = given["query"].shape[-1]
-    if "value" in given:
-        wide["context"] = given["value"].shape[-1]
-    for name, table in given.items():
-        rows = T_key if name in ("key", "value") else T
-        columns = wide.get(name)
-        has_rows = table.ndim == 2 and len(table) == rows and table.shape[1] > 0
-        if not has_rows or columns not in (None, table.shape[1]):
-            raise ConfigError(
-                f"{name} is of shape {tuple(table.shape)}: here it must be ({rows}, {columns or 'any'})"
-            )
-    if "mask" in given and given["mask"].dtype != torch.bool:
-        raise ConfigError(
-            f"mask is of {given['mask'].dtype}: it must be boolean, True where attention is allowed"
-        )
 
 
 def _describe(

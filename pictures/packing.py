@@ -107,8 +107,6 @@ def unpack(packed: bytes) -> tuple[GPT, CharTokenizer, dict[str, Any]]:
 
 def _quantized(weight: Tensor, levels: int) -> tuple[Tensor, Tensor]:
     """Whole numbers from -levels to levels, and the float32 that one is worth in each row."""
-    if levels > 127:
-        raise ConfigError(f"levels={levels}: a byte holds at most 127 on either side of zero")
     scales = weight.abs().amax(dim=1).clamp(min=1e-30) / levels
     return (weight / scales[:, None]).round().to(torch.int8), scales
 

@@ -136,10 +136,6 @@ def heatmap(
     cells to `decimals` places (None: not at all). NaN cells stay grey.
     """
     columns = rows if columns is None else columns
-    if matrix.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"{len(rows)} row and {len(columns)} column labels for a matrix of {tuple(matrix.shape)}"
-        )
     if ax is None:
         _, ax = figure(1.5 + 0.75 * len(columns), 1.2 + 0.5 * len(rows))
     values = matrix.detach().cpu().float().numpy()
@@ -382,10 +378,6 @@ def arcs(
     """Words `written`, below, joined to those `read`, above, by lines as thick as the weights (T,
     S).
     """
-    if weights.shape != (len(written), len(read)):
-        raise ValueError(
-            f"{len(written)} words written, {len(read)} read: weights are of shape {tuple(weights.shape)}"
-        )
     if ax is None:
         _, ax = figure(7, 2.5)
     above = np.linspace(0, 1, len(read))

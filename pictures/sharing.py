@@ -8,7 +8,6 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from helpers.errors import ConfigError
 from pictures import plotting
 from pictures.machine import KNOWN, LARGE, LIT, MISSING, SMALL, Box, Canvas
 
@@ -33,13 +32,9 @@ def draw_shared(
     alternative text.
 
     `gradients` are what each computes from its half of the texts; they add up to the gradient of
-    the batch. ConfigError unless there are two, and B and C can be halved.
+    the batch.
     """
     B, C = texts.shape
-    if len(gradients) != 2 or B % 2 or C % 2:
-        raise ConfigError(
-            f"{len(gradients)} gradients, {B} texts, {C} rows of weights: it takes two, and even numbers"
-        )
     total = gradients[0] + gradients[1]
     canvas = _Halves(TOPS[1] + TALL + 8)
     for process, gradient in enumerate(gradients):

@@ -2,14 +2,11 @@
 this machine.
 """
 
-import contextlib
 import dataclasses
 import gc
-import io
 import itertools
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import jaxtyping
@@ -83,33 +80,6 @@ def quick() -> TrainConfig:
     return TrainConfig(batch_size=8, max_steps=12, eval_interval=4, warmup_steps=2)
 
 
-@pytest.fixture(scope="session")
-def empty_project() -> Callable[[Path, pytest.MonkeyPatch], Path]:
-    """Puts an empty project around the tools, which build no pages: that takes seconds, and
-    test_site.py does it.
-    """
-    from tools import notebooks, site  # slow, and only the tests of the tools need them
-
-    def make(folder: Path, patch: pytest.MonkeyPatch) -> Path:
-        patch.setattr(notebooks, "ROOT", folder)
-        patch.setattr(notebooks, "NOTEBOOKS", folder / "notebooks")
-        patch.setattr(notebooks, "BUILD", folder / "build")
-        patch.setattr(notebooks, "MINE", folder / "mine")
-        patch.setattr(site, "build", lambda *_: "")
-        (folder / "notebooks").mkdir()
-        (folder / "docs").mkdir()
-        page = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"
-        (folder / "docs" / "claims.md").write_text(page, "utf-8")
-        return folder
-
-    return make
-
-
-@pytest.fixture
-def project(empty_project, monkeypatch, tmp_path) -> Path:
-    return empty_project(tmp_path, monkeypatch)
-
-
 @pytest.fixture(autouse=True)
 def annotations(request):
     """Quick tests check every annotation. Slow ones call the same functions thousands of times, and
@@ -126,17 +96,6 @@ def annotations(request):
 def unchecked(annotations):
     """The same for a quick test that does so."""
     jaxtyping.config.update("jaxtyping_disable", True)
-
-
-@pytest.fixture
-def own_text(tmp_path, monkeypatch):
-    """The parameters that make a notebook read a text of the reader's, in a folder that is not the
-    project's.
-    """
-    monkeypatch.chdir(tmp_path)
-    text = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
-    (tmp_path / "own.txt").write_text(50 * text, encoding="utf-8")
-    return {"corpus_path": "own.txt"}
 
 
 @pytest.fixture
@@ -197,66 +156,6 @@ def stopped(go, monkeypatch):
         return stop.value
 
     return run
-
-
-@pytest.fixture
-def in_process(monkeypatch):
-    """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes
-    seconds.
-    """
-    import nbformat
-
-    from tools import notebooks
-
-    def run(path, target, values):
-        notebook, scope = nbformat.read(path, as_version=4), {}
-        if values:
-            settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
-            notebook.cells.insert(
-                1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]})
-            )
-        for number, cell in enumerate(
-            [cell for cell in notebook.cells if cell.cell_type == "code"], start=1
-        ):
-            cell.execution_count, printed = number, io.StringIO()
-            try:
-                with contextlib.redirect_stdout(printed):
-                    exec(cell.source, scope)
-            except Exception as error:
-                name, text = type(error).__name__, str(error)
-                cell.outputs.append(
-                    nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[])
-                )
-            if printed.getvalue():
-                cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
-            if len(cell.outputs) and cell.outputs[-1].output_type == "error":
-                break
-        notebook.metadata["language_info"] = {"name": "python"}  # as kernels do
-        nbformat.write(notebook, target)
-        return ""
-
-    def one_after_the_other(paths, values, jobs):
-        return notebooks.run_in_turn([(path, notebooks.run_of(path)) for path in paths], values)
-
-    monkeypatch.setattr(notebooks, "run_papermill", run)
-    monkeypatch.setattr(notebooks, "side_by_side", one_after_the_other)
-
-
-@pytest.fixture
-def draw():
-    """Draws the machine, and returns its axes and the alternative text."""
-    import matplotlib.pyplot as plt  # slow, and only the tests of the drawing need it
-
-    from pictures import machine
-
-    plt.switch_backend("agg")
-
-    def drawn(*args, **options):
-        drawing = machine.draw(*args, **options)
-        return drawing.figure.axes[0], drawing.text
-
-    yield drawn
-    plt.close("all")
 
 
 @pytest.fixture

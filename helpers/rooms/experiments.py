@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from helpers import tables
 from helpers.data import split
-from helpers.errors import ConfigError, CorpusError
+from helpers.errors import CorpusError
 from helpers.gpt import count_parameters, evaluating
 from helpers.optim import TrainConfig
 from helpers.rooms.study import Study, Variant
@@ -70,22 +70,6 @@ class Comparison(Study):
 
     run_type = Run
 
-    def __post_init__(self):
-        named = {name for weights in self.rows().values() for name in weights}
-        unknown = sorted(named - self.variants.keys())
-        if unknown:
-            raise ConfigError(
-                f"{', '.join(unknown)}: no variant of the study, which has {', '.join(self.variants)}"
-            )
-        if self.sizes["context_length"] < 4:
-            raise ConfigError(
-                "a study takes a context of at least 4: the last places of shorter windows are measured"
-            )
-        if self.seeds < 2:
-            raise ConfigError(
-                f"a study takes at least two seeds, not {self.seeds}: one shows no scatter"
-            )
-
     @property
     def whole(self) -> str:
         """The name of the whole model."""
@@ -119,8 +103,7 @@ class Comparison(Study):
         """A tenth of the steps to warm up, then down to a tenth of the rate, unless the variant's
         recipe differs.
         """
-        if run.rate is None:
-            raise ConfigError(f"{run}: the rate is not chosen yet")
+        assert run.rate is not None, f"{run}: the rate is not chosen yet"
         config = TrainConfig(
             batch_size=self.batch_size,
             max_steps=run.steps,

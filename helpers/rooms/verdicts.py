@@ -36,11 +36,9 @@ def verdicts(differences: Mapping[Row, Sequence[float]], margin: float) -> dict[
     one-sided tests, Schuirmann 1987); "slightly" so where both are, and "undecided" where neither
     is. Each kind of claim is corrected over all rows (Holm 1979): as long as the differences are
     roughly normal, the chance of one or more false claims of a kind in the whole table is at most
-    LEVEL. The margin must be fixed before the differences are seen. ConfigError for a margin that
-    is not above 0, and for a row with fewer than two differences or with one that is no number.
+    LEVEL. The margin must be fixed before the differences are seen. ConfigError for a row with
+    fewer than two differences or with one that is no number.
     """
-    if not 0 < margin < math.inf:
-        raise ConfigError(f"the margin must be a number above 0, not {margin}")
     estimates = {row: _estimate(row, values) for row, values in differences.items()}
     p_differs = {}
     p_same = {}

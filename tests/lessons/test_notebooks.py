@@ -129,6 +129,17 @@ def test_links_lead_somewhere(name):
 
 
 # ---------------------------------------------------------------- other settings, other texts
+@pytest.fixture
+def own_text(tmp_path, monkeypatch):
+    """The parameters that make a notebook read a text of the reader's, in a folder that is not the
+    project's.
+    """
+    monkeypatch.chdir(tmp_path)
+    text = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
+    (tmp_path / "own.txt").write_text(50 * text, encoding="utf-8")
+    return {"corpus_path": "own.txt"}
+
+
 # How short a lesson may be with a text of the reader's own. 00, 08 and 09 are run below; scaling
 # out takes minutes, and learns nothing from the text.
 SHORT = {name: {"seeds": [0]} for name in BY_NAME if "01" <= name[:2] <= "07"}

@@ -4,15 +4,84 @@ said.
 
 import itertools
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
-from machine_tables import ALONE, CASES, CAUSAL, PROJECTED, SCORES, WORDS, X, box_of, numbers, texts
 from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import same_color
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 
-from helpers.errors import ConfigError
-from pictures import machine
+from helpers.attention import attention, causal_mask
+from pictures import machine, plotting
+
+WORDS = ["Your", "journey", "starts", "with", "one", "step"]
+torch.manual_seed(5)
+X = torch.rand(6, 3)
+SCORES = X @ X.T
+ALONE = {"x": X, "scores": SCORES, "weights": SCORES.softmax(-1), "context": SCORES.softmax(-1) @ X}
+PROJECTED = dict(
+    zip(("query", "key", "value"), (X @ torch.randn(3, 3, 2)).unbind(), strict=True)
+) | {"x": X}
+PROJECTED["scores"] = PROJECTED["query"] @ PROJECTED["key"].T / 2**0.5
+PROJECTED["context"], PROJECTED["weights"] = attention(
+    PROJECTED["query"], PROJECTED["key"], PROJECTED["value"]
+)
+CAUSAL = PROJECTED | {"mask": causal_mask(6)}
+CAUSAL["context"], CAUSAL["weights"] = attention(
+    PROJECTED["query"], PROJECTED["key"], PROJECTED["value"], CAUSAL["mask"]
+)
+
+
+CASES = {
+    "03": (WORDS, PROJECTED | {"lit": ("query", "key", "value"), "follow": 1}),
+    "05": (
+        WORDS,
+        CAUSAL | {"kept": torch.rand(6, 6) > 0.5, "lit": ("dropout", "weights"), "follow": 5},
+    ),
+    "one": (["a"], {"x": X[:1], "scores": SCORES[:1, :1]}),
+    "letters": (
+        list("O Romeo, Romeo! wherefor"),
+        {"x": torch.rand(24, 64), "weights": torch.rand(24, 24), "follow": 7},
+    ),
+    "long": (
+        ["tokenization", "$5$"],
+        {"x": X[:2], "scores": SCORES[:2, :2], "lit": ("query", "key")},
+    ),
+}
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def box_of(tables, name, words=WORDS, keys=None):
+    """Left, top, right and bottom of a table."""
+    room = 14 + 5.7 * max(map(len, [*words, *(keys or [])]))
+    left, top, width, height = machine.layout(tables, len(words), len(keys or words), room)[name]
+    return left, top, left + width, top + height
+
+
+def numbers(ax, box):
+    """The numbers in a box by their rows."""
+    cells = [text for text in ax.texts if box[0] < text.get_position()[0] < box[2]]
+    cells = [text for text in cells if box[1] < text.get_position()[1] < box[3]]
+    rows = itertools.groupby(
+        sorted(cells, key=lambda t: t.get_position()[::-1]), key=lambda t: t.get_position()[1]
+    )
+    return [[text.get_text() for text in row] for _, row in rows]
+
+
+@pytest.fixture
+def draw():
+    """Draws the machine, and returns its axes and the alternative text."""
+    plt.switch_backend("agg")
+
+    def drawn(*args, **options):
+        drawing = machine.draw(*args, **options)
+        return drawing.figure.axes[0], drawing.text
+
+    yield drawn
+    plt.close("all")
 
 
 def test_what_is_not_given_is_an_outline_with_its_name(draw):
@@ -48,12 +117,8 @@ def test_every_table_has_its_name_and_its_shape(draw):
         found.count("T × C = 6 × 3") == 1 and found.count("T × C") == 1
     )  # x and the missing output
     assert found.count("journey") == 3  # beside x and value, above the key
-    assert "row · column ÷ √D" in found and "row · column ÷ √D" not in texts(
-        draw(WORDS, **ALONE)[0]
-    )
 
 
-@pytest.mark.slow
 def test_the_numbers_stand_in_their_cells(draw):
     ax, _ = draw(WORDS, **ALONE)
     for name in ("x", "scores", "weights", "context"):
@@ -67,78 +132,7 @@ def test_the_numbers_stand_in_their_cells(draw):
     assert [[n.replace("−0.0", "0.0") for n in row] for row in transposed] == found
 
 
-def test_a_table_of_many_words_has_colours_only(draw):
-    words = list("romeo o")
-    ax, _ = draw(words, x=torch.rand(7, 2), scores=torch.rand(7, 7))
-    assert not any("." in text for text in texts(ax)) and len(ax.findobj(QuadMesh)) == 4
-
-
-def test_rows_and_columns_meet_as_in_the_products():
-    for tables, words, keys in (
-        (CAUSAL, WORDS, None),
-        ({"query": torch.rand(3, 4)}, list("abc"), WORDS),
-    ):
-        box = {name: box_of(tables, name, words, keys) for name in machine.SHAPES}
-        rows = [
-            box[name][1::2] for name in ("x", "query", "scores", "weights", "context", "output")
-        ]
-        assert rows == [rows[0]] * 6  # a word's path is one row
-        for above, below in (("key", "scores"), ("mask", "weights")):
-            assert box[above][::2] == box[below][::2] and box[above][3] < box[below][1]
-        assert box["value"][::2] == box["context"][::2] and box["value"][3] < box["context"][1]
-        order = [
-            box[name][::2] for name in ("x", "query", "scores", "weights", "context", "output")
-        ]
-        assert (
-            all(a[1] < b[0] for a, b in itertools.pairwise(order)) and order[-1][1] <= machine.WIDTH
-        )
-
-
-@pytest.mark.slow
-def test_without_projections_it_says_so(draw):
-    ax, alt = draw(WORDS, x=X, scores=SCORES)
-    assert {
-        "query = x",
-        "keyᵀ = xᵀ",
-        "value",
-        "=",
-        "W_value",
-        "no projections yet:\nx = query = key",
-    } <= {*texts(ax)}
-    assert "W_query" not in texts(ax) and "No projections yet: x = query = key." in alt
-    ax, alt = draw(WORDS, **ALONE)
-    assert "value = x" in texts(ax) and "x = query = key = value." in alt
-    assert texts(ax).count("T × C = 6 × 3") == 4 and "C × T = 3 × 6" in texts(
-        ax
-    )  # a mixture of x is as wide as x
-    ax, alt = draw(WORDS, **PROJECTED)
-    assert {"query", "keyᵀ", "value", "W_query", "W_key", "W_value"} <= {*texts(ax)}
-    assert not any("no projections" in text.lower() for text in [alt, *texts(ax)])
-
-
-@pytest.mark.slow
-def test_x_plays_no_part_beside_a_projection(draw):
-    """A query that was projected is not compared with x: the keys are missing, and so they are
-    drawn.
-    """
-    for name in ("query", "key"):
-        ax, alt = draw(WORDS, x=X, scores=SCORES, **{name: X})
-        assert not any(" = x" in text for text in texts(ax)) and "No projections" not in alt
-
-
-@pytest.mark.slow
-def test_long_words_are_cut(draw):
-    ax, _ = draw(["tokenization", "attention"])
-    assert texts(ax).count("tokenizat…") == texts(ax).count("attention") == 3
-
-
-def test_signs_diverge_around_zero_and_shares_start_there(draw):
-    ax, _ = draw(WORDS, **PROJECTED)
-    limits = [mesh.get_clim() for mesh in ax.findobj(QuadMesh)]
-    assert limits.count((0, 0.6)) == 1 and sum(low == -high for low, high in limits) == 6
-
-
-@pytest.mark.parametrize("part", ["query", "key", "scores", "weights"])
+@pytest.mark.parametrize("part", ["key", "weights"])
 def test_what_is_lit_stands_out(draw, part):
     ax, alt = draw(WORDS, **PROJECTED, lit=[part])
     lit = [patch for patch in ax.findobj(Rectangle) if patch.get_linewidth() == machine.LIT.width]
@@ -152,18 +146,6 @@ def test_what_is_lit_stands_out(draw, part):
     strengths = [mesh.get_alpha() for mesh in ax.findobj(QuadMesh)]
     assert sorted(strengths) == [0.5] * 6 + [1]
     assert f"Lit: {part}." in alt
-
-
-@pytest.mark.parametrize("step", ["softmax", "mixture"])
-def test_a_step_can_be_lit_too(draw, step):
-    ax, _ = draw(WORDS, **ALONE, lit=[step])
-    (arrow,) = [
-        arrow for arrow in ax.findobj(FancyArrowPatch) if arrow.get_linewidth() == machine.LIT.width
-    ]
-    assert same_color(arrow.get_edgecolor(), machine.LIT.line)
-    assert [
-        text.get_text() for text in ax.texts if text.get_weight() == "bold" and text.get_text()
-    ] == [step]
 
 
 def test_one_word_is_followed_through_the_machine(draw):
@@ -188,7 +170,6 @@ def test_one_word_is_followed_through_the_machine(draw):
     assert "Followed" not in alt
 
 
-@pytest.mark.slow
 def test_other_words_can_be_looked_at(draw):
     x, key = torch.rand(2, 4), torch.rand(3, 4)
     scores = x @ key.T
@@ -224,53 +205,86 @@ def test_it_is_legible_at_700_pixels(draw, case):
         assert apart, (a, b)  # a line's box is higher than its letters
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"x": X[:5]}, r"x is of shape \(5, 3\): here it must be \(6, any\)"),
-        ({"scores": SCORES[:, :5]}, r"scores is of shape \(6, 5\): here it must be \(6, 6\)"),
-        (
-            {"query": torch.rand(6, 2), "key": torch.rand(6, 3)},
-            r"key is of shape \(6, 3\): here it must be \(6, 2\)",
-        ),
-        ({"value": torch.rand(5, 2)}, r"value is of shape \(5, 2\): here it must be \(6, any\)"),
-        (
-            {"value": torch.rand(6, 2), "context": X},
-            r"context is of shape \(6, 3\): here it must be \(6, 2\)",
-        ),
-        ({"x": X, "context": X[:, :2]}, r"context is of shape \(6, 2\): here it must be \(6, 3\)"),
-        ({"weights": torch.rand(2, 6, 6)}, r"weights is of shape \(2, 6, 6\)"),
-        ({"x": X[0]}, r"x is of shape \(3,\)"),
-        ({"x": X[:, :0]}, r"x is of shape \(6, 0\)"),
-        (
-            {"keys": ["a"], "scores": SCORES},
-            r"scores is of shape \(6, 6\): here it must be \(6, 1\)",
-        ),
-        (
-            {"mask": torch.ones(6, 6)},
-            "mask is of torch.float32: it must be boolean, True where attention is allowed",
-        ),
-        ({"lit": ["score"]}, r"lit=\['score'\].*the parts are x, output, query"),
-        ({"lit": "x"}, "lit='x'"),
-        ({"wieghts": SCORES}, "tables wieghts: the parts are"),
-        ({"follow": 6}, "6 tokens, 6 keys, follow=6"),
-        ({"follow": -1}, "follow=-1"),
-        ({"keys": []}, "6 tokens, 0 keys"),
-        ({"scores": SCORES, "kept": SCORES > 0}, "kept is torch.bool.*for no weights"),
-        ({"weights": SCORES, "kept": SCORES}, "kept is torch.float32"),
-    ],
-)
-def test_a_wrong_table_is_named(draw, options, message):
-    with pytest.raises(ConfigError, match=message):
-        draw(WORDS, **options)
-
-
-def test_a_machine_needs_a_word(draw):
-    with pytest.raises(ConfigError, match="0 tokens"):
-        draw([])
-
-
 def test_a_tensor_that_is_being_trained_can_be_drawn(draw):
     x = X.double().requires_grad_()
     ax, alt = draw(WORDS, x=x, scores=x @ x.T, value=None, follow=0)
     assert len(ax.findobj(QuadMesh)) == 4 and "scores (6 × 6)" in alt
+
+
+def test_what_the_mask_forbids_is_hatched_and_no_small_weight_is(draw):
+    tables = CAUSAL | {"weights": CAUSAL["weights"].clone()}
+    tables["weights"][3, 1], tables["weights"][5, 0] = 1e-6, 0.0  # small; dropped
+    ax, alt = draw(WORDS, **tables)
+    hatched = [cells for cells in ax.findobj(PolyCollection) if cells.get_hatch()]
+    assert len(hatched) == 2  # in the mask and in the weights: scores come before the mask
+    forbidden = {(i, j) for i, j in torch.argwhere(~tables["mask"]).tolist()}
+    for name, cells in zip(("mask", "weights"), hatched, strict=True):
+        left, top, right, bottom = box_of(tables, name)
+        middles = [path.vertices[:4].mean(0) for path in cells.get_paths()]
+        places = {
+            (int((y - top) / (bottom - top) * 6), int((x - left) / (right - left) * 6))
+            for x, y in middles
+        }
+        assert places == forbidden
+    weights = ax.findobj(QuadMesh)[-1].get_array()
+    assert (
+        weights.mask[5, 0] and not weights.mask[3, 1]
+    )  # an exact zero is grey, a small weight has its colour
+    assert numbers(ax, box_of(tables, "weights"))[3] == [
+        "0.00" if j == 1 else f"{tables['weights'][3, j]:.2f}" for j in range(4)
+    ]
+    assert "The mask forbids 15 of 36 cells" in alt
+
+
+def test_dropout_is_a_step_whose_cells_are_white_crosses_and_no_zeros(draw):
+    kept = torch.ones(6, 6, dtype=torch.bool)
+    kept[3, 1], kept[5, 0], kept[0, 4] = False, False, False  # the last one is forbidden anyway
+    ax, alt = draw(
+        WORDS, **CAUSAL | {"weights": CAUSAL["weights"] * kept}, kept=kept, lit=("dropout",)
+    )
+    left, top, right, bottom = box_of(CAUSAL, "weights")
+    (crosses,) = [line for line in ax.lines if line.get_marker() == "x"]
+    spots = {
+        (int((y - top) / (bottom - top) * 6), int((x - left) / (right - left) * 6))
+        for x, y in crosses.get_xydata()
+    }
+    assert spots == {(3, 1), (5, 0)}
+    (white,) = [cells for cells in ax.findobj(PolyCollection) if not cells.get_hatch()]
+    assert len(white.get_paths()) == 2 and same_color(white.cmap(0.5), "white")
+    assert [len(row) for row in numbers(ax, box_of(CAUSAL, "weights"))] == [1, 2, 3, 3, 5, 5]
+    (step,) = [text for text in ax.texts if text.get_text() == "then\ndropout"]
+    assert step.get_weight() == "bold" and right < 700 and step.get_position()[0] < left
+    sums = (CAUSAL["weights"] * kept).sum(-1)
+    assert (
+        f"2 of 21 weights are dropped (×), and rows add up to between {sums.min():.2f} and {sums.max():.2f}."
+        in alt
+    )
+    ax, alt = draw(WORDS, **CAUSAL)
+    assert (
+        "then\ndropout" not in texts(ax)
+        and "dropped" not in alt
+        and not any(len(line.get_marker()) == 1 for line in ax.lines)
+    )
+
+
+def test_tables_of_weights_stand_side_by_side_and_say_what_was_dropped(monkeypatch):
+    shown = []
+    monkeypatch.setattr(plotting, "show", lambda alt, figure: shown.append((figure.axes[0], alt)))
+    weights, kept = CAUSAL["weights"], torch.rand(6, 6) > 0.5
+    tables = {"weights": weights, "one draw": weights * kept * 2}
+    machine.weight_tables(tables, WORDS, mask=causal_mask(6), kept={"one draw": kept})
+    (ax, alt), lost = shown.pop(), int((causal_mask(6) & ~kept).sum())
+    assert (
+        0 < lost < 21
+        and sum(len(line.get_xydata()) for line in ax.lines if line.get_marker() == "x") == lost
+    )
+    assert f"weights: nothing dropped; one draw: {lost} of 21 weights are dropped (×)" in alt
+    assert "The mask forbids 15 of 36 cells" in alt
+    written = [text.get_text() for text in ax.texts if "." in text.get_text()]
+    assert (
+        written[:21] == [f"{w:.2f}" for w in weights[causal_mask(6)].tolist()]
+        and len(written) == 42 - lost
+    )
+    assert {"weights", "one draw", *WORDS} <= {*texts(ax)} and texts(ax).count("T × T = 6 × 6") == 2
+    assert len([cells for cells in ax.findobj(PolyCollection) if cells.get_hatch()]) == 2
+    plt.close("all")

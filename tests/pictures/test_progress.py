@@ -8,7 +8,6 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import exercises
-from helpers.errors import ConfigError
 from pictures import progress
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -41,9 +40,7 @@ def test_what_is_solved_is_what_the_saved_notebook_printed_last(tmp_path):
     assert row == "| 03 | [A title](03_n.ipynb) | An hour | 2 of 4: 3a, 3d |"
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", "3", "{}", '{"cells": []}', '{"cells": 3}', '{"cells": [7]}', "\xff"]
-)
+@pytest.mark.parametrize("content", ["", "{", '{"cells": [7]}', "\xff"])
 def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, content):
     (tmp_path / "04_n.ipynb").write_bytes(content.encode("latin-1"))
     nbformat.write(new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_n.ipynb")
@@ -52,8 +49,3 @@ def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, conte
         broken.startswith("| 04 |") and "can't be read: `python -m tools.notebooks fresh`" in broken
     )
     assert "[Whole](05_n.ipynb)" in whole
-
-
-def test_a_folder_without_lessons_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="no lessons"):
-        progress.lessons(tmp_path)

@@ -23,41 +23,15 @@ def shown(monkeypatch):
     plt.close("all")
 
 
-def test_a_row_is_read_back_from_its_line():
-    assert (
-        str(MASK)
-        == "04 mask | what does romeo's hero give? | without 0.28 0.51 0.26 | with 1.00 1.00 0.99"
-    )
-    assert read_line(str(MASK)) == MASK and read_line(f"  {DOT}\n") == DOT
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "04 mask",
-        "x mask | q | without 1 | with 1",
-        "04 m | q | without | with 1",
-        "04 m | q | with 1 | without 1",
-    ],
-)
-def test_other_lines_are_refused(line):
+def test_a_row_is_read_back_from_its_line_and_from_its_table():
+    line = "04 mask | what does romeo's hero give? | without 0.28 0.51 0.26 | with 1.00 1.00 0.99"
+    assert str(MASK) == line and read_line(line) == MASK and read_line(f"  {DOT}\n") == DOT
     with pytest.raises(ConfigError, match="not a row of the scoreboard"):
-        read_line(line)
+        read_line("04 m | q | without | with 1")
+    assert to_csv([DOT]).splitlines()[1] == "01,dot product,what does romeo give?,0.16,0.50"
+    assert from_csv(to_csv([DOT, MASK])) == [DOT, MASK]
 
 
-def test_rows_are_read_back_from_their_table():
-    table = to_csv([DOT, MASK])
-    assert table.splitlines()[:2] == [
-        "notebook,part,question,without,with",
-        "01,dot product,what does romeo give?,0.16,0.50",
-    ]
-    assert from_csv(table) == [DOT, MASK] and from_csv(to_csv([])) == []
-    with pytest.raises(ConfigError, match="same seeds"):
-        to_csv([Row("05", "dropout", "?", (0.5,), (0.5, 1.0))])
-
-
-@pytest.mark.slow
 def test_only_rows_of_earlier_notebooks_are_added(shown, tmp_path, capsys):
     later = Row("07", "two layers", "?", (0.3,), (1.0,))
     stale = Row("04", "mask", MASK.question, (0.0,), (0.1,))
@@ -68,11 +42,6 @@ def test_only_rows_of_earlier_notebooks_are_added(shown, tmp_path, capsys):
         "The scoreboard, worst to best seed: dot product 0.16–0.17 without it and 0.50–0.51 with it "
         "(in a GPT: +0.38); mask 0.26–0.51 without it and 0.99–1.00 with it (in a GPT: +2.05 or more)."
     ]
-
-
-def test_the_first_notebook_needs_no_table(shown, tmp_path):
-    scoreboard.scoreboard(DOT, measured=tmp_path / "none.csv")
-    assert "dot product" in shown[0] and "mask" not in shown[0]
 
 
 def test_every_stored_row_has_its_place_in_the_column():
@@ -100,7 +69,7 @@ def test_what_a_gpt_loses_is_what_its_runs_say():
     )
 
 
-@pytest.mark.parametrize("question", ["give", "hero", "next", "last", "both"])
+@pytest.mark.parametrize("question", ["hero", "last", "both"])
 def test_a_blind_guess_is_as_often_right_as_its_mark_says(question):
     n, dice = 20_000, torch.Generator().manual_seed(1)
     scene = telegrams.letters(n, dice) if question == "last" else telegrams.scenes(n, dice)

@@ -5,6 +5,7 @@ pictures.
 """
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def house_of(name: str) -> int:
     return max(i for i, house in enumerate(HOUSES) if name == house or name.startswith(house + "."))
 
 
+@cache
 def arrows() -> dict[str, set[str]]:
     trees = files()
     return {name: imported(tree, set(trees)) - {name} for name, tree in trees.items()}

@@ -74,30 +74,6 @@ def test_the_package_builds_with_the_setuptools_that_is_locked():
     assert build == f"setuptools{pinned('requirements')['setuptools'].specifier}"
 
 
-def test_the_lock_covers_all_that_the_pinned_packages_need():
-    """Torch too, whose own needs must be there when it comes last and without a hash; but for its
-    CUDA libraries.
-    """
-    lock, seen = locked("requirements"), set()
-    waiting = [Requirement(name) for name in pinned("requirements")]
-    while waiting:
-        requirement = waiting.pop()
-        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
-        if (name, *requirement.extras) in seen or name.startswith(("nvidia-", "cuda-", "triton")):
-            continue
-        seen.add((name, *requirement.extras))
-        package = importlib.metadata.distribution(name)
-        assert name == "torch" or package.version in lock.get(name, ()), (
-            f"{name}=={package.version}"
-        )
-        needs = [Requirement(text) for text in package.requires or []]
-        settings = [{"extra": extra} for extra in ("", *requirement.extras)]
-        waiting += [
-            need for need in needs if not need.marker or any(map(need.marker.evaluate, settings))
-        ]
-    assert len(seen) > 100
-
-
 @pytest.mark.parametrize("name", LISTS)
 def test_a_lock_names_no_index_and_no_folder(name):
     text = (ROOT / "tools" / f"{name}.lock").read_text(encoding="utf-8")

@@ -9,7 +9,6 @@ from torch import nn
 
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
-from helpers.rooms import decoding
 from helpers.rooms.decoding import beam_search, speculate
 from helpers.sampling import generate
 
@@ -58,41 +57,10 @@ def p_value(ahead: int, draws: int = 3000) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "ahead", [4, *(pytest.param(few, marks=pytest.mark.weekly) for few in (1, 2))]
-)
-def test_guesses_change_nothing_about_the_distribution(ahead):
+def test_guesses_change_nothing_about_the_distribution():
     """A right program fails once in a million seeds."""
     assert abs(sum(ALL.values()) - 1) < 1e-5 and min(ALL.values()) * 3000 > 5
-    assert p_value(ahead) > 1e-6
-
-
-def always(p, q, guess, generator):
-    return guess
-
-
-def redrawn_from_p(p, q, guess, generator):
-    accepted = torch.rand((), generator=generator) * q[guess] < p[guess]
-    return guess if accepted else int(torch.multinomial(p, 1, generator=generator))
-
-
-def accepted_by_p(p, q, guess, generator):
-    accepted = torch.rand((), generator=generator) < p[guess]
-    return (
-        guess
-        if accepted
-        else int(torch.multinomial((p - q).clamp(min=1e-12), 1, generator=generator))
-    )
-
-
-FARTHER = [pytest.param(wrong, marks=pytest.mark.weekly) for wrong in (always, redrawn_from_p)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", [accepted_by_p, *FARTHER])
-def test_a_wrong_rule_of_acceptance_is_caught(wrong, monkeypatch):
-    monkeypatch.setattr(decoding, "_judge", wrong)
-    assert p_value(ahead=2) < 1e-6
+    assert p_value(ahead=4) > 1e-6
 
 
 @pytest.fixture
@@ -104,8 +72,7 @@ def sharp() -> GPT:
     return model
 
 
-@pytest.mark.parametrize("keep", [0.1, 0.5, 1.0])
-@pytest.mark.parametrize("ahead", [1, 3, 30])
+@pytest.mark.parametrize(("ahead", "keep"), [(1, 1.0), (3, 0.5), (30, 0.1)])
 def test_cold_guessing_writes_what_generate_writes_beyond_the_context_too(sharp, ahead, keep):
     """Nearly at temperature 0 there is one text. The draft is often wrong, so the cache must forget
     its guesses.
@@ -113,8 +80,9 @@ def test_cold_guessing_writes_what_generate_writes_beyond_the_context_too(sharp,
     cold = dict(temperature=1e-6, keep=keep)
     torch.manual_seed(2)
     draft = GPT(sharp.config)
-    text, share = speculate(sharp, draft, torch.tensor([3, 1]), 40, ahead=ahead, **cold)
-    assert torch.equal(text, generate(sharp, torch.tensor([3, 1]), 40, **cold)) and share < 1
+    for prompt in (torch.tensor([3, 1]), torch.arange(25) % 7):  # longer than the context, too
+        text, share = speculate(sharp, draft, prompt, 40, ahead=ahead, **cold)
+        assert torch.equal(text, generate(sharp, prompt, 40, **cold)) and share != 1
     assert sharp.training and draft.training
 
 
@@ -124,11 +92,6 @@ def test_a_draft_that_is_the_model_is_always_right_and_saves_calls(sharp):
     sharp.register_forward_pre_hook(lambda _, inputs: calls.append(inputs[0].shape[1]))
     text, share = speculate(sharp, draft, torch.tensor([3]), 8, ahead=3)
     assert share == 1.0 and len(text) == 9 and calls == [4, 4]
-
-
-def test_without_guesses_there_is_no_share():
-    text, share = speculate(MODEL, DRAFT, START, 0)
-    assert torch.equal(text, START) and math.isnan(share)
 
 
 def test_a_beam_as_wide_as_all_texts_finds_the_likeliest():
@@ -153,18 +116,6 @@ def test_one_beam_is_greedy_and_more_beams_find_more(sharp):
     )
 
 
-@pytest.mark.parametrize("prompt", [[], [-1], [7]])
-def test_a_prompt_that_is_empty_or_outside_the_vocabulary_is_not_continued(sharp, prompt):
-    prompt = torch.tensor(prompt, dtype=torch.long)
-    for write in (
-        lambda: beam_search(sharp, prompt, 3),
-        lambda: speculate(sharp, sharp, prompt, 3),
-    ):
-        with pytest.raises(IndexError):
-            write()
-    assert sharp.training
-
-
 def test_a_beam_does_not_outgrow_the_context(sharp):
     assert beam_search(sharp, START, 10)[0].shape == (
         4,
@@ -173,38 +124,3 @@ def test_a_beam_does_not_outgrow_the_context(sharp):
     with pytest.raises(ConfigError, match="11 tokens do not fit into a context of 10"):
         beam_search(sharp, START, 11)
     assert sharp.training
-
-
-def test_of_a_prompt_longer_than_the_context_the_end_is_read():
-    torch.manual_seed(0)
-    model = GPT(GPTConfig(vocab_size=7, context_length=10, n_layer=1, n_head=1, n_embd=8)).eval()
-    draft = GPT(GPTConfig(vocab_size=7, context_length=10, n_layer=1, n_head=1, n_embd=8)).eval()
-    long, cold = torch.arange(25) % 7, 1e-4
-    text, _ = speculate(model, draft, long, 8, temperature=cold)
-    assert torch.equal(text, generate(model, long, 8, temperature=cold))
-
-
-def test_a_draft_of_another_vocabulary_is_refused(sharp):
-    with pytest.raises(ConfigError, match="the draft knows 3 tokens, and the model 7"):
-        speculate(sharp, DRAFT, START, 3)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_diverged_model_finds_no_likeliest_text_and_judges_no_guess(value):
-    broken = nn.Embedding(5, 5)
-    nn.init.constant_(broken.weight, value)
-    with pytest.raises(
-        ConfigError, match="no text has a likelihood that is a number: has the training diverged"
-    ):
-        beam_search(broken, START, 3)
-    with pytest.raises(RuntimeError, match="probability tensor contains"):
-        speculate(broken, broken, START, 3)
-
-
-def test_a_beam_may_be_wider_than_there_are_texts():
-    class Excludes(nn.Module):
-        def forward(self, tokens):
-            return torch.tensor([0.0, -math.inf, 1.0]).expand(*tokens.shape, -1)
-
-    texts, scores = beam_search(Excludes(), START, 1, beams=3)
-    assert texts[:, 1].tolist() == [2, 0, 1] and scores[2] == -math.inf

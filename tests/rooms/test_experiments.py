@@ -2,20 +2,18 @@
 
 import dataclasses
 import math
-import re
 
 import pytest
 import torch
 
 from helpers import checks, data
 from helpers.data import CharTokenizer
-from helpers.errors import ConfigError, CorpusError
-from helpers.gpt import GPTConfig, count_parameters
+from helpers.errors import ConfigError
+from helpers.gpt import GPTConfig
 from helpers.rooms import experiments
 from helpers.rooms.experiments import CHOOSE, REPORT, Comparison, Run
 from helpers.rooms.parts import PARTS, TASTE, WHOLE
 from helpers.rooms.study import Variant
-from helpers.training import updates
 
 TEXT = "to be, or not to be: that is the question\n" * 60
 TOKENIZER = CharTokenizer.from_text(TEXT)
@@ -58,31 +56,6 @@ def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     assert torch.equal(seen[2], TOKENS[:100]) and torch.equal(measured[2], pieces[2])
 
 
-@pytest.mark.slow
-def test_a_line_holds_the_losses_of_the_model_that_was_trained(monkeypatch):
-    trained = []
-
-    def train(model, *arguments):
-        trained.append(model)
-        yield from updates(model, *arguments)
-
-    monkeypatch.setattr("helpers.rooms.study.updates", train)
-    run = Run(30, "no MLP", 0.01, 3, REPORT)
-    found = dataclasses.replace(SMALL, variants=PARTS).measure(run, TOKENS, V)
-    val_tokens = data.split(TOKENS, 8)[1]
-    assert found["loss"] == round(experiments.evaluate(trained[0], val_tokens, 8), 5) < math.log(V)
-    lengths = [
-        experiments.last_place_loss(trained[0], val_tokens, [T], stride=16) for T in (2, 4, 6)
-    ]
-    assert found["last_loss"] == pytest.approx(sum(lengths) / 3, abs=1e-5)
-    assert (
-        found["parameters"] == count_parameters(trained[0])
-        and Run(*list(found.values())[:5]) == run
-    )
-    again = dataclasses.replace(SMALL, variants=PARTS).measure(run, TOKENS, V)
-    assert {**again, "seconds": 0} == {**found, "seconds": 0}
-
-
 def test_the_weights_and_batches_are_those_of_the_seed():
     same = dataclasses.replace(SMALL, variants=PARTS)
     whole = same.build(WHOLE, V, 1)
@@ -92,55 +65,8 @@ def test_the_weights_and_batches_are_those_of_the_seed():
     assert torch.equal(whole.token_embedding.weight, same_sizes.token_embedding.weight)
     assert not torch.equal(whole.token_embedding.weight, other.token_embedding.weight)
     assert len(deep.blocks) == 5
-    with pytest.raises(
-        ConfigError,
-        match="unknown variant 'no luck': choose one of the whole model, no causal mask",
-    ):
+    with pytest.raises(ConfigError, match="unknown variant 'no luck': choose one of the whole"):
         same.build("no luck", V, 1)
-
-
-def test_batches_and_dropout_are_drawn_by_the_seed(monkeypatch):
-    """Pairs of one seed see the same batches; and a variant that draws more at its start gets no
-    other dropout.
-    """
-    drawn = []
-
-    def note(model, tokens, config, optimizer, generator):
-        drawn.append((generator.initial_seed(), torch.rand(1).item()))
-        return iter([1.0])
-
-    monkeypatch.setattr("helpers.rooms.study.updates", note)
-    for name, seed in ((WHOLE, 3), ("untied head", 3), (WHOLE, 4)):
-        dataclasses.replace(SMALL, variants=PARTS).measure(
-            Run(5, name, 0.01, seed, REPORT), TOKENS, V
-        )
-    assert (
-        [seed for seed, _ in drawn] == [3, 3, 4]
-        and drawn[0] == drawn[1]
-        and drawn[0][1] != drawn[2][1]
-    )
-
-
-def test_a_recipe_is_the_studys_but_for_what_the_variant_changes():
-    study = dataclasses.replace(SMALL, variants=PARTS, steps=(400,), batch_size=3)
-    config = study.recipe(Run(400, WHOLE, 0.02, 7, REPORT))
-    assert (config.learning_rate, config.min_learning_rate, config.warmup_steps) == (
-        0.02,
-        0.002,
-        40,
-    )
-    assert (config.max_steps, config.batch_size, config.seed, config.weight_decay) == (
-        400,
-        3,
-        7,
-        0.1,
-    )
-    other = study.recipe(Run(400, "6 layers, no warm-up", 0.02, 7, REPORT))
-    assert other == dataclasses.replace(config, warmup_steps=0)
-    with pytest.raises(
-        ConfigError, match="no MLP, 400 steps, rate None, seed 7: the rate is not chosen yet"
-    ):
-        study.recipe(Run(400, "no MLP", None, 7, REPORT))
 
 
 def test_who_diverges_counts_as_one_who_guesses():
@@ -156,8 +82,6 @@ def test_who_diverges_counts_as_one_who_guesses():
     )
     found = study.measure(Run(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
     assert found["loss"] == found["last_loss"] == round(math.log(V), 5)
-    wild = SMALL.measure(Run(5, WHOLE, 1000.0, 1, REPORT), TOKENS, V)
-    assert wild["loss"] == round(math.log(V), 5)
 
 
 def test_the_last_place_loss_is_that_of_the_last_place_of_every_window():
@@ -176,8 +100,6 @@ def test_the_last_place_loss_is_that_of_the_last_place_of_every_window():
     found = experiments.last_place_loss(model, TOKENS, [3, 8], stride=5)
     assert model.training
     checks.close(torch.tensor(found), torch.stack(expected).mean(), tolerance=1e-5)
-    with pytest.raises(CorpusError, match="8 tokens are too few: a window of 8 needs at least 9"):
-        experiments.last_place_loss(model, TOKENS[:8], [8])
 
 
 def test_the_last_place_loss_cannot_be_cheated():
@@ -261,28 +183,6 @@ def test_seeds_that_choose_are_not_reported_and_the_whole_model_has_more():
     )
 
 
-def test_the_plan_counts_runs_whose_rate_is_not_known_yet():
-    plan = CHOOSING.plan([])
-    assert len(plan) == 2 * 6 + 4 + 3 and sum(run.rate is None for run in plan) == 7
-    assert CHOOSING.missing([]) == [run for run in plan if run.rate is not None]
-    some = [line(run, 1.0) for run in plan[:3]]
-    assert CHOOSING.missing(some) == CHOOSING.missing([])[3:]
-    assert SMALL.plan([])[0] == Run(5, WHOLE, 0.01, 1, REPORT)  # a single rate needs no choice
-
-
-def test_a_study_that_makes_no_sense_is_refused():
-    with pytest.raises(
-        ConfigError, match="no luck: no variant of the study, which has the whole model, other"
-    ):
-        dataclasses.replace(SMALL, interactions={"row": {"no luck": 1, WHOLE: -1}})
-    with pytest.raises(ConfigError, match="nobody: no variant of the study"):
-        dataclasses.replace(SMALL, variants={WHOLE: Variant(), "other": Variant(against="nobody")})
-    with pytest.raises(ConfigError, match="at least two seeds, not 1"):
-        dataclasses.replace(SMALL, seeds=1)
-    with pytest.raises(ConfigError, match="a context of at least 4"):
-        dataclasses.replace(SMALL, sizes=SIZES | {"context_length": 3})
-
-
 # ---------------------------------------------------------------- verdicts
 CROSSED = Comparison(
     {
@@ -334,16 +234,6 @@ def test_rows_are_paired_by_seed_and_held_against_what_they_name():
     ]
 
 
-def test_a_leak_is_judged_by_its_last_places():
-    lines = carry_out(CROSSED, made_up)
-    for entry in lines:
-        entry["last_loss"] = (
-            3.0 + (entry["variant"] == "leak") + 0.01 * entry["seed"] * (entry["variant"] == "leak")
-        )
-    assert experiments.judge(CROSSED, lines)[10, "leak"].mean == pytest.approx(1.025)  # and not -2
-    assert experiments.judge(CROSSED, lines)[10, "a"].mean == pytest.approx(0.3, abs=0.003)
-
-
 def test_what_chose_the_rate_is_not_judged_and_rows_wait_for_all_their_seeds():
     lines = carry_out(CROSSED, made_up)
     chosen = [line(Run(10, "a", 0.01, seed, CHOOSE), 50.0) for seed in (1, 2, 1001)]
@@ -357,16 +247,7 @@ def test_what_chose_the_rate_is_not_judged_and_rows_wait_for_all_their_seeds():
     assert missing == {(10, "a"), (10, "a x b")} and experiments.judge(CROSSED, []) == {}
 
 
-def test_the_report_has_a_line_for_each_row_and_says_the_rate():
-    header, *text = CROSSED.report(carry_out(CROSSED, made_up)).splitlines()
-    assert len(text) == 2 * 5 and header.split()[:4] == ["steps", "changed", "rate", "damage"]
-    worst, *_ = [entry for entry in text if entry.split()[0] == "10"]
-    assert re.fullmatch(
-        r" +10  a and b +0\.01  \+0\.99\d  \+0\.\d+ to \+\d\.\d+ +< 0\.0001 +worse", worst
-    ), worst
-
-
-@pytest.mark.weekly
+@pytest.mark.slow
 def test_a_reader_adds_a_variant_and_gets_a_verdict():
     """The whole way, with trainings: a model that is told nothing of its past is found out in
     seconds.

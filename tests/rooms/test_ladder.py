@@ -14,7 +14,7 @@ from helpers.gpt import GPT, count_parameters
 from helpers.modern import ModernGPT
 from helpers.presets import PRESETS
 from helpers.rooms import ladder
-from helpers.rooms.ladder import RUNGS, Climb, Ladder
+from helpers.rooms.ladder import RUNGS, Ladder
 from helpers.tables import MEASURED, read_table
 
 FIRST, *_, LAST = RUNGS
@@ -93,22 +93,6 @@ def test_the_target_is_met_between_the_two_runs():
         assert math.isclose(bound, part * 1800)  # nothing is extrapolated
     table = Ladder().report([*lines(1), *lines(2, less=1.92)])
     assert "nanoGPT's recipe" in table and table.splitlines()[1].split()[-1] == "1.0"
-
-
-def test_what_is_missing_is_what_is_not_there():
-    assert Ladder().missing([]) == Ladder().plan([]) and len(Ladder().plan([])) == 2 * 3 * len(
-        RUNGS
-    )
-    left = Ladder().missing(lines())
-    assert len(left) == 2 * 2 * len(RUNGS) and {run.seed for run in left} == {2, 3}
-
-
-@pytest.mark.slow
-def test_a_run_gives_a_line_and_its_seed_decides():
-    tokens = torch.randint(9, (900,), generator=torch.Generator().manual_seed(0))
-    one, again, other = (Ladder().measure(Climb(LAST, 2, seed), tokens, 9) for seed in (1, 1, 2))
-    assert one["loss"] == again["loss"] != other["loss"] and one["seconds"] > 0
-    assert list(one) == ["variant", "steps", "seed", "parameters", "loss", "seconds"]
 
 
 @pytest.mark.slow

@@ -42,14 +42,3 @@ def test_one_reads_the_whole_batch_and_each_of_two_reads_half():
             "update": (0, True),
             "send": (0, True),
         }
-
-
-def calls_made():
-    calls = []
-    speedup._seconds(lambda: calls.append(1), 3, together=False)
-    return len(calls)
-
-
-@pytest.mark.slow
-def test_while_the_leader_works_alone_the_others_do_not():
-    assert together(2, calls_made) == [3 + 2, 0]  # two rounds warm up

@@ -1,10 +1,13 @@
 """The study of counting beside a network on more text and on less."""
 
+import pytest
+
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.rooms import texts
-from helpers.rooms.texts import BESIDE, PYTHON, SHAKESPEARE, Texts, library
+from helpers.rooms.texts import BESIDE, PYTHON, SHAKESPEARE, Texts
 
 
+@pytest.mark.slow
 def test_each_text_is_learned_in_each_way_and_reported(monkeypatch):
     monkeypatch.setattr(texts, "library", lambda: "def double(x):\n    return x + x\n" * 400)
     monkeypatch.setattr(texts, "HELD_OUT", 1000)
@@ -18,8 +21,3 @@ def test_each_text_is_learned_in_each_way_and_reported(monkeypatch):
     assert losses[PYTHON, BESIDE] < losses[SHAKESPEARE, BESIDE]  # two lines, four hundred times
     said = study.report(lines)
     assert PYTHON in said and "5,000" in said and "all" in said
-
-
-def test_the_library_is_long_plain_and_the_same_each_time():
-    text = library()
-    assert text.isascii() and len(text) > 5_000_000 and text == library()

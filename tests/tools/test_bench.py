@@ -1,17 +1,15 @@
 """The benchmark: rivals compute what ours does, ratios are right, the table is written."""
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from helpers.attention import MultiHeadAttention
-from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig, make_optimizer
 from helpers.sampling import generate
 from helpers.tables import MEASURED, read_table
-from helpers.training import cross_entropy, evaluate, updates
+from helpers.training import cross_entropy, updates
 from tools import bench
 
 
@@ -88,27 +86,12 @@ def test_nanogpts_loop_leads_to_our_weights(model, tokens):
     assert differs < 0.01 * moved
 
 
-def test_nanogpts_estimate_is_near_the_loss(model, tokens):
-    torch.manual_seed(0)
-    found = bench.nano_loss(bench.nano_copy(model), bench.as_nano_keeps(tokens), 40, 8)
-    assert found == pytest.approx(evaluate(model, tokens, 16), abs=0.1)
-
-
 @pytest.mark.parametrize("count", [10, 40])
 def test_nanogpts_loop_writes_what_ours_writes(model, count):
     """Within the window and, when ours moves by one token too, beyond it."""
     prompt = torch.tensor([1, 2, 3])
     theirs = bench.nano_copy(model).eval().generate(prompt[None], count, seeded())
     assert torch.equal(theirs[0], generate(model, prompt, count, keep=1.0, generator=seeded()))
-
-
-def test_nanogpts_recipe_stores_every_character(tmp_path):
-    (tmp_path / "text.txt").write_text("to be, or not to be", encoding="utf-8")
-    bench.nano_prepare(tmp_path / "text.txt", tmp_path)
-    parts = [np.fromfile(tmp_path / name, dtype=np.uint16) for name in ("train.bin", "val.bin")]
-    letters = sorted(set("to be, or not to be"))
-    assert [len(part) for part in parts] == [17, 2]
-    assert "".join(letters[i] for part in parts for i in part) == "to be, or not to be"
 
 
 # ---------------------------------------------------------------- the table
@@ -156,8 +139,3 @@ def test_a_whole_run_is_stored_and_a_part_is_not(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
     bench.main([])
     assert [line["group"] for line in read_table(tmp_path / "bench.csv")[1]] == ["one", "two"]
-
-
-def test_an_unknown_group_is_refused():
-    with pytest.raises(ConfigError, match=r"invalid choice: 'three'.*attention"):
-        bench.main(["three"])

@@ -182,13 +182,6 @@ def test_pictures_carry_their_text_and_their_size(site):
     )  # no kernel, no widget
 
 
-def test_formulas_need_no_script(site):
-    article = page(site, "01_a").article
-    assert len(article.select("math")) == 2 and article.select_one("math[display=block]")
-    codes = [code.text for code in article.select("code")]
-    assert "$c$" in codes and r"\nosuch{" in codes and "$$a" not in article.text
-
-
 def test_pages_fetch_nothing_from_a_network(site):
     for path in site.rglob("*.html"):
         fetched = re.findall(
@@ -221,15 +214,6 @@ def test_links_lead_to_pages_cells_headings_and_files(site):
     assert website.broken_links(site) == ["01_a.html: 02_b.html#c2"]  # that run never came so far
 
 
-def test_a_script_of_solutions_is_a_page(site):
-    article = page(site, "solutions/solutions_01").article
-    assert (
-        article.h1.text.startswith("Solutions 01")
-        and article.select_one("pre").text.strip() == "x = 1"
-    )
-    assert article.select_one("p a[href]")["href"] == "../01_a.html"
-
-
 def test_a_broken_link_is_named(tmp_path):
     (tmp_path / "a.html").write_text('<p id="x"></p><a href="#x">1</a><a href="b.html#y">2</a><img src="no.png">'
                                      '<script>"<a href="not-a-link">"</script><a href="d/">3</a>')  # fmt: skip
@@ -242,29 +226,6 @@ def test_a_broken_link_is_named(tmp_path):
         "a.html: d/",
         "b.html: c.html",
     ]
-
-
-def test_folded_code_that_shows_nothing_joins_the_folded_code_below_or_above():
-    def code(source, hidden=True, outputs=()):
-        return pages.code(source, source, {"source_hidden": hidden}, list(outputs))
-
-    shown = {"output_type": "stream", "text": "1"}
-    cells = [code("a"), code("b"), code("c", outputs=[shown]), code("d", outputs=[shown]), code("h"),
-             code("e", hidden=False), code("f"), pages.markdown("text"), code("g")]  # fmt: skip
-    found = pages.joined(cells)
-    assert [cell["source"] for cell in found] == [
-        "a\n\n\nb\n\n\nc",
-        "d\n\n\nh",
-        "e",
-        "f",
-        "text",
-        "g",
-    ]
-    assert found[1]["outputs"] == [shown]
-    assert found[0]["metadata"]["anchor"] == ["a", "b", "c"] and found[0]["outputs"] == [
-        shown
-    ]  # links still lead there
-    assert cells[1]["source"] == "b"
 
 
 def test_what_jupyterlab_folds_the_page_folds_too(site):
@@ -289,41 +250,8 @@ def test_a_notebook_that_cannot_be_read_costs_no_other_page(site):
     assert "by zero" in page(site, "02_b").select_one(".traceback").text
 
 
-def test_a_table_says_what_a_row_is_and_how_it_was_made(site):
-    article = page(site, "measured/parts").article
-    assert (
-        article.select_one("h1").text.startswith("What each part")
-        and "Each row is one training" in article.text
-    )
-    assert "made by: us" in article.text and "1 rows" in article.text
-    assert [cell.text for cell in article.select("table.measured :is(th, td)")] == [
-        "variant",
-        "loss",
-        "<a>, b",
-        "1.5",
-    ]
-
-
 def test_every_table_of_the_project_is_explained():
     assert {path.stem for path in (ROOT / "notebooks" / "measured").glob("*.csv")} <= set(CAPTIONS)
-
-
-def test_long_lines_scroll_on_a_phone_and_wrap_on_paper():
-    screen, _, paper = (
-        (ROOT / "tools/site/static/look.css").read_text("utf-8").partition("@media print")
-    )
-    phone = re.sub(
-        r"@media \(min-width: 48rem\).*", "", screen
-    )  # elsewhere, what is printed wraps, and code scrolls
-    assert (
-        re.search(r"article pre \{[^}]*white-space: pre; overflow-x: auto", phone)
-        and "pre-wrap" not in phone
-    )
-    assert (
-        screen.count("pre-wrap") == 1
-        and ".cell_output .output pre { white-space: pre-wrap" in screen
-    )
-    assert re.search(r"article pre \{[^}]*white-space: pre-wrap; overflow-wrap: anywhere", paper)
 
 
 def test_launch_buttons_come_with_the_address_of_the_project(project, tmp_path):

@@ -75,32 +75,11 @@ def trained(study, name, text):
     return model.eval()
 
 
-def test_without_a_network_nothing_but_gates_is_learned(study, text):
-    fresh = study.build("counts with gates, no network", 65, 1)
-    model = trained(study, "counts with gates, no network", text)
-    changed = {
-        name
-        for name, weight in model.named_parameters()
-        if not torch.equal(weight, fresh.get_parameter(name))
-    }
-    assert changed == {"gates.weight", "gates.bias"}
-
-
 def test_a_finished_network_stays_as_it_is_when_its_gates_learn(study, text):
     alone, mixed = trained(study, "the network alone", text), trained(study, AFTERWARDS, text)
     for name, weight in alone.named_parameters():
         assert torch.equal(weight, mixed.get_parameter(name))
     assert mixed.gates.weight.abs().sum() > 0
-
-
-def test_counts_as_input_change_what_the_network_says_and_no_gate_does(study, text):
-    model = trained(study, "counts as input, no gates", text)
-    x = text[None, 5000:5050].long()
-    before = model(x)
-    torch.nn.init.ones_(model.gates.bias)
-    assert torch.equal(model(x), before)
-    torch.nn.init.ones_(model.reading.weight)
-    assert not torch.allclose(model(x), before)
 
 
 def test_counts_that_know_the_answer_say_it_in_training(study, text):
@@ -113,18 +92,6 @@ def test_counts_that_know_the_answer_say_it_in_training(study, text):
         for model in (honest, knowing)
     ]
     assert surprise[1] < 0.5 * surprise[0]
-
-
-def test_learning_only_together_hands_over_one_answer(study, text):
-    model = trained(study, "the network learns only together", text)
-    x, y = text[None, 1000:1050].long(), text[None, 1001:1051].long()
-    other = trained(study, BESIDE, text)
-    other.load_state_dict(model.state_dict())
-    assert model.loss(x, y).item() == pytest.approx(other.loss(x, y).item())
-    (together,), (both,) = (
-        torch.autograd.grad(m.loss(x, y), m.head.weight) for m in (model, other)
-    )
-    assert not torch.allclose(together, both)
 
 
 def test_reading_on_predicts_every_letter_once_with_a_past(study, text):

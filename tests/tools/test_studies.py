@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.data import CharTokenizer, load_corpus
-from helpers.errors import ConfigError, RunError
+from helpers.errors import RunError
 from helpers.rooms.experiments import REPORT, Comparison, Run
 from helpers.rooms.parts import WHOLE
 from helpers.rooms.study import Variant
@@ -91,12 +91,3 @@ def test_runs_of_another_text_or_budget_are_refused_and_left_as_they_are(small, 
         with pytest.raises(RunError, match=r"has runs made otherwise .*: move it away"):
             tool.main(small)
         assert path.read_text("utf-8") == csv_table([line], other)
-
-
-def test_what_can_not_be_made_is_refused(small):
-    with pytest.raises(
-        ConfigError, match="stored tables are of tiny Shakespeare: name another folder by --out"
-    ):
-        tool.main(small[:3])
-    with pytest.raises(RunError, match="there are no runs of this study yet"):
-        tool.main([*small, "--verdicts"])

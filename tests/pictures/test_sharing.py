@@ -1,10 +1,8 @@
 """The machine cut in two: whose rows are drawn where."""
 
-import pytest
 import torch
 from matplotlib.collections import QuadMesh
 
-from helpers.errors import ConfigError
 from pictures import sharing
 from pictures.sharing import MEAN, PALE, TALL, TEXTS, TOPS, WEIGHTS
 from pictures.sharing import OWN as OWN_GRADIENT
@@ -70,13 +68,3 @@ def test_by_weights_each_keeps_half_of_the_rows_and_borrows_the_others(drawn):
         assert equal(found[MEAN[0], mine], (OWN[0] + OWN[1]).chunk(2)[process])
         assert (MEAN[0], others) not in found
     assert "3 of the 6 rows" in alt and "reduce-scatter" in alt
-
-
-@pytest.mark.parametrize(
-    ("texts", "weights", "gradients"),
-    [(X[:3], W, OWN), (X[:, :5], W[:5], [g[:5] for g in OWN]), (X, W, OWN[:1])],
-    ids=["an odd number of texts", "of rows", "one gradient"],
-)
-def test_what_cannot_be_halved_is_refused(texts, weights, gradients):
-    with pytest.raises(ConfigError, match="it takes two, and even numbers"):
-        sharing.draw_shared(texts, weights, gradients)

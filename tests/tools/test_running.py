@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from unittest import mock
 
-import papermill
+import nbformat
 import pytest
+from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
 from helpers.errors import ConfigError, HelpersError, command
@@ -38,14 +39,10 @@ def environment_comes_back():
     ("name", "stem"),
     [
         ("8", "08_x"),
-        ("08", "08_x"),
-        ("08_x", "08_x"),
         ("08_x.ipynb", "08_x"),
-        ("notebooks/08_x.ipynb", "08_x"),
         ("./notebooks/08_x.ipynb", "08_x"),
         ("far", "far"),
         ("beyond/far", "far"),
-        ("notebooks/beyond/far.ipynb", "far"),
     ],
 )
 def test_a_notebook_is_found_by_any_of_its_names(project, name, stem):
@@ -87,32 +84,12 @@ def test_values_arrive_as_they_were_meant(settings):
     [
         ("gone", "1", "08_n has no parameter 'gone': it has preset, corpus_path, seed"),
         ("seed", "1.5", "seed takes a value such as 1, not '1.5'"),
-        ("seed", "True", "seed takes a value such as 1, not 'True'"),
-        ("seed", "[" * 9999, "seed takes a value such as 1, not"),
         ("reuse", "1", "reuse takes a value such as False, not '1'"),
-        ("seeds", "1", r"seeds takes a value such as \[1, 2\], not '1'"),
     ],
 )
 def test_other_settings_are_refused_in_one_sentence(settings, name, value, sentence):
     with pytest.raises(ConfigError, match=sentence):
         settings((name, value))
-
-
-def test_settings_without_a_notebook_are_refused(project, capsys):
-    assert command(notebooks.main, ["run", "-p", "seed", "2"]) == 2
-    assert "error: parameters need a notebook" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "notebooks").glob("*[0-9]_*.ipynb")), ids=lambda path: path.stem
-)
-def test_papermill_finds_every_setting_of_a_lesson(path):
-    """`papermill --help-notebook` lists them, and papermill warns of none."""
-    (cell,) = [
-        c for c in notebooks.read_run(path).cells if "parameters" in c.metadata.get("tags", [])
-    ]
-    assigned = re.findall(r"^(\w+)\b.*?=", cell.source, re.M)
-    assert assigned and list(papermill.inspect_notebook(str(path))) == assigned
 
 
 # ---------------------------------------------------------------- papermill
@@ -164,8 +141,7 @@ def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-@pytest.mark.parametrize("by", ["Ctrl-C", "SIGTERM"])
-def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path, by):
+def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path):
     clone = tmp_path / "a clone"
     for name in ("tools", "helpers"):
         (clone / name).parent.mkdir(exist_ok=True)
@@ -192,23 +168,18 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path, by):
     ) as run:
         assert any("step  0" in line for line in run.stdout)  # the kernel is at work
         start = time.monotonic()
-        if by == "Ctrl-C":
-            os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all in the group
-        else:
-            run.terminate()
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does at Ctrl-C: to all in the group
         said = run.communicate(timeout=20)[1]
     assert (
         time.monotonic() - start < 8
-        and said.startswith(f"stopped by {by}")
+        and said.startswith("stopped by Ctrl-C")
         and said.count("\n") == 1
     )
     assert last.read_text() == "the last run"
 
 
 # ---------------------------------------------------------------- files
-@pytest.mark.slow
-@pytest.mark.parametrize("action", ["store", "run"])
-def test_a_full_disk_leaves_what_was_there(project, in_process, monkeypatch, action, capsys):
+def test_a_full_disk_leaves_what_was_there(project, in_process, monkeypatch, capsys):
     path = notebooks.NOTEBOOKS / "01_n.ipynb"
     write_notebook(path, "1")
     last = notebooks.run_of(path)
@@ -220,12 +191,9 @@ def test_a_full_disk_leaves_what_was_there(project, in_process, monkeypatch, act
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(notebooks, "run_papermill", full)
-    try:
-        status = command(notebooks.main, [action])
-    except SystemExit as end:
-        status = end.code
+    assert command(notebooks.main, ["store"]) == 2
     assert "No space left on device" in "".join(capsys.readouterr())
-    assert status in (1, 2) and path.read_bytes() == last.read_bytes() == before
+    assert path.read_bytes() == last.read_bytes() == before
     left = sorted(file.name for file in project.rglob("*") if file.is_file())
     assert set(left) <= {"01_n.ipynb", "claims.md"}  # no temporary file
 
@@ -239,6 +207,27 @@ def test_a_notebook_that_fails_is_not_stored(project, in_process):
     ):
         notebooks.store([])
     assert path.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_storing_twice_changes_nothing(project):
+    """On a kernel: what is stored is what JupyterLab would write, whatever came when."""
+    path = notebooks.NOTEBOOKS / "04_n.ipynb"
+    prints = "import time\nprint('one', flush=True)\ntime.sleep(0.6)\nprint('two')"
+    tags = {0: "claim-16", 2: "claim-16"}
+    write_notebook(path, "assert True", "1 + 1", "assert 1 < 2", prints, tags=tags)
+    notebooks.store([])
+    first = path.read_bytes()
+    notebooks.store([])
+    assert path.read_bytes() == first and b'"text/plain": [\n       "2"' in first
+    found = nbformat.read(path, as_version=4)
+    language = IPythonKernel.language_info
+    assert found.metadata == {"kernelspec": notebooks.KERNEL, "language_info": language}
+    (output,) = found.cells[3].outputs
+    assert output.text == "one\ntwo\n"
+    page = (notebooks.ROOT / "docs" / "claims.md").read_text("utf-8")
+    (line,) = [line for line in page.splitlines() if line.startswith("| 16 |")]
+    assert "[04/c0](../notebooks/04_n.ipynb#cell-id=c0), [04/c2](" in line
 
 
 # ---------------------------------------------------------------- fresh
@@ -311,20 +300,3 @@ def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(
         and runs["02_b"].result == "so it is\n"
     )
     assert "to read them: build/html/index.html" in capsys.readouterr().out
-
-
-def test_pages_that_cannot_be_built_are_told_in_one_sentence(
-    project, in_process, monkeypatch, capsys
-):
-    def fails(*_):
-        raise HelpersError("the pages could not be built: no reason given")
-
-    monkeypatch.setattr(site, "build", fails)
-    write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "print('well')", tags={0: "result"})
-    assert notebooks.run([]) == 1
-    out = capsys.readouterr().out
-    assert (
-        "1 passed, 0 failed\nthe pages could not be built: no reason given\n" in out
-        and out.endswith("\nwell\n")
-    )
-    assert "to read them" not in out
