@@ -115,15 +115,15 @@ def own_device(name: str) -> str:
     return f"cuda:{local_rank()}" if several else name
 
 
-def with_equal_gradients(loss_of: nn.Module, device: str) -> nn.Module:
+def with_equal_gradients(compute_loss: nn.Module, device: str) -> nn.Module:
     """The loss as a module whose backward pass leaves the mean of all processes' gradients in each.
 
     DDP sends gradients in packets, which it sorts in the first pass. That one is for nothing, so
     that a resumed run adds, and so rounds, in the same order as the undisturbed one.
     """
     if rank_and_size()[1] == 1:
-        return loss_of
-    parallel = DistributedDataParallel(loss_of)
+        return compute_loss
+    parallel = DistributedDataParallel(compute_loss)
     nothing = torch.zeros(1, 1, dtype=torch.long, device=device)
     parallel(nothing, nothing).backward()
     return parallel

@@ -78,14 +78,14 @@ class Loss(nn.Module):
 class Rounded(nn.Module):
     """The same loss by weights rounded to bfloat16. The float32 weights learn: no step is lost."""
 
-    def __init__(self, loss_of: nn.Module):
+    def __init__(self, compute_loss: nn.Module):
         super().__init__()
-        self.loss_of = loss_of
+        self.compute_loss = compute_loss
 
     def forward(self, x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
-        tensors = [*self.loss_of.named_parameters(), *self.loss_of.named_buffers()]
+        tensors = [*self.compute_loss.named_parameters(), *self.compute_loss.named_buffers()]
         rounded = {name: t.bfloat16() for name, t in tensors if t.is_floating_point()}
-        return torch.func.functional_call(self.loss_of, rounded, (x, y))
+        return torch.func.functional_call(self.compute_loss, rounded, (x, y))
 
 
 def has_bfloat16() -> bool:
@@ -112,12 +112,12 @@ def updates(
     count, own = micro_batches(config)
     processes = team.rank_and_size()[1]
     kind = torch.device(config.device).type
-    loss_of: nn.Module = Loss(model)
+    compute_loss: nn.Module = Loss(model)
     if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
-        loss_of = torch.compile(loss_of)
+        compute_loss = torch.compile(compute_loss)
     if kind == "cpu" and config.bfloat16_cpu and has_bfloat16():
-        loss_of = Rounded(loss_of)
-    loss_of = team.with_equal_gradients(loss_of, config.device)
+        compute_loss = Rounded(compute_loss)
+    compute_loss = team.with_equal_gradients(compute_loss, config.device)
     for step in range(first_step, config.max_steps):
         model.train()  # the caller may have evaluated it
         for group in optimizer.param_groups:
@@ -131,9 +131,9 @@ def updates(
             if model.config.dropout:
                 torch.manual_seed(random.Random(f"{config.seed} {step} {index}").getrandbits(63))
             if processes > 1:  # gradients are sent once a batch, as in nanoGPT
-                loss_of.require_backward_grad_sync = index == own[-1]
+                compute_loss.require_backward_grad_sync = index == own[-1]
             with torch.autocast(kind, torch.bfloat16, enabled=config.bfloat16 and kind == "cuda"):
-                micro_loss = loss_of(micro_x, micro_y)
+                micro_loss = compute_loss(micro_x, micro_y)
             # The shares of all micro-batches add up to 1, but DDP divides the sum of the gradients
             # by the number of processes: times that number, it is the gradient of the whole batch.
             (micro_loss * (share * processes)).backward()
