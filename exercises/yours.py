@@ -15,6 +15,7 @@ from exercises.limit import TooLongError, at_most
 from exercises.questions import said
 from exercises.steps import NAMES, STEPS
 from helpers.errors import ConfigError
+from pictures.progress import NOTEBOOKS
 from pictures.way import draw_way
 
 SECONDS = 60.0  # for a piece of work with the reader's steps
@@ -120,7 +121,7 @@ def path() -> None:
     draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, solved, about)
 
 
-def next_step(folder: str | Path = ".") -> str:
+def next_step(folder: str | Path = NOTEBOOKS) -> str:
     """Where the next step waits, as a line of Markdown; the notebooks are in `folder`."""
     solved, _ = progress()
     for step in STEPS:

@@ -1,5 +1,4 @@
-"""Attention: one pure function, the multi-head layer inside every GPT, and the steps of the book on
-the way to it.
+"""Attention: a pure function, the layer inside every GPT, and the book's steps on the way to it.
 
 Shapes, here and in all notebooks: B batch, T tokens, C channels (the width of the model), H heads,
 D head width, V vocabulary, L layers, N tokens of a whole text. Scores are before softmax, weights
@@ -44,8 +43,7 @@ def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor
 
 
 class KVCache:
-    """The keys and values that one attention layer has already computed, for up to `context_length`
-    tokens.
+    """The keys and values that one layer has computed, for up to `context_length` tokens.
 
     It takes its memory once, (B, H, context_length, D) each, at the first `append`, and is for
     inference: no gradient flows through it. `len` is the number of tokens.
@@ -61,8 +59,7 @@ class KVCache:
         return self.length
 
     def keep_first(self, count: int) -> None:
-        """Forget all but the first `count` tokens, as speculative decoding does with guesses that
-        were refused."""
+        """Forget all but the first `count` tokens, as speculative decoding does."""
         self.length = min(self.length, max(0, count))
 
     def append(
@@ -71,26 +68,29 @@ class KVCache:
         """Add the newest tokens' keys and values; return views of those of all tokens so far."""
         B, H, T, D = key.shape
         start, end = self.length, self.length + T
-        if (
-            self.key is not None and len(self.key) != B
-        ):  # `copy_` would silently repeat a batch of one
-            raise ConfigError(
-                f"the cache holds a batch of {len(self.key)}, not of {B}: take a new one"
-            )
+        if self.key is not None and len(self.key) != B:  # `copy_` would repeat a batch of one
+            held = len(self.key)
+            raise ConfigError(f"the cache holds a batch of {held}, not of {B}: take a new one")
         if self.key is None or self.value is None:
             self.key = key.new_empty(B, H, self.context_length, D)
             self.value = value.new_empty(B, H, self.context_length, D)
-        self.key.narrow(2, start, T).copy_(
-            key.detach()
-        )  # raises when the cache is full; a slice would be empty
+        # Raises when the cache is full; a slice would be empty.
+        self.key.narrow(2, start, T).copy_(key.detach())
         self.value.narrow(2, start, T).copy_(value.detach())
         self.length = end
         return self.key[:, :, :end], self.value[:, :, :end]
 
 
-class MultiHeadAttention(nn.Module):
-    """Causal attention with several heads, one matrix for all of them: (B, T, d_in) -> (B, T,
-    d_out).
+class Masked(nn.Module):
+    """A layer with a mask, which is made anew and never loaded: the book's classes save theirs."""
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
+        state_dict.pop(prefix + "mask", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class MultiHeadAttention(Masked):
+    """Causal attention with several heads: (B, T, d_in) -> (B, T, d_out).
 
     `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` doesn't divide it. In
     training, `dropout` is the share of weights that are dropped. With a `cache`, x holds only the
@@ -113,9 +113,8 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         if d_out % num_heads:
-            raise ConfigError(
-                f"{num_heads} heads do not divide the width {d_out}: choose a divisor of {d_out}"
-            )
+            choose = f"choose a divisor of {d_out}"
+            raise ConfigError(f"{num_heads} heads do not divide the width {d_out}: {choose}")
         self.num_heads = num_heads
         self.dropout = dropout
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
@@ -136,9 +135,8 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.append(key, value)
         if return_weights:
             mask = self.mask_for(query.shape[-2], key.shape[-2])
-            context, weights = attention(
-                query, self.shared(key), self.shared(value), mask, self.dropout_now
-            )
+            key, value = self.repeat_kv(key), self.repeat_kv(value)
+            context, weights = attention(query, key, value, mask, self.dropout_now)
             return self.out_proj(self.join_heads(context)), weights
         context = self.fused_attention(query, key, value)
         return self.out_proj(self.join_heads(context))
@@ -146,10 +144,9 @@ class MultiHeadAttention(nn.Module):
     def query_key_value(
         self, x: Float[Tensor, "B T d_in"], start: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What each token asks, offers and tells, head by head: three times (B, H, T, D).
+        """Query, key and value of each head: three times (B, H, T, D).
 
-        The first token stands at position `start`, which makes no difference here. (With rotary
-        positions it does.)
+        The first token stands at position `start`: rotary positions will depend on it.
         """
         query = self.split_heads(self.W_query(x))
         key = self.split_heads(self.W_key(x))
@@ -158,16 +155,14 @@ class MultiHeadAttention(nn.Module):
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
         B, T, C = x.shape
-        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(
-            1, 2
-        )  # (B, T, H, D) -> (B, H, T, D)
+        # (B, T, H, D) -> (B, H, T, D)
+        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(1, 2)
 
     def join_heads(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T C"]:
         return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
 
-    def shared(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
-        """Keys or values, one for each head of queries. Here each has its own; in ModernAttention
-        several share one."""
+    def repeat_kv(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
+        """Keys or values, one for each head of queries: here each has its own."""
         return x
 
     def fused_attention(
@@ -175,9 +170,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B H T D"]:
         """The context as `attention` has it, by PyTorch, which need not store the weights."""
         dropout_p = self.dropout_now
-        if (
-            query.shape == key.shape
-        ):  # nothing came from a cache, and PyTorch's own causal flag is quicker than a mask
+        # Nothing came from a cache, and PyTorch's own causal flag is quicker than a mask.
+        if query.shape == key.shape:
             return F.scaled_dot_product_attention(
                 query, key, value, dropout_p=dropout_p, is_causal=True
             )
@@ -195,12 +189,6 @@ class MultiHeadAttention(nn.Module):
     @property
     def dropout_now(self) -> float:
         return self.dropout if self.training else 0.0
-
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading
-        would object to one."""
-        state_dict.pop(prefix + "mask", None)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 # ---------------------------------------------------------------- the book's classes
@@ -226,9 +214,8 @@ class SelfAttention(nn.Module):
         return (context, weights) if return_weights else context
 
 
-class CausalAttention(SelfAttention):
-    """Self-attention that never looks ahead, with dropout on the weights: (*batch, T, d_in) ->
-    (*batch, T, d_out).
+class CausalAttention(Masked, SelfAttention):
+    """Self-attention that never looks ahead: (*batch, T, d_in) -> (*batch, T, d_out).
 
     The mask moves with the layer to its device and is not saved with its weights. Source: Raschka,
     listing 3.3 (with the softmax over keys).
@@ -251,18 +238,11 @@ class CausalAttention(SelfAttention):
         )
         return (context, weights) if return_weights else context
 
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        """Ignore a mask that the book's class has saved: ours is made anew, and strict loading
-        would object to one."""
-        state_dict.pop(prefix + "mask", None)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-
 
 class MultiHeadAttentionWrapper(nn.Module):
-    """Causal heads side by side, outputs concatenated: (*batch, T, d_in) -> (*batch, T, num_heads *
-    d_out).
+    """Causal heads side by side: (*batch, T, d_in) -> (*batch, T, num_heads * d_out).
 
-    `d_out` is the width of ONE head here. Source: Raschka, listing 3.4.
+    The outputs are concatenated; `d_out` is the width of ONE head here. Source: Raschka, listing 3.4.
     """
 
     def __init__(

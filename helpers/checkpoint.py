@@ -1,5 +1,4 @@
-"""A run in its folder: one file that is whole whatever happens, what it holds, and how to find it
-again."""
+"""A run in its folder: one file that is whole whatever happens, and what it holds."""
 
 import hashlib
 import io
@@ -15,18 +14,13 @@ from helpers.counted import build_gpt, config_of
 from helpers.data import SHA256, Tokenizer, tokenizer_of
 from helpers.errors import RunError, shown, write
 from helpers.gpt import GPT, GPTConfig
-from helpers.optim import TrainConfig
+from helpers.optim import Optimizer
 
-CHECKPOINT = (
-    "checkpoint.pt"  # what torch.save writes, and behind it the 64 characters of its SHA-256
-)
-VIEWS = (
-    "config.json",
-    "history.json",
-    "tokenizer.json",
-    "sample.txt",
-)  # for people; nothing reads them
-MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")  # when a run goes on
+CHECKPOINT = "checkpoint.pt"  # what torch.save writes, then the 64 hex digits of its SHA-256
+# For people; nothing reads them.
+VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")
+# What a resume may set otherwise than the run had it.
+MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")
 
 
 @dataclass(frozen=True)
@@ -61,9 +55,7 @@ class History(list[Record]):
 class Run:
     """All that a run needs to go on, after `step` updates, as if it had never stopped."""
 
-    settings: dict[
-        str, Any
-    ]  # all that its numbers depend on: text, sizes of the model, TrainConfig
+    settings: dict[str, Any]  # all that its numbers depend on: text, sizes, TrainConfig
     sizes: dict[str, Any]  # of the model's config
     about: dict[str, Any]  # preset, corpus, versions
     tokenizer: str = ""  # as JSON
@@ -81,59 +73,41 @@ class Run:
     def finished(self) -> bool:
         return self.step >= self.settings["max_steps"]
 
-    def add_record(self, model: nn.Module, val_loss: float, rate: float, tokens: int) -> None:
-        """A line of the history, the weights if it is the best one, and a snapshot if it is time.
+    def has_record(self) -> bool:
+        """Whether this step is recorded already."""
+        return bool(self.history) and self.history[-1].step == self.step
 
-        An update sees so many `tokens`. Snapshots are kept of step 0 and of each record that has at
-        least twice the steps of the last one.
-        """
-        seconds = self.seconds - (self.history[-1].seconds if self.history else 0.0)
-        speed = len(self.losses) * tokens / seconds if seconds else 0.0
-        train_loss = sum(self.losses) / len(self.losses)
-        self.history.append(Record(self.step, train_loss, val_loss, self.seconds, speed, rate))
+    def add(self, record: Record, model: nn.Module) -> None:
+        """Put a record of this step into the history, and the weights it measured where due."""
         self.losses = []
-        if self.history.best is self.history[-1]:
-            weights = model.state_dict().items()
-            self.best = {name: weight.detach().clone() for name, weight in weights}
+        self.history.append(record)
+        if self.history.best is record:
+            self.best = {name: t.detach().clone() for name, t in model.state_dict().items()}
         if not self.snapshots or self.step >= 2 * max(self.snapshots):
-            self.snapshots[self.step] = {name: _half(p) for name, p in model.named_parameters()}
-
-
-def _half(weight: Tensor) -> Tensor:
-    most = torch.finfo(torch.float16).max  # beyond it there would be infinities
-    return weight.detach().clamp(-most, most).half().cpu()
-
-
-def settings_of(
-    model: nn.Module,
-    config: TrainConfig,
-    train_tokens: Tensor,
-    val_tokens: Tensor,
-    tokenizer: Tokenizer | None = None,
-) -> dict[str, Any]:
-    """All that the numbers of a run depend on, by name."""
-    digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
-    for tokens in (train_tokens, val_tokens):
-        for piece in tokens.cpu().split(1 << 20):
-            digest.update(
-                piece.to(torch.int32).numpy().tobytes()
-            )  # whatever integer type keeps them
-        digest.update(b"|")
-    return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
+            largest = torch.finfo(torch.float16).max
+            self.snapshots[self.step] = {
+                name: parameter.detach().clamp(-largest, largest).half().cpu()
+                for name, parameter in model.named_parameters()
+            }
 
 
 # ---------------------------------------------------------------- to save
-def save(folder: Path, run: Run) -> None:
-    """Replace the checkpoint in one step, then the views; RunError when that fails: the old one
-    stays."""
-    packed = io.BytesIO()
-    torch.save(vars(run) | {"history": [asdict(record) for record in run.history]}, packed)
-    archive = packed.getvalue()
+def save(
+    folder: Path, run: Run, model: nn.Module, optimizer: Optimizer, batches: torch.Generator
+) -> None:
+    """Replace the checkpoint in one step, then the views.
+
+    RunError when that fails: the old checkpoint stays.
+    """
+    run.model, run.optimizer = model.state_dict(), optimizer.state_dict()
+    run.batches = batches.get_state()
+    file = io.BytesIO()
+    torch.save(vars(run) | {"history": [asdict(record) for record in run.history]}, file)
+    archive = file.getvalue()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / CHECKPOINT, archive + hashlib.sha256(archive).hexdigest().encode())
         write_views(folder, run)
-        (folder / "sample.txt").unlink(missing_ok=True)  # of the run as it was before
     except (OSError, RunError) as error:
         why = getattr(error, "strerror", None) or error
         go_on = "go on with --resume" if (folder / CHECKPOINT).exists() else "start again"
@@ -160,37 +134,35 @@ def load(folder: str | Path) -> Run:
     try:
         content = path.read_bytes()
     except OSError as error:
-        why = error.strerror or error
         raise RunError(
-            f"no checkpoint at {shown(path)} ({why}): train first, or name another folder"
+            f"no checkpoint at {shown(path)} ({error.strerror}): train first, or name another folder"
         ) from None
     archive, checksum = content[:-64], content[-64:]
     if hashlib.sha256(archive).hexdigest().encode() != checksum:
         raise RunError(
             f"{shown(path)} is damaged, or no run's: its SHA-256 is wrong; use a copy or train anew"
         )
+    # The first edition kept its checksum in the comment of a zip file, and these letters before it.
     if archive.endswith(b"sha256:"):
-        raise RunError(
-            f"{shown(path)} is a run of the first edition: train anew, in another folder"
-        )
+        raise RunError(f"{shown(path)} is a run of the first edition: train anew, elsewhere")
     try:
-        found = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
-        found["history"] = History(Record(**record) for record in found["history"])
-        return Run(**found)
+        saved = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+        saved["history"] = History(Record(**record) for record in saved["history"])
+        return Run(**saved)
     except Exception:  # somebody has put a checksum behind something else
         raise RunError(f"{shown(path)} is no run of this project: name another folder") from None
 
 
-def load_to_go_on(folder: Path, settings: dict[str, Any]) -> Run:
-    """The run in `folder`, if it is the one of these settings; RunError names the first that
-    differs."""
+def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
+    """The run in `folder`, to go on with these settings; RunError names the first that differs."""
     run = load(folder)
-    for name, asked in settings.items():
-        there = run.settings.get(name)
-        if there != asked and name == "text":
+    for name, wanted in settings.items():
+        saved = run.settings.get(name)
+        if saved == wanted or name in MAY_CHANGE:
+            continue
+        if name == "text":
             raise RunError(f"{shown(folder)} holds another run: it was trained on another text")
-        if there != asked and name not in MAY_CHANGE:
-            raise RunError(f"{shown(folder)} holds another run: its {name} is {there}, not {asked}")
+        raise RunError(f"{shown(folder)} holds another run: its {name} is {saved}, not {wanted}")
     if run.step > settings["max_steps"]:
         raise RunError(
             f"{shown(folder)} is at step {run.step:,} already: max_steps must not be below"
@@ -203,20 +175,18 @@ def load_model(folder: str | Path) -> tuple[GPT, Tokenizer]:
     """The best model of a run, in evaluation mode, and its tokenizer; RunError as in `load`."""
     run = load(folder)
     if not run.tokenizer:
-        raise RunError(
-            f"the run in {shown(folder)} was trained without a tokenizer: it can't write"
-        )
+        raise RunError(f"the run in {shown(folder)} has no tokenizer: it can't write")
     model = build_gpt(config_of(run.sizes))
     model.load_state_dict(run.best)
     return model.eval(), tokenizer_of(run.tokenizer)
 
 
 def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:
-    """A run's model as it learned: pairs of a step and a GPT in evaluation mode, the untrained one
-    first.
+    """A run's model as it learned: steps, each with a GPT in evaluation mode.
 
-    Then come the models of those records that had at least twice the steps of the one before, all
-    of them rounded to float16; last, and not rounded, the run's last state. RunError as in `load`.
+    First the untrained one, then those of the records that had at least twice the steps of the one
+    before, all of them rounded to float16; last, not rounded, the run's last state. RunError as in
+    `load`.
     """
     run, models = load(folder), []
     for step, weights in (run.snapshots | {run.step: run.model}).items():
@@ -228,18 +198,18 @@ def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:
 
 
 # ---------------------------------------------------------------- which folder
-def refuse(folder: Path, resume: bool, overwrite: bool) -> None:
+def refuse_folder(folder: Path, resume: bool, overwrite: bool) -> None:
     """RunError unless a run may be written into `folder`: what no run wrote is never touched."""
     if resume and overwrite:
         raise RunError("resume goes on with a run, overwrite replaces it: choose one of the two")
     if folder.exists() and not folder.is_dir():
         raise RunError(f"{shown(folder)} is not a folder: name another one for the run")
-    there = [name for name in (CHECKPOINT, *VIEWS) if (folder / name).exists()]
-    if there and not is_run(folder):
+    names = [name for name in (CHECKPOINT, *VIEWS) if (folder / name).exists()]
+    if names and not is_run(folder):
         raise RunError(
-            f"{shown(folder)} holds {there[0]}, which no run wrote: choose another folder"
+            f"{shown(folder)} holds {names[0]}, which no run wrote: choose another folder"
         )
-    if there and not (resume or overwrite):
+    if names and not (resume or overwrite):
         raise RunError(
             f"{shown(folder)} holds a run already: resume it, overwrite it, or choose another folder"
         )
@@ -248,14 +218,14 @@ def refuse(folder: Path, resume: bool, overwrite: bool) -> None:
 def is_run(folder: Path) -> bool:
     """Whether a run wrote what lies in `folder`; it may be damaged, or of the first edition."""
     try:
-        return bytes.fromhex((folder / CHECKPOINT).read_bytes()[-64:].decode()) != b""
+        checksum = (folder / CHECKPOINT).read_bytes()[-64:].decode()
+        return len(bytes.fromhex(checksum)) == 32
     except (OSError, ValueError):
         return False
 
 
 def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) -> bool:
-    """Whether `folder` holds a finished run of at least so many updates, of such a model on this
-    corpus."""
+    """Whether `folder` holds a finished run of so many updates, of this model on this corpus."""
     try:
         run = load(folder)
     except RunError:
@@ -264,67 +234,61 @@ def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) 
     return same and run.finished and run.step >= steps
 
 
-def plan(
-    folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, ours: bool
+def plan_run(
+    folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, may_move_aside: bool
 ) -> tuple[bool, str]:
-    """For a notebook: whether to resume the run in `folder`, and a sentence that says what will
-    happen.
+    """For a notebook: whether to resume the run in `folder`, and a sentence on what will happen.
 
-    With `reuse`, the same run goes on. Another one is moved aside if the folder is one of `ours`;
-    if the user named the folder, it is a RunError.
+    With `reuse`, the same run goes on. Another run in a folder that was named by default
+    (`may_move_aside`) gets a new name; where the user named the folder, it is a RunError.
     """
+    fresh = f"a new run, in {folder.name}"
     if overwrite or not is_run(folder):
-        return False, f"a new run, in {folder.name}"
+        return False, fresh
     try:
         if reuse:
-            return True, progress(folder, load_to_go_on(folder, settings))
+            return True, describe_progress(folder, load_for_resume(folder, settings))
     except RunError:
-        if not ours:
+        if not may_move_aside:
             raise
-    if not ours:
-        return False, f"a new run, in {folder.name}"
+    if not may_move_aside:
+        return False, fresh
     number = 1
     while (aside := folder.with_name(f"{folder.name}-{number}")).exists():
         number += 1
     folder.rename(aside)
-    return False, f"a new run, in {folder.name}; what was there is kept in {aside.name}"
+    return False, f"{fresh}; what was there is kept in {aside.name}"
 
 
-def progress(folder: Path, run: Run) -> str:
+def describe_progress(folder: Path, run: Run) -> str:
+    """A sentence: how far a run has come, and whether it goes on."""
     steps = f"{run.step:,} of {run.settings['max_steps']:,} steps"
-    done = f"the run in {shown(folder.name)} has made {steps}"
-    return (
-        f"{done}: it is finished, and nothing is left to do"
-        if run.finished
-        else f"{done}, and goes on"
-    )
+    then = ": it is finished, and nothing is left to do" if run.finished else ", and goes on"
+    return f"the run in {shown(folder.name)} has made {steps}{then}"
 
 
 def best_run(runs: Path) -> tuple[Path, str]:
-    """The finished run in `runs` that predicts best, and a sentence that says so; RunError when
-    there is none.
+    """The finished run in `runs` that predicts best, and a sentence that says so.
 
-    Losses on different texts can't be compared: the text is tiny Shakespeare, or that of the newest
-    run.
+    Losses on different texts can't be compared: the text is tiny Shakespeare, or else that of the
+    newest run. RunError when there is no finished run.
     """
-    found: dict[Path, Run] = {}
+    finished: dict[Path, Run] = {}  # oldest first
     for path in sorted(runs.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime):
         try:
             run = load(path.parent)
         except RunError:
             continue
         if run.finished and run.tokenizer:
-            found[path.parent] = run
-    if not found:
+            finished[path.parent] = run
+    if not finished:
         raise RunError(f"no finished run in {shown(runs)}: train first, or name a folder by --run")
-    of_tiny = [run for run in found.values() if run.about["corpus_sha256"] == SHA256]
-    text = (of_tiny or [*found.values()])[-1].settings["text"]
-    alike = {folder: run for folder, run in found.items() if run.settings["text"] == text}
-    folder = min(alike, key=lambda folder: alike[folder].history.best.val_loss)
-    best = alike[folder]
-    count = (
-        "the only finished run" if len(alike) == 1 else f"the best of {len(alike)} finished runs"
-    )
-    loss = best.history.best.val_loss
-    text = best.about["corpus"] or "its text"
-    return folder, f"writing with {folder.name}, validation loss {loss:.3f}: {count} on {text}"
+    on_tiny = [run for run in finished.values() if run.about["corpus_sha256"] == SHA256]
+    text = (on_tiny or list(finished.values()))[-1].settings["text"]
+    rivals = {folder: run for folder, run in finished.items() if run.settings["text"] == text}
+    folder, best = min(rivals.items(), key=lambda item: item[1].history.best.val_loss)
+    only = len(rivals) == 1
+    which = "the only finished run" if only else f"the best of {len(rivals)} finished runs"
+    loss = f"validation loss {best.history.best.val_loss:.3f}"
+    corpus = best.about["corpus"] or "its text"
+    return folder, f"writing with {folder.name}, {loss}: {which} on {corpus}"

@@ -47,9 +47,7 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
 
 
 def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
-    """CheckError unless every row (last dimension) holds weights of at least 0 that add up to 1.
-    NaN is no weight.
-    """
+    """CheckError unless every row (last dimension) holds weights of at least 0 that sum to 1."""
     nan = int(weights.isnan().sum())
     if nan:
         raise CheckError(
@@ -75,22 +73,18 @@ def _all_ones(sums: Tensor, tolerance: float) -> bool:
 # ---------------------------------------------------------------- causality
 @torch.no_grad()
 def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
-    """CheckError if output t of `function` changes when inputs after t do. x is (B, T) ids or (B,
-    T, C) vectors.
+    """CheckError if output t of `function` changes when inputs after t do.
 
-    A module must be in evaluation mode, for dropout changes outputs too; and it must leave x as it
-    is.
+    x is (B, T) ids or (B, T, C) vectors. A module must be in evaluation mode, for dropout changes
+    outputs too; and it must leave x as it is.
 
     For every t the whole future is replaced, once by tokens that differ from it at every place and
     once by copies of the sequence's first token; the outputs up to t must stay the same to the last
     bit. Vectors are tried a million times as large, too (the future alone, and all), where a mask
     with a finite value leaks.
     """
-    if (
-        x.dim() != (3 if x.is_floating_point() else 2)
-        or x.shape[1] < 2
-        or torch.equal(x, x[:, :1].expand_as(x))
-    ):
+    dimensions = 3 if x.is_floating_point() else 2
+    if x.dim() != dimensions or torch.equal(x, x[:, :1].expand_as(x)):  # with T=1 always equal
         raise CheckError(
             "causality is tried on ids (B, T) or vectors (B, T, C), with different tokens in a sequence"
         )
@@ -104,15 +98,14 @@ def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
         raise CheckError(
             "two calls with the same input give two results: is it in training, or does it keep a state?"
         )
-    tries = _tries(x)
-    outputs = [_output(function, tried.past) for tried in tries]
+    probes = _probes(x)
+    outputs = [_output(function, probe.past) for probe in probes]
     for t in range(T - 1):
-        for tried, before in zip(tries, outputs, strict=True):
-            after = _output(
-                function, torch.cat([tried.past[:, : t + 1], tried.future[:, t + 1 :]], dim=1)
-            )
+        for probe, before in zip(probes, outputs, strict=True):
+            changed = torch.cat([probe.past[:, : t + 1], probe.future[:, t + 1 :]], dim=1)
+            after = _output(function, changed)
             if not torch.equal(before[:, : t + 1], after[:, : t + 1]):
-                when = f", for inputs {tried.size:,.0f} times as large" if tried.size > 1 else ""
+                when = f", for inputs {probe.size:,.0f} times as large" if probe.size > 1 else ""
                 where = f"position {t} or before" if t else "position 0"
                 raise CheckError(
                     f"not causal: the output at {where} changes with what comes after it{when}"
@@ -121,40 +114,34 @@ def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
 
 def _output(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     given = x.clone()
-    output = function(
-        given
-    ).clone()  # a copy, for the function may write its next output over this one
+    # A copy, for the function may write its next output over this one.
+    output = function(given).clone()
     if not torch.equal(given.nan_to_num(), x.nan_to_num()):
         raise CheckError("it changes its input in place: the caller's x must stay as it is")
     return output.nan_to_num()  # two NaN are no change
 
 
-class _Try(NamedTuple):
-    """A text, another one whose tokens replace its future, and how many times as large that future
-    is.
-    """
+class _Probe(NamedTuple):
+    """A text, one whose tokens replace its future, and how many times as large that future is."""
 
     past: Tensor
     future: Tensor
     size: float = 1.0
 
 
-def _tries(x: Tensor) -> list[_Try]:
-    others = _another(x)
+def _probes(x: Tensor) -> list[_Probe]:
+    others = _other_tokens(x)
     first_token = x[:, :1].expand_as(x)
-    tries = [_Try(x, others), _Try(x, first_token)]
+    probes = [_Probe(x, others), _Probe(x, first_token)]
     if x.is_floating_point():
-        large = min(
-            1e6, torch.finfo(x.dtype).max ** 0.25
-        )  # products of four of them are still numbers
-        tries += [_Try(x, large * others, large), _Try(large * x, large * others, large)]
-    return tries
+        # Products of four of them are still numbers.
+        large = min(1e6, torch.finfo(x.dtype).max ** 0.25)
+        probes += [_Probe(x, large * others, large), _Probe(large * x, large * others, large)]
+    return probes
 
 
-def _another(x: Tensor) -> Tensor:
-    """Every token replaced by one that differs from it: random vectors, or for ids the next one
-    that x holds.
-    """
+def _other_tokens(x: Tensor) -> Tensor:
+    """Every token replaced by another: a random vector, or for ids the next one that x holds."""
     if x.is_floating_point():
         noise = torch.randn(
             x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64

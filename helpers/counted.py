@@ -1,5 +1,4 @@
-"""A GPT together with the counts of a text: it needn't learn what counting knows, and its gates
-learn whom to believe.
+"""A GPT together with the counts of a text: it needn't learn what counting knows.
 
 Counts are sure inside words and know nothing of what was said a hundred letters ago; of a network
 the opposite is true. At each place, gates read off how often the contexts were seen, and off the
@@ -8,7 +7,7 @@ opinions, each to the power of its gate (a product of experts, Hinton 2002), so 
 weighted sum.
 
 The counts must not know the letter that is asked for: in training, each place is predicted as if it
-had not been counted (`asked`). Otherwise the gates would learn that counts are always right. And
+had not been counted (`targets`). Otherwise the gates would learn that counts are always right. And
 the network learns to answer alone as well as together with the counts, so that it has an opinion of
 its own and doesn't only fill their gaps.
 """
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from helpers.attention import KVCache
 from helpers.counting import KneserNey
-from helpers.errors import ConfigError, check, number, whole
+from helpers.errors import ConfigError, Rule, check, number, whole
 from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig, ModernGPT, TokenCache
 
@@ -36,26 +35,22 @@ class CountedConfig(ModernConfig):
 
     lengths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)  # rising; the last but one is believed at first
     counted: int = 0  # how many tokens the counted text has: those of the training text
-    temperature: float = (
-        1.0  # outside training: a text that both half know by heart makes them too sure of others
-    )
+    # Outside training: a text that both half know by heart makes them too sure of others.
+    temperature: float = 1.0
 
     def __post_init__(self):
         super().__post_init__()
-        most = LARGEST_TEXT
-        check(self, "counted", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}")
-        check(self, "temperature", lambda x: number(x) and x > 0, "a number above 0")
-        check(
-            self,
-            "lengths",
-            _rises,
-            "a tuple of whole numbers from 0 to 16, each above the one before",
-        )
+        check(self, "counted", whole(0, LARGEST_TEXT))
+        check(self, "temperature", number(above=0))
+        check(self, "lengths", RISING)
 
 
 def _rises(lengths: Any) -> bool:
-    rising = isinstance(lengths, tuple) and all(whole(length, 0, 16) for length in lengths)
+    rising = isinstance(lengths, tuple) and all(map(whole(0, 16).allows, lengths))
     return rising and len(lengths) > 0 and list(lengths) == sorted(set(lengths))
+
+
+RISING = Rule(_rises, "a tuple of whole numbers from 0 to 16, each above the one before")
 
 
 class CountedGPT(ModernGPT):
@@ -77,79 +72,74 @@ class CountedGPT(ModernGPT):
             self.gates.bias.copy_(torch.tensor(start))
         kind = torch.uint8 if config.vocab_size <= 256 else torch.int32
         self.register_buffer("text", torch.zeros(config.counted, dtype=kind))
-        self._counted: tuple[Tensor, int, KneserNey] | None = (
-            None  # a text, its version, its counts
-        )
+        # Of which text these are the counts, and of which version of it.
+        self._counts, self._counted_text, self._counted_version = None, None, 0
 
     def count(self, tokens: Integer[Tensor, "N"]) -> None:
         """Count this text from now on; ConfigError unless it is as long as the config says."""
         if len(tokens) != len(self.text):
-            raise ConfigError(
-                f"counted={len(self.text)}, but the text has {len(tokens)} tokens: make the two equal"
-            )
+            raise ConfigError(f"counted={len(self.text)}, but the text has {len(tokens)} tokens")
         self.text.copy_(tokens)
 
     @property
     def counts(self) -> KneserNey:
         if not len(self.text):
             raise ConfigError("there is no text to count: `counted` must be the length of one")
-        found = self._counted
-        if (
-            found is None or found[0] is not self.text or found[1] != self.text._version
-        ):  # moved, or loaded anew
-            counts = KneserNey(self.text, self.config.vocab_size, self.lengths[-1])
-            found = self._counted = self.text, self.text._version, counts
-        return found[2]
+        version = self.text._version
+        # Another text: it was moved to another device, or weights were loaded.
+        if self._counted_text is not self.text or self._counted_version != version:
+            self._counts = KneserNey(self.text, self.config.vocab_size, self.lengths[-1])
+            self._counted_text, self._counted_version = self.text, version
+        return self._counts
 
     def forward(
         self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
     ) -> Float[Tensor, "B T V"]:
         past = tokens[:, :0]
         if cache:
-            its_tokens = cache[0]
-            assert isinstance(its_tokens, TokenCache)  # as `new_cache` makes it
-            past = its_tokens.extend(tokens)
-        together, _ = self.both(tokens, past, cache)
+            first_cache = cache[0]
+            assert isinstance(first_cache, TokenCache)  # as `new_cache` makes it
+            past = first_cache.extend(tokens)
+        together, _ = self.logits_together_and_alone(tokens, past, cache)
         return together / self.temperature
 
     def loss(self, x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
-        """The loss to learn from, for x and the y that follow in the counted text: y are not
-        counted, each that once.
+        """The loss to learn from, for x and the y that follow in the counted text.
 
-        The answer that counts is given together with the counts. The network learns to answer alone
-        as well, which changes the gradient, and not the number.
+        Each y is left out of the counts, that once. The loss is that of network and counts
+        together; the network learns to answer alone as well.
         """
-        logits = self.both(x, x[:, :0], asked=y)
+        logits = self.logits_together_and_alone(x, x[:, :0], targets=y)
         together, alone = (F.cross_entropy(each.flatten(0, 1), y.flatten()) for each in logits)
-        return together + (alone - alone.detach())
+        return together + (alone - alone.detach())  # adds its gradient, and 0 to the value
 
-    def both(
+    def logits_together_and_alone(
         self,
         tokens: Tensor,
         past: Tensor,
         cache: list[KVCache] | None = None,
-        asked: Tensor | None = None,
+        targets: Tensor | None = None,
     ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T V"]]:
         """The logits of network and counts together, and those of the network alone."""
         x = self.through_blocks(self.embed(tokens, past.shape[1], past), cache)
         alone = self.logits(x).float()
-        opinions, features = self._by_counting(tokens, past, asked)
+        opinions, features = self._by_counting(tokens, past, targets)
         features = torch.cat([self.norm(x).float(), features], dim=-1)
-        gates = F.linear(
-            features, self.gates.weight.float(), self.gates.bias.float()
-        )  # (B, T, 1 + L)
+        # (B, T, 1 + L)
+        gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())
         return gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2), alone
 
     @torch.no_grad()
     def _by_counting(
-        self, tokens: Tensor, past: Tensor, asked: Tensor | None
+        self, tokens: Tensor, past: Tensor, targets: Tensor | None
     ) -> tuple[Float[Tensor, "B T L V"], Float[Tensor, "B T F"]]:
-        """The logarithms of the counts' probabilities, and what the gates get to know: how often
-        each context was seen, and how many were seen at all."""
+        """The logarithms of the counts' probabilities, and what the gates get to know.
+
+        That is how often each context was seen, and how many of them were seen at all.
+        """
         text = torch.cat([past[:, -self.lengths[-1] :], tokens], dim=1)
-        p, seen = self.counts.probabilities(
-            text.cpu(), self.lengths, None if asked is None else asked.cpu()
-        )
+        targets = None if targets is None else targets.cpu()
+        p, seen = self.counts.probabilities(text.cpu(), self.lengths, targets)
         p, seen = (x[:, -tokens.shape[1] :].to(tokens.device) for x in (p, seen))
         how_many = F.one_hot((seen > 0).sum(-1), len(self.lengths) + 1)
         return p.log(), torch.cat([seen.log1p(), how_many], dim=-1)

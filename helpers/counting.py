@@ -10,8 +10,11 @@ for Language Modeling, who modified the discounts):
 - A shorter context matters most where the longer one is new. There it says little how often `o`
   followed `ome`, if it always did so in `Romeo`. So a shorter context doesn't count how often a
   letter followed it, but how many different letters stood before the context and that letter: its
-  neighbours."""
+  neighbours.
+"""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,10 +23,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, Integer
 from torch import Tensor
 
-OCCURRENCES, NEIGHBOURS = (
-    0,
-    1,
-)  # two ways to count a letter after a context: how often; after how many others
+from helpers.errors import CorpusError
+
+# Two ways to count a letter after a context: how often; how many letters stood before both.
+OCCURRENCES, NEIGHBOURS = 0, 1
 UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
 LARGEST_TABLE = 4_000_000  # numbers, each way
 # A count gives away at least this much: else what was never seen would be impossible.
@@ -39,26 +42,24 @@ class KneserNey:
     def __init__(self, tokens: Integer[Tensor, "N"], vocab_size: int, longest: int):
         self.vocab_size, self.longest = vocab_size, longest
         text = tokens.long().cpu()
-        padded = F.pad(
-            text, (longest, 0), value=vocab_size
-        )  # before the text stands a letter of its own
-        context = torch.zeros_like(
-            text
-        )  # of each letter, by its number: all have the same context of no letters
+        # Before the text stands a letter of its own.
+        padded = F.pad(text, (longest, 0), value=vocab_size)
+        # The number of each letter's context: at first none of them has any letters.
+        context = torch.zeros_like(text)
         keys, entry, tables = context[:1], None, []  # an entry is a context with its next letter
         for length in range(longest + 1):
             if length:
                 before = padded[longest - length :][: len(text)]
                 keys, context = (context * (vocab_size + 1) + before).unique(return_inverse=True)
-            shorter = entry
+            entry_one_shorter = entry
             pairs, entry, times = (context * vocab_size + text).unique(
                 return_inverse=True, return_counts=True
             )
             if length:
-                # Each entry is one more letter that stood before a shorter one, whose table is
-                # still the last.
-                shorter_entry = torch.empty_like(pairs).index_copy_(0, entry, shorter)
-                tables[-1].append(shorter_entry.bincount())
+                # Each entry is a neighbour of the entry without its first letter: these are counted
+                # for the table before, which is still the last.
+                without_first = torch.empty_like(pairs).index_copy_(0, entry, entry_one_shorter)
+                tables[-1].append(without_first.bincount())
             tables.append([keys, pairs, times])
         tables[-1].append(times)  # nobody asks for the neighbours of the longest
         self.levels = [_Level.of(*table, vocab_size) for table in tables]
@@ -84,59 +85,58 @@ class KneserNey:
         self,
         tokens: Int64[Tensor, "B T"],
         lengths: Sequence[int],
-        asked: Int64[Tensor, "B T"] | None = None,
+        targets: Int64[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T L V"], Float[Tensor, "B T L"]]:
-        """How likely each letter is after each token, by contexts of these lengths; and how often
-        those were seen.
+        """The probability of each letter after each token, by contexts of these lengths.
+
+        And how often these contexts were seen.
 
         Where there are too few tokens for a context, the longest that there is stands in. If
-        `tokens` are a piece of the counted text, `asked` are the tokens that follow them there:
-        then each place is predicted as if its own next letter had not been counted, that once.
+        `tokens` are a piece of the counted text, `targets` are the tokens that follow them there:
+        each place is then predicted as if its own target had not been counted, that once.
         """
-        answers = None if asked is None else asked.flatten()
+        flat = None if targets is None else targets.flatten()
         places = [
-            _Places(level, context.flatten(), answers)
+            _Places(level, context.flatten(), flat)
             for level, context in zip(self.levels, self.contexts(tokens), strict=True)
         ]
         lower = torch.full((tokens.numel(), self.vocab_size), 1 / self.vocab_size)
         p, seen = [], []
         for length, here in enumerate(places):
-            of_length, total = here.smoothed(OCCURRENCES, lower, here.forgotten)
+            of_length, total = here.smoothed(OCCURRENCES, lower, here.left_out)
             if length:
                 early = here.context == TOO_EARLY
                 of_length = torch.where(early[:, None], p[-1], of_length)
                 total = torch.where(early, seen[-1], total)
             p.append(of_length)
             seen.append(total)
-            if (
-                length < self.longest
-            ):  # a neighbour is forgotten if it stood before context and letter here only
-                lower, _ = here.smoothed(NEIGHBOURS, lower, places[length + 1].neighbour_forgotten)
-        return (
-            torch.stack([p[length] for length in lengths], dim=1).unflatten(0, tokens.shape),
-            torch.stack([seen[length] for length in lengths], dim=1).unflatten(0, tokens.shape),
-        )
+            if length < self.longest:
+                left_out = places[length + 1].neighbour_left_out
+                lower, _ = here.smoothed(NEIGHBOURS, lower, left_out)
+        chosen = (torch.stack([x[length] for length in lengths], dim=1) for x in (p, seen))
+        p, seen = (x.unflatten(0, tokens.shape) for x in chosen)
+        return p, seen
 
 
 @dataclass
 class _Level:
-    """What followed the contexts of one length. Entry e says: after its context came letters[e];
-    counted in both ways, counts[:, e]."""
+    """What followed the contexts of one length.
 
-    keys: Int64[
-        Tensor, "C"
-    ]  # sorted: number of the context without its first letter * (V + 1) + that letter
+    Entry e says: after its context came letters[e], so often, counted in both ways: counts[:, e].
+    """
+
+    # Sorted: number of the context without its first letter * (V + 1) + that letter.
+    keys: Int64[Tensor, "C"]
     first: Int64[Tensor, "C_and_1"]  # the entries of context c are first[c] to first[c + 1]
     pairs: Int64[Tensor, "E"]  # sorted: number of the context * V + letter
     letters: Int64[Tensor, "E"]
     counts: Float[Tensor, "2 E"]
     discounts: Float[Tensor, "2 4"]
     kept: Float[Tensor, "2 E"]  # counts less their discounts
-    table: (
-        Float[Tensor, "2 C V"] | None
-    )  # the same, a row for each context, which is quicker: where they are few
+    # The same, a row for each context, which is quicker: where they are few.
+    table: Float[Tensor, "2 C V"] | None
     totals: Float[Tensor, "2 C"]
-    given: Float[Tensor, "2 C"]  # what the entries of a context give away, together
+    given_away: Float[Tensor, "2 C"]  # by the entries of a context, together
     vocab_size: int
 
     @classmethod
@@ -147,18 +147,13 @@ class _Level:
         first = torch.searchsorted(context, torch.arange(C + 1))
         counts = torch.stack([occurrences, neighbours]).float()
         discounts = torch.stack([discounts_of(way) for way in counts])
-        given = discounts.gather(1, counts.clamp_max(3).long())
-        kept, table = counts - given, None
+        given_away = discounts.gather(1, counts.clamp_max(3).long())
+        kept, table = counts - given_away, None
         if C * vocab_size <= LARGEST_TABLE:
-            table = (
-                torch.zeros(2, C * vocab_size)
-                .index_copy_(1, pairs, kept)
-                .unflatten(1, (C, vocab_size))
-            )
-        totals, given = (torch.zeros(2, C).index_add_(1, context, x) for x in (counts, given))
-        return cls(
-            keys, first, pairs, letters, counts, discounts, kept, table, totals, given, vocab_size
-        )
+            table = torch.zeros(2, C * vocab_size).index_copy_(1, pairs, kept)
+            table = table.unflatten(1, (C, vocab_size))
+        sums = (torch.zeros(2, C).index_add_(1, context, x) for x in (counts, given_away))
+        return cls(keys, first, pairs, letters, counts, discounts, kept, table, *sums, vocab_size)
 
     def entries_of(
         self, context: Int64[Tensor, "N"]
@@ -167,9 +162,8 @@ class _Level:
         first = self.first[context.clamp_min(0)]
         count = torch.where(context >= 0, self.first[context.clamp_min(0) + 1] - first, 0)
         place = torch.arange(len(context)).repeat_interleave(count)
-        nth = (
-            torch.arange(len(place)) - (count.cumsum(0) - count)[place]
-        )  # 0, 1, 2, ... in each context
+        # 0, 1, 2, ... in each context
+        nth = torch.arange(len(place)) - (count.cumsum(0) - count)[place]
         return first[place] + nth, place
 
     def entry_of(
@@ -182,27 +176,34 @@ class _Level:
 
 
 class _Places:
-    """Many places of a text, and what a level knows of their contexts (N,). `asked` are the letters
-    that come next."""
+    """Many places of a text, and what a level knows of their contexts (N,).
+
+    `targets` are the letters that come next; they are left out of the counts, each at its place.
+    """
 
     def __init__(
-        self, level: _Level, context: Int64[Tensor, "N"], asked: Int64[Tensor, "N"] | None
+        self, level: _Level, context: Int64[Tensor, "N"], targets: Int64[Tensor, "N"] | None
     ):
-        self.level, self.context, self.asked = level, context, asked
+        self.level, self.context, self.targets = level, context, targets
         if level.table is None:
             self.entries, self.place = level.entries_of(context)
-        self.forgotten = self.neighbour_forgotten = None  # 1 or 0 at each place
-        if asked is not None:
-            self.own = level.entry_of(context, asked)
-            self.forgotten = (self.own >= 0).float()
-            once = level.counts[OCCURRENCES][self.own] == 1  # of any, where there is none to forget
-            self.neighbour_forgotten = self.forgotten * once
+        # At each place 1 or 0: how much the count of its target falls, how much that of the
+        # neighbours one level below, where this context is one neighbour of the shorter one. That
+        # neighbour goes only if it stood before the two this once.
+        self.left_out = self.neighbour_left_out = None
+        if targets is not None:
+            self.own = level.entry_of(context, targets)
+            self.left_out = (self.own >= 0).float()
+            once = level.counts[OCCURRENCES][self.own] == 1
+            self.neighbour_left_out = self.left_out * once
 
     def smoothed(
-        self, way: int, lower: Float[Tensor, "N V"], forgotten: Float[Tensor, "N"] | None
+        self, way: int, lower: Float[Tensor, "N V"], left_out: Float[Tensor, "N"] | None
     ) -> tuple[Float[Tensor, "N V"], Float[Tensor, "N"]]:
-        """The probability of each letter, and how much was counted: `lower` gets what the counts
-        give away."""
+        """The probability of each letter, and how much was counted.
+
+        What the counts give away is shared out as `lower`, the shorter context, has it.
+        """
         level, known = self.level, self.context.clamp_min(0)
         if level.table is None:
             kept = torch.zeros_like(lower)
@@ -210,24 +211,25 @@ class _Places:
         else:
             kept = level.table[way][known]
         total = torch.where(self.context >= 0, level.totals[way][known], 0.0)
-        given = level.given[way][known]
-        if forgotten is not None:
+        given_away = level.given_away[way][known]
+        if left_out is not None:
             count, discounts = level.counts[way][self.own], level.discounts[way]
-            fewer = count - forgotten
-            less = level.kept[way][self.own] - (fewer - discounts[fewer.clamp_max(3).long()])
-            kept[torch.arange(len(kept)), self.asked] -= (
-                less  # the count falls by one: so much of it had been kept
-            )
-            total = total - forgotten
-            given = given - (forgotten - less)  # and the rest given away
-        p = (kept + given[:, None] * lower) / total.clamp_min(1)[:, None]
+            fewer = count - left_out
+            # The count falls by `left_out`: partly that had been kept, the rest given away.
+            drop = level.kept[way][self.own] - (fewer - discounts[fewer.clamp_max(3).long()])
+            kept[torch.arange(len(kept)), self.targets] -= drop
+            total = total - left_out
+            given_away = given_away - (left_out - drop)
+        p = (kept + given_away[:, None] * lower) / total.clamp_min(1)[:, None]
         return torch.where(total[:, None] > 0, p, lower), total
 
 
 def discounts_of(counts: Float[Tensor, "E"]) -> Float[Tensor, "4"]:
-    """What a count of 0, of 1, of 2, and of 3 or more gives away, as Chen and Goodman estimate it
-    from how many counts are 1, 2, 3 and 4. Where that can't be said, a count gives half of itself
-    away, and at most 1.5."""
+    """What a count of 0, of 1, of 2, and of 3 or more gives away.
+
+    Chen and Goodman estimate it from how many counts are 1, 2, 3 and 4. Where that can't be said, a
+    count gives half of itself away, and at most 1.5.
+    """
     n1, n2, n3, n4 = (float((counts == n).sum()) for n in (1, 2, 3, 4))
     if min(n1, n2, n3) == 0:
         return torch.tensor([0.0, 0.5, 1.0, 1.5])
@@ -243,3 +245,30 @@ def pair_counts(
     V = vocab_size
     pairs = tokens[:-distance] * V + tokens[distance:]
     return torch.bincount(pairs, minlength=V * V).view(V, V)
+
+
+# ---------------------------------------------------------------- words by their company
+def words_of(text: str) -> list[str]:
+    """The words of a text in lower case: runs of letters, with at most one apostrophe inside."""
+    return re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", text.lower())
+
+
+def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, "V V"]]:
+    """The `size` most frequent words, each with a vector (V,) of length 1: the company it keeps.
+
+    Nothing is learned. Entry (a, b) is the positive pointwise mutual information of a and b standing at most two places
+    apart (Church and Hanks 1990; notebook 01 derives it). CorpusError for a text with fewer than 6
+    different words.
+    """
+    words = words_of(text)
+    vocabulary = [word for word, _ in Counter(words).most_common(size)]
+    if len(vocabulary) < 6:
+        raise CorpusError(f"word vectors need a text with 6 different words, not {len(vocabulary)}")
+    V = len(vocabulary)
+    number = {word: i for i, word in enumerate(vocabulary)}
+    ids = torch.tensor([number.get(word, V) for word in words])  # V stands for all rarer words
+    near = pair_counts(ids, V + 1) + pair_counts(ids, V + 1, distance=2)
+    near = (near + near.T)[:V, :V].float()
+    by_chance = near.sum(dim=1, keepdim=True) * near.sum(dim=0) / near.sum()
+    surprise = (near / by_chance).log().clamp(min=0).nan_to_num(0.0)
+    return vocabulary, surprise / surprise.norm(dim=1, keepdim=True).clamp(min=1e-9)

@@ -1,6 +1,8 @@
-"""A text as numbers: where it is found, its characters or bytes as ids, and random batches of them.
+"""A text as numbers: characters or bytes as ids, random batches of them, and where texts come from.
 
-python -m helpers.data FILE... --out DIR    prepares texts that are larger than memory
+A Corpus is read into memory; a PreparedCorpus, which may be larger than that, stays on the disk.
+
+python -m helpers.data FILE... --out DIR    prepares one
 """
 
 import codecs
@@ -33,15 +35,10 @@ CHUNK = 1 << 20  # characters, or bytes, at once: a large text needs little memo
 
 # ---------------------------------------------------------------- tokens
 class CharTokenizer:
-    """Characters <-> ids: the id of a character is its place in `characters`, the sorted alphabet
-    of a corpus."""
+    """Characters <-> ids: an id is the place of a character in `characters`, the sorted alphabet."""
 
     def __init__(self, characters: str):
-        if (
-            not isinstance(characters, str)
-            or not characters
-            or len(set(characters)) != len(characters)
-        ):
+        if not characters or len(set(characters)) != len(characters):
             raise CorpusError("a vocabulary needs at least one character, and each of them once")
         self.characters = characters
 
@@ -55,8 +52,7 @@ class CharTokenizer:
 
     @property
     def start_of_text(self) -> str:
-        """What a sample continues when nobody names a prompt: a newline, as at the start of every
-        speech."""
+        """What a sample continues by default: a newline, as before every speech."""
         return "\n" if "\n" in self.characters else self.characters[0]
 
     def encode(self, text: str) -> Int64[Tensor, "T"]:
@@ -64,13 +60,11 @@ class CharTokenizer:
         return self.encode_compactly(text).long()
 
     def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
-        """The same ids in the smallest integer type that holds them all: a byte each for up to 256
-        characters.
+        """The same ids in the smallest integer type that holds them all, for a whole corpus.
 
-        This is for whole corpora: `split`, `get_batch` and `evaluate` take such ids; a model wants
-        those of `encode`.
+        `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
         """
-        chunks = [np.empty(0, dtype=self._smallest_type)]  # an empty text has no other
+        chunks = [np.empty(0, dtype=self._smallest_type)]  # for an empty text
         for codes in code_points(text):
             ids = self._id_of[codes]
             if (ids < 0).any():
@@ -104,9 +98,7 @@ class CharTokenizer:
     def _smallest_type(self) -> type:
         if self.vocab_size <= 2**8:
             return np.uint8
-        return (
-            np.int16 if self.vocab_size <= 2**15 else np.int32
-        )  # PyTorch can do little with uint16
+        return np.int16 if self.vocab_size <= 2**15 else np.int32  # PyTorch lacks most of uint16
 
 
 def alphabet_of(text: str) -> str:
@@ -120,9 +112,8 @@ def alphabet_of(text: str) -> str:
 def code_points(text: str) -> Iterator[np.ndarray]:
     """The Unicode numbers of the characters, a chunk at a time."""
     for start in range(0, len(text), CHUNK):
-        yield np.frombuffer(
-            text[start : start + CHUNK].encode("utf-32-le", "surrogatepass"), dtype=np.uint32
-        )
+        chunk = text[start : start + CHUNK].encode("utf-32-le", "surrogatepass")
+        yield np.frombuffer(chunk, dtype=np.uint32)
 
 
 class ByteTokenizer:
@@ -154,8 +145,8 @@ Tokenizer = CharTokenizer | ByteTokenizer
 
 def tokenizer_of(text: str) -> Tokenizer:
     """The tokenizer that wrote `text` by its `to_json`."""
-    kind = json.loads(text)
-    return CharTokenizer(kind["characters"]) if "characters" in kind else ByteTokenizer()
+    content = json.loads(text)
+    return CharTokenizer(content["characters"]) if "characters" in content else ByteTokenizer()
 
 
 # ---------------------------------------------------------------- batches
@@ -189,31 +180,21 @@ def get_batch(
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B T"]]:
     """`batch_size` random windows of `tokens`, and the same one token later: the answers."""
-    starts = torch.randint(
-        len(tokens) - context_length, (batch_size, 1), generator=generator
-    )  # (B, 1)
+    starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)
     places = starts + torch.arange(context_length + 1)  # (B, T + 1)
     windows = tokens[places.to(tokens.device)].long()
     return windows[:, :-1], windows[:, 1:]
 
 
-# ---------------------------------------------------------------- where a text is found
+# ---------------------------------------------------------------- a text in memory
 URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 SIZE = 1_115_394  # bytes
 BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
-LARGEST = (
-    1_000_000_000  # bytes of a text that is read into memory, where it takes five times as many
-)
-PACKED = (
-    b"\x1f\x8b",
-    b"PK\x03\x04",
-    b"BZh9",
-    b"\xfd7zX",
-    b"\x28\xb5\x2f\xfd",
-)  # compressed files begin so
+LARGEST = 1_000_000_000  # bytes of a file; in memory a text takes five times as many
+GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"  # what such files begin with
 
 
 @dataclass(frozen=True)
@@ -253,71 +234,65 @@ class Corpus:
 
 
 def load_corpus(path: Any = None) -> Corpus:
-    """The text at `path`, else tiny Shakespeare from the first place that has it, else the bundled
-    play.
+    """The text at `path`, else tiny Shakespeare if a place has it, else the bundled play.
 
-    Places: the file named by the environment variable TINY_SHAKESPEARE,
+    Places, in this order: the file named by the environment variable TINY_SHAKESPEARE,
     `../shared/data/tinyshakespeare.txt` beside the clone, the user's cache, a download. All but
     `path` must have tiny Shakespeare's SHA-256. CorpusError for a file that can't be read, is too
-    large, no UTF-8, or has fewer than two characters.
+    large, no UTF-8, or has fewer than two different characters.
     """
     if path is not None:
         if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
-            raise CorpusError(
-                f"the corpus must be the path of a text file, not {shown(repr(path))}"
-            )
-        return _corpus(_bytes_of(Path(path)), OWN, Path(path))
+            raise CorpusError(f"the corpus must be the path of a text file, not {path!r:.200}")
+        return _corpus(_read(Path(path)), OWN, Path(path))
     if named := os.environ.get("TINY_SHAKESPEARE"):
-        return _corpus(_bytes_of(Path(named)), TINY, Path(named))
+        return _corpus(_read(Path(named)), TINY, Path(named))
     cached = platformdirs.user_cache_path("dot-products-to-nanogpt") / "tinyshakespeare.txt"
     for place in (BESIDE_THE_CLONE, cached):
         if place.exists():
-            return _corpus(_bytes_of(place), TINY, place)
-    raw = _download()
-    if raw is None:
-        return _corpus(_bytes_of(BUNDLED_PLAY), BUNDLED, BUNDLED_PLAY)
-    corpus = _corpus(raw, TINY, cached)
+            return _corpus(_read(place), TINY, place)
+    content = _download()
+    if content is None:
+        return _corpus(_read(BUNDLED_PLAY), BUNDLED, BUNDLED_PLAY)
+    corpus = _corpus(content, TINY, cached)
     with suppress(OSError, RunError):  # a cache that can't be written is no reason to do without
         cached.parent.mkdir(parents=True, exist_ok=True)
-        write(cached, raw)
+        write(cached, content)
     return corpus
 
 
-def _bytes_of(path: Path) -> bytes:
+def _read(path: Path) -> bytes:
     try:
         path = path.expanduser()
         if path.exists() and not path.is_file():  # a pipe may never end
             raise CorpusError(f"{shown(path)} is not a regular file: give the path of a text file")
         if path.stat().st_size > LARGEST:
             raise CorpusError(
-                f"{shown(path)} has more than {LARGEST // 10**6:,} MB: prepare it by python -m helpers.data"
+                f"{shown(path)} has more than {LARGEST // 10**6:,} MB: "
+                "prepare it by python -m helpers.data"
             )
         return path.read_bytes()
     except CorpusError:
         raise
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # no such file, no such user, no possible name
+    except (OSError, RuntimeError, ValueError) as error:  # no such file, user, or possible name
         why = getattr(error, "strerror", None) or error
         raise CorpusError(
             f"can't read the corpus {shown(path)}: {why}; give the path of a text file"
         ) from None
 
 
-def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
-    checksum = hashlib.sha256(raw).hexdigest()
+def _corpus(content: bytes, name: str, path: Path) -> Corpus:
+    checksum = hashlib.sha256(content).hexdigest()
     if name == TINY and checksum != SHA256:
         raise CorpusError(
             f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}"
         )
-    if raw.startswith(PACKED):
+    if content.startswith((GZIP, ZIP)):
         raise CorpusError(
             f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data"
         )
     try:
-        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise CorpusError(
             f"{shown(path)} is not UTF-8 text (byte {error.start}): save it as UTF-8"
@@ -328,6 +303,7 @@ def _corpus(raw: bytes, name: str, path: Path) -> Corpus:
 
 
 def refuse_uniform(alphabet: str, where: str) -> None:
+    """CorpusError for a text of fewer than two different characters."""
     if len(alphabet) < 2:
         what = f"only the symbol {alphabet!r}" if alphabet else "nothing"
         raise CorpusError(f"{where} holds {what}: a corpus needs at least two different characters")
@@ -348,7 +324,7 @@ MOST_CHARACTERS = 2**15  # different ones: PyTorch computes with signed numbers 
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCorpus:
     """A text whose tokens stay on the disk until they are used; otherwise like a Corpus."""
 
     name: str
@@ -362,17 +338,18 @@ class Prepared:
         return f"{self.name}: {size}, from the folder {shown(self.path.name)}"
 
 
-def open_corpus(path: Any = None) -> Corpus | Prepared:
-    """What to train on: the folder at `path`, if `prepare` wrote one there, else as `load_corpus`.
+def open_corpus(path: Any = None) -> Corpus | PreparedCorpus:
+    """What to train on: a prepared corpus where `path` is a folder, else as `load_corpus`."""
+    if isinstance(path, (str, os.PathLike)) and Path(path).expanduser().is_dir():
+        return open_prepared(Path(path).expanduser())
+    return load_corpus(path)
+
+
+def open_prepared(folder: Path) -> PreparedCorpus:
+    """The corpus that `prepare` wrote into the folder.
 
     The tokens are read once, for their checksum; CorpusError when a byte has changed.
     """
-    if not isinstance(path, (str, os.PathLike)) or not Path(path).expanduser().is_dir():
-        return load_corpus(path)
-    return _prepared(Path(path).expanduser())
-
-
-def _prepared(folder: Path) -> Prepared:
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         checksum = manifest.pop("sha256")
@@ -387,32 +364,26 @@ def _prepared(folder: Path) -> Prepared:
         ) from None
     if digest.hexdigest() != checksum:
         raise CorpusError(f"the corpus in {shown(folder)} is damaged: prepare it again")
-    # "c": who writes into the tensor changes no file.
-    tokens = torch.from_numpy(np.memmap(folder / TOKENS, _type_of(tokenizer), mode="c"))
-    known = manifest["text"] == SHA256 and isinstance(
-        tokenizer, CharTokenizer
-    )  # a loss is one per character
-    return Prepared(TINY if known else OWN, folder, manifest["text"], tokenizer, tokens)
+    # Mode "c": who writes into the tensor changes no file.
+    tokens = torch.from_numpy(np.memmap(folder / TOKENS, _type_on_disk(tokenizer), mode="c"))
+    # What is known of tiny Shakespeare's losses is known for characters.
+    is_tiny = manifest["text"] == SHA256 and isinstance(tokenizer, CharTokenizer)
+    return PreparedCorpus(TINY if is_tiny else OWN, folder, manifest["text"], tokenizer, tokens)
 
 
 def prepare(
     paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False
-) -> Prepared:
-    """Read texts one after the other, plain or packed by gzip, and write them as tokens into
-    `folder`.
+) -> PreparedCorpus:
+    """Read texts one after the other, plain or packed by gzip, and write their tokens to `folder`.
 
     They are read twice: for their characters, and to encode them. A manifest makes the folder
     valid, and it comes last. CorpusError when a text or the folder can't be used, RunError when the
     disk is full.
     """
-    there = (
-        [path.name for path in folder.iterdir()]
-        if folder.is_dir()
-        else [MANIFEST] * folder.exists()
-    )
-    if not overwrite and not set(there) <= {
-        TOKENS
-    }:  # tokens alone are left by one that was stopped
+    present = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    stopped = present == [TOKENS]  # tokens without a manifest: whoever prepared them was stopped
+    is_file = folder.exists() and not folder.is_dir()
+    if (present or is_file) and not (overwrite or stopped):
         raise CorpusError(
             f"{shown(folder)} is there already: name another folder, or add --overwrite"
         )
@@ -428,13 +399,11 @@ def prepare(
     if kind == "characters" and len(alphabet) > MOST_CHARACTERS:
         raise CorpusError(f"the text has {len(alphabet):,} different characters: choose bytes")
     tokenizer = CharTokenizer(alphabet) if kind == "characters" else ByteTokenizer()
-    several = hashlib.sha256("".join(checksums).encode()).hexdigest()
+    of_all = hashlib.sha256("".join(checksums).encode()).hexdigest()
     manifest = {
         "tokenizer": tokenizer.to_json(),
-        "text": checksums[0] if len(checksums) == 1 else several,
-        "sources": {
-            str(path.name): checksum for path, checksum in zip(paths, checksums, strict=True)
-        },
+        "text": checksums[0] if len(checksums) == 1 else of_all,
+        "sources": dict(zip([path.name for path in paths], checksums, strict=True)),
     }
     digest = hashlib.sha256(json.dumps(manifest).encode())
     try:
@@ -443,14 +412,10 @@ def prepare(
         with (folder / TOKENS).open("wb") as file:
             for path in paths:
                 for piece in _pieces(path):
-                    ids = (
-                        tokenizer.encode_compactly(piece)
-                        .numpy()
-                        .astype(_type_of(tokenizer))
-                        .tobytes()
-                    )
-                    file.write(ids)
-                    digest.update(ids)
+                    ids = tokenizer.encode_compactly(piece).numpy()
+                    content = ids.astype(_type_on_disk(tokenizer)).tobytes()
+                    file.write(content)
+                    digest.update(content)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -458,35 +423,35 @@ def prepare(
             f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared"
         ) from None
     write(folder / MANIFEST, json.dumps(manifest | {"sha256": digest.hexdigest()}))
-    return _prepared(folder)
+    return open_prepared(folder)
 
 
-def _type_of(tokenizer: Tokenizer) -> type:
-    return (
-        np.uint8 if tokenizer.vocab_size <= 256 else np.int16
-    )  # no id reaches 2^15, so it is uint16, too
+def _type_on_disk(tokenizer: Tokenizer) -> type:
+    return np.uint8 if tokenizer.vocab_size <= 256 else np.int16
 
 
 def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
-    """The text of a file as `load_corpus` has it, piece by piece; `digest` takes in its bytes,
-    unpacked."""
+    """The text of a file as `load_corpus` has it, piece by piece.
+
+    `digest`, if there is one, takes in the file's bytes, unpacked.
+    """
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    held = ""
+    carried = ""  # a "\r" at the end of a piece waits for the next one: it may begin with "\n"
     try:
         with path.expanduser().open("rb") as file:
-            start = file.peek(6)[:6]
-            packed = start.startswith(PACKED[0])
-            if start.startswith(PACKED[1:]):
+            start = file.peek(4)
+            if start.startswith(ZIP):
                 raise CorpusError(f"{shown(path)} is compressed, and not by gzip: unpack it first")
-            stream = gzip.GzipFile(fileobj=file) if packed else file
-            content = b"more"
-            while content:
+            stream = gzip.GzipFile(fileobj=file) if start.startswith(GZIP) else file
+            at_end = False
+            while not at_end:
                 content = stream.read(CHUNK)
+                at_end = not content
                 if digest is not None:
                     digest.update(content)
-                text = held + decoder.decode(content, final=not content)
-                held = "\r" if content and text.endswith("\r") else ""  # its \n may be to come
-                yield text.removesuffix(held).replace("\r\n", "\n")
+                text = carried + decoder.decode(content, final=at_end)
+                carried = "\r" if text.endswith("\r") and not at_end else ""
+                yield text.removesuffix(carried).replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise CorpusError(f"{shown(path)} is not UTF-8 text: save it as UTF-8") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -496,24 +461,15 @@ def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
 
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
-    parser = Options(
-        prog="python -m helpers.data", description="Prepare texts of any size for a training."
-    )
-    parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip"
-    )
-    parser.add_argument(
-        "--out",
-        required=True,
-        type=Path,
-        help="folder for the corpus, for helpers.training --corpus",
-    )
-    parser.add_argument(
-        "--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace the corpus in --out")
-    told = parser.parse_args(arguments)
-    say(prepare(told.files, told.out.expanduser(), told.tokenizer, told.overwrite))
+    options = Options("python -m helpers.data", description="Prepare texts for a training.")
+    add = options.add_argument
+    add("files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
+    add("--out", required=True, type=Path, help="folder, for helpers.training --corpus")
+    add("--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)")
+    add("--overwrite", action="store_true", help="replace the corpus in --out")
+    chosen = options.parse_args(arguments)
+    folder = chosen.out.expanduser()
+    say(prepare(chosen.files, folder, chosen.tokenizer, chosen.overwrite))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""What every command needs: errors of one sentence, a way to stop, checked settings, files written
-whole."""
+"""What every command needs: errors of one sentence, a way to stop, checks of settings, whole files."""
 
 import argparse
 import math
@@ -8,10 +7,10 @@ import signal
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 
 # ---------------------------------------------------------------- the family
@@ -24,8 +23,7 @@ class ConfigError(HelpersError):
 
 
 class CorpusError(HelpersError):
-    """A text can't be read, is too short, or has a character or token that is not in the
-    vocabulary."""
+    """A text can't be read, is too short, or has something that isn't in the vocabulary."""
 
 
 class RunError(HelpersError):
@@ -41,22 +39,22 @@ class LedgerError(CheckError):
 
 
 class Stopped(KeyboardInterrupt):
-    """Somebody asked the program to stop, by Ctrl-C or a signal; `kept` says how to go on."""
+    """Somebody asked the program to stop, by Ctrl-C or a signal; `result` says what is saved."""
 
-    def __init__(self, number: int, kept: str = ""):
-        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        super().__init__(f"stopped by {name}" + (f": {kept}" if kept else ""))
-        self.number = number
+    def __init__(self, signal_number: int, result: str = ""):
+        name = "Ctrl-C" if signal_number == signal.SIGINT else signal.Signals(signal_number).name
+        super().__init__(f"stopped by {name}" + (f": {result}" if result else ""))
+        self.signal_number = signal_number
 
 
 # ---------------------------------------------------------------- commands
-SIGNALS = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-]
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+if hasattr(signal, "SIGHUP"):  # Windows has none
+    SIGNALS.append(signal.SIGHUP)
 
 
 class Options(argparse.ArgumentParser):
-    """The options of a command. A mistake in them is one sentence, as every other mistake."""
+    """The options of a command. A mistake in them is a ConfigError: one sentence."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{shown(message)}; --help lists the options")
@@ -65,11 +63,11 @@ class Options(argparse.ArgumentParser):
 def command(main: Callable[[list[str]], None], arguments: list[str] | None = None) -> int:
     """Run `main(arguments)` and return the exit status.
 
-    That is 0, 2 after one of our errors, and 128 + n after signal n; the user reads one sentence on
+    That is 0, or 2 after an error, or 128 + n after signal n; then the user reads one sentence on
     stderr. Of the processes that torchrun has started, one speaks.
     """
     try:
-        with handling(_stop):
+        with signals_handled_by(_stop):
             main(sys.argv[1:] if arguments is None else arguments)
             sys.stdout.flush()
         return 0
@@ -77,7 +75,7 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
         sentence, status = f"error: {error}", 2
     except KeyboardInterrupt as stop:
         stopped = stop if isinstance(stop, Stopped) else Stopped(signal.SIGINT)
-        sentence, status = str(stopped), 128 + stopped.number
+        sentence, status = str(stopped), 128 + stopped.signal_number
     except BrokenPipeError:  # whoever read our output has read enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
@@ -92,62 +90,102 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     return status
 
 
-def _stop(number: int, frame: object) -> None:
-    raise Stopped(number)
+def _stop(signal_number: int, frame: object) -> None:
+    raise Stopped(signal_number)
 
 
 @contextmanager
 def stop_requests() -> Iterator[list[int]]:
-    """Inside, a first Ctrl-C or SIGTERM is only noted, so that a loop can finish its step and save.
+    """The signals that have come; a loop that looks there can finish its step, and save.
 
     A third one stops at once. (Two may be one: torchrun passes on what the terminal has sent
     already.)
     """
-    noted: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, frame: object) -> None:
-        noted.append(number)
-        if len(noted) == 3:
-            raise Stopped(number)
+    def note(signal_number: int, frame: object) -> None:
+        received.append(signal_number)
+        if len(received) == 3:
+            raise Stopped(signal_number)
 
-    with handling(note):
-        yield noted
+    with signals_handled_by(note):
+        yield received
 
 
 @contextmanager
-def handling(handler: Callable[[int, object], None]) -> Iterator[None]:
-    """Inside, `handler` gets the signals that ask to stop; outside the main thread Python allows
-    none."""
-    numbers = SIGNALS if threading.current_thread() is threading.main_thread() else []
-    before = {number: signal.getsignal(number) for number in numbers}
-    # What the caller ignores (nohup does that to SIGHUP) stays ignored.
-    before = {number: old for number, old in before.items() if old not in (None, signal.SIG_IGN)}
+def signals_handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
+    """Inside, `handler` gets the SIGNALS; outside the main thread Python allows no handlers.
+
+    What the caller ignores (nohup does that to SIGHUP) stays ignored.
+    """
+    earlier = {}
+    if threading.current_thread() is threading.main_thread():
+        earlier = {number: signal.getsignal(number) for number in SIGNALS}
+    replaced = {n: old for n, old in earlier.items() if old not in (None, signal.SIG_IGN)}
     try:
-        for number in before:
+        for number in replaced:
             signal.signal(number, handler)
         yield
     finally:
-        for number, old in before.items():
+        for number, old in replaced.items():
             signal.signal(number, old)
 
 
 # ---------------------------------------------------------------- settings
-def check(settings: Any, names: str, fits: Callable[[Any], bool], wanted: str) -> None:
-    """ConfigError unless each of the named settings fits: "n_layer must be ..., not 0"."""
+class Rule(NamedTuple):
+    """What a setting may be, as a test and in words."""
+
+    allows: Callable[[Any], bool]
+    words: str
+
+
+def check(settings: Any, names: str, rule: Rule) -> None:
+    """ConfigError if one of the named settings breaks the rule.
+
+    check(config, "n_layer n_head", whole(1, 8)): "n_layer must be a whole number from 1 to 8, not 0"
+    """
     for name in names.split():
         value = getattr(settings, name)
-        if not fits(value):
-            raise ConfigError(f"{name} must be {wanted}, not {' '.join(repr(value).split())[:100]}")
+        if not rule.allows(value):
+            found = " ".join(repr(value).split())[:100]
+            raise ConfigError(f"{name} must be {rule.words}, not {found}")
 
 
-def whole(value: Any, least: int, most: float = math.inf) -> bool:
-    """Whether this is a whole number from `least` to `most`. (True is no number here.)"""
-    return type(value) is int and least <= value <= most
+def whole(least: int, most: float = math.inf) -> Rule:
+    """Whole numbers from `least` to `most`. (True is no number here.)"""
+    words = f"of at least {least}" if most == math.inf else f"from {least} to {most:,}"
+    return Rule(lambda x: type(x) is int and least <= x <= most, f"a whole number {words}")
 
 
-def number(value: Any, least: float = 0.0, below: float = math.inf) -> bool:
-    """Whether this is a number from `least` up to, and without, `below`: not infinite, not NaN."""
-    return type(value) in (int, float) and least <= value < below
+def number(
+    least: float = -math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+    most: float = math.inf,
+) -> Rule:
+    """Numbers within these bounds, neither infinite nor NaN."""
+    bounds = {"of at least": least, "above": above, "below": below, "at most": most}
+    finite = {name: f"{x:f}".rstrip("0").rstrip(".") for name, x in bounds.items() if abs(x) < 1e9}
+    words = " and ".join(f"{name} {x}" for name, x in finite.items())
+
+    def allows(x: Any) -> bool:
+        is_finite = type(x) in (int, float) and math.isfinite(x)
+        return is_finite and least <= x <= most and above < x < below
+
+    return Rule(allows, f"a number {words}")
+
+
+SEED = Rule(whole(0, 2**63 - 1).allows, "a whole number from 0 to 2^63 - 1")
+SWITCH = Rule(lambda x: isinstance(x, bool), "True or False")
+
+
+def one_of(names: Collection[str]) -> Rule:
+    return Rule(lambda name: name in list(names), f"one of {', '.join(names)}")
+
+
+def optional(rule: Rule) -> Rule:
+    """The rule, or None."""
+    return Rule(lambda x: x is None or rule.allows(x), rule.words)
 
 
 # ---------------------------------------------------------------- files and terminals

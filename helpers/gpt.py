@@ -16,15 +16,14 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, check, number, whole
+from helpers.errors import SWITCH, ConfigError, check, number, whole
 
 LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 1 GB
 
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes of a GPT. ConfigError when one of them makes no sense, or when the heads don't divide
-    the width."""
+    """Sizes of a GPT; ConfigError when one makes no sense, or the heads don't divide the width."""
 
     vocab_size: int
     context_length: int
@@ -35,23 +34,19 @@ class GPTConfig:
     bias: bool = False
 
     def __post_init__(self):
-        most = 0x110000  # Unicode has no more characters
-        check(self, "vocab_size", lambda n: whole(n, 1, most), f"a whole number from 1 to {most:,}")
-        sizes = "context_length n_layer n_head n_embd"
-        check(self, sizes, lambda n: whole(n, 1, LARGEST), f"a whole number from 1 to {LARGEST:,}")
-        check(self, "dropout", lambda p: number(p, below=1), "a number of at least 0 and below 1")
-        check(self, "bias", lambda b: isinstance(b, bool), "True or False")
+        check(self, "vocab_size", whole(1, 0x110000))  # Unicode has no more characters
+        check(self, "context_length n_layer n_head n_embd", whole(1, LARGEST))
+        check(self, "dropout", number(least=0, below=1))
+        check(self, "bias", SWITCH)
         if self.n_embd % self.n_head:
-            raise ConfigError(
-                f"n_head={self.n_head} does not divide n_embd={self.n_embd}: choose a divisor of it"
-            )
+            heads, width = f"n_head={self.n_head}", f"n_embd={self.n_embd}"
+            raise ConfigError(f"{heads} does not divide {width}: choose a divisor of it")
 
 
 class Block(nn.Module):
-    """One layer: tokens talk (attention), then each thinks (MLP); both add to what was there: (B,
-    T, C) -> (B, T, C).
+    """One layer: tokens talk (attention), then each thinks (MLP): (B, T, C) -> (B, T, C).
 
-    Pre-norm, as in GPT-2 (Radford et al. 2019, section 2.3).
+    Both add to what was there. Pre-norm, as in GPT-2 (Radford et al. 2019, section 2.3).
     """
 
     def __init__(self, config: GPTConfig):
@@ -75,8 +70,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens -> a score for every possible next token, at every position: (B, T) -> logits (B, T,
-    V).
+    """Tokens (B, T) -> logits (B, T, V), a score for every next token at every position.
 
     With equal weights it gives nanoGPT's logits. Initialisation: N(0, 0.02), the last projection of
     each residual branch scaled by 1/sqrt(2 L) (GPT-2, section 2.3). The head shares its matrix with
@@ -132,9 +126,8 @@ class GPT(nn.Module):
 
     def refuse_more_than_the_context(self, count: int) -> None:
         if count > self.config.context_length:
-            raise ConfigError(
-                f"{count} tokens do not fit into a context of {self.config.context_length}: crop them"
-            )
+            context = f"a context of {self.config.context_length}"
+            raise ConfigError(f"{count} tokens do not fit into {context}: crop them")
 
     def new_cache(self) -> list[KVCache]:
         """An empty cache for `forward`: one entry for each layer."""
@@ -171,9 +164,7 @@ def watch(model: nn.Module, x: Tensor, layers: Iterable[nn.Module]) -> dict[nn.M
 def attention_weights(
     layer: MultiHeadAttention, x: Float[Tensor, "B T C"]
 ) -> Float[Tensor, "B H T T"]:
-    """The weights with which an attention layer reads x, without dropout: row = query, column =
-    key.
-    """
+    """The weights with which a layer reads x, without dropout: row = query, column = key."""
     with evaluating(layer):
         _, weights = layer(x, return_weights=True)
     return weights
@@ -205,8 +196,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread inside, for tensors so small that waking the others takes longer than the work;
-    then as before."""
+    """One thread inside, for tensors so small that waking the others takes longer than the work."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,6 +1,4 @@
-"""The ledger: every number that the classic sources print, carried as data, and the check that we
-print it too.
-"""
+"""The ledger: every number that the classic sources print, and the check that we print it too."""
 
 import copy
 import functools
@@ -24,11 +22,7 @@ def _ledger() -> dict:
 
 
 def rows() -> list[dict]:
-    """Copies of all rows, in order: id, notebook, what, kind ("exact" or "erratum"), printed,
-    correct, why.
-
-    An erratum has besides a title and where, its place in the source.
-    """
+    """Copies of all rows, in order; the first lines of ledger.toml say what they hold."""
     return copy.deepcopy(_ledger()["row"])
 
 
@@ -51,8 +45,7 @@ def inputs(name: str, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def check(id: str, ours: object, *, corpus: str | None = None) -> None:
-    """Assert that `ours` (a tensor, or nested lists) rounds to what the source prints in row `id`;
-    print ours.
+    """Assert that `ours` (a tensor, or nested lists) rounds to what row `id` prints; print ours.
 
     A row that needs tiny Shakespeare takes the name of the corpus in use, and is skipped, by name,
     when that is another one. LedgerError for an unknown id, an erratum, a wrong shape, or a wrong
@@ -71,8 +64,7 @@ def check(id: str, ours: object, *, corpus: str | None = None) -> None:
 
 
 def erratum(id: str, *, printed: object = None, correct: object = None) -> None:
-    """Assert that `printed` is what the source of erratum `id` prints and `correct` what is right;
-    print both and why.
+    """Assert that `printed` is what the source prints and `correct` what is right; print both.
 
     An argument is left out only where the ledger has no such numbers. LedgerError as in `check`.
     """
@@ -103,42 +95,26 @@ def story(entry: dict) -> str:
     """An erratum in lines: what the source says and prints, the cause, what is right."""
     printed, correct = where_they_differ(entry)
     gives = "gives" if entry.get("derived") else "printed"
-    lines = {"says": entry["what"], gives: printed, "cause": entry["why"]}
-    words = entry.get("correct_in_words")
-    if correct:
-        lines["right"] = correct
-        lines["that is"] = words
-    else:
-        lines["right"] = words
-    paragraphs = []
-    for name, text in lines.items():
-        if text:
-            line = f"{name + ':':9}{text}"
-            paragraphs.append(
-                textwrap.fill(line, 96, initial_indent="  ", subsequent_indent=" " * 11)
-            )
-    return "\n".join(paragraphs)
+    lines = {"says": entry["what"], gives: printed, "cause": entry["why"], "right": correct}
+    lines["that is" if correct else "right"] = entry.get("correct_in_words")
+    wrapper = textwrap.TextWrapper(96, initial_indent="  ", subsequent_indent=" " * 11)
+    paragraphs = [f"{name + ':':9}{text}" for name, text in lines.items() if text]
+    return "\n".join(map(wrapper.fill, paragraphs))
 
 
 def numerals(entry: dict, numbers: object) -> list[list[str]]:
-    """Numbers as a table of texts, rounded as the row's source prints them; whatever is no table
-    becomes one row.
-    """
+    """Numbers as rows of texts, rounded as the source prints them; what is no table is one row."""
     table = torch.as_tensor(numbers, dtype=torch.float64, device="cpu").detach()
     if table.dim() < 2:
         table = table.flatten()[None]
-    digits = (
-        f".{entry['significant'] - 1}e"
-        if "significant" in entry
-        else f".{entry.get('decimals', 4)}f"
-    )
+    digits = f".{entry.get('decimals', 4)}f"
+    if "significant" in entry:
+        digits = f".{entry['significant'] - 1}e"
     return [[f"{number:z{digits}}" for number in row] for row in table.flatten(end_dim=-2).tolist()]
 
 
 def excerpt(entry: dict, numbers: object) -> str:
-    """The numbers in one line; of a table its shape and last row (a causal one's first row is 1, 0,
-    0, …).
-    """
+    """The numbers in one line; of a table its shape and last row (a causal one begins 1, 0, 0)."""
     shape = tuple(torch.as_tensor(numbers).shape)
     row = numerals(entry, numbers)[-1][-8:]
     if math.prod(shape) == len(row):
@@ -152,13 +128,12 @@ def where_they_differ(entry: dict) -> tuple[str, ...]:
     printed = torch.tensor(entry.get("printed", []), dtype=torch.float64)
     correct = torch.tensor(entry.get("correct", []), dtype=torch.float64)
     place = ""
-    while printed.dim() > 1 and printed.shape == correct.shape:
-        wrong = ~torch.isclose(printed, correct, rtol=0, atol=1e-9).flatten(1).all(1)
-        first = int(wrong.nonzero()[0, 0])
-        if len(printed) > 1:
-            place = f"row {first + 1}: "
-        printed = printed[first]
-        correct = correct[first]
+    if printed.dim() > 1 and printed.shape == correct.shape:
+        printed, correct = printed.flatten(end_dim=-2), correct.flatten(end_dim=-2)
+        wrong = ~torch.isclose(printed, correct, rtol=0, atol=1e-9).all(dim=1)
+        first = int(wrong.nonzero()[0])
+        place = f"row {first + 1}: " if len(printed) > 1 else ""
+        printed, correct = printed[first], correct[first]
     if "correct_in_words" in entry and printed.shape != correct.shape:
         correct = torch.empty(0)  # other numbers than the printed ones: the words say which
     texts = []
@@ -181,9 +156,8 @@ def _compare(entry: dict, field: str, ours: object) -> int:
     both_nan = ours.isnan() & printed.isnan()  # but equal where the source prints NaN
     wrong = ~(close | (ours == printed) | both_nan)
     if wrong.any():
-        first = []
-        for place in map(tuple, wrong.nonzero()[:3].tolist()):
-            first.append(f"at {place}: source {printed[place]:g}, ours {ours[place]:g}")
+        places = map(tuple, wrong.nonzero()[:3].tolist())
+        first = [f"at {place}: source {printed[place]:g}, ours {ours[place]:g}" for place in places]
         raise LedgerError(
             f"{id}: {int(wrong.sum())} of {printed.numel()} numbers differ; {'; '.join(first)}"
         )
@@ -191,9 +165,7 @@ def _compare(entry: dict, field: str, ours: object) -> int:
 
 
 def _tolerance(entry: dict, printed: Tensor) -> Tensor:
-    """How far off each number may be: `tolerance`, or `units` of its last printed digit (half a
-    one, and noise).
-    """
+    """How far off each number may be: `tolerance`, or `units` of its last printed digit."""
     if "tolerance" in entry:
         return torch.full_like(printed, entry["tolerance"])
     unit = torch.full_like(printed, 10.0 ** -entry.get("decimals", 4))

@@ -1,5 +1,4 @@
-"""Instruments to look into a GPT: what surprises it, what it knows after each layer, and what each
-head is worth.
+"""Instruments to look into a GPT: its surprise, what it knows after each layer, what heads do.
 
 They train nothing and leave a model as it was. Surprise, loss and divergence are in nats; layers
 and heads count from 0. "Side by side" means windows of the whole context, cut out of a text one
@@ -22,25 +21,14 @@ AT_ONCE = 4096  # tokens of one call: the log-probabilities of a long text would
 
 
 # ---------------------------------------------------------------- what comes next
-def _checked(tokens: Integer[Tensor, "N"], vocab_size: int) -> Int64[Tensor, "N"]:
-    """The tokens on the CPU. CorpusError for none, and for one outside the vocabulary."""
-    if len(tokens) == 0 or not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
-        raise CorpusError(
-            f"the text is empty or has a token outside the vocabulary of 0 .. {vocab_size - 1}"
-        )
-    return tokens.cpu().long()
-
-
 def _side_by_side(
     model: GPT, tokens: Integer[Tensor, "N"]
 ) -> tuple[Int64[Tensor, "W T"], Int64[Tensor, "W T"]]:
     """Windows of `tokens` (W, T), and the token that follows each place in them (W, T)."""
     T = model.config.context_length
-    tokens = _checked(tokens, model.config.vocab_size)
     if len(tokens) <= T:
-        raise CorpusError(
-            f"{len(tokens)} tokens are too few: with a context of {T} this takes {T + 1}"
-        )
+        raise CorpusError(f"{len(tokens)} tokens are too few for a context of {T}: take {T + 1}")
+    tokens = tokens.cpu().long()
     end = (len(tokens) - 1) // T * T
     return tokens[:end].view(-1, T), tokens[1 : end + 1].view(-1, T)
 
@@ -48,25 +36,17 @@ def _side_by_side(
 def _predictions(
     model: GPT, x: Int64[Tensor, "W T"], y: Int64[Tensor, "W T"]
 ) -> Iterator[tuple[Float[Tensor, "W_some T V"], Int64[Tensor, "W_some T"]]]:
-    """For some windows of x at a time: the log-probabilities after each place (W, T, V), and their
-    part of y (W, T).
-
-    ConfigError when the model has diverged.
-    """
+    """For some windows at a time, log-probabilities after each place (W, T, V), and their y."""
     device = next(model.parameters()).device
     windows = max(1, AT_ONCE // x.shape[1])
     with evaluating(model):
         for some, targets in zip(x.split(windows), y.split(windows), strict=True):
-            logits = model(some.to(device)).cpu()
-            if not logits.isfinite().all():
-                raise ConfigError("the model's logits are not finite: has its training diverged?")
-            yield logits.log_softmax(dim=-1), targets
+            yield model(some.to(device)).cpu().log_softmax(dim=-1), targets
 
 
 @torch.no_grad()
 def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
-    """How surprising each token but the first is, given what stands before it: -log of its
-    probability, (N - 1,).
+    """How surprising each token but the first is: -log of its probability, (N - 1,).
 
     Windows of the whole context start half a context apart, and the last one ends with the text.
     The first window that reaches a token scores it, so the model sees all of its past or, where
@@ -74,12 +54,12 @@ def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
     CorpusError for fewer than 2 tokens.
     """
     if len(tokens) < 2:
-        raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: this takes at least 2")
+        raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: it takes at least 2")
     T = min(model.config.context_length, len(tokens) - 1)
     last = len(tokens) - 1 - T
     starts = torch.tensor([*range(0, last, max(1, T // 2)), last])
     places = starts[:, None] + torch.arange(T + 1)  # (W, T + 1)
-    windows = _checked(tokens, model.config.vocab_size)[places]
+    windows = tokens.cpu().long()[places]
     scores = []
     for log_p, targets in _predictions(model, windows[:, :-1], windows[:, 1:]):
         scores.extend(-log_p.gather(-1, targets[..., None])[..., 0])  # a row (T,) for each window
@@ -91,43 +71,30 @@ def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
 
 
 def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float[Tensor, "V V"]]:
-    """Log-probabilities (V, V) of three guessers that counted `tokens`: row = a token, column = the
-    next one.
+    """Log-probabilities (V, V) of three guessers: row = a token, column = the next one.
 
     "uniform" knows the alphabet, "unigram" how frequent each token is, "bigram" which one follows
     which. Every count starts at 1 (Laplace), so that nothing is impossible.
     """
-    V = vocab_size
-    tokens = _checked(tokens, V)
+    V, tokens = vocab_size, tokens.cpu().long()
     counts = {
         "uniform": torch.zeros(V, V),
         "unigram": torch.bincount(tokens, minlength=V).expand(V, V),
         "bigram": pair_counts(tokens, V),
     }
-    guessers = {}
-    for name, count in counts.items():
-        from_one = 1.0 + count
-        guessers[name] = (from_one / from_one.sum(dim=1, keepdim=True)).log()
-    return guessers
+    from_one = {name: 1.0 + count for name, count in counts.items()}
+    return {name: (c / c.sum(dim=1, keepdim=True)).log() for name, c in from_one.items()}
 
 
 @torch.no_grad()
 def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor, "V V"]) -> float:
-    """Kullback-Leibler divergence KL(model || reference), the mean over all places of windows side
-    by side.
+    """KL(model || reference), the mean over all places of windows side by side.
 
     The `reference` (log-probabilities, as in `references`) is more surprised by a token that the
     model draws than the model is: by this much, on average, and by 0 if the two agree. KL(reference
     || model) would depend on rare tokens alone, which a good model rightly excludes.
     """
     x, _ = _side_by_side(model, tokens)
-    if (
-        reference.shape[0] != model.config.vocab_size
-        or (reference.logsumexp(dim=-1).abs() > 1e-3).any()
-    ):
-        raise ConfigError(
-            "the reference must hold log-probabilities, a row for each token of the model's vocabulary"
-        )
     reference = reference.cpu()
     found = []
     for log_p, here in _predictions(model, x, x):
@@ -139,9 +106,7 @@ def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor
 class Calibration(NamedTuple):
     """What a model claims and what comes, in bins of how sure it is."""
 
-    claimed: Float[
-        Tensor, "bins"
-    ]  # mean probability given to the likeliest token; NaN where a bin is empty
+    claimed: Float[Tensor, "bins"]  # mean probability of the likeliest token; NaN in empty bins
     right: Float[Tensor, "bins"]  # share of these that came
     count: Int64[Tensor, "bins"]
     error: float  # expected calibration error: the mean gap between the two, each bin by its count
@@ -151,15 +116,13 @@ class Calibration(NamedTuple):
 def calibration(
     model: GPT, tokens: Integer[Tensor, "N"], bins: int = 10, temperature: float = 1.0
 ) -> Calibration:
-    """How sure a model is of the likeliest token, and how often that one comes, in `bins` of equal
-    width.
+    """How sure a model is of the likeliest token, and how often that one comes, in equal bins.
 
     Does what it is 70% sure of come in 70% of all cases? Windows are side by side; logits are
     divided by `temperature` (Guo et al. 2017, On Calibration of Modern Neural Networks, section 2).
     """
     x, y = _side_by_side(model, tokens)
-    probabilities = []
-    hits = []
+    probabilities, hits = [], []
     for log_p, targets in _predictions(model, x, y):
         probability, guess = (log_p / temperature).softmax(dim=-1).max(dim=-1)
         probabilities.append(probability.flatten())
@@ -194,8 +157,7 @@ class Trace(NamedTuple):
 def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
     """All that the forward pass of T tokens computes, layer by layer."""
     device = next(model.parameters()).device
-    tokens = _checked(tokens, model.config.vocab_size).to(device)
-    passed = watch(model, tokens[None], model.modules())
+    passed = watch(model, tokens[None].long().to(device), model.modules())
     stream = [passed[block].input for block in model.blocks] + [passed[model.norm].input]
     layers = []
     for block in model.blocks:
@@ -205,8 +167,8 @@ def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
         layers.append(
             (
                 query,
-                attention.shared(key),
-                attention.shared(value),
+                attention.repeat_kv(key),
+                attention.repeat_kv(value),
                 attention_weights(attention, read),
                 attention.split_heads(passed[attention.out_proj].input),
                 passed[block.norm2].input,
@@ -219,8 +181,7 @@ def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
 
 @torch.no_grad()
 def logit_lens(model: GPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "L_1 T V"]:
-    """The logits if the model ended after the embedding, after its first block, and so on; the last
-    are its own.
+    """The logits if the model ended after the embedding, after its first block, and so on.
 
     Each stream goes through the final norm and head (nostalgebraist 2020, interpreting GPT: the
     logit lens).
@@ -231,16 +192,13 @@ def logit_lens(model: GPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "L_1 T
 # ---------------------------------------------------------------- heads
 @contextmanager
 def switch_off(model: GPT, layer: int, head: int, *, to_mean: bool = False) -> Iterator[None]:
-    """Inside, the context of one head is 0 before `out_proj`, and all else goes on. Several may be
-    nested.
+    """Inside, the context of one head is 0 before `out_proj`; several may be nested.
 
     With `to_mean` its context is the same at every place, its mean over the batch: the model loses
     what depends on the text, and keeps what the head always adds. ConfigError for a head that isn't
     there. Source: Michel et al. 2019, Are Sixteen Heads Really Better than One?
     """
-    L = model.config.n_layer
-    H = model.config.n_head
-    C = model.config.n_embd
+    L, H, C = model.config.n_layer, model.config.n_head, model.config.n_embd
     if not (0 <= layer < L and 0 <= head < H):
         raise ConfigError(
             f"no head {head} in layer {layer}: layers go from 0 to {L - 1}, heads from 0 to {H - 1}"
@@ -263,19 +221,16 @@ class Score(NamedTuple):
     """How much of its attention each head spends on what a habit looks for."""
 
     heads: Float[Tensor, "L H"]
-    habitless: float  # of a head that attends evenly to all it sees, or evenly to the last 8: whichever scores higher
+    # Of a head that attends evenly to all it sees, or to the last 8: whichever scores higher.
+    habitless: float
 
 
 def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) -> Score:
-    """The share of its attention (`attention_maps`) that each head spends on the `target` of the
-    query.
+    """The share of its attention (`attention_maps`) that each head spends on the query's `target`.
 
     `target` is True for the keys (last axis) that a query looks for. The share is the mean over all
-    queries that have one, NaN if none has. ConfigError for a target of another shape.
+    queries that have one, NaN if none has.
     """
-    wanted = (maps.shape[1], *maps.shape[-2:])
-    if target.shape != wanted:
-        raise ConfigError(f"maps of {(*maps.shape,)} take a target of {wanted}")
     target = target.cpu()
     has_one = target.any(dim=-1)  # (B, T)
 

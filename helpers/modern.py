@@ -14,48 +14,42 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, check, number, whole
+from helpers.errors import SWITCH, ConfigError, check, number, one_of, optional, whole
 from helpers.gpt import GPT, LARGEST, Block, GPTConfig
 
 
 @dataclass(frozen=True)
 class ModernConfig(GPTConfig):
-    """Sizes of a GPT, and which of today's changes it has: none unless asked for. ConfigError when
-    they don't fit."""
+    """Sizes of a GPT, and which of today's changes it has, by default none.
+
+    ConfigError when they don't fit.
+    """
 
     rotary: bool = False  # positions turn query and key; no table of them is added to the embedding
     rms_norm: bool = False  # a norm that subtracts no mean
     mlp: str = "gelu"  # or "relu2", or "swiglu"
     mlp_width: int | None = None  # inside the MLP (default: 4 n_embd)
     qk_norm: bool = False  # all queries and keys have the same length
-    n_kv_head: int | None = (
-        None  # heads of keys and values, shared by groups of queries (default: n_head)
-    )
+    # Heads of keys and values, shared by groups of queries (default: n_head)
+    n_kv_head: int | None = None
     window: int | None = None  # how many tokens one sees, itself included (default: all before it)
     tied: bool = True  # the head's matrix is that of the token embedding
     softcap: float = 0.0  # logits stay between -softcap and softcap (0: they are free)
     zero_start: bool = False  # the projections that end each residual branch start at 0
-    bigrams: int = (
-        0  # rows of a table that is looked up by the last two tokens and added to the embedding
-    )
+    # Rows of a table that is looked up by the last two tokens and added to the embedding.
+    bigrams: int = 0
     trigrams: int = 0  # ... by the last three
     fourgrams: int = 0  # ... by the last four
     before: int = 0  # how many earlier tokens are added to the embedding of each one
 
     def __post_init__(self):
         super().__post_init__()
-        widths = "mlp_width n_kv_head window"
-        wanted = f"a whole number from 1 to {LARGEST:,}, or None"
-        check(self, widths, lambda n: n is None or whole(n, 1, LARGEST), wanted)
-        rows = "bigrams trigrams fourgrams"
-        check(self, rows, lambda n: whole(n, 0, 1_000_000), "a whole number from 0 to 1,000,000")
-        check(self, "before", lambda n: whole(n, 0, 16), "a whole number from 0 to 16")
-        check(self, "softcap", number, "a number of at least 0")
-        check(
-            self, "mlp", lambda kind: kind in ("gelu", "relu2", "swiglu"), "gelu, relu2 or swiglu"
-        )
-        switches = "rotary rms_norm qk_norm tied zero_start"
-        check(self, switches, lambda on: isinstance(on, bool), "True or False")
+        check(self, "mlp_width n_kv_head window", optional(whole(1, LARGEST)))
+        check(self, "bigrams trigrams fourgrams", whole(0, 1_000_000))
+        check(self, "before", whole(0, 16))
+        check(self, "softcap", number(least=0))
+        check(self, "mlp", one_of(("gelu", "relu2", "swiglu")))
+        check(self, "rotary rms_norm qk_norm tied zero_start", SWITCH)
         head_width = self.n_embd // self.n_head
         if self.n_head % (self.n_kv_head or 1):
             raise ConfigError(
@@ -69,8 +63,7 @@ class ModernConfig(GPTConfig):
 
 # ---------------------------------------------------------------- rotary positions
 def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"]]:
-    """Cosine and sine of the angles by which `rotate` turns: at position t, pair i of D channels by
-    t / 10,000^(2i/D).
+    """Cosine and sine of the angles of `rotate`: at position t, pair i by t / 10,000^(2i/D).
 
     Channels i and i + D/2 are a pair (a, b), which becomes (a cos - b sin, b cos + a sin). The
     minus is in the sines: their first half is negative.
@@ -83,20 +76,20 @@ def rotations(T: int, D: int) -> tuple[Float[Tensor, "T D"], Float[Tensor, "T D"
 def rotate(
     x: Float[Tensor, "*batch T D"], cos: Float[Tensor, "T D"], sin: Float[Tensor, "T D"]
 ) -> Float[Tensor, "*batch T D"]:
-    """Turn each pair of channels by its position's angle: lengths stay, and the dot product of a
-    turned query and a turned key depends on the distance of their positions only (Su et al. 2021,
-    RoFormer, section 3.2)."""
-    return torch.addcmul(
-        x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin
-    )  # rolled by a half: the partners
+    """Turn each pair of channels by its position's angle.
+
+    Lengths stay, and the dot product of a turned query and a turned key depends on the distance of
+    their positions only (Su et al. 2021, RoFormer, section 3.2).
+    """
+    # Rolled by a half: the partners.
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
 
 
 # ---------------------------------------------------------------- attention
 def lean_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float
 ) -> Tensor:
-    """The context of `attention` in fewer passes: it scales the queries instead of the scores, and
-    adds the mask."""
+    """The context of `attention` in fewer passes: it scales queries, not scores, and adds the mask."""
     forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
     scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
     return F.dropout(scores.softmax(dim=-1), dropout_p) @ value
@@ -130,27 +123,23 @@ class ModernAttention(MultiHeadAttention):
     def query_key_value(
         self, x: Float[Tensor, "B T C"], start: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens from position `start`
-        on."""
+        """Queries (B, H, T, D), keys and values (B, H_kv, T, D) from position `start` on."""
         layers = (self.W_query, self.W_key, self.W_value)
-        weight = torch.cat(
-            [layer.weight for layer in layers]
-        )  # in one product: fewer passes over memory
+        # In one product: fewer passes over memory.
+        weight = torch.cat([layer.weight for layer in layers])
         bias = torch.cat([layer.bias for layer in layers]) if self.config.bias else None
         heads = self.split_heads(F.linear(x, weight, bias))
-        # Only queries and keys are normalised and turned.
-        placed, value = heads.split((self.num_heads + self.kv_heads, self.kv_heads), dim=1)
-        query, key = self.place(placed, start).split((self.num_heads, self.kv_heads), dim=1)
+        query_key, value = heads.split((self.num_heads + self.kv_heads, self.kv_heads), dim=1)
+        query_key = self.norm_and_rotate(query_key, start)
+        query, key = query_key.split((self.num_heads, self.kv_heads), dim=1)
         return query, key, value
 
     def split_heads(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
-        return x.unflatten(-1, (-1, self.head_width)).transpose(
-            1, 2
-        )  # of keys there may be fewer heads
+        # Of keys there may be fewer heads.
+        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
 
-    def place(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
-        """Queries or keys, made equally long and turned to their positions from `start` on, where
-        that is asked for."""
+    def norm_and_rotate(self, x: Float[Tensor, "B H T D"], start: int) -> Float[Tensor, "B H T D"]:
+        """Queries or keys with qk_norm and rotary positions from `start` on, where switched on."""
         if self.config.qk_norm:
             length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(1e-12)
             x = x * (math.sqrt(x.shape[-1]) / length)  # F.rms_norm, in fewer passes
@@ -159,7 +148,7 @@ class ModernAttention(MultiHeadAttention):
             x = rotate(x, self.cos[here], self.sin[here])
         return x
 
-    def shared(self, x: Float[Tensor, "B H_kv T D"]) -> Float[Tensor, "B H T D"]:
+    def repeat_kv(self, x: Float[Tensor, "B H_kv T D"]) -> Float[Tensor, "B H T D"]:
         """Each head of keys or values once for every query head that shares it."""
         group = self.num_heads // self.kv_heads
         return x.repeat_interleave(group, dim=1) if group > 1 else x
@@ -169,15 +158,12 @@ class ModernAttention(MultiHeadAttention):
     ) -> Float[Tensor, "B H T D"]:
         T_query, T_key = query.shape[-2], key.shape[-2]
         if query.dtype == torch.bfloat16 and query.device.type == "cpu":
-            # There the backward pass of PyTorch's fused attention takes twice as long as the
-            # formula's.
+            # The backward pass of PyTorch's fused attention takes twice as long there.
+            key, value = self.repeat_kv(key), self.repeat_kv(value)
             mask = self.mask_for(T_query, T_key)
-            return lean_attention(
-                query, self.shared(key), self.shared(value), mask, self.dropout_now
-            )
-        causal = (
-            T_query == T_key and not self.config.window
-        )  # PyTorch's own flag is quicker than a mask
+            return lean_attention(query, key, value, mask, self.dropout_now)
+        # PyTorch's own flag is quicker than a mask
+        causal = T_query == T_key and not self.config.window
         return F.scaled_dot_product_attention(
             query,
             key,
@@ -198,8 +184,7 @@ class SquaredReLU(nn.Module):
 
 
 class SwiGLU(nn.Linear):
-    """silu(gate) * content, both of them made by one product (Shazeer 2020, GLU Variants, section
-    2)."""
+    """silu(gate) * content, both made by one product (Shazeer 2020, GLU Variants, section 2)."""
 
     def __init__(self, C: int, width: int, bias: bool):
         super().__init__(C, 2 * width, bias=bias)
@@ -224,16 +209,13 @@ def modern_mlp(config: ModernConfig) -> nn.Sequential:
 
 def modern_norm(config: ModernConfig) -> nn.Module:
     """LayerNorm, or RMSNorm: x / root mean square(x), times a gain (Zhang and Sennrich 2019)."""
-    return (
-        nn.RMSNorm(config.n_embd, eps=1e-5)
-        if config.rms_norm
-        else nn.LayerNorm(config.n_embd, bias=config.bias)
-    )
+    if config.rms_norm:
+        return nn.RMSNorm(config.n_embd, eps=1e-5)
+    return nn.LayerNorm(config.n_embd, bias=config.bias)
 
 
 class ModernBlock(Block):
-    """The plain block with its parts exchanged; what it does with them stays: (B, T, C) -> (B, T,
-    C)."""
+    """The plain block with its parts exchanged: (B, T, C) -> (B, T, C)."""
 
     def __init__(self, config: ModernConfig):
         super().__init__(config)
@@ -256,9 +238,8 @@ def ngram_rows(
     number = tokens
     for back in range(1, n):
         before = F.pad(tokens, (back, 0), value=vocab_size)[:, : tokens.shape[1]]
-        number = number + before * pow(
-            vocab_size + 1, back, rows
-        )  # modulo, so that nothing overflows
+        # Modulo, so that nothing overflows.
+        number = number + before * pow(vocab_size + 1, back, rows)
     return number % rows
 
 
@@ -268,8 +249,7 @@ class TokenCache(KVCache):
     tokens: Tensor | None = None
 
     def extend(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T_past"]:
-        """Keep the new tokens, and return the earlier ones. Call it first: the layers make the
-        cache longer."""
+        """Keep the new tokens, and return the earlier ones; to be called before the layers are."""
         past = tokens[:, :0] if self.tokens is None else self.tokens[:, : len(self)]
         self.tokens = torch.cat([past, tokens], dim=1)
         return past
@@ -277,8 +257,7 @@ class TokenCache(KVCache):
 
 # ---------------------------------------------------------------- the model
 class ModernGPT(GPT):
-    """A GPT with the changes that its config asks for: (B, T) -> logits (B, T, V), with or without
-    a cache.
+    """A GPT with the changes that its config names: (B, T) -> logits (B, T, V).
 
     Besides those above:
     - a head of its own (Press and Wolf 2017 recommend the shared one);
@@ -324,17 +303,14 @@ class ModernGPT(GPT):
         start: int = 0,
         past: Int64[Tensor, "B start"] | None = None,
     ) -> Float[Tensor, "B T C"]:
-        """Token embeddings, plus those of positions, n-grams and tokens before, where there are
-        any.
+        """Token embeddings, plus those of positions, n-grams and tokens before, if there are any.
 
         The first token stands at position `start`; `past` are the tokens before it, at which
         n-grams look back.
         """
         text = tokens if past is None else torch.cat([past, tokens], dim=1)
         end = start + tokens.shape[1]
-        assert text.shape[1] == end, (
-            "`past` must hold the `start` tokens before, at which the tables look back"
-        )
+        assert text.shape[1] == end, "`past` must hold the `start` tokens before"
         self.refuse_more_than_the_context(end)
         V = self.config.vocab_size
         x = self.token_embedding(tokens)
@@ -353,10 +329,10 @@ class ModernGPT(GPT):
     ) -> Float[Tensor, "B T V"]:
         if not cache:
             return super().forward(tokens)
-        its_tokens = cache[0]
-        assert isinstance(its_tokens, TokenCache)  # as `new_cache` makes it
-        past = its_tokens.extend(tokens)
-        x = self.embed(tokens, len(its_tokens), past)
+        first_cache = cache[0]
+        assert isinstance(first_cache, TokenCache)  # as `new_cache` makes it
+        past = first_cache.extend(tokens)
+        x = self.embed(tokens, len(first_cache), past)
         return self.logits(self.through_blocks(x, cache))
 
     def logits(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch V"]:

@@ -1,5 +1,4 @@
-"""How the weights move: the settings of a training, the schedule of its learning rate, and the
-optimizers.
+"""How the weights move: the settings of a training, schedules of its rate, and optimizers.
 
 To add a schedule, write a function of (step, config) and name it in SCHEDULES; to add an optimizer,
 a function of (model, config), named in OPTIMIZERS.
@@ -15,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from helpers.errors import ConfigError, check, number, whole
+from helpers.errors import SEED, SWITCH, ConfigError, Rule, check, number, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -33,18 +32,15 @@ class TrainConfig:
     min_learning_rate: float = 1e-4  # at the end
     warmup_steps: int = 100  # until the rate is at its highest
     schedule: str = "cosine"  # one of SCHEDULES
-    decay: float = (
-        0.2  # for the schedule "stable": during this share of the steps, at the end, the rate falls
-    )
+    decay: float = 0.2  # share of the steps, at the end, in which the schedule "stable" falls
     optimizer: str = "adamw"  # one of OPTIMIZERS
     betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.1
     muon_scale: float = 1.0  # Muon's rate is muon_scale * learning_rate
     muon_momentum: float = 0.95
     grad_clip: float = 1.0
-    windows: tuple[
-        tuple[float, int], ...
-    ] = ()  # ((0.7, 64),): texts of 64 tokens for the first 70% of the steps
+    # ((0.7, 64),) cuts texts of 64 tokens for the first 70% of the steps.
+    windows: tuple[tuple[float, int], ...] = ()
     accumulate: int = 1  # pieces of a batch, computed one after the other, to save memory
     bfloat16: bool = False  # on CUDA
     bfloat16_cpu: bool = False  # on a CPU that has instructions for it
@@ -54,48 +50,44 @@ class TrainConfig:
 
     def __post_init__(self):
         object.__setattr__(self, "device", device_named(self.device))
-        most = 1_000_000_000
-        counts = "batch_size max_steps eval_interval accumulate"
-        check(self, counts, lambda n: whole(n, 1, most), f"a whole number from 1 to {most:,}")
-        check(
-            self, "warmup_steps", lambda n: whole(n, 0, most), f"a whole number from 0 to {most:,}"
-        )
-        check(self, "seed", lambda n: whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
-        positive = "learning_rate muon_scale grad_clip"
-        check(self, positive, lambda x: number(x) and x > 0, "a number above 0")
-        check(self, "min_learning_rate weight_decay", number, "a number of at least 0")
-        check(self, "decay", lambda x: number(x) and 0 < x <= 1, "a number above 0 and at most 1")
-        check(
-            self,
-            "muon_momentum",
-            lambda x: number(x, below=1),
-            "a number of at least 0 and below 1",
-        )
-        check(self, "betas", _two_shares, "two numbers of at least 0 and below 1")
-        check(self, "windows", _rise, "pairs of a rising share and a length, as ((0.7, 64),)")
-        switches = "bfloat16 bfloat16_cpu compile"
-        check(self, switches, lambda on: isinstance(on, bool), "True or False")
-        check(self, "schedule", lambda name: name in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
-        check(self, "optimizer", lambda name: name in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
+        check(self, "batch_size max_steps eval_interval accumulate", whole(1, 1_000_000_000))
+        check(self, "warmup_steps", whole(0, 1_000_000_000))
+        check(self, "seed", SEED)
+        check(self, "learning_rate muon_scale grad_clip", number(above=0))
+        check(self, "min_learning_rate weight_decay", number(least=0))
+        check(self, "decay", number(above=0, most=1))
+        check(self, "muon_momentum", number(least=0, below=1))
+        check(self, "betas", BETAS)
+        check(self, "windows", WINDOWS)
+        check(self, "bfloat16 bfloat16_cpu compile", SWITCH)
+        check(self, "schedule", one_of(SCHEDULES))
+        check(self, "optimizer", one_of(OPTIMIZERS))
         low, high = self.min_learning_rate, self.learning_rate
         if low > high:
             raise ConfigError(f"min_learning_rate={low} must not be above learning_rate={high}")
 
 
-def _two_shares(betas: Any) -> bool:
-    return isinstance(betas, tuple) and len(betas) == 2 and all(number(x, below=1) for x in betas)
-
-
-def _rise(windows: Any) -> bool:
-    if not isinstance(windows, tuple) or any(
-        not isinstance(pair, tuple) or len(pair) != 2 for pair in windows
-    ):
-        return False
-    shares = [share for share, _ in windows]
-    fitting = all(
-        number(share) and 0 < share <= 1 and whole(length, 1) for share, length in windows
+def _are_betas(betas: Any) -> bool:
+    return (
+        isinstance(betas, tuple)
+        and len(betas) == 2
+        and all(map(number(least=0, below=1).allows, betas))
     )
-    return fitting and shares == sorted(shares)
+
+
+def _are_windows(windows: Any) -> bool:
+    try:
+        shares = [share for share, _ in windows]
+        fitting = all(
+            number(above=0, most=1).allows(share) and whole(1).allows(n) for share, n in windows
+        )
+    except (TypeError, ValueError):  # no pairs
+        return False
+    return isinstance(windows, tuple) and fitting and shares == sorted(shares)
+
+
+BETAS = Rule(_are_betas, "two numbers of at least 0 and below 1")
+WINDOWS = Rule(_are_windows, "pairs of a rising share and a length, as ((0.7, 64),)")
 
 
 def device_named(name: Any) -> str:
@@ -109,13 +101,9 @@ def device_named(name: Any) -> str:
     if kind not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:N or mps")
     if kind == "cuda" and (torch.device(name).index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f'device={name!r}, but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"'
-        )
+        raise ConfigError(f"device={name!r}, but this PyTorch finds no CUDA GPU of that number")
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError(
-            f'device={name!r}, but this PyTorch finds no Apple GPU: choose "auto" or "cpu"'
-        )
+        raise ConfigError(f"device={name!r}, but this PyTorch finds no Apple GPU")
     return name
 
 
@@ -124,25 +112,22 @@ def cosine(step: int, config: TrainConfig) -> float:
     """Linear warm-up, then a cosine down to the minimum at `max_steps` (nanoGPT's schedule)."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / (config.warmup_steps + 1)
-    progress = min(
-        1.0, (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps)
-    )
+    steps = max(1, config.max_steps - config.warmup_steps)
+    progress = min(1.0, (step - config.warmup_steps) / steps)
     span = config.learning_rate - config.min_learning_rate
     return config.min_learning_rate + span * (1 + math.cos(math.pi * progress)) / 2
 
 
 def warmup_stable_decay(step: int, config: TrainConfig) -> float:
-    """Linear warm-up, a plateau, and over the last `decay` of the steps a straight line down to the
-    minimum.
+    """Linear warm-up, a plateau, and over the last `decay` of the steps a line to the minimum.
 
     A cosine must know the end from the start, this one only when the decay begins (Hu et al. 2024,
     MiniCPM).
     """
     low, high = config.min_learning_rate, config.learning_rate
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
-    left = (config.max_steps - step) / (
-        config.decay * config.max_steps
-    )  # 1 where the decay begins, 0 at the end
+    # 1 where the decay begins, 0 at the end:
+    left = (config.max_steps - step) / (config.decay * config.max_steps)
     return min(high * warm, low + (high - low) * max(0.0, min(left, 1.0)))
 
 
@@ -169,8 +154,7 @@ def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.A
 
 
 class Muon(torch.optim.Optimizer):
-    """Each update is the orthogonal matrix nearest to the momentum: equally far in all directions
-    (Jordan et al. 2024).
+    """Each update is the orthogonal matrix nearest to the momentum (Jordan et al. 2024).
 
     The steps are those of torch.optim.Muon. They take less time, because matrices of one shape are
     stacked. Each matrix needs a gradient.
@@ -191,24 +175,22 @@ class Muon(torch.optim.Optimizer):
             self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
             for matrix in matrices
         ]
-        torch._foreach_lerp_(
-            momenta, gradients, 1 - beta
-        )  # momentum = beta * momentum + (1 - beta) * gradient
-        ahead = torch._foreach_lerp(gradients, momenta, beta)  # Nesterov's momentum: a step ahead
-        moves = orthogonal(torch.stack(ahead))
+        # momentum = beta * momentum + (1 - beta) * gradient
+        torch._foreach_lerp_(momenta, gradients, 1 - beta)
+        nesterov = torch._foreach_lerp(gradients, momenta, beta)  # the momentum a step ahead
+        moves = orthogonal(torch.stack(nesterov))
         rows, columns = matrices[0].shape
-        distance = (
-            rate * max(1, rows / columns) ** 0.5
-        )  # a tall matrix moves further, as Jordan has it
+        # A tall matrix moves further, as Jordan has it.
+        distance = rate * max(1, rows / columns) ** 0.5
         for matrix, move in zip(matrices, moves, strict=True):
             matrix.mul_(1 - rate * weight_decay).sub_(move, alpha=distance)
 
 
 def _of_one_shape(matrices: list[Tensor]) -> list[list[Tensor]]:
-    alike = defaultdict(list)
+    by_shape = defaultdict(list)
     for matrix in matrices:
-        alike[matrix.shape].append(matrix)
-    return list(alike.values())
+        by_shape[matrix.shape].append(matrix)
+    return list(by_shape.values())
 
 
 def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N rows columns"]:
@@ -227,7 +209,7 @@ def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N ro
     return x
 
 
-class Together:
+class CombinedOptimizer:
     """Several optimizers as one."""
 
     def __init__(self, *optimizers: torch.optim.Optimizer):
@@ -249,8 +231,8 @@ class Together:
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, saved: list[dict]) -> None:
-        for optimizer, its in zip(self.optimizers, saved, strict=True):
-            optimizer.load_state_dict(its)
+        for optimizer, state in zip(self.optimizers, saved, strict=True):
+            optimizer.load_state_dict(state)
 
 
 def muon_matrices(model: nn.Module) -> list[nn.Parameter]:
@@ -258,20 +240,17 @@ def muon_matrices(model: nn.Module) -> list[nn.Parameter]:
     return [p for p in model.blocks.parameters() if p.dim() == 2]
 
 
-def muon_and_adamw(model: nn.Module, config: TrainConfig) -> Together:
+def muon_and_adamw(model: nn.Module, config: TrainConfig) -> CombinedOptimizer:
     """Muon, at `muon_scale` times the rate, for the matrices in the blocks; AdamW for all else."""
     matrices = muon_matrices(model)
     taken = set(matrices)
     others = [p for p in model.parameters() if p not in taken]
-    muon = Muon(
-        [{"params": matrices, "scale": config.muon_scale}],
-        config.weight_decay,
-        config.muon_momentum,
-    )
-    return Together(muon, _adamw(others, config))
+    groups = [{"params": matrices, "scale": config.muon_scale}]
+    muon = Muon(groups, config.weight_decay, config.muon_momentum)
+    return CombinedOptimizer(muon, _adamw(others, config))
 
 
-Optimizer = torch.optim.Optimizer | Together
+Optimizer = torch.optim.Optimizer | CombinedOptimizer
 OPTIMIZERS = {"adamw": adamw, "muon": muon_and_adamw}
 
 

@@ -9,22 +9,21 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers.counted import build_gpt, config_of
-from helpers.data import BUNDLED, TINY, CharTokenizer, Corpus, Prepared
+from helpers.data import BUNDLED, TINY, CharTokenizer, Corpus, PreparedCorpus
 from helpers.errors import ConfigError, shown
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 
-# Where runs go unless told otherwise: into the clone, or, installed without one, where the reader
-# stands. `make test` names another place, so as to spare your runs.
-CLONE = Path(__file__).parents[1]
-HERE = CLONE if (CLONE / "pyproject.toml").exists() else Path.cwd()
-RUNS = Path(os.environ.get("NANOGPT_RUNS") or HERE / "build" / "runs")
+# Runs go into the clone, or, without one, into the current folder. `make test` sets NANOGPT_RUNS.
+ROOT = Path(__file__).parents[1]
+if not (ROOT / "pyproject.toml").exists():
+    ROOT = Path.cwd()
+RUNS = Path(os.environ.get("NANOGPT_RUNS") or ROOT / "build" / "runs")
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A size of model, a way to train it, and the whole-split validation loss to expect on each
-    known corpus.
+    """A size of model, a way to train it, and the validation loss to expect.
 
     The bands are what seeds 1, 2, 3 gave on two CPU cores, with 0.03 to spare on either side,
     unless said otherwise.
@@ -36,8 +35,7 @@ class Preset:
     expected_loss: dict[str, tuple[float, float]]  # corpus name -> lowest, highest
 
     def model_config(self, vocab_size: int, counted: int = 0) -> GPTConfig:
-        """The config for an alphabet of this size; for a preset that counts, with the length of the
-        training text."""
+        """The config for an alphabet of this size, and for a training text of `counted` letters."""
         sizes = {"vocab_size": vocab_size, **self.model}
         return config_of(sizes | {"counted": counted} if "lengths" in sizes else sizes)
 
@@ -53,9 +51,8 @@ class Preset:
 CHANGES: dict[str, Any] = dict(
     rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False
 )
-TABLES = dict(
-    bigrams=4356, trigrams=8192, fourgrams=16384
-)  # 4,356 = (65 + 1)^2: each pair of letters has its row
+# 4,356 = (65 + 1)^2: each pair of letters has its row
+TABLES = dict(bigrams=4356, trigrams=8192, fourgrams=16384)
 # Of three minutes on two cores, alone and beside counts.
 SMALL = dict(context_length=256, n_layer=4, n_head=2, n_embd=128, before=3, **CHANGES)
 MUON_IN_WINDOWS = TrainConfig(
@@ -139,8 +136,7 @@ PRESETS = {
 def choose_preset(
     name: object, *, max_steps: Any = None, seed: Any = 1, device: Any = "auto"
 ) -> Preset:
-    """The preset called `name` with the given settings in place; ConfigError names a bad one and
-    what is allowed.
+    """The preset of this name with the given settings; ConfigError names a bad one.
 
     `max_steps=None` keeps the preset's. `device` is "auto" (CUDA if there is one, else the CPU),
     "cpu", "cuda", "cuda:N" or "mps".
@@ -158,9 +154,8 @@ def choose_preset(
     return replace(preset, training=replace(preset.training, **settings))
 
 
-def run_folder(name: str, preset: Preset, corpus: Corpus | Prepared) -> Path:
-    """Where the run of a preset goes unless told otherwise: build/runs/, then its name and what
-    differs from it.
+def run_folder(name: str, preset: Preset, corpus: Corpus | PreparedCorpus) -> Path:
+    """Where the run of a preset goes by default: build/runs/, its name, and what differs from it.
 
     So a run with another seed, another text or fewer steps never meets the one that is there.
     """
@@ -182,12 +177,6 @@ def describe_loss(loss: float, corpus_name: str, preset: Preset) -> str:
     if corpus_name not in preset.expected_loss:
         return f"validation loss {loss:.3f}; no band is known for {corpus_name}"
     low, high = preset.expected_loss[corpus_name]
-    if loss < low:
-        where = "BELOW"
-    elif loss > high:
-        where = "ABOVE"
-    else:
-        where = "inside"
-    return (
-        f"validation loss {loss:.3f}, {where} the expected band {low} to {high} for {corpus_name}"
-    )
+    where = "BELOW" if loss < low else "ABOVE" if loss > high else "inside"
+    band = f"the expected band {low} to {high} for {corpus_name}"
+    return f"validation loss {loss:.3f}, {where} {band}"

@@ -1,5 +1,4 @@
-"""From logits to the next token, and from there to text. Works with any model that maps tokens to
-logits.
+"""From logits to the next token, and from there to text, with any model that gives logits.
 
 python -m helpers.sampling --run DIR --prompt "ROMEO:"
 """
@@ -16,19 +15,17 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.checkpoint import best_run, load_model
-from helpers.errors import ConfigError, Options, check, command, number, say, whole
+from helpers.errors import SEED, ConfigError, Options, check, command, number, optional, say, whole
 from helpers.gpt import evaluating, one_thread
 from helpers.presets import RUNS
 
-# Tokens at once: for so few, waking other threads takes longer than the work (measured at widths of
-# 128 and 384).
+# For so few tokens, waking other threads takes longer than the work (at widths of 128 and 384).
 FEW = 16
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How the next token is drawn: below a temperature of 1 safer, above it bolder; top_k=1 takes
-    the likeliest.
+    """How the next token is drawn: below a temperature of 1 safer, above it bolder.
 
     top_k keeps the k largest logits (Fan et al. 2018, section 5.4); ties with the k-th stay. top_p
     keeps the smallest set of most likely tokens whose probabilities add up to at least p (Holtzman
@@ -40,14 +37,9 @@ class Drawing:
     top_p: float | None = None
 
     def __post_init__(self):
-        check(self, "temperature", lambda t: number(t, 1e-6), "a number of at least 0.000001")
-        check(self, "top_k", lambda k: k is None or whole(k, 1), "a whole number of at least 1")
-        check(
-            self,
-            "top_p",
-            lambda p: p is None or (number(p) and 0 < p <= 1),
-            "a number above 0 and at most 1",
-        )
+        check(self, "temperature", number(least=1e-6))
+        check(self, "top_k", optional(whole(1)))
+        check(self, "top_p", optional(number(above=0, most=1)))
 
     def filter(self, logits: Float[Tensor, "*batch V"]) -> Float[Tensor, "*batch V"]:
         """The logits divided by the temperature, -inf for every token that is cut."""
@@ -71,9 +63,7 @@ def outside_nucleus(logits: Float[Tensor, "*batch V"], top_p: float) -> Tensor:
     """True for the tokens outside the smallest set of likely ones that has `top_p` together."""
     descending, order = logits.sort(dim=-1, descending=True)
     probabilities = descending.softmax(dim=-1)
-    before = (
-        probabilities.cumsum(dim=-1) - probabilities
-    )  # probability of everything more likely than this one
+    before = probabilities.cumsum(dim=-1) - probabilities  # of all that is more likely
     outside = torch.empty_like(order, dtype=torch.bool)
     return outside.scatter(-1, order, before >= top_p)  # back to the order of the vocabulary
 
@@ -84,8 +74,7 @@ def filter_logits(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "*batch V"]:
-    """Divide by `temperature`, then set to -inf every token outside the top k and outside the
-    nucleus: see Drawing."""
+    """The logits divided by `temperature`, -inf outside the top k and the nucleus: see Drawing."""
     return Drawing(temperature, top_k, top_p).filter(logits)
 
 
@@ -101,8 +90,7 @@ def stream(
     generator: torch.Generator | None = None,
     use_cache: bool = True,
 ) -> Iterator[Any]:
-    """An iterator over tokens that continue the prompt, as they are drawn: an int each time, or B
-    ints for a batch.
+    """The tokens that continue the prompt, as they are drawn: ints, or for a batch lists of B ints.
 
     `temperature`, `top_k` and `top_p` say how a token is drawn: see Drawing. The prompt is cropped
     to the model's context. When that is full, the last `keep` of it (a share, above 0 and at most
@@ -121,29 +109,26 @@ def stream(
         raise ConfigError("the prompt is empty: it needs at least one token to continue from")
     if not 0 < keep <= 1:
         raise ConfigError(f"keep={keep} must be a share of the context, above 0 and at most 1")
-    rules = Drawing(temperature, top_k, top_p)
+    drawing = Drawing(temperature, top_k, top_p)
     batch = prompt if prompt.dim() == 2 else prompt[None]
-    columns = _columns(model, batch, max_new_tokens, rules, keep, generator, use_cache)
+    drawn = _draw_tokens(model, batch, max_new_tokens, drawing, keep, generator, use_cache)
     if prompt.dim() == 2:
-        return (column[:, 0].tolist() for column in columns)
-    return (int(column) for column in columns)
+        return (tokens[:, 0].tolist() for tokens in drawn)
+    return (int(token) for token in drawn)
 
 
-def _columns(
+def _draw_tokens(
     model: nn.Module,
     prompt: Int64[Tensor, "B T"],
     max_new_tokens: int,
-    rules: Drawing,
+    drawing: Drawing,
     keep: float,
     generator: torch.Generator | None,
     use_cache: bool,
 ) -> Iterator[Int64[Tensor, "B 1"]]:
     """The loop: one token after the other for each row, drawn from the last logits."""
-    T = (
-        model.config.context_length
-        if hasattr(model, "config")
-        else prompt.shape[1] + max_new_tokens
-    )
+    everything = prompt.shape[1] + max_new_tokens
+    T = model.config.context_length if hasattr(model, "config") else everything
     window = prompt[:, -T:]
     reader = Reader(model, use_cache)
     with evaluating(model):
@@ -153,17 +138,16 @@ def _columns(
             logits = reader(window)
             if count == 0:
                 _refuse_nonsense(logits)
-            drawn = rules.draw(logits, generator)
+            drawn = drawing.draw(logits, generator)
             window = torch.cat([window, drawn.to(window.device)], dim=1)
             yield drawn
 
 
 class Reader:
-    """The logits after a window of one text: (B, T) -> (B, V). With a cache, a model reads each
-    token once.
+    """The logits after a window of one text: (B, T) -> (B, V).
 
-    When the window has moved, all keys and values change, and it is read anew. Another text takes
-    another reader.
+    With a cache, the model reads each token once, as long as the window only grows. When it has
+    moved, all keys and values change, and it is read anew. Another text takes another reader.
     """
 
     def __init__(self, model: nn.Module, use_cache: bool = True):
@@ -174,15 +158,14 @@ class Reader:
     @torch.no_grad()
     def __call__(self, window: Int64[Tensor, "B T"]) -> Float[Tensor, "B V"]:
         if self.new_cache is None:
-            new, cached = window, {}
-        else:
-            if (
-                self.cache is None or len(self.cache[0]) >= window.shape[1]
-            ):  # nothing is read yet, or the window moved
-                self.cache = self.new_cache()
-            new, cached = window[:, len(self.cache[0]) :], {"cache": self.cache}
-        with one_thread() if new.numel() <= FEW else nullcontext():
-            return self.model(new, **cached)[:, -1]
+            return self._last_logits(window)
+        if self.cache is None or len(self.cache[0]) >= window.shape[1]:  # a new text, or it moved
+            self.cache = self.new_cache()
+        return self._last_logits(window[:, len(self.cache[0]) :], cache=self.cache)
+
+    def _last_logits(self, tokens: Tensor, **cache: Any) -> Float[Tensor, "B V"]:
+        with one_thread() if tokens.numel() <= FEW else nullcontext():
+            return self.model(tokens, **cache)[:, -1]
 
 
 def _refuse_nonsense(logits: Float[Tensor, "B V"]) -> None:
@@ -199,65 +182,56 @@ def generate(
     max_new_tokens: int,
     **options: Any,
 ) -> Int64[Tensor, "*batch T_all"]:
-    """`prompt` and `max_new_tokens` tokens drawn one by one after it, on the prompt's device:
-    (T_all,) or (B, T_all).
+    """The prompt and `max_new_tokens` tokens drawn after it: (T_all,) or (B, T_all).
 
     The options are those of `stream`: temperature, top_k, top_p, keep, generator and use_cache. The
     rows of a batch are drawn side by side from one generator: they are independent, and a row
     differs from what the same seed gives for its prompt alone. ConfigError as for `stream`.
     """
     tokens = list(stream(model, prompt, max_new_tokens, **options))
-    drawn = prompt.new_tensor(tokens).view(
-        -1, *prompt.shape[:-1]
-    )  # (new,) or (new, B): token by token
-    drawn = drawn.movedim(0, -1)  # (new,) or (B, new)
-    return torch.cat([prompt, drawn], dim=-1)
+    drawn = prompt.new_tensor(tokens).view(-1, *prompt.shape[:-1])  # (new,) or (new, B)
+    return torch.cat([prompt, drawn.movedim(0, -1)], dim=-1)
 
 
 # ---------------------------------------------------------------- the command
 def options_of(program: str, does: str, tokens: str, length: int) -> Options:
     """The options of every command that writes; `tokens` names what its model draws."""
-    parser = Options(prog=program, description=does)
-    parser.add_argument("--prompt", help="what to continue (the start of a text)")
-    parser.add_argument(
-        "--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (0.8)"
-    )
-    parser.add_argument("--top-k", type=int, help=f"draw only from the k likeliest {tokens}")
-    parser.add_argument(
-        "--top-p", type=float, help="draw only from the likeliest that have this share together"
-    )
-    parser.add_argument("--length", type=int, default=length, help=f"{tokens} to write ({length})")
-    parser.add_argument(
-        "--seed", type=int, default=1, help="the same seed writes the same text (1)"
-    )
-    parser.add_argument(
-        "--num-samples", type=int, default=1, help="how many texts, one after the other (1)"
-    )
-    return parser
+    options = Options(prog=program, description=does)
+    add = options.add_argument
+    add("--prompt", help="what to continue (the start of a text)")
+    add("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (0.8)")
+    add("--top-k", type=int, help=f"draw only from the k likeliest {tokens}")
+    add("--top-p", type=float, help="draw only from the likeliest that have this share together")
+    add("--length", type=int, default=length, help=f"{tokens} to write ({length})")
+    add("--seed", type=int, default=1, help="the same seed writes the same text (1)")
+    add("--num-samples", type=int, default=1, help="how many texts, one after the other (1)")
+    return options
 
 
-def print_texts(model: nn.Module, tokenizer: Any, told: Any) -> None:
-    """Print what `model` writes after the prompt, piece by piece, as the options of `options_of`
-    say."""
-    check(told, "length", lambda n: whole(n, 0), "a whole number of at least 0")
-    check(told, "num_samples", lambda n: whole(n, 1), "a whole number of at least 1")
-    check(told, "seed", lambda n: whole(n, 0, 2**63 - 1), "a whole number from 0 to 2^63 - 1")
-    prompt = tokenizer.encode(tokenizer.start_of_text if told.prompt is None else told.prompt)
-    dice = torch.Generator().manual_seed(told.seed)
-    how = {"temperature": told.temperature, "top_k": told.top_k, "top_p": told.top_p}
-    for nth in range(1, told.num_samples + 1):
-        tokens = stream(model, prompt, told.length, generator=dice, **how)
-        if told.num_samples > 1:
-            say(f"---- {nth} of {told.num_samples} ----")
-        say((told.prompt or "").lstrip("\n"), end="")
+def print_texts(model: nn.Module, tokenizer: Any, options: Any) -> None:
+    """Print what `model` writes after the prompt, piece by piece, with options of `options_of`."""
+    check(options, "length", whole(0))
+    check(options, "num_samples", whole(1))
+    check(options, "seed", SEED)
+    start = tokenizer.start_of_text if options.prompt is None else options.prompt
+    prompt = tokenizer.encode(start)
+    generator = torch.Generator().manual_seed(options.seed)
+    how = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+    for nth in range(1, options.num_samples + 1):
+        tokens = stream(model, prompt, options.length, generator=generator, **how)
+        if options.num_samples > 1:
+            say(f"---- {nth} of {options.num_samples} ----")
+        say((options.prompt or "").lstrip("\n"), end="")
         for piece in pieces(tokens, tokenizer.decode):
             say(piece, end="")
         say()
 
 
 def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterator[str]:
-    """The text of `tokens`, piece by piece. A byte that ends inside a letter waits for the rest, 16
-    tokens at most."""
+    """The text of `tokens`, piece by piece.
+
+    Tokens that end inside a letter wait for the rest of it, for 16 tokens at most.
+    """
     waiting: list[int] = []
     for token in tokens:
         waiting.append(token)
@@ -270,15 +244,16 @@ def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterato
 
 
 def main(arguments: list[str]) -> None:
-    parser = options_of(
-        "python -m helpers.sampling", "Write with a trained model.", "characters", length=500
-    )
-    parser.add_argument("--run", help="folder of a run (the best finished one in build/runs)")
-    told = parser.parse_args(arguments)
-    folder, why = (Path(told.run).expanduser(), "") if told.run else best_run(RUNS)
-    if why:
+    name, does = "python -m helpers.sampling", "Write with a trained model."
+    options = options_of(name, does, "characters", length=500)
+    options.add_argument("--run", help="folder of a run (the best finished one in build/runs)")
+    chosen = options.parse_args(arguments)
+    if chosen.run:
+        folder = Path(chosen.run).expanduser()
+    else:
+        folder, why = best_run(RUNS)
         say(why, to=sys.stderr)
-    print_texts(*load_model(folder), told)
+    print_texts(*load_model(folder), chosen)
 
 
 if __name__ == "__main__":

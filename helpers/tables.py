@@ -1,5 +1,4 @@
-"""Tables: of runs, in a CSV file whose first lines, after a #, say how it was made; and of what a
-lesson prints."""
+"""Tables: CSV files whose first lines, after a #, say how they were made; and printed ones."""
 
 import csv
 import io

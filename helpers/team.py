@@ -20,39 +20,23 @@ from torch.nn.parallel import DistributedDataParallel
 
 from helpers.errors import SIGNALS, ConfigError, RunError
 
-RESTARTS = int(
-    os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-)  # by torchrun, after a process has failed
+# By torchrun, after a process has failed.
+RESTARTS = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 @contextmanager
-def gathered(time_out: float = 300) -> Iterator[None]:
-    """Inside, the processes that torchrun has started are connected: gloo between CPUs, NCCL
-    between GPUs.
+def connected(time_out: float = 300) -> Iterator[None]:
+    """Inside, the processes of torchrun are connected: gloo between CPUs, NCCL between GPUs.
 
-    RunError when one of them has died, or doesn't answer for `time_out` seconds.
+    RunError when one of them has died, or doesn't answer for `time_out` seconds. Afterwards the
+    process ignores signals: as soon as one ends badly, torchrun stops the others, and each of them
+    is to end by itself, with its own sentence.
     """
     if "RANK" not in os.environ:
         yield
         return
-    rank, size, seconds = (
-        int(os.environ["RANK"]),
-        int(os.environ["WORLD_SIZE"]),
-        timedelta(seconds=time_out),
-    )
-    torchrun_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    backend = "gloo"
-    if torch.cuda.is_available():
-        torch.cuda.set_device(local_rank())
-        backend = "cpu:gloo,cuda:nccl"
     try:
-        store: Any = dist.TCPStore(address, port, size, rank == 0 and not torchrun_serves, seconds)
-        if (
-            torchrun_serves
-        ):  # it keeps what the processes before a restart have written: pytorch/issues/135712
-            store = dist.PrefixStore(f"start {RESTARTS}", store)
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=seconds)
+        _connect(timedelta(seconds=time_out))
         yield
         dist.barrier()
         dist.destroy_process_group()
@@ -64,10 +48,23 @@ def gathered(time_out: float = 300) -> Iterator[None]:
             "what was saved is kept, and torchrun's report names the process"
         ) from None
     finally:
-        for number in (
-            SIGNALS
-        ):  # when one has ended badly, torchrun stops the others, which have ended by themselves
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+
+
+def _connect(time_out: timedelta) -> None:
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    backend = "gloo"
+    if torch.cuda.is_available():
+        torch.cuda.set_device(local_rank())
+        backend = "cpu:gloo,cuda:nccl"
+    torchrun_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store: Any = dist.TCPStore(address, port, size, rank == 0 and not torchrun_serves, time_out)
+    if torchrun_serves:
+        # Its store still holds what was written before a restart: pytorch/issues/135712.
+        store = dist.PrefixStore(f"start {RESTARTS}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=time_out)
 
 
 def local_rank() -> int:
@@ -75,54 +72,58 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
-def place() -> tuple[int, int]:
+def rank_and_size() -> tuple[int, int]:
     """The number of this process, and how many there are: (0, 1) without torchrun."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
 
 
-def leads() -> bool:
-    return place()[0] == 0
+def is_leader() -> bool:
+    return rank_and_size()[0] == 0
 
 
 def total(number: Tensor) -> Tensor:
-    """The sum of what the processes have."""
-    if place()[1] > 1:
+    """The sum over all processes."""
+    if rank_and_size()[1] > 1:
         dist.all_reduce(number)
     return number
 
 
-def from_leader(value: Any) -> Any:
-    """What the leader has."""
-    held = [value]
-    if place()[1] > 1:
-        dist.broadcast_object_list(held)
-    return held[0]
+def wait() -> None:
+    """Until every process has come here."""
+    total(torch.zeros(1))
+
+
+def broadcast(value: Any) -> Any:
+    """The leader's value, in every process."""
+    values = [value]
+    if rank_and_size()[1] > 1:
+        dist.broadcast_object_list(values)
+    return values[0]
 
 
 def refuse_differences(settings: dict[str, Any]) -> None:
     """ConfigError when another process was started otherwise: one machine may lack the text."""
     mine = settings | {"device": ""}
-    for name, wanted in from_leader(mine).items():
-        if total(torch.tensor(float(mine.get(name) != wanted))):
+    for name, leaders in broadcast(mine).items():
+        if total(torch.tensor(float(mine.get(name) != leaders))):
             raise ConfigError(f"the processes were started otherwise: their {name} differs")
 
 
-def device_of(asked: str) -> str:
-    """The device that was asked for; of several processes, each gets a GPU of its own."""
-    several = "RANK" in os.environ and asked in ("auto", "cuda") and torch.cuda.is_available()
-    return f"cuda:{local_rank()}" if several else asked
+def own_device(name: str) -> str:
+    """The device of this name; of several processes, each gets a GPU of its own."""
+    several = "RANK" in os.environ and name in ("auto", "cuda") and torch.cuda.is_available()
+    return f"cuda:{local_rank()}" if several else name
 
 
 def with_equal_gradients(loss_of: nn.Module, device: str) -> nn.Module:
     """The loss as a module whose backward pass leaves the mean of all processes' gradients in each.
 
-    Gradients travel in packets, sorted as they come in the first pass. After a pass for nothing
-    they are sorted; without it, the first update of a resumed run would add, and so round, in
-    another order.
+    DDP sends gradients in packets, which it sorts in the first pass. That one is for nothing, so
+    that a resumed run adds, and so rounds, in the same order as the undisturbed one.
     """
-    if place()[1] == 1:
+    if rank_and_size()[1] == 1:
         return loss_of
-    shared = DistributedDataParallel(loss_of)
+    parallel = DistributedDataParallel(loss_of)
     nothing = torch.zeros(1, 1, dtype=torch.long, device=device)
-    shared(nothing, nothing).backward()
-    return shared
+    parallel(nothing, nothing).backward()
+    return parallel

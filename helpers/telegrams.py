@@ -1,9 +1,15 @@
-"""The thread through notebooks 01 to 07: a tiny world in which eight people send each other
-presents.
+"""The thread through notebooks 01 to 07: a tiny world in which people send each other presents.
 
 A scene is six cards, "romeo gives the ring to rosaline". Every card is one vector, a question is
 another, and a model has to answer with the vector of a word. What each part of attention is for
 shows in what the model can't answer without it: the scoreboard shows that, a row for each part.
+
+A model gets its scene in one of four forms, each a function that makes examples:
+
+look_up   the asker's word, and the cards         model(asker, cards)
+page      cards, then a question                  model(tokens)
+paper     cards, then three questions, each of them with its answer behind it
+exam      a paper without the last answer, and only that one counts
 
 Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are
 places in WORDS.
@@ -55,17 +61,15 @@ QUESTIONS = {
     "last": "what did {} give last?",
     "brew": "what does laurence brew from what {} gives and gets?",
 }
-SHARPNESS = 20.0  # of the read-out in training: words have length 1, and a softmax over numbers up to 1 is never sure
+# Of the read-out in training: words have length 1, and a softmax of numbers up to 1 is never sure.
+SHARPNESS = 20.0
 
-Examples = tuple[
-    tuple[Tensor, ...], Int64[Tensor, "n k"]
-]  # what a model gets, and the ids that it should answer
+# What a model gets, and the ids that it should answer.
+Examples = tuple[tuple[Tensor, ...], Int64[Tensor, "n k"]]
 
 
 def vectors() -> Float[Tensor, "16 32"]:
-    """The vector of each of the WORDS: length 1, and at right angles to all others (Sylvester's
-    matrix, 1867).
-    """
+    """The vector of each word: of length 1, at right angles to all others (Sylvester 1867)."""
     signs = torch.ones(1, 1)
     while len(signs) < WIDTH:
         signs = torch.cat([torch.cat([signs, signs], dim=1), torch.cat([signs, -signs], dim=1)])
@@ -80,7 +84,7 @@ def embed(ids: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape 32"]:
     return VECTORS[ids]
 
 
-def read(answers: Float[Tensor, "*shape 32"]) -> Int64[Tensor, "*shape"]:
+def nearest_words(answers: Float[Tensor, "*shape 32"]) -> Int64[Tensor, "*shape"]:
     """The fixed read-out: which of the WORDS is the nearest to each vector, by dot product."""
     return (answers @ VECTORS.T).argmax(dim=-1)
 
@@ -92,9 +96,7 @@ def _random_orders(n: int, size: int, generator: torch.Generator) -> Int64[Tenso
 
 
 def scenes(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
-    """Six people in a ring, each gives the next one a thing of its own; the cards lie in random
-    order.
-    """
+    """Six people in a ring, each gives the next one a thing; the cards lie in random order."""
     giver = _random_orders(n, len(NAMES), generator)[:, :CARDS]
     thing = _random_orders(n, len(THINGS), generator)[:, :CARDS]
     cards = torch.stack([giver, thing + len(NAMES), giver.roll(-1, dims=1)], dim=2)
@@ -103,9 +105,7 @@ def scenes(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
 
 
 def letters(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
-    """Three people give twice each, and what comes later counts; only a card's place says when it
-    was sent.
-    """
+    """Three people give twice each; only a card's place says which telegram was the later one."""
     three = _random_orders(n, len(NAMES), generator)[:, :3]
     thing = _random_orders(n, len(THINGS), generator)[:, :CARDS]
     giver = three.repeat(1, 2).gather(1, _random_orders(n, CARDS, generator))
@@ -114,28 +114,22 @@ def letters(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
     return torch.stack([giver, thing + len(NAMES), receiver], dim=2)
 
 
-def tell(scene: Int64[Tensor, "6 3"]) -> None:
+def print_scene(scene: Int64[Tensor, "6 3"]) -> None:
     """Print the cards of one scene as sentences."""
     for giver, thing, receiver in scene.tolist():
         print(f"{WORDS[giver]} gives the {WORDS[thing]} to {WORDS[receiver]}")
 
 
-def ask(
+def questions(
     question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator, k: int = 1
 ) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n answers"]]:
-    """k different people who ask in each scene, and the right answers: k of them, but two where
-    `both` are asked for.
+    """k different people who ask in each scene, and k right answers, or two for "both".
 
     Whoever asks has a card. Where heroes are asked for, the hero of the asker has one too, and so
-    has the fan, whose hero is the asker. ConfigError for a question not in QUESTIONS, and for
-    `both` asked by more than one.
+    has the fan, whose hero is the asker. ConfigError for a question not in QUESTIONS.
     """
     if question not in QUESTIONS:
         raise ConfigError(f"question must be one of {', '.join(QUESTIONS)}, not {question!r}")
-    if question == "both" and k > 1:
-        raise ConfigError(f"a question with two answers is for one asker, not for {k}")
-    if not 1 <= k <= 3:
-        raise ConfigError(f"from 1 to 3 people can ask in a scene, not {k}")
     giver, thing, receiver = scene.unbind(dim=2)
     heroes = torch.tensor([NAMES.index(HERO[name]) for name in NAMES])
     makers = torch.tensor([NAMES.index(MAKER[word]) for word in THINGS])
@@ -172,18 +166,14 @@ def _card(box: Int64[Tensor, "n 6"], names: Int64[Tensor, "n k"]) -> Int64[Tenso
 
 
 def look_up(question: str, n: int, generator: torch.Generator) -> Examples:
-    """For `model(asker, cards)`: the asker's word (n, 32), and the cards (n, 6, 96), their three
-    boxes side by side.
-    """
+    """The asker's word (n, 32), and the cards (n, 6, 96), their three boxes side by side."""
     scene = letters(n, generator) if question == "last" else scenes(n, generator)
-    askers, answers = ask(question, scene, generator)
+    askers, answers = questions(question, scene, generator)
     return (embed(askers[:, 0]), embed(scene).flatten(start_dim=2)), answers
 
 
 def few(size: int, seed: int) -> Callable[[str, int, torch.Generator], Examples]:
-    """Examples like `look_up`'s, but always from the same `size` scenes, which depend on `seed`
-    alone.
-    """
+    """Examples like `look_up`'s, always from the same `size` scenes, which `seed` alone chooses."""
 
     def examples(question: str, n: int, generator: torch.Generator) -> Examples:
         inputs, answers = look_up(question, size, torch.Generator().manual_seed(seed))
@@ -194,29 +184,20 @@ def few(size: int, seed: int) -> Callable[[str, int, torch.Generator], Examples]
 
 
 def page(question: str, n: int, generator: torch.Generator) -> Examples:
-    """For `model(tokens)`: six cards, then one question, a card with the asker's name alone; tokens
-    (n, 7, 96).
-    """
+    """Six cards, then a question, which is a card with the asker's name alone: (n, 7, 96)."""
     (asker, cards), answers = look_up(question, n, generator)
-    question_card = F.pad(
-        asker, (0, 2 * WIDTH)
-    )  # (n, 96): the boxes of thing and receiver are empty
+    question_card = F.pad(asker, (0, 2 * WIDTH))  # (n, 96): thing and receiver are empty
     return (torch.cat([cards, question_card[:, None]], dim=1),), answers
 
 
 def paper(question: str, n: int, generator: torch.Generator) -> Examples:
-    """For `model(tokens)`: six cards, then three questions, each with its answer after it; tokens
-    (n, 12, 96).
+    """Six cards, then three questions, each with its answer behind it: (n, 12, 96).
 
     An answer is its question with the thing box filled in. The model answers at the questions,
     `tokens[:, 6::2]`.
     """
-    if question not in ("give", "hero", "maker"):
-        raise ConfigError(
-            f"a paper asks for one thing on cards in any order, so it can't hold {question!r}"
-        )
     scene = scenes(n, generator)
-    askers, answers = ask(question, scene, generator, k=ASKED)
+    askers, answers = questions(question, scene, generator, k=ASKED)
     tokens = torch.zeros(n, CARDS + 2 * ASKED, 3, WIDTH)
     tokens[:, :CARDS] = embed(scene)
     tokens[:, CARDS::2, 0] = embed(askers)  # the questions,
@@ -226,18 +207,16 @@ def paper(question: str, n: int, generator: torch.Generator) -> Examples:
 
 
 def exam(question: str, n: int, generator: torch.Generator) -> Examples:
-    """The same paper, but the last answer is not written yet, and only that one counts; tokens (n,
-    11, 96).
-    """
+    """A paper without its last answer, and only that one counts: (n, 11, 96)."""
     (tokens,), answers = paper(question, n, generator)
     return (tokens[:, :-1],), answers[:, -1:]
 
 
 # ---------------------------------------------------------------- learning and scoring
-def error(said: Float[Tensor, "*shape 32"], answers: Int64[Tensor, "..."]) -> Float[Tensor, ""]:
-    """How far what was said is from the answers: the cross-entropy of reading it out, in nats."""
-    similar = SHARPNESS * said @ VECTORS.T
-    return F.cross_entropy(similar.flatten(end_dim=-2), answers.flatten())
+def loss(outputs: Float[Tensor, "*shape 32"], answers: Int64[Tensor, "..."]) -> Float[Tensor, ""]:
+    """The cross-entropy of reading the outputs out, in nats."""
+    logits = SHARPNESS * outputs @ VECTORS.T
+    return F.cross_entropy(logits.flatten(end_dim=-2), answers.flatten())
 
 
 @one_thread()
@@ -251,8 +230,7 @@ def fit(
     batch: int = 32,
     lr: float = 0.01,
 ) -> nn.Module:
-    """A model made by `make()` and trained with Adam; what it starts from, sees and drops depends
-    on `seed` alone.
+    """A model made by `make()` and trained with Adam; all that is random depends on `seed` alone.
 
     A model whose answer has no gradient can't learn: it comes back as it was made.
     """
@@ -263,11 +241,11 @@ def fit(
         generator = torch.Generator().manual_seed(seed)
         for _ in range(steps):
             inputs, answers = examples(question, batch, generator)
-            loss = error(model(*inputs), answers)
-            if not loss.requires_grad:
+            nats = loss(model(*inputs), answers)
+            if not nats.requires_grad:
                 break
             optimizer.zero_grad()
-            loss.backward()
+            nats.backward()
             optimizer.step()
     return model.eval()
 
@@ -283,5 +261,5 @@ def accuracy(
     """The share of n fresh scenes in which the model's last words are the answers, all of them."""
     inputs, answers = examples(question, n, torch.Generator().manual_seed(seed + 1_000_000))
     with torch.no_grad():
-        words = read(model(*inputs)).view(n, -1)[:, -answers.shape[1] :]
+        words = nearest_words(model(*inputs)).view(n, -1)[:, -answers.shape[1] :]
     return (words == answers).all(dim=1).float().mean().item()

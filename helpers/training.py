@@ -1,4 +1,4 @@
-"""Training: the loop of updates, the loss over a whole text, and a run that survives every stop.
+"""Training: the loop of updates, the loss over a whole text, and a run that survives a kill.
 
 python -m helpers.training --preset laptop --corpus FILE --out DIR --seed 1
 
@@ -6,6 +6,7 @@ The settings of a training stand in optim.py, sizes and recipes that work in pre
 keeps in checkpoint.py, and all that several processes need in team.py.
 """
 
+import hashlib
 import importlib.util
 import math
 import platform
@@ -23,10 +24,30 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, Integer
 from torch import Tensor, nn
 
-from helpers import checkpoint, errors, team
-from helpers.checkpoint import History, Record, Run
-from helpers.data import Corpus, Prepared, get_batch, open_corpus, split
-from helpers.errors import ConfigError, CorpusError, RunError, Stopped, say
+from helpers import team
+from helpers.checkpoint import (
+    CHECKPOINT,
+    History,
+    Record,
+    Run,
+    describe_progress,
+    load_for_resume,
+    refuse_folder,
+    save,
+    write_views,
+)
+from helpers.data import Corpus, PreparedCorpus, Tokenizer, get_batch, open_corpus, split
+from helpers.errors import (
+    ConfigError,
+    CorpusError,
+    Options,
+    RunError,
+    Stopped,
+    command,
+    say,
+    stop_requests,
+    write,
+)
 from helpers.gpt import count_parameters, evaluating
 from helpers.optim import Optimizer, TrainConfig, learning_rate, make_optimizer
 from helpers.presets import PRESETS, choose_preset, describe_loss, run_folder
@@ -55,20 +76,15 @@ class Loss(nn.Module):
 
 
 class Rounded(nn.Module):
-    """The same loss by weights rounded to bfloat16. What learns are the float32 weights: no small
-    step is lost."""
+    """The same loss by weights rounded to bfloat16. The float32 weights learn: no step is lost."""
 
     def __init__(self, loss_of: nn.Module):
         super().__init__()
         self.loss_of = loss_of
 
     def forward(self, x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
-        weights = {**dict(self.loss_of.named_parameters()), **dict(self.loss_of.named_buffers())}
-        rounded = {
-            name: weight.bfloat16()
-            for name, weight in weights.items()
-            if weight.is_floating_point()
-        }
+        tensors = [*self.loss_of.named_parameters(), *self.loss_of.named_buffers()]
+        rounded = {name: t.bfloat16() for name, t in tensors if t.is_floating_point()}
         return torch.func.functional_call(self.loss_of, rounded, (x, y))
 
 
@@ -89,13 +105,12 @@ def updates(
 ) -> Iterator[float]:
     """One update after the other, from `first_step` to `max_steps`; yields the loss of each batch.
 
-    Model and tokens are on `config.device` already. `batches` draws the batches. A model with
-    dropout gets new random numbers for each part of each batch, by seed and step: whoever goes on
-    at step 100 need know nothing of those before. If a group of the optimizer has a "scale" (Muon's
-    has), its learning rate is multiplied by it.
+    Model and tokens are on `config.device` already; `batches` draws the batches. If a group of the
+    optimizer has a "scale" (Muon's has), its learning rate is multiplied by it. Dropout is seeded
+    for each micro-batch, so a run that goes on at step 100 need know nothing of the steps before.
     """
-    parts, mine = parts_of_a_batch(config)
-    processes = team.place()[1]
+    count, own = micro_batches(config)
+    processes = team.rank_and_size()[1]
     kind = torch.device(config.device).type
     loss_of: nn.Module = Loss(model)
     if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
@@ -110,37 +125,38 @@ def updates(
         x, y = get_batch(tokens, *batch_shape(step, config, model.config.context_length), batches)
         optimizer.zero_grad()  # before the forward pass, which can use the memory that becomes free
         loss = torch.zeros((), device=x.device)
-        for part in mine:
-            its_x, its_y = x.tensor_split(parts)[part], y.tensor_split(parts)[part]
-            share = len(its_x) / len(x)
-            if getattr(model.config, "dropout", 0):
-                torch.manual_seed(random.Random(f"{config.seed} {step} {part}").getrandbits(63))
-            if processes > 1:  # as nanoGPT has it: DDP sends once a batch
-                loss_of.require_backward_grad_sync = part == mine[-1]
+        for index in own:
+            micro_x, micro_y = x.tensor_split(count)[index], y.tensor_split(count)[index]
+            share = len(micro_x) / len(x)
+            if model.config.dropout:
+                torch.manual_seed(random.Random(f"{config.seed} {step} {index}").getrandbits(63))
+            if processes > 1:  # gradients are sent once a batch, as in nanoGPT
+                loss_of.require_backward_grad_sync = index == own[-1]
             with torch.autocast(kind, torch.bfloat16, enabled=config.bfloat16 and kind == "cuda"):
-                its_loss = loss_of(its_x, its_y)
-            (its_loss * (share * processes)).backward()  # DDP takes the mean over the processes
-            loss += its_loss.detach() * share
+                micro_loss = loss_of(micro_x, micro_y)
+            # The shares of all micro-batches add up to 1, but DDP divides the sum of the gradients
+            # by the number of processes: times that number, it is the gradient of the whole batch.
+            (micro_loss * (share * processes)).backward()
+            loss += micro_loss.detach() * share
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
         optimizer.step()
         yield team.total(loss).item()
 
 
-def parts_of_a_batch(config: TrainConfig) -> tuple[int, range]:
-    """Into how many parts a batch is cut, and which of them this process computes, one after the
-    other."""
-    rank, processes = team.place()
-    parts = processes * config.accumulate
-    if config.batch_size < parts:
-        raise ConfigError(
-            f"a batch of {config.batch_size} can't be cut into {parts} parts: take a larger batch_size"
-        )
-    return parts, range(rank * config.accumulate, (rank + 1) * config.accumulate)
+def micro_batches(config: TrainConfig) -> tuple[int, range]:
+    """How many micro-batches a batch is cut into, and which of them this process computes.
+
+    Of two processes with accumulate=3, the first has (6, range(0, 3)), the second (6, range(3, 6)).
+    """
+    rank, processes = team.rank_and_size()
+    count = processes * config.accumulate
+    if config.batch_size < count:
+        raise ConfigError(f"a batch of {config.batch_size} can't be cut into {count} parts")
+    return count, range(rank * config.accumulate, (rank + 1) * config.accumulate)
 
 
 def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[int, int]:
-    """How many windows of which length update number `step` sees; every update sees about as many
-    tokens."""
+    """How many windows of which length update `step` sees: about as many tokens at every step."""
     window = context_length
     for share, length in config.windows:
         if step < math.ceil(share * config.max_steps):
@@ -152,21 +168,18 @@ def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[in
 # ---------------------------------------------------------------- the loss over a whole text
 @torch.no_grad()
 def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int) -> float:
-    """Mean cross-entropy in nats per token over ALL of `tokens` but the first, which nothing
-    predicts.
+    """Mean cross-entropy in nats per token over ALL of `tokens` but the first.
 
     They are cut into windows side by side, the last one shorter. Nothing is drawn: the same model
-    gives the same number. CorpusError when there is nothing to predict.
+    gives the same number. CorpusError for fewer than two tokens.
     """
     if len(tokens) < 2:
-        raise CorpusError(
-            f"{len(tokens)} tokens leave nothing to predict: a split needs at least 2"
-        )
+        raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: it takes at least 2")
     T = context_length
-    whole = (len(tokens) - 1) // T * T
-    at_once = max(1, 4096 // T)  # windows in a forward pass
-    inputs = [*tokens[:whole].view(-1, T).split(at_once), tokens[None, whole:-1]]
-    targets = [*tokens[1 : whole + 1].view(-1, T).split(at_once), tokens[None, whole + 1 :]]
+    end = (len(tokens) - 1) // T * T  # of the last whole window
+    windows = max(1, 4096 // T)  # of a forward pass
+    inputs = [*tokens[:end].view(-1, T).split(windows), tokens[None, end:-1]]
+    targets = [*tokens[1 : end + 1].view(-1, T).split(windows), tokens[None, end + 1 :]]
     total = 0.0
     with evaluating(model):
         for x, y in zip(inputs, targets, strict=True):
@@ -185,7 +198,7 @@ def train(
     out_dir: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    corpus: Corpus | Prepared | None = None,
+    corpus: Corpus | PreparedCorpus | None = None,
     preset: str = "",
     on_record: Callable[[nn.Module, Record], None] | None = None,
 ) -> History:
@@ -200,32 +213,26 @@ def train(
     that can't be used, or holds another run. Later: RunError when the loss is no number any more or
     the disk is full (the last save stays), Stopped when somebody asks to stop.
     """
-    folder = Path(out_dir) if out_dir is not None else None
-    refuse_misfits(model, train_tokens, val_tokens)
-    parts_of_a_batch(config)
-    tokenizer = corpus.tokenizer if corpus else None
-    settings = checkpoint.settings_of(model, config, train_tokens, val_tokens, tokenizer)
-    team.refuse_differences(settings)
-    about = {
-        "preset": preset,
-        "corpus": corpus.name if corpus else "",
-        "corpus_sha256": corpus.sha256 if corpus else "",
-        "shared_by": f"{team.place()[1]} processes",
-        "torch": str(torch.__version__),
-        "python": platform.python_version(),
-    }
-    run = Run(settings, asdict(model.config), about, tokenizer.to_json() if tokenizer else "")
-    if folder is None and (resume or overwrite):
+    if out_dir is None and (resume or overwrite):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
-    if folder and team.leads():
-        checkpoint.refuse(folder, resume, overwrite)
+    refuse_misfits(model, train_tokens, val_tokens)
+    micro_batches(config)  # refuses a batch that is too small
+    tokenizer = corpus.tokenizer if corpus else None
+    run = Run(
+        settings=settings_of(model, config, train_tokens, val_tokens, tokenizer),
+        sizes=asdict(model.config),
+        about=about_run(preset, corpus),
+        tokenizer=tokenizer.to_json() if tokenizer else "",
+    )
+    team.refuse_differences(run.settings)
+    # Of several processes, the leader alone reads and writes the folder.
+    folder = Path(out_dir) if out_dir is not None and team.is_leader() else None
+    if folder:
+        refuse_folder(folder, resume, overwrite)
         if resume:
-            run = checkpoint.load_to_go_on(folder, settings)
-            checkpoint.write_views(
-                folder, run
-            )  # a kill may have come after the checkpoint and before them
-    run = team.from_leader(run)
-    run.about = about
+            run = load_for_resume(folder, run.settings)
+            write_views(folder, run)  # a kill may have come after the checkpoint and before them
+    run = team.broadcast(run)
 
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
@@ -237,45 +244,39 @@ def train(
         optimizer.load_state_dict(run.optimizer)
         batches.set_state(run.batches)
 
-    def keep() -> None:
-        if folder and team.leads():
-            run.model, run.optimizer = model.state_dict(), optimizer.state_dict()
-            run.batches = batches.get_state()
-            checkpoint.save(folder, run)
-
-    def record_if_due() -> None:
-        if run.step not in record_at or (run.history and run.history[-1].step == run.step):
-            return
-        if run.step == 0:
-            run.losses = [first_loss(model, train_tokens, config)]
-        val_loss = finite(evaluate(model, val_tokens, context_length), run.step)
-        tokens = config.batch_size * context_length
-        run.add_record(model, val_loss, learning_rate(run.step, config), tokens)
-        keep()
-        if on_record:
-            on_record(model, run.history[-1])
-
-    context_length, record_at = model.config.context_length, set(record_steps(config))
-    with errors.stop_requests() as noted:
-        record_if_due()
-        started = time.perf_counter()
-        for loss in updates(model, train_tokens, config, optimizer, batches, run.step):
-            run.seconds += time.perf_counter() - started
-            run.losses.append(finite(loss, run.step))
-            run.step += 1
-            record_if_due()
-            # Whichever process was asked to stop, all stop after this step.
-            if team.total(torch.tensor(len(noted))):
-                keep()
-                team.total(torch.zeros(1))  # torchrun ends all when one ends: first it is saved
-                kept = "none of them saved"
+    losses = updates(model, train_tokens, config, optimizer, batches, run.step)
+    with stop_requests() as signals:
+        while True:
+            if run.step in record_steps(config) and not run.has_record():
+                if run.step == 0:
+                    run.losses = [first_loss(model, train_tokens, config)]
+                record = measure(model, val_tokens, config, run)
+                run.add(record, model)
                 if folder:
-                    kept = f"all saved in {folder}: resume continues from there"
-                done = f"after {run.step:,} of {config.max_steps:,} steps"
-                raise Stopped(noted[0] if noted else signal.SIGTERM, f"{done}, {kept}")
+                    save(folder, run, model, optimizer, batches)
+                if on_record:
+                    on_record(model, record)
+            if team.total(torch.tensor(len(signals))):  # whichever process got one, all stop
+                if folder:
+                    save(folder, run, model, optimizer, batches)
+                team.wait()  # when one process ends, torchrun ends all: not before the leader saved
+                raise stopped(signals, run, out_dir)
+            if run.step >= config.max_steps:
+                break
             started = time.perf_counter()
+            run.losses.append(finite(next(losses), run.step))
+            run.seconds += time.perf_counter() - started
+            run.step += 1
     model.load_state_dict(run.best)
     return run.history
+
+
+def stopped(signals: list[int], run: Run, out_dir: str | Path | None) -> Stopped:
+    """What the user reads after a stop; another process may have got the signal."""
+    after = f"after {run.step:,} of {run.settings['max_steps']:,} steps"
+    saved = f"all saved in {out_dir}: resume continues from there"
+    result = f"{after}, {'none of them saved' if out_dir is None else saved}"
+    return Stopped(signals[0] if signals else signal.SIGTERM, result)
 
 
 def record_steps(config: TrainConfig) -> list[int]:
@@ -283,6 +284,21 @@ def record_steps(config: TrainConfig) -> list[int]:
     early = {config.eval_interval // part for part in (10, 5, 2)}
     regular = range(0, config.max_steps, config.eval_interval)
     return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
+
+
+def measure(model: nn.Module, val_tokens: Tensor, config: TrainConfig, run: Run) -> Record:
+    """The record of the run's step: the validation loss, and means since the record before."""
+    T = model.config.context_length
+    seconds = run.seconds - (run.history[-1].seconds if run.history else 0)
+    tokens = len(run.losses) * config.batch_size * T
+    return Record(
+        step=run.step,
+        train_loss=sum(run.losses) / len(run.losses),
+        val_loss=finite(evaluate(model, val_tokens, T), run.step),
+        seconds=run.seconds,
+        tokens_per_second=tokens / seconds if seconds else 0.0,
+        learning_rate=learning_rate(run.step, config),
+    )
 
 
 def print_record(model: nn.Module, record: Record) -> None:
@@ -298,18 +314,46 @@ def print_record(model: nn.Module, record: Record) -> None:
 def first_loss(model: nn.Module, tokens: Integer[Tensor, "N"], config: TrainConfig) -> float:
     """The loss of the first batch, before anything is trained; the training gets the same batch."""
     batches = torch.Generator().manual_seed(config.seed)
+    x, y = get_batch(tokens, config.batch_size, model.config.context_length, batches)
     with evaluating(model):
-        return Loss(model)(
-            *get_batch(tokens, config.batch_size, model.config.context_length, batches)
-        ).item()
+        return Loss(model)(x, y).item()
 
 
 def finite(loss: float, step: int) -> float:
-    if not math.isfinite(loss):
-        raise RunError(
-            f"the loss is {loss} at step {step}: try a lower learning rate; what was saved is kept"
-        )
-    return loss
+    """The loss; RunError when it is NaN or infinite."""
+    if math.isfinite(loss):
+        return loss
+    raise RunError(
+        f"the loss is {loss} at step {step}: try a lower learning rate; what was saved is kept"
+    )
+
+
+def settings_of(
+    model: nn.Module,
+    config: TrainConfig,
+    train_tokens: Tensor,
+    val_tokens: Tensor,
+    tokenizer: Tokenizer | None = None,
+) -> dict[str, Any]:
+    """All that the numbers of a run depend on, by name; "text" is a SHA-256."""
+    digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
+    for tokens in (train_tokens, val_tokens):
+        for piece in tokens.cpu().split(1 << 20):
+            digest.update(piece.to(torch.int32).numpy().tobytes())  # whatever type keeps them
+        digest.update(b"|")
+    return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
+
+
+def about_run(preset: str, corpus: Corpus | PreparedCorpus | None) -> dict[str, Any]:
+    """Where a run comes from; nothing that follows depends on it."""
+    return {
+        "preset": preset,
+        "corpus": corpus.name if corpus else "",
+        "corpus_sha256": corpus.sha256 if corpus else "",
+        "shared_by": f"{team.rank_and_size()[1]} processes",
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+    }
 
 
 def refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor) -> None:
@@ -321,23 +365,21 @@ def refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor) -
                 f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}"
             )
         if not 0 <= int(tokens.min()) <= int(tokens.max()) < V:
-            raise CorpusError(
-                f"the {name} split has a token outside the vocabulary of 0 .. {V - 1}"
-            )
+            raise CorpusError(f"the {name} split has a token outside the vocabulary, 0 .. {V - 1}")
     if any(p.dtype != torch.float32 for p in model.parameters()):
-        raise ConfigError(
-            "weights are trained in float32: model.float() makes them so; bfloat16 is a setting"
-        )
+        raise ConfigError("weights are trained in float32: call model.float() first")
 
 
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
     """A text, a preset and a folder, from the command line to `train`."""
-    abouts = "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items())
-    recipes = f"presets: {abouts}"
-    does = "Train a GPT on a text."
-    parser = errors.Options("python -m helpers.training", description=does, epilog=recipes)
-    add = parser.add_argument
+    recipes = "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items())
+    options = Options(
+        prog="python -m helpers.training",
+        description="Train a GPT on a text.",
+        epilog=f"presets: {recipes}",
+    )
+    add = options.add_argument
     add("--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (laptop)")
     add("--corpus", help="UTF-8 text, or folder of helpers.data (tiny Shakespeare, found)")
     add("--out", help="folder for the run (build/runs/ and the preset, with what differs)")
@@ -346,46 +388,39 @@ def main(arguments: list[str]) -> None:
     add("--device", default="auto", help="auto (default), cpu, cuda, cuda:N or mps")
     add("--resume", action="store_true", help="go on with the run in --out, to the same end")
     add("--overwrite", action="store_true", help="replace the run in --out by a new one")
-    add("--accumulate", type=int, default=1, help="cut each batch into N pieces, to save memory")
+    add("--accumulate", type=int, default=1, help="micro-batches of a batch, to save memory (1)")
     add("--time-out", type=float, default=300, help="seconds to wait for another process (300)")
     add("--prompt", help="what the sample continues (a newline)")
     add("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (0.8)")
     add("--sample-length", type=int, default=500, help="characters in sample.txt (500)")
-    told = parser.parse_args(arguments)
-    with team.gathered(told.time_out):
-        train_and_show(told)
+    chosen = options.parse_args(arguments)
+    with team.connected(chosen.time_out):
+        train_by_options(chosen)
 
 
-def train_and_show(told: Any) -> None:
-    hear = say if team.leads() else lambda *_: None
-    device = team.device_of(told.device)
-    preset = choose_preset(told.preset, max_steps=told.max_steps, seed=told.seed, device=device)
-    config = replace(preset.training, accumulate=told.accumulate)
-    drawing = Drawing(told.temperature)  # refused now, not after the training
-    corpus = open_corpus(told.corpus)
-    hear(corpus)
-    tokenizer = corpus.tokenizer
-    prompt = tokenizer.encode(tokenizer.start_of_text if told.prompt is None else told.prompt)
-    if not len(prompt) or told.sample_length < 0:
-        raise ConfigError(
-            "the sample needs a prompt of at least one character, and a length of at least 0"
-        )
+def train_by_options(options: Any) -> None:
+    """Train as the command's options say, and write a sample."""
+    device = team.own_device(options.device)
+    preset = choose_preset(
+        options.preset, max_steps=options.max_steps, seed=options.seed, device=device
+    )
+    config = replace(preset.training, accumulate=options.accumulate)
+    corpus = open_corpus(options.corpus)
+    say_once(corpus)
+    prompt = sample_prompt(options, corpus.tokenizer)  # refused now, not after the training
     train_tokens, val_tokens = split(corpus.tokens, preset.model["context_length"])
     torch.manual_seed(config.seed)
-    model = preset.build(tokenizer.vocab_size, train_tokens)
-    folder = Path(told.out).expanduser() if told.out else run_folder(told.preset, preset, corpus)
-    rounds = config.bfloat16_cpu and torch.device(config.device).type == "cpu" and has_bfloat16()
-    size, threads = count_parameters(model), torch.get_num_threads()
-    shared = f", shared by {team.place()[1]} processes" if team.place()[1] > 1 else ""
-    hear(
-        f"{size:,} parameters on {config.device}, {threads} threads{', bfloat16' * rounds}{shared}"
-    )
-    resume = team.from_leader(
-        told.resume or (team.RESTARTS > 0 and (folder / "checkpoint.pt").exists())
-    )
-    if resume and team.leads():
-        settings = checkpoint.settings_of(model, config, train_tokens, val_tokens, tokenizer)
-        hear(checkpoint.progress(folder, checkpoint.load_to_go_on(folder, settings)))
+    model = preset.build(corpus.tokenizer.vocab_size, train_tokens)
+    folder = Path(options.out or run_folder(options.preset, preset, corpus)).expanduser()
+    restarted = team.RESTARTS > 0 and (folder / CHECKPOINT).exists()
+    resume = team.broadcast(options.resume or restarted)
+    say_once(describe_work(model, config))
+    was_finished = False
+    if resume and team.is_leader():
+        settings = settings_of(model, config, train_tokens, val_tokens, corpus.tokenizer)
+        saved = load_for_resume(folder, settings)
+        say(describe_progress(folder, saved))
+        was_finished = saved.finished
     history = train(
         model,
         train_tokens,
@@ -393,24 +428,54 @@ def train_and_show(told: Any) -> None:
         config,
         out_dir=folder,
         resume=resume,
-        overwrite=told.overwrite and not resume,
+        overwrite=options.overwrite and not resume,
         corpus=corpus,
-        preset=told.preset,
-        on_record=print_record if team.leads() else None,
+        preset=options.preset,
+        on_record=print_record if team.is_leader() else None,
     )
-    if not team.leads():
+    if not team.is_leader():
         return
     sample = folder / "sample.txt"
-    if not sample.exists():  # a finished run that is resumed has its own
-        dice = torch.Generator().manual_seed(config.seed)
-        start = prompt.to(config.device)
-        tokens = generate(
-            model, start, told.sample_length, temperature=drawing.temperature, generator=dice
+    if not (was_finished and sample.exists()):
+        generator = torch.Generator().manual_seed(config.seed)
+        how = {"temperature": options.temperature, "generator": generator}
+        tokens = generate(model, prompt.to(config.device), options.sample_length, **how)
+        write(sample, corpus.tokenizer.decode(tokens))
+    say(describe_loss(history.best.val_loss, corpus.name, preset))
+    say(f"---- {sample} ----\n{sample.read_text(encoding='utf-8')}")
+
+
+def say_once(text: object) -> None:
+    """Print; of several processes, the leader alone does."""
+    if team.is_leader():
+        say(text)
+
+
+def sample_prompt(options: Any, tokenizer: Tokenizer) -> Int64[Tensor, "T"]:
+    """The tokens that the sample continues. ConfigError when no sample can be drawn as asked."""
+    Drawing(options.temperature)
+    text = tokenizer.start_of_text if options.prompt is None else options.prompt
+    if not text or options.sample_length < 0:
+        raise ConfigError(
+            "the sample needs a prompt of at least one character, and a length of at least 0"
         )
-        errors.write(sample, tokenizer.decode(tokens))
-    hear(describe_loss(history.best.val_loss, corpus.name, preset))
-    hear(f"---- {errors.shown(sample)} ----\n{sample.read_text(encoding='utf-8')}")
+    return tokenizer.encode(text)
+
+
+def describe_work(model: nn.Module, config: TrainConfig) -> str:
+    """One line: how large the model is, and what computes it."""
+    on_cpu = torch.device(config.device).type == "cpu"
+    parts = [
+        f"{count_parameters(model):,} parameters on {config.device}",
+        f"{torch.get_num_threads()} threads",
+    ]
+    if on_cpu and config.bfloat16_cpu and has_bfloat16():
+        parts.append("bfloat16")
+    processes = team.rank_and_size()[1]
+    if processes > 1:
+        parts.append(f"shared by {processes} processes")
+    return ", ".join(parts)
 
 
 if __name__ == "__main__":
-    sys.exit(errors.command(main))
+    sys.exit(command(main))

@@ -9,10 +9,11 @@ from typing import Any
 
 from helpers.errors import ConfigError
 
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 ROOMS = ("what_matters", "museum_of_bugs", "todays_models", "speedrun", "scaling_out", "blank_page")
 
 
-def lessons(folder: str | Path = ".") -> str:
+def lessons(folder: str | Path = NOTEBOOKS) -> str:
     """The notebooks in `folder` as a table in Markdown: title, time to read, exercises solved, from
     what they print.
 

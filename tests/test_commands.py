@@ -94,6 +94,8 @@ def test_a_run_that_is_stopped_goes_on_and_keeps_its_sample(train, runs, monkeyp
     assert written == (runs / "whole" / "sample.txt").read_text()
     assert "nothing is left to do" in train(*options, runs / "stopped", "--resume")[1]
     assert (runs / "stopped" / "sample.txt").read_text() == written
+    train(*options, runs / "stopped", "--resume", "--max-steps", 40)
+    assert (runs / "stopped" / "sample.txt").read_text() != written  # another model's
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_nothing_of_the_validation_text_was_counted(tokens):
 def test_the_loss_that_counts_is_the_one_of_both_together_and_both_learn(pair):
     model, (train_tokens, _) = pair
     x, y = get_batch(train_tokens, 4, 16, torch.Generator().manual_seed(1))
-    together, alone = model.both(x, x[:, :0], asked=y)
+    together, alone = model.logits_together_and_alone(x, x[:, :0], targets=y)
     loss = model.loss(x, y)
     assert loss.item() == pytest.approx(cross_entropy(together, y).item())
     (gradient,) = torch.autograd.grad(loss, model.head.weight, retain_graph=True)

@@ -90,7 +90,7 @@ def test_a_place_of_the_text_is_predicted_as_if_it_had_never_been_counted(
     V = tokenizer.vocab_size
     discounts = ByHand(tokens, V, LONGEST).discounts  # they are those of the whole text
     windows = tokens[None, :-1]
-    p, seen = counts.probabilities(windows, LENGTHS, asked=tokens[None, 1:])
+    p, seen = counts.probabilities(windows, LENGTHS, targets=tokens[None, 1:])
     for place in (5, 20, 71, 140, len(tokens) - 2):
         by_hand = ByHand(tokens, V, LONGEST, discounts, without=place + 1)
         for column, length in enumerate(LENGTHS):

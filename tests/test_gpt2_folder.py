@@ -71,16 +71,6 @@ def test_the_tokenizer_gives_bytes_and_merges_either_way(folder):
             tokenizer.encode("a\udcff")
 
 
-@pytest.mark.parametrize("change", [{"normalizer": {"type": "Lowercase"}}, {"dropout": 0.5}])
-def test_a_tokenizer_that_changes_the_text_is_refused(folder, change):
-    path = as_one_file(folder) / "tokenizer.json"
-    written = json.loads(path.read_text("utf-8"))
-    (written["model"] if "dropout" in change else written).update(change)
-    path.write_text(json.dumps(written), "utf-8")
-    with pytest.raises(RunError, match="is not GPT-2's: text must come back as it went in"):
-        gpt2.load(folder)
-
-
 @torch.no_grad()
 def test_a_folder_gives_the_model(folder):
     model, _ = gpt2.load(str(folder))
@@ -207,9 +197,7 @@ def test_a_damaged_file_is_refused_by_name(folder, name):
         cuts = [b"\xff\xfe", b"t h e", b"x y\n" * 5, b"t q"]
     for cut in cuts:
         (folder / name).write_bytes(cut)
-        with pytest.raises(
-            HelpersError, match=r"(can't read .*it is cut off, damaged|must hold names and values)"
-        ):
+        with pytest.raises(HelpersError, match=r"can't read .*it is cut off or damaged"):
             gpt2.load(folder)
 
 
@@ -219,14 +207,22 @@ def test_a_header_may_not_lie_about_sizes(folder):
     for wrong in (2**63, len(whole), 100_000_001, 3):
         path.write_bytes(wrong.to_bytes(8, "little") + whole[8:])
         with pytest.raises(
-            RunError, match=r"can't read model.safetensors in .*: it is cut off, damaged"
+            RunError, match=r"can't read model.safetensors in .*: it is cut off or damaged"
         ):
             gpt2.load(folder)
 
 
-def test_a_gigantic_file_is_refused(folder):
-    os.truncate(folder / "vocab.json", 10**12)  # takes no room on the disk
-    with pytest.raises(RunError, match=r"vocab.json has more than 20 MB"):
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.json"])
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "a pointer of git-lfs"),
+        (b"\n<!DOCTYPE html><html>Sign in</html>", "is a web page"),
+    ],
+)
+def test_what_came_instead_of_a_file_is_named(folder, name, content, sentence):
+    (folder / name).write_bytes(content)
+    with pytest.raises(RunError, match=f"{name} is .*{sentence.removeprefix('is ')}: download"):
         gpt2.load(folder)
 
 

@@ -99,14 +99,14 @@ def test_writes_the_same_with_and_without_a_cache_and_takes_back_tokens(changes)
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"mlp": "relu"}, "mlp must be gelu, relu2 or swiglu, not 'relu'"),
+        ({"mlp": "relu"}, "mlp must be one of gelu, relu2, swiglu, not 'relu'"),
         ({"n_kv_head": 3}, "n_kv_head=3 does not divide n_head=4: choose a divisor"),
         (
             {"n_embd": 36, "rotary": True},
             "rotary turns pairs of channels, and a head has 9: choose an even width",
         ),
         ({"n_embd": 30}, "n_head=4 does not divide n_embd=30: choose a divisor of it"),
-        ({"window": 0}, "window must be a whole number from 1 to 16,384, or None, not 0"),
+        ({"window": 0}, "window must be a whole number from 1 to 16,384, not 0"),
         ({"softcap": -1.0}, "softcap must be a number of at least 0, not -1.0"),
         ({"bigrams": 2.5}, "bigrams must be a whole number from 0 to 1,000,000, not 2.5"),
         ({"before": 17}, "before must be a whole number from 0 to 16, not 17"),

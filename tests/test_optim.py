@@ -68,7 +68,7 @@ EVERYTHING = ModernConfig(
         ({"device": ""}, "unknown device '': choose auto, cpu, cuda, cuda:N or mps"),
         (
             {"device": "cuda:99"},
-            'device=\'cuda:99\', but this PyTorch finds no CUDA GPU of that number: choose "auto" or "cpu"',
+            "device='cuda:99', but this PyTorch finds no CUDA GPU of that number",
         ),
         (
             {"windows": ((0.7, 4), (0.2, 8))},

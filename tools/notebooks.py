@@ -29,6 +29,7 @@ from nbformat import NotebookNode
 from helpers.errors import ConfigError, HelpersError, command, say, write
 from helpers.tables import table
 from tools import surroundings
+from tools.lessons import lessons
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD, MINE = ROOT / "notebooks", ROOT / "build", ROOT / "mine"
@@ -52,18 +53,16 @@ PROGRESS = re.compile(
 
 # ---------------------------------------------------------------- which
 def everyone() -> list[Path]:
-    """The lessons in their order, the rooms beyond, and the sources; a reader's 01_…-Copy1.ipynb is
-    none of ours.
+    """The start page, the lessons in their order, the rooms beyond, and the sources.
+
+    A reader's 01_…-Copy1.ipynb is none of ours.
     """
     paths = [
-        *NOTEBOOKS.glob("[0-9]*.ipynb"),
-        *NOTEBOOKS.glob("beyond/*.ipynb"),
-        *NOTEBOOKS.glob("sources/*.ipynb"),
+        *NOTEBOOKS.glob("index.ipynb"),
+        *lessons(NOTEBOOKS),
+        *sorted(NOTEBOOKS.glob("sources/*.ipynb")),
     ]
-    return sorted(
-        (path for path in paths if re.fullmatch(r"[a-z0-9_]+", path.stem)),
-        key=lambda path: (len(path.parts), path),
-    )
+    return [path for path in paths if re.fullmatch(r"[a-z0-9_]+", path.stem)]
 
 
 def find(name: str) -> Path:
@@ -252,9 +251,8 @@ def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dic
                     errors |= done.result()
                 except BrokenProcessPool:
                     errors |= dict.fromkeys(waiting[done], "the process that ran it has died")
-        except (
-            BaseException
-        ):  # somebody stops us: a kernel ends when the process that has started it is gone
+        except BaseException:
+            # Somebody stops us. A kernel ends when the process that has started it is gone.
             for process in multiprocessing.active_children():
                 process.kill()
             raise

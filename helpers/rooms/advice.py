@@ -66,10 +66,10 @@ class ReadsCounts(CountedGPT):
         return self.read(tokens)
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        return cross_entropy(self.read(x, asked=y), y)
+        return cross_entropy(self.read(x, targets=y), y)
 
-    def read(self, tokens: Tensor, asked: Tensor | None = None) -> Tensor:
-        opinions, features = self._by_counting(tokens, tokens[:, :0], asked)
+    def read(self, tokens: Tensor, targets: Tensor | None = None) -> Tensor:
+        opinions, features = self._by_counting(tokens, tokens[:, :0], targets)
         x = self.embed(tokens)
         x = x + self.reading(torch.cat([opinions.flatten(-2), features], dim=-1).to(x.dtype))
         return self.logits(self.through_blocks(x))
@@ -87,7 +87,7 @@ class LearnsTogether(CountedGPT):
     """The network learns only from what it adds to the counts, and needn't know anything alone."""
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        together, _ = self.both(x, x[:, :0], asked=y)
+        together, _ = self.logits_together_and_alone(x, x[:, :0], targets=y)
         return cross_entropy(together, y)
 
 
@@ -99,7 +99,7 @@ class KnowsTheAnswer(CountedGPT):
     """In training, the counts know the very letter that is asked for."""
 
     def _by_counting(
-        self, tokens: Tensor, past: Tensor, asked: Tensor | None
+        self, tokens: Tensor, past: Tensor, targets: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         return super()._by_counting(tokens, past, None)
 

@@ -41,15 +41,15 @@ def _command(arguments: list[str]) -> None:
     parser.add_argument("--repeat", type=int, default=1, help="how often to measure all of it")
     parser.add_argument("--out", type=Path, help="a table, as CSV")
     told = parser.parse_args(arguments)
-    with team.gathered(60):
+    with team.connected(60):
         lines = []
         for _ in range(told.repeat):
             for width in told.widths:
                 found = measured(GPTConfig(V, T, n_layer=4, n_head=4, n_embd=width), told.rounds)
-                if team.leads():
+                if team.is_leader():
                     errors.say(json.dumps(found))
                 lines.append(found)
-        if team.leads() and told.out:
+        if team.is_leader() and told.out:
             _store(told, lines)
 
 
@@ -57,7 +57,7 @@ def _store(told: argparse.Namespace, lines: list[dict[str, float]]) -> None:
     system = f"Python {platform.python_version()}, torch {torch.__version__}, {platform.system()} {platform.machine()}"
     with told.out.open("w", encoding="utf-8", newline="") as file:
         file.write(
-            f"# made by: torchrun --nproc-per-node {team.place()[1]} -m helpers.rooms.speedup "
+            f"# made by: torchrun --nproc-per-node {team.rank_and_size()[1]} -m helpers.rooms.speedup "
             f"--rounds {told.rounds} --repeat {told.repeat}, {time.strftime('%Y-%m-%d')}, with nothing else at work\n"
             f"# {system}, {os.cpu_count()} virtual cores, 1 thread a process\n"
         )
@@ -80,7 +80,7 @@ def measured(config: GPTConfig, rounds: int) -> dict[str, float]:
     model = GPT(config)
     optimizer = adamw(model, TrainConfig(batch_size=B, max_steps=1, eval_interval=1))
     gradient = torch.zeros(count_parameters(model))
-    rank, processes = team.place()
+    rank, processes = team.rank_and_size()
     alone = Loss(model)
     shared = team.with_equal_gradients(alone, "cpu")
     part = slice(rank * B // processes, (rank + 1) * B // processes)
@@ -112,7 +112,7 @@ def _seconds(work: Callable[[], object], rounds: int, together: bool = True) -> 
     for _ in range(rounds + 2):  # the first two warm up
         dist.barrier()
         start = time.perf_counter()
-        if together or team.leads():
+        if together or team.is_leader():
             work()
         taken.append(time.perf_counter() - start)
     return median(taken[2:])

@@ -260,11 +260,16 @@ def test_nothing_is_changed_and_nothing_is_drawn(small, text):
         first, second = look(small, text), look(small, text)  # dropout would differ
         assert torch.equal(first, second) and not first.requires_grad
         assert torch.equal(look(small, text.byte()), first)  # the compact ids of a corpus
-        with pytest.raises(CorpusError, match=r"empty or has a token outside|leave nothing"):
-            look(small, text.where(text != text[0], V))
     assert [m.training for m in small.modules()] == modes
     assert torch.equal(torch.get_rng_state(), drawn)
     assert all(map(torch.equal, small.parameters(), weights))
+
+
+def test_texts_that_do_not_fit_are_refused(small, text):
+    with pytest.raises(CorpusError, match="1 tokens leave nothing to predict: it takes at least 2"):
+        microscope.surprise(small, text[:1])
+    with pytest.raises(CorpusError, match="8 tokens are too few for a context of 8: take 9"):
+        microscope.calibration(small, text[:T])
 
 
 # ---------------------------------------------------------------- today's models

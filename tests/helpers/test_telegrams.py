@@ -9,12 +9,12 @@ from helpers.telegrams import (
     HERO,
     WORDS,
     accuracy,
-    ask,
     exam,
     fit,
     look_up,
+    nearest_words,
     paper,
-    read,
+    questions,
     scenes,
 )
 
@@ -81,7 +81,7 @@ def test_three_people_give_twice_and_only_the_place_says_which_was_last(seeded):
 @pytest.mark.parametrize("question", ["give", "hero", "maker"])
 def test_answers_are_what_the_cards_say(question, k, seeded):
     scene = scenes(50, seeded)
-    askers, answers = ask(question, scene, seeded, k)
+    askers, answers = questions(question, scene, seeded, k)
     for cards, names, things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
         gives = {WORDS[giver]: WORDS[thing] for giver, thing, _ in cards}
         assert len(set(names)) == k
@@ -96,7 +96,7 @@ def test_answers_are_what_the_cards_say(question, k, seeded):
 def test_answers_that_need_two_cards_are_what_they_say(seeded):
     scene = scenes(50, seeded)
     for question in ("both", "next", "brew"):
-        askers, answers = ask(question, scene, seeded)
+        askers, answers = questions(question, scene, seeded)
         for cards, [name], things in zip(
             scene.tolist(), askers.tolist(), answers.tolist(), strict=True
         ):
@@ -110,7 +110,7 @@ def test_answers_that_need_two_cards_are_what_they_say(seeded):
 
 def test_the_last_card_of_a_giver_counts(seeded):
     scene = telegrams.letters(50, seeded)
-    askers, answers = ask("last", scene, seeded)
+    askers, answers = questions("last", scene, seeded)
     for cards, [name], [thing] in zip(
         scene.tolist(), askers.tolist(), answers.tolist(), strict=True
     ):
@@ -129,7 +129,7 @@ def test_a_page_holds_the_cards_and_then_the_question(question, seeded):
         and torch.equal(tokens[:, 6, :32], asker)
         and not tokens[:, 6, 32:].any()
     )
-    giver = read(cards[:, :, :32])
+    giver = nearest_words(cards[:, :, :32])
     assert sorted(set(giver[0].bincount().tolist()) - {0}) == ([2] if question == "last" else [1])
 
 
@@ -137,7 +137,9 @@ def test_few_scenes_are_always_the_same_and_the_exam_brings_others(seeded):
     def seen(examples):
         return {
             tuple(row.tolist())
-            for row in read(examples("hero", 400, seeded)[0][1].unflatten(2, (3, 32))).flatten(1)
+            for row in nearest_words(
+                examples("hero", 400, seeded)[0][1].unflatten(2, (3, 32))
+            ).flatten(1)
         }
 
     assert len(seen(telegrams.few(5, 1))) == 5 and seen(telegrams.few(5, 1)) == seen(
@@ -153,7 +155,7 @@ def test_a_paper_holds_questions_and_answers_and_an_exam_lacks_the_last(seeded):
     boxes = tokens.unflatten(2, (3, 32))
     assert tokens.shape == (20, 12, 96) and answers.shape == (20, 3)
     assert torch.equal(boxes[:, 6::2, 0], boxes[:, 7::2, 0]) and not boxes[:, 6::2, 1:].any()
-    assert torch.equal(read(boxes[:, 7::2, 1]), answers)
+    assert torch.equal(nearest_words(boxes[:, 7::2, 1]), answers)
     (shorter,), last = exam("hero", 20, torch.Generator().manual_seed(1))
     assert torch.equal(shorter, tokens[:, :-1]) and torch.equal(last, answers[:, -1:])
     assert accuracy(cheat, "hero", examples=paper) == 1

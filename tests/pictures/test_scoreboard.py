@@ -73,7 +73,7 @@ def test_what_a_gpt_loses_is_what_its_runs_say():
 def test_a_blind_guess_is_as_often_right_as_its_mark_says(question):
     n, dice = 20_000, torch.Generator().manual_seed(1)
     scene = telegrams.letters(n, dice) if question == "last" else telegrams.scenes(n, dice)
-    _, answers = telegrams.ask(question, scene, dice)
+    _, answers = telegrams.questions(question, scene, dice)
     things = scene[:, :, 1].gather(
         1, torch.rand(n, 6, generator=dice).argsort(dim=1)
     )  # of six cards, in any order

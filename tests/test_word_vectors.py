@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from helpers.counting import word_vectors, words_of
 from helpers.errors import CorpusError
-from helpers.words import word_vectors, words_of
 
 
 def test_an_apostrophe_belongs_to_a_word_only_inside():
