@@ -264,6 +264,13 @@ def test_nothing_is_changed_and_nothing_is_drawn(small, text):
     assert all(map(torch.equal, small.parameters(), weights))
 
 
+def test_texts_that_do_not_fit_are_refused(small, text):
+    with pytest.raises(CorpusError, match="1 tokens leave nothing to predict: it takes at least 2"):
+        microscope.surprise(small, text[:1])
+    with pytest.raises(CorpusError, match="8 tokens are too few for a context of 8: take 9"):
+        microscope.calibration(small, text[:T])
+
+
 # ---------------------------------------------------------------- today's models
 CHANGES = (
     dict(rotary=True, n_kv_head=1),
