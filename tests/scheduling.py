@@ -20,15 +20,8 @@ from xdist.scheduler import LoadFileScheduling  # noqa: E402
 # leaves.
 IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")
 LONG = (*IN_TURN, "07_transformer_block.ipynb", "00_why_attention.ipynb")
-SHARED = (
-    "test_stored.py",
-    "test_gpt2_folder.py",
-    "test_site.py",
-)  # their tests share a set-up of seconds
-ALONE = (
-    "test_notebook_run.py",
-    "test_curves.py",
-)  # each test takes seconds, and they share nothing
+SHARED = ("test_gpt2_folder.py", "test_site.py")  # their tests share a set-up of seconds
+ALONE = ("test_curves.py",)  # each test takes seconds, and they share nothing
 OF_NOTEBOOKS = ("tests/lessons", "tests/exercises/test_exercises.py")
 
 
