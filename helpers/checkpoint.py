@@ -73,6 +73,11 @@ class Run:
     def finished(self) -> bool:
         return self.step >= self.settings["max_steps"]
 
+    def take_state(self, model: nn.Module, optimizer: Optimizer, batches: torch.Generator) -> None:
+        """What a resume goes on from, as it is now."""
+        self.model, self.optimizer = model.state_dict(), optimizer.state_dict()
+        self.batches = batches.get_state()
+
     def has_record(self) -> bool:
         """Whether this step is recorded already."""
         return bool(self.history) and self.history[-1].step == self.step
@@ -92,15 +97,11 @@ class Run:
 
 
 # ---------------------------------------------------------------- to save
-def save(
-    folder: Path, run: Run, model: nn.Module, optimizer: Optimizer, batches: torch.Generator
-) -> None:
+def save(folder: Path, run: Run) -> None:
     """Replace the checkpoint in one step, then the views.
 
     RunError when that fails: the old checkpoint stays.
     """
-    run.model, run.optimizer = model.state_dict(), optimizer.state_dict()
-    run.batches = batches.get_state()
     file = io.BytesIO()
     torch.save(vars(run) | {"history": [asdict(record) for record in run.history]}, file)
     archive = file.getvalue()

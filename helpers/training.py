@@ -253,12 +253,14 @@ def train(
                 record = measure(model, val_tokens, config, run)
                 run.add(record, model)
                 if folder:
-                    save(folder, run, model, optimizer, batches)
+                    run.take_state(model, optimizer, batches)
+                    save(folder, run)
                 if on_record:
                     on_record(model, record)
             if team.total(torch.tensor(len(signals))):  # whichever process got one, all stop
                 if folder:
-                    save(folder, run, model, optimizer, batches)
+                    run.take_state(model, optimizer, batches)
+                    save(folder, run)
                 team.wait()  # when one process ends, torchrun ends all: not before the leader saved
                 raise stopped(signals, run, out_dir)
             if run.step >= config.max_steps:
