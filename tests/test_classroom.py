@@ -15,6 +15,7 @@ from tools.classroom import grade, lessons
 from tools.classroom.answers import needed, statements
 from tools.classroom.graders import exercises
 
+pytestmark = pytest.mark.slow  # it starts processes that judge
 SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)"
 WRONG = "def my_scores(queries, keys):\n    return keys @ queries.T"
 DOT = "def my_dot(a, b, both):\n    return (both**2 - a**2 - b**2) / 2"

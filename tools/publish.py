@@ -25,7 +25,7 @@ ALONE = """    raise SystemExit(
         "helpers is missing: clone the project, and open this notebook with `make lab`"
     )"""
 FETCH = '    get_ipython().run_line_magic("pip", "install --quiet git+https://github.com/{}")'
-MARK = "<!-- badges, written by make publish -->"
+MARK = "<!-- badges, written by tools.publish -->"
 
 
 def repository(root: Path) -> str:

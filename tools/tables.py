@@ -1,5 +1,6 @@
-"""The tables that `make store` and `make ledger` write from what notebooks printed: of the ledger
-and the claims.
+"""The tables of the ledger and the claims, from what notebooks printed.
+
+`make store` and `python -m tools.notebooks ledger` write them.
 """
 
 import re
@@ -105,7 +106,8 @@ def ledger_page(folder: Path) -> str:
         "numbers are compared, and stand in [ledger.toml](../helpers/ledger.toml). Where the source is wrong, "
         "the lower line is what is right, and of a table you see the first row that is wrong: the errata have "
         "[a page of their own](errata.md).\n\n"
-        "This page is generated from the stored outputs by `make store`; `make ledger` runs the notebooks and says "
+        "This page is generated from the stored outputs by `make store`; "
+        "`python -m tools.notebooks ledger` runs the notebooks and says "
         f"where each row stands.\n\n{done} of {len(rows)} rows are reproduced."
     ]
     for source in dict.fromkeys(map(ledger.source_of, rows)):

@@ -7,6 +7,7 @@ import torch
 
 from helpers import microscope, training
 from helpers.counted import build_gpt
+from helpers.errors import CorpusError
 from helpers.gpt import GPT, GPTConfig, attention_maps
 from helpers.modern import ModernConfig
 
