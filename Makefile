@@ -19,7 +19,7 @@ help: ## this list
 	@echo
 	@echo "one notebook, other settings:  make run NB=08 P=\"-p preset smoke\""
 	@echo "text from the trained model:   make write P='--prompt \"ROMEO:\" --temperature 0.8'"
-	@echo "what is done now and then:     CONTRIBUTING.md, \"Commands\""
+	@echo "what is done now and then:     python -m tools.NAME --help; CONTRIBUTING.md lists them"
 
 setup: ## install what the notebooks need into .venv, once; it mends itself when the clone or the lists have changed
 	@$(PYTHON) tools/setup.py

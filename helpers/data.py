@@ -166,7 +166,7 @@ def split(
     train, val = tokens[:cut], tokens[cut:]
     if min(len(train), len(val)) <= context_length:
         raise CorpusError(
-            f"the corpus is too short: its {len(tokens)} characters leave {len(train)} for "
+            f"the corpus is too short: its {len(tokens)} tokens leave {len(train)} for "
             f"training and {len(val)} for validation, and a context of {context_length} needs "
             f"at least {context_length + 1} of each"
         )

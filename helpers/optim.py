@@ -171,10 +171,10 @@ class Muon(torch.optim.Optimizer):
 
     def _move(self, matrices: list[Tensor], rate: float, beta: float, weight_decay: float) -> None:
         gradients = [matrix.grad for matrix in matrices]
-        momenta = [
-            self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
-            for matrix in matrices
-        ]
+        for matrix in matrices:
+            if "momentum" not in self.state[matrix]:
+                self.state[matrix]["momentum"] = torch.zeros_like(matrix)
+        momenta = [self.state[matrix]["momentum"] for matrix in matrices]
         # momentum = beta * momentum + (1 - beta) * gradient
         torch._foreach_lerp_(momenta, gradients, 1 - beta)
         nesterov = torch._foreach_lerp(gradients, momenta, beta)  # the momentum a step ahead

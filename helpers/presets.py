@@ -47,7 +47,7 @@ class Preset:
         return model
 
 
-# What today's models changed, as far as it helps here (notebook 12).
+# What today's models changed, as far as it helps here (what today's models changed).
 CHANGES: dict[str, Any] = dict(
     rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False
 )

@@ -24,7 +24,7 @@ FEW = 16
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Sampler:
     """How the next token is drawn: below a temperature of 1 safer, above it bolder.
 
     top_k keeps the k largest logits (Fan et al. 2018, section 5.4); ties with the k-th stay. top_p
@@ -74,8 +74,8 @@ def filter_logits(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "*batch V"]:
-    """The logits divided by `temperature`, -inf outside the top k and the nucleus: see Drawing."""
-    return Drawing(temperature, top_k, top_p).filter(logits)
+    """The logits divided by `temperature`, -inf outside the top k and the nucleus: see Sampler."""
+    return Sampler(temperature, top_k, top_p).filter(logits)
 
 
 def stream(
@@ -92,7 +92,7 @@ def stream(
 ) -> Iterator[Any]:
     """The tokens that continue the prompt, as they are drawn: ints, or for a batch lists of B ints.
 
-    `temperature`, `top_k` and `top_p` say how a token is drawn: see Drawing. The prompt is cropped
+    `temperature`, `top_k` and `top_p` say how a token is drawn: see Sampler. The prompt is cropped
     to the model's context. When that is full, the last `keep` of it (a share, above 0 and at most
     1) moves to its start and writing goes on from there. keep=1 is nanoGPT's way: the model always
     sees a full window, which moves by one token and is computed anew each time.
@@ -109,9 +109,9 @@ def stream(
         raise ConfigError("the prompt is empty: it needs at least one token to continue from")
     if not 0 < keep <= 1:
         raise ConfigError(f"keep={keep} must be a share of the context, above 0 and at most 1")
-    drawing = Drawing(temperature, top_k, top_p)
+    sampler = Sampler(temperature, top_k, top_p)
     batch = prompt if prompt.dim() == 2 else prompt[None]
-    drawn = _draw_tokens(model, batch, max_new_tokens, drawing, keep, generator, use_cache)
+    drawn = _draw_tokens(model, batch, max_new_tokens, sampler, keep, generator, use_cache)
     if prompt.dim() == 2:
         return (tokens[:, 0].tolist() for tokens in drawn)
     return (int(token) for token in drawn)
@@ -121,7 +121,7 @@ def _draw_tokens(
     model: nn.Module,
     prompt: Int64[Tensor, "B T"],
     max_new_tokens: int,
-    drawing: Drawing,
+    sampler: Sampler,
     keep: float,
     generator: torch.Generator | None,
     use_cache: bool,
@@ -138,7 +138,7 @@ def _draw_tokens(
             logits = reader(window)
             if count == 0:
                 _refuse_nonsense(logits)
-            drawn = drawing.draw(logits, generator)
+            drawn = sampler.draw(logits, generator)
             window = torch.cat([window, drawn.to(window.device)], dim=1)
             yield drawn
 

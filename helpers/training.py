@@ -51,7 +51,7 @@ from helpers.errors import (
 from helpers.gpt import count_parameters, evaluating
 from helpers.optim import Optimizer, TrainConfig, learning_rate, make_optimizer
 from helpers.presets import PRESETS, choose_preset, describe_loss, run_folder
-from helpers.sampling import Drawing, generate
+from helpers.sampling import Sampler, generate
 
 
 # ---------------------------------------------------------------- the loss
@@ -314,7 +314,7 @@ def print_record(model: nn.Module, record: Record) -> None:
 
 @torch.no_grad()
 def first_loss(model: nn.Module, tokens: Integer[Tensor, "N"], config: TrainConfig) -> float:
-    """The loss of the first batch, before anything is trained; the training gets the same batch."""
+    """The loss of a first batch of whole windows, before anything is trained."""
     batches = torch.Generator().manual_seed(config.seed)
     x, y = get_batch(tokens, config.batch_size, model.config.context_length, batches)
     with evaluating(model):
@@ -415,7 +415,8 @@ def train_by_options(options: Any) -> None:
     model = preset.build(corpus.tokenizer.vocab_size, train_tokens)
     folder = Path(options.out or run_folder(options.preset, preset, corpus)).expanduser()
     restarted = team.RESTARTS > 0 and (folder / CHECKPOINT).exists()
-    resume = team.broadcast(options.resume or restarted)
+    restarted = team.broadcast(restarted)  # by torchrun, as one of the processes had died
+    resume = options.resume or restarted
     say_once(describe_work(model, config))
     was_finished = False
     if resume and team.is_leader():
@@ -430,7 +431,7 @@ def train_by_options(options: Any) -> None:
         config,
         out_dir=folder,
         resume=resume,
-        overwrite=options.overwrite and not resume,
+        overwrite=options.overwrite and not restarted,
         corpus=corpus,
         preset=options.preset,
         on_record=print_record if team.is_leader() else None,
@@ -455,7 +456,7 @@ def say_once(text: object) -> None:
 
 def sample_prompt(options: Any, tokenizer: Tokenizer) -> Int64[Tensor, "T"]:
     """The tokens that the sample continues. ConfigError when no sample can be drawn as asked."""
-    Drawing(options.temperature)
+    Sampler(options.temperature)
     text = tokenizer.start_of_text if options.prompt is None else options.prompt
     if not text or options.sample_length < 0:
         raise ConfigError(

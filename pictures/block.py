@@ -81,9 +81,8 @@ class _Stream(Canvas):
     """A picture of the stream: its line, what is added to it, and what stands beside it."""
 
     def line(self, x: float, top: float, bottom: float) -> None:
-        self.frame(
-            (x - 5, top, 10, bottom - top), 0.5, fill="#CFCFCF"
-        )  # behind all but the block's sheets
+        # Behind all but the block's sheets.
+        self.frame((x - 5, top, 10, bottom - top), 0.5, fill="#CFCFCF")
 
     def plus(self, x: float, y: float) -> None:
         self.ax.plot(x, y, "o", markersize=17, color="white", markeredgecolor=KNOWN.ink, zorder=4)

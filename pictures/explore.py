@@ -367,10 +367,9 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
     """
     parts = list(differences)
     budgets = list(next(iter(differences.values()), {}))
+    # As they are stored.
     numbers = [
-        [
-            [round(float(x), 5) for x in values] for values in by_budget.values()
-        ]  # as they are stored
+        [[round(float(x), 5) for x in values] for values in by_budget.values()]
         for by_budget in differences.values()
     ]
     found = {
@@ -563,9 +562,8 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     ax.set_xticks(range(len(tokens)), plotting.labels(text))
     ax.set(ylabel="surprise (nats)")
     alt = f"How much each letter of “{text}” but the first surprises the model, as bars."
-    weights = (
-        pack(model, tokenizer) if is_live() else b""
-    )  # too large for JSON: without a kernel, only the picture
+    # Too large for JSON: without a kernel, only the picture.
+    weights = pack(model, tokenizer) if is_live() else b""
     show("play", {"text": text}, alt, weights)
 
 

@@ -77,10 +77,11 @@ def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> Non
     bundle: dict[str, Any] = {"image/png": png, "text/plain": alt}
     metadata: dict[str, Any] = {"image/png": {"alt": alt, "width": width}}
     if name != "play":
+        # For pages; all else passes it over.
         metadata["explore"] = {
             "front_end": name,
             "data": data,
-        }  # for pages; all else passes it over
+        }
     if is_live():
         from pictures.widget import Explorer  # slow to import
 

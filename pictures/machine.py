@@ -34,9 +34,8 @@ PARTS = (*SHAPES, "softmax", "dropout", "mixture", "heads")
 WIDTH = 700  # of the picture, which is 10 inches
 SMALL = 8.75  # its letters, in points
 LARGE = 10.3
-Tone = namedtuple(
-    "Tone", "ink line width strength weight"
-)  # of writing, of lines, of cells (0 to 1), of letters
+# Of writing, of lines, of cells (0 to 1), of letters.
+Tone = namedtuple("Tone", "ink line width strength weight")
 LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold")
 KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal")
 MISSING = Tone("#707070", "#B8B8B8", 1.2, 0.0, "normal")
@@ -204,10 +203,10 @@ def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict
     """
     columns = {"x": 3, "output": 2} | dict.fromkeys(HEADED, 2)  # as long as there is no table
     columns |= {name: table.shape[1] for name, table in shown.items()}
-    wide = {
-        name: min(max(count, 2), 3.5) for name, count in columns.items()
-    }  # in cells; wider tables are squeezed
+    # In cells; wider tables are squeezed.
+    wide = {name: min(max(count, 2), 3.5) for name, count in columns.items()}
     wide |= dict.fromkeys(("scores", "mask", "weights"), min(max(T_key, 3), 6.5))
+    # From each to the next.
     gaps = {
         "x": 46,
         "query": 16,
@@ -215,7 +214,7 @@ def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict
         "weights": 16,
         "context": 30,
         "output": 6,
-    }  # from each to the next
+    }
     cells = sum(wide[name] for name in gaps)
     cell = min(28, (WIDTH - room - sum(gaps.values())) / cells)
     tall = {
@@ -421,9 +420,8 @@ class _Sketch(Canvas):
         words = self.rows if name == "x" else self.columns
         size = width / len(words) if name == "key" else height / len(words)
         step = 1 + int(10 // size)
-        first = (
-            (self.follow or 0) % step if name == "x" else 0
-        )  # so that the word that is followed is among them
+        # So that the word that is followed is among them.
+        first = (self.follow or 0) % step if name == "x" else 0
         color = self.tone(name).ink
         for k in range(first, len(words), step):
             along = (k + 0.5) * size

@@ -39,11 +39,12 @@ STYLE: dict[str, Any] = {
     "font.size": 10,
     "text.parse_math": False,  # a $ of the corpus is a $
 }
+# How a newline, a space and a star, which explorers take for emphasis, are written.
 SPECIAL = {
     "\n": "\u21b5",
     " ": "\u00b7",
     "*": "\u2217",
-}  # how a newline, a space and a star, which explorers take for emphasis, are written
+}
 
 
 def figure(
@@ -72,9 +73,8 @@ def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
     for ax in target.axes:
         _keep_apart(ax)
         for axis in (ax.xaxis, ax.yaxis):
-            if (
-                axis.get_scale() == "log"
-            ):  # matplotlib's own labels are formulas there, which are switched off
+            # Matplotlib's own labels are formulas there, which are switched off.
+            if axis.get_scale() == "log":
                 axis.set_major_formatter(StrMethodFormatter("{x:g}"))
                 axis.set_minor_formatter(NullFormatter())
     png, width = picture(target)
@@ -194,9 +194,8 @@ def table(
         texts = written(np.where(free, values, 0), cell[0] / em)
 
     if limits is None:
-        reach = 1.5 * np.abs(values[np.isfinite(values)]).max(
-            initial=1e-9
-        )  # pale enough to read black on
+        # Pale enough to read black on.
+        reach = 1.5 * np.abs(values[np.isfinite(values)]).max(initial=1e-9)
         limits = (-reach, reach)
     style: dict[str, Any] = {"vmin": limits[0], "vmax": limits[1], "alpha": strength, "zorder": 3}
     if texts:

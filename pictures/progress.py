@@ -31,6 +31,7 @@ def lessons(folder: str | Path = NOTEBOOKS) -> str:
 
 def _row(path: Path, number: str, address: str) -> str:
     """The line of the table for one notebook."""
+    # It is no file, no JSON, or no notebook.
     try:  # as JSON: nbformat, which checks a notebook, takes seconds to import
         cells = json.loads(path.read_bytes())["cells"]
         head = _joined(cells[0]["source"])
@@ -42,7 +43,7 @@ def _row(path: Path, number: str, address: str) -> str:
         LookupError,
         TypeError,
         AttributeError,
-    ):  # it is no file, no JSON, or no notebook
+    ):
         return f"| {number} | {path.name} can't be read: `python -m tools.notebooks fresh` brings it back | | |"
     title = re.search(r"^# (?:\d+ · )?(.+)$", head, re.M)
     time = re.search(r"^\*\*How long\.\*\* (.+?)(?: to read| for the story|\.)", head, re.M)

@@ -75,108 +75,226 @@ def naive(query, key, value, mask=None):
     return weights @ value, weights
 
 
-WRONG_FORMULAS = {
-    # by what the scores are divided
-    "/ 1": ("not divided by the square root of the head width", divided(lambda *_: 1)),
-    "/ 2": ("divided by a constant, not", divided(lambda *_: 2)),
-    "/ 8": ("divided by a constant, not", divided(lambda *_: 8)),
-    "/ sqrt(64)": ("divided by a constant, not", divided(lambda *_: math.sqrt(64))),
-    "* 3": ("divided by a constant, not", divided(lambda *_: 1 / 3)),
-    "/ D": ("divided by the head width, not by its square root", divided(lambda q, k, v: k.shape[-1])),
-    "/ (D / 2)": ("divided by half the head width", divided(lambda q, k, v: k.shape[-1] / 2)),
-    "/ log2(D)": ("divided by log2 of the head width", divided(lambda q, k, v: math.log2(k.shape[-1]))),
-    "/ log(D)": ("divided by the logarithm of the head width", divided(lambda q, k, v: math.log(k.shape[-1]))),
-    "/ D ** 2": ("divided by the square of the head width", divided(lambda q, k, v: k.shape[-1] ** 2)),
-    "/ sqrt(D / 2)": ("square root of half the head width", divided(lambda q, k, v: (k.shape[-1] / 2) ** 0.5)),
-    "* sqrt(D)": ("multiplied by the square root", divided(lambda q, k, v: k.shape[-1] ** -0.5)),
-    "/ sqrt(S)": ("square root of the number of keys", divided(lambda q, k, v: k.shape[-2] ** 0.5)),
-    "/ S": ("divided by the number of keys", divided(lambda q, k, v: k.shape[-2])),
-    "/ sqrt(T)": ("square root of the number of queries", divided(lambda q, k, v: q.shape[-2] ** 0.5)),
-    "/ (D // 2 + 1)": ("it gives", divided(lambda q, k, v: k.shape[-1] // 2 + 1)),
-    "/ -sqrt(D)": ("wrong sign", divided(lambda q, k, v: -(k.shape[-1] ** 0.5))),
-    "* 0": ("do not depend on the scores", divided(lambda *_: math.inf)),
-    "* 2 at width 16 only": ("for query of shape (2, 3, 4, 16)", divided(
-        lambda q, k, v: k.shape[-1] ** 0.5 / (1 + (k.shape[-1] == 16)))),
-    # over which axis the softmax runs
-    "dim=-2": ("over the queries, not over the keys", formula(softmax=lambda s: s.softmax(-2))),
-    "dim=0": ("runs over the batch", formula(softmax=lambda s: s.softmax(0))),
-    "dim=1": ("runs over dim=1", formula(softmax=lambda s: s.softmax(1))),
-    "dim=2": ("runs over dim=2, which with heads", formula(softmax=lambda s: s.softmax(2))),
-    "dim=-3": ("runs over dim=-3", formula(softmax=lambda s: s.softmax(-3))),
-    "no dim": ("as it does when no dim is given", formula(softmax=lambda s: s.softmax(0 if s.dim() == 3 else 1))),
-    # which way the key is turned
-    "key.T": ("exchange the key's last two axes", with_key(lambda k: k.T)),
-    "transpose(0, 1)": ("exchange the key's last two axes", with_key(lambda k: k.transpose(0, 1))),
-    "transpose(1, 2)": ("counted from the end", with_key(lambda k: k.transpose(1, 2))),
-    "query and key exchanged": ("query and key are exchanged", lambda q, k, v, m=None: attention(k, q, v, m)),
-    # the mask
-    "inverted": ("the mask is inverted", seen(torch.logical_not)),
-    "inverted, a finite fill": ("the mask is inverted", formula(hide=lambda s, m: s.masked_fill(m, -1e9))),
-    "inverted but for itself": ("the mask is inverted", seen(lambda m: ~m | torch.eye(*m.shape, dtype=torch.bool))),
-    "forgotten": ("the mask is not applied", seen(ones)),
-    "tril(-1)": ("a word must see itself, tril() and not tril(-1)", seen(lambda m: m.tril(-1))),
-    "tril(-1), its own": ("tril() and not tril(-1)", seen(lambda m: ones(m).tril(-1))),
-    "but itself": ("tril() and not tril(-1)", seen(lambda m: m & ~torch.eye(*m.shape, dtype=torch.bool))),
-    "tril(1)": ("must not see the next one, tril() and not tril(1)", seen(lambda m: ones(m).tril(1))),
-    "tril(2)": ("tril() and not tril(2)", seen(lambda m: ones(m).tril(2))),
-    "rolled": ("tril() and not tril(1)", seen(lambda m: m | m.roll(1, -1))),
-    "transposed": ("the mask is transposed", seen(lambda m: m.mT)),
-    "flipped": ("keys get", seen(lambda m: m.flip(-1))),
-    "window of 2": ("sees only the last 2 words", seen(lambda m: m & ones(m).triu(-1))),
-    "window of 4": ("sees only the last 4 words", seen(lambda m: m & ones(m).triu(-3))),
-    "window of 1": ("shows every word only itself", seen(lambda m: m & torch.eye(*m.shape, dtype=torch.bool))),
-    "causal whatever is asked": ("whatever mask it is given", seen(lambda m: ones(m).tril())),
-    "by row, all": ("by row instead of column", seen(lambda m: m.all(-1, keepdim=True).expand_as(m))),
-    "by row, the last column": ("by row instead of column", seen(lambda m: m[:, -1:].expand_as(m))),
-    "by row, finite": ("by row instead of column", formula(
-        hide=lambda s, m: s.masked_fill(~m.all(-1, keepdim=True), -1e9))),
-    "the last place leaks": ("forbidden keys get weight", seen(lambda m: m | (ones(m).triu(m.shape[-1] - 1)))),
-    "filled with 0": ("set to 0", formula(hide=lambda s, m: s.masked_fill(~m, 0))),
-    "times the mask": ("set to 0", formula(hide=lambda s, m: s * m)),
-    "weights times the mask": ("comes after the softmax: the rows no longer", formula(
-        hide=lambda s, m: s, late=lambda w, m: w * m)),
-    "weights times the mask, divided": ("comes after the softmax: where a forbidden score", formula(
-        hide=lambda s, m: s, late=lambda w, m: w * m / (w * m).sum(-1, keepdim=True))),
-    "added -5": ("a finite number is added", formula(hide=lambda s, m: s - 5.0 * ~m)),
-    "added -1e4": ("a finite number is added", formula(hide=lambda s, m: s + -1e4 * ~m)),
-    "added -1e9": ("a finite number is added", formula(hide=lambda s, m: s + -1e9 * ~m)),
-    "added, the smallest number": ("a finite number is added", formula(
-        hide=lambda s, m: s + torch.finfo(torch.float32).min * ~m)),
-    "added +1": ("a finite number is added", formula(hide=lambda s, m: s + ~m)),
-} | {
-    f"filled with {value:g}": (words, formula(hide=lambda s, m, to=value: s.masked_fill(~m, to)))
-    for words, values in {
-        "set to a finite number": (-1.0, -20.0, -100.0, -1e4, -65504.0, -1e9, -1e20, torch.finfo(torch.float32).min,
-                                   torch.finfo(torch.float64).min, -12_345.0),
-        "forbidden keys get weight": (-7.5, 1e-3 - 1, 5.0),  # numbers that the table does not have
-    }.items()
-    for value in values
-} | {
-    # the rest
-    f"changes its {name}": (f"it changes its input `{name}`", in_place(name))
-    for name in ("query", "key", "value", "mask")
-} | {
-    "scale in place": ("it changes its input `q`", lambda q, k, v, m=None: attention(
-        q.mul_(2).div_(4), k * 2, v, m)),
-    "large scores": ("large scores give NaN", formula(softmax=lambda s: s.exp() / s.exp().sum(-1, keepdim=True))),
-    "the mask times the exponentials": ("large scores give NaN", naive),
-    "large scores, with an epsilon": ("allowed scores lose their weight", formula(softmax=own_softmax)),
-    "the largest of all": ("large scores give NaN", formula(
-        softmax=lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(-1, keepdim=True))),
-    "clamped": ("with numbers up to 2198", formula(
-        divide=lambda s, q, k, v: (s / k.shape[-1] ** 0.5).clamp(-50, 50))),
-    "clamped when masked": ("set to a finite number", formula(softmax=lambda s: s.clamp(-50, 50).softmax(-1))),
-    "context": ("it gives", lambda q, k, v, m=None: (
-        attention(q, k, 2 * v, m)[0], attention(q, k, v, m)[1])),
-    "unnormalised": ("it gives", lambda q, k, v, m=None: (
-        attention(q, k, v, m)[0], 0.9 * attention(q, k, v, m)[1])),
-    "bfloat16": ("it gives", lambda q, k, v, m=None: attention(
-        q.bfloat16(), k.bfloat16(), v.bfloat16(), m)),
-    "only square": ("q of shape (2, 3, 4), k of shape (2, 5, 4)", lambda q, k, v, m=None: attention(
-        q.view(k.shape), k, v, m)),
-    "no mask allowed": ("m of shape (5, 5) it raises ZeroDivisionError", lambda q, k, v, m: (
-        attention(q, k, v) if m is None else 1 / 0)),
-}  # fmt: skip
+# Fmt: skip.
+# Numbers that the table does not have.
+WRONG_FORMULAS = (
+    {
+        # by what the scores are divided
+        "/ 1": ("not divided by the square root of the head width", divided(lambda *_: 1)),
+        "/ 2": ("divided by a constant, not", divided(lambda *_: 2)),
+        "/ 8": ("divided by a constant, not", divided(lambda *_: 8)),
+        "/ sqrt(64)": ("divided by a constant, not", divided(lambda *_: math.sqrt(64))),
+        "* 3": ("divided by a constant, not", divided(lambda *_: 1 / 3)),
+        "/ D": (
+            "divided by the head width, not by its square root",
+            divided(lambda q, k, v: k.shape[-1]),
+        ),
+        "/ (D / 2)": ("divided by half the head width", divided(lambda q, k, v: k.shape[-1] / 2)),
+        "/ log2(D)": (
+            "divided by log2 of the head width",
+            divided(lambda q, k, v: math.log2(k.shape[-1])),
+        ),
+        "/ log(D)": (
+            "divided by the logarithm of the head width",
+            divided(lambda q, k, v: math.log(k.shape[-1])),
+        ),
+        "/ D ** 2": (
+            "divided by the square of the head width",
+            divided(lambda q, k, v: k.shape[-1] ** 2),
+        ),
+        "/ sqrt(D / 2)": (
+            "square root of half the head width",
+            divided(lambda q, k, v: (k.shape[-1] / 2) ** 0.5),
+        ),
+        "* sqrt(D)": (
+            "multiplied by the square root",
+            divided(lambda q, k, v: k.shape[-1] ** -0.5),
+        ),
+        "/ sqrt(S)": (
+            "square root of the number of keys",
+            divided(lambda q, k, v: k.shape[-2] ** 0.5),
+        ),
+        "/ S": ("divided by the number of keys", divided(lambda q, k, v: k.shape[-2])),
+        "/ sqrt(T)": (
+            "square root of the number of queries",
+            divided(lambda q, k, v: q.shape[-2] ** 0.5),
+        ),
+        "/ (D // 2 + 1)": ("it gives", divided(lambda q, k, v: k.shape[-1] // 2 + 1)),
+        "/ -sqrt(D)": ("wrong sign", divided(lambda q, k, v: -(k.shape[-1] ** 0.5))),
+        "* 0": ("do not depend on the scores", divided(lambda *_: math.inf)),
+        "* 2 at width 16 only": (
+            "for query of shape (2, 3, 4, 16)",
+            divided(lambda q, k, v: k.shape[-1] ** 0.5 / (1 + (k.shape[-1] == 16))),
+        ),
+        # over which axis the softmax runs
+        "dim=-2": ("over the queries, not over the keys", formula(softmax=lambda s: s.softmax(-2))),
+        "dim=0": ("runs over the batch", formula(softmax=lambda s: s.softmax(0))),
+        "dim=1": ("runs over dim=1", formula(softmax=lambda s: s.softmax(1))),
+        "dim=2": ("runs over dim=2, which with heads", formula(softmax=lambda s: s.softmax(2))),
+        "dim=-3": ("runs over dim=-3", formula(softmax=lambda s: s.softmax(-3))),
+        "no dim": (
+            "as it does when no dim is given",
+            formula(softmax=lambda s: s.softmax(0 if s.dim() == 3 else 1)),
+        ),
+        # which way the key is turned
+        "key.T": ("exchange the key's last two axes", with_key(lambda k: k.T)),
+        "transpose(0, 1)": (
+            "exchange the key's last two axes",
+            with_key(lambda k: k.transpose(0, 1)),
+        ),
+        "transpose(1, 2)": ("counted from the end", with_key(lambda k: k.transpose(1, 2))),
+        "query and key exchanged": (
+            "query and key are exchanged",
+            lambda q, k, v, m=None: attention(k, q, v, m),
+        ),
+        # the mask
+        "inverted": ("the mask is inverted", seen(torch.logical_not)),
+        "inverted, a finite fill": (
+            "the mask is inverted",
+            formula(hide=lambda s, m: s.masked_fill(m, -1e9)),
+        ),
+        "inverted but for itself": (
+            "the mask is inverted",
+            seen(lambda m: ~m | torch.eye(*m.shape, dtype=torch.bool)),
+        ),
+        "forgotten": ("the mask is not applied", seen(ones)),
+        "tril(-1)": ("a word must see itself, tril() and not tril(-1)", seen(lambda m: m.tril(-1))),
+        "tril(-1), its own": ("tril() and not tril(-1)", seen(lambda m: ones(m).tril(-1))),
+        "but itself": (
+            "tril() and not tril(-1)",
+            seen(lambda m: m & ~torch.eye(*m.shape, dtype=torch.bool)),
+        ),
+        "tril(1)": (
+            "must not see the next one, tril() and not tril(1)",
+            seen(lambda m: ones(m).tril(1)),
+        ),
+        "tril(2)": ("tril() and not tril(2)", seen(lambda m: ones(m).tril(2))),
+        "rolled": ("tril() and not tril(1)", seen(lambda m: m | m.roll(1, -1))),
+        "transposed": ("the mask is transposed", seen(lambda m: m.mT)),
+        "flipped": ("keys get", seen(lambda m: m.flip(-1))),
+        "window of 2": ("sees only the last 2 words", seen(lambda m: m & ones(m).triu(-1))),
+        "window of 4": ("sees only the last 4 words", seen(lambda m: m & ones(m).triu(-3))),
+        "window of 1": (
+            "shows every word only itself",
+            seen(lambda m: m & torch.eye(*m.shape, dtype=torch.bool)),
+        ),
+        "causal whatever is asked": ("whatever mask it is given", seen(lambda m: ones(m).tril())),
+        "by row, all": (
+            "by row instead of column",
+            seen(lambda m: m.all(-1, keepdim=True).expand_as(m)),
+        ),
+        "by row, the last column": (
+            "by row instead of column",
+            seen(lambda m: m[:, -1:].expand_as(m)),
+        ),
+        "by row, finite": (
+            "by row instead of column",
+            formula(hide=lambda s, m: s.masked_fill(~m.all(-1, keepdim=True), -1e9)),
+        ),
+        "the last place leaks": (
+            "forbidden keys get weight",
+            seen(lambda m: m | (ones(m).triu(m.shape[-1] - 1))),
+        ),
+        "filled with 0": ("set to 0", formula(hide=lambda s, m: s.masked_fill(~m, 0))),
+        "times the mask": ("set to 0", formula(hide=lambda s, m: s * m)),
+        "weights times the mask": (
+            "comes after the softmax: the rows no longer",
+            formula(hide=lambda s, m: s, late=lambda w, m: w * m),
+        ),
+        "weights times the mask, divided": (
+            "comes after the softmax: where a forbidden score",
+            formula(hide=lambda s, m: s, late=lambda w, m: w * m / (w * m).sum(-1, keepdim=True)),
+        ),
+        "added -5": ("a finite number is added", formula(hide=lambda s, m: s - 5.0 * ~m)),
+        "added -1e4": ("a finite number is added", formula(hide=lambda s, m: s + -1e4 * ~m)),
+        "added -1e9": ("a finite number is added", formula(hide=lambda s, m: s + -1e9 * ~m)),
+        "added, the smallest number": (
+            "a finite number is added",
+            formula(hide=lambda s, m: s + torch.finfo(torch.float32).min * ~m),
+        ),
+        "added +1": ("a finite number is added", formula(hide=lambda s, m: s + ~m)),
+    }
+    | {
+        f"filled with {value:g}": (
+            words,
+            formula(hide=lambda s, m, to=value: s.masked_fill(~m, to)),
+        )
+        for words, values in {
+            "set to a finite number": (
+                -1.0,
+                -20.0,
+                -100.0,
+                -1e4,
+                -65504.0,
+                -1e9,
+                -1e20,
+                torch.finfo(torch.float32).min,
+                torch.finfo(torch.float64).min,
+                -12_345.0,
+            ),
+            "forbidden keys get weight": (
+                -7.5,
+                1e-3 - 1,
+                5.0,
+            ),
+        }.items()
+        for value in values
+    }
+    | {
+        # the rest
+        f"changes its {name}": (f"it changes its input `{name}`", in_place(name))
+        for name in ("query", "key", "value", "mask")
+    }
+    | {
+        "scale in place": (
+            "it changes its input `q`",
+            lambda q, k, v, m=None: attention(q.mul_(2).div_(4), k * 2, v, m),
+        ),
+        "large scores": (
+            "large scores give NaN",
+            formula(softmax=lambda s: s.exp() / s.exp().sum(-1, keepdim=True)),
+        ),
+        "the mask times the exponentials": ("large scores give NaN", naive),
+        "large scores, with an epsilon": (
+            "allowed scores lose their weight",
+            formula(softmax=own_softmax),
+        ),
+        "the largest of all": (
+            "large scores give NaN",
+            formula(
+                softmax=lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(-1, keepdim=True)
+            ),
+        ),
+        "clamped": (
+            "with numbers up to 2198",
+            formula(divide=lambda s, q, k, v: (s / k.shape[-1] ** 0.5).clamp(-50, 50)),
+        ),
+        "clamped when masked": (
+            "set to a finite number",
+            formula(softmax=lambda s: s.clamp(-50, 50).softmax(-1)),
+        ),
+        "context": (
+            "it gives",
+            lambda q, k, v, m=None: (attention(q, k, 2 * v, m)[0], attention(q, k, v, m)[1]),
+        ),
+        "unnormalised": (
+            "it gives",
+            lambda q, k, v, m=None: (attention(q, k, v, m)[0], 0.9 * attention(q, k, v, m)[1]),
+        ),
+        "bfloat16": (
+            "it gives",
+            lambda q, k, v, m=None: attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), m),
+        ),
+        "only square": (
+            "q of shape (2, 3, 4), k of shape (2, 5, 4)",
+            lambda q, k, v, m=None: attention(q.view(k.shape), k, v, m),
+        ),
+        "no mask allowed": (
+            "m of shape (5, 5) it raises ZeroDivisionError",
+            lambda q, k, v, m: attention(q, k, v) if m is None else 1 / 0,
+        ),
+    }
+)
 
 
 # ---------------------------------------------------------------- right formulas
@@ -307,10 +425,26 @@ def online(q, k, v, m=None):
     return context / total, (scores - top).exp() / total
 
 
+# Fmt: skip.
 RIGHT_FORMULAS = [
-    attention, formula(), fused, loops, baddbmm, by_hand, log_space, single_precision, single_and_back, single_scores,
-    views, Buffer(), empty_rows_to_zero, mask_added, key_by_key, by_pytorchs_class, online,
+    attention,
+    formula(),
+    fused,
+    loops,
+    baddbmm,
+    by_hand,
+    log_space,
+    single_precision,
+    single_and_back,
+    single_scores,
+    views,
+    Buffer(),
+    empty_rows_to_zero,
+    mask_added,
+    key_by_key,
+    by_pytorchs_class,
+    online,
     lambda q, k, v, m=None: list(attention(q, k, v, m)),
     lambda q, k, v, m=None: attention(q / k.shape[-1] ** 0.25, k * k.shape[-1] ** 0.25, v, m),
     formula(hide=lambda s, m: torch.where(m, s, torch.tensor(-torch.inf, dtype=s.dtype))),
-]  # fmt: skip
+]

@@ -22,9 +22,8 @@ from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 from helpers.training import train
 
-if (
-    "OMP_NUM_THREADS" not in os.environ
-):  # as `make` sets it: on a busy machine several threads wait for each other
+# As `make` sets it: on a busy machine several threads wait for each other.
+if "OMP_NUM_THREADS" not in os.environ:
     torch.set_num_threads(1)
 
 
@@ -161,10 +160,11 @@ def stopped(go, monkeypatch):
 @pytest.fixture
 def verdict(capsys, monkeypatch):
     """What `check` prints, after the label."""
+    # Slow, and only the tests of the exercises need it.
     from exercise_answers import (
         GIVEN,
         MISTAKES,
-    )  # slow, and only the tests of the exercises need it
+    )
 
     import exercises
     from exercises import judge

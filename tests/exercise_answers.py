@@ -14,9 +14,8 @@ import exercises
 from tools.lessons import lessons, named, solution_of
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-sys.path.append(
-    str(NOTEBOOKS / "solutions")
-)  # where my_gpt.py lies, on which the later solutions stand
+# Where my_gpt.py lies, on which the later solutions stand.
+sys.path.append(str(NOTEBOOKS / "solutions"))
 LABELS = list(exercises.exercises())
 
 

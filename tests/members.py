@@ -23,9 +23,8 @@ def together(size: int, work: Callable[[], Any], seconds: float = 60) -> list[An
             forks.Process(target=_take_part, args=(rank, size, Path(folder), work))
             for rank in range(size)
         ]
-        with warnings.catch_warnings(
-            action="ignore", category=DeprecationWarning
-        ):  # pytest has threads, which rest
+        # Pytest has threads, which rest.
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             for member in members:
                 member.start()
         for member in members:

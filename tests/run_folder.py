@@ -23,9 +23,8 @@ TODAY: dict[str, Any] = dict(
     bigrams=500,
     before=2,
 )
-COUNTED: dict[str, Any] = dict(
-    lengths=(1, 2, 4)
-)  # and `counted`, the length of the text, which the fixtures know
+# And `counted`, the length of the text, which the fixtures know.
+COUNTED: dict[str, Any] = dict(lengths=(1, 2, 4))
 MUON: dict[str, Any] = dict(
     optimizer="muon",
     muon_scale=2.0,

@@ -104,9 +104,8 @@ def pytest_configure(config: pytest.Config) -> None:
     def start_or_again(*args, **options):
         with contextlib.suppress(RuntimeError):
             return start(*args, **options)
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # or what it has left open would fail whichever test is next
+        # Or what it has left open would fail whichever test is next.
+        with warnings.catch_warnings(action="ignore"):
             gc.collect()
         return start(*args, **options)
 

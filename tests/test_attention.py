@@ -46,9 +46,8 @@ def test_causal_mask_is_true_where_allowed():
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 5), st.booleans())
 def test_equals_pytorchs_own(B, H, T, D, masked):
     query, key = torch.randn(2, B, H, T, D, dtype=torch.float64)
-    value = torch.randn(
-        B, H, T, D + 1, dtype=torch.float64
-    )  # of another width: the root is that of the key's
+    # Of another width: the root is that of the key's.
+    value = torch.randn(B, H, T, D + 1, dtype=torch.float64)
     mask = causal_mask(T) if masked else None
     context, weights = attention(query, key, value, mask)
     checks.close(context, F.scaled_dot_product_attention(query, key, value, mask), tolerance=1e-12)

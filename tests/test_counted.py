@@ -104,10 +104,11 @@ def test_the_text_goes_with_the_weights_and_is_counted_anew(pair):
         after, model.eval()(val[None, :16].long())
     )
     assert torch.equal(copy.deepcopy(model)(val[None, :16].long()), after)
+    # As when a model is moved to another device.
     before, other.text = (
         other.counts,
         other.text.clone(),
-    )  # as when a model is moved to another device
+    )
     other.count(train_tokens.flip(0))
     assert other.counts is not before and not torch.equal(other(val[None, :16].long()), after)
 

@@ -95,7 +95,7 @@ def test_split_is_the_first_ninety_percent():
     train, val = split(torch.arange(1_115_394), 64)
     assert (len(train), len(val), train[-1].item() + 1) == (1_003_854, 111_540, val[0].item())
     with pytest.raises(
-        CorpusError, match="its 100 characters leave 90 for training and 10 for validation"
+        CorpusError, match="its 100 tokens leave 90 for training and 10 for validation"
     ):
         split(torch.arange(100), 10)
 

@@ -144,9 +144,8 @@ def test_dropout_is_in_its_four_places(small_config, place):
     if place in ("embedding", "attention weights"):
         block.dropout.p = 0.0
     silenced = {"after attention": block.mlp, "after the MLP": block.attention.out_proj}.get(place)
-    if (
-        silenced is not None
-    ):  # the one module of the block serves both branches: let only one of them carry anything
+    # The one module of the block serves both branches: let only one of them carry anything.
+    if silenced is not None:
         for parameter in silenced.parameters():
             nn.init.zeros_(parameter)
     tokens = torch.randint(65, (2, 10))

@@ -44,9 +44,8 @@ def test_every_way_in_which_the_names_come_is_the_same_model():
                 assert model.head.weight is model.token_embedding.weight
     given = {name: tensor.clone() for name, tensor in weights.items()}
     torch.nn.init.zeros_(gpt2.from_hugging_face(weights, config).token_embedding.weight)
-    assert all(
-        given[name].equal(weights[name]) for name in weights
-    )  # the caller's tensors are not ours
+    # The caller's tensors are not ours.
+    assert all(given[name].equal(weights[name]) for name in weights)
 
 
 @torch.no_grad()

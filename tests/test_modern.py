@@ -241,9 +241,8 @@ def test_an_ngram_has_its_own_row_where_there_are_enough():
     tokens = torch.cartesian_prod(*[torch.arange(4)] * 3)  # all trigrams of four letters
     assert len(ngram_rows(tokens, 3, 4, 5**3)[:, -1].unique()) == 4**3
     assert ngram_rows(tokens, 3, 4, 7).max() == 6
-    by_hand = [
-        [3 + 4 * 5 + 4 * 25, 1 + 3 * 5 + 4 * 25, 2 + 1 * 5 + 3 * 25, 0 + 2 * 5 + 1 * 25]
-    ]  # 4: nothing is there
+    # 4: nothing is there.
+    by_hand = [[3 + 4 * 5 + 4 * 25, 1 + 3 * 5 + 4 * 25, 2 + 1 * 5 + 3 * 25, 0 + 2 * 5 + 1 * 25]]
     assert ngram_rows(torch.tensor([[3, 1, 2, 0]]), 3, 4, 1000).tolist() == by_hand
     assert ngram_rows(torch.full((1, 9), 10**6), 4, 10**6, 999_983).min() >= 0  # nothing overflows
 

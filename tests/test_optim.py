@@ -92,9 +92,8 @@ def test_a_device_is_chosen_when_the_settings_are_made(monkeypatch):
 # ---------------------------------------------------------------- schedules
 def test_the_cosine_by_hand():
     rates = [learning_rate(step, RECIPE) for step in range(120)]
-    assert rates[0] == pytest.approx(1e-4) and rates[8] == pytest.approx(
-        9e-4
-    )  # a tenth more each step
+    # A tenth more each step.
+    assert rates[0] == pytest.approx(1e-4) and rates[8] == pytest.approx(9e-4)
     assert (
         rates[9] == pytest.approx(1e-3)
         and rates[59] == pytest.approx(5.5e-4)
@@ -219,9 +218,8 @@ def test_muon_moves_a_matrix_equally_far_in_all_directions(tokens, quick):
     )
     for block, old in zip(model.blocks, before, strict=True):
         moved = torch.linalg.svdvals((block.attention.W_value.weight - old).detach()) / 0.02
-        assert (
-            moved[:24].min() > 0.25 and moved.max() < 1.3
-        )  # Newton-Schulz leaves out directions without a gradient
+        # Newton-Schulz leaves out directions without a gradient.
+        assert moved[:24].min() > 0.25 and moved.max() < 1.3
 
 
 def test_what_muon_can_not_move_is_not_passed_over_in_silence(model, quick):

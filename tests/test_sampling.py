@@ -13,7 +13,7 @@ from torch import nn
 from helpers import ledger
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
-from helpers.sampling import Drawing, filter_logits, generate, stream
+from helpers.sampling import Sampler, filter_logits, generate, stream
 
 PROBABILITIES = ledger.inputs("next_token")
 PROMPT = torch.tensor([0])
@@ -268,9 +268,8 @@ def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use
     assert torch.equal(write(prompt[None])[0], write(prompt))
     prompts = torch.tensor([[3, 1, 4], [5, 9, 2]])
     assert write(prompts).shape == (2, 28) and torch.equal(write(prompts)[:, :3], prompts)
-    cold = generate(
-        sharp, prompts, 25, top_k=1, use_cache=use_cache
-    )  # greedy rows need no dice: each is its own
+    # Greedy rows need no dice: each is its own.
+    cold = generate(sharp, prompts, 25, top_k=1, use_cache=use_cache)
     assert all(
         torch.equal(row, generate(sharp, p, 25, top_k=1))
         for row, p in zip(cold, prompts, strict=True)
@@ -378,7 +377,7 @@ def test_a_rule_that_makes_no_sense_is_refused_before_anything_is_drawn(sharp, o
         lambda: stream(sharp, PROMPT, 1, **options),
     ]
     if "keep" not in options:
-        calls += [lambda: filter_logits(torch.zeros(3), **options), lambda: Drawing(**options)]
+        calls += [lambda: filter_logits(torch.zeros(3), **options), lambda: Sampler(**options)]
     for call in calls:
         with pytest.raises(ConfigError) as error:
             call()

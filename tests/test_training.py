@@ -188,9 +188,8 @@ def test_the_loss_is_the_mean_of_what_the_right_tokens_cost():
     assert cross_entropy(logits, targets, reduction="sum").item() == pytest.approx(
         sum(costs), abs=1e-5
     )
-    assert (
-        cross_entropy(logits.bfloat16(), targets).dtype == torch.float32
-    )  # a sum in bfloat16 would lose most of it
+    # A sum in bfloat16 would lose most of it.
+    assert cross_entropy(logits.bfloat16(), targets).dtype == torch.float32
 
 
 @pytest.mark.parametrize("length", [2, 16, 17, 18, 100, pytest.param(1000, marks=pytest.mark.slow)])

@@ -70,9 +70,8 @@ def main(arguments: list[str]) -> None:
     shut_out_others()
     os.environ.pop("OMP_NUM_THREADS", None)  # the tests' numbers are those of few threads
     share_cores(jobs())
-    os.environ["NANOGPT_RUNS"] = str(
-        ROOT / "build" / "test-runs"
-    )  # notebooks begin anew, and leave your runs alone
+    # Notebooks begin anew, and leave your runs alone.
+    os.environ["NANOGPT_RUNS"] = str(ROOT / "build" / "test-runs")
     shutil.rmtree(ROOT / "build" / "test-runs", ignore_errors=True)
     sys.exit(check(options.what == "test", options.notebook))
 

@@ -40,15 +40,15 @@ KERNEL = {
     "language": "python",
     "name": "python3",
 }
+# What starts early, so that all end together.
 LONG = (
     "scaling_out",
     "museum_of_bugs",
     "multi_head",
     "why_attention",
-)  # what starts early, so that all end together
-PROGRESS = re.compile(
-    r"step +\d+  train |the run in |a new run, "
-)  # lines of a training, shown as they come
+)
+# Lines of a training, shown as they come.
+PROGRESS = re.compile(r"step +\d+  train |the run in |a new run, ")
 
 
 # ---------------------------------------------------------------- which
@@ -132,9 +132,8 @@ def execute(path: Path, target: Path, values: dict[str, object] | None = None) -
 
 
 def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
-    source, out = (
-        str(each).replace("{", "{{").replace("}", "}}") for each in (path, target)
-    )  # no templates
+    # No templates.
+    source, out = (str(each).replace("{", "{{").replace("}", "}}") for each in (path, target))
     for attempt in range(3):
         try:
             papermill.execute_notebook(
@@ -345,9 +344,8 @@ def store(names: list[str]) -> None:
             write(ROOT / "docs" / f"{name}.png", picture)
         say(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
         (NOTEBOOKS / "measured").mkdir(exist_ok=True)
-        write(
-            NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS)
-        )  # the next one shows it
+        # The next one shows it.
+        write(NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS))
     write(NOTEBOOKS / "ledger.md", tables.ledger_page(NOTEBOOKS))
     write(NOTEBOOKS / "errata.md", tables.errata_page(NOTEBOOKS))
     claims = ROOT / "docs" / "claims.md"

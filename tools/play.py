@@ -20,13 +20,14 @@ from helpers import errors
 ROOT = Path(__file__).parents[1]
 PACKED, FRONT = ROOT / "docs" / "play", ROOT / "pictures" / "front"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
+# Each imports from those before it.
 CODE = (
     "matvec.js",
     "gpt.js",
     "sampling.js",
     "broken.js",
     "play.js",
-)  # each imports from those before it
+)
 BEFORE = re.compile(
     r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M
 )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from helpers.attention import KVCache
 from helpers.gpt import evaluating
-from helpers.sampling import Drawing
+from helpers.sampling import Sampler
 
 
 @torch.no_grad()
@@ -58,15 +58,14 @@ def speculate(
     `draft` must take as many tokens as `model`. A seed gives other tokens than there: only the
     distribution is the same. ConfigError for a temperature that makes no sense.
     """
-    rules = Drawing(temperature)
+    sampler = Sampler(temperature)
     T = (
         model.config.context_length
         if hasattr(model, "config")
         else len(prompt) + max_new_tokens + ahead
     )
-    new_cache = getattr(
-        model, "new_cache", list
-    )  # an empty list: this model reads all tokens each time
+    # An empty list: this model reads all tokens each time.
+    new_cache = getattr(model, "new_cache", list)
     text = prompt
     window = prompt[-T:]
     cache = new_cache()
@@ -77,11 +76,10 @@ def speculate(
             if len(window) > T:  # no place left: the last tokens move to the first places
                 window = window[-max(1, round(keep * T)) :]
                 cache = new_cache()
-            guesses, q = _guess(draft, window, min(ahead, T - len(window)), rules, generator)
+            guesses, q = _guess(draft, window, min(ahead, T - len(window)), sampler, generator)
             logits = _read(model, torch.cat([window, guesses]), cache)
-            p = _probabilities(
-                logits[-len(guesses) - 1 :], rules
-            )  # after the window, and after each guess
+            # After the window, and after each guess.
+            p = _probabilities(logits[-len(guesses) - 1 :], sampler)
             new = _accept(p, q, guesses.tolist(), generator)
             judged += min(len(new), len(guesses))
             accepted += len(new) - 1
@@ -96,7 +94,7 @@ def _guess(
     draft: nn.Module,
     window: Int64[Tensor, "T"],
     count: int,
-    rules: Drawing,
+    sampler: Sampler,
     generator: torch.Generator | None,
 ) -> tuple[Int64[Tensor, "K"], list[Float[Tensor, "V"]]]:
     """The draft's next `count` tokens (K,), drawn one by one, and the probabilities q from which
@@ -105,7 +103,7 @@ def _guess(
     start = len(window)
     q = []
     for _ in range(count):
-        q.append(_probabilities(draft(window[None])[0, -1], rules))
+        q.append(_probabilities(draft(window[None])[0, -1], sampler))
         window = torch.cat([window, _draw(q[-1], generator).to(window.device)])
     return window[start:], q
 
@@ -145,13 +143,14 @@ def _judge(
     """A token distributed as p, which is `guess`, drawn from q, as often as that is possible."""
     if torch.rand((), generator=generator) * q[guess] < p[guess]:
         return guess
-    return int(
-        _draw((p - q).clamp(min=1e-12), generator)
-    )  # where q gave too little; never all 0 by rounding
+    # Where q gave too little; never all 0 by rounding.
+    return int(_draw((p - q).clamp(min=1e-12), generator))
 
 
-def _probabilities(logits: Float[Tensor, "*batch V"], rules: Drawing) -> Float[Tensor, "*batch V"]:
-    return rules.filter(logits).softmax(dim=-1).cpu()
+def _probabilities(
+    logits: Float[Tensor, "*batch V"], sampler: Sampler
+) -> Float[Tensor, "*batch V"]:
+    return sampler.filter(logits).softmax(dim=-1).cpu()
 
 
 def _draw(weights: Float[Tensor, "V"], generator: torch.Generator | None) -> Int64[Tensor, "1"]:

@@ -259,9 +259,8 @@ def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Ver
     for steps in study.steps:
         for row, weights in study.rows().items():
             by_seed = {name: reported.get((steps, name), {}) for name in weights}
-            seeds = sorted(
-                set.intersection(*map(set, by_seed.values()))
-            )  # those that all its variants have
+            # Those that all its variants have.
+            seeds = sorted(set.intersection(*map(set, by_seed.values())))
             if len(seeds) < study.seeds:
                 continue  # the row waits for its runs
             metric = study.metric(*weights)

@@ -96,9 +96,8 @@ class Ladder(Study):
 
     run_type = Climb
     variants = RUNGS
-    sizes = laptop | {
-        "tied": True
-    }  # which makes a ModernGPT of the first rung too: rungs differ by their changes only
+    # Which makes a ModernGPT of the first rung too: rungs differ by their changes only.
+    sizes = laptop | {"tied": True}
 
     def budget(self) -> str:
         less, more = self.around

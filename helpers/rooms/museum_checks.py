@@ -1,7 +1,7 @@
 """What must hold for a GPT, its training and its writing; each check is named by what a user would
 lose without it.
 
-Each takes the class of a program (program.py, or one of faults.py) and raises CheckError, in one
+Each takes the class of a program (museum_program.py, or one of museum_faults.py) and raises CheckError, in one
 sentence, where its property doesn't hold. None trains for more than a second.
 """
 

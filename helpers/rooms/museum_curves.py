@@ -22,9 +22,8 @@ from helpers.rooms.museum_program import C, H, L, Program, T
 from helpers.rooms.study import Study
 from helpers.tables import Line
 
-CUTS = range(
-    1, T + 1
-)  # so many letters are read before the one that is asked for: a text has every length as it grows
+# So many letters are read before the one that is asked for: a text has every length as it grows.
+CUTS = range(1, T + 1)
 
 
 class NearSighted(Program):

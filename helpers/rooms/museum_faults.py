@@ -1,5 +1,6 @@
-"""Real faults of real projects, each in its few lines: the healthy program of program.py with one
-part replaced.
+"""Real faults of real projects, each in its few lines.
+
+A fault is the healthy program of museum_program.py with one part replaced.
 """
 
 import copy

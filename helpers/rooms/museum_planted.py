@@ -7,7 +7,7 @@ from typing import Any
 
 from helpers.rooms import museum_program as program
 
-# By exercise: a line of program.py, and what stands in its place.
+# By exercise: a line of museum_program.py, and what stands in its place.
 LINES = {
     "11a": ("(16, 1), generator=dice)", "(16, 1), generator=dice.manual_seed(seed))"),
     "11b": ("block.mlp(self.normed(block.norm2, x))", "block.mlp(self.normed(block.norm1, x))"),
@@ -36,12 +36,13 @@ def planted(label: str) -> type:
     wrong part.
     """
     file, text = f"<planted {label}>", source(label)
+    # Tracebacks and inspect show it.
     linecache.cache[file] = (
         len(text),
         None,
         text.splitlines(keepends=True),
         file,
-    )  # tracebacks and inspect show it
+    )
     names: dict[str, Any] = {"__name__": f"planted_{label}"}
     exec(compile(text, file, "exec"), names)
     kind = names["Program"]

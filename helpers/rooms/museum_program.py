@@ -31,7 +31,7 @@ class Program(nn.Module):
     branches write.
     """
 
-    seen_by = ""  # of a fault: the check of checks.py that the museum names
+    seen_by = ""  # of a fault: the check of museum_checks.py that the museum names
 
     def __init__(self, V: int, seed: int = 0, dropout: float = 0.0):
         super().__init__()

@@ -101,9 +101,8 @@ class Sinusoids(nn.Module):
 
     def __init__(self, T: int, C: int):
         super().__init__()
-        self.register_buffer(
-            "table", sinusoids(T, C) * math.sqrt(2), persistent=False
-        )  # of standard deviation 1
+        # Of standard deviation 1.
+        self.register_buffer("table", sinusoids(T, C) * math.sqrt(2), persistent=False)
         self.gain = nn.Parameter(torch.tensor(0.02))
 
     def forward(self, positions: Int64[Tensor, "T"]) -> Float[Tensor, "T C"]:
@@ -130,9 +129,8 @@ def remove_residual(model: GPT) -> None:
     change_blocks(model, without_residual)
     for matrix in model.blocks.parameters():
         if matrix.dim() == 2:
-            nn.init.xavier_normal_(
-                matrix
-            )  # keeps the size of what passes through (Glorot and Bengio 2010)
+            # Keeps the size of what passes through (Glorot and Bengio 2010).
+            nn.init.xavier_normal_(matrix)
 
 
 def start_at_full_size(model: GPT) -> None:
@@ -168,15 +166,14 @@ no_mlp = partial(replace_in_blocks, names=["mlp"], module=Nothing)
 no_scaling = partial(change_attention, scaled=False)
 no_warm_up = {"warmup_steps": 0}
 deep = {"n_layer": 6}
+# About the same time, on one core.
 PARTS = {
     WHOLE: Variant(),
     "no causal mask": Variant(change=partial(change_attention, causal=False), leaks=True),
     "softmax over queries": Variant(change=partial(change_attention, axis=-2), leaks=True),
     "no attention": Variant(change=no_attention),
     "no MLP": Variant(change=no_mlp),
-    "no MLP, 3 layers": Variant(
-        sizes={"n_layer": 3}, change=no_mlp
-    ),  # about the same time, on one core
+    "no MLP, 3 layers": Variant(sizes={"n_layer": 3}, change=no_mlp),
     "no MLP, 5 layers": Variant(sizes={"n_layer": 5}, change=no_mlp),  # as many multiplications
     "no MLP, 6 layers": Variant(sizes={"n_layer": 6}, change=no_mlp),  # as many parameters
     "no residual": Variant(change=partial(change_blocks, forward=without_residual)),

@@ -24,9 +24,8 @@ class Torchrun:
     """
 
     def __init__(self, processes: int, *command: str | Path, max_restarts: int = 0):
-        self._folder = tempfile.TemporaryDirectory(
-            ignore_cleanup_errors=True
-        )  # one that was killed may still write
+        # One that was killed may still write.
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self._logs = Path(self._folder.name)
         options = [
             "--standalone",
@@ -36,10 +35,11 @@ class Torchrun:
             str(max_restarts),
         ]
         options += ["--log-dir", str(self._logs), "--redirects", "3"]  # else their lines get mixed
+        # A GPU is no place for two.
         one_thread_each = {
             "OMP_NUM_THREADS": "1",
             "CUDA_VISIBLE_DEVICES": "",
-        }  # a GPU is no place for two
+        }
         with open(self._logs / "torchrun", "wb") as own:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "torch.distributed.run", *options, *map(str, command)],
@@ -72,9 +72,8 @@ class Torchrun:
         """The process with this rank. RunError when there is none now."""
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._process.pid).children():
-                with suppress(
-                    psutil.Error
-                ):  # it has just ended, or its surroundings are not to be read
+                # It has just ended, or its surroundings are not to be read.
+                with suppress(psutil.Error):
                     if process.environ().get("RANK") == str(rank):
                         return process
         raise RunError(

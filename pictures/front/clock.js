@@ -5,7 +5,7 @@ const LAST = 40; // the furthest place
 const COUNTED = "no one two three four five six seven eight nine ten eleven twelve".split(" ");
 const ORDER = ["first", "second", "third", "fourth"];
 
-// As in helpers/core/modern.py: numbers i and i + D/2 are a pair, which turns by base ** (-2i / D) radians at each place.
+// As in helpers/modern.py: numbers i and i + D/2 are a pair, which turns by base ** (-2i / D) radians at each place.
 const speeds = (D, base) => Array.from({ length: D / 2 }, (_, i) => base ** ((-2 * i) / D));
 
 // x (D) -> its hands (D/2, 2), turned to their place

@@ -1,4 +1,4 @@
-// The GPT of the series in JavaScript: what helpers/core/gpt.py and modern.py compute, one token at a time.
+// The GPT of the series in JavaScript: what helpers/gpt.py and modern.py compute, one token at a time.
 //
 // B is 1 here, T tokens, C channels, H heads, D head width, V vocabulary, L layers. A matrix is as in PyTorch: row by
 // row, one row for each output. Keys and values of earlier tokens wait in a cache, so the newest token can only see its

@@ -1,7 +1,7 @@
-// What is done with logits, one letter after the other: the parts of helpers/core/sampling.py that a page needs.
+// What is done with logits, one letter after the other: the parts of helpers/sampling.py that a page needs.
 import { softmax } from "./gpt.js";
 
-// The probabilities after temperature, top-k and top-p: helpers/core/sampling.py's filter_logits, then the softmax.
+// The probabilities after temperature, top-k and top-p: helpers/sampling.py's filter_logits, then the softmax.
 // `cut` is the score of what top-k cuts off. (One of the faults in broken.js has another.)
 export function probabilities(logits, { temperature = 1, topK = Infinity, topP = 1, cut = -Infinity } = {}) {
   let scores = logits.map((logit) => logit / temperature);
@@ -57,7 +57,7 @@ export class Reader {
   }
 
   // Read one token more. If the context is full, its last half moves to the start, where all keys change (see
-  // helpers/core/sampling.py); Python rounds halves to the even number, so we do.
+  // helpers/sampling.py); Python rounds halves to the even number, so we do.
   write(token) {
     const T = this.model.config.context_length;
     this.window.push(token);

@@ -183,9 +183,8 @@ def test_an_exercise_is_solved_by_typing(lab, page):
     cell = next(i for i, source in enumerate(sources) if 'check("1a"' in source)
     page.evaluate(f"{SHOWN}.content.activeCellIndex = {cell}")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-above')")
-    notebook = page.locator(".jp-NotebookPanel").filter(
-        visible=True
-    )  # the start page is open behind it
+    # The start page is open behind it.
+    notebook = page.locator(".jp-NotebookPanel").filter(visible=True)
     shown = notebook.locator(".jp-Cell.jp-mod-active")
     for wrong_or_right, verdict in (
         ("keys @ queries.mT", "1a: not yet, "),
@@ -194,9 +193,8 @@ def test_an_exercise_is_solved_by_typing(lab, page):
         page.evaluate(f"{SHOWN}.content.activeCellIndex = {cell}")
         shown.locator(".cm-content").click()
         page.keyboard.press("Control+a")
-        page.keyboard.type(
-            f"def my_scores(queries, keys):\nreturn {wrong_or_right}\n"
-        )  # the editor indents
+        # The editor indents.
+        page.keyboard.type(f"def my_scores(queries, keys):\nreturn {wrong_or_right}\n")
         page.keyboard.press("Backspace")
         page.keyboard.type('\nexercises.check("1a", my_scores)')
         page.keyboard.press("Control+Enter")

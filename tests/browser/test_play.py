@@ -149,9 +149,8 @@ def test_a_letter_is_pointed_at_by_mouse_and_by_keyboard(visit):
 def test_the_scores_of_query_and_key_explain_the_shares(visit, screens):
     page = visit(1000)
     page.set_viewport_size({"width": 1000, "height": 1400})  # all of it, below the strip that stays
-    page.locator(".explore-maps").screenshot(
-        path=screens / "play-maps.png"
-    )  # docs/play.png, in the README
+    # Docs/play.png, in the README.
+    page.locator(".explore-maps").screenshot(path=screens / "play-maps.png")
     cells = page.locator(".explore-why > *").all_inner_texts()[4:-1]
     shown = zip(cells[2::4], cells[3::4], strict=True)
     rows = [
@@ -203,9 +202,8 @@ def test_snapshots_are_loaded_when_asked_for_and_differ(visit):
         )
         verses.append(page.inner_text(".explore-verse"))
     assert len(set(verses)) == 4 and all(verse.startswith(START) for verse in verses)
-    assert (
-        float(re.search(r"loss ([\d.]+)", title.inner_text())[1]) > 4
-    )  # about ln 65: it knows nothing yet
+    # About ln 65: it knows nothing yet.
+    assert float(re.search(r"loss ([\d.]+)", title.inner_text())[1]) > 4
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1200, "light")])
@@ -308,6 +306,5 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
         and "turns queries and keys" in said[1]
     )
     assert "of its 20 neurons" in said[3]
-    assert (
-        page.get_by_label("Step of the training").count() == 0
-    )  # it kept no snapshots: there is nothing to slide to
+    # It kept no snapshots: there is nothing to slide to.
+    assert page.get_by_label("Step of the training").count() == 0

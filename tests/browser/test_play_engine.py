@@ -22,9 +22,8 @@ from pictures.packing import pack, unpack
 from tools import play
 
 pytestmark = pytest.mark.slow
-LAST = gzip.decompress(
-    sorted(play.PACKED.glob("step-*.gz"))[-1].read_bytes()
-)  # the page's own model
+# The page's own model.
+LAST = gzip.decompress(sorted(play.PACKED.glob("step-*.gz"))[-1].read_bytes())
 IMPORT = """async ({ source, packed }) => {
   const module = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
   const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
@@ -48,9 +47,8 @@ def engine(browser):
             page.evaluate("delete window.WebAssembly")
         given = {"source": host.front_end("broken"), "packed": base64.b64encode(packed).decode()}
         page.evaluate(IMPORT, given)
-        assert (
-            page.evaluate("ours.compiled !== null") == simd
-        )  # bytes that are damaged would only make it slow
+        # Bytes that are damaged would only make it slow.
+        assert page.evaluate("ours.compiled !== null") == simd
         return page
 
     yield start
@@ -154,9 +152,10 @@ def test_what_is_shown_on_the_way_is_what_the_microscope_shows(engine, changes):
     ours = microscope.every_tensor(unpack(packed)[0], tokens)
     for t, place in enumerate(theirs):
         wanted = {name: getattr(ours, name)[:, t] for name in ("stream", "attended", "hidden")}
+        # All heads.
         wanted |= {
             name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")
-        }  # all heads
+        }
         wanted["weights"] = ours.weights[:, :, t, : t + 1]
         for name, tensor in wanted.items():
             torch.testing.assert_close(

@@ -162,12 +162,10 @@ def test_weights_and_mixture_equal_those_of_attention(page):
     }
     assert torch.allclose(ours["scores"], keys @ query, atol=1e-6)
     assert torch.allclose(ours["cosines"], torch.cosine_similarity(query, keys, dim=1), atol=1e-6)
-    assert torch.allclose(
-        ours["feet"] @ query, keys @ query, atol=1e-5
-    )  # the foot has the key's score, ...
-    assert torch.allclose(
-        ours["feet"][:, 0] * query[1], ours["feet"][:, 1] * query[0], atol=1e-6
-    )  # ... on the line
+    # The foot has the key's score, ...
+    assert torch.allclose(ours["feet"] @ query, keys @ query, atol=1e-5)
+    # ... on the line.
+    assert torch.allclose(ours["feet"][:, 0] * query[1], ours["feet"][:, 1] * query[0], atol=1e-6)
     scores, allowed = torch.randn(5, 5), torch.rand(5, 5) > 0.4
     allowed[2] = False
     ours = module(page, "mask", "it.masked(...data)", [scores.tolist(), allowed.tolist()])
@@ -257,9 +255,10 @@ def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(
     assert without.locator("img[alt]").is_visible() and without.locator(".explore").count() == 0
     without.context.close()
     page.goto(pages[name])
+    # Which is drawn upon.
     assert page.locator(f".explore-{name}").is_visible() and page.locator("img").count() == (
         name == "machine"
-    )  # which is drawn upon
+    )
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -381,7 +380,7 @@ def test_sliders_strike_letters_out(page, pages):
 
 
 def turned_score(m: int, n: int) -> str:
-    """What the clocks of CELLS must show for these places, computed with helpers/core/modern.py."""
+    """What the clocks of CELLS must show for these places, computed with helpers/modern.py."""
     x = torch.randn(2, 8, generator=torch.Generator().manual_seed(1))
     query, key = rotate(x[:, None].expand(2, 41, 8), *rotations(41, 8))
     return f"{(query[m] @ key[n]).item():z.2f}".replace("-", "−")
@@ -669,9 +668,8 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert (
             "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
         )
-        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 1 + len(
-            CELLS
-        )  # the keys are not the notebook's
+        # The keys are not the notebook's.
+        assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 1 + len(CELLS)
         page.get_by_role("button", name="south asks").click()
         assert "south has the highest score" in page.locator(LINE.format("attend")).inner_text()
         page.get_by_label("top-k").fill("5")

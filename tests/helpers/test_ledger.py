@@ -21,9 +21,8 @@ def test_the_ledger_is_whole():
         assert row["kind"] == "exact" or "why" in row, row["id"]
         assert "printed" in row or row["kind"] == "erratum", row["id"]
         assert row["kind"] == "exact" or {"correct", "title", "where"} <= row.keys(), row["id"]
-        assert "printed" in row or "correct_in_words" in row, row[
-            "id"
-        ]  # else nobody learns what is right
+        # Else nobody learns what is right.
+        assert "printed" in row or "correct_in_words" in row, row["id"]
         assert (NOTEBOOKS / f"{row['notebook']}.ipynb").exists(), row["id"]
 
 

@@ -72,9 +72,8 @@ def test_three_people_give_twice_and_only_the_place_says_which_was_last(seeded):
             for giver, thing, receiver in cards
         )
     chained = (scene[:, :-1, 2] == scene[:, 1:, 0]).float().mean()
-    assert (
-        abs(chained - 4 / 5 / 7) < 0.02
-    )  # who gives next is no likelier to have just got something
+    # Who gives next is no likelier to have just got something.
+    assert abs(chained - 4 / 5 / 7) < 0.02
 
 
 @pytest.mark.parametrize("k", [1, 3])

@@ -16,10 +16,11 @@ from exercises.steps import LABELS, STEPS
 from tools.lessons import solution_of
 
 PAGE = NOTEBOOKS / "solutions" / "my_gpt.py"
+# What an answer needs besides, from the same file.
 ALSO = {
     "6g": ["my_split", "my_join", "my_multi_head"],
     "7b": ["MyNorm"],
-}  # what an answer needs besides, from the same file
+}
 WITH_CACHE = ["MyHeads", "MyNorm", "MyBlock", "MyGPT", "draw", "my_fast_write"]
 SAYS = {  # what a notebook says at its end, and somewhere in its lesson, once the steps are solved
     "01_dot_product_scores": ["with your scores, 100%"],

@@ -110,9 +110,8 @@ def test_the_block_is_drawn_with_what_it_computes_without_dropout(drawn):
         torch.cat([*weights[0]], -1),
     )
     limits = [mesh.get_clim() for mesh in ax.findobj(QuadMesh)]
-    assert (
-        limits.count(max(limits, key=lambda pair: pair[1])) >= 5
-    )  # one scale for the stream and what is added to it
+    # One scale for the stream and what is added to it.
+    assert limits.count(max(limits, key=lambda pair: pair[1])) >= 5
     wanted = [
         "x",
         "x + attention",

@@ -28,11 +28,12 @@ DAMAGES = {
     "no positions": {"400 steps": [0.054, 0.014, 0.027, 0.0], "1,200 steps": [0.23, 0.216, 0.235]},
     "one head": {"400 steps": [0.012, -0.02, 0.018, 0.016], "1,200 steps": [0.012, 0.026, -0.008]},
 }
+# Ann gives the ring, gets the lute.
 RING = [
     ["Ann", "ring", "Bob"],
     ["Cleo", "lute", "Ann"],
     ["Bob", "rose", "Cleo"],
-]  # Ann gives the ring, gets the lute
+]
 GIFTS = ["ring", "rose", "lute", "mask"]
 NETWORKS = {
     "one": (

@@ -110,12 +110,10 @@ def test_every_table_has_its_name_and_its_shape(draw):
     ax, _ = draw(WORDS, **CAUSAL)
     found = texts(ax)
     assert found.count("T × T = 6 × 6") == 3  # scores, mask, weights
-    assert (
-        found.count("T × D = 6 × 2") == 3 and found.count("D × T = 2 × 6") == 1
-    )  # the key stands transposed
-    assert (
-        found.count("T × C = 6 × 3") == 1 and found.count("T × C") == 1
-    )  # x and the missing output
+    # The key stands transposed.
+    assert found.count("T × D = 6 × 2") == 3 and found.count("D × T = 2 × 6") == 1
+    # X and the missing output.
+    assert found.count("T × C = 6 × 3") == 1 and found.count("T × C") == 1
     assert found.count("journey") == 3  # beside x and value, above the key
 
 
@@ -227,9 +225,8 @@ def test_what_the_mask_forbids_is_hatched_and_no_small_weight_is(draw):
         }
         assert places == forbidden
     weights = ax.findobj(QuadMesh)[-1].get_array()
-    assert (
-        weights.mask[5, 0] and not weights.mask[3, 1]
-    )  # an exact zero is grey, a small weight has its colour
+    # An exact zero is grey, a small weight has its colour.
+    assert weights.mask[5, 0] and not weights.mask[3, 1]
     assert numbers(ax, box_of(tables, "weights"))[3] == [
         "0.00" if j == 1 else f"{tables['weights'][3, j]:.2f}" for j in range(4)
     ]

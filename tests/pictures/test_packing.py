@@ -129,10 +129,11 @@ def test_any_run_becomes_a_page_and_what_is_committed_stays(run, tmp_path, monke
     page.with_name("play-step-77.js").touch()  # of another model
     play.main(["--run", str(run)])
     stops = sorted(page.parent.glob("play-step-*.js"))
+    # Every second of 0, 1, 2, 4 and 8.
     assert [path.name for path in stops] == [
         "play-step-0.js",
         "play-step-2.js",
-    ]  # every second of 0, 1, 2, 4 and 8
+    ]
     assert "index.html" not in page.read_text(encoding="utf-8")  # the page is none of the site
     assert play.committed() == before
     best, tokenizer = checkpoint.load_model(run)

@@ -126,9 +126,10 @@ def test_names_at_the_ends_of_lines_stay_apart(displayed):
     plotting.show("four lines that end in two places")
     where = {text.get_text(): sum(text.get_window_extent().intervaly) / 2 for text in ax.texts}
     assert sorted(where, key=where.get) == ["a", "b", "c", "d"]
+    # A line's height.
     assert (
         min(b - a for a, b in itertools.pairwise(sorted(where.values()))) > 10 * ax.figure.dpi / 72
-    )  # a line's height
+    )
     assert max(abs(text.get_position()[1]) for text in ax.texts) < 15  # and near their ends
 
 
@@ -226,17 +227,17 @@ def test_a_table_is_coloured_around_zero_and_greys_its_zeros():
         [True, True],
     ]
     assert hatched.get_hatch() and len(hatched.get_paths()) == 1  # what is not finite
+    # Whole numbers stay whole.
     assert texts_of(ax) == {
         (25, 30): "1",
         (55, 30): "−2",
         (25, 50): "0",
-    }  # whole numbers stay whole
+    }
 
 
 def test_arcs_are_as_thick_as_the_weights_and_join_the_right_words():
     ax = plotting.arcs(["a", "b"], ["x", "y"], torch.tensor([[0.0, 1.0], [0.25, 0.75]]))
-    drawn = {
-        tuple(line.get_xdata()): line.get_linewidth() for line in ax.lines
-    }  # (of read, of written) -> width
+    # (of read, of written) -> width.
+    drawn = {tuple(line.get_xdata()): line.get_linewidth() for line in ax.lines}
     assert drawn == {(1, 0): 6, (0, 1): 1.5, (1, 1): 4.5}
     assert [text.get_text() for text in ax.texts] == ["a", "b", "x", "y"]

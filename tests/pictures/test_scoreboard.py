@@ -74,9 +74,8 @@ def test_a_blind_guess_is_as_often_right_as_its_mark_says(question):
     n, dice = 20_000, torch.Generator().manual_seed(1)
     scene = telegrams.letters(n, dice) if question == "last" else telegrams.scenes(n, dice)
     _, answers = telegrams.questions(question, scene, dice)
-    things = scene[:, :, 1].gather(
-        1, torch.rand(n, 6, generator=dice).argsort(dim=1)
-    )  # of six cards, in any order
+    # Of six cards, in any order.
+    things = scene[:, :, 1].gather(1, torch.rand(n, 6, generator=dice).argsort(dim=1))
     right = (things[:, : answers.shape[1]] == answers).all(dim=1).double().mean().item()
     mark = (
         scoreboard.BLIND["what does romeo give and get?"]

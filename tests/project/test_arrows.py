@@ -10,13 +10,14 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# Each may import those before it.
 HOUSES = (
     "helpers",
     "helpers.rooms",
     "pictures",
     "exercises",
     "tools",
-)  # each may import those before it
+)
 
 
 def files() -> dict[str, ast.Module]:

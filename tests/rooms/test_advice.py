@@ -52,9 +52,8 @@ def test_every_variant_runs_with_every_seed_and_is_reported(study, lines):
     ]
     said = study.report(lines)
     assert all(name in said for name in VARIANTS)
-    assert not study.judge(lines[:-1]).keys() & {
-        list(VARIANTS)[-1]
-    }  # a seed is missing: no verdict
+    # A seed is missing: no verdict.
+    assert not study.judge(lines[:-1]).keys() & {list(VARIANTS)[-1]}
     assert study.judge(lines).keys() == VARIANTS.keys() - {BESIDE}
 
 
@@ -100,9 +99,8 @@ def test_reading_on_predicts_every_letter_once_with_a_past(study, text):
     losses = []
     with torch.no_grad():
         for place in range(1, len(tokens)):
-            window = max(
-                0, -(-(place - T) // (T - overlap))
-            )  # the first window that reaches so far
+            # The first window that reaches so far.
+            window = max(0, -(-(place - T) // (T - overlap)))
             start = window * (T - overlap)
             losses.append(
                 cross_entropy(model(tokens[None, start:place])[0, -1:], tokens[place : place + 1])
@@ -123,9 +121,8 @@ def test_counting_what_it_reads_helps_with_what_comes_twice_and_knows_no_letter_
     once, again = (
         reading_and_counting(model, tokens, T, 32, every=200) for tokens in (nonsense, twice)
     )
-    assert (
-        again < once - 0.5 and once > math.log(65) - 0.02
-    )  # whoever says less of nonsense has seen it
+    # Whoever says less of nonsense has seen it.
+    assert again < once - 0.5 and once > math.log(65) - 0.02
     assert reading_and_counting(model, nonsense, T, 32, every=10_000) == reading_on(
         model, nonsense, T, 32
     )

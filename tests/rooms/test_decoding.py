@@ -117,10 +117,11 @@ def test_one_beam_is_greedy_and_more_beams_find_more(sharp):
 
 
 def test_a_beam_does_not_outgrow_the_context(sharp):
+    # The last token is written, and read by nobody.
     assert beam_search(sharp, START, 10)[0].shape == (
         4,
         11,
-    )  # the last token is written, and read by nobody
+    )
     with pytest.raises(ConfigError, match="11 tokens do not fit into a context of 10"):
         beam_search(sharp, START, 11)
     assert sharp.training

@@ -160,9 +160,8 @@ def test_a_rate_is_chosen_by_the_metric_that_is_reported_and_by_all_choosing_see
     reported = {
         entry["rate"] for entry in lines if (entry["variant"], entry["part"]) == ("other", REPORT)
     }
-    assert reported == {
-        0.01
-    }  # 0.1 has one bad seed, and the loss at all places, which says 100, does not count
+    # 0.1 has one bad seed, and the loss at all places, which says 100, does not count.
+    assert reported == {0.01}
 
 
 def test_seeds_that_choose_are_not_reported_and_the_whole_model_has_more():
@@ -203,9 +202,8 @@ DAMAGE = {WHOLE: 0.0, "a": 0.3, "b": 0.01, "a and b": 1.0, "leak": -2.0}
 
 
 def made_up(run):
-    luck = math.sin(
-        3 * run.seed
-    )  # of the seed: the same for every variant, and much larger than what they differ by
+    # Of the seed: the same for every variant, and much larger than what they differ by.
+    luck = math.sin(3 * run.seed)
     return (
         2
         + luck

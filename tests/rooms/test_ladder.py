@@ -47,9 +47,8 @@ def test_it_ends_at_the_speedrun():
 def test_a_rung_keeps_what_is_below_it_and_changes_something():
     built = {name: ladder.build(name, 65, 100, seed=1) for name in RUNGS}
     models = {name: model for name, (model, _) in built.items()}
-    assert all(
-        isinstance(model, ModernGPT) for model in models.values()
-    )  # or the first would differ by its code too
+    # Or the first would differ by its code too.
+    assert all(isinstance(model, ModernGPT) for model in models.values())
     wholes = [(model.config, config) for model, config in built.values()]
     assert all(one != other for one, other in pairwise(wholes))
     rotary = {name: model.config.rotary for name, model in models.items()}
@@ -85,10 +84,11 @@ def test_the_target_is_met_between_the_two_runs():
         assert math.isclose(steps, math.sqrt(less * more)) and math.isclose(seconds, steps / 10)
     nearly = ladder.to_target(Ladder(), lines(less=1.90))[FIRST]
     assert math.isclose(nearly[0][0], 0.85 * 1800)
+    # Both below the target, or both above.
     for less, more, part in (
         (1.80, 1.70, 0.85),
         (2.1, 2.0, 1.2),
-    ):  # both below the target, or both above
+    ):
         ((bound, _),) = ladder.to_target(Ladder(), lines(less=less, more=more))[FIRST]
         assert math.isclose(bound, part * 1800)  # nothing is extrapolated
     table = Ladder().report([*lines(1), *lines(2, less=1.92)])

@@ -40,9 +40,8 @@ def test_attention_spelled_out_is_attention():
 @pytest.mark.parametrize("name", [name for name in ALL.variants if name != WHOLE])
 def test_every_variant_differs_in_its_outputs_or_in_its_training(name):
     whole, other = build(WHOLE), build(name)
-    differs = not torch.allclose(
-        whole(TOKENS), other(TOKENS), atol=1e-4
-    )  # more than another order of the sums
+    # More than another order of the sums.
+    differs = not torch.allclose(whole(TOKENS), other(TOKENS), atol=1e-4)
     assert (
         differs or ALL.variants[name].recipe or ALL.variants[name].optimizer is not make_optimizer
     )
@@ -96,9 +95,8 @@ def test_no_positions_means_a_bag_of_the_past():
     shuffled = TOKENS.clone()
     shuffled[:, :19] = TOKENS[:, torch.randperm(19, generator=torch.Generator().manual_seed(1))]
     one_layer = build("no positions")
-    one_layer.blocks = one_layer.blocks[
-        :1
-    ]  # a second layer tells the order a little: each word had another past
+    # A second layer tells the order a little: each word had another past.
+    one_layer.blocks = one_layer.blocks[:1]
     checks.close(one_layer(shuffled)[:, -1], one_layer(TOKENS)[:, -1], tolerance=1e-5)
     assert not torch.allclose(build(WHOLE)(shuffled)[:, -1], build(WHOLE)(TOKENS)[:, -1], atol=1e-3)
 

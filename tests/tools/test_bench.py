@@ -110,9 +110,15 @@ def test_ours_and_theirs_take_turns_and_the_first_round_does_not_count():
     ours, theirs = takes("ours", 99.0, 1.0, 3.0, 2.0), takes("theirs", 0.5, 4.0, 5.0, 4.0)
     found = bench.race(ours, theirs, rounds=3, clock=lambda: now[0])
     assert calls == ["ours", "theirs"] * 4
+    # Fmt: skip.
     assert found == {
-        "ratio": 0.5, "low": 0.25, "high": 0.6, "seconds": 2.0, "their_seconds": 4.0, "rounds": 3,
-    }  # fmt: skip
+        "ratio": 0.5,
+        "low": 0.25,
+        "high": 0.6,
+        "seconds": 2.0,
+        "their_seconds": 4.0,
+        "rounds": 3,
+    }
 
 
 def test_the_quick_sizes_run_and_make_a_table(tmp_path):

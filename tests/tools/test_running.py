@@ -52,11 +52,12 @@ def test_a_notebook_is_found_by_any_of_its_names(project, name, stem):
     assert (
         notebooks.find(name).stem == stem and notebooks.find(str(notebooks.find(name))).stem == stem
     )
+    # A reader's copy is none of ours.
     assert [path.stem for path in notebooks.everyone()] == [
         "08_x",
         "18_y",
         "far",
-    ]  # a reader's copy is none of ours
+    ]
     with pytest.raises(ConfigError, match="no notebook '1': choose one of 08_x, 18_y, far"):
         notebooks.find("1")
 
@@ -272,9 +273,8 @@ def test_fresh_outside_a_clone_changes_nothing(project, monkeypatch):
     with pytest.raises(HelpersError, match="no clone of a git repository"):
         notebooks.fresh()
     commit(project, "02_b")
-    monkeypatch.setattr(
-        notebooks, "ROOT", project / "notebooks"
-    )  # a copy of the project within somebody's repository
+    # A copy of the project within somebody's repository.
+    monkeypatch.setattr(notebooks, "ROOT", project / "notebooks")
     with pytest.raises(HelpersError, match="it only lies in one"):
         notebooks.fresh()
 

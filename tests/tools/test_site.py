@@ -177,9 +177,8 @@ def test_pictures_carry_their_text_and_their_size(site):
         ("300", "150"),
     ]
     assert all((site / image["src"]).read_bytes() == base64.b64decode(PNG) for image in pictures)
-    assert "a slider" in page(site, "01_a").text and "model_id" not in str(
-        page(site, "01_a")
-    )  # no kernel, no widget
+    # No kernel, no widget.
+    assert "a slider" in page(site, "01_a").text and "model_id" not in str(page(site, "01_a"))
 
 
 def test_pages_fetch_nothing_from_a_network(site):

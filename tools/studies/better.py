@@ -32,10 +32,11 @@ from helpers.training import evaluate, has_bfloat16
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "notebooks" / "measured"
+# Of counted, none with which its settings were chosen.
 SEEDS = {
     "three-minutes": (1, 2),
     "counted": (21, 22, 23),
-}  # of counted, none with which its settings were chosen
+}
 LENGTH = 420
 TEMPERATURE = 0.8
 TOP_P = 0.9

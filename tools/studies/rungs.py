@@ -19,6 +19,7 @@ from helpers.tables import MEASURED, csv_table
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
+# Imports, corpus, tokens.
 BEFORE = (
     "cell-01",
     "cell-02",
@@ -26,7 +27,7 @@ BEFORE = (
     "cell-04",
     "cell-05",
     "cell-07",
-)  # imports, corpus, tokens
+)
 CONTROLS = """
 def normed(part):
     return Add(nn.Sequential(nn.LayerNorm(C), part))
