@@ -1,3 +1,1 @@
-"""What one room needs alone. Rooms import the flat files above them; no file up there imports a
-room.
-"""
+"""What one room needs alone; the flat files of helpers/ import none of it."""

@@ -1,5 +1,4 @@
-"""What counts give to a network, and which part of the mixture does it (`python -m tools.studies
-counts`).
+"""What counts give to a network, and which part does it (`python -m tools.studies counts`).
 
 Nothing here reads the validation text: the last tenth of the training text is predicted, and the
 rest of it is learned and counted.
@@ -46,9 +45,7 @@ class Nothing(nn.Module):
 
 
 def no_network(model: GPT) -> None:
-    """Gates that see only how often contexts were seen: the last layer is zero to them and to the
-    head.
-    """
+    """Gates see only how often contexts were seen: to them and the head the last layer is zero."""
     model.norm = Nothing()
 
 
@@ -58,9 +55,7 @@ def gates_alone(model: nn.Module, config: TrainConfig) -> Optimizer:
 
 
 class ReadsCounts(CountedGPT):
-    """The counts' opinions enter as numbers to be read, beside the letters; no gate multiplies them
-    in.
-    """
+    """The network reads the counts' opinions as numbers; no gate multiplies them in."""
 
     def forward(self, tokens: Tensor, cache: list[KVCache] | None = None) -> Tensor:
         return self.read(tokens)
@@ -234,9 +229,7 @@ class Counts(Study):
         return verdicts(differences, self.margin)
 
     def report(self, lines: Iterable[Line]) -> str:
-        """By variant: losses (means over the seeds), how much worse than beside counts, and the
-        verdict.
-        """
+        """By variant: mean losses over the seeds, the excess over beside counts, the verdict."""
         lines = list(lines)
         judged = self.judge(lines)
         rows = []
@@ -301,8 +294,9 @@ def reading_and_counting(
     overlap: int,
     every: int = 1000,
 ) -> float:
-    """The same of a model that counts what it has read, too: after about `every` tokens it counts
-    anew, its own text and all that came since. Its weights stay as they are.
+    """The same of a model that also counts what it reads, anew after about `every` tokens.
+
+    It counts its own text and all that came since. Its weights stay as they are.
 
     So it isn't the same model any more at the end, and its loss is no rival to that of one which
     stays (Krause et al. 2018, Dynamic Evaluation of Neural Sequence Models, do so with gradients).
@@ -327,8 +321,6 @@ def reading_and_counting(
 
 
 def _of_the_new(losses: list[Float[Tensor, "_ T"]], overlap: int) -> float:
-    """The mean over windows, of which all but the first begin with tokens that another has
-    predicted.
-    """
+    """The mean over windows; all but the first begin with tokens already predicted."""
     by_place = torch.cat(losses)
     return torch.cat([by_place[0], by_place[1:, overlap:].flatten()]).mean().item()

@@ -1,6 +1,4 @@
-"""Two other ways to write: beam search, and speculative decoding, where a small model guesses
-ahead.
-"""
+"""Two other ways to write: beam search and speculative decoding."""
 
 import torch
 from jaxtyping import Float, Int64
@@ -15,8 +13,7 @@ from helpers.sampling import Sampler
 def beam_search(
     model: nn.Module, prompt: Int64[Tensor, "T"], max_new_tokens: int, beams: int = 4
 ) -> tuple[Int64[Tensor, "K T_all"], Float[Tensor, "K"]]:
-    """The `beams` likeliest continuations found (K, T_all), best first, and the log-probability of
-    each (K,), in nats.
+    """The likeliest continuations (K, T_all), best first; their log-probabilities (K,) in nats.
 
     At every step each text is continued by each token, and the `beams` with the highest sum of
     log-probabilities stay (Graves 2012, section 2.5); with one beam this is greedy. K is less than
@@ -50,8 +47,7 @@ def speculate(
     keep: float = 0.5,
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "T_all"], float]:
-    """Tokens (T_all,) distributed as `generate`'s, and the share of the draft's guesses that was
-    accepted (or NaN).
+    """Tokens (T_all,) distributed as `generate`'s, and the share of guesses accepted (or NaN).
 
     The small `draft` guesses up to `ahead` tokens one by one; `model` checks them all in one call,
     and adds one token (Leviathan et al. 2023, algorithm 1). The window moves as in `generate`, and
@@ -97,9 +93,7 @@ def _guess(
     sampler: Sampler,
     generator: torch.Generator | None,
 ) -> tuple[Int64[Tensor, "K"], list[Float[Tensor, "V"]]]:
-    """The draft's next `count` tokens (K,), drawn one by one, and the probabilities q from which
-    each was drawn.
-    """
+    """The draft's next `count` tokens (K,), and the probabilities q each was drawn from."""
     start = len(window)
     q = []
     for _ in range(count):
@@ -111,9 +105,7 @@ def _guess(
 def _read(
     model: nn.Module, window: Int64[Tensor, "T"], cache: list[KVCache]
 ) -> Float[Tensor, "T_new V"]:
-    """The logits after each token that the cache doesn't hold yet; without a cache, after all of
-    them.
-    """
+    """The logits after each token that the cache, if there is one, doesn't hold yet."""
     if not cache:
         return model(window[None])[0]
     return model(window[None, len(cache[0]) :], cache=cache)[0]

@@ -1,5 +1,4 @@
-"""Experiments: variants held against the whole model, at several learning rates and with several
-seeds.
+"""Experiments: variants against the whole model, at several learning rates and seeds.
 
 The text is cut into three: a model trains on the first piece, its learning rate is chosen on the
 second, and what is reported is measured on the third, the validation split, with other seeds.
@@ -76,9 +75,7 @@ class Comparison(Study):
         return next(iter(self.variants))
 
     def rows(self) -> dict[str, dict[str, int]]:
-        """By name, what each row of the report adds and subtracts: a variant minus another, or an
-        interaction.
-        """
+        """By name, what a row of the report adds and subtracts: variants or an interaction."""
         rows = {}
         for name, variant in self.variants.items():
             if name != self.whole:
@@ -100,9 +97,7 @@ class Comparison(Study):
 
     # ------------------------------------------------------------ one run
     def recipe(self, run: Run, device: str = "cpu") -> TrainConfig:
-        """A tenth of the steps to warm up, then down to a tenth of the rate, unless the variant's
-        recipe differs.
-        """
+        """Warm up for a tenth of the steps, decay to a tenth of the rate; variants may differ."""
         assert run.rate is not None, f"{run}: the rate is not chosen yet"
         config = TrainConfig(
             batch_size=self.batch_size,
@@ -119,8 +114,7 @@ class Comparison(Study):
     def measure(
         self, run: Run, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
     ) -> Line:
-        """Train once; the line of the table: the run, its losses on its piece of the text, and what
-        it took.
+        """Train once; return the table's line: the run, its losses, and what it took.
 
         The weights are the last ones: choosing the best ones on the way would need yet another
         piece. A model that has diverged, or is worse than guessing, counts as one that guesses: its
@@ -145,9 +139,7 @@ class Comparison(Study):
 
     # ------------------------------------------------------------ all runs
     def plan(self, lines: Iterable[Line]) -> list[Run]:
-        """Every run of the study, in order. The rate of a run is None until the `lines` that are
-        there decide on it.
-        """
+        """Every run of the study, in order; a rate is None until `lines` decide on it."""
         done = {self.run_of(line): line for line in lines}
         runs: list[Run] = []
         for steps in self.steps:
@@ -161,9 +153,7 @@ class Comparison(Study):
     def _choose(
         self, done: dict[Run, Line], steps: int, name: str
     ) -> tuple[float | None, list[Run]]:
-        """The best rate of a variant, or None as long as it is not known; and the runs that it
-        takes to know it.
-        """
+        """A variant's best rate, or None while it is unknown; and the runs that find it."""
         rates = list(self.variants[name].rates or self.rates)
         seeds = range(FIRST_CHOOSING_SEED, FIRST_CHOOSING_SEED + self.choosing_seeds)
         metric = self.metric(name)
@@ -222,8 +212,7 @@ def no_worse_than_guessing(loss: float, vocab_size: int) -> float:
 def last_place_loss(
     model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Iterable[int], stride: int = 32
 ) -> float:
-    """Mean loss in nats at the LAST place of windows that start `stride` tokens apart, averaged
-    over their lengths.
+    """Mean loss in nats at the LAST place of windows `stride` apart, averaged over lengths.
 
     Nothing stands after the last place, so a model that cheats by looking ahead cannot cheat here.
     CorpusError for a text that is shorter than a window.
@@ -245,8 +234,9 @@ def last_place_loss(
 
 
 def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Verdict]:
-    """The verdict on each row of the report, by its budget and name. Rows whose runs are there are
-    corrected together.
+    """The verdict on each row of the report, by budget and name.
+
+    Rows whose runs are there are corrected together.
 
     Differences are paired: the same seed means the same batches and, for models of the same sizes,
     the same first weights.

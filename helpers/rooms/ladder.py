@@ -1,5 +1,4 @@
-"""From nanoGPT's recipe to the speedrun, one change after the other, and the steps that each takes
-to a loss of 1.90.
+"""From nanoGPT's recipe to the speedrun, change by change: the steps to a loss of 1.90.
 
 For the speedrun (`python -m tools.studies ladder`). A rung keeps all changes of those below it.
 """
@@ -25,9 +24,7 @@ from helpers.training import evaluate
 
 @dataclass(frozen=True)
 class Rung(Variant):
-    """What one rung changes, and about how many steps take it to the target (found with a seed that
-    no table has).
-    """
+    """What one rung changes, and its rough steps to the target, from a seed in no table."""
 
     steps: int = 0
 
@@ -86,9 +83,7 @@ class Climb(NamedTuple):
 
 @dataclass(frozen=True)
 class Ladder(Study):
-    """Each rung is trained for a bit less and a bit more than it needs; between the two, the target
-    is interpolated.
-    """
+    """Each rung trains for a bit less and a bit more than it needs; the target is interpolated."""
 
     target: float = 1.90
     around: tuple[float, float] = (0.85, 1.2)  # times a rung's steps
@@ -125,9 +120,7 @@ class Ladder(Study):
     def measure(
         self, run: Climb, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
     ) -> Line:
-        """Train once; a line of the table. Its seconds are the processor's in the updates, without
-        the evaluation.
-        """
+        """Train once; a line of the table. Seconds are the processor's, in the updates alone."""
         config = self.recipe(run, device)
         T = (self.sizes | RUNGS[run.variant].sizes)["context_length"]
         train_tokens, val_tokens = split(tokens.to(config.device), T)
@@ -141,9 +134,7 @@ class Ladder(Study):
         }
 
     def report(self, lines: Iterable[Line]) -> str:
-        """Steps and seconds to the target (means over the seeds), and how many times quicker each
-        rung is.
-        """
+        """Mean steps and seconds to the target over the seeds, and each rung's speedup."""
         lines = list(lines)
         sizes = {line["variant"]: line["parameters"] for line in lines}
         rows = []
@@ -181,8 +172,7 @@ def build(name: str, vocab_size: int, steps: int, seed: int) -> tuple[GPT, Train
 
 
 def to_target(ladder: Ladder, lines: Iterable[Line]) -> dict[str, list[tuple[float, float]]]:
-    """By rung, for each seed the steps and the seconds to the target: on the line between two runs,
-    in log steps.
+    """By rung and seed, the steps and seconds to the target, interpolated in log steps.
 
     Where both runs end above the target, or both below, nothing is extrapolated: the nearer one's
     steps are a bound.

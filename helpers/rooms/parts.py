@@ -1,5 +1,4 @@
-"""What matters: one small GPT, trained again and again, each time with one part taken out or
-exchanged.
+"""What matters: one small GPT, trained with one part at a time taken out or exchanged.
 
 The variants and studies of notebook 08, of *what matters* and of *what today's models changed*;
 experiments.py trains and judges them (`python -m tools.studies parts`).
@@ -39,9 +38,7 @@ def attend(
     scaled: bool = True,
     axis: int = -1,
 ) -> Float[Tensor, "B T C"]:
-    """Multi-head attention spelled out, so that the mask, the root and the axis of the softmax can
-    be changed.
-    """
+    """Multi-head attention spelled out: the mask, the root and the softmax's axis can change."""
     query, key, value = layer.query_key_value(x)
     scores = query @ key.transpose(-2, -1)
     if scaled:
@@ -87,17 +84,17 @@ def remove_positions(model: GPT) -> None:
 
 
 def sinusoids(T: int, C: int) -> Float[Tensor, "T C"]:
-    """Sines in the even channels, cosines in the odd ones, of wavelengths from 2 pi to 10,000 * 2
-    pi (Vaswani et al. 2017, section 3.5)."""
+    """Sines in the even channels, cosines in the odd ones (Vaswani et al. 2017, section 3.5).
+
+    Wavelengths go from 2 pi to 10,000 * 2 pi.
+    """
     frequency = 10_000 ** (-torch.arange(0, C, 2) / C)  # (C/2,)
     angle = torch.arange(T)[:, None] * frequency  # (T, C/2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :C]
 
 
 class Sinusoids(nn.Module):
-    """(T,) -> (T, C): sines and cosines times one learned gain, which starts at the size of a
-    learned table.
-    """
+    """(T,) -> (T, C): sinusoids times a learned gain that starts at a learned table's size."""
 
     def __init__(self, T: int, C: int):
         super().__init__()
@@ -123,9 +120,7 @@ def use_post_norm(model: GPT) -> None:
 
 
 def remove_residual(model: GPT) -> None:
-    """Nothing is added up, so the weights start larger than GPT-2's, which are small so that sums
-    don't grow.
-    """
+    """Without sums, weights start larger than GPT-2's, which are small to keep sums small."""
     change_blocks(model, without_residual)
     for matrix in model.blocks.parameters():
         if matrix.dim() == 2:
@@ -151,8 +146,9 @@ def remove_value_matrix(model: GPT) -> None:
 
 
 def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """A step shrinks weights by lr x decay / (1 - momentum): at a rate of 0.3 about as much as
-    AdamW's at 0.01.
+    """SGD whose decay at a rate of 0.3 is about AdamW's at 0.01.
+
+    A step shrinks weights by lr x decay / (1 - momentum).
     """
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]

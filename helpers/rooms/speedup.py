@@ -105,9 +105,7 @@ def measured(config: GPTConfig, rounds: int) -> dict[str, float]:
 
 
 def _seconds(work: Callable[[], object], rounds: int, together: bool = True) -> float:
-    """The median of how long the work takes, done by all at once, or by the leader while the others
-    wait.
-    """
+    """Median seconds of the work, done by all at once or by the leader while others wait."""
     taken = []
     for _ in range(rounds + 2):  # the first two warm up
         dist.barrier()

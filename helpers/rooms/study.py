@@ -93,8 +93,7 @@ class Study(ABC):
     def train(
         self, run: Any, train_tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
     ) -> tuple[GPT, float]:
-        """The model after the last update of a run, and the processor's seconds that the updates
-        took.
+        """The model after the run's last update, and the updates' seconds of processor time.
 
         A training whose loss is no number any more ends there.
         """

@@ -1,5 +1,4 @@
-"""Counting beside a network on more text and on less, in English and in Python (`python -m
-tools.studies texts`).
+"""Counting beside a network on more and less text (`python -m tools.studies texts`).
 
 Shakespeare is one text, and a million letters are one size. Here the first tenth of his training
 text is learned, too, and the library that comes with Python, in three sizes. What is predicted
@@ -107,9 +106,7 @@ class Texts(Study):
         }
 
     def report(self, lines: Iterable[Line]) -> str:
-        """By text, size and updates: the mean losses, and what counts take off the network's, seed
-        by seed.
-        """
+        """By text, size and updates: mean losses, and what counts gain, seed by seed."""
         by = {}
         for line in lines:
             by.setdefault((line["text"], line["letters"], line["steps"]), {}).setdefault(
@@ -132,9 +129,10 @@ class Texts(Study):
 
 
 def library() -> str:
-    """The sources of Python's standard library, without its tests and what is not plain ASCII: one
-    file after the other, in the order of the hashes of their names, so that no part of it is about
-    one thing."""
+    """The sources of Python's standard library, without tests and what is not plain ASCII.
+
+    Files follow the hashes of their names, so that no part is about one thing.
+    """
     root = Path(sysconfig.get_paths()["stdlib"])
     left_out = {"site-packages", "dist-packages", "test", "tests"}
     files = [path.relative_to(root) for path in root.rglob("*.py")]

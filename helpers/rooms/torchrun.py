@@ -16,8 +16,7 @@ from helpers.errors import RunError
 
 
 class Torchrun:
-    """`torchrun --nproc-per-node PROCESSES COMMAND`, at work on this machine's processors until the
-    `with` block ends.
+    """`torchrun --nproc-per-node PROCESSES COMMAND` on this machine until the `with` block ends.
 
     with Torchrun(2, "-m", "helpers.training", "--preset", "smoke") as started:
         print(started.wait())
@@ -63,8 +62,7 @@ class Torchrun:
         self._folder.cleanup()
 
     def printed(self) -> str:
-        """What the processes have printed so far: start by start, rank by rank, stdout before
-        stderr."""
+        """What the processes have printed: by start, then rank, stdout before stderr."""
         logs = self._logs.glob("*/attempt_*/*/std*.log")  # as torchrun names them
         return "".join(path.read_text(errors="replace") for path in sorted(logs, key=_place))
 
@@ -81,8 +79,7 @@ class Torchrun:
         )
 
     def wait(self, seconds: float = 120) -> str:
-        """What they printed, when all have ended. RunError when one failed, or they are still at
-        work."""
+        """What they printed, once all have ended. RunError if one failed or they still work."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:

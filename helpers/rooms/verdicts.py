@@ -15,8 +15,9 @@ LEVEL = 0.05  # the chance of a false claim
 
 
 class Verdict(NamedTuple):
-    """One row's answer. `says` is one of: worse, better, slightly worse, slightly better, no
-    difference, undecided.
+    """One row's answer; `says` is its verdict in words.
+
+    One of: worse, better, slightly worse, slightly better, no difference, undecided.
     """
 
     mean: float  # of the differences; above 0 is worse
@@ -28,8 +29,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(differences: Mapping[Row, Sequence[float]], margin: float) -> dict[Row, Verdict]:
-    """A verdict for each row of a table, from its differences: a seed's loss with the change minus
-    that without it.
+    """A verdict for each row, from its differences: by seed, loss with the change minus without.
 
     Student's t for paired differences. A row is "worse" or "better" where no difference at all is
     refuted, and "no difference" where one of `margin` or more is refuted, in either direction (two
@@ -57,9 +57,7 @@ def verdicts(differences: Mapping[Row, Sequence[float]], margin: float) -> dict[
 
 
 def _estimate(row: object, values: Sequence[float]) -> tuple[float, float, int]:
-    """Mean, its standard error (never 0: equal differences are certain, not undefined), and degrees
-    of freedom.
-    """
+    """Mean, standard error (never 0: equal differences are certain), and degrees of freedom."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         raise ConfigError(
             f"{row}: a verdict takes the differences of at least two seeds, all of them numbers"
@@ -69,9 +67,7 @@ def _estimate(row: object, values: Sequence[float]) -> tuple[float, float, int]:
 
 
 def _says(mean: float, differs: bool, same: bool) -> str:
-    """The verdict in words: is it certain that there is a difference, and that it is less than the
-    margin?
-    """
+    """The verdict in words: is a difference certain, and is it surely within the margin?"""
     if not differs:
         return "no difference" if same else "undecided"
     direction = "worse" if mean > 0 else "better"
@@ -79,8 +75,9 @@ def _says(mean: float, differs: bool, same: bool) -> str:
 
 
 def holm(p: Mapping[Row, float]) -> dict[Row, float]:
-    """Adjusted p-values (Holm 1979): the smallest times the number of rows, the next times one
-    less, never falling.
+    """Adjusted p-values (Holm 1979), which never fall.
+
+    The smallest is taken times the number of rows, the next one times one less, and so on.
     """
     adjusted = {}
     highest = 0.0
