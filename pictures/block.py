@@ -1,5 +1,4 @@
-"""What stands around attention, drawn with real numbers: heads side by side, the block on its
-stream, the whole GPT.
+"""Attention's surroundings with real numbers: heads, the block on its stream, the whole GPT.
 
 The stream runs down, a broad grey line; what is read from it leaves sideways and comes back to a ⊕.
 """
@@ -19,8 +18,7 @@ from pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
 def draw_heads(
     tokens: Sequence[str], weights: Tensor, contexts: Tensor, out_proj: nn.Linear, mask: Tensor
 ) -> None:
-    """Show one to eight heads side by side, with an alternative text: weights (H, T, T), contexts
-    (H, T, D).
+    """Show one to eight heads, with an alternative text: weights (H, T, T), contexts (H, T, D).
 
     Below, the contexts are joined to rows of H · D numbers, which, times W_o, give the output (T,
     C). What the boolean `mask` (T, T) forbids is hatched. Source: Vaswani et al. 2017,
@@ -107,9 +105,7 @@ class _Stream(Canvas):
             )
 
     def bars(self, chances: Tensor, names: Sequence[str], box: Box) -> int:
-        """Below a framed row of logits, a bar for each of its columns with its name; return the
-        highest one.
-        """
+        """Draw a named bar for each column of a framed row of logits; return the highest one."""
         left, top, width, height = box
         best = int(chances.argmax())
         wide = width / len(names)
@@ -138,8 +134,7 @@ def _hidden_shape(hidden: Tensor, C: int) -> str:
 def draw_block(
     tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mapping[str, str] | None = None
 ) -> None:
-    """Show what a pre-norm block (like `gpt.Block`) does to a stream x (T, C), with an alternative
-    text.
+    """Show what a pre-norm block does to a stream x (T, C), with an alternative text.
 
     It runs the block without dropout. The stream, and what is added to it, share one scale of
     colours; `called` has other names for parts, as in {"norm": "LayerNorm"}. Source: Radford et al.
@@ -199,8 +194,7 @@ def draw_block(
 
 @torch.no_grad()
 def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
-    """Show a GPT, plain or of today, from T token ids (T,) to the next token's chances, with an
-    alternative text.
+    """Show a GPT from T token ids (T,) to the next token's chances, with an alternative text.
 
     It runs without dropout; of the blocks the first one's weights are shown. `vocabulary` has a
     name for each of the V tokens; up to 75 are written under their bars.
@@ -291,9 +285,7 @@ def draw_gpt(model: GPT, tokens: Tensor, vocabulary: Sequence[str]) -> None:
 
 
 def _added(model: GPT) -> str:
-    """What a GPT adds to the embedding of each token: positions, the tokens before, both, or
-    (rotary) nothing.
-    """
+    """What a GPT adds to token embeddings: positions, tokens before, both, or (rotary) nothing."""
     parts = []
     if hasattr(model, "position_embedding"):
         parts.append("positions")

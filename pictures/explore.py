@@ -1,5 +1,4 @@
-"""Pictures that one can take hold of: in JupyterLab while the kernel lives, and on the pages of the
-site.
+"""Pictures to take hold of, in JupyterLab while the kernel lives and on the site's pages.
 
 Each function displays a picture with its alternative text, and what a front end of front/ needs to
 take its place: host.py says where and when.
@@ -33,8 +32,7 @@ CASE = ("name", "above", "below", "weights")
 def shadows(
     alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str]
 ) -> None:
-    """Drag a query and its `keys` with `names`; see each key's shadow on the query's line, and the
-    score it makes.
+    """Drag a query and its `keys` with `names`; see shadows on the query's line, and scores.
 
     The picture is the figure that you have drawn, and `alt` its text.
     """
@@ -48,8 +46,7 @@ def shadows(
 def temperature(
     alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]
 ) -> None:
-    """A slider from hot to cold, and a query to drag: see how the mixture of `values`, which are
-    keys as well, moves.
+    """Change the heat or drag a query: see how the mixture of `values` (the keys) moves.
 
     The picture is the figure that you have drawn, and `alt` its text.
     """
@@ -72,8 +69,9 @@ def attend(
     says: Sequence[str],
     asks: Mapping[str, Tensor],
 ) -> None:
-    """Drag a query among `keys` with `names`; see scores, weights, and the mixture of `values`,
-    which stand for `says`.
+    """Drag a query among `keys`; see scores, weights, and the mixture of `values`.
+
+    `names` belong to the keys, `says` to the values.
 
     `asks` are queries (2,) by name, at least one: buttons, and the first is where the query starts.
     """
@@ -112,8 +110,7 @@ def attend(
 
 
 def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
-    """Paint a mask on the `scores` of `words`; see the weights, who looks into the future and which
-    rows are NaN.
+    """Paint a mask on the `scores` of `words`; see weights, looks ahead and rows of NaN.
 
     The picture shows the causal mask.
     """
@@ -134,8 +131,7 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
 
 
 def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -> None:
-    """Throw coins over causal `weights` of `words`, once or 100 times; see one draw of dropout and
-    the mean of all.
+    """Throw coins over causal `weights` of `words`, once or 100 times; see a draw and the mean.
 
     A slider changes `p`, the chance to be dropped. The picture shows one draw and the mean of
     1,000.
@@ -165,8 +161,7 @@ def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -
 def filters(
     logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1
 ) -> None:
-    """The next letter's probabilities after each letter of `line`, under sliders for temperature,
-    top-k and top-p.
+    """Probabilities after each letter of `line`, under sliders for temperature, top-k and top-p.
 
     `logits[t]` is what a model says after letter t, in the order of `characters`; `place` is the
     letter to start from.
@@ -198,8 +193,7 @@ def filters(
 
 
 def machine(tokens: Sequence[str], **options: Any) -> None:
-    """The machine, drawn with the `options` of pictures/machine.py, which answers when it is
-    touched.
+    """The machine, drawn with the `options` of machine.py, which answers to touch.
 
     Point at a word and see its row; at a number, and read what it is made of. Where a number is not
     finite, the picture stays still.
@@ -215,8 +209,7 @@ def machine(tokens: Sequence[str], **options: Any) -> None:
 
 
 def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
-    """Point at a number of one big table of queries; see in which head it lands, and in whose row,
-    cut in two ways.
+    """Point at a number in a table of queries; see its head and row, cut in two ways.
 
     The table (T, H·D) has a row for each of the T `words` and, for each of the H `heads`, D =
     `width` numbers: 0, 1, 2, … as they lie in memory, in the colour of their word. It is cut into
@@ -269,8 +262,7 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
 
 
 def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_000.0) -> None:
-    """Move a query and a key on, both or one alone: see the hands of their clocks turn, and when
-    the score changes.
+    """Move a query and a key, both or one alone: see their clocks turn and the score change.
 
     Numbers i and i + D/2 are a hand, which turns by base ** (-2i / D) radians at each place: rotary
     positions, as in helpers/modern.py. The picture shows the query at place 3 and the key at
@@ -336,8 +328,7 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
 
 
 def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
-    """Point at a word or letter that is written: which of those that are read does it look at, and
-    how much?
+    """Point at a word or letter written: which of those read does it look at, and how much?
 
     `cases` are from 1 to 4 tuples (name, above, below, weights), or dicts with these keys: `above`
     (S) is read, `below` (T) written, and `weights` (T, S) say how thick the line is from each of
@@ -357,8 +348,7 @@ def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
 
 
 def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: float = 0.05) -> None:
-    """Choose a part, a budget and a number of seeds; see the interval of its damage, and how the
-    verdict moves.
+    """Choose a part, a budget and seeds; see its damage's interval and the verdict move.
 
     `differences` are, for each part and each of its budgets, in words, the losses without the part
     minus those of the whole model, one for each seed. What is less than `margin` does not matter.
@@ -423,8 +413,7 @@ def questions(
     things: Sequence[str],
     networks: Mapping[str, tuple[Tensor, Tensor]],
 ) -> None:
-    """Choose who asks "what do I give, and what do I get?"; see where one head or two look, and
-    what they answer.
+    """Choose who asks "what do I give, and what do I get?"; see one or two heads answer.
 
     Each of the A `people` gives on one of the A `cards` (giver, thing, receiver) and gets on
     another. `networks` have, by name, the weights (A, H, A) of H = 1 or 2 heads on all cards, for
@@ -487,8 +476,7 @@ def questions(
 
 
 def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], asked: str) -> None:
-    """Take layers out of a tower, choose another one, make the cards quieter; see what it answers,
-    at each height.
+    """Choose a tower, remove layers, quieten the cards; see its answer at each height.
 
     `towers` are some of "each replaces", "each adds" and "each adds, behind a norm", which
     stream.js can draw, each with a pair (says, right) for its L layers: says (2, 2^L, N) are the
@@ -546,8 +534,7 @@ def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], a
 
 
 def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
-    """The page's explorer on your own model: type on after `text`, see its heads, its stream and
-    the next letter.
+    """Your own model in the page's explorer: type on after `text`; see heads, stream, chances.
 
     The picture shows how much each letter of `text` surprises the model. ConfigError for a text of
     fewer than two letters, or longer than the model's context, and for a model that `pack` refuses.
@@ -573,9 +560,7 @@ def _written(table: Int[Tensor, "N M"]) -> list[list[str]]:
 
 
 def _hands(x: Tensor, place: int, base: float) -> list[complex]:
-    """The hands of a query or a key, turned to its place: complex numbers, of which a product turns
-    one.
-    """
+    """The hands of a query or key at its place: complex numbers, turned by a product."""
     first, second = x.double().chunk(2)
     hands = map(complex, first.tolist(), second.tolist())
     return [hand * cmath.rect(1, place * base ** (-i / len(first))) for i, hand in enumerate(hands)]

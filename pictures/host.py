@@ -1,5 +1,4 @@
-"""Where an explorer is shown: as a picture, in JupyterLab while the kernel lives, or on a page of
-the site.
+"""Where an explorer is shown: as a picture, in a live JupyterLab, or on the site.
 
 What is stored is a picture with its alternative text: nbval, papermill, GitHub and a reader without
 a kernel see it. In JupyterLab an anywidget then puts the front end where the picture is. It has no
@@ -27,9 +26,7 @@ IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', flags=re.M)
 
 
 def is_live() -> bool:
-    """Is this the kernel of a notebook that a Jupyter server has open? (nbval and papermill start
-    their own.)
-    """
+    """Does a Jupyter server have this kernel's notebook open? (nbval and papermill don't.)"""
     return "JPY_SESSION_NAME" in os.environ
 
 
@@ -48,9 +45,7 @@ def front_end(name: str) -> str:
 
 
 def page(output: Mapping[str, Any]) -> str:
-    """A stored output of an explorer as HTML: its picture, and the data with which `mounting` puts
-    it there.
-    """
+    """A stored explorer as HTML: its picture, and the data for `mounting` to put it there."""
     found = output["metadata"]["explore"]
     data = json.dumps(found["data"], ensure_ascii=False).replace("</", "<\\/")
     picture = _picture(output["data"]["image/png"].strip(), **output["metadata"]["image/png"])
@@ -68,9 +63,7 @@ def mounting(name: str) -> str:
 
 
 def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:
-    """Display the current figure, and in JupyterLab put the front end `name` with `data` in its
-    place.
-    """
+    """Display the current figure; in JupyterLab the front end `name` with `data` replaces it."""
     if not alt.strip():
         raise ConfigError("a picture needs an alternative text: say in a sentence what one sees")
     png, width = plotting.picture(plt.gcf())

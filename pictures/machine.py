@@ -1,5 +1,4 @@
-"""The machine: the one drawing of the whole series, from words to their contexts, with the numbers
-of an example.
+"""The machine: the one drawing of the series, from words to contexts, with an example's numbers.
 
 It lies as its matrix products do: a score stands where its query's row meets its key's column (the
 keys are drawn transposed, above the scores), a context's number where a row of weights meets a
@@ -44,9 +43,7 @@ Point = tuple[float, float]
 
 
 class Drawing(NamedTuple):
-    """A machine that is drawn and not shown yet: its figure, its alternative text, and what a touch
-    can ask about.
-    """
+    """A machine not shown yet: its figure, its alternative text, and what a touch can ask."""
 
     figure: Figure
     text: str
@@ -104,8 +101,7 @@ def weight_tables(
     mask: Tensor,
     kept: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Show up to four tables of weights (T, T) side by side under their titles, with an alternative
-    text.
+    """Show up to four titled tables of weights (T, T) in a row, with an alternative text.
 
     What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has,
     for some of the titles, a boolean table that is True where a weight was kept.
@@ -127,9 +123,7 @@ def weight_tables(
 def side_by_side(
     tables: Mapping[str, Tensor], words: Sequence[str], mask: Tensor, kept: Mapping[str, Tensor]
 ) -> Figure:
-    """Draw tables of weights as `weight_tables` shows them, with the words, already short, before
-    the first.
-    """
+    """Draw what `weight_tables` shows; the words, already short, stand before the first table."""
     T, n = len(words), len(tables)
     room = room_for(words)
     wide = min((WIDTH - room - 12 * n) / n, 260)
@@ -163,9 +157,7 @@ def lost(weights: Tensor, kept: Tensor, mask: Tensor | None) -> str:
 
 
 def _played_by_x(given: Mapping[str, Tensor]) -> list[str]:
-    """The parts that x itself plays where there are no projections: query and key of scores, value
-    of contexts.
-    """
+    """The parts that x plays without projections: query and key of scores, value of contexts."""
     if "x" not in given:
         return []
     parts = []
@@ -198,9 +190,7 @@ def _describe(
 
 
 def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict[str, Box]:
-    """Where each table lies, when words need `room`: a row of tables, and above it those that meet
-    it from above.
-    """
+    """Where each table lies when words need `room`: a row, and above it what meets it there."""
     columns = {"x": 3, "output": 2} | dict.fromkeys(HEADED, 2)  # as long as there is no table
     columns |= {name: table.shape[1] for name, table in shown.items()}
     # In cells; wider tables are squeezed.
@@ -234,9 +224,7 @@ def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict
 
 
 class Canvas:
-    """An empty picture 700 pixels wide, y downwards, and what is drawn on it: words, frames,
-    tables, arrows.
-    """
+    """An empty picture 700 pixels wide, y downwards; words, frames, tables, arrows go on it."""
 
     def __init__(self, height: float):
         self.height = height
@@ -286,9 +274,7 @@ class Canvas:
         at: float = 0.5,
         **style: Any,
     ) -> None:
-        """A table with its name above and its shape below, `at` a share of its width; with a mask,
-        one of weights.
-        """
+        """A table, its name above and its shape below at share `at`; with a mask, of weights."""
         left, top, width, height = box
         if mask is not None:  # weights of 0.6 and more are fully green
             style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, 0.6)}
@@ -302,9 +288,7 @@ class Canvas:
 
 
 class _Sketch(Canvas):
-    """The drawing under way: its axes, the boxes of its tables, and in which tone each part is
-    drawn.
-    """
+    """The drawing under way: axes, boxes of tables, and the tone of each part."""
 
     def __init__(
         self,
@@ -333,9 +317,7 @@ class _Sketch(Canvas):
         super().__init__(_bottom(self.boxes["x"]) + 32)
 
     def tone(self, part: str, result: str = "") -> Tone:
-        """Lit if asked for, else known if it is there; a step (softmax) is there if its `result`
-        is.
-        """
+        """Lit if asked for, else known if it is there; a step is there if its `result` is."""
         if part in self.lit:
             return LIT
         return KNOWN if (result or part) in self.shown else MISSING
@@ -413,9 +395,7 @@ class _Sketch(Canvas):
             self.write(left + width / 2, top + height + below, letters, color=color)
 
     def words_of(self, name: str) -> None:
-        """Words left of x, right of the values, upright above the keys: as many as there is room
-        for.
-        """
+        """Words left of x, right of the values, upright above the keys: as many as fit."""
         left, top, width, height = self.boxes[name]
         words = self.rows if name == "x" else self.columns
         size = width / len(words) if name == "key" else height / len(words)
@@ -437,9 +417,7 @@ class _Sketch(Canvas):
                 self.write(left - 6, top + along, words[k], ha="right", weight=weight, color=color)
 
     def followed_row(self, name: str, follow: int) -> None:
-        """A frame around the row of the token that is followed, and beside x a band from edge to
-        edge.
-        """
+        """A frame around the followed token's row, and a band beside x from edge to edge."""
         left, top, width, height = self.boxes[name]
         tall = height / len(self.rows)
         y = top + follow * tall
@@ -452,9 +430,7 @@ class _Sketch(Canvas):
     def step(
         self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left"
     ) -> None:
-        """An arrow along a path, with what happens on it written at a spot; what is lit lies above
-        what isn't.
-        """
+        """An arrow along a path, and at a spot what happens on it; lit ones lie on top."""
         tone = self.tone(part, result)
         self.arrow(*path, line=tone.line, width=tone.width, zorder=1 + tone.strength / 2)
         self.write(*spot, text, color=tone.ink, weight=tone.weight, ha=ha)
@@ -513,9 +489,7 @@ class _Sketch(Canvas):
         self.step(part, text, spot, (start, self.row), (end, self.row), result=after, ha="center")
 
     def arrows_into_the_row(self) -> None:
-        """From keys down to scores, from values down to contexts, from the mask down to the
-        softmax.
-        """
+        """From keys to scores, from values to contexts, from the mask to the softmax."""
         floor = _bottom(self.boxes["key"])  # of the tables above the row
         roof = self.boxes["x"][1] - 18  # of the row
         product = "row · column"

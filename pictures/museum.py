@@ -1,6 +1,4 @@
-"""What a room of the museum shows: the lines of a fault, the healthy ones, and what the checks say
-of both.
-"""
+"""What a museum room shows: faulty lines, healthy ones, and what the checks say of both."""
 
 import copy
 import inspect
@@ -60,9 +58,7 @@ ROOMS: dict[int, type[Program]] = dict(
 
 
 def curve(room: int, updates: int = 300) -> None:
-    """Print what the curves of a room's program and of the healthy one end at, for each seed of the
-    study.
-    """
+    """Print where the curves of a room's program and the healthy one end, for each seed."""
     for title, kind in (("this program", ROOMS[room]), ("healthy", Program)):
         ends = [line["loss"] for line in measured(kind, updates)]
         seeds = "  ".join(f"{end:.2f}" for end in ends)
@@ -70,9 +66,7 @@ def curve(room: int, updates: int = 300) -> None:
 
 
 def label(kind: type, seen: int = 18) -> str:
-    """What a picture calls a program; nothing for rooms behind the last one `seen`, but for the one
-    of the entrance.
-    """
+    """A program's name in a picture; none for rooms after the last `seen`, but the entrance's."""
     if kind is Program:
         return "healthy"
     if kind is ROOMS[18] and seen < 18:
@@ -95,9 +89,7 @@ def measured(kind: type, updates: int = 300) -> list[Line]:
 
 
 def culprit(kind: type) -> None:
-    """Print the lines of a fault, the healthy lines in whose place they stand, and what the checks
-    say of both.
-    """
+    """Print a fault's lines, the healthy ones they replace, and the checks' words on both."""
     parts = [
         name
         for name in vars(kind)
@@ -138,9 +130,7 @@ def first_weights(program: Program, tokens: Tensor, louder: float = 1.0) -> Tens
 
 
 def draw_table(said: dict[str, dict[str, str]], kinds: list[Any]) -> str:
-    """Draw faults by checks, orange where one goes red, a dot at the one that a room names; return
-    the alt text.
-    """
+    """Draw faults by checks, orange for red, a dot at the one a room names; return the alt text."""
     names = list(checks.CHECKS)
     rows = [[bool(said[kind.__name__][name]) for name in names] for kind in kinds]
     _, ax = plotting.figure(10, 0.27 * len(kinds) + 3)

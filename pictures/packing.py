@@ -27,8 +27,7 @@ def pack(
     levels: int | None = None,
     about: dict[str, Any] | None = None,
 ) -> bytes:
-    """`model` and its alphabet as bytes; weights in float16: two bytes each, and a relative error
-    below 0.05%.
+    """`model` and its alphabet as bytes; weights in float16, with a relative error below 0.05%.
 
     With `levels`, each row of a matrix is rounded to that many steps on either side of zero: one
     byte a weight, and fewer once compressed. `about` (plain values) goes into the header as it is.
@@ -83,8 +82,7 @@ def pack(
 
 
 def unpack(packed: bytes) -> tuple[GPT, CharTokenizer, dict[str, Any]]:
-    """The model as the page computes it, with rounded weights, in evaluation mode; its tokenizer,
-    and `about`.
+    """The model as the page computes it (rounded, evaluation mode), its tokenizer, and `about`.
 
     The tests hold the page's numbers against this model's. ConfigError when `packed` is not what
     `pack` writes.

@@ -1,5 +1,4 @@
-"""Figures: one line each in a notebook, tokens as labels, colours for every eye, and a text for
-those who can't see.
+"""Figures in one line each: tokens as labels, colours for every eye, an alternative text.
 
 Each function draws; `show(alt)` then displays the figure with its alternative text. The background
 is always white, so that a figure reads the same on a dark page as on a light one.
@@ -54,16 +53,13 @@ def figure(
     rows: int = 1,
     widths: Sequence[float] | None = None,
 ):
-    """A figure in the style of the series, and its axes (an array when there are several, of
-    relative `widths`).
-    """
+    """A figure in the series' style, and its axes (an array if several, of relative `widths`)."""
     plt.rcParams.update(STYLE)  # ty: ignore[no-matching-overload]  (it wants every key as a literal)
     return plt.subplots(rows, columns, figsize=(width, height), width_ratios=widths)
 
 
 def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
-    """Display `target` (default: the current figure) with `alt` as its text for screen readers, and
-    close it.
+    """Display `target` (default: the current figure) with `alt` for screen readers; close it.
 
     With a `handle` of an earlier display, that output is replaced. ValueError when `alt` is empty.
     """
@@ -129,8 +125,7 @@ def heatmap(
     limits: tuple[float, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """A matrix as coloured cells: `rows` from top to bottom, `columns` (default: the same) from
-    left to right.
+    """A matrix as coloured cells: `rows` downwards, `columns` (default: the same) rightwards.
 
     Colours lie evenly around zero where there are negative numbers. Numbers are written into the
     cells to `decimals` places (None: not at all). NaN cells stay grey.
@@ -174,8 +169,7 @@ def table(
     color: str = "black",
     fontsize: float = 9.0,
 ) -> None:
-    """A matrix as coloured cells inside a `box` (left, top, width, height) of axes that hold more,
-    with y downwards.
+    """A matrix as coloured cells in a `box` (left, top, width, height) of axes with y downwards.
 
     Without `limits`, colours lie evenly around zero; `strength` below 1 makes them paler. An exact
     zero is grey, a cell that is not `allowed` (default: not finite) is hatched. Numbers are written
@@ -234,9 +228,7 @@ def _fill(
 
 
 def written(values: np.ndarray, ems: float) -> list[list[str]]:
-    """Numbers as texts, to 2 decimals or to as many as fit into a width of so many ems; none at all
-    if they can't.
-    """
+    """Numbers as texts that fit a width in ems, to 2 decimals or fewer; none if they can't."""
     wide = {".": 0.32, "−": 0.84}  # any digit of the house's letters: 0.64
 
     def width(text: str) -> float:
@@ -256,9 +248,7 @@ def numeral(value: float, decimals: int) -> str:
 
 
 def rounded(tensor: Tensor) -> Any:
-    """A tensor as lists of numbers with four decimals, so that two machines store the same; a mask
-    as 0 and 1.
-    """
+    """A tensor as lists, to four decimals so that machines store the same; a mask as 0 and 1."""
     if tensor.dim() > 1:
         return [rounded(row) for row in tensor]
     return (
@@ -278,9 +268,7 @@ def curves(
     milestones: Mapping[str, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """One line a name, which stands at its end, each with its own marker and colour; `milestones`
-    are dashed levels.
-    """
+    """One named line each, with its own marker and colour; `milestones` are dashed levels."""
     if ax is None:
         _, ax = figure(7, 4)
     for (name, y), marker in zip(lines.items(), cycle("os^Dv<>"), strict=False):
@@ -335,9 +323,7 @@ def cells(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """A table of short texts; cells of one group (an integer each, of the same shape) share a
-    colour.
-    """
+    """A table of short texts; cells of one group (integers of the same shape) share a colour."""
     if ax is None:
         _, ax = figure(1.2 + len(texts[0]), 0.8 + 0.4 * len(texts))
     for i, line in enumerate(texts):
@@ -374,9 +360,7 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
 def arcs(
     read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Axes | None = None
 ) -> Axes:
-    """Words `written`, below, joined to those `read`, above, by lines as thick as the weights (T,
-    S).
-    """
+    """Lines from words `written` below to those `read` above, as thick as the weights (T, S)."""
     if ax is None:
         _, ax = figure(7, 2.5)
     above = np.linspace(0, 1, len(read))
@@ -435,8 +419,7 @@ def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> 
 
 
 def head_grid(maps: Tensor, tokens: Sequence[str]) -> Figure:
-    """Causal attention weights (L, H, T, T) as a grid: one row a layer, one column a head, tokens
-    along both axes.
+    """Causal attention weights (L, H, T, T) as a grid: a row per layer, a column per head.
 
     The future is grey; a weight of 0 is white, of 0.6 and more green.
     """

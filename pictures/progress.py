@@ -1,6 +1,4 @@
-"""The way through the lessons: what each asks, how long it takes, and which of its exercises are
-solved so far.
-"""
+"""The way through the lessons: questions, times, and which exercises are solved so far."""
 
 import json
 import re
@@ -14,8 +12,7 @@ ROOMS = ("what_matters", "museum_of_bugs", "todays_models", "speedrun", "scaling
 
 
 def lessons(folder: str | Path = NOTEBOOKS) -> str:
-    """The notebooks in `folder` as a table in Markdown: title, time to read, exercises solved, from
-    what they print.
+    """The notebooks in `folder` as a Markdown table: title, reading time, exercises solved.
 
     The rooms to visit afterwards come last. An exercise is solved when the notebook, as it was last
     saved, prints so. ConfigError for a folder without lessons.

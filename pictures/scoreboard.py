@@ -1,5 +1,6 @@
-"""The scoreboard of the thread: what each part of attention is worth in Verona, a row for each,
-seed by seed, and in a column beside it what the same part is worth in a real GPT.
+"""The scoreboard: what each part of attention is worth in Verona and in a real GPT.
+
+Each part has a row, seed by seed; its worth in the GPT stands in a column beside.
 
 A notebook prints its own rows and sees them drawn under those of the notebooks before it. These and
 the column's numbers are read from tables in notebooks/measured/.
@@ -88,8 +89,9 @@ def _accuracies(digits: str) -> tuple[float, ...]:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """The rows as a table, one line for each seed. ConfigError when a row has not as many seeds
-    without as with.
+    """The rows as a table, a line for each seed.
+
+    ConfigError when a row has not as many seeds without as with.
     """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -121,8 +123,10 @@ def from_csv(text: str) -> list[Row]:
 
 # ---------------------------------------------------------------- in a real GPT
 def in_a_gpt() -> dict[str, Verdict]:
-    """For the parts that *what matters* takes out of a GPT: how far its loss changes (nats per
-    letter), after the longest of the study's trainings."""
+    """By part that *what matters* takes out of a GPT: its change of loss (nats per letter).
+
+    Measured after the longest of the study's trainings.
+    """
     found = {}
     for name in ("parts", "dropout"):
         _, lines = read_table(MEASURED / f"{name}.csv")
@@ -145,9 +149,7 @@ def _said(part: str, in_gpt: dict[str, Verdict]) -> str:
 
 # ---------------------------------------------------------------- drawn
 def scoreboard(*live: Row, measured: Path = STORED) -> None:
-    """Print this notebook's rows, one line each, and draw them under those of the notebooks before
-    it.
-    """
+    """Print this notebook's rows and draw them under those of earlier notebooks."""
     print(*live, sep="\n")
     stored = from_csv(measured.read_text(encoding="utf-8")) if measured.exists() else []
     rows = [row for row in stored if row.notebook < live[0].notebook] + list(live)

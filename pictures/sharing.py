@@ -1,6 +1,4 @@
-"""The machine cut in two: what each of two processes holds, and what they send, with the numbers of
-an example.
-"""
+"""The machine cut in two: what two processes hold and send, with an example's numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,8 +26,7 @@ def draw_shared(
     *,
     cut: bool = False,
 ) -> None:
-    """Show how two processes share a batch of B texts, and with `cut` the weights too, with an
-    alternative text.
+    """Show how two processes share B texts and, with `cut`, weights; with an alternative text.
 
     `gradients` are what each computes from its half of the texts; they add up to the gradient of
     the batch.
@@ -101,9 +98,7 @@ class _Halves(Canvas):
     def half(
         self, name: str, table: Tensor, process: int, box: Box, borrowed: bool = False
     ) -> None:
-        """A table of which the process holds one half: the other is empty, or pale where it is
-        borrowed.
-        """
+        """A table of which the process holds one half; the other is empty, or pale if borrowed."""
         left, top, width, height = box
         self.named(name, box)
         for part, rows in enumerate(table.chunk(2)):

@@ -10,8 +10,7 @@ AHEAD = "#BBBBBB"
 
 
 def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -> None:
-    """Show the steps (label: name) as stones of a path, those that are solved filled, the next one
-    marked.
+    """Show the steps (label: name) as stones: solved ones filled, the next one marked.
 
     `about` stands below it: where the file is, and how long.
     """

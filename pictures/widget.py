@@ -1,15 +1,11 @@
-"""The widget behind an explorer, apart from host.py: anywidget is slow to import, and only
-JupyterLab needs it.
-"""
+"""The widget behind an explorer: anywidget is slow to import; only JupyterLab needs it."""
 
 import anywidget
 import traitlets
 
 
 class Explorer(anywidget.AnyWidget):
-    """A model without a view: its front end mounts `data` wherever the page shows the picture
-    marked by `place`.
-    """
+    """A model without a view: its front end mounts `data` at the picture marked by `place`."""
 
     _esm = traitlets.Unicode().tag(sync=True)
     place = traitlets.Unicode().tag(sync=True)
