@@ -1,6 +1,4 @@
-"""The table of wrong formulas, each with words of the sentence that names it, and of right ones
-that pass.
-"""
+"""Wrong formulas, each with words of the sentence that names it, and right ones that pass."""
 
 import math
 
@@ -399,9 +397,7 @@ def key_by_key(q, k, v, m=None):
 
 
 def by_pytorchs_class(q, k, v, m=None):
-    """nn.MultiheadAttention with one head and identities for layers, where all widths may be the
-    same.
-    """
+    """nn.MultiheadAttention with one head, identities for layers, and all widths padded to one."""
     *batch, T, D = q.shape
     E = max(D, v.shape[-1])
     layer = nn.MultiheadAttention(E, 1, bias=False, batch_first=True).double()

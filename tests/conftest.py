@@ -1,6 +1,4 @@
-"""What several test files share: small models and texts. No test needs the network or a corpus on
-this machine.
-"""
+"""What several test files share: small models and texts, without network or corpus."""
 
 import dataclasses
 import gc
@@ -28,18 +26,14 @@ if "OMP_NUM_THREADS" not in os.environ:
 
 
 def pytest_collection_finish():
-    """Thousands of tests have been collected, which Python's collector need not look through again
-    and again.
-    """
+    """Python's collector need not look through thousands of tests again and again."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def signals_are_heard():
-    """Under nohup, and behind a shell's &, signals are ignored that some tests send, to themselves
-    or to a child.
-    """
+    """Under nohup or behind a shell's &, signals that some tests send would be ignored."""
     ends = {
         getattr(signal, "SIGHUP", signal.SIGINT): signal.SIG_DFL,
         signal.SIGINT: signal.default_int_handler,
@@ -81,9 +75,7 @@ def quick() -> TrainConfig:
 
 @pytest.fixture(autouse=True)
 def annotations(request):
-    """Quick tests check every annotation. Slow ones call the same functions thousands of times, and
-    would be slower.
-    """
+    """Quick tests check every annotation; slow ones, with thousands of calls, check none."""
     jaxtyping.config.update(
         "jaxtyping_disable", request.node.get_closest_marker("slow") is not None
     )
@@ -99,9 +91,7 @@ def unchecked(annotations):
 
 @pytest.fixture
 def fresh(small_config, tokens):
-    """Makes equal models, with dropout, so that every generator counts; of another kind when a
-    change is of it.
-    """
+    """Makes equal models, with dropout so that every generator counts; `changes` may vary them."""
 
     def build(**changes) -> GPT:
         torch.manual_seed(0)
@@ -138,8 +128,11 @@ def go(fresh, tokens, quick, corpus, tmp_path):
 
 @pytest.fixture
 def stopped(go, monkeypatch):
-    """Train until a signal comes in the middle of an update (`at`, counted from where the training
-    begins), as a rule the fifth, which lies between two records; what `go` takes can be given."""
+    """Train until a signal comes in the middle of an update.
+
+    `at` counts updates from where the training begins: as a rule the fifth, which lies between two
+    records. What `go` takes can be given.
+    """
 
     def run(number=signal.SIGTERM, at=5, **options):
         real, updates = training.get_batch, itertools.count(0)  # 0: the look at the first batch

@@ -23,9 +23,7 @@ def config_of(i: int = 0, **other) -> dict:
 
 
 def weights_of(config: dict, seed: int = 0) -> dict[str, torch.Tensor]:
-    """Random weights, no bias 0 and no norm 1; embeddings as small as GPT-2's, so that the norms'
-    epsilon counts.
-    """
+    """Random weights, no bias 0, no norm 1; embeddings so small that the norms' epsilon counts."""
     V, T, L, _, C = (config[name] for name in CONFIGS[0])
     shapes = {"wte.weight": (V, C), "wpe.weight": (T, C), "ln_f.weight": (C,), "ln_f.bias": (C,)}
     layers = {

@@ -1,6 +1,4 @@
-"""GPTs as readers may write them, all with a cache if it can be had: `model(tokens)` and
-`model(tokens, cache)`.
-"""
+"""GPTs as readers may write them: `model(tokens)` and, where possible, `model(tokens, cache)`."""
 
 import math
 
@@ -215,9 +213,7 @@ def turned(x, start):
 
 
 class RotaryBlock(nn.Module):
-    """Einsum, one tensor for query, key and value, a gated MLP, no biases, weights that start at 0
-    behind a branch.
-    """
+    """Einsum, one tensor for query, key and value, a gated MLP, no biases, branches from 0."""
 
     def __init__(self, C, num_heads, dropout=0.0):
         super().__init__()

@@ -1,5 +1,6 @@
-"""python tests/kills.py FOLDER COUNT: a training is killed COUNT times, at random moments, and goes
-on each time.
+"""python tests/kills.py FOLDER COUNT: kill a training COUNT times; it goes on each time.
+
+The moments are random.
 
 It is a program of its own, which imports PyTorch once and forks each training. It leaves
 FOLDER/killed and, beside it, FOLDER/whole, which nobody has disturbed; it prints the steps that

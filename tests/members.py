@@ -15,8 +15,10 @@ import torch.distributed as dist
 
 
 def together(size: int, work: Callable[[], Any], seconds: float = 60) -> list[Any]:
-    """What `work` returns in each process of a team, by rank. AssertionError with the traceback of
-    one that fails."""
+    """What `work` returns in each process of a team, by rank.
+
+    AssertionError with the traceback of one that fails.
+    """
     forks = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         members = [

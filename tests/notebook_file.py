@@ -1,6 +1,4 @@
-"""The notebooks of the project, a way to run one in this process, and small ones for tests of
-tools.
-"""
+"""The project's notebooks, a way to run one in this process, and small ones for tests."""
 
 from pathlib import Path
 

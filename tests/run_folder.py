@@ -1,5 +1,4 @@
-"""What the tests of a run share: how it ended, how to stop it, and small models that have
-everything."""
+"""What the tests of a run share: its end, ways to stop it, and small models with every part."""
 
 import dataclasses
 import signal
@@ -37,8 +36,7 @@ MUON: dict[str, Any] = dict(
 
 
 def in_small(preset: Preset) -> Preset:
-    """The preset, with the same changes to the model and the same way to train, in sizes for a
-    test."""
+    """The preset in sizes for a test: the same changes to the model, the same way to train."""
     tables = {name: 500 for name in ("bigrams", "trigrams", "fourgrams") if name in preset.model}
     windows = tuple((share, 8) for share, _ in preset.training.windows)
     sizes = dict(batch_size=4, max_steps=12, eval_interval=4, windows=windows)

@@ -1,6 +1,4 @@
-"""A plugin of pytest: what long tests and notebooks need to share two workers, and what belongs to
-one notebook.
-"""
+"""A pytest plugin: two workers share long tests and notebooks; what belongs to a notebook."""
 
 import contextlib
 import gc
@@ -30,8 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """One worker runs all cells of a notebook, in their order, 08 and then 09; all tests about one
-    notebook's exercises or with one set-up; a test with all its parameters.
+    """One worker runs all cells of a notebook; a test with all its parameters.
+
+    It runs 08 and then 09, and all tests about one notebook's exercises or with one set-up.
 
     (xdist's own groups do nothing with pytest 9.2, which knows no `_nodeid` any more.)
     """
@@ -55,9 +54,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Schedulin
 
 
 def place_of(item: pytest.Item) -> int:
-    """What is long comes first, in LONG's order; then notebooks and slow tests; what is quick fills
-    the gaps.
-    """
+    """The long come first, in LONG's order; then notebooks and slow tests; then the quick."""
     if item.path.name in LONG:
         return LONG.index(item.path.name)
     is_slow = item.get_closest_marker("slow") or item.path.suffix == ".ipynb"
@@ -65,9 +62,7 @@ def place_of(item: pytest.Item) -> int:
 
 
 def belongs(nodeid: str, notebook: str) -> bool:
-    """Is it in this notebook or its solutions, or a test that names it, its number or one of its
-    exercises?
-    """
+    """Is it in this notebook or its solutions, or a test naming it, its number or an exercise?"""
     if not notebook[:2].isdecimal():
         return notebook in nodeid
     number = notebook[:2]
@@ -94,9 +89,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """nbval starts a kernel again that did not start: of several begun at once, two may pick the
-    same free port.
-    """
+    """nbval restarts a kernel that failed to start: several at once may pick the same port."""
     from nbval import kernel
 
     start = kernel.start_new_kernel

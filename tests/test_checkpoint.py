@@ -1,5 +1,4 @@
-"""A run that is stopped, killed or spoiled: nothing is lost, nothing wrong is read, nothing good is
-overwritten."""
+"""A run is stopped, killed or spoiled: nothing is lost, misread or wrongly overwritten."""
 
 import dataclasses
 import json
@@ -62,8 +61,7 @@ def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(
 
 @pytest.mark.slow
 def test_killed_again_and_again_it_ends_as_the_undisturbed_one(tmp_path):
-    """kill -9, at random moments: the last save is whole, and nothing depends on what was in
-    memory."""
+    """kill -9, at random moments: the last save is whole, and nothing depends on memory."""
     env = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(ROOT / "tests" / "kills.py"), str(tmp_path), "5"]
     done = subprocess.run(command, capture_output=True, text=True, env=env)
@@ -264,8 +262,7 @@ def test_places_where_no_run_can_be(go, tmp_path, monkeypatch, out):
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{}, COUNTED])
 def test_snapshots_show_the_model_as_it_learned(go, fresh, tokens, tmp_path, sizes):
-    """Untrained, then at each record with twice the steps, rounded to float16; last, not rounded,
-    the last state."""
+    """Untrained, then at records with doubled steps, in float16; the last state unrounded."""
     last = fresh(**sizes)
     go(model=last, on_record=lambda model, record: None)
     found = load_snapshots(tmp_path / "run")

@@ -1,5 +1,4 @@
-"""The commands as a person meets them, but in this process: PyTorch takes seconds to arrive in a
-new one."""
+"""The commands as a person meets them, in this process, which has PyTorch already."""
 
 import signal
 
@@ -31,8 +30,7 @@ def runs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def train(text, runs, monkeypatch, capsys):
-    """`python -m helpers.training` with small presets: its status, what it prints, and what it says
-    beside that."""
+    """`python -m helpers.training` with small presets: its status, stdout and stderr."""
     for name, preset in list(PRESETS.items()):
         monkeypatch.setitem(PRESETS, name, in_small(preset))
 

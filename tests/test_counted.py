@@ -1,6 +1,4 @@
-"""A GPT beside counts: what it knows, what it must not know, and that it is a model like the
-others.
-"""
+"""A GPT beside counts: what it knows and mustn't know, and that it is a model like others."""
 
 import copy
 import math
@@ -115,9 +113,7 @@ def test_the_text_goes_with_the_weights_and_is_counted_anew(pair):
 
 # ---------------------------------------------------------------- what it must not know
 def test_where_there_is_nothing_to_learn_it_learns_nothing(monkeypatch):
-    """Letters by chance: whoever knows the answer from the counts shows it here, by a loss below
-    that of guessing.
-    """
+    """Letters are random: a loss below that of guessing gives away who saw the answer."""
     text = torch.randint(8, (3000,), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
 
     def last_losses():

@@ -1,6 +1,4 @@
-"""Counting against the definition, written once more in dictionaries: letter by letter, with
-nothing shared.
-"""
+"""Counting against its definition, in dictionaries: letter by letter, with nothing shared."""
 
 import itertools
 from collections import Counter

@@ -1,6 +1,4 @@
-"""A text as the model gets it: where it is found, characters as ids, batches; and one that is
-larger than memory.
-"""
+"""A text as the model gets it: where it is found, ids, batches; and one larger than memory."""
 
 import dataclasses
 import gzip
@@ -101,9 +99,7 @@ def test_split_is_the_first_ninety_percent():
 
 
 def test_validation_never_reads_more_than_a_million_tokens():
-    """All of them are read at each record: a tenth of a large corpus would take longer than the
-    training.
-    """
+    """Each record reads them all: a tenth of a large corpus would outlast the training."""
     assert [first_to_validate(size) for size in (10_000_000, 10_000_001, 2_000_000_000)] == [
         9_000_000,
         9_000_001,

@@ -1,5 +1,4 @@
-"""How a command ends, in one sentence; how a loop is asked to stop; and a file that is whole or not
-there."""
+"""How a command ends, in one sentence; how a loop is stopped; a file whole or not there."""
 
 import os
 import signal

@@ -1,6 +1,4 @@
-"""The GPT is nanoGPT's: its formulas, its initial values, its names; and it is causal, with and
-without a cache.
-"""
+"""The GPT is nanoGPT's, in formulas, initial values and names; it is causal, cache or not."""
 
 import dataclasses
 import math
@@ -105,9 +103,7 @@ def test_attention_maps(model):
 
 
 def test_attention_maps_follow_the_model(model):
-    """The maps of layer 2 come from what layer 1 made, and dropout is off: scoring the true inputs
-    gives the same.
-    """
+    """Layer 2's maps equal the scores of its true inputs, made by layer 1 without dropout."""
     inputs, tokens = [], torch.randint(65, (2, 10))
     model.dropout.p = model.blocks[0].dropout.p = 0.5
     nn.init.normal_(model.blocks[1].norm1.weight)  # so that the other norm in its place is noticed

@@ -1,6 +1,4 @@
-"""A folder with GPT-2's files: read, written with, refused when damaged; and it computes what
-`transformers` does.
-"""
+"""GPT-2's files: read, written with, refused when damaged; results equal `transformers`'."""
 
 import json
 import os
@@ -27,9 +25,7 @@ def byte_letters() -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder as GPT-2's own: masks among the weights, no prefix, no head; 256 bytes, 3 merges,
-    one special token.
-    """
+    """Like GPT-2's: masks among weights, no prefix, no head; 256 bytes, 3 merges, 1 special."""
     config = config_of(n_positions=12)
     weights = weights_of(config) | {
         f"h.{i}.attn.bias": torch.ones(1, 1, 12, 12).tril() for i in range(2)

@@ -43,9 +43,7 @@ EVERYTHING = {k: v for change in CHANGES.values() for k, v in change.items()}
 
 
 def build(**changes) -> ModernGPT:
-    """A model far from its initial values, where zero-started and tiny parts would hide what the
-    others do.
-    """
+    """Far from its initial values, where zero and tiny parts would hide what the others do."""
     torch.manual_seed(0)
     model = ModernGPT(replace(PLAIN, **changes)).double().eval()
     for parameter in model.parameters():

@@ -174,9 +174,7 @@ def test_muon_takes_the_matrices_of_the_blocks_and_adamw_the_rest(quick):
 
 
 def test_muon_takes_the_steps_of_pytorchs():
-    """Within bfloat16's rounding, over several steps: wide, square and tall matrices, several of a
-    shape.
-    """
+    """Equal within bfloat16's rounding for some steps: wide, square, tall; several of a shape."""
     torch.manual_seed(0)
     shapes = [(24, 24), (24, 24), (48, 24), (24, 48), (24, 48)]
     ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]

@@ -1,6 +1,4 @@
-"""The next token is drawn as the rules say, and a text is one draw after the other, with and
-without a cache.
-"""
+"""The next token follows the rules; a text is draw after draw, with and without a cache."""
 
 import math
 
@@ -60,9 +58,7 @@ def test_the_nucleus_is_the_smallest_set(V, p, seed):
 
 @pytest.mark.slow
 def test_draws_follow_the_probabilities():
-    """Chi-square of 20,000 draws against the probabilities: below 18.47, the 0.1% point for 4
-    degrees of freedom.
-    """
+    """Chi-square of 20,000 draws is below 18.47, the 0.1% point for 4 degrees of freedom."""
 
     class Constant(nn.Module):
         def forward(self, tokens):
@@ -86,9 +82,7 @@ def sharp() -> GPT:
 
 @torch.no_grad()
 def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None, keep=0.5):
-    """Generation from the definitions, without a cache: one distribution after the other, as Python
-    numbers.
-    """
+    """Generation by definition, without a cache: each distribution in turn, as Python numbers."""
     generator, tokens, start = torch.Generator().manual_seed(seed), prompt.tolist(), 0
     for _ in range(n):
         if len(tokens) - start > 10:
@@ -279,9 +273,7 @@ def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use
 
 @pytest.mark.slow
 def test_rows_of_a_batch_are_independent_and_as_likely_as_alone():
-    """Pairs of rows against the products of their probabilities; a right program fails once in a
-    million seeds.
-    """
+    """Pairs of rows against products of probabilities; a right program fails once in a million."""
 
     class Constant(nn.Module):
         def forward(self, tokens):

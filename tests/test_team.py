@@ -1,5 +1,4 @@
-"""However many processes share a training, it is the same one; and when one ends, all do, and go on
-together."""
+"""However many processes share a training, it is the same one; they end and go on together."""
 
 import dataclasses
 import signal
@@ -26,8 +25,7 @@ KINDS = {
 
 @pytest.fixture
 def shared(go, fresh):
-    """Trains in a team: the history of losses, and the weights, of each process. A batch of 7 has
-    unequal parts."""
+    """Trains in a team: each process's losses and weights. A batch of 7 has unequal parts."""
 
     def run(processes=1, sizes=None, dropout=0.0, **settings):
         def work():

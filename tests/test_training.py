@@ -1,6 +1,4 @@
-"""The loop of updates is the recipe written out, the loss of a split is that of all its tokens, and
-a run is both.
-"""
+"""The updates are the recipe, a split's loss is that of all its tokens, a run is both."""
 
 import copy
 import dataclasses
@@ -49,9 +47,7 @@ def trained(model, tokens, config, seed=None, first_step=0) -> list[float]:
 
 # ---------------------------------------------------------------- the loop
 def test_equals_a_loop_written_from_the_recipe(model, tokens, quick, small_config):
-    """AdamW (Loshchilov and Hutter 2019, algorithm 2), clipping and schedule written out, on the
-    same batches.
-    """
+    """AdamW (Loshchilov and Hutter 2019, algorithm 2), clipping and schedule, on equal batches."""
     other = GPT(small_config)
     other.load_state_dict(model.state_dict())
     config = dataclasses.replace(
@@ -194,9 +190,7 @@ def test_the_loss_is_the_mean_of_what_the_right_tokens_cost():
 
 @pytest.mark.parametrize("length", [2, 16, 17, 18, 100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_evaluate_covers_the_whole_split(model, length, unchecked):
-    """Equal to scoring token by token: every token but the first, with what its window has before
-    it.
-    """
+    """Equal to scoring each token but the first, with what its window has before it."""
     model.double().eval()
     tokens = torch.randint(65, (length,), generator=torch.Generator().manual_seed(length))
     expected = 0.0
@@ -468,9 +462,7 @@ def test_what_on_record_does_to_the_mode_does_not_matter(small_config, tokens, q
 
 @pytest.mark.slow
 def test_the_settings_choose_optimizer_schedule_and_windows(tokens, quick):
-    """What `updates` does of it, tests/core sees: here it must arrive, and the records must say the
-    rate.
-    """
+    """Other tests see what `updates` does; here settings must arrive and records say the rate."""
     torch.manual_seed(0)
     model = ModernGPT(
         ModernConfig(65, 16, 2, 4, 32, rotary=True, tied=False, bigrams=100, zero_start=True)

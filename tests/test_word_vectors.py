@@ -12,9 +12,7 @@ def test_an_apostrophe_belongs_to_a_word_only_inside():
 
 
 def test_word_vectors_by_hand():
-    """a and b meet more often than chance has it, and a word's neighbours reach two places, not
-    three.
-    """
+    """a and b meet more often than by chance; neighbours reach two places, not three."""
     vocabulary, vectors = word_vectors("a b c d e f " * 5 + "a b a b a b", size=6)
     assert vocabulary == ["a", "b", "c", "d", "e", "f"]
     assert torch.allclose(vectors.norm(dim=1), torch.ones(6))

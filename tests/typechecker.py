@@ -1,5 +1,4 @@
-"""How pytest checks every annotation of helpers/ at run time: beartype, which here takes an int for
-a float.
+"""How pytest checks annotations at run time: beartype, which here takes an int for a float.
 
 jaxtyping asks for the check of a stub: a function's name and annotations, without its body. One
 that is defined inside another comes again at every call, so equal stubs share one check; that of a

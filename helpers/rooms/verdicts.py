@@ -15,9 +15,9 @@ LEVEL = 0.05  # the chance of a false claim
 
 
 class Verdict(NamedTuple):
-    """One row's answer; `says` is its verdict in words.
+    """One row's answer.
 
-    One of: worse, better, slightly worse, slightly better, no difference, undecided.
+    `says` is one of: worse, better, slightly worse, slightly better, no difference, undecided.
     """
 
     mean: float  # of the differences; above 0 is worse

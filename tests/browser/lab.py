@@ -1,6 +1,4 @@
-"""A JupyterLab of its own on loopback, for the tests of this folder. It writes only into the folder
-it is given.
-"""
+"""A JupyterLab on loopback for this folder's tests, which writes only into a given folder."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""The notebooks in JupyterLab, as a reader has them: opened from the start page, run whole, an
-exercise solved.
-"""
+"""The notebooks in JupyterLab: opened from the start page, run whole, an exercise solved."""
 
 import platform
 import re
@@ -148,9 +146,7 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
 
 
 def proofs_are_folded(page) -> bool:
-    """From the heading on all is hidden, to the next heading of its rank; what comes before is
-    seen.
-    """
+    """All from the heading to the next of its rank is hidden; what comes before is seen."""
     hidden = page.evaluate(f"{CELLS}.map((c) => c.isHidden)")
     headings = page.evaluate(
         f"{CELLS}.map((c) => c.model.type === 'markdown' ? c.model.sharedModel.getSource() : '')"

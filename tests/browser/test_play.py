@@ -29,9 +29,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, site):
-    """Open the page as a visitor with such a screen does; afterwards: no error was logged, nothing
-    was fetched.
-    """
+    """Open the page on such a screen; afterwards, no error was logged and nothing fetched."""
     contexts, asked, errors = [], [], []
 
     def opened(width: int = 1200, scheme: str = "light", folder: Path = site):
@@ -262,9 +260,7 @@ def test_nobody_is_shut_out(visit, width, scheme):
 
 
 def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path):
-    """One layer, no table of positions, shared keys, an MLP of another width: nothing of it is the
-    plain model's.
-    """
+    """One layer, no positions, shared keys, another MLP: nothing of it is the plain model's."""
     torch.manual_seed(1)
     tokenizer = CharTokenizer("\n ,!ORadefhmoruw")
     sizes = dict(

@@ -1,6 +1,4 @@
-"""The model's JavaScript by itself, in a real browser: it computes what PyTorch does, is mounted
-and removed.
-"""
+"""The model's JavaScript in a browser: it computes as PyTorch does, is mounted and removed."""
 
 import base64
 import gzip
@@ -37,9 +35,7 @@ LOGITS = """(texts) => texts.map((tokens) => {
 
 @pytest.fixture
 def engine(browser):
-    """The model's JavaScript as JupyterLab gets it, in a page of the browser, with the bytes of a
-    model.
-    """
+    """The model's JavaScript as JupyterLab gets it, in a browser's page with a model's bytes."""
     page = browser.new_page()
 
     def start(packed: bytes, simd: bool = True):
@@ -164,9 +160,7 @@ def test_what_is_shown_on_the_way_is_what_the_microscope_shows(engine, changes):
 
 
 def test_what_is_kept_of_another_text_changes_nothing(engine):
-    """The cache holds tokens too, because tables look back at them: those behind what is kept must
-    be forgotten.
-    """
+    """The cache holds tokens for the tables' sake: it must forget those behind what is kept."""
     page = engine(pack(modern(ALL), SNOWMAN))
     kept, fresh = page.evaluate(
         """(texts) => {
@@ -310,9 +304,7 @@ def test_a_broken_model_is_broken_as_in_python(engine, name, monkeypatch):
 
 
 def test_it_is_mounted_twice_and_removed(engine):
-    """As in JupyterLab, where a cell may be run again: bytes that begin inside a buffer, and
-    nothing else.
-    """
+    """As in JupyterLab, where a cell may run again; the bytes begin inside a buffer."""
     page = engine(LAST)
     page.add_script_tag(content=f"{{ {play.code()}\nwindow.mount = mount; }}")
     counts = page.evaluate(

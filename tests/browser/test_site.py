@@ -1,6 +1,4 @@
-"""The site in a real browser, opened as files: with no network, by keyboard, on a phone, on paper,
-light and dark.
-"""
+"""The site in a browser, as files: no network, keyboard, phone, paper, light and dark."""
 
 import io
 from collections.abc import Iterator
@@ -61,9 +59,7 @@ def all_guessed(tab) -> None:
 )  # tests of a length that four workers share well
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
-    """axe-core finds no serious or critical fault on any page, nothing sticks out at the side; all
-    folds are open.
-    """
+    """With all folds open, axe-core finds no serious or critical fault; nothing sticks out."""
     context = browser.new_context(
         offline=True, color_scheme=scheme, viewport={"width": width, "height": 900}
     )
@@ -94,9 +90,7 @@ def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS[::2])
 def test_every_drawing_of_every_lesson_answers(browser, site, width, scheme):
-    """By keys alone, and by pointer alone, what is said below it changes; and nothing sticks out at
-    the side.
-    """
+    """Keys alone or pointer alone change what is said; nothing sticks out at the side."""
     context = browser.new_context(
         offline=True, color_scheme=scheme, viewport={"width": width, "height": 1300}
     )
@@ -191,9 +185,7 @@ THIN_OUT = """() => {
 
 
 def serious(page, name: str, options: dict) -> list[str]:
-    """What axe-core calls a serious or critical fault of the page `name`, each with the first place
-    where it is.
-    """
+    """What axe-core calls serious or critical in page `name`, each with its first place."""
     found = (
         Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
     )

@@ -387,9 +387,7 @@ def turned_score(m: int, n: int) -> str:
 
 
 def thrown(page, p: float, n: int):
-    """The weights of the coins' cell and their first n draws, in PyTorch, by the coins that the
-    front end throws.
-    """
+    """The coins' weights and first n draws, in PyTorch, by the coins that the front end throws."""
     weights = (
         (torch.arange(16.0).view(4, 4) % 5)
         .masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf)

@@ -1,6 +1,4 @@
-"""Each instrument against a slow definition of its own, on a small random model in which everything
-matters.
-"""
+"""Each instrument against a slow definition, on a random model where everything matters."""
 
 import pytest
 import torch
@@ -44,9 +42,7 @@ def log_probabilities(model: GPT, letters: torch.Tensor) -> torch.Tensor:
 
 
 def predictions(model: GPT, text: torch.Tensor) -> tuple[list[torch.Tensor], list[int], list[int]]:
-    """At each place of windows side by side: log-probabilities, the letter that stands there, and
-    the next.
-    """
+    """At each place of windows side by side: log-probabilities, its letter, and the next."""
     places = range((len(text) - 1) // T * T)
     return (
         [log_probabilities(model, text[i // T * T : i + 1]) for i in places],

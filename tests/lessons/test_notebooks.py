@@ -131,9 +131,7 @@ def test_links_lead_somewhere(name):
 # ---------------------------------------------------------------- other settings, other texts
 @pytest.fixture
 def own_text(tmp_path, monkeypatch):
-    """The parameters that make a notebook read a text of the reader's, in a folder that is not the
-    project's.
-    """
+    """A notebook's parameters for a text of the reader's, in a folder outside the project."""
     monkeypatch.chdir(tmp_path)
     text = "Wörter mit Umlauten \U0001f600,\r\nund Zeilen wie unter Windows!\n"
     (tmp_path / "own.txt").write_text(50 * text, encoding="utf-8")

@@ -1,6 +1,4 @@
-"""Somebody solves every step: the lessons run on their file, which in the end learns and writes by
-itself.
-"""
+"""Somebody solves every step; the lessons run on their file, which learns and writes."""
 
 import ast
 import copy

@@ -1,6 +1,4 @@
-"""The drawings around attention, on matplotlib's own objects: heads side by side, the block, the
-whole GPT.
-"""
+"""The drawings around attention, on matplotlib's own objects: heads, block, whole GPT."""
 
 import itertools
 

@@ -1,6 +1,4 @@
-"""The drawing of the machine, on matplotlib's own objects: what is written, coloured, framed, and
-said.
-"""
+"""The machine's drawing, on matplotlib's objects: what is written, coloured, framed, said."""
 
 import itertools
 

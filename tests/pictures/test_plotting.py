@@ -40,9 +40,7 @@ def test_a_figure_without_a_text_is_refused():
 
 
 def test_written_numbers_stand_out_from_their_cells():
-    """Black, on white for the smallest number and on a green for the largest that is light enough
-    (WCAG 2.2: 4.5).
-    """
+    """Black on white for the smallest, on a light enough green for the largest (WCAG 2.2: 4.5)."""
     ax = plotting.heatmap(torch.tensor([[0.0, 1.0]]), ["q"], ["white", "green"])
     pixels = ax.images[0].to_rgba(ax.images[0].get_array())[0, :, :3]
     assert pixels[0].tolist() == [1, 1, 1] and pixels[1].argmax() == 1
@@ -206,9 +204,7 @@ def test_the_same_figure_is_the_same_picture_and_a_shown_one_is_closed(displayed
 
 
 def test_logarithmic_axes_show_plain_numbers(monkeypatch):
-    """Formulas are switched off, for the sake of the corpus's dollars, and matplotlib writes powers
-    of ten as such.
-    """
+    """matplotlib writes powers of ten as formulas, which are off for the corpus's dollars."""
     monkeypatch.setattr(plotting, "display", lambda *_, **__: None)
     ax = plotting.curves([1, 10, 100], {"loss": [1, 2, 3]}, xlabel="step", ylabel="loss")
     ax.set_xscale("log")

@@ -1,6 +1,4 @@
-"""What make hands over, in any folder and any surroundings, and a set-up that knows what it is true
-of.
-"""
+"""What make hands over, in any folder and environment, and a set-up that knows its state."""
 
 import json
 import os
@@ -34,9 +32,7 @@ print(repr((sys.argv[1:], ours)), file=open({!r}, "a"))
 
 @pytest.fixture
 def make(tmp_path):
-    """Run make in a folder, where each Python only writes down its arguments and its environment;
-    return these.
-    """
+    """Run make where each Python only notes its arguments and environment; return these."""
 
     def run(
         folder: str, *arguments: str, **environment: str
@@ -165,9 +161,7 @@ def test_nonsense_is_one_sentence(monkeypatch, name, value):
 # ---------------------------------------------------------------- set-up
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project whose set-up installs nothing, but notes what it was asked for; `setup.main` with
-    the arguments.
-    """
+    """A project whose set-up only notes what it was asked for; `setup.main` with arguments."""
     asked = []
 
     def at(root: Path):

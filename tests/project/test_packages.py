@@ -81,9 +81,7 @@ def test_a_lock_names_no_index_and_no_folder(name):
 
 
 def test_what_the_lessons_import_comes_with_the_list_for_reading():
-    """Whoever only reads has no Sphinx and no transformers: nothing in helpers or pictures needs
-    them.
-    """
+    """Readers have no Sphinx or transformers: nothing in helpers or pictures needs them."""
     ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     reading = {*locked("requirements"), "torch"}
     provided = {

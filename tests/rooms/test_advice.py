@@ -1,6 +1,4 @@
-"""The study of what counts give to a network: its variants are what they say, and it measures what
-it says.
-"""
+"""The study of what counts give a network: its variants and measures are what they say."""
 
 import math
 

@@ -14,9 +14,7 @@ from helpers.sampling import generate
 
 
 class Table(nn.Module):
-    """The next token's logits depend on the last two tokens, by a random table; token 0 stands
-    before the first.
-    """
+    """A random table gives logits from the last two tokens; token 0 stands before the first."""
 
     def __init__(self, seed: int, V: int = 3):
         super().__init__()
@@ -43,9 +41,7 @@ ALL = {
 
 
 def p_value(ahead: int, draws: int = 3000) -> float:
-    """Of a chi-square test: do texts of three tokens come as often as the model's own probabilities
-    say?
-    """
+    """Chi-square: do texts of three tokens come as often as the model's probabilities say?"""
     generator, counts = torch.Generator().manual_seed(0), dict.fromkeys(ALL, 0)
     for _ in range(draws):
         text, _ = speculate(MODEL, DRAFT, START, 3, ahead=ahead, generator=generator)
@@ -74,8 +70,9 @@ def sharp() -> GPT:
 
 @pytest.mark.parametrize(("ahead", "keep"), [(1, 1.0), (3, 0.5), (30, 0.1)])
 def test_cold_guessing_writes_what_generate_writes_beyond_the_context_too(sharp, ahead, keep):
-    """Nearly at temperature 0 there is one text. The draft is often wrong, so the cache must forget
-    its guesses.
+    """Near temperature 0 there is one text.
+
+    The draft is often wrong, so the cache must forget its guesses.
     """
     cold = dict(temperature=1e-6, keep=keep)
     torch.manual_seed(2)

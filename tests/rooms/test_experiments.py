@@ -36,9 +36,7 @@ def carry_out(study, loss):
 
 # ---------------------------------------------------------------- one run
 def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
-    """A training sees the first piece only; what chooses is measured on the second, what is told on
-    the third.
-    """
+    """The first piece trains, the second chooses, and the third is reported."""
     seen, measured = [], []
     monkeypatch.setattr(
         "helpers.rooms.study.updates", lambda model, tokens, *_: iter(seen.append(tokens) or [1.0])
@@ -70,9 +68,7 @@ def test_the_weights_and_batches_are_those_of_the_seed():
 
 
 def test_who_diverges_counts_as_one_who_guesses():
-    """A rate that is far too high is a result, and no end of the study: its loss is that of a
-    uniform guess.
-    """
+    """A rate far too high is a result, not the study's end: its loss is a uniform guess's."""
 
     def explode(model):
         model.head.weight *= math.nan
@@ -103,9 +99,7 @@ def test_the_last_place_loss_is_that_of_the_last_place_of_every_window():
 
 
 def test_the_last_place_loss_cannot_be_cheated():
-    """A model that knows the next token wherever it stands in the window is helpless at the last
-    place.
-    """
+    """A model that knows each next token in the window is helpless at the last place."""
 
     class Cheat(torch.nn.Module):
         config = GPTConfig(vocab_size=11, **SIZES)
@@ -127,9 +121,7 @@ CHOOSING = dataclasses.replace(
 
 
 def rates_tried(best, study=CHOOSING):
-    """Rates in the order in which they are tried, when losses rise with the distance from `best`;
-    and the reported.
-    """
+    """Rates in the order tried, when losses rise with distance from `best`; and the reported."""
     lines = carry_out(study, lambda run: abs(math.log(run.rate / best)))
     mine = [line for line in lines if line["variant"] == "other"]
     tried = list(dict.fromkeys(line["rate"] for line in mine if line["part"] == CHOOSE))
@@ -247,9 +239,7 @@ def test_what_chose_the_rate_is_not_judged_and_rows_wait_for_all_their_seeds():
 
 @pytest.mark.slow
 def test_a_reader_adds_a_variant_and_gets_a_verdict():
-    """The whole way, with trainings: a model that is told nothing of its past is found out in
-    seconds.
-    """
+    """The whole way, with trainings: a model that isn't told its past is found out in seconds."""
     study = dataclasses.replace(
         TASTE,
         variants={WHOLE: Variant(), "mine": PARTS["no attention"], "nothing": Variant()},

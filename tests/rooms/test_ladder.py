@@ -1,6 +1,4 @@
-"""The ladder of notebook 12: its rungs are what they say, and what stands between two runs is
-computed right.
-"""
+"""The ladder of notebook 12: its rungs are what they say; values between runs are right."""
 
 import math
 from dataclasses import replace

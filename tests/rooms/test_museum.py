@@ -1,6 +1,4 @@
-"""The museum's program is healthy, and each of its faults is seen by the check that the museum
-names.
-"""
+"""The museum's program is healthy, and the check that it names sees each fault."""
 
 import pytest
 

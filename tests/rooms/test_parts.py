@@ -48,9 +48,7 @@ def test_every_variant_differs_in_its_outputs_or_in_its_training(name):
 
 
 def test_only_the_two_leaks_see_their_future():
-    """They are judged by their last place: whoever forgets to mark one would report a wonderful
-    loss.
-    """
+    """The last place judges them: whoever forgets to mark one would report a wonderful loss."""
     for name, variant in ALL.variants.items():
         if variant.leaks:
             with pytest.raises(CheckError, match="not causal"):
@@ -80,9 +78,7 @@ def test_parts_that_are_taken_out_are_gone():
 
 
 def test_five_layers_without_mlp_multiply_as_often_as_two_with_one():
-    """For each token: 4 C C for the matrices of attention, 2 T C for scores and mixture, 8 C C for
-    the MLP.
-    """
+    """For each token: attention's matrices 4 C C, scores and mixture 2 T C, the MLP 8 C C."""
     T, L, _, C = STUDIES["parts"].sizes.values()
     attention, mlp = 4 * C * C + 2 * T * C, 8 * C * C
     layers = PARTS["no MLP, 5 layers"].sizes["n_layer"]

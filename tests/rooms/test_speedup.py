@@ -10,8 +10,7 @@ SMALL = GPTConfig(speedup.V, speedup.T, n_layer=1, n_head=1, n_embd=4)
 
 
 def work_of():
-    """What `measured` would time: how many texts a process reads in each piece of work, and whether
-    all work at once.
+    """What `measured` would time: a process's texts in each work, and whether all work at once.
 
     The function that takes the time does the work once, and notes that instead.
     """

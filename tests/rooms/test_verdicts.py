@@ -1,6 +1,4 @@
-"""Verdicts: what they say, how often they may be wrong, and the statistics behind them, against
-printed tables.
-"""
+"""Verdicts: what they say, how often they err, and their statistics, against printed tables."""
 
 import math
 
@@ -12,9 +10,11 @@ from helpers.rooms.verdicts import holm, verdicts
 
 
 def test_one_row_by_hand():
-    """Differences 1, 2, 3: mean 2, standard error 1 / sqrt(3), t = 3.4641; with two degrees of
-    freedom the chance of more, on both sides, is 1 - t / sqrt(2 + t * t) = 0.0742, and the interval
-    reaches 4.3027 standard errors."""
+    """Differences 1, 2, 3: mean 2, standard error 1 / sqrt(3), t = 3.4641.
+
+    With two degrees of freedom the chance of more, on both sides, is 1 - t / sqrt(2 + t * t) =
+    0.0742, and the interval reaches 4.3027 standard errors.
+    """
     found = verdicts({"row": [1.0, 2.0, 3.0]}, margin=0.5)["row"]
     assert found.mean == 2 and found.p == pytest.approx(1 - math.sqrt(12 / 14), rel=1e-9)
     assert (
@@ -57,9 +57,7 @@ def test_what_is_said():
 
 
 def test_holm_by_hand():
-    """Four rows: 0.01 times 4, 0.013 times 3, 0.03 times 2, and 0.04 that must not fall below what
-    stands before it.
-    """
+    """0.01 times 4, 0.013 times 3, 0.03 times 2; 0.04 must not fall below the one before."""
     assert holm({"a": 0.03, "b": 0.01, "c": 0.04, "d": 0.013}) == pytest.approx(
         {"a": 0.06, "b": 0.04, "c": 0.06, "d": 0.04}
     )
@@ -76,9 +74,7 @@ def test_equal_differences_are_certain_and_none_at_all_are_none():
 
 # ---------------------------------------------------------------- by simulation
 def drawn(tables, rows, seeds, mean=0.0):
-    """Differences that share a baseline, as those of a study do: (tables, rows, seeds), around
-    `mean`.
-    """
+    """Differences that share a study's baseline: (tables, rows, seeds), around `mean`."""
     generator = torch.Generator().manual_seed(7)
     changed = torch.randn(tables, rows, seeds, generator=generator, dtype=torch.float64)
     whole = torch.randn(tables, 1, seeds, generator=generator, dtype=torch.float64)
@@ -100,9 +96,7 @@ def test_the_intervals_hold_the_truth_in_95_percent_of_cases():
 
 @pytest.mark.slow
 def test_a_false_claim_anywhere_in_a_table_is_as_rare_as_the_level():
-    """Where nothing differs, 5 % of tables say that something does; without Holm's correction a
-    quarter or more.
-    """
+    """If nothing differs, 5 % of tables say that something does; without Holm 25 % or more."""
     cases = drawn(tables=300, rows=12, seeds=8)
     found = [list(verdicts(dict(enumerate(rows)), 1e-6).values()) for rows in cases]
     wrong, luck = share(

@@ -12,9 +12,7 @@ from tools import notebooks, site
 
 @pytest.fixture
 def project(monkeypatch, tmp_path) -> Path:
-    """An empty project around the tools, which build no pages: that takes seconds, and
-    test_site.py does it.
-    """
+    """An empty project around the tools; it builds no pages, which takes seconds."""
     monkeypatch.setattr(notebooks, "ROOT", tmp_path)
     monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setattr(notebooks, "BUILD", tmp_path / "build")
@@ -29,9 +27,7 @@ def project(monkeypatch, tmp_path) -> Path:
 
 @pytest.fixture
 def in_process(monkeypatch):
-    """Notebooks run in this process: what becomes of their outputs needs no kernel, which takes
-    seconds.
-    """
+    """Notebooks run in this process: their outputs need no kernel, which takes seconds."""
 
     def run(path, target, values):
         notebook, scope = nbformat.read(path, as_version=4), {}

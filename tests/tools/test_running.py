@@ -98,9 +98,7 @@ def test_other_settings_are_refused_in_one_sentence(settings, name, value, sente
 def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(
     project, monkeypatch, capfd
 ):
-    """In a folder whose name papermill takes for a template, with somebody else's python3 among
-    Jupyter's paths.
-    """
+    """The folder is named like papermill's templates; Jupyter's paths hold another python3."""
     folder, other = project / "{seed}", project / "kernels" / "python3"
     for name, value in (("NOTEBOOKS", folder), ("BUILD", project / "build")):
         monkeypatch.setattr(notebooks, name, value)

@@ -1,6 +1,4 @@
-"""The pages: what a notebook's page shows and folds, where links lead, and what happens when
-something is broken.
-"""
+"""The site: what pages show and fold, where links lead, and what happens when it is broken."""
 
 import base64
 import json

@@ -35,9 +35,7 @@ class InProcess:
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """A study of two variants under the name "parts", a text, and options that keep all in
-    `tmp_path`.
-    """
+    """A study "parts" of two variants, a text, and options that keep all in `tmp_path`."""
     monkeypatch.setitem(tool.STUDIES, "parts", SMALL)
     monkeypatch.setattr(tool, "ProcessPoolExecutor", InProcess)
     (tmp_path / "text.txt").write_text(TEXT, "utf-8")
