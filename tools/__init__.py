@@ -1,6 +1,4 @@
-"""What maintains the notebooks, and the commands behind the Makefile: `python -m tools.NAME` at the
-project's root.
-"""
+"""What maintains the notebooks: `python -m tools.NAME`, behind the Makefile's commands."""
 
 import sys
 

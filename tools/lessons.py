@@ -1,5 +1,4 @@
-"""Where the lessons lie, in their order: the path, notebooks/NN_*.ipynb, and the rooms,
-notebooks/beyond/*.ipynb.
+"""Where the lessons lie, in order: notebooks/NN_*.ipynb, then notebooks/beyond/*.ipynb.
 
 A lesson is known by its name, the file's without the ending. Nothing else in tools/ knows where one
 lies.

@@ -1,5 +1,4 @@
-"""Write the locks in tools/ anew: all that the packages of requirements.txt and
-requirements-dev.txt need, with hashes.
+"""Write the locks in tools/ anew: all that both requirements files need, with hashes.
 
 Versions stay as they are unless something forces them; to take all the newest, delete both locks
 first.

@@ -66,8 +66,7 @@ def everyone() -> list[Path]:
 
 
 def find(name: str) -> Path:
-    """The notebook that is meant by 8, 08, 08_nanogpt_shakespeare, beyond/what_matters, or by a
-    path to it.
+    """The notebook meant by 8, 08, 08_nanogpt_shakespeare, beyond/what_matters, or a path.
 
     ConfigError, with all names, when there is none.
     """
@@ -97,9 +96,7 @@ def run_of(path: Path) -> Path:
 
 # ---------------------------------------------------------------- one notebook
 class Progress:
-    """Shows the lines of a training while a notebook runs. Papermill writes all that is printed
-    into it.
-    """
+    """Shows a training's lines while a notebook runs; papermill writes all prints into it."""
 
     def __init__(self, name: str):
         self.name = name
@@ -228,9 +225,7 @@ def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -
 
 
 def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dict[Path, str]:
-    """Why each notebook failed, or an empty text. 08 starts first, and 09 after it: it writes with
-    08's model.
-    """
+    """Why each notebook failed, or an empty text. 08 starts first; 09, after it, uses its model."""
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
     others = sorted(
         (path for path in paths if path not in trained),
@@ -285,9 +280,7 @@ def say_result(path: Path) -> None:
 
 
 def write_pages() -> str:
-    """Pages of all last runs in build/html, if Sphinx is installed; why that failed, or an empty
-    text.
-    """
+    """Pages of all last runs in build/html, if Sphinx is there; why that failed, or ""."""
     if not importlib.util.find_spec("sphinx"):
         say(
             "to read them: build/notebooks, in JupyterLab; for pages of them: make site, then make run"
@@ -365,9 +358,7 @@ def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:
 
 # ---------------------------------------------------------------- ledger
 def show_ledger() -> int:
-    """Run the notebooks that have changed since their last run, print where each row stands; 1 when
-    one is missing.
-    """
+    """Run notebooks changed since their last run, print where rows stand; 1 if one is missing."""
     from helpers import ledger
     from tools import tables
 
@@ -393,9 +384,7 @@ def show_ledger() -> int:
 
 
 def is_outdated(path: Path) -> bool:
-    """Is there no whole run in build/ since the notebook or helpers/ changed, or had it other
-    settings, or skips?
-    """
+    """Is build/'s last run missing, partial, older than its sources, or of other settings?"""
     from helpers import ledger
     from tools import tables
 
@@ -419,9 +408,7 @@ def is_outdated(path: Path) -> bool:
 
 # ---------------------------------------------------------------- fresh
 def fresh() -> None:
-    """Bring back the notebooks as they were committed; copies of the changed ones go to mine/kept/
-    first.
-    """
+    """Bring back the notebooks as committed; changed ones are copied to mine/kept/ first."""
     if git(
         "rev-parse", "--show-cdup", or_say="this folder is no clone of a git repository"
     ).strip():

@@ -25,9 +25,7 @@ WIDTH, LINES = 46, 12  # of the text, in letters and lines
 
 
 def texts(folder: str) -> Iterator[tuple[int, str]]:
-    """Each snapshot's step, and what that model writes after the prompt, with the same random
-    numbers each time.
-    """
+    """Each snapshot's step, and its text after the prompt, always by the same random numbers."""
     _, tokenizer = checkpoint.load_model(folder)
     for step, model in checkpoint.load_snapshots(folder):
         generator = torch.Generator().manual_seed(1)

@@ -40,8 +40,7 @@ def committed() -> list[bytes]:
 
 
 def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Path]:
-    """Make play.html in `folder`, with the last of the `packed` models in it; they belong to one
-    run.
+    """Make play.html in `folder`, with the last of one run's `packed` models in it.
 
     The others are its snapshots: each has a file of its own, which the page loads when it is asked
     for. All of it works from the disk, without a server. By default the models are the committed
@@ -93,8 +92,7 @@ def summary(facts: dict) -> str:
 
 
 def pack_run(run: Path) -> list[bytes]:
-    """The best model of a run, packed, and before it every second of the snapshots that are
-    earlier, if it kept any.
+    """A run's best model, packed, and before it every second earlier snapshot, if it kept any.
 
     RunError when the run can't be used, ConfigError when its model can't be packed.
     """

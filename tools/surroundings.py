@@ -44,8 +44,7 @@ def jobs() -> int:
 
 
 def share_cores(jobs: int) -> None:
-    """Give each of the processes that will be started an equal share of the cores, at most 4;
-    OMP_NUM_THREADS wins.
+    """Give each process to come an equal share of cores, at most 4; OMP_NUM_THREADS wins.
 
     Two processes with a core each get more done than one with two: the tensors here are small.
     Threads that wait watch for a moment and then sleep: asleep at once, they cost training a third

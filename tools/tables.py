@@ -36,9 +36,7 @@ def stored_error(notebook: NotebookNode) -> str:
 
 
 def why_incomplete(notebook: NotebookNode) -> str:
-    """The error that stopped it, or how many of its cells never ran; an empty text when it ran to
-    its end.
-    """
+    """The error that stopped it, or how many cells never ran; "" when it ran to its end."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     left = sum(cell.execution_count is None for cell in code)
     return stored_error(notebook) or (f"{left} of {len(code)} cells were not run" if left else "")
@@ -68,9 +66,7 @@ def status_of(row: dict, notebook: NotebookNode) -> str:
 
 
 def reproduced_in(row: dict, notebook: NotebookNode | None) -> tuple[NotebookNode | None, str]:
-    """The first cell that reproduced the row, and the numbers that it printed as ours (an erratum
-    prints none).
-    """
+    """The first cell that reproduced the row, and the numbers it printed as ours."""
     found = re.compile(rf"(?:^|: )reproduced: {re.escape(row['id'])} \(.*(?:\n  ours: (.+))?", re.M)
     for cell in notebook.cells if notebook else []:
         for output in cell.get("outputs", []):
@@ -142,9 +138,7 @@ def escaped(text: str) -> str:
 
 # ---------------------------------------------------------------- errata
 def errata_page(folder: Path) -> str:
-    """Every erratum on a page to read: its place, the wrong and the right numbers, the cause, the
-    cell.
-    """
+    """Every erratum on a page: its place, the wrong and right numbers, the cause, the cell."""
     found, linked = stored(folder), []
     for row in [row for row in ledger.rows() if row["kind"] == "erratum"]:
         cell, _ = reproduced_in(row, found.get(row["notebook"]))

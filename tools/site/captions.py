@@ -1,6 +1,4 @@
-"""What the site says about each table in notebooks/measured/: its title, what a row is, and who
-reads it.
-"""
+"""The site's words about each measured table: its title, what a row is, and who reads it."""
 
 # The file's name: title, what a row is, and the lesson that reads the table, if one does.
 CAPTIONS = {

@@ -66,9 +66,7 @@ FOLDS = {
 
 
 class Fold(SphinxPostTransform):
-    """Folded code and covered outputs go into <details>, and every cell of code gets its name as an
-    anchor.
-    """
+    """Folded code and covered outputs go into <details>; cells of code get names as anchors."""
 
     default_priority = 250
     formats = ("html",)
@@ -107,9 +105,7 @@ def raw(html: str) -> nodes.raw:
 
 
 def level_captions(app, pagename, templatename, context, doctree) -> None:
-    """Sphinx calls the sidebar's captions headings and gives them no level, which screen readers
-    ask for.
-    """
+    """Give the sidebar's captions the level that screen readers ask for and Sphinx leaves out."""
     tree = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = tree.replace(
         'role="heading"', 'role="heading" aria-level="2"'

@@ -1,5 +1,4 @@
-"""What Sphinx makes the site of: notebooks, solutions and pages, copied, with links that lead on
-the site.
+"""What Sphinx makes the site of: notebooks, solutions and pages, with links on the site.
 
 The site's root is notebooks/: 03_….ipynb, beyond/….ipynb, ledger.md, solutions/….py and
 measured/….csv become .html at the same place.
@@ -394,9 +393,7 @@ def toctree(pages: list[str], caption: str = "", hidden: bool = False) -> str:
 
 
 def anchor_of(anchor: str) -> str:
-    """Where JupyterLab's anchor stands on the site: a cell's under its name, a heading's as in
-    Sphinx.
-    """
+    """JupyterLab's anchor on the site: a cell's by its name, a heading's as in Sphinx."""
     if anchor.startswith("cell-id="):
         return anchor.removeprefix("cell-id=")
     from docutils.nodes import make_id  # late: whoever runs notebooks need not have Sphinx

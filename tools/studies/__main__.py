@@ -38,9 +38,7 @@ GROWING = ROOT / "build" / "studies"
 
 
 def circumstances(study: Study, corpus: Corpus, device: str) -> list[str]:
-    """The comment lines of a table that name what decides its numbers, beside the code of the
-    commit.
-    """
+    """A table's comment lines: what decides its numbers, beside the commit's code."""
     versions = f"Python {platform.python_version()}, torch {torch.__version__}"
     return [
         f"{versions}, {platform.system()} {platform.machine()}, 1 thread a run, {device}",
@@ -59,8 +57,7 @@ def measure(name: str, path: str | None, device: str, run: Any) -> Line:
 
 
 def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
-    """Make the runs that are missing at `path`, and move the table to `options.out` when it is
-    whole.
+    """Make the missing runs at `path`; move the table to `options.out` when it is whole.
 
     RunError when the lines that are there were made under other circumstances.
     """

@@ -1,5 +1,4 @@
-"""Train the presets of three minutes with some seeds and store how they fare and what they write,
-for notebook 08.
+"""Train the three-minute presets with some seeds; store losses and texts for notebook 08.
 
 python -m tools.studies.better            both
 python -m tools.studies.better counted    one of them
@@ -92,8 +91,10 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
 
 
 def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
-    """Its loss in windows side by side, as in training; reading on, where each has a past; and, if
-    it counts, when it counts what it reads, too."""
+    """Its loss in windows side by side, as in training; and reading on.
+
+    Reading on, each has a past; a model that counts is also measured counting what it reads.
+    """
     history = checkpoint.load(folder).history
     model, tokenizer = checkpoint.load_model(folder)
     T = model.config.context_length
@@ -120,9 +121,7 @@ class Mean(nn.Module):
 
 
 def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
-    """The loss of every two models' mean, and of that of all: they took so many times as long to
-    train.
-    """
+    """The losses of the mean of every two models and of all; n models cost n trainings."""
     loaded = {seed: checkpoint.load_model(folder) for seed, folder in folders.items()}
     model, tokenizer = next(iter(loaded.values()))
     T = model.config.context_length

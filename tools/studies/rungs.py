@@ -1,5 +1,4 @@
-"""Climb the ladder that opens notebook 08 with three seeds, and store losses, seconds and what each
-rung writes.
+"""Climb notebook 08's ladder with three seeds; store losses, seconds and each rung's text.
 
 python -m tools.studies.rungs
 """
@@ -79,9 +78,7 @@ def main(_: list[str]) -> None:
 
 
 def timed(source: str) -> str:
-    """The source of a cell; where it defines `rung`, with the seconds and parameters of each
-    written down.
-    """
+    """A cell's source; where it defines `rung`, that writes down seconds and parameters."""
     return source if "def rung(" not in source else f"{source}\n\n{MEASURE}"
 
 
