@@ -1,5 +1,4 @@
-"""Draw the README's moving picture from a trained run: the loss falls while the model's text grows
-from noise to verse.
+"""Draw the README's moving picture from a trained run: the loss falls, and its text turns to verse.
 
 python -m tools.picture [--run build/runs/laptop]
 """
