@@ -129,7 +129,7 @@ def execute(path: Path, target: Path, values: dict[str, object] | None = None) -
 
 
 def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
-    # No templates.
+    # papermill takes braces in a path for a template.
     source, out = (str(each).replace("{", "{{").replace("}", "}}") for each in (path, target))
     for attempt in range(3):
         try:
@@ -140,7 +140,7 @@ def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
                 kernel_name="python3",
                 progress_bar=False,
                 stdout_file=Progress(path.stem),
-                extra_arguments=["--log-level=ERROR"],
+                extra_arguments=["--log-level=CRITICAL"],  # ending a kernel is no error
                 coalesce_streams=True,
             )
         except papermill.PapermillExecutionError as error:
