@@ -15,7 +15,7 @@ from exercises.limit import TooLongError, at_most
 from exercises.questions import said
 from exercises.steps import NAMES, STEPS
 from helpers.errors import ConfigError
-from pictures.progress import NOTEBOOKS
+from pictures.progress import here
 from pictures.way import draw_way
 
 SECONDS = 60.0  # for a piece of work with the reader's steps
@@ -121,12 +121,12 @@ def path() -> None:
     draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, solved, about)
 
 
-def next_step(folder: str | Path = NOTEBOOKS) -> str:
+def next_step(folder: str | Path | None = None) -> str:
     """Where the next step waits, as a line of Markdown; the notebooks are in `folder`."""
     solved, _ = progress()
     for step in STEPS:
         if step.label not in solved:
-            notebook = next(Path(folder).glob(f"{step.label[:-1]:0>2}_*.ipynb"), None)
+            notebook = next(Path(folder or here()).glob(f"{step.label[:-1]:0>2}_*.ipynb"), None)
             where = f"[{step.label}]({notebook.name})" if notebook else step.label
             return f"**Next:** {where}, {step.title}."
     return "**All steps are solved.** Your GPT trains at the end of [the blank page](beyond/blank_page.ipynb)."

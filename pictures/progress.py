@@ -11,17 +11,24 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 ROOMS = ("what_matters", "museum_of_bugs", "todays_models", "speedrun", "scaling_out", "blank_page")
 
 
-def lessons(folder: str | Path = NOTEBOOKS) -> str:
+def here() -> Path:
+    """The working folder if lessons lie in it, as in a reader's own copy; else the clone's."""
+    own = Path.cwd()
+    return own if any(own.glob("[0-9][0-9]_*.ipynb")) else NOTEBOOKS
+
+
+def lessons(folder: str | Path | None = None) -> str:
     """The notebooks in `folder` as a Markdown table: title, reading time, exercises solved.
 
     The rooms to visit afterwards come last. An exercise is solved when the notebook, as it was last
     saved, prints so. ConfigError for a folder without lessons.
     """
-    path = sorted(Path(folder).glob("[0-9][0-9]_*.ipynb"))
+    folder = Path(folder or here())
+    path = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
     if not path:
         raise ConfigError(f"{folder} has no lessons: name the folder of the notebooks")
     rows = [_row(lesson, lesson.name[:2], lesson.name) for lesson in path]
-    rooms = [Path(folder) / "beyond" / f"{name}.ipynb" for name in ROOMS]
+    rooms = [folder / "beyond" / f"{name}.ipynb" for name in ROOMS]
     rows += [_row(room, "", f"beyond/{room.name}") for room in rooms if room.exists()]
     return "\n".join(["| | lesson | to read | solved |", "|---|---|---|---|", *rows])
 
