@@ -35,8 +35,8 @@ def lessons(folder: str | Path | None = None) -> str:
 
 def _row(path: Path, number: str, address: str) -> str:
     """The line of the table for one notebook."""
-    # It is no file, no JSON, or no notebook.
-    try:  # as JSON: nbformat, which checks a notebook, takes seconds to import
+    # Read as JSON: nbformat takes seconds to import. What can't be read is no file, JSON or notebook.
+    try:
         cells = json.loads(path.read_bytes())["cells"]
         head = _joined(cells[0]["source"])
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
