@@ -106,18 +106,13 @@ def updates(
     """One update after the other, from `first_step` to `max_steps`; yields the loss of each batch.
 
     Model and tokens are on `config.device` already; `batches` draws the batches. If a group of the
-    optimizer has a "scale" (Muon's has), its learning rate is multiplied by it. Dropout is seeded
-    for each micro-batch, so a run that goes on at step 100 need know nothing of the steps before.
+    optimizer has a "scale" (Muon's has), its learning rate is multiplied by it.
     """
     count, own = micro_batches(config)
     processes = team.rank_and_size()[1]
+    compute_loss = loss_module(model, config)
     kind = torch.device(config.device).type
-    compute_loss: nn.Module = Loss(model)
-    if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
-        compute_loss = torch.compile(compute_loss)
-    if kind == "cpu" and config.bfloat16_cpu and has_bfloat16():
-        compute_loss = Rounded(compute_loss)
-    compute_loss = team.with_equal_gradients(compute_loss, config.device)
+    precision = torch.autocast(kind, torch.bfloat16, config.bfloat16 and kind == "cuda")
     for step in range(first_step, config.max_steps):
         model.train()  # the caller may have evaluated it
         for group in optimizer.param_groups:
@@ -129,10 +124,10 @@ def updates(
             micro_x, micro_y = x.tensor_split(count)[index], y.tensor_split(count)[index]
             share = len(micro_x) / len(x)
             if model.config.dropout:
-                torch.manual_seed(random.Random(f"{config.seed} {step} {index}").getrandbits(63))
+                torch.manual_seed(dropout_seed(config, step, index))
             if processes > 1:  # gradients are sent once a batch, as in nanoGPT
                 compute_loss.require_backward_grad_sync = index == own[-1]
-            with torch.autocast(kind, torch.bfloat16, enabled=config.bfloat16 and kind == "cuda"):
+            with precision:
                 micro_loss = compute_loss(micro_x, micro_y)
             # The shares of all micro-batches add up to 1, but DDP divides the sum of the gradients
             # by the number of processes: times that number, it is the gradient of the whole batch.
@@ -141,6 +136,22 @@ def updates(
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
         optimizer.step()
         yield team.total(loss).item()
+
+
+def loss_module(model: nn.Module, config: TrainConfig) -> nn.Module:
+    """The loss as the settings want it: compiled, in bfloat16, shared by several processes."""
+    compute_loss: nn.Module = Loss(model)
+    kind = torch.device(config.device).type
+    if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
+        compute_loss = torch.compile(compute_loss)
+    if kind == "cpu" and config.bfloat16_cpu and has_bfloat16():
+        compute_loss = Rounded(compute_loss)
+    return team.with_equal_gradients(compute_loss, config.device)
+
+
+def dropout_seed(config: TrainConfig, step: int, micro_batch: int) -> int:
+    """A seed for each micro-batch: a run that goes on at step 100 needs to know of no other."""
+    return random.Random(f"{config.seed} {step} {micro_batch}").getrandbits(63)
 
 
 def micro_batches(config: TrainConfig) -> tuple[int, range]:
@@ -156,13 +167,11 @@ def micro_batches(config: TrainConfig) -> tuple[int, range]:
 
 
 def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[int, int]:
-    """How many windows of which length update `step` sees: about as many tokens at every step."""
-    window = context_length
+    """How many windows update `step` sees, and their length: about as many tokens at every step."""
     for share, length in config.windows:
         if step < math.ceil(share * config.max_steps):
-            window = length
-            break
-    return config.batch_size * context_length // window, window
+            return config.batch_size * context_length // length, length
+    return config.batch_size, context_length
 
 
 # ---------------------------------------------------------------- the loss over a whole text
@@ -170,16 +179,16 @@ def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[in
 def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int) -> float:
     """Mean cross-entropy in nats per token over ALL of `tokens` but the first.
 
-    They are cut into windows side by side, the last one shorter. Nothing is drawn: the same model
-    gives the same number. CorpusError for fewer than two tokens.
+    They are cut into windows of `context_length`, the last one shorter. Nothing is drawn: the same
+    model gives the same number. CorpusError for fewer than two tokens.
     """
     if len(tokens) < 2:
         raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: it takes at least 2")
     T = context_length
     end = (len(tokens) - 1) // T * T  # of the last whole window
-    windows = max(1, 4096 // T)  # of a forward pass
-    inputs = [*tokens[:end].view(-1, T).split(windows), tokens[None, end:-1]]
-    targets = [*tokens[1 : end + 1].view(-1, T).split(windows), tokens[None, end + 1 :]]
+    rows = max(1, 4096 // T)  # windows of one forward pass
+    inputs = [*tokens[:end].view(-1, T).split(rows), tokens[None, end:-1]]
+    targets = [*tokens[1 : end + 1].view(-1, T).split(rows), tokens[None, end + 1 :]]
     total = 0.0
     with evaluating(model):
         for x, y in zip(inputs, targets, strict=True):
@@ -200,14 +209,15 @@ def train(
     overwrite: bool = False,
     corpus: Corpus | PreparedCorpus | None = None,
     preset: str = "",
+    on_resume: Callable[[Run], None] | None = None,
     on_record: Callable[[nn.Module, Record], None] | None = None,
 ) -> History:
     """Train `model` in place, leave it with the weights of its best record, and return the history.
 
     At each of `record_steps` there is a record, and `on_record(model, record)` is called. With a
     folder `out_dir` the run is saved there, at every record and when Ctrl-C or a signal asks to
-    stop; `resume` goes on from the last save to the same end, bit for bit on the same machine. What
-    `corpus` and `preset` were, the run remembers.
+    stop; `resume` goes on from the last save to the same end, bit for bit on the same machine, and
+    begins with `on_resume(run)`. What `corpus` and `preset` were, the run remembers.
 
     Before anything changes: CorpusError for tokens outside the vocabulary, RunError for a folder
     that can't be used, or holds another run. Later: RunError when the loss is no number any more or
@@ -217,22 +227,12 @@ def train(
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
     refuse_misfits(model, train_tokens, val_tokens)
     micro_batches(config)  # refuses a batch that is too small
-    tokenizer = corpus.tokenizer if corpus else None
-    run = Run(
-        settings=settings_of(model, config, train_tokens, val_tokens, tokenizer),
-        sizes=asdict(model.config),
-        about=about_run(preset, corpus),
-        tokenizer=tokenizer.to_json() if tokenizer else "",
-    )
-    team.refuse_differences(run.settings)
     # Of several processes, the leader alone reads and writes the folder.
     folder = Path(out_dir) if out_dir is not None and team.is_leader() else None
-    if folder:
-        refuse_folder(folder, resume, overwrite)
-        if resume:
-            run = load_for_resume(folder, run.settings)
-            write_views(folder, run)  # a kill may have come after the checkpoint and before them
-    run = team.broadcast(run)
+    run = new_run(model, config, train_tokens, val_tokens, corpus, preset)
+    run = start_or_resume(run, folder, resume, overwrite)
+    if on_resume and resume:
+        on_resume(run)
 
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
@@ -244,89 +244,57 @@ def train(
         optimizer.load_state_dict(run.optimizer)
         batches.set_state(run.batches)
 
+    def save_all() -> None:
+        if folder:
+            run.take_state(model, optimizer, batches)
+            save(folder, run)
+
     losses = updates(model, train_tokens, config, optimizer, batches, run.step)
     with stop_requests() as signals:
         while True:
             if run.step in record_steps(config) and not run.has_record():
-                if run.step == 0:
-                    run.losses = [first_loss(model, train_tokens, config)]
-                record = measure(model, val_tokens, config, run)
+                record = measure(run, model, train_tokens, val_tokens, config)
                 run.add(record, model)
-                if folder:
-                    run.take_state(model, optimizer, batches)
-                    save(folder, run)
+                save_all()
                 if on_record:
                     on_record(model, record)
             if team.total(torch.tensor(len(signals))):  # whichever process got one, all stop
-                if folder:
-                    run.take_state(model, optimizer, batches)
-                    save(folder, run)
+                save_all()
                 team.wait()  # when one process ends, torchrun ends all: not before the leader saved
                 raise stopped(signals, run, out_dir)
             if run.step >= config.max_steps:
                 break
             started = time.perf_counter()
-            run.losses.append(finite(next(losses), run.step))
+            loss = next(losses)
             run.seconds += time.perf_counter() - started
+            run.losses.append(finite(loss, run.step))
             run.step += 1
     model.load_state_dict(run.best)
     return run.history
 
 
-def stopped(signals: list[int], run: Run, out_dir: str | Path | None) -> Stopped:
-    """What the user reads after a stop; another process may have got the signal."""
-    after = f"after {run.step:,} of {run.settings['max_steps']:,} steps"
-    saved = f"all saved in {out_dir}: resume continues from there"
-    result = f"{after}, {'none of them saved' if out_dir is None else saved}"
-    return Stopped(signals[0] if signals else signal.SIGTERM, result)
-
-
-def record_steps(config: TrainConfig) -> list[int]:
-    """0, three early ones, where learning is fastest, every `eval_interval`, and `max_steps`."""
-    early = {config.eval_interval // part for part in (10, 5, 2)}
-    regular = range(0, config.max_steps, config.eval_interval)
-    return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
-
-
-def measure(model: nn.Module, val_tokens: Tensor, config: TrainConfig, run: Run) -> Record:
-    """The record of the run's step: the validation loss, and means since the record before."""
-    T = model.config.context_length
-    seconds = run.seconds - (run.history[-1].seconds if run.history else 0)
-    tokens = len(run.losses) * config.batch_size * T
-    return Record(
-        step=run.step,
-        train_loss=sum(run.losses) / len(run.losses),
-        val_loss=finite(evaluate(model, val_tokens, T), run.step),
-        seconds=run.seconds,
-        tokens_per_second=tokens / seconds if seconds else 0.0,
-        learning_rate=learning_rate(run.step, config),
-    )
-
-
-def print_record(model: nn.Module, record: Record) -> None:
-    """For `on_record`: one line."""
-    print(
-        f"step {record.step:5}  train {record.train_loss:.4f}  val {record.val_loss:.4f}  "
-        f"{record.tokens_per_second:8,.0f} tokens/s  learning rate {record.learning_rate:.1e}",
-        flush=True,
-    )
-
-
-@torch.no_grad()
-def first_loss(model: nn.Module, tokens: Integer[Tensor, "N"], config: TrainConfig) -> float:
-    """The loss of a first batch of whole windows, before anything is trained."""
-    batches = torch.Generator().manual_seed(config.seed)
-    x, y = get_batch(tokens, config.batch_size, model.config.context_length, batches)
-    with evaluating(model):
-        return Loss(model)(x, y).item()
-
-
-def finite(loss: float, step: int) -> float:
-    """The loss; RunError when it is NaN or infinite."""
-    if math.isfinite(loss):
-        return loss
-    raise RunError(
-        f"the loss is {loss} at step {step}: try a lower learning rate; what was saved is kept"
+def new_run(
+    model: nn.Module,
+    config: TrainConfig,
+    train_tokens: Tensor,
+    val_tokens: Tensor,
+    corpus: Corpus | PreparedCorpus | None,
+    preset: str,
+) -> Run:
+    """A run at its first step: what its numbers depend on, and where it comes from."""
+    tokenizer = corpus.tokenizer if corpus else None
+    return Run(
+        settings=settings_of(model, config, train_tokens, val_tokens, tokenizer),
+        sizes=asdict(model.config),
+        about={
+            "preset": preset,
+            "corpus": corpus.name if corpus else "",
+            "corpus_sha256": corpus.sha256 if corpus else "",
+            "shared_by": f"{team.rank_and_size()[1]} processes",
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+        },
+        tokenizer=tokenizer.to_json() if tokenizer else "",
     )
 
 
@@ -346,16 +314,74 @@ def settings_of(
     return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
 
 
-def about_run(preset: str, corpus: Corpus | PreparedCorpus | None) -> dict[str, Any]:
-    """Where a run comes from; nothing that follows depends on it."""
-    return {
-        "preset": preset,
-        "corpus": corpus.name if corpus else "",
-        "corpus_sha256": corpus.sha256 if corpus else "",
-        "shared_by": f"{team.rank_and_size()[1]} processes",
-        "torch": str(torch.__version__),
-        "python": platform.python_version(),
-    }
+def start_or_resume(run: Run, folder: Path | None, resume: bool, overwrite: bool) -> Run:
+    """The new run, or the one in the leader's folder, if `resume`: the same in every process."""
+    team.refuse_differences(run.settings)
+    if folder:
+        refuse_folder(folder, resume, overwrite)
+        if resume:
+            run = load_for_resume(folder, run.settings)
+            write_views(folder, run)  # a kill may have come after the checkpoint and before them
+    return team.broadcast(run)
+
+
+def stopped(signals: list[int], run: Run, out_dir: str | Path | None) -> Stopped:
+    """What the user reads after a stop; another process may have got the signal."""
+    after = f"after {run.step:,} of {run.settings['max_steps']:,} steps"
+    saved = f"all saved in {out_dir}: resume continues from there"
+    result = f"{after}, {'none of them saved' if out_dir is None else saved}"
+    return Stopped(signals[0] if signals else signal.SIGTERM, result)
+
+
+def record_steps(config: TrainConfig) -> list[int]:
+    """0, three early ones, where learning is fastest, every `eval_interval`, and `max_steps`."""
+    early = {config.eval_interval // part for part in (10, 5, 2)}
+    regular = range(0, config.max_steps, config.eval_interval)
+    return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
+
+
+def measure(
+    run: Run, model: nn.Module, train_tokens: Tensor, val_tokens: Tensor, config: TrainConfig
+) -> Record:
+    """The record of the run's step: the validation loss, and means since the record before."""
+    T = model.config.context_length
+    losses = run.losses or [first_loss(model, train_tokens, config)]  # none before step 1
+    seconds = run.seconds - (run.history[-1].seconds if run.history else 0)
+    tokens = len(losses) * config.batch_size * T
+    return Record(
+        step=run.step,
+        train_loss=sum(losses) / len(losses),
+        val_loss=finite(evaluate(model, val_tokens, T), run.step),
+        seconds=run.seconds,
+        tokens_per_second=tokens / seconds if seconds else 0.0,
+        learning_rate=learning_rate(run.step, config),
+    )
+
+
+def print_record(model: nn.Module, record: Record) -> None:
+    """For `on_record`: one line."""
+    leader_says(
+        f"step {record.step:5}  train {record.train_loss:.4f}  val {record.val_loss:.4f}  "
+        f"{record.tokens_per_second:8,.0f} tokens/s  learning rate {record.learning_rate:.1e}"
+    )
+
+
+@torch.no_grad()
+def first_loss(model: nn.Module, tokens: Integer[Tensor, "N"], config: TrainConfig) -> float:
+    """The loss of a random batch, without an update."""
+    batches = torch.Generator().manual_seed(config.seed)
+    x, y = get_batch(tokens, config.batch_size, model.config.context_length, batches)
+    with evaluating(model):
+        return Loss(model)(x, y).item()
+
+
+def finite(loss: float, step: int) -> float:
+    """The loss; RunError when it is NaN or infinite."""
+    if math.isfinite(loss):
+        return loss
+    raise RunError(
+        f"the loss is {loss} at step {step}: try a lower learning rate; what was saved is kept"
+    )
 
 
 def refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor) -> None:
@@ -402,53 +428,46 @@ def main(arguments: list[str]) -> None:
 
 def train_by_options(options: Any) -> None:
     """Train as the command's options say, and write a sample."""
-    device = team.own_device(options.device)
     preset = choose_preset(
-        options.preset, max_steps=options.max_steps, seed=options.seed, device=device
+        options.preset,
+        max_steps=options.max_steps,
+        seed=options.seed,
+        device=team.own_device(options.device),
     )
     config = replace(preset.training, accumulate=options.accumulate)
     corpus = open_corpus(options.corpus)
-    say_once(corpus)
+    leader_says(corpus)
     prompt = sample_prompt(options, corpus.tokenizer)  # refused now, not after the training
     train_tokens, val_tokens = split(corpus.tokens, preset.model["context_length"])
     torch.manual_seed(config.seed)
     model = preset.build(corpus.tokenizer.vocab_size, train_tokens)
+    leader_says(describe_work(model, config))
     folder = Path(options.out or run_folder(options.preset, preset, corpus)).expanduser()
-    restarted = team.RESTARTS > 0 and (folder / CHECKPOINT).exists()
-    restarted = team.broadcast(restarted)  # by torchrun, as one of the processes had died
-    resume = options.resume or restarted
-    say_once(describe_work(model, config))
-    was_finished = False
-    if resume and team.is_leader():
-        settings = settings_of(model, config, train_tokens, val_tokens, corpus.tokenizer)
-        saved = load_for_resume(folder, settings)
-        say(describe_progress(folder, saved))
-        was_finished = saved.finished
+    restarted = team.broadcast(team.RESTARTS > 0 and (folder / CHECKPOINT).exists())
     history = train(
         model,
         train_tokens,
         val_tokens,
         config,
         out_dir=folder,
-        resume=resume,
+        resume=options.resume or restarted,
         overwrite=options.overwrite and not restarted,
         corpus=corpus,
         preset=options.preset,
-        on_record=print_record if team.is_leader() else None,
+        on_resume=lambda run: leader_says(describe_progress(folder, run)),
+        on_record=print_record,
     )
-    if not team.is_leader():
-        return
-    sample = folder / "sample.txt"
-    if not (was_finished and sample.exists()):
+    leader_says(describe_loss(history.best.val_loss, corpus.name, preset))
+    if team.is_leader():
         generator = torch.Generator().manual_seed(config.seed)
         how = {"temperature": options.temperature, "generator": generator}
         tokens = generate(model, prompt.to(config.device), options.sample_length, **how)
-        write(sample, corpus.tokenizer.decode(tokens))
-    say(describe_loss(history.best.val_loss, corpus.name, preset))
-    say(f"---- {sample} ----\n{sample.read_text(encoding='utf-8')}")
+        text = corpus.tokenizer.decode(tokens)
+        write(folder / "sample.txt", text)
+        say(f"---- {folder / 'sample.txt'} ----\n{text}")
 
 
-def say_once(text: object) -> None:
+def leader_says(text: object) -> None:
     """Print; of several processes, the leader alone does."""
     if team.is_leader():
         say(text)
