@@ -1,227 +1,393 @@
-"""The judge. It asks an answer, compares what it gives with what is right, and calls a known mistake by its name.
+"""The judge: it asks an answer, compares, and says what went wrong, in one sentence where one fits.
 
-Exercises and the checks of attention are judged in this one way: a question has a grader, which asks the answer in
-several cases, and a table of mistakes, a sentence for each wrong answer. An answer that does the same as a wrong one in
-every case is told its sentence.
-
-What may be built in many ways, a layer or a whole GPT, is judged by a trial instead: it tries what the answer does,
-property by property, and the first one that doesn't hold says what is wrong.
+A wrong answer is explained by the first of these that fits: a sentence that the teacher wrote for
+this exercise, one that several exercises share, a relation between what it gives and what is right,
+a property that doesn't hold, and at last the smallest input for which it fails.
 """
 
-import copy
+import dis
 import functools
-from collections.abc import Callable, Iterator
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
-from exercises import compare
-from exercises.compare import ROUNDING, Near
-from helpers.errors import CheckError
+from exercises import compare, relations
+from exercises.inputs import Case, cases_of
+from exercises.limits import TooLongError, harmless
+from helpers.errors import ConfigError
 
 Answer = Callable[..., Any]
-Pairs = Iterator[tuple[Any, ...]]
-Grader = Callable[[Answer], Pairs]
-Trial = Callable[[Any], None]  # raises CheckError, whose message is the sentence
+SECONDS = 5.0  # for all that an answer does
+# The instructions of a function that does nothing.
+NOTHING = {
+    *("RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"),
+    *("MAKE_CELL", "COPY_FREE_VARS"),
+}
 
 
-@dataclass(frozen=True)
-class Question:
-    """A grader, and what people get wrong: a sentence, and the wrong answer that it describes (or a list of such).
+class WrongError(Exception):
+    """Its message is the sentence that a learner reads."""
 
-    The grader calls the answer with inputs of its choice and yields pairs (given, right), or (given, right, tolerance).
-    Where the answer is a value, the grader yields the answer itself. In a mistake, ... stands for anything.
-    """
-
-    grader: Grader
-    mistakes: dict[str, Any] = field(default_factory=dict)
-    broken: tuple[str, Answer] | None = None  # for a repair: the symptom, and the function that the notebook shows
-
-    def wrong_answers(self) -> Iterator[tuple[str, Any]]:
-        for sentence, wrong in self.mistakes.items():
-            for answer in wrong if isinstance(wrong, list) else [wrong]:
-                yield sentence, answer
-
-
-@dataclass(frozen=True)
-class Built:
-    """What is judged by what it does: a trial, and what the answer should be, such as "a class" or "a function"."""
-
-    trial: Trial
-    kind: str
-    broken: None = None  # nobody is shown one to repair
-
-    def wrong_answers(self) -> Iterator[tuple[str, Any]]:
-        """None: the properties say what is wrong."""
-        return iter(())
-
-
-EXERCISES: dict[str, Question | Built] = {}  # by their labels
-
-
-def exercise(
-    label: str, mistakes: dict[str, Any], broken: tuple[str, Answer] | None = None
-) -> Callable[[Grader], Grader]:
-    """A decorator that makes a grader the exercise `label`."""
-
-    def register(grader: Grader) -> Grader:
-        EXERCISES[label] = Question(grader, mistakes, broken)
-        return grader
-
-    return register
-
-
-def built(label: str, kind: str) -> Callable[[Trial], Trial]:
-    """A decorator that makes a trial the exercise `label`."""
-
-    def register(trial: Trial) -> Trial:
-        EXERCISES[label] = Built(trial, kind)
-        return trial
-
-    return register
-
-
-@dataclass(frozen=True)
-class Given:
-    """What an answer gave for some inputs. A fault is the answer's own, whatever would be right."""
-
-    value: Any
-    inputs: str = ""
-    fault: str = ""
-    changed_input: bool = False
-
-
-@dataclass(frozen=True)
-class Case:
-    """What an answer gave, what is right, and how near an answer must come."""
-
-    given: Given
-    right: Any
-    near: Near = ROUNDING
-
-    @property
-    def fault(self) -> str:
-        return self.given.fault or self.difference_from(self.right)
-
-    def difference_from(self, other: Any) -> str:
-        tell = bool(self.given.inputs)  # a prediction has no inputs, and what is right is not told
-        return compare.difference(self.given.value, other, self.near, tell)
-
-    def does_the_same(self, other: Given) -> bool:
-        """Is that what another answer gives, down to the words of what it raises?"""
-        if other.value is ...:
-            return True
-        if self.given.fault or other.fault:
-            return self.given.fault == other.fault
-        return not self.difference_from(other.value)
+    def __init__(self, sentence: str, by: str = "property"):
+        super().__init__(sentence)
+        self.by = by
 
 
 class Verdict(NamedTuple):
     word: str  # right, still to do, or not yet
     why: str = ""
+    by: str = ""  # what explained it: sentence, shared, relation, property, ...
 
     def __str__(self) -> str:
         return f"{self.word}, {self.why}" if self.why else self.word
 
 
-RIGHT = Verdict("right")
+RIGHT, STILL_TO_DO = Verdict("right"), Verdict("still to do")
 
 
-# ---------------------------------------------------------------- the judgement
-def refuse(what: str, question: Question, candidate: Answer) -> None:
-    """CheckError, which says why the candidate is not what it should be, unless it is."""
-    with torch.random.fork_rng(devices=[]):
-        said = verdict(question, list(results(question.grader, candidate)))
-    if said != RIGHT:
-        raise CheckError(f"not {what}: {said.why or said.word}")
+def not_yet(why: str, by: str) -> Verdict:
+    return Verdict("not yet", why, by)
 
 
-def is_right(grader: Grader, answer: Any) -> bool:
-    with torch.random.fork_rng(devices=[]):  # `results` draws, which nobody outside should notice
-        return not any(case.fault for case in results(grader, answer))
+# ---------------------------------------------------------------- exercises
+@dataclass
+class Exercise:
+    label: str
+    kind: str  # what the answer should be: "a function", "a class", "a value"
+    make_cases: Callable[[], list[Case]] = list
+    reference: Any = None
+    mistakes: dict[str, Any] = field(default_factory=dict)
+    slips: dict[str, Any] = field(default_factory=dict)
+    broken: tuple[str, Answer] | None = None
+    properties: Callable[[Any], None] | None = None
+    gives: tuple[str, ...] = ()
+    tolerance: float = compare.TOLERANCE
+
+    @functools.cached_property
+    def cases(self) -> list[Case]:
+        return self.make_cases()
+
+    def wrong_answers(self, table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Sentences and wrong answers; options in a dictionary are those of the reference."""
+        for sentence, wrong in table.items():
+            for each in wrong if isinstance(wrong, list) else [wrong]:
+                with_options = isinstance(each, dict)
+                yield sentence, functools.partial(self.reference, **each) if with_options else each
 
 
-def judged(question: Question | Built, answer: Any) -> Verdict:
-    """What is to be said of an answer."""
-    if isinstance(question, Built):
-        return _tried(question, answer)
-    return verdict(question, list(results(question.grader, answer)))
+EXERCISES: dict[str, Exercise] = {}
 
 
-def _tried(question: Built, answer: Any) -> Verdict:
-    """The verdict of a trial."""
-    parts = answer if isinstance(answer, tuple) else (answer,)
-    if any(part is ... or (callable(part) and compare.does_nothing(part)) for part in parts):
-        return Verdict("still to do")
-    if not all(map(callable, parts)):
-        return Verdict("not yet", f"it should be {question.kind}, and is {compare.kind(answer)}")
-    torch.default_generator.manual_seed(0)
+def exercise(
+    label: str,
+    reference: Answer,
+    inputs: str | Callable[[], Iterable[tuple[Any, ...]]],
+    *,
+    gives: str = "",
+    prepare: Callable[..., dict[str, Any]] | None = None,
+    scales: tuple[float, ...] = (),
+    mistakes: dict[str, Any] | None = None,
+    slips: dict[str, Any] | None = None,
+    broken: tuple[str, Answer] | None = None,
+    tolerance: float = compare.TOLERANCE,
+) -> Callable:
+    """A function is asked for, which does what the reference does. A decorated one adds properties.
+
+    inputs: their names and sizes, as inputs.py describes them; or a function that gives all of
+        them, the smallest first, where they are no tables of numbers.
+    prepare: makes the inputs that are handed over of those in the line.
+    gives: what the parts of a tuple are called.
+    scales: the first input comes so many times as large, too.
+    mistakes: a sentence for each wrong answer, which is a function, options of the reference, or a
+        list of these.
+    slips: the same, shared by several exercises.
+    broken: of a repair, a hint, and the function that the notebook shows.
+    """
+    return _registered(
+        Exercise(
+            label,
+            "a function",
+            functools.partial(cases_of, inputs, reference, prepare, scales),
+            reference,
+            mistakes or {},
+            slips or {},
+            broken,
+            gives=tuple(gives.split(", ")) if gives else (),
+            tolerance=tolerance,
+        )
+    )
+
+
+def prediction(
+    label: str, right: Any, mistakes: dict[str, Any] | None = None, tolerance: float = 1e-3
+) -> None:
+    """A value is asked for: a number, a word, or several."""
+    _registered(
+        Exercise(
+            label,
+            "a value",
+            lambda: [Case((), (), right)],
+            mistakes=mistakes or {},
+            tolerance=tolerance,
+        )
+    )
+
+
+def built(label: str, kind: str = "a class") -> Callable:
+    """What may be built in many ways is judged by the properties in the decorated function alone.
+
+    Where several things are asked for, `kind` says so ("a class and a function"), and the answer is
+    a tuple of them.
+    """
+    return _registered(Exercise(label, kind))
+
+
+def _registered(found: Exercise) -> Callable:
+    EXERCISES[found.label] = found
+
+    def with_properties(properties: Callable[[Any], None]) -> Callable[[Any], None]:
+        found.properties = properties
+        return properties
+
+    return with_properties
+
+
+def find(label: str) -> Exercise:
+    """The exercise of this label. A lesson loads those of its own notebook alone."""
+    number = str(label)[:-1].zfill(2)
+    if (Path(__file__).parent / f"n{number}.py").exists():
+        importlib.import_module(f"exercises.n{number}")
+    if label not in EXERCISES:
+        raise ConfigError(f"there is no exercise {label!r}: choose one of {', '.join(every())}")
+    return EXERCISES[label]
+
+
+def every() -> dict[str, Exercise]:
+    """All exercises by their labels, in the order of the notebooks."""
+    for file in sorted(Path(__file__).parent.glob("n[0-9][0-9].py")):
+        importlib.import_module(f"exercises.{file.stem}")
+    return dict(sorted(EXERCISES.items(), key=lambda item: (int(item[0][:-1]), item[0])))
+
+
+# ---------------------------------------------------------------- asking
+@dataclass(frozen=True)
+class Given:
+    """What an answer gave for one case."""
+
+    value: Any = None
+    raised: str = ""
+    changed: str = ""  # the name of an input that it changed
+
+    @property
+    def fails(self) -> bool:
+        return bool(self.raised or self.changed)
+
+
+def ask(answer: Answer, case: Case) -> Given:
+    """What the answer gives for copies of the inputs, whatever it does."""
+    copies = case.copies()
     try:
-        question.trial(answer)
-    except CheckError as error:
-        return Verdict("not yet", str(error))
-    except (Exception, SystemExit) as error:  # a learner's code may raise anything, and "run all" must go on
-        return Verdict("not yet", raised(error))
-    return RIGHT
+        with torch.random.fork_rng(devices=[]):  # it may draw: the next case finds the same numbers
+            torch.manual_seed(0)
+            value = compare.kept(answer(*copies))
+    except (Exception, SystemExit) as error:
+        return Given(raised=raised(error))
+    for name, before, after in zip(names(answer, case), case.inputs, copies, strict=True):
+        if not compare.unchanged(before, after):
+            return Given(value, changed=name)
+    return Given(value)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An answer with its cases, for properties."""
+
+    answer: Answer
+    cases: list[Case]
+
+    def __call__(self, *inputs: Any) -> Any:
+        given = ask(self.answer, Case(("",) * len(inputs), inputs, None))
+        if given.fails:
+            raise WrongError(given.raised or "it changes an input: work on a copy")
+        return given.value
+
+    def results(self, part: int | None = None) -> Iterator[tuple[Case, Any]]:
+        """What it gives for each case, or one part of it."""
+        for case in self.cases:
+            value = self(*case.copies())
+            yield case, value if part is None else value[part]
 
 
 def raised(error: BaseException) -> str:
-    """What an answer raises, as a sentence."""
     message = (str(error).strip() or "without a message").splitlines()[0]
     return f"it raises {type(error).__name__}: {message}"
 
 
-def verdict(question: Question, cases: list[Case]) -> Verdict:
-    """What is to be said of an answer that gave this."""
-    if any(compare.is_stub(case.given.value) for case in cases):
-        return Verdict("still to do")
-    wrong = [case for case in cases if case.fault]
-    if not wrong:
-        return RIGHT
-    if question.broken and _does_the_same(question.grader, cases, question.broken[1]):
-        return Verdict("still to do", f"it is as broken as it was: {question.broken[0]}")
-    for case in wrong:
-        if case.given.changed_input:
-            return Verdict("not yet", case.fault)
-    for sentence, mistake in question.wrong_answers():
-        if _does_the_same(question.grader, cases, mistake):
-            return Verdict("not yet", sentence)
-    first = wrong[0]
-    return Verdict("not yet", f"for {first.given.inputs} {first.fault}" if first.given.inputs else first.fault)
-
-
-def _does_the_same(grader: Grader, cases: list[Case], mistake: Any) -> bool:
-    others = results(grader, mistake)
-    return all(case.does_the_same(other.given) for case, other in zip(cases, others, strict=True))
-
-
-# ---------------------------------------------------------------- what an answer gives
-def results(grader: Grader, answer: Any, asking: Callable[..., Given] | None = None) -> Iterator[Case]:
-    """What the answer gives, case by case, for the same inputs whatever the answer; `asking` is how it is asked."""
-    value = Given(answer, fault="it should be a value, and is a function" if callable(answer) else "")
-    torch.default_generator.manual_seed(0)  # and no GPU's: only this generator is put back
-    for given, right, *tolerance in grader(functools.partial(asking or ask, answer)):
-        yield Case(given if isinstance(given, Given) else value, right, *map(compare.near, tolerance))
-
-
-def ask(answer: Any, *inputs: Any) -> Given:
-    """What the answer gives for copies of these inputs."""
-    if not callable(answer):
-        return Given(answer, fault=f"it should be a function, and is {compare.kind(answer)}")
-    names = compare.names(answer, len(inputs))
-    copies = copy.deepcopy(inputs)
-    described = ", ".join(map(compare.in_short, names, inputs))
+def names(answer: Answer, case: Case) -> tuple[str, ...]:
+    """What the answer calls its inputs."""
     try:
-        with torch.random.fork_rng(devices=[]):  # it may draw numbers: those of the cases stay the same
-            value = compare.kept(answer(*copies))
-    except (Exception, SystemExit) as error:  # a learner's code may raise anything, and "run all" must go on
-        return Given(None, described, raised(error))
-    for name, before, after in zip(names, inputs, copies, strict=True):
-        if not compare.same(before, after):
-            return Given(value, described, f"it changes its input `{name}`: work on a copy", changed_input=True)
-    if value is not None:
-        return Given(value, described)
-    if compare.does_nothing(answer):
-        return Given(..., described)
-    return Given(None, described, "it returns nothing: is a `return` missing?")
+        own = tuple(inspect.signature(answer).parameters)
+    except (TypeError, ValueError):
+        own = ()
+    return own if len(own) == len(case.names) else case.names
+
+
+def described(answer: Answer, case: Case) -> str:
+    named = zip(names(answer, case), case.inputs, strict=True)
+    return ", ".join(f"{name} = {compare.shown(x)}" for name, x in named)
+
+
+def is_stub(value: Any) -> bool:
+    return value is ... or (isinstance(value, (list, tuple)) and any(map(is_stub, value)))
+
+
+def does_nothing(answer: Any) -> bool:
+    """Is its body, or that of a layer's `forward`, nothing but `...`, `pass` or a docstring?"""
+    if isinstance(answer, tuple):
+        return any(map(does_nothing, answer))
+    if isinstance(answer, type):
+        own = [value for name, value in vars(answer).items() if not name.startswith("__")]
+        forward = getattr(answer, "forward", nn.Module.forward)
+        stub = bool(own) and all(value is ... for value in own)
+        return stub or forward is nn.Module.forward or does_nothing(forward)
+    code = getattr(inspect.unwrap(answer) if callable(answer) else None, "__code__", None)
+    return code is not None and {step.opname for step in dis.get_instructions(code)} <= NOTHING
+
+
+# ---------------------------------------------------------------- the verdict
+def said(label: str, answer: Any, seconds: float = SECONDS) -> Verdict:
+    """What is to be said of an answer; ConfigError for a label that no exercise has."""
+    found = find(label)
+    found.cases  # noqa: B018  made first: what is ours takes none of the answer's time
+    try:
+        with harmless(seconds):
+            return judged(found, answer)
+    except TooLongError:
+        why = f"it is still at work after {seconds:g} seconds: is there a loop without an end?"
+        return not_yet(why, "too long")
+
+
+def judged(found: Exercise, answer: Any) -> Verdict:
+    if is_stub(answer):
+        return STILL_TO_DO
+    if found.kind == "a value":
+        return _judged_value(found, answer)
+    if not _is_of_its_kind(found, answer):
+        return not_yet(f"it should be {found.kind}, and is {compare.kind(answer)}", "kind")
+    if not found.cases:
+        return STILL_TO_DO if does_nothing(answer) else _tried(found, answer) or RIGHT
+    given = [ask(answer, case) for case in found.cases]
+    if any(is_stub(each.value) for each in given):
+        return STILL_TO_DO
+    if all(each.value is None and not each.fails for each in given):
+        nothing = not_yet("it returns nothing: is a `return` missing?", "nothing")
+        return STILL_TO_DO if does_nothing(answer) else nothing
+    wrong = [
+        place
+        for place, (case, each) in enumerate(zip(found.cases, given, strict=True))
+        if each.fails or not compare.same(each.value, case.right, found.tolerance)
+    ]
+    if not wrong:
+        return _tried(found, answer) or RIGHT
+    return _explained(found, answer, given, wrong)
+
+
+def _is_of_its_kind(found: Exercise, answer: Any) -> bool:
+    count = len(re.findall(r"\b(?:class|function)\b", found.kind))
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    return len(parts) == count and all(map(callable, parts))
+
+
+def _judged_value(found: Exercise, answer: Any) -> Verdict:
+    right = found.cases[0].right
+    if callable(answer):
+        return not_yet(f"it should be a value, and is {compare.kind(answer)}", "kind")
+    answer, right = compare.letters(answer), compare.letters(right)
+    if compare.same(answer, right, found.tolerance):
+        return RIGHT
+    for sentence, mistake in found.wrong_answers(found.mistakes):
+        if compare.same(answer, compare.letters(mistake), found.tolerance):
+            return not_yet(sentence, "sentence")
+    if why := relations.of_values(answer, right, found.tolerance):
+        return not_yet(why, "relation")
+    return not_yet(compare.difference(answer, right, tell=False), "example")
+
+
+def _tried(found: Exercise, answer: Any) -> Verdict | None:
+    """A property that doesn't hold."""
+    if not found.properties:
+        return None
+    try:
+        found.properties(Asked(answer, found.cases) if found.cases else answer)
+    except WrongError as error:
+        return not_yet(str(error), error.by)
+    except (Exception, SystemExit) as error:
+        return not_yet(raised(error), "raises")
+    return None
+
+
+def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[int]) -> Verdict:
+    """Why an answer is wrong."""
+    cases = found.cases
+    if found.broken and _does_the_same(found.broken[1], cases, given, found.tolerance):
+        return Verdict("still to do", f"it is as broken as it was: {found.broken[0]}", "broken")
+    for each in given:
+        if each.changed:
+            return not_yet(f"it changes its input `{each.changed}`: work on a copy", "changed")
+    for by, table in (("sentence", found.mistakes), ("shared", found.slips)):
+        for sentence, mistake in found.wrong_answers(table):
+            if _does_the_same(mistake, cases, given, found.tolerance):
+                return not_yet(sentence, by)
+    pairs = [(case, each.value) for case, each in zip(cases, given, strict=True) if not each.raised]
+    called = names(answer, cases[0])
+    if pairs and (
+        why := relations.found(pairs, found.reference, called, found.gives, found.tolerance)
+    ):
+        return not_yet(why, "relation")
+    return _example(found, answer, given, wrong, pairs)
+
+
+def _example(
+    found: Exercise, answer: Answer, given: list[Given], wrong: list[int], pairs: relations.Pairs
+) -> Verdict:
+    """The smallest case that is wrong, and what is known about where it is."""
+    first, value = found.cases[wrong[0]], given[wrong[0]]
+    when = relations.only_right_where(found.cases, wrong)
+    if value.raised:
+        return not_yet(f"{when}for {described(answer, first)} {value.raised}", "raises")
+    what = compare.difference(value.value, first.right, called=found.gives)
+    if what.endswith("things in a tuple"):
+        return not_yet(what, "shape")
+    example = f"for {described(answer, first)} {what}"
+    if when:
+        return not_yet(f"{when}{example}", "example, where")
+    if shape := relations.other_shape(pairs):
+        return not_yet(f"{shape}{example}", "shape")
+    if (verdict := _tried(found, answer)) and verdict.by == "property":
+        return not_yet(f"{verdict.why}; {example}", "property")
+    return not_yet(example, "example")
+
+
+def _does_the_same(
+    mistake: Answer, cases: list[Case], given: list[Given], tolerance: float
+) -> bool:
+    """Does a wrong answer give the same in every case, or fail alike? The largest tells most."""
+    for case, each in reversed(list(zip(cases, given, strict=True))):
+        other = ask(mistake, case)
+        if each.raised or other.raised:
+            if each.raised.split(":")[0] != other.raised.split(":")[0]:
+                return False
+        elif not compare.same(each.value, _as_plain(other.value), tolerance):
+            return False
+    return True
+
+
+def _as_plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,190 +1,270 @@
-"""What notebooks do with the reader's own steps: `run` lets them work, with ours where they are missing.
+"""The reader's own GPT: one file that grows with every step that is solved, and runs without this project.
 
-Nothing here does anything where nobody reads: papermill, nbval and CI always see ours.
+A step is the cell in which it was solved. The file holds these cells in the order of the steps, one below the other,
+each under a heading. It is written only if it runs, and if all steps in it are right afterwards.
 """
 
-import time
+import ast
+import linecache
+import os
+import re
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from exercises import growing, judge
-from exercises.growing import Grown, called
-from exercises.limit import TooLongError, at_most
-from exercises.questions import said
-from exercises.steps import NAMES, STEPS
-from helpers.errors import ConfigError
-from pictures.progress import here
-from pictures.way import draw_way
+import exercises
+from exercises.judge import RIGHT, TooLongError, at_most, raised, said
 
+
+class Step(NamedTuple):
+    label: str  # of the exercise
+    names: tuple[str, ...]  # what it asks for
+    title: str
+    instead: str = ""  # the step whose place it takes
+
+
+STEPS = (
+    Step("1a", ("my_scores",), "scores: every query meets every key"),
+    Step("2a", ("my_softmax",), "softmax: scores become weights"),
+    Step("2b", ("my_contexts",), "contexts: weights mix the values"),
+    Step("3a", ("my_attention",), "attention: scores over the root of D"),
+    Step("3g", ("MySelfAttention",), "a layer: queries, keys and values are learned"),
+    Step("4a", ("my_attention",), "attention with a mask", "3a"),
+    Step("4g", ("MyCausalAttention",), "a causal layer: nobody sees the future"),
+    Step("5f", ("MyDropout",), "dropout: in training only"),
+    Step("6g", ("MyHeads",), "heads: several questions at once"),
+    Step("7a", ("my_layer_norm",), "norm: every vector comes back to one size"),
+    Step("7b", ("MyBlock",), "a block: tokens talk, then each thinks"),
+    Step("7f", ("MyGPT",), "a GPT: tokens in, a score for each next one out"),
+    Step("8b", ("my_batch",), "batches: windows of a text, and what comes next"),
+    Step("8g", ("my_train",), "training: guess, measure, nudge"),
+    Step("9b", ("my_nucleus",), "the nucleus: the smallest set that reaches p"),
+    Step("9h", ("my_write",), "writing: draw a letter, append it, go on"),
+    Step("9i", ("MyGPT", "my_fast_write"), "a cache: nothing is computed twice", "7f"),
+)
+BY_LABEL = {step.label: step for step in STEPS}
+PLACE = Path("build/my_gpt.py")
+HEAD = '''
+"""My GPT, which I built step by step."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+'''.strip()
+HEADING = "# ================ {} · {}"
 SECONDS = 60.0  # for a piece of work with the reader's steps
-_judged: dict[tuple[str, str], judge.Verdict] = {}  # by the file and a label: each state of the file is judged once
+_right: set[tuple[str, str]] = (
+    set()
+)  # the file's text and a label: each state of the file is judged once
 
 
-def run(work: Callable[..., Any], *, seconds: float = SECONDS, **ours: Any) -> tuple[Any, str]:
-    """What `work(*parts)` gives, and whose parts those were: "your" or "our".
+class NotKeptError(Exception):
+    """Its message is the end of a sentence."""
 
-    The parts are named: `run(work, my_scores=scores)` takes your `my_scores` if it is in your file, else `scores`. If
-    yours is no longer right, raises, or takes longer than `seconds`, one sentence says so, and ours does the work.
-    """
+
+# ---------------------------------------------------------------- the file
+def place() -> Path | None:
+    """The reader's file, or None where nobody reads, as in tests: a person can be asked for input."""
+    if named := os.environ.get("MY_GPT"):
+        return Path(named)
+    return PLACE if getattr(getattr(_shell(), "kernel", None), "_allow_stdin", False) else None
+
+
+def _shell() -> Any:
     try:
-        yours = _yours(list(ours))
-        if yours:
-            with at_most(seconds):
-                return work(*yours), "your"
+        from IPython.core.getipython import get_ipython
+    except ImportError:
+        return None
+    return get_ipython()
+
+
+def read(path: Path) -> dict[str, str]:
+    """The steps in the file: the label of each, and what stands under its heading."""
+    if not path.exists():
+        return {}
+    pieces = re.split(r"^# =+ (\w+) · .*\n", path.read_text(encoding="utf-8-sig"), flags=re.M)
+    found = zip(pieces[1::2], pieces[2::2], strict=True)
+    return {label: text.strip() for label, text in found if label in BY_LABEL}
+
+
+def written(steps: dict[str, str]) -> str:
+    """The whole file, its steps in order."""
+    blocks = [HEAD]
+    for step in STEPS:
+        if step.label in steps:
+            blocks.append(f"{HEADING.format(step.label, step.title)}\n{steps[step.label]}")
+    return "\n\n\n".join(blocks) + "\n"
+
+
+def loaded(text: str, path: Path) -> types.ModuleType:
+    """The file as a module."""
+    module = types.ModuleType("my_gpt")
+    module.__file__ = str(path)
+    try:
+        with at_most(SECONDS):
+            exec(compile(text, str(path), "exec"), vars(module))  # it is the reader's own
+    except SyntaxError as error:
+        raise NotKeptError(f"line {error.lineno} of {path} is no Python: {error.msg}") from None
     except TooLongError:
-        print(f"{_listed(ours)} in your file took longer than {seconds:g} seconds, so here is what ours does:")
-    except _NotRightError as error:
-        print(f"{error}, so here is what ours does:")
-    except Exception as error:  # a reader's code may raise anything, and a lesson goes on
-        print(f"{_listed(ours)} in your file: {judge.raised(error)}, so here is what ours does:")
-    return work(*ours.values()), "our"
+        raise NotKeptError(f"{path} doesn't come to its end") from None
+    except (Exception, SystemExit) as error:
+        raise NotKeptError(f"{path} doesn't run alone: {raised(error)}") from None
+    return module
 
 
-class Part:
-    """A function of yours with ours behind it: whoever calls it gets yours, as long as that goes well.
-
-    `whose` says "your" or "our". When yours raises, or has taken more than `seconds` in all, one sentence says so, and
-    from then on ours is called.
-    """
-
-    def __init__(self, name: str, ours: Callable[..., Any], seconds: float = SECONDS):
-        self.name = name
-        self.ours = ours
-        self.left = seconds
-        self.yours: Callable[..., Any] | None = None
-        try:
-            found = _yours([name])
-            self.yours = found[0] if found else None
-        except _NotRightError as error:
-            print(f"{error}, so ours does the work here")
-
-    @property
-    def whose(self) -> str:
-        return "our" if self.yours is None else "your"
-
-    def __call__(self, *inputs: Any) -> Any:
-        if self.yours is None:
-            return self.ours(*inputs)
-        start = time.monotonic()
-        try:
-            with at_most(max(self.left, 1e-3)):
-                given = self.yours(*inputs)
-            self.left -= time.monotonic() - start
-            return given
-        except TooLongError:
-            why = "has taken too long"
-        except Exception as error:  # a reader's code may raise anything, and a lesson goes on
-            why = judge.raised(error).removeprefix("it ")
-        print(f"`{self.name}` in your file {why}, so ours does the work from here on")
-        self.yours = None
-        return self.ours(*inputs)
+def judged(step: Step, module: types.ModuleType, text: str) -> str:
+    """What is wrong with a step that is read from the file, or an empty text."""
+    if (text, step.label) in _right:
+        return ""
+    missing = [name for name in step.names if not hasattr(module, name)]
+    if missing:
+        return f"`{missing[0]}` is missing"
+    answer = [getattr(module, name) for name in step.names]
+    exercises.load(step.label)
+    verdict = said(step.label, answer[0] if len(answer) == 1 else tuple(answer))
+    if verdict != RIGHT:
+        return str(verdict)
+    _right.add((text, step.label))
+    return ""
 
 
-def parts(quiet: bool = False) -> dict[str, Any]:
-    """What your file has for its steps, by its names."""
+# ---------------------------------------------------------------- a step is kept
+def keep(label: str, answer: Any) -> str:
+    """Put the cell of a right answer into the file. What happened, in one sentence; "" where nobody reads."""
+    path = place()
+    if path is None or label not in BY_LABEL:
+        return ""
     try:
-        found = _file()
-    except _NotRightError as error:
-        print(f"{error}: until then, nothing of it is used")
+        steps = read(path)
+        if any(step.instead == label and step.label in steps for step in STEPS):
+            return "not kept: in your file stands what it grew into, which can do more"
+        steps[label] = cell_of(answer)
+        steps.pop(BY_LABEL[label].instead, None)
+        text = written(steps)
+        module = loaded(text, path)
+        for each in steps:
+            if why := judged(BY_LABEL[each], module, text):
+                raise NotKeptError(f"read back from the file, {each} is {why}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(".new")
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)  # whole or not at all
+    except NotKeptError as error:
+        hint = (
+            ". What it needs must stand in its own cell, or in an earlier step"
+            if "NameError" in str(error)
+            else ""
+        )
+        return f"not kept: {error}{hint}"
+    except OSError as error:
+        return f"not kept: can't write {path}: {error.strerror or error}"
+    return f"kept in {path}: {progress(steps)}"
+
+
+def cell_of(answer: Any) -> str:
+    """What the reader defined in the cell of an answer, as it was written."""
+    answers = answer if isinstance(answer, tuple) else (answer,)
+    cells = []
+    for each in answers:
+        inside = [*vars(each).values()] if isinstance(each, type) else [each]
+        codes = [part.__code__ for part in inside if isinstance(part, types.FunctionType)]
+        text = "".join(linecache.getlines(codes[0].co_filename)) if codes else ""
+        if not text:
+            raise NotKeptError("its source can't be found: write it in a cell, with def or class")
+        cells.append(definitions(text))
+    return "\n\n\n".join(dict.fromkeys(cells))
+
+
+def definitions(cell: str) -> str:
+    """The functions, classes, values and imports of a cell, with the comments above them; no calls, none of ours."""
+    lines = cell.splitlines()
+    kept = []
+    for node in ast.parse(cell).body:
+        if not isinstance(
+            node, (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.Import, ast.ImportFrom)
+        ):
+            continue
+        source = ast.unparse(node)
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and re.search(
+            r"\b(exercises|helpers)\b", source
+        ):
+            continue
+        first = (
+            min(
+                [
+                    node.lineno,
+                    *(decorator.lineno for decorator in getattr(node, "decorator_list", [])),
+                ]
+            )
+            - 1
+        )
+        while first and lines[first - 1].startswith("#"):
+            first -= 1
+        kept.append("\n".join(lines[first : node.end_lineno]))
+    return "\n\n\n".join(kept)
+
+
+def progress(steps: dict[str, str]) -> str:
+    solved = set(steps) | {BY_LABEL[label].instead for label in steps} - {""}
+    return f"{len(solved)} of {len(STEPS)} steps, {written(steps).count(chr(10))} lines"
+
+
+# ---------------------------------------------------------------- later notebooks use it
+def parts() -> dict[str, Any]:
+    """All that is right in the file, by its names. One sentence says what is not."""
+    path = place()
+    if path is None or not path.exists():
         return {}
-    if found is None or not found[0].parts:
+    text = path.read_text(encoding="utf-8-sig")
+    try:
+        module = loaded(text, path)
+    except NotKeptError as error:
+        print(f"{error}. Until that is mended, ours does the work.")
         return {}
-    grown, module = found
-    names = [name for name in grown.parts if name in NAMES]
-    if names and not quiet:
-        print(f"from your file: {', '.join(names)}")
-    return {name: getattr(module, name) for name in names}
+    found = {}
+    for label in read(path):
+        step = BY_LABEL[label]
+        if why := judged(step, module, text):
+            print(
+                f"`{step.names[0]}` in your file: {why}. Until that is mended, ours does the work."
+            )
+            continue
+        found |= {name: getattr(module, name) for name in step.names}
+    return found
 
 
 def bring() -> None:
-    """Put what your file has into this notebook, under its names, to build on."""
-    shell = growing.shell()
-    if shell is not None and growing.place():
+    """Put what is in the file into this notebook, to build on."""
+    if (shell := _shell()) and place():
         shell.user_ns.update(parts())
 
 
+def run(work: Callable[..., Any], *, seconds: float = SECONDS, **ours: Any) -> tuple[Any, str]:
+    """What `work(*parts)` gives, and whose parts did it: run(draw, my_softmax=softmax) takes yours where it is there.
+
+    Where yours raises or takes too long, one sentence says so, and ours does the work.
+    """
+    found = parts()
+    if all(name in found for name in ours):
+        names = " and ".join(f"`{name}`" for name in ours)
+        try:
+            with at_most(seconds):
+                return work(*(found[name] for name in ours)), "your"
+        except TooLongError:
+            print(
+                f"{names} in your file took longer than {seconds:g} seconds, so here is what ours does:"
+            )
+        except Exception as error:
+            print(f"{names} in your file: {raised(error)}, so here is what ours does:")
+    return work(*ours.values()), "our"
+
+
 def show(name: str) -> None:
-    """Print what you wrote under this name, to look at it or to let it grow."""
-    try:
-        found = _file()
-    except _NotRightError as error:
-        print(error)
-        return
-    print(found[0].parts.get(name, _nothing(name)) if found else _nothing(name))
-
-
-def path() -> None:
-    """Draw the way through the steps: which are solved, and where the next one waits."""
-    solved, about = progress()
-    draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, solved, about)
-
-
-def next_step(folder: str | Path | None = None) -> str:
-    """Where the next step waits, as a line of Markdown; the notebooks are in `folder`."""
-    solved, _ = progress()
-    for step in STEPS:
-        if step.label not in solved:
-            notebook = next(Path(folder or here()).glob(f"{step.label[:-1]:0>2}_*.ipynb"), None)
-            where = f"[{step.label}]({notebook.name})" if notebook else step.label
-            return f"**Next:** {where}, {step.title}."
-    return "**All steps are solved.** Your GPT trains at the end of [the blank page](beyond/blank_page.ipynb)."
-
-
-def progress() -> tuple[list[str], str]:
-    """The labels that are solved, and in a few words how far the file is; an empty list where nobody reads."""
-    path = growing.place()
-    if path is None:
-        return [], ""
-    try:
-        grown = growing.read(path)
-    except ConfigError as error:
-        return [], str(error)
-    return grown.solved, f"{called(path)}: {grown.progress}" if grown.solved else ""
-
-
-# ---------------------------------------------------------------- from the file
-class _NotRightError(Exception):
-    """What is wrong with the file, as a sentence without its stop."""
-
-
-def _nothing(name: str) -> str:
-    return f"`{name}` isn't in your file yet"
-
-
-def _listed(names: Any) -> str:
-    return " and ".join(f"`{name}`" for name in names)
-
-
-def _file() -> tuple[Grown, types.ModuleType] | None:
-    """The file, if somebody has one."""
-    path = growing.place()
-    if path is None or not path.exists():
-        return None
-    try:
-        grown = growing.read(path)
-        return grown, growing.loaded(_text(path), path)
-    except ConfigError as error:
-        raise _NotRightError(error) from None
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig")
-
-
-def _yours(names: list[str]) -> list[Any]:
-    """The reader's parts of these names, or nothing if one of them is missing."""
-    found = _file()
-    if found is None or not all(name in found[0].parts for name in names):
-        return []
-    grown, module = found
-    for name in names:
-        steps = [step for step in STEPS if name in step.answer and grown.has(step)]
-        for step in steps[-1:]:
-            key = str(grown), step.label
-            if key not in _judged:
-                _judged[key] = said(step.label, grown.answer(step, module), growing.SECONDS)
-            if _judged[key] != judge.RIGHT:
-                raise _NotRightError(f"`{name}` in your file is {_judged[key]}")
-    return [getattr(module, name) for name in names]
+    """Print what you wrote under this name."""
+    path = place()
+    for label, text in (read(path) if path else {}).items():
+        if name in BY_LABEL[label].names:
+            print(text)

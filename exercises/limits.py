@@ -1,0 +1,77 @@
+"""What keeps an answer from doing harm: an end to endless loops, to floods of print, to changed settings."""
+
+import io
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+import torch
+
+MOST_PRINTED = 2000  # characters
+
+
+class TooLongError(BaseException):
+    """No Exception: an answer's `except Exception` must not swallow it."""
+
+
+@contextmanager
+def harmless(seconds: float) -> Iterator[None]:
+    """Around all that an answer does: afterwards, PyTorch's settings and random numbers are as before.
+
+    TooLongError where it takes longer than `seconds`. What it prints is cut.
+    """
+    with_gradients, kind = torch.is_grad_enabled(), torch.get_default_dtype()
+    printed = _Printed(sys.stdout)
+    try:
+        with (
+            torch.random.fork_rng(devices=[]),
+            warnings.catch_warnings(),
+            redirect_stdout(printed),
+            at_most(seconds),
+        ):
+            torch.manual_seed(0)
+            yield
+    finally:
+        torch.set_grad_enabled(with_gradients)
+        torch.set_default_dtype(kind)
+        if printed.left < 0:
+            print(f"\n[... and {-printed.left:,} characters more that it prints]")
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise TooLongError in a block that takes longer; without signals, the reader interrupts it."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not hasattr(signal, "SIGALRM"):  # Windows has none
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _stop)
+    # Again and again: a bare `except:` swallows it.
+    left = signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *left)
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
+
+
+def _stop(*_: Any) -> None:
+    raise TooLongError
+
+
+class _Printed(io.TextIOBase):
+    """Passes on what is printed, up to MOST_PRINTED characters."""
+
+    def __init__(self, to: Any):
+        self.to = to
+        self.left = MOST_PRINTED
+
+    def write(self, text: str) -> int:
+        if self.left > 0:
+            self.to.write(text[: self.left])
+        self.left -= len(text)
+        return len(text)

@@ -1,0 +1,190 @@
+"""The exercises of notebook 03: query, key, value."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exercises.attending import ATTENTION, attention, weights_of
+from exercises.judge import built, exercise, prediction
+from exercises.properties import (
+    LikeOurs,
+    averages,
+    forgets_order,
+    has_numbers,
+    made,
+    rows_add_up,
+    sees,
+    sound,
+    survives_large_scores,
+    takes_any_length,
+)
+
+
+def divided_late(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    return tuple(
+        x / key.shape[-1] ** 0.5 for x in attention(query, key, value, divisor=lambda *_: 1)
+    )
+
+
+@exercise(
+    "3a",
+    attention,
+    "query: ... T D, key: ... S D, value: ... S E",
+    gives="context, weights",
+    scales=(300,),
+    slips=ATTENTION,
+    mistakes={
+        "it divides after the softmax: the scores are meant to shrink, not the weights": divided_late,
+        "it returns the scores beside the context: the weights are asked for": (
+            lambda query, key, value: (
+                attention(query, key, value)[0],
+                query @ key.mT / key.shape[-1] ** 0.5,
+            )
+        ),
+    },
+)
+def _(answer: Any) -> None:
+    rows_add_up(answer, part=1)
+    survives_large_scores(answer, part=0)
+
+
+def cross(
+    x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor, **options: Any
+) -> Tensor:
+    return attention(x @ W_query, memory @ W_key, memory @ W_value, **options)[0]
+
+
+exercise(
+    "3b",
+    cross,
+    "x: T C, memory: S C, W_query: C D, W_key: C D, W_value: C D",
+    scales=(20,),
+    slips=ATTENTION,
+    mistakes={
+        "the scores are divided by √C: D is the width of the projected keys": (
+            lambda x, *rest: cross(x, *rest, divisor=lambda *_: x.shape[-1] ** 0.5)
+        ),
+        "keys and values both come from the memory: what is found there tells": [
+            lambda x, memory, W_query, W_key, W_value: attention(
+                x @ W_query, x @ W_key, memory @ W_value
+            )[0],
+            lambda x, memory, W_query, W_key, W_value: attention(
+                x @ W_query, memory @ W_key, x @ W_value
+            )[0],
+        ],
+        "the memory is mixed as it is: W_value makes the values": (
+            lambda x, memory, W_query, W_key, W_value: (
+                weights_of(x @ W_query, memory @ W_key) @ memory
+            )
+        ),
+    },
+)
+
+
+def turn(weights: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+    mean = (weights * scores).sum(-1, keepdim=True)
+    return (weights * (scores - mean)) @ values
+
+
+def with_weights(scores: Tensor, values: Tensor) -> dict[str, Tensor]:
+    x = torch.ones(1, requires_grad=True)
+    torch.autograd.grad(
+        x, x, x
+    )  # PyTorch's first one takes seconds, which should not be the answer's
+    return {"weights": scores.softmax(-1), "scores": scores, "values": values}
+
+
+exercise(
+    "3c",
+    turn,
+    "scores: T S, values: S E",
+    prepare=with_weights,
+    scales=(20,),
+    mistakes={
+        "what raises one weight lowers the others: take the weighted mean of the scores away": (
+            lambda weights, scores, values: (weights * scores) @ values
+        ),
+        "the mean that is taken away is weighted, by the weights": (
+            lambda weights, scores, values: (
+                (weights * (scores - scores.mean(-1, keepdim=True))) @ values
+            )
+        ),
+        "that step is too large: a derivative is what it comes to as it shrinks to nothing": [
+            lambda weights, scores, values: (torch.softmax(2 * scores, -1) - weights) @ values,
+            lambda weights, scores, values: (
+                (torch.softmax(1.1 * scores, -1) - weights) @ values / 0.1
+            ),
+        ],
+    },
+)
+
+
+prediction(
+    "3d",
+    right=12,
+    tolerance=4e-3,
+    mistakes={
+        "each product has the variance 9 / 4, and 64 of them are added up": [1.5, 2.25],
+        "8 would be right if both standard deviations were 1": 8,
+        "variances add up over 64 products, standard deviations don't": 96,
+    },
+)
+
+
+exercise(
+    "3e",
+    weights_of,
+    "query: ... T D, key: ... S D",
+    scales=(300,),
+    slips=ATTENTION,
+    broken=(
+        "a longer text makes the weights flatter, however wide the words are. What are the scores divided by?",
+        lambda query, key: torch.softmax(query @ key.mT / key.shape[-2] ** 0.5, -1),
+    ),
+    mistakes={
+        "the number of keys still takes part: the width alone counts": [
+            {"divisor": lambda q, k, v: (k.shape[-1] * k.shape[-2]) ** 0.5},
+            {"divisor": lambda q, k, v: k.shape[-1] * k.shape[-2]},
+        ],
+        "16 was the width in that text: take it from the shape": {"divisor": lambda q, k, v: 4},
+        "it divides after the softmax: rows no longer add up to 1": (
+            lambda query, key: divided_late(query, key, key)[1]
+        ),
+    },
+)(rows_add_up)
+
+
+exercise(
+    "3f",
+    lambda W_query, W_key: W_query @ W_key.mT,
+    "W_query: C D, W_key: C D",
+    mistakes={
+        "that is (D, D): x meets W_query first, so M begins with W_query and ends with W_key on its side": [
+            lambda W_query, W_key: W_query.mT @ W_key,
+            lambda W_query, W_key: W_key.mT @ W_query,
+        ],
+        "it averages both directions: who asks and who is found are not the same": (
+            lambda W_query, W_key: (W_query @ W_key.mT + W_key @ W_query.mT) / 2
+        ),
+    },
+)
+
+
+@built("3g")
+def self_attention(MySelfAttention: Any) -> None:
+    """MySelfAttention(C, D): x (B, T, C) -> contexts (B, T, D), every word looks at every word."""
+    for sizes in ({"C": 3, "D": 7}, {"C": 5, "D": 5}, {"C": 6, "D": 3}):
+        run = sound(MySelfAttention, sizes, width=sizes["D"])
+    beside = LikeOurs(MySelfAttention, sizes, width=3, roles=3, ours=context)
+    beside.has_no_slip(ATTENTION)
+    sees(run, C=6, future=True)
+    forgets_order(run, C=6, causal=False)
+    averages(run, C=6)
+    takes_any_length(run, C=6, causal=False)
+    has_numbers(made(MySelfAttention, sizes), 3 * 6 * 3, "three matrices, for query, key and value")
+    beside.is_equal()
+
+
+def context(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    return attention(query, key, value, **options)[0]
