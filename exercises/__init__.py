@@ -2,9 +2,16 @@
 
 from typing import Any
 
-from exercises.judge import said
+from exercises.judge import RIGHT, said
+from exercises.yours import keep
 
 
 def check(label: str, answer: Any) -> None:
-    """Print one line: right, still to do (a `...`, or what does nothing), or not yet, and why."""
-    print(f"{label}: {said(label, answer)}")
+    """Print one line: right, still to do (a `...`, or what does nothing), or not yet, and why.
+
+    The answer gets copies of its inputs, and five seconds. What is a step of the reader's own GPT
+    is kept when it is right, and the line says so. ConfigError for a label that no exercise has.
+    """
+    verdict = said(label, answer)
+    kept = keep(label, answer) if verdict == RIGHT else ""
+    print(f"{label}: {verdict}{'; ' if kept else ''}{kept}")

@@ -262,10 +262,14 @@ def does_nothing(answer: Any) -> bool:
 
 
 # ---------------------------------------------------------------- the verdict
-def said(label: str, answer: Any, seconds: float = SECONDS) -> Verdict:
+def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
     """What is to be said of an answer; ConfigError for a label that no exercise has."""
     found = find(label)
-    found.cases  # noqa: B018  made first: what is ours takes none of the answer's time
+    # First what is ours, so that it takes none of the answer's time: the cases, and the first
+    # optimizer of a process, which takes seconds.
+    if not found.cases:
+        torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    seconds = seconds or SECONDS
     try:
         with harmless(seconds):
             return judged(found, answer)

@@ -1,7 +1,9 @@
-"""The reader's own GPT: one file that grows with every step that is solved, and runs without this project.
+"""The reader's own GPT: one file that grows with every step that is solved, and runs by itself.
 
-A step is the cell in which it was solved. The file holds these cells in the order of the steps, one below the other,
+A step is the cell in which it was solved. The file holds these cells in the order of the steps,
 each under a heading. It is written only if it runs, and if all steps in it are right afterwards.
+Later lessons run on it. Where nobody reads (papermill, nbval, CI) there is no file, and all this
+does nothing.
 """
 
 import ast
@@ -13,8 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import exercises
-from exercises.judge import RIGHT, TooLongError, at_most, raised, said
+from exercises.judge import RIGHT, raised, said
+from exercises.limits import TooLongError, at_most
+from helpers import errors
+from helpers.errors import RunError, shown
+from pictures.progress import here
+from pictures.way import draw_way
 
 
 class Step(NamedTuple):
@@ -44,9 +50,9 @@ STEPS = (
     Step("9i", ("MyGPT", "my_fast_write"), "a cache: nothing is computed twice", "7f"),
 )
 BY_LABEL = {step.label: step for step in STEPS}
-PLACE = Path("build/my_gpt.py")
+PLACE = Path(__file__).parents[1] / "mine" / "my_gpt.py"
 HEAD = '''
-"""My GPT, which I built step by step."""
+"""My GPT. I built it step by step with the notebooks of From dot products to nanoGPT."""
 
 import math
 
@@ -54,11 +60,30 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 '''.strip()
-HEADING = "# ================ {} · {}"
+MAIN = 'if __name__ == "__main__":'
+PROGRAM = f"""
+{MAIN}
+    import sys
+
+    if len(sys.argv) != 2:
+        raise SystemExit("name a text file to learn from: python my_gpt.py corpus.txt")
+    with open(sys.argv[1], encoding="utf-8") as file:
+        text = file.read()
+    letters = sorted(set(text))
+    tokens = torch.tensor([letters.index(letter) for letter in text])
+
+    def report(step, loss):
+        if step % 100 == 0:
+            print(f"step {{step:5,}}  loss {{loss:.3f}}", flush=True)
+
+    torch.manual_seed(1)
+    gpt = MyGPT(len(letters), context_length=64, n_layer=4, n_head=4, n_embd=128)
+    my_train(gpt, tokens, 2000, 12, report)
+    write = globals().get("my_fast_write", my_write)
+    print("".join(letters[i] for i in write(gpt, tokens[:1], 500, 0.8, 0.95)))
+""".strip()
 SECONDS = 60.0  # for a piece of work with the reader's steps
-_right: set[tuple[str, str]] = (
-    set()
-)  # the file's text and a label: each state of the file is judged once
+_right: set[tuple[str, str]] = set()  # a file's text, and a label: each is judged once
 
 
 class NotKeptError(Exception):
@@ -67,10 +92,12 @@ class NotKeptError(Exception):
 
 # ---------------------------------------------------------------- the file
 def place() -> Path | None:
-    """The reader's file, or None where nobody reads, as in tests: a person can be asked for input."""
+    """The reader's file; None where nobody reads. The variable MY_GPT names another one."""
     if named := os.environ.get("MY_GPT"):
         return Path(named)
-    return PLACE if getattr(getattr(_shell(), "kernel", None), "_allow_stdin", False) else None
+    # A front end with a person before it can be asked for input, others can't.
+    reads = getattr(getattr(_shell(), "kernel", None), "_allow_stdin", False)
+    return PLACE if reads else None
 
 
 def _shell() -> Any:
@@ -81,21 +108,35 @@ def _shell() -> Any:
     return get_ipython()
 
 
+def called(path: Path) -> str:
+    """The file as a message names it."""
+    return "mine/my_gpt.py" if path == PLACE else shown(path)
+
+
 def read(path: Path) -> dict[str, str]:
-    """The steps in the file: the label of each, and what stands under its heading."""
-    if not path.exists():
-        return {}
-    pieces = re.split(r"^# =+ (\w+) · .*\n", path.read_text(encoding="utf-8-sig"), flags=re.M)
-    found = zip(pieces[1::2], pieces[2::2], strict=True)
-    return {label: text.strip() for label, text in found if label in BY_LABEL}
+    """What stands in the file: before the first heading (as ""), and below that of each step."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return {"": HEAD}
+    except (OSError, ValueError) as error:
+        raise NotKeptError(f"{called(path)} can't be read: {error}") from None
+    text = text.partition(f"\n{MAIN}")[0]
+    head, *pieces = re.split(r"^# (\w+) · .*\n", text, flags=re.M)
+    steps = {"": head.strip()}
+    for label, piece in zip(pieces[::2], pieces[1::2], strict=True):
+        steps[label] = f"{steps.get(label, '')}\n\n\n{piece.strip()}".strip()
+    return steps
 
 
 def written(steps: dict[str, str]) -> str:
-    """The whole file, its steps in order."""
-    blocks = [HEAD]
+    """The whole file, its steps in order, and the program as soon as it has all that it needs."""
+    blocks = [steps[""]]
     for step in STEPS:
         if step.label in steps:
-            blocks.append(f"{HEADING.format(step.label, step.title)}\n{steps[step.label]}")
+            blocks.append(f"# {step.label} · {step.title}\n{steps[step.label]}")
+    if (steps.keys() & {"7f", "9i"}) and {"8b", "8g", "9h"} <= steps.keys():
+        blocks.append(PROGRAM)
     return "\n\n\n".join(blocks) + "\n"
 
 
@@ -107,11 +148,13 @@ def loaded(text: str, path: Path) -> types.ModuleType:
         with at_most(SECONDS):
             exec(compile(text, str(path), "exec"), vars(module))  # it is the reader's own
     except SyntaxError as error:
-        raise NotKeptError(f"line {error.lineno} of {path} is no Python: {error.msg}") from None
+        raise NotKeptError(
+            f"line {error.lineno} of {called(path)} is no Python: {error.msg}"
+        ) from None
     except TooLongError:
-        raise NotKeptError(f"{path} doesn't come to its end") from None
+        raise NotKeptError(f"{called(path)} doesn't come to its end") from None
     except (Exception, SystemExit) as error:
-        raise NotKeptError(f"{path} doesn't run alone: {raised(error)}") from None
+        raise NotKeptError(f"{called(path)} doesn't run alone: {raised(error)}") from None
     return module
 
 
@@ -121,10 +164,9 @@ def judged(step: Step, module: types.ModuleType, text: str) -> str:
         return ""
     missing = [name for name in step.names if not hasattr(module, name)]
     if missing:
-        return f"`{missing[0]}` is missing"
-    answer = [getattr(module, name) for name in step.names]
-    exercises.load(step.label)
-    verdict = said(step.label, answer[0] if len(answer) == 1 else tuple(answer))
+        return f"not there: `{missing[0]}` is missing"
+    answer = tuple(getattr(module, name) for name in step.names)
+    verdict = said(step.label, answer if len(answer) > 1 else answer[0])
     if verdict != RIGHT:
         return str(verdict)
     _right.add((text, step.label))
@@ -133,7 +175,7 @@ def judged(step: Step, module: types.ModuleType, text: str) -> str:
 
 # ---------------------------------------------------------------- a step is kept
 def keep(label: str, answer: Any) -> str:
-    """Put the cell of a right answer into the file. What happened, in one sentence; "" where nobody reads."""
+    """Put the cell of a right answer into the file: what happened, or "" where there is nothing to keep."""
     path = place()
     if path is None or label not in BY_LABEL:
         return ""
@@ -141,45 +183,41 @@ def keep(label: str, answer: Any) -> str:
         steps = read(path)
         if any(step.instead == label and step.label in steps for step in STEPS):
             return "not kept: in your file stands what it grew into, which can do more"
-        steps[label] = cell_of(answer)
+        steps[label] = source_of(answer)
         steps.pop(BY_LABEL[label].instead, None)
         text = written(steps)
         module = loaded(text, path)
-        for each in steps:
-            if why := judged(BY_LABEL[each], module, text):
-                raise NotKeptError(f"read back from the file, {each} is {why}")
+        for step in STEPS:
+            if step.label in steps and (why := judged(step, module, text)):
+                raise NotKeptError(f"read back from the file, {step.label} is {why}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)  # whole or not at all
+        errors.write(path, text)
     except NotKeptError as error:
-        hint = (
-            ". What it needs must stand in its own cell, or in an earlier step"
-            if "NameError" in str(error)
-            else ""
-        )
-        return f"not kept: {error}{hint}"
-    except OSError as error:
-        return f"not kept: can't write {path}: {error.strerror or error}"
-    return f"kept in {path}: {progress(steps)}"
+        alone = ". What it uses must stand in its own cell, or in an earlier step"
+        return f"not kept: {error}{alone if 'NameError' in str(error) else ''}"
+    except (OSError, RunError) as error:
+        return f"not kept: {error}"
+    return f"kept in {called(path)}: {progress(steps)}"
 
 
-def cell_of(answer: Any) -> str:
+def source_of(answer: Any) -> str:
     """What the reader defined in the cell of an answer, as it was written."""
-    answers = answer if isinstance(answer, tuple) else (answer,)
     cells = []
-    for each in answers:
+    for each in answer if isinstance(answer, tuple) else (answer,):
         inside = [*vars(each).values()] if isinstance(each, type) else [each]
         codes = [part.__code__ for part in inside if isinstance(part, types.FunctionType)]
         text = "".join(linecache.getlines(codes[0].co_filename)) if codes else ""
         if not text:
             raise NotKeptError("its source can't be found: write it in a cell, with def or class")
-        cells.append(definitions(text))
-    return "\n\n\n".join(dict.fromkeys(cells))
+        cells.append(text)
+    return "\n\n\n".join(definitions(text) for text in dict.fromkeys(cells))
 
 
 def definitions(cell: str) -> str:
-    """The functions, classes, values and imports of a cell, with the comments above them; no calls, none of ours."""
+    """The functions, classes and values of a cell, with the comments above them.
+
+    Calls are left out, and so are imports that the file has already, or that are ours.
+    """
     lines = cell.splitlines()
     kept = []
     for node in ast.parse(cell).body:
@@ -188,35 +226,67 @@ def definitions(cell: str) -> str:
         ):
             continue
         source = ast.unparse(node)
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and re.search(
-            r"\b(exercises|helpers)\b", source
-        ):
+        is_import = isinstance(node, (ast.Import, ast.ImportFrom))
+        if is_import and (source in HEAD or re.search(r"\b(exercises|helpers|pictures)\b", source)):
             continue
-        first = (
-            min(
-                [
-                    node.lineno,
-                    *(decorator.lineno for decorator in getattr(node, "decorator_list", [])),
-                ]
-            )
-            - 1
-        )
-        while first and lines[first - 1].startswith("#"):
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+        while first > 1 and lines[first - 2].startswith("#"):
             first -= 1
-        kept.append("\n".join(lines[first : node.end_lineno]))
+        kept.append("\n".join(lines[first - 1 : node.end_lineno]))
     return "\n\n\n".join(kept)
 
 
+# ---------------------------------------------------------------- how far it is
+def solved(steps: dict[str, str]) -> list[str]:
+    """The labels of the steps that are in the file, or have grown into one that is."""
+    done = set(steps) | {BY_LABEL[label].instead for label in steps if label in BY_LABEL}
+    return [step.label for step in STEPS if step.label in done]
+
+
 def progress(steps: dict[str, str]) -> str:
-    solved = set(steps) | {BY_LABEL[label].instead for label in steps} - {""}
-    return f"{len(solved)} of {len(STEPS)} steps, {written(steps).count(chr(10))} lines"
+    lines = written(steps).count("\n")
+    return f"{len(solved(steps))} of {len(STEPS)} steps, {lines} lines"
 
 
-# ---------------------------------------------------------------- later notebooks use it
-def parts() -> dict[str, Any]:
-    """All that is right in the file, by its names. One sentence says what is not."""
+def _steps() -> dict[str, str]:
+    """What the reader's file holds: nothing where there is none, or where it can't be read."""
     path = place()
-    if path is None or not path.exists():
+    try:
+        return read(path) if path and path.exists() else {}
+    except NotKeptError as error:
+        print(error)
+        return {}
+
+
+def path() -> None:
+    """Draw the way through the steps: which are solved, and where the next one waits."""
+    steps = _steps()
+    about = f"{called(place() or PLACE)}: {progress(steps)}" if solved(steps) else ""
+    draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, solved(steps), about)
+
+
+def next_step(folder: str | Path | None = None) -> str:
+    """Where the next step waits, as a line of Markdown; the notebooks are in `folder`."""
+    done = solved(_steps())
+    for step in STEPS:
+        if step.label not in done:
+            found = next(Path(folder or here()).glob(f"{step.label[:-1]:0>2}_*.ipynb"), None)
+            where = f"[{step.label}]({found.name})" if found else step.label
+            return f"**Next:** {where}, {step.title}."
+    return (
+        "**All steps are solved.** Your GPT trains at the end of "
+        "[the blank page](beyond/blank_page.ipynb)."
+    )
+
+
+# ---------------------------------------------------------------- later lessons use it
+def parts(*names: str) -> dict[str, Any]:
+    """What is right in the file, by its names; of these names, if there are any.
+
+    One sentence says what is not right: until it is mended, ours does the work.
+    """
+    steps, path, found = _steps(), place(), {}
+    if not steps or path is None:
         return {}
     text = path.read_text(encoding="utf-8-sig")
     try:
@@ -224,47 +294,54 @@ def parts() -> dict[str, Any]:
     except NotKeptError as error:
         print(f"{error}. Until that is mended, ours does the work.")
         return {}
-    found = {}
-    for label in read(path):
-        step = BY_LABEL[label]
+    for step in STEPS:
+        if step.label not in steps or (names and not set(names) & set(step.names)):
+            continue
         if why := judged(step, module, text):
-            print(
-                f"`{step.names[0]}` in your file: {why}. Until that is mended, ours does the work."
-            )
+            print(f"`{step.names[0]}` in your file is {why}. Until it is mended, ours works here.")
             continue
         found |= {name: getattr(module, name) for name in step.names}
-    return found
+    return {name: found[name] for name in names if name in found} if names else found
 
 
-def bring() -> None:
-    """Put what is in the file into this notebook, to build on."""
-    if (shell := _shell()) and place():
-        shell.user_ns.update(parts())
+def part(name: str, ours: Any) -> tuple[Any, str]:
+    """What is called so in your file, or ours, and whose it is: "your" or "our"."""
+    found = parts(name)
+    return (found[name], "your") if found else (ours, "our")
 
 
 def run(work: Callable[..., Any], *, seconds: float = SECONDS, **ours: Any) -> tuple[Any, str]:
-    """What `work(*parts)` gives, and whose parts did it: run(draw, my_softmax=softmax) takes yours where it is there.
+    """What `work(*parts)` gives, and whose parts those were: "your" or "our".
 
-    Where yours raises or takes too long, one sentence says so, and ours does the work.
+    The parts are named: `run(work, my_softmax=softmax)` takes yours if it is in your file. Where
+    yours raises or takes too long, one sentence says so, and ours does the work.
     """
-    found = parts()
-    if all(name in found for name in ours):
+    found = parts(*ours)
+    if found.keys() == ours.keys():
         names = " and ".join(f"`{name}`" for name in ours)
         try:
             with at_most(seconds):
                 return work(*(found[name] for name in ours)), "your"
         except TooLongError:
-            print(
-                f"{names} in your file took longer than {seconds:g} seconds, so here is what ours does:"
-            )
-        except Exception as error:
-            print(f"{names} in your file: {raised(error)}, so here is what ours does:")
+            print(f"{names} in your file took longer than {seconds:g} seconds: here is ours")
+        except Exception as error:  # a reader's code may raise anything, and a lesson goes on
+            print(f"{names} in your file: {raised(error)}: here is ours")
     return work(*ours.values()), "our"
 
 
+def bring() -> None:
+    """Put what your file has into this notebook, under its names, to build on."""
+    shell, found = _shell(), parts()
+    if shell is not None and found:
+        shell.user_ns.update(found)
+        print(f"from your file: {', '.join(found)}")
+
+
 def show(name: str) -> None:
-    """Print what you wrote under this name."""
-    path = place()
-    for label, text in (read(path) if path else {}).items():
-        if name in BY_LABEL[label].names:
-            print(text)
+    """Print what you wrote under this name, to look at it or to let it grow."""
+    sources = [
+        text
+        for label, text in _steps().items()
+        if label in BY_LABEL and name in BY_LABEL[label].names
+    ]
+    print("\n".join(sources) or f"`{name}` isn't in your file yet")
