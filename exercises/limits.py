@@ -25,6 +25,8 @@ def harmless(seconds: float) -> Iterator[None]:
     TooLongError where it takes longer than `seconds`. What it prints is cut.
     """
     with_gradients, kind = torch.is_grad_enabled(), torch.get_default_dtype()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the tables are small, and on a busy machine threads wait for others
     printed = _Printed(sys.stdout)
     try:
         with (
@@ -38,6 +40,7 @@ def harmless(seconds: float) -> Iterator[None]:
     finally:
         torch.set_grad_enabled(with_gradients)
         torch.set_default_dtype(kind)
+        torch.set_num_threads(threads)
         if printed.left < 0:
             print(f"\n[... and {-printed.left:,} characters more that it prints]")
 

@@ -102,18 +102,18 @@ def holm(
     return torch.empty_like(p).scatter(0, order, steps)
 
 
-def p_values() -> Iterator[tuple[Tensor]]:
-    yield (torch.tensor([0.2]),)
-    yield (torch.tensor([0.7, 0.04]),)
-    yield (torch.tensor([0.03, 0.001, 0.04, 0.02]),)
-    yield (torch.tensor([0.02, 0.02, 0.5, 0.02]),)
-    yield (torch.tensor([0.9, 0.012, 0.3, 0.011, 0.0004, 0.6]),)
-
+P_VALUES = (
+    [0.2],
+    [0.7, 0.04],
+    [0.03, 0.001, 0.04, 0.02],
+    [0.02, 0.02, 0.5, 0.02],
+    [0.9, 0.012, 0.3, 0.011, 0.0004, 0.6],
+)
 
 exercise(
     "10d",
     holm,
-    p_values,
+    lambda: ((torch.tensor(p),) for p in P_VALUES),
     mistakes={
         "that is Bonferroni's: only the smallest is multiplied by R, the next by R - 1": [
             lambda p: (p * len(p)).clamp(max=1),

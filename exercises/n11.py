@@ -1,7 +1,7 @@
 """The exercises of *the museum of bugs*: faults to find and repair, and two tools to find them."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,14 +13,15 @@ from helpers.rooms.museum_planted import LINES, planted
 from helpers.rooms.museum_program import Program
 
 
-def repairs(label: str) -> Callable[[Any], None]:
+def repair(label: str) -> None:
+    broken = planted(label)
+    kind = f"a class that builds on {broken.__name__}"
+
+    @built(label, kind)
     def repaired(MyRepair: Any) -> None:
         """A class that replaces the part with the wrong line, and names a check that saw it."""
-        broken = planted(label)
         if not (isinstance(MyRepair, type) and issubclass(MyRepair, broken)):
-            raise WrongError(
-                f"it should be a class that builds on {broken.__name__}, as the faults build on Program"
-            )
+            raise WrongError(f"it should be {kind}, as the faults build on Program")
         names_a_red_check(MyRepair, broken)
         if not any(callable(part) for name, part in vars(MyRepair).items() if name[:2] != "__"):
             raise WrongError("that is the right check; now replace the part with the wrong line")
@@ -29,10 +30,8 @@ def repairs(label: str) -> Callable[[Any], None]:
                 raise WrongError(f'"{name}" is red now: {sentence}')
         is_healthy(MyRepair)
 
-    return repaired
 
-
-def names_a_red_check(MyRepair: type, broken: type) -> None:
+def names_a_red_check(MyRepair: Any, broken: type) -> None:
     named = MyRepair.seen_by
     if named not in checks.CHECKS:
         raise WrongError(
@@ -44,7 +43,7 @@ def names_a_red_check(MyRepair: type, broken: type) -> None:
 
 
 @torch.no_grad()
-def is_healthy(MyRepair: type) -> None:
+def is_healthy(MyRepair: Any) -> None:
     """It gives the logits of the healthy program, also beside a text that is padded."""
     tokens, real = checks.letters(2, 12), torch.ones(2, 12, dtype=torch.bool)
     real[1, :7] = False
@@ -56,7 +55,7 @@ def is_healthy(MyRepair: type) -> None:
 
 
 for label in LINES:
-    built(label)(repairs(label))
+    repair(label)
 
 
 exercise(
