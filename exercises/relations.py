@@ -63,6 +63,9 @@ LEFT: dict[str, Callable[[Tensor], Tensor]] = {
     "the exponential is missing: take exp of what you have": lambda a: a.exp(),
     "the logarithm is missing: take log of what you have": lambda a: a.log(),
     "rows should add up to 1: divide each by its sum": lambda a: a / a.sum(-1, keepdim=True),
+    "there is a dimension of 1 too many, the last one: is there a keepdim=True that should go?": (
+        lambda a: a.squeeze(-1)
+    ),
     "it still has to be added up along each row": lambda a: a.sum(-1),
     "it still has to be averaged along each row": lambda a: a.mean(-1),
     "the dimensions are right up to the last two, which are still to be joined": lambda a: (
