@@ -184,7 +184,8 @@ def keep(label: str, answer: Any) -> str:
         if any(step.instead == label and step.label in steps for step in STEPS):
             return "not kept: in your file stands what it grew into, which can do more"
         steps[label] = source_of(answer)
-        steps.pop(BY_LABEL[label].instead, None)
+        if BY_LABEL[label].instead:
+            steps.pop(BY_LABEL[label].instead, None)
         text = written(steps)
         module = loaded(text, path)
         for step in STEPS:
