@@ -333,6 +333,8 @@ def _tried(found: Exercise, answer: Any) -> Verdict | None:
     try:
         found.properties(Asked(answer, found.cases) if found.cases else answer)
     except WrongError as error:
+        if error.by == "broken":  # a repair that has no cases
+            return Verdict("still to do", f"it is as broken as it was: {error}", error.by)
         return not_yet(str(error), error.by)
     except (Exception, SystemExit) as error:
         return not_yet(raised(error), "raises")

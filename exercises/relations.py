@@ -490,6 +490,8 @@ def other_shape(pairs: Pairs) -> str:
     table = compare.numbers(value)
     if table is None or not isinstance(case.right, Tensor) or table.shape == case.right.shape:
         return ""
+    if not case.sizes:  # inputs that a function gave: no letters are known
+        return ""
     ours, theirs = (f"({', '.join(dimensions(tuple(x.shape), case))})" for x in (table, case.right))
     return f"it has the shape {ours}, and {theirs} is asked for: "
 
