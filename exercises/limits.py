@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from helpers.gpt import one_thread
+
 MOST_PRINTED = 2000  # characters
 
 
@@ -25,14 +27,13 @@ def harmless(seconds: float) -> Iterator[None]:
     TooLongError where it takes longer than `seconds`. What it prints is cut.
     """
     with_gradients, kind = torch.is_grad_enabled(), torch.get_default_dtype()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the tables are small, and on a busy machine threads wait for others
     printed = _Printed(sys.stdout)
     try:
         with (
             torch.random.fork_rng(devices=[]),
             warnings.catch_warnings(),
             redirect_stdout(printed),
+            one_thread(),  # tables are small, and on a busy machine threads wait for each other
             at_most(seconds),
         ):
             torch.manual_seed(0)
@@ -40,7 +41,6 @@ def harmless(seconds: float) -> Iterator[None]:
     finally:
         torch.set_grad_enabled(with_gradients)
         torch.set_default_dtype(kind)
-        torch.set_num_threads(threads)
         if printed.left < 0:
             print(f"\n[... and {-printed.left:,} characters more that it prints]")
 

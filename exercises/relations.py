@@ -128,8 +128,8 @@ def found(
         compare.same(value, right, tolerance) for value, right in zip(given, rights, strict=True)
     ):
         return ""  # it fails elsewhere
-    a_list = isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list))
-    if a_list and (why := _too_much(given, rights, tolerance)):
+    several = isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list))
+    if several and (why := _too_much(given, rights, tolerance)):
         return why
     if isinstance(rights[0], tuple):
         if why := _of_a_tuple(given, rights, gives, tolerance):
@@ -240,7 +240,9 @@ def of_results(
     if why := _of_a_factor(given, rights, cases):
         return why
     if _same_numbers(given, rights):
-        return "all numbers are right and stand in other places: which dimension comes first, before a view or reshape?"
+        why = "all numbers are right and stand in other places"
+        question = "which dimension comes first, before a view or reshape?"
+        return f"{why}: {question}" if rights[0].dim() > 1 else why
     return ""
 
 
