@@ -273,6 +273,10 @@ exercise(
 )(rows_add_up)
 
 
+def context(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    return attention(query, key, value, **{"seen": torch.tril} | options)[0]
+
+
 NOT_DIVIDED = {"divisor": lambda *_: 1}  # no matter here: W_query learns to make up for it
 SLIPS = {s: slip for s, slip in (ATTENTION | CAUSAL).items() if "not divided" not in s}
 
@@ -292,7 +296,3 @@ def causal_layer(MyCausalAttention: Any) -> None:
         made(MyCausalAttention, sizes), 3 * 6 * 3, "three matrices, for query, key and value"
     )
     beside.is_equal(NOT_DIVIDED)
-
-
-def context(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    return attention(query, key, value, **{"seen": torch.tril} | options)[0]
