@@ -87,7 +87,7 @@ WRONG = {
     "4b": [
         ("`window` is one too large", lambda T, window: window_by_loop(T, window + 1)),
         ("on its side", lambda T, window: torch.tensor(window_by_loop(T, window)).T),
-        ("[[False]] where [[True]]", lambda T, window: ~torch.tensor(window_by_loop(T, window))),
+        ("hides what should be seen", lambda T, window: ~torch.tensor(window_by_loop(T, window))),
         ("something has to be True", lambda T, window: torch.zeros(T, T)),
     ],
     "4c": [
