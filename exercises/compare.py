@@ -29,7 +29,7 @@ def numbers(value: Any) -> Tensor | None:
         return value.detach().cpu().double()
     try:
         if isinstance(value, (list, tuple)) and any(
-            isinstance(part, (Tensor, list, tuple)) for part in value
+            part is None or isinstance(part, (Tensor, list, tuple, str)) for part in value
         ):
             return torch.stack([numbers(part) for part in value])
         if value is None or isinstance(value, (str, bytes)):
@@ -131,7 +131,7 @@ def _nested(value: Any, digits: int) -> str:
 
 def difference(given: Any, right: Any, tell: bool = True, called: tuple[str, ...] = ()) -> str:
     """The end of a sentence: what is given, and (if `tell`) what is right."""
-    if isinstance(right, (list, tuple)):
+    if isinstance(right, tuple):
         return _difference_of_parts(given, right, tell, called)
     if tell and given is None:
         return "it returns nothing: is a `return` missing?"

@@ -63,6 +63,9 @@ LEFT: dict[str, Callable[[Tensor], Tensor]] = {
     "the exponential is missing: take exp of what you have": lambda a: a.exp(),
     "the logarithm is missing: take log of what you have": lambda a: a.log(),
     "rows should add up to 1: divide each by its sum": lambda a: a / a.sum(-1, keepdim=True),
+    "there is a dimension of 1 too many, the last one: is there a keepdim=True that should go?": (
+        lambda a: a.squeeze(-1)
+    ),
     "it still has to be added up along each row": lambda a: a.sum(-1),
     "it still has to be averaged along each row": lambda a: a.mean(-1),
     "the dimensions are right up to the last two, which are still to be joined": lambda a: (
@@ -486,6 +489,8 @@ def other_shape(pairs: Pairs) -> str:
     case, value = max(pairs, key=lambda pair: len(set(pair[0].sizes.values())))
     table = compare.numbers(value)
     if table is None or not isinstance(case.right, Tensor) or table.shape == case.right.shape:
+        return ""
+    if not case.sizes:  # inputs that a function gave: no letters are known
         return ""
     ours, theirs = (f"({', '.join(dimensions(tuple(x.shape), case))})" for x in (table, case.right))
     return f"it has the shape {ours}, and {theirs} is asked for: "
