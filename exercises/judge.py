@@ -323,7 +323,9 @@ def _judged_value(found: Exercise, answer: Any) -> Verdict:
             return not_yet(sentence, "sentence")
     if why := relations.of_values(answer, right, found.tolerance):
         return not_yet(why, "relation")
-    return not_yet(compare.difference(answer, right, tell=False), "example")
+    return not_yet(
+        compare.difference(answer, right, tell=False, tolerance=found.tolerance), "example"
+    )
 
 
 def _tried(found: Exercise, answer: Any) -> Verdict | None:
