@@ -15,6 +15,12 @@ from exercises.judge import Answer, WrongError, built, exercise, prediction
 from helpers.attention import MultiHeadAttention
 from helpers.gpt import GPT, GPTConfig
 
+
+def must(hold: Any, sentence: str) -> None:
+    if not hold:
+        raise WrongError(sentence)
+
+
 exercise(
     "8a",
     lambda loss: math.exp(loss),
@@ -140,9 +146,9 @@ MARKS = {
     COPY: "nobody can foresee the next letter of FRESH text so well: a loss near 0 is too good to be true",
     LEAK: "a leak holds the validation loss down; fresh text, which nobody has seen, tells the truth",
 }
-# Real trainings of a tiny GPT on the bundled play, each with at most one fault, at two sizes: what
-# it is, then the losses on the training text, on the validation text, and on text that was kept
-# apart. tests/exercises/test_curves.py makes them again.
+# Real trainings of a tiny GPT (one layer, width 32) on the bundled play, each with at most one
+# fault, at two sizes: what it is, then the losses on the training text, on the validation text, and
+# on text that was kept apart.
 RUNS = [
     (HEALTHY,
      [4.17, 3.09, 2.76, 2.61, 2.55, 2.48, 2.39, 2.36, 2.32, 2.27, 2.27],
@@ -230,8 +236,7 @@ def confusing(real: str, said: str) -> Answer:
 )
 def _(answer: Any) -> None:
     for case, name in answer.results():
-        if name != case.right:
-            raise WrongError(MARKS[case.right])
+        must(name == case.right, MARKS[case.right])
 
 
 # ---------------------------------------------------------------- 8e: one head falls silent
@@ -314,10 +319,10 @@ def _(answer: Any) -> None:
             changed.W_value.weight[own(layer, other)] *= 2
             changed.W_value.bias[own(layer, other)] *= 2
             is_silent = compare.same(answer(changed, x, head), before)
-            if is_silent and other != head:
-                raise WrongError(f"head {other} is silent where head {head} alone should be")
-            if other == head and not is_silent:
-                raise WrongError(f"head {head} is not silent: its values still make a difference")
+            if other == head:
+                must(is_silent, f"head {head} is not silent: its values still make a difference")
+            else:
+                must(not is_silent, f"head {other} is silent, and head {head} alone should be")
 
 
 FRESH, COUNTED, LOWEST = math.log(3), 1.5 * math.log(2), 0.5 * math.log(2)
@@ -345,33 +350,32 @@ V, T, B, STEPS = 20, 7, 6, 150
 
 
 class Pupil(GPT):
-    """A GPT that looks at how it is taught. In its text each token occurs once: 0, 1, 2, ..."""
+    """A GPT that looks at how it is taught, by a text in which each token occurs once: 0, 1, 2, ..."""
 
     def __init__(self):
         super().__init__(GPTConfig(V, T, n_layer=2, n_head=2, n_embd=32))
         self.context_length = T
+        self.before = [parameter.detach().clone() for parameter in self.parameters()]
         self.starts: list[Tensor] = []  # of each batch
         self.losses: list[float] = []  # that were reported
         self.loss = math.nan  # that of the last batch
         self.has_learned = False  # since the last report
-        self.before = [parameter.detach().clone() for parameter in self.parameters()]
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape != (B, T):
-            raise WrongError(
-                f"it gives the model tokens of the shape {tuple(x.shape)}: with batch_size={B} "
-                f"and a context_length of {T}, {(B, T)} is right"
-            )
-        if not (x.diff(dim=1) == 1).all():
-            raise WrongError(
-                "the rows of a batch are no windows: neighbours in the text, in their order"
-            )
-        if x.max() == V - 1:
-            raise WrongError("a window ends with the last token of the text: what should follow?")
-        if not self.training:
-            raise WrongError(
-                "the model is in evaluation while it learns: model.train() switches its dropout on"
-            )
+        must(
+            x.shape == (B, T),
+            f"it gives the model tokens of the shape {tuple(x.shape)}: with batch_size={B} and a "
+            f"context_length of {T}, {(B, T)} is right",
+        )
+        must(
+            (x.diff(dim=1) == 1).all(),
+            "the rows of a batch are no windows: neighbours in the text, in their order",
+        )
+        must(x.max() < V - 1, "a window ends with the text's last token, after which nothing comes")
+        must(
+            self.training,
+            "the model is in evaluation while it learns: model.train() switches its dropout on",
+        )
         self.starts.append(x[:, 0].clone())
         logits = super().forward(x)
         self.loss = F.cross_entropy(logits.detach().flatten(0, 1), (x + 1).flatten()).item()
@@ -383,52 +387,50 @@ class Pupil(GPT):
         """The gradient at the logits shows the targets: softmax, minus 1 for the target."""
         self.has_learned = True
         for parameter, before in zip(self.parameters(), self.before, strict=True):
-            moves = not torch.equal(parameter, before)
-            if moves and parameter.grad is not None and parameter.grad.any():
-                raise WrongError(
-                    "gradients of earlier batches are still there: optimizer.zero_grad() clears them"
-                )
+            is_cleared = parameter.grad is None or not parameter.grad.any()
+            must(
+                is_cleared or torch.equal(parameter, before),
+                "gradients of earlier batches are still there: optimizer.zero_grad() clears them",
+            )
         right = (logits.softmax(-1) - F.one_hot(x + 1, V)) / x.numel()
         if not right.abs().amax(-1).min() * x.numel() > 1e-3:  # it knows the text, or is NaN
             return
-        places = gradient.any(-1).any(0)
-        if not places.all():
-            raise WrongError(
-                f"of a window, only these places learn: {places.nonzero().flatten().tolist()}; "
-                "each place has a target of its own"
-            )
+        learned = gradient.any(-1).any(0)
+        must(
+            learned.all(),
+            f"of a window, only these places learn: {learned.nonzero().flatten().tolist()}; each "
+            "place has a target of its own",
+        )
         later = (gradient.argmin(-1) - x).unique().tolist()
-        if later != [1]:
-            where = f"stands at {later[0]:+d}" if len(later) == 1 else "has nothing to do with it"
-            where = "is the token itself" if later == [0] else where
-            raise WrongError(f"the target of a token {where}: it should be the next one, at +1")
-        if not (gradient - right).abs().max() < 1e-2 * right.abs().max():
-            raise WrongError(
-                "the gradient at the logits isn't softmax minus 1 for the target, divided by "
-                f"{B} * {T}: does cross_entropy get the logits themselves, and is it the mean?"
-            )
+        where = f"stands at {later[0]:+d}" if len(later) == 1 else "has nothing to do with it"
+        where = "is the token itself" if later == [0] else where
+        must(later == [1], f"the target of a token {where}: it should be the next one, at +1")
+        must(
+            (gradient - right).abs().max() < 1e-2 * right.abs().max(),
+            f"the gradient at the logits isn't softmax minus 1 for the target, over {B} * {T}: does "
+            "cross_entropy get the logits themselves, and is it the mean?",
+        )
 
     def report(self, step: Any, loss: Any) -> None:
         following = len(self.losses) + 1
-        if step != following:
-            raise WrongError(
-                f"it reports the step {step} where {following} is next: each step, from 1 to `steps`"
-            )
-        if not isinstance(loss, float):
-            raise WrongError(
-                f"the loss that it reports is {compare.kind(loss)}: loss.item() is a plain float"
-            )
-        if not self.starts:
-            raise WrongError("the model is never called: a batch goes through it at each update")
-        if not self.has_learned:
-            raise WrongError(
-                "at a report no gradient has reached the logits: is loss.backward() missing?"
-            )
-        if abs(loss - self.loss) > 1e-2 * (1 + self.loss):
-            raise WrongError(
-                f"at step {step} it reports a loss of {loss:.3f}, and that of the last batch is "
-                f"{self.loss:.3f}: report each right after its update"
-            )
+        must(
+            step == following,
+            f"it reports the step {step} where {following} is next: each step, from 1 to `steps`",
+        )
+        must(
+            isinstance(loss, float),
+            f"the loss that it reports is {compare.kind(loss)}: loss.item() is a plain float",
+        )
+        must(self.starts, "the model is never called: a batch goes through it at each update")
+        must(
+            self.has_learned,
+            "at a report no gradient has reached the logits: is loss.backward() missing?",
+        )
+        must(
+            not abs(loss - self.loss) > 1e-2 * (1 + self.loss),  # NaN where training went wrong
+            f"at step {step} it reports a loss of {loss:.3f}, and that of the last batch is "
+            f"{self.loss:.3f}: report each right after its update",
+        )
         self.losses.append(loss)
         self.has_learned = False
 
@@ -438,34 +440,36 @@ def training(my_train: Any) -> None:
     """my_train(model, tokens, steps, batch_size, report) teaches the model."""
     pupil, tokens = Pupil().eval(), torch.arange(V)
     my_train(pupil, tokens, STEPS, B, pupil.report)
-    if not torch.equal(tokens, torch.arange(V)):
-        raise WrongError("it changes the tokens: they are the text, and must stay as they are")
-    if len(pupil.losses) != STEPS:
-        raise WrongError(f"with steps={STEPS} it calls report {len(pupil.losses)} times")
-    if any(map(torch.equal, pupil.parameters(), pupil.before)):
-        raise WrongError(
-            "a parameter of the model is as it was: is optimizer.step() called, with its gradient?"
-        )
+    losses = pupil.losses
+    must(
+        torch.equal(tokens, torch.arange(V)),
+        "it changes the tokens: they are the text, and must stay as they are",
+    )
+    must(len(losses) == STEPS, f"with steps={STEPS} it calls report {len(losses)} times")
+    must(
+        not any(map(torch.equal, pupil.parameters(), pupil.before)),
+        "a parameter of the model is as it was: is optimizer.step() called, with its gradient?",
+    )
     draws_everywhere(torch.stack(pupil.starts))
-    start, highest, end = math.log(V), max(pupil.losses), sum(pupil.losses[-20:]) / 20
-    if not (end < start - 0.45 and (highest < start + 0.3 or end < 0.6)):
-        raise WrongError(
-            f"on a text that is easy to learn, the loss of a GPT begins at ln {V} = {start:.2f}, "
-            f"reaches {highest:.2f} and ends at {end:.2f}: is the learning rate far too large, or "
-            "far too small for this optimizer? (0.001 suits AdamW, and plain SGD wants far more.)"
-        )
+    start, highest, end = math.log(V), max(losses), sum(losses[-20:]) / 20
+    must(
+        end < start - 0.45 and (highest < start + 0.3 or end < 0.6),
+        f"on a text that is easy to learn, the loss of a GPT begins at ln {V} = {start:.2f}, reaches "
+        f"{highest:.2f} and ends at {end:.2f}: is the learning rate far too large, or far too small "
+        "for this optimizer? (0.001 suits AdamW, and plain SGD wants far more.)",
+    )
 
 
 def draws_everywhere(starts: Tensor) -> None:
     """Windows (steps, B) begin at all places that have a target for each token."""
-    if (starts == starts[0]).all():
-        raise WrongError("every batch is the same one: draw new windows at each step")
-    if (starts == starts[:, :1]).all():
-        raise WrongError("the windows of a batch are all the same: draw each for itself")
+    must((starts != starts[0]).any(), "every batch is the same one: draw new windows at each step")
+    must(
+        (starts != starts[:, :1]).any(),
+        "the windows of a batch are all the same: draw each for itself",
+    )
     missing = sorted(set(range(V - T)) - set(starts.flatten().tolist()))
-    if missing == [V - T - 1]:
-        raise WrongError(
-            "the last window is never drawn: torch.randint leaves out its end, len(tokens) - T is right"
-        )
-    if missing:
-        raise WrongError(f"of {V - T} places where a window can begin, it never draws {missing}")
+    must(
+        missing != [V - T - 1],
+        "the last window is never drawn: torch.randint leaves out its end, len(tokens) - T is right",
+    )
+    must(not missing, f"of {V - T} places where a window can begin, it never draws {missing}")
