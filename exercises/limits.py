@@ -33,7 +33,7 @@ def harmless(seconds: float) -> Iterator[None]:
             torch.random.fork_rng(devices=[]),
             warnings.catch_warnings(),
             redirect_stdout(printed),
-            one_thread(),
+            one_thread(),  # tables are small, and on a busy machine threads wait for each other
             at_most(seconds),
         ):
             torch.manual_seed(0)

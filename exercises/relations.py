@@ -52,7 +52,7 @@ DONE_TO_TABLES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 # and to tables of True and False.
 DONE_TO_MASKS: dict[str, Callable[[Tensor], Tensor]] = {
-    "True and False are exchanged: it hides what should be seen": lambda r: 1 - r,
+    "True and False are exchanged: it hides what should be seen": lambda r: ~r,
     "rows and columns are exchanged: turn it on its side (.mT)": lambda r: r.mT,
     "all of it is True: something has to be False": torch.ones_like,
     "all of it is False: something has to be True": torch.zeros_like,
@@ -128,8 +128,9 @@ def found(
         compare.same(value, right, tolerance) for value, right in zip(given, rights, strict=True)
     ):
         return ""  # it fails elsewhere
-    if isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list)):
-        return _too_much(given, rights, tolerance)
+    several = isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list))
+    if several and (why := _too_much(given, rights, tolerance)):
+        return why
     if isinstance(rights[0], tuple):
         if why := _of_a_tuple(given, rights, gives, tolerance):
             return why
@@ -239,7 +240,9 @@ def of_results(
     if why := _of_a_factor(given, rights, cases):
         return why
     if _same_numbers(given, rights):
-        return "all numbers are right and stand in other places: which dimension comes first, before a view or reshape?"
+        why = "all numbers are right and stand in other places"
+        question = "which dimension comes first, before a view or reshape?"
+        return f"{why}: {question}" if rights[0].dim() > 1 else why
     return ""
 
 
