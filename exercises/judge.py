@@ -22,6 +22,7 @@ from exercises import compare, relations
 from exercises.inputs import Case, cases_of
 from exercises.limits import TooLongError, harmless
 from helpers.errors import ConfigError
+from helpers.gpt import one_thread
 
 Answer = Callable[..., Any]
 SECONDS = 5.0  # for all that an answer does
@@ -72,7 +73,8 @@ class Exercise:
 
     @functools.cached_property
     def cases(self) -> list[Case]:
-        return self.make_cases()
+        with one_thread():
+            return self.make_cases()
 
     def wrong_answers(self, table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         """Sentences and wrong answers; options in a dictionary are those of the reference."""

@@ -1,0 +1,475 @@
+"""The exercises of notebook 08: a nanoGPT is trained and looked into."""
+
+import copy
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from exercises import compare
+from exercises.judge import Answer, WrongError, built, exercise, prediction
+from helpers.attention import MultiHeadAttention
+from helpers.gpt import GPT, GPTConfig
+
+
+def must(hold: Any, sentence: str) -> None:
+    if not hold:
+        raise WrongError(sentence)
+
+
+exercise(
+    "8a",
+    lambda loss: math.exp(loss),
+    lambda: [(0.0,), (1,), (0.25,), (1.9,), (math.log(65),), (math.log(50_257),)],
+    mistakes={
+        "the loss is in nats, so the base is e": [lambda loss: 2**loss, lambda loss: 10**loss],
+        "those are bits: a number of characters is asked for": lambda loss: loss / math.log(2),
+        "it has nothing to do with how many characters there are in all": [
+            lambda loss: 65 * math.exp(-loss),
+            lambda loss: math.exp(loss) / 65,
+            lambda loss: 65 * loss / math.log(65),
+        ],
+    },
+)
+
+
+def batch(tokens: Tensor, starts: Tensor, T: int, later: tuple[int, ...] = (0, 1)) -> Tensor:
+    """Windows that begin so many places after `starts`."""
+    inside = starts[:, None] + torch.arange(T)
+    return torch.stack([tokens[inside + places] for places in later])
+
+
+def texts() -> Iterator[tuple[Tensor, Tensor, int]]:
+    """Tokens, starts and T."""
+    dice = torch.Generator().manual_seed(0)
+    for N, starts, T in (
+        (9, [4, 2], 2),
+        (9, [6], 1),
+        (25, [20, 3, 17], 1),
+        (30, [4], 5),
+        (42, [30, 7, 7, 12], 9),
+        (75, [45, 2], 14),
+        (100, [13, 92, 1], 6),
+    ):
+        yield torch.randint(10 * N, (N,), generator=dice), torch.tensor(starts), T
+
+
+exercise(
+    "8b",
+    batch,
+    texts,
+    mistakes={
+        "y is x again: a model that is asked for what it sees learns to copy": {"later": (0, 0)},
+        "x begins at its start, and y ONE token later": [
+            {"later": places} for places in ((0, -1), (0, 2), (1, 0))
+        ],
+        "each place of x has its own target in y, the very next token": [
+            lambda tokens, starts, T: batch(tokens, starts, T, later=(0, T)),
+            lambda tokens, starts, T: (batch(tokens, starts, T)[0], tokens[starts + T]),
+            lambda tokens, starts, T: torch.stack(
+                [x := batch(tokens, starts, T)[0], x.roll(-1, 1)]
+            ),
+        ],
+    },
+)
+
+
+def greedy(
+    model: GPT,
+    prompt: Tensor,
+    n: int,
+    seen: Callable[[Tensor, int], Tensor] = lambda text, context: text[-context:],
+    pick: Callable[[Tensor], Tensor] = lambda logits: logits[-1].argmax(),
+) -> Tensor:
+    """What the model sees of a text, and what is taken of its logits (T, V), may be exchanged."""
+    for _ in range(n):
+        logits = model(seen(prompt, model.config.context_length)[None])[0]
+        prompt = torch.cat([prompt, pick(logits).view(1)])
+    return prompt
+
+
+def writers() -> Iterator[tuple[GPT, Tensor, int]]:
+    for V, context, layers, T, n in (
+        (5, 6, 1, 2, 0),
+        (11, 5, 1, 3, 1),
+        (13, 3, 1, 1, 5),
+        (11, 5, 1, 3, 6),
+        (7, 4, 2, 6, 4),
+        (9, 6, 2, 4, 12),
+    ):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(T)
+            model = GPT(GPTConfig(V, context, layers, n_head=1, n_embd=16))
+            for parameter in model.requires_grad_(False).parameters():
+                nn.init.normal_(parameter, std=0.5)  # every token of the context matters
+            prompt = torch.randint(V, (T,))
+        model.__doc__ = f"a GPT with a context of {context}"
+        yield model.eval(), prompt, n
+
+
+exercise(
+    "8c",
+    greedy,
+    writers,
+    mistakes={
+        "the model should see the last `context_length` tokens of the text: no fewer, and no others": [
+            {"seen": lambda text, context: text[-1:]},
+            {"seen": lambda text, context: text[-(context - 1) :]},
+            {"seen": lambda text, context: text[:context]},
+            {"seen": lambda text, context: text[(len(text) - 1) // context * context :]},
+        ],
+        "the last row of the logits says what comes next: take the token that is likeliest there": [
+            {"pick": lambda logits: logits[0].argmax()},
+            {"pick": lambda logits: logits[-1].argmin()},
+            {"pick": lambda logits: logits.sum(0).argmax()},
+            {"pick": lambda logits: logits.argmax() % logits.shape[-1]},
+        ],
+        "the new token isn't fed back: each step must see what the step before wrote": (
+            lambda model, prompt, n: torch.cat([prompt, greedy(model, prompt, 1)[-1:].repeat(n)])
+        ),
+    },
+)
+
+
+# ---------------------------------------------------------------- 8d: what went wrong?
+HEALTHY, HIGH, LOW = "healthy", "learning rate too high", "learning rate too low"
+OVERFIT, COPY, LEAK = "overfitting", "targets not shifted", "validation text leaked"
+MARKS = {
+    HEALTHY: "a validation loss a little above the training loss is normal, as long as it doesn't RISE",
+    HIGH: "at too high a rate, even the training loss jumps far above its start",
+    LOW: "at too low a rate, the loss hardly leaves its start",
+    OVERFIT: "where it overfits, validation and fresh rise together, and the training loss falls",
+    COPY: "nobody can foresee the next letter of FRESH text so well: a loss near 0 is too good to be true",
+    LEAK: "a leak holds the validation loss down; fresh text, which nobody has seen, tells the truth",
+}
+# Real trainings of a tiny GPT (one layer, width 32) on the bundled play, each with at most one
+# fault, at two sizes: what it is, then the losses on the training text, on the validation text, and
+# on text that was kept apart.
+RUNS = [
+    (HEALTHY,
+     [4.17, 3.09, 2.76, 2.61, 2.55, 2.48, 2.39, 2.36, 2.32, 2.27, 2.27],
+     [4.17, 3.17, 2.83, 2.7, 2.61, 2.56, 2.47, 2.46, 2.44, 2.39, 2.4],
+     [4.17, 3.12, 2.82, 2.68, 2.62, 2.59, 2.48, 2.5, 2.46, 2.42, 2.44]),
+    (HIGH,
+     [4.17, 7.86, 5.49, 4.7, 3.62, 3.46, 3.45, 3.37, 3.35, 3.39, 3.48],
+     [4.17, 8.23, 5.59, 4.77, 3.7, 3.53, 3.53, 3.45, 3.45, 3.47, 3.57],
+     [4.17, 7.95, 5.36, 4.69, 3.58, 3.47, 3.43, 3.34, 3.32, 3.35, 3.43]),
+    (LOW,
+     [4.17, 4.16, 4.15, 4.14, 4.13, 4.12, 4.1, 4.09, 4.07, 4.06, 4.04],
+     [4.17, 4.16, 4.15, 4.14, 4.13, 4.12, 4.11, 4.09, 4.08, 4.06, 4.05],
+     [4.17, 4.16, 4.16, 4.14, 4.13, 4.12, 4.11, 4.09, 4.08, 4.06, 4.04]),
+    (OVERFIT,
+     [4.17, 2.53, 2.21, 2.02, 1.84, 1.71, 1.57, 1.46, 1.32, 1.22, 1.21],
+     [4.17, 2.86, 2.8, 2.81, 2.94, 3.07, 3.15, 3.32, 3.4, 3.58, 3.73],
+     [4.17, 2.84, 2.78, 2.75, 2.91, 3.0, 3.12, 3.26, 3.39, 3.57, 3.73]),
+    (COPY,
+     [3.75, 0.34, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01, 0.01, 0.0, 0.0],
+     [3.75, 0.38, 0.08, 0.04, 0.03, 0.02, 0.01, 0.01, 0.01, 0.01, 0.01],
+     [3.76, 0.33, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01, 0.01, 0.0, 0.0]),
+    (LEAK,
+     [4.17, 2.53, 2.21, 2.02, 1.84, 1.71, 1.57, 1.46, 1.32, 1.22, 1.21],
+     [4.17, 2.56, 2.27, 2.1, 1.9, 1.77, 1.61, 1.47, 1.36, 1.26, 1.27],
+     [4.17, 2.84, 2.78, 2.75, 2.91, 3.0, 3.12, 3.26, 3.39, 3.57, 3.73]),
+    (HEALTHY,
+     [3.34, 2.62, 2.45, 2.34, 2.29, 2.22, 2.2],
+     [3.34, 2.63, 2.49, 2.38, 2.36, 2.31, 2.29],
+     [3.33, 2.61, 2.47, 2.38, 2.36, 2.28, 2.27]),
+    (HIGH,
+     [3.34, 9.53, 3.19, 2.96, 3.05, 2.97, 2.97],
+     [3.34, 9.84, 3.19, 2.98, 3.07, 2.98, 2.99],
+     [3.33, 9.63, 3.14, 2.94, 3.05, 2.95, 2.96]),
+    (LOW,
+     [3.34, 3.33, 3.32, 3.3, 3.29, 3.27, 3.25],
+     [3.34, 3.33, 3.31, 3.3, 3.28, 3.27, 3.25],
+     [3.33, 3.32, 3.31, 3.29, 3.28, 3.26, 3.25]),
+    (OVERFIT,
+     [3.34, 2.24, 1.95, 1.7, 1.45, 1.24, 1.09],
+     [3.34, 2.58, 2.55, 2.64, 2.87, 3.07, 3.37],
+     [3.33, 2.6, 2.57, 2.67, 2.91, 3.14, 3.38]),
+    (COPY,
+     [2.93, 0.04, 0.01, 0.01, 0.0, 0.0, 0.0],
+     [2.92, 0.04, 0.01, 0.01, 0.0, 0.0, 0.0],
+     [2.92, 0.04, 0.01, 0.01, 0.0, 0.0, 0.0]),
+    (LEAK,
+     [3.34, 2.24, 1.95, 1.7, 1.45, 1.24, 1.09],
+     [3.35, 2.27, 1.94, 1.7, 1.52, 1.28, 1.14],
+     [3.33, 2.6, 2.57, 2.67, 2.91, 3.14, 3.38]),
+]  # fmt: skip
+
+
+def diagnosis(training: list[float], validation: list[float], fresh: list[float]) -> str:
+    if max(training) > training[0] + 1:
+        return HIGH
+    if training[-1] > training[0] - 0.5:
+        return LOW
+    if fresh[-1] < 0.5:
+        return COPY
+    if validation[-1] < fresh[-1] - 0.5:
+        return LEAK
+    return OVERFIT if validation[-1] > min(validation) + 0.2 else HEALTHY
+
+
+def confusing(real: str, said: str) -> Answer:
+    """A doctor who takes one thing for another."""
+    return lambda *run: said if diagnosis(*run) == real else diagnosis(*run)
+
+
+@exercise(
+    "8d",
+    diagnosis,
+    lambda: sorted(([*lists] for _, *lists in RUNS), key=lambda lists: len(lists[0])),
+    broken=(
+        "it calls healthy runs overfitting and knows one fault of five. Does the validation loss RISE?",
+        lambda training, validation, fresh: OVERFIT if validation[-1] > training[-1] else HEALTHY,
+    ),
+    mistakes={"one name doesn't fit all runs: look at each": [lambda *_, x=x: x for x in MARKS]}
+    | {
+        f"it says {said!r} where {real!r} is right: {mark}": confusing(real, said)
+        for real, mark in MARKS.items()
+        for said in MARKS
+        if said != real
+    },
+)
+def _(answer: Any) -> None:
+    for case, name in answer.results():
+        must(name == case.right, MARKS[case.right])
+
+
+# ---------------------------------------------------------------- 8e: one head falls silent
+def own(layer: MultiHeadAttention, head: int) -> slice:
+    """The channels of a head, before out_proj."""
+    D = layer.W_query.out_features // layer.num_heads
+    return slice(head * D, (head + 1) * D)
+
+
+def silenced(layer: MultiHeadAttention, x: Tensor, head: int) -> Tensor:
+    layer = copy.deepcopy(layer).double()
+    layer.out_proj.weight[:, own(layer, head)] = 0
+    return layer(x.double())
+
+
+def without(*names: str) -> Answer:
+    """The layer whose matrices of these names are 0, as far as they are the head's."""
+
+    def answer(layer: MultiHeadAttention, x: Tensor, head: int) -> Tensor:
+        layer = copy.deepcopy(layer)
+        for name in names:
+            getattr(layer, name).weight[own(layer, head)] = 0
+        return layer(x)
+
+    return answer
+
+
+def with_zeros(x: Tensor, place: slice) -> Tensor:
+    x = x.clone()
+    x[..., place] = 0
+    return x
+
+
+def layers() -> Iterator[tuple[MultiHeadAttention, Tensor, int]]:
+    for B, T, H, D, head in (
+        (1, 2, 2, 3, 0),
+        (1, 4, 2, 3, 1),
+        (2, 3, 4, 2, 3),
+        (3, 2, 5, 3, 2),
+        (2, 5, 3, 4, 1),
+    ):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(head)
+            layer = MultiHeadAttention(H * D, H * D, T + 1, dropout=0.0, num_heads=H, qkv_bias=True)
+            for parameter in layer.requires_grad_(False).parameters():
+                nn.init.normal_(parameter)
+            x = torch.randn(B, T, H * D)
+        layer.__doc__ = f"a layer of {H} heads"
+        yield layer, x, head
+
+
+@exercise(
+    "8e",
+    silenced,
+    layers,
+    mistakes={
+        "x and the output belong to all heads: between the heads and out_proj, a head has its own channels": [
+            lambda layer, x, head: with_zeros(layer(x), own(layer, head)),
+            lambda layer, x, head: layer(with_zeros(x, own(layer, head))),
+        ],
+        "without query or key its scores are all equal: the head then averages, and is not silent": [
+            without("W_query"),
+            without("W_key"),
+            without("W_query", "W_key"),
+        ],
+        "the head is silent, and out_proj, with its bias, still follows": [
+            lambda layer, x, head: silenced(layer, x, head) - layer.out_proj.bias,
+            lambda layer, x, head: with_zeros(
+                layer.join_heads(layer.fused_attention(*layer.query_key_value(x))), own(layer, head)
+            ),
+        ],
+    },
+)
+def _(answer: Any) -> None:
+    """Other values of the head change nothing, and other values of any other head do."""
+    for case, before in answer.results():
+        layer, x, head = case.inputs
+        for other in range(layer.num_heads):
+            changed = copy.deepcopy(layer)
+            changed.W_value.weight[own(layer, other)] *= 2
+            changed.W_value.bias[own(layer, other)] *= 2
+            is_silent = compare.same(answer(changed, x, head), before)
+            if other == head:
+                must(is_silent, f"head {head} is not silent: its values still make a difference")
+            else:
+                must(not is_silent, f"head {other} is silent, and head {head} alone should be")
+
+
+FRESH, COUNTED, LOWEST = math.log(3), 1.5 * math.log(2), 0.5 * math.log(2)
+prediction(
+    "8f",
+    right=(FRESH, COUNTED, LOWEST),
+    tolerance=0.01,  # two decimals of the lowest
+    mistakes={
+        "a fresh model gives each of the three letters 1/3, so each costs ln 3, the natural logarithm": [
+            (math.log2(3), 1.5, 0.5),  # in bits
+            *((x, COUNTED, LOWEST) for x in (0, 1 / 3, 3, math.log(2), COUNTED)),
+        ],
+        "the counts: a and c cost ln 4 each, b costs ln 2, and half of the letters are b": [
+            (FRESH, x, LOWEST) for x in (FRESH, math.log(4), math.log(2), 5 / 3 * math.log(2))
+        ],
+        "every second letter is certain and costs nothing, and a coin decides the others: the mean counts both": [
+            (FRESH, COUNTED, x) for x in (0, math.log(2), COUNTED, FRESH)
+        ],
+    },
+)
+
+
+# ---------------------------------------------------------------- 8g: a loop that teaches
+V, T, B, STEPS = 20, 7, 6, 150
+
+
+class Pupil(GPT):
+    """A GPT that looks at how it is taught, by a text in which each token occurs once: 0, 1, 2, ..."""
+
+    def __init__(self):
+        super().__init__(GPTConfig(V, T, n_layer=2, n_head=2, n_embd=32))
+        self.context_length = T
+        self.before = [parameter.detach().clone() for parameter in self.parameters()]
+        self.starts: list[Tensor] = []  # of each batch
+        self.losses: list[float] = []  # that were reported
+        self.loss = math.nan  # that of the last batch
+        self.has_learned = False  # since the last report
+
+    def forward(self, x: Tensor) -> Tensor:
+        must(
+            x.shape == (B, T),
+            f"it gives the model tokens of the shape {tuple(x.shape)}: with batch_size={B} and a "
+            f"context_length of {T}, {(B, T)} is right",
+        )
+        must(
+            (x.diff(dim=1) == 1).all(),
+            "the rows of a batch are no windows: neighbours in the text, in their order",
+        )
+        must(x.max() < V - 1, "a window ends with the text's last token, after which nothing comes")
+        must(
+            self.training,
+            "the model is in evaluation while it learns: model.train() switches its dropout on",
+        )
+        self.starts.append(x[:, 0].clone())
+        logits = super().forward(x)
+        self.loss = F.cross_entropy(logits.detach().flatten(0, 1), (x + 1).flatten()).item()
+        if logits.requires_grad:
+            logits.register_hook(functools.partial(self.learn, x.clone(), logits.detach().clone()))
+        return logits
+
+    def learn(self, x: Tensor, logits: Tensor, gradient: Tensor) -> None:
+        """The gradient at the logits shows the targets: softmax, minus 1 for the target."""
+        self.has_learned = True
+        for parameter, before in zip(self.parameters(), self.before, strict=True):
+            is_cleared = parameter.grad is None or not parameter.grad.any()
+            must(
+                is_cleared or torch.equal(parameter, before),
+                "gradients of earlier batches are still there: optimizer.zero_grad() clears them",
+            )
+        right = (logits.softmax(-1) - F.one_hot(x + 1, V)) / x.numel()
+        if not right.abs().amax(-1).min() * x.numel() > 1e-3:  # it knows the text, or is NaN
+            return
+        learned = gradient.any(-1).any(0)
+        must(
+            learned.all(),
+            f"of a window, only these places learn: {learned.nonzero().flatten().tolist()}; each "
+            "place has a target of its own",
+        )
+        later = (gradient.argmin(-1) - x).unique().tolist()
+        where = f"stands at {later[0]:+d}" if len(later) == 1 else "has nothing to do with it"
+        where = "is the token itself" if later == [0] else where
+        must(later == [1], f"the target of a token {where}: it should be the next one, at +1")
+        must(
+            (gradient - right).abs().max() < 1e-2 * right.abs().max(),
+            f"the gradient at the logits isn't softmax minus 1 for the target, over {B} * {T}: does "
+            "cross_entropy get the logits themselves, and is it the mean?",
+        )
+
+    def report(self, step: Any, loss: Any) -> None:
+        following = len(self.losses) + 1
+        must(
+            step == following,
+            f"it reports the step {step} where {following} is next: each step, from 1 to `steps`",
+        )
+        must(
+            isinstance(loss, float),
+            f"the loss that it reports is {compare.kind(loss)}: loss.item() is a plain float",
+        )
+        must(self.starts, "the model is never called: a batch goes through it at each update")
+        must(
+            self.has_learned,
+            "at a report no gradient has reached the logits: is loss.backward() missing?",
+        )
+        must(
+            not abs(loss - self.loss) > 1e-2 * (1 + self.loss),  # NaN where training went wrong
+            f"at step {step} it reports a loss of {loss:.3f}, and that of the last batch is "
+            f"{self.loss:.3f}: report each right after its update",
+        )
+        self.losses.append(loss)
+        self.has_learned = False
+
+
+@built("8g", "a function")
+def training(my_train: Any) -> None:
+    """my_train(model, tokens, steps, batch_size, report) teaches the model."""
+    pupil, tokens = Pupil().eval(), torch.arange(V)
+    my_train(pupil, tokens, STEPS, B, pupil.report)
+    losses = pupil.losses
+    must(
+        torch.equal(tokens, torch.arange(V)),
+        "it changes the tokens: they are the text, and must stay as they are",
+    )
+    must(len(losses) == STEPS, f"with steps={STEPS} it calls report {len(losses)} times")
+    must(
+        not any(map(torch.equal, pupil.parameters(), pupil.before)),
+        "a parameter of the model is as it was: is optimizer.step() called, with its gradient?",
+    )
+    draws_everywhere(torch.stack(pupil.starts))
+    start, highest, end = math.log(V), max(losses), sum(losses[-20:]) / 20
+    must(
+        end < start - 0.45 and (highest < start + 0.3 or end < 0.6),
+        f"on a text that is easy to learn, the loss of a GPT begins at ln {V} = {start:.2f}, reaches "
+        f"{highest:.2f} and ends at {end:.2f}: is the learning rate far too large, or far too small "
+        "for this optimizer? (0.001 suits AdamW, and plain SGD wants far more.)",
+    )
+
+
+def draws_everywhere(starts: Tensor) -> None:
+    """Windows (steps, B) begin at all places that have a target for each token."""
+    must((starts != starts[0]).any(), "every batch is the same one: draw new windows at each step")
+    must(
+        (starts != starts[:, :1]).any(),
+        "the windows of a batch are all the same: draw each for itself",
+    )
+    missing = sorted(set(range(V - T)) - set(starts.flatten().tolist()))
+    must(
+        missing != [V - T - 1],
+        "the last window is never drawn: torch.randint leaves out its end, len(tokens) - T is right",
+    )
+    must(not missing, f"of {V - T} places where a window can begin, it never draws {missing}")
