@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from exercises import compare
+from exercises.curves import COPY, HEALTHY, HIGH, LEAK, LOW, OVERFIT, RUNS
 from exercises.judge import Answer, WrongError, built, exercise, prediction
 from helpers.attention import MultiHeadAttention
 from helpers.gpt import GPT, GPTConfig
@@ -136,8 +137,6 @@ exercise(
 
 
 # ---------------------------------------------------------------- 8d: what went wrong?
-HEALTHY, HIGH, LOW = "healthy", "learning rate too high", "learning rate too low"
-OVERFIT, COPY, LEAK = "overfitting", "targets not shifted", "validation text leaked"
 MARKS = {
     HEALTHY: "a validation loss a little above the training loss is normal, as long as it doesn't RISE",
     HIGH: "at too high a rate, even the training loss jumps far above its start",
@@ -146,59 +145,6 @@ MARKS = {
     COPY: "nobody can foresee the next letter of FRESH text so well: a loss near 0 is too good to be true",
     LEAK: "a leak holds the validation loss down; fresh text, which nobody has seen, tells the truth",
 }
-# Real trainings of a tiny GPT (one layer, width 32) on the bundled play, each with at most one
-# fault, at two sizes: what it is, then the losses on the training text, on the validation text, and
-# on text that was kept apart.
-RUNS = [
-    (HEALTHY,
-     [4.17, 3.09, 2.76, 2.61, 2.55, 2.48, 2.39, 2.36, 2.32, 2.27, 2.27],
-     [4.17, 3.17, 2.83, 2.7, 2.61, 2.56, 2.47, 2.46, 2.44, 2.39, 2.4],
-     [4.17, 3.12, 2.82, 2.68, 2.62, 2.59, 2.48, 2.5, 2.46, 2.42, 2.44]),
-    (HIGH,
-     [4.17, 7.86, 5.49, 4.7, 3.62, 3.46, 3.45, 3.37, 3.35, 3.39, 3.48],
-     [4.17, 8.23, 5.59, 4.77, 3.7, 3.53, 3.53, 3.45, 3.45, 3.47, 3.57],
-     [4.17, 7.95, 5.36, 4.69, 3.58, 3.47, 3.43, 3.34, 3.32, 3.35, 3.43]),
-    (LOW,
-     [4.17, 4.16, 4.15, 4.14, 4.13, 4.12, 4.1, 4.09, 4.07, 4.06, 4.04],
-     [4.17, 4.16, 4.15, 4.14, 4.13, 4.12, 4.11, 4.09, 4.08, 4.06, 4.05],
-     [4.17, 4.16, 4.16, 4.14, 4.13, 4.12, 4.11, 4.09, 4.08, 4.06, 4.04]),
-    (OVERFIT,
-     [4.17, 2.53, 2.21, 2.02, 1.84, 1.71, 1.57, 1.46, 1.32, 1.22, 1.21],
-     [4.17, 2.86, 2.8, 2.81, 2.94, 3.07, 3.15, 3.32, 3.4, 3.58, 3.73],
-     [4.17, 2.84, 2.78, 2.75, 2.91, 3.0, 3.12, 3.26, 3.39, 3.57, 3.73]),
-    (COPY,
-     [3.75, 0.34, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01, 0.01, 0.0, 0.0],
-     [3.75, 0.38, 0.08, 0.04, 0.03, 0.02, 0.01, 0.01, 0.01, 0.01, 0.01],
-     [3.76, 0.33, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01, 0.01, 0.0, 0.0]),
-    (LEAK,
-     [4.17, 2.53, 2.21, 2.02, 1.84, 1.71, 1.57, 1.46, 1.32, 1.22, 1.21],
-     [4.17, 2.56, 2.27, 2.1, 1.9, 1.77, 1.61, 1.47, 1.36, 1.26, 1.27],
-     [4.17, 2.84, 2.78, 2.75, 2.91, 3.0, 3.12, 3.26, 3.39, 3.57, 3.73]),
-    (HEALTHY,
-     [3.34, 2.62, 2.45, 2.34, 2.29, 2.22, 2.2],
-     [3.34, 2.63, 2.49, 2.38, 2.36, 2.31, 2.29],
-     [3.33, 2.61, 2.47, 2.38, 2.36, 2.28, 2.27]),
-    (HIGH,
-     [3.34, 9.53, 3.19, 2.96, 3.05, 2.97, 2.97],
-     [3.34, 9.84, 3.19, 2.98, 3.07, 2.98, 2.99],
-     [3.33, 9.63, 3.14, 2.94, 3.05, 2.95, 2.96]),
-    (LOW,
-     [3.34, 3.33, 3.32, 3.3, 3.29, 3.27, 3.25],
-     [3.34, 3.33, 3.31, 3.3, 3.28, 3.27, 3.25],
-     [3.33, 3.32, 3.31, 3.29, 3.28, 3.26, 3.25]),
-    (OVERFIT,
-     [3.34, 2.24, 1.95, 1.7, 1.45, 1.24, 1.09],
-     [3.34, 2.58, 2.55, 2.64, 2.87, 3.07, 3.37],
-     [3.33, 2.6, 2.57, 2.67, 2.91, 3.14, 3.38]),
-    (COPY,
-     [2.93, 0.04, 0.01, 0.01, 0.0, 0.0, 0.0],
-     [2.92, 0.04, 0.01, 0.01, 0.0, 0.0, 0.0],
-     [2.92, 0.04, 0.01, 0.01, 0.0, 0.0, 0.0]),
-    (LEAK,
-     [3.34, 2.24, 1.95, 1.7, 1.45, 1.24, 1.09],
-     [3.35, 2.27, 1.94, 1.7, 1.52, 1.28, 1.14],
-     [3.33, 2.6, 2.57, 2.67, 2.91, 3.14, 3.38]),
-]  # fmt: skip
 
 
 def diagnosis(training: list[float], validation: list[float], fresh: list[float]) -> str:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from exercises.graders import curves
+from exercises import curves
 from helpers import data
 from helpers.attention import MultiHeadAttention, attention
 from helpers.gpt import GPT, GPTConfig
