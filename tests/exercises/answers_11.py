@@ -83,7 +83,7 @@ WRONG = {
     "11e": [
         ("that is the square", lambda p, x, t: apart(p, x, t).square().max().item()),
         ("knows how long its text is", lambda p, x, t: apart(p, x, t)[:, -1].abs().max().item()),
-        ("it gives 0 where", lambda p, x, t: not apart(p, x, t).any()),
+        ("it gives False where", lambda p, x, t: not apart(p, x, t).any()),
     ],
     "11f": [
         ("a root is missing", 64.0),
