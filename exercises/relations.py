@@ -294,10 +294,7 @@ def _with_inputs(
     for i in tables:
         yield f"that is `{names[i]}`, as it came", lambda r, x, i=i: x[i]
         yield f"`{names[i]}` is added on top: without it, it is right", lambda r, x, i=i: r + x[i]
-        yield (
-            f"`{names[i]}` is subtracted at the end: without that, it is right",
-            lambda r, x, i=i: r - x[i],
-        )
+        yield f"`{names[i]}` is missing: add it, and all is right", lambda r, x, i=i: r - x[i]
         yield (
             f"`{names[i]}` is multiplied in at the end: without that, it is right",
             lambda r, x, i=i: r * x[i],
@@ -454,8 +451,10 @@ def only_right_where(cases: list[Case], wrong: list[int]) -> str:
         return ""
     if all(case.batch for case in bad):
         return "it is right for a table, but not with more dimensions in front: "
-    if all(case.scale != 1 for case in bad):
+    if all(case.scale > 1 for case in bad):
         return "it is right for small numbers, but not for large ones: "
+    if all(case.scale < 1 for case in bad):
+        return "it is right for large numbers, but not for small ones: "
     plain = [(case.sizes, True) for case in good if case.scale == 1 and not case.batch]
     plain += [(case.sizes, False) for case in bad if case.scale == 1 and not case.batch]
     letters = list(cases[0].sizes)
