@@ -29,7 +29,7 @@ def numbers(value: Any) -> Tensor | None:
         return value.detach().cpu().double()
     try:
         if isinstance(value, (list, tuple)) and any(
-            isinstance(part, (Tensor, list, tuple)) for part in value
+            part is None or isinstance(part, (Tensor, list, tuple, str)) for part in value
         ):
             return torch.stack([numbers(part) for part in value])
         if value is None or isinstance(value, (str, bytes)):
@@ -131,10 +131,16 @@ def _nested(value: Any, digits: int) -> str:
     return number(value, digits)
 
 
-def difference(given: Any, right: Any, tell: bool = True, called: tuple[str, ...] = ()) -> str:
+def difference(
+    given: Any,
+    right: Any,
+    tell: bool = True,
+    called: tuple[str, ...] = (),
+    tolerance: float = TOLERANCE,
+) -> str:
     """The end of a sentence: what is given, and (if `tell`) what is right."""
-    if isinstance(right, (list, tuple)):
-        return _difference_of_parts(given, right, tell, called)
+    if isinstance(right, tuple):
+        return _difference_of_parts(given, right, tell, called, tolerance)
     if tell and given is None:
         return "it returns nothing: is a `return` missing?"
     if tell and isinstance(given, tuple):
@@ -155,11 +161,13 @@ def difference(given: Any, right: Any, tell: bool = True, called: tuple[str, ...
     return f"it gives {ours} at {list(place)} where {theirs} is right"
 
 
-def _difference_of_parts(given: Any, right: Any, tell: bool, called: tuple[str, ...]) -> str:
+def _difference_of_parts(
+    given: Any, right: Any, tell: bool, called: tuple[str, ...], tolerance: float
+) -> str:
     parts = parts_of(given)
     if parts is None or len(parts) != len(right):
         return f"it should {'return' if tell else 'be'} {len(right)} things in a tuple"
-    good = [same(a, b) for a, b in zip(parts, right, strict=True)]
+    good = [same(a, b, tolerance) for a, b in zip(parts, right, strict=True)]
     if not tell:
         places = ", ".join(str(place + 1) for place, is_right in enumerate(good) if is_right)
         return f"right so far: number {places}" if places else f"{shown(given)} is not right"

@@ -214,8 +214,10 @@ class Asked:
 
     def __call__(self, *inputs: Any) -> Any:
         given = ask(self.answer, Case(("",) * len(inputs), inputs, None))
-        if given.fails:
-            raise WrongError(given.raised or "it changes an input: work on a copy")
+        if given.raised:
+            raise WrongError(given.raised, "raises")
+        if given.changed:
+            raise WrongError("it changes an input: work on a copy", "changed")
         return given.value
 
     def results(self, part: int | None = None) -> Iterator[tuple[Case, Any]]:
@@ -262,10 +264,14 @@ def does_nothing(answer: Any) -> bool:
 
 
 # ---------------------------------------------------------------- the verdict
-def said(label: str, answer: Any, seconds: float = SECONDS) -> Verdict:
+def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
     """What is to be said of an answer; ConfigError for a label that no exercise has."""
     found = find(label)
-    found.cases  # noqa: B018  made first: what is ours takes none of the answer's time
+    # First what is ours, so that it takes none of the answer's time: the cases, and the first
+    # optimizer of a process, which takes seconds.
+    if not found.cases:
+        torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    seconds = seconds or SECONDS
     try:
         with harmless(seconds):
             return judged(found, answer)
@@ -317,7 +323,9 @@ def _judged_value(found: Exercise, answer: Any) -> Verdict:
             return not_yet(sentence, "sentence")
     if why := relations.of_values(answer, right, found.tolerance):
         return not_yet(why, "relation")
-    return not_yet(compare.difference(answer, right, tell=False), "example")
+    return not_yet(
+        compare.difference(answer, right, tell=False, tolerance=found.tolerance), "example"
+    )
 
 
 def _tried(found: Exercise, answer: Any) -> Verdict | None:
@@ -327,6 +335,8 @@ def _tried(found: Exercise, answer: Any) -> Verdict | None:
     try:
         found.properties(Asked(answer, found.cases) if found.cases else answer)
     except WrongError as error:
+        if error.by == "broken":  # a repair that has no cases
+            return Verdict("still to do", f"it is as broken as it was: {error}", error.by)
         return not_yet(str(error), error.by)
     except (Exception, SystemExit) as error:
         return not_yet(raised(error), "raises")
@@ -341,9 +351,11 @@ def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[
     for each in given:
         if each.changed:
             return not_yet(f"it changes its input `{each.changed}`: work on a copy", "changed")
+    explained = _those_to_explain(cases, given, wrong)
+    some, gave = [cases[place] for place in explained], [given[place] for place in explained]
     for by, table in (("sentence", found.mistakes), ("shared", found.slips)):
         for sentence, mistake in found.wrong_answers(table):
-            if _does_the_same(mistake, cases, given, found.tolerance):
+            if _does_the_same(mistake, some, gave, found.tolerance):
                 return not_yet(sentence, by)
     pairs = [(case, each.value) for case, each in zip(cases, given, strict=True) if not each.raised]
     called = names(answer, cases[0])
@@ -352,6 +364,14 @@ def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[
     ):
         return not_yet(why, "relation")
     return _example(found, answer, given, wrong, pairs)
+
+
+def _those_to_explain(cases: list[Case], given: list[Given], wrong: list[int]) -> list[int]:
+    """All cases; or the tables alone, where it is wrong for these and fails for more dimensions."""
+    tables = [place for place, case in enumerate(cases) if not case.batch]
+    others = [place for place, case in enumerate(cases) if case.batch]
+    two_mistakes = set(tables) & set(wrong) and any(given[place].raised for place in others)
+    return tables if two_mistakes else [*tables, *others]
 
 
 def _example(

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from helpers.gpt import one_thread
+
 MOST_PRINTED = 2000  # characters
 
 
@@ -31,6 +33,7 @@ def harmless(seconds: float) -> Iterator[None]:
             torch.random.fork_rng(devices=[]),
             warnings.catch_warnings(),
             redirect_stdout(printed),
+            one_thread(),  # tables are small, and on a busy machine threads wait for each other
             at_most(seconds),
         ):
             torch.manual_seed(0)

@@ -52,7 +52,7 @@ DONE_TO_TABLES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 # and to tables of True and False.
 DONE_TO_MASKS: dict[str, Callable[[Tensor], Tensor]] = {
-    "True and False are exchanged: it hides what should be seen": lambda r: 1 - r,
+    "True and False are exchanged: it hides what should be seen": lambda r: ~r,
     "rows and columns are exchanged: turn it on its side (.mT)": lambda r: r.mT,
     "all of it is True: something has to be False": torch.ones_like,
     "all of it is False: something has to be True": torch.zeros_like,
@@ -63,6 +63,9 @@ LEFT: dict[str, Callable[[Tensor], Tensor]] = {
     "the exponential is missing: take exp of what you have": lambda a: a.exp(),
     "the logarithm is missing: take log of what you have": lambda a: a.log(),
     "rows should add up to 1: divide each by its sum": lambda a: a / a.sum(-1, keepdim=True),
+    "there is a dimension of 1 too many, the last one: is there a keepdim=True that should go?": (
+        lambda a: a.squeeze(-1)
+    ),
     "it still has to be added up along each row": lambda a: a.sum(-1),
     "it still has to be averaged along each row": lambda a: a.mean(-1),
     "the dimensions are right up to the last two, which are still to be joined": (
@@ -118,8 +121,9 @@ def found(
     where = ""
     if all(compare.same(a, b, tolerance) for a, b in zip(given, rights, strict=True)):
         return ""  # it fails elsewhere
-    if isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list)):
-        return _too_much(given, rights, tolerance)
+    several = isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list))
+    if several and (why := _too_much(given, rights, tolerance)):
+        return why
     if isinstance(rights[0], tuple):
         if why := _of_a_tuple(given, rights, gives, tolerance):
             return why
@@ -229,7 +233,9 @@ def of_results(
     if why := _of_a_factor(given, rights, cases):
         return why
     if _same_numbers(given, rights):
-        return "all numbers are right and stand in other places: which dimension comes first, before a view or reshape?"
+        why = "all numbers are right and stand in other places"
+        question = "which dimension comes first, before a view or reshape?"
+        return f"{why}: {question}" if rights[0].dim() > 1 else why
     return ""
 
 
@@ -474,6 +480,8 @@ def other_shape(pairs: Pairs) -> str:
     case, value = max(pairs, key=lambda pair: len(set(pair[0].sizes.values())))
     table = compare.numbers(value)
     if table is None or not isinstance(case.right, Tensor) or table.shape == case.right.shape:
+        return ""
+    if not case.sizes:  # inputs that a function gave: no letters are known
         return ""
     ours, theirs = (f"({', '.join(dimensions(tuple(x.shape), case))})" for x in (table, case.right))
     return f"it has the shape {ours}, and {theirs} is asked for: "

@@ -184,7 +184,8 @@ def keep(label: str, answer: Any) -> str:
         if any(step.instead == label and step.label in steps for step in STEPS):
             return "not kept: in your file stands what it grew into, which can do more"
         steps[label] = source_of(answer)
-        steps.pop(BY_LABEL[label].instead, None)
+        if BY_LABEL[label].instead:
+            steps.pop(BY_LABEL[label].instead, None)
         text = written(steps)
         module = loaded(text, path)
         for step in STEPS:
@@ -205,10 +206,10 @@ def source_of(answer: Any) -> str:
     cells = []
     for each in answer if isinstance(answer, tuple) else (answer,):
         inside = [*vars(each).values()] if isinstance(each, type) else [each]
-        codes = [part.__code__ for part in inside if isinstance(part, types.FunctionType)]
-        text = "".join(linecache.getlines(codes[0].co_filename)) if codes else ""
-        if not text:
-            raise NotKeptError("its source can't be found: write it in a cell, with def or class")
+        files = [x.__code__.co_filename for x in inside if isinstance(x, types.FunctionType)]
+        text = "".join(linecache.getlines(files[0])) if files else ""
+        if not text or Path(files[0]).exists():  # a cell is no file
+            raise NotKeptError("it is from elsewhere: write it in a cell, with def or class")
         cells.append(text)
     return "\n\n\n".join(definitions(text) for text in dict.fromkeys(cells))
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import platform
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from helpers import team
 from helpers.counted import build_gpt, config_of
-from helpers.data import SHA256, Tokenizer, tokenizer_of
+from helpers.data import SHA256, Corpus, PreparedCorpus, Tokenizer, tokenizer_of
 from helpers.errors import RunError, shown, write
 from helpers.gpt import GPT, GPTConfig
-from helpers.optim import Optimizer
+from helpers.optim import Optimizer, TrainConfig
 
 CHECKPOINT = "checkpoint.pt"  # what torch.save writes, then the 64 hex digits of its SHA-256
 # For people; nothing reads them.
@@ -94,6 +96,48 @@ class Run:
                 name: parameter.detach().clamp(-largest, largest).half().cpu()
                 for name, parameter in model.named_parameters()
             }
+
+
+def new_run(
+    model: nn.Module,
+    config: TrainConfig,
+    train_tokens: Tensor,
+    val_tokens: Tensor,
+    corpus: Corpus | PreparedCorpus | None,
+    preset: str,
+) -> Run:
+    """A run at its first step: what its numbers depend on, and where it comes from."""
+    tokenizer = corpus.tokenizer if corpus else None
+    return Run(
+        settings=settings_of(model, config, train_tokens, val_tokens, tokenizer),
+        sizes=asdict(model.config),
+        about={
+            "preset": preset,
+            "corpus": corpus.name if corpus else "",
+            "corpus_sha256": corpus.sha256 if corpus else "",
+            "shared_by": f"{team.size()} processes",
+            "launch": team.LAUNCH,
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+        },
+        tokenizer=tokenizer.to_json() if tokenizer else "",
+    )
+
+
+def settings_of(
+    model: nn.Module,
+    config: TrainConfig,
+    train_tokens: Tensor,
+    val_tokens: Tensor,
+    tokenizer: Tokenizer | None = None,
+) -> dict[str, Any]:
+    """All that the numbers of a run depend on, by name; "text" is a SHA-256."""
+    digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
+    for tokens in (train_tokens, val_tokens):
+        for piece in tokens.cpu().split(1 << 20):
+            digest.update(piece.to(torch.int32).numpy().tobytes())  # whatever type keeps them
+        digest.update(b"|")
+    return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
 
 
 # ---------------------------------------------------------------- to save
@@ -222,6 +266,14 @@ def is_run(folder: Path) -> bool:
         checksum = (folder / CHECKPOINT).read_bytes()[-64:].decode()
         return len(bytes.fromhex(checksum)) == 32
     except (OSError, ValueError):
+        return False
+
+
+def was_launched_now(folder: Path) -> bool:
+    """Whether the run in `folder` was saved under the torchrun that has started this process."""
+    try:
+        return load(folder).about.get("launch") == team.LAUNCH
+    except RunError:
         return False
 
 

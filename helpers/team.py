@@ -8,7 +8,7 @@ that torchrun did not start is a team of one, which sends nothing.
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -18,9 +18,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from helpers import errors
 from helpers.errors import SIGNALS, ConfigError, RunError
 
-# By torchrun, after a process has failed.
+# Which torchrun has started this process (by its --rdzv-id, if it has one), and how often anew.
+LAUNCH = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+if LAUNCH == "none":
+    LAUNCH = f"process {os.getppid()}"
 RESTARTS = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
@@ -72,20 +76,36 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
-def rank_and_size() -> tuple[int, int]:
-    """The number of this process, and how many there are: (0, 1) without torchrun."""
-    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+def rank() -> int:
+    """The number of this process, from 0."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def size() -> int:
+    """How many processes there are."""
+    return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def is_leader() -> bool:
-    return rank_and_size()[0] == 0
+    return rank() == 0
+
+
+def say(text: object) -> None:
+    """Print; of several processes, the leader alone does."""
+    if is_leader():
+        errors.say(text)
 
 
 def total(number: Tensor) -> Tensor:
     """The sum over all processes."""
-    if rank_and_size()[1] > 1:
+    if size() > 1:
         dist.all_reduce(number)
     return number
+
+
+def any_has(things: Collection) -> bool:
+    """Whether one of the processes has one."""
+    return bool(total(torch.tensor(len(things))))
 
 
 def wait() -> None:
@@ -96,7 +116,7 @@ def wait() -> None:
 def broadcast(value: Any) -> Any:
     """The leader's value, in every process."""
     values = [value]
-    if rank_and_size()[1] > 1:
+    if size() > 1:
         dist.broadcast_object_list(values)
     return values[0]
 
@@ -121,7 +141,7 @@ def with_equal_gradients(compute_loss: nn.Module, device: str) -> nn.Module:
     DDP sends gradients in packets, which it sorts in the first pass. That one is for nothing, so
     that a resumed run adds, and so rounds, in the same order as the undisturbed one.
     """
-    if rank_and_size()[1] == 1:
+    if size() == 1:
         return compute_loss
     parallel = DistributedDataParallel(compute_loss)
     nothing = torch.zeros(1, 1, dtype=torch.long, device=device)

@@ -6,16 +6,15 @@ The settings of a training stand in optim.py, sizes and recipes that work in pre
 keeps in checkpoint.py, and all that several processes need in team.py.
 """
 
-import hashlib
 import importlib.util
 import math
-import platform
 import random
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,15 @@ from torch import Tensor, nn
 
 from helpers import team
 from helpers.checkpoint import (
-    CHECKPOINT,
     History,
     Record,
     Run,
     describe_progress,
     load_for_resume,
+    new_run,
     refuse_folder,
     save,
+    was_launched_now,
     write_views,
 )
 from helpers.data import Corpus, PreparedCorpus, Tokenizer, get_batch, open_corpus, split
@@ -43,9 +43,11 @@ from helpers.errors import (
     Options,
     RunError,
     Stopped,
+    check,
     command,
     say,
     stop_requests,
+    whole,
     write,
 )
 from helpers.gpt import count_parameters, evaluating
@@ -76,7 +78,10 @@ class Loss(nn.Module):
 
 
 class Rounded(nn.Module):
-    """The same loss by weights rounded to bfloat16. The float32 weights learn: no step is lost."""
+    """The same loss by weights rounded to bfloat16.
+
+    What learns are the float32 weights, so that small updates aren't rounded away.
+    """
 
     def __init__(self, compute_loss: nn.Module):
         super().__init__()
@@ -100,37 +105,35 @@ def updates(
     tokens: Integer[Tensor, "N"],
     config: TrainConfig,
     optimizer: Optimizer,
-    batches: torch.Generator,
+    generator: torch.Generator,
     first_step: int = 0,
 ) -> Iterator[float]:
     """One update after the other, from `first_step` to `max_steps`; yields the loss of each batch.
 
-    Model and tokens are on `config.device` already; `batches` draws the batches. If a group of the
-    optimizer has a "scale" (Muon's has), its learning rate is multiplied by it.
+    Model and tokens are on `config.device` already; `generator` draws the batches. If a group of
+    the optimizer has a "scale" (Muon's has), its learning rate is multiplied by it.
     """
-    count, own = micro_batches(config)
-    processes = team.rank_and_size()[1]
-    compute_loss = loss_module(model, config)
-    kind = torch.device(config.device).type
-    precision = torch.autocast(kind, torch.bfloat16, config.bfloat16 and kind == "cuda")
+    parts, own_parts = micro_batches(config)
+    processes = team.size()
+    compute_loss, precision = loss_module(model, config)
     for step in range(first_step, config.max_steps):
         model.train()  # the caller may have evaluated it
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, config) * group.get("scale", 1.0)
-        x, y = get_batch(tokens, *batch_shape(step, config, model.config.context_length), batches)
+        B, T = batch_shape(step, config, model.config.context_length)
+        x, y = get_batch(tokens, B, T, generator)
         optimizer.zero_grad()  # before the forward pass, which can use the memory that becomes free
         loss = torch.zeros((), device=x.device)
-        for index in own:
-            micro_x, micro_y = x.tensor_split(count)[index], y.tensor_split(count)[index]
-            share = len(micro_x) / len(x)
+        for part in own_parts:
+            micro_x, micro_y = x.tensor_split(parts)[part], y.tensor_split(parts)[part]
+            share = len(micro_x) / len(x)  # of all parts together: 1
             if model.config.dropout:
-                torch.manual_seed(dropout_seed(config, step, index))
+                torch.manual_seed(dropout_seed(config, step, part))
             if processes > 1:  # gradients are sent once a batch, as in nanoGPT
-                compute_loss.require_backward_grad_sync = index == own[-1]
+                compute_loss.require_backward_grad_sync = part == own_parts[-1]
             with precision:
                 micro_loss = compute_loss(micro_x, micro_y)
-            # The shares of all micro-batches add up to 1, but DDP divides the sum of the gradients
-            # by the number of processes: times that number, it is the gradient of the whole batch.
+            # DDP leaves the mean of the processes' gradients. Their sum is that of the whole batch.
             (micro_loss * (share * processes)).backward()
             loss += micro_loss.detach() * share
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
@@ -138,32 +141,43 @@ def updates(
         yield team.total(loss).item()
 
 
-def loss_module(model: nn.Module, config: TrainConfig) -> nn.Module:
-    """The loss as the settings want it: compiled, in bfloat16, shared by several processes."""
-    compute_loss: nn.Module = Loss(model)
+def loss_module(
+    model: nn.Module, config: TrainConfig
+) -> tuple[nn.Module, AbstractContextManager[None]]:
+    """The loss as the settings want it, compiled, in bfloat16, shared by several processes.
+
+    Beside it, the context in which to call it: with bfloat16 on CUDA, that is autocast.
+    """
     kind = torch.device(config.device).type
+    compute_loss: nn.Module = Loss(model)
     if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
-        compute_loss = torch.compile(compute_loss)
-    if kind == "cpu" and config.bfloat16_cpu and has_bfloat16():
+        compute_loss = torch.compile(compute_loss)  # which takes triton; Windows has none
+    if computes_in_bfloat16_on_cpu(config):
         compute_loss = Rounded(compute_loss)
-    return team.with_equal_gradients(compute_loss, config.device)
+    precision = torch.autocast(kind, torch.bfloat16, enabled=config.bfloat16 and kind == "cuda")
+    return team.with_equal_gradients(compute_loss, config.device), precision
 
 
-def dropout_seed(config: TrainConfig, step: int, micro_batch: int) -> int:
-    """A seed for each micro-batch: a run that goes on at step 100 needs to know of no other."""
-    return random.Random(f"{config.seed} {step} {micro_batch}").getrandbits(63)
+def computes_in_bfloat16_on_cpu(config: TrainConfig) -> bool:
+    on_cpu = torch.device(config.device).type == "cpu"
+    return on_cpu and config.bfloat16_cpu and has_bfloat16()
+
+
+def dropout_seed(config: TrainConfig, step: int, part: int) -> int:
+    """Each part of each batch has a seed of its own, so a resume needs no state of dropout."""
+    return random.Random(f"{config.seed} {step} {part}").getrandbits(63)
 
 
 def micro_batches(config: TrainConfig) -> tuple[int, range]:
-    """How many micro-batches a batch is cut into, and which of them this process computes.
+    """Into how many parts a batch is cut, and which of them this process computes.
 
     Of two processes with accumulate=3, the first has (6, range(0, 3)), the second (6, range(3, 6)).
     """
-    rank, processes = team.rank_and_size()
-    count = processes * config.accumulate
-    if config.batch_size < count:
-        raise ConfigError(f"a batch of {config.batch_size} can't be cut into {count} parts")
-    return count, range(rank * config.accumulate, (rank + 1) * config.accumulate)
+    parts = team.size() * config.accumulate
+    if config.batch_size < parts:
+        raise ConfigError(f"a batch of {config.batch_size} can't be cut into {parts} parts")
+    first = team.rank() * config.accumulate
+    return parts, range(first, first + config.accumulate)
 
 
 def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[int, int]:
@@ -225,40 +239,40 @@ def train(
     """
     if out_dir is None and (resume or overwrite):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
-    refuse_misfits(model, train_tokens, val_tokens)
-    micro_batches(config)  # refuses a batch that is too small
+    refuse_misfits(model, train_tokens, val_tokens, config)
     # Of several processes, the leader alone reads and writes the folder.
     folder = Path(out_dir) if out_dir is not None and team.is_leader() else None
-    run = new_run(model, config, train_tokens, val_tokens, corpus, preset)
-    run = start_or_resume(run, folder, resume, overwrite)
+    new = new_run(model, config, train_tokens, val_tokens, corpus, preset)
+    run = start_or_resume(new, folder, resume, overwrite)
     if on_resume and resume:
         on_resume(run)
 
     model.to(config.device)
     train_tokens, val_tokens = train_tokens.to(config.device), val_tokens.to(config.device)
     optimizer = make_optimizer(model, config)
-    batches = torch.Generator().manual_seed(config.seed)
-    torch.manual_seed(config.seed)
+    generator = torch.Generator().manual_seed(config.seed)  # of the batches
+    torch.manual_seed(config.seed)  # for a model that draws numbers of its own
     if resume:
         model.load_state_dict(run.model)
         optimizer.load_state_dict(run.optimizer)
-        batches.set_state(run.batches)
+        generator.set_state(run.batches)
 
     def save_all() -> None:
         if folder:
-            run.take_state(model, optimizer, batches)
+            run.take_state(model, optimizer, generator)
             save(folder, run)
 
-    losses = updates(model, train_tokens, config, optimizer, batches, run.step)
+    to_record = record_steps(config)
+    losses = updates(model, train_tokens, config, optimizer, generator, run.step)
     with stop_requests() as signals:
         while True:
-            if run.step in record_steps(config) and not run.has_record():
+            if run.step in to_record and not run.has_record():  # a resume may have it already
                 record = measure(run, model, train_tokens, val_tokens, config)
                 run.add(record, model)
                 save_all()
                 if on_record:
                     on_record(model, record)
-            if team.total(torch.tensor(len(signals))):  # whichever process got one, all stop
+            if team.any_has(signals):  # whichever process got one, all stop
                 save_all()
                 team.wait()  # when one process ends, torchrun ends all: not before the leader saved
                 raise stopped(signals, run, out_dir)
@@ -269,58 +283,19 @@ def train(
             run.seconds += time.perf_counter() - started
             run.losses.append(finite(loss, run.step))
             run.step += 1
-    model.load_state_dict(run.best)
+    model.load_state_dict(run.best)  # which needn't be the last
     return run.history
 
 
-def new_run(
-    model: nn.Module,
-    config: TrainConfig,
-    train_tokens: Tensor,
-    val_tokens: Tensor,
-    corpus: Corpus | PreparedCorpus | None,
-    preset: str,
-) -> Run:
-    """A run at its first step: what its numbers depend on, and where it comes from."""
-    tokenizer = corpus.tokenizer if corpus else None
-    return Run(
-        settings=settings_of(model, config, train_tokens, val_tokens, tokenizer),
-        sizes=asdict(model.config),
-        about={
-            "preset": preset,
-            "corpus": corpus.name if corpus else "",
-            "corpus_sha256": corpus.sha256 if corpus else "",
-            "shared_by": f"{team.rank_and_size()[1]} processes",
-            "torch": str(torch.__version__),
-            "python": platform.python_version(),
-        },
-        tokenizer=tokenizer.to_json() if tokenizer else "",
-    )
-
-
-def settings_of(
-    model: nn.Module,
-    config: TrainConfig,
-    train_tokens: Tensor,
-    val_tokens: Tensor,
-    tokenizer: Tokenizer | None = None,
-) -> dict[str, Any]:
-    """All that the numbers of a run depend on, by name; "text" is a SHA-256."""
-    digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
-    for tokens in (train_tokens, val_tokens):
-        for piece in tokens.cpu().split(1 << 20):
-            digest.update(piece.to(torch.int32).numpy().tobytes())  # whatever type keeps them
-        digest.update(b"|")
-    return {"text": digest.hexdigest()} | asdict(model.config) | asdict(config)
-
-
-def start_or_resume(run: Run, folder: Path | None, resume: bool, overwrite: bool) -> Run:
+def start_or_resume(new: Run, folder: Path | None, resume: bool, overwrite: bool) -> Run:
     """The new run, or the one in the leader's folder, if `resume`: the same in every process."""
-    team.refuse_differences(run.settings)
+    team.refuse_differences(new.settings)
+    run = new
     if folder:
         refuse_folder(folder, resume, overwrite)
         if resume:
-            run = load_for_resume(folder, run.settings)
+            run = load_for_resume(folder, new.settings)
+            run.about = new.about
             write_views(folder, run)  # a kill may have come after the checkpoint and before them
     return team.broadcast(run)
 
@@ -334,7 +309,7 @@ def stopped(signals: list[int], run: Run, out_dir: str | Path | None) -> Stopped
 
 
 def record_steps(config: TrainConfig) -> list[int]:
-    """0, three early ones, where learning is fastest, every `eval_interval`, and `max_steps`."""
+    """0, every `eval_interval`, and `max_steps`; and 0.1, 0.2 and 0.5 of the first interval."""
     early = {config.eval_interval // part for part in (10, 5, 2)}
     regular = range(0, config.max_steps, config.eval_interval)
     return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
@@ -345,7 +320,7 @@ def measure(
 ) -> Record:
     """The record of the run's step: the validation loss, and means since the record before."""
     T = model.config.context_length
-    losses = run.losses or [first_loss(model, train_tokens, config)]  # none before step 1
+    losses = run.losses or [first_loss(model, train_tokens, config)]  # at step 0
     seconds = run.seconds - (run.history[-1].seconds if run.history else 0)
     tokens = len(losses) * config.batch_size * T
     return Record(
@@ -360,7 +335,7 @@ def measure(
 
 def print_record(model: nn.Module, record: Record) -> None:
     """For `on_record`: one line."""
-    leader_says(
+    team.say(
         f"step {record.step:5}  train {record.train_loss:.4f}  val {record.val_loss:.4f}  "
         f"{record.tokens_per_second:8,.0f} tokens/s  learning rate {record.learning_rate:.1e}"
     )
@@ -368,7 +343,7 @@ def print_record(model: nn.Module, record: Record) -> None:
 
 @torch.no_grad()
 def first_loss(model: nn.Module, tokens: Integer[Tensor, "N"], config: TrainConfig) -> float:
-    """The loss of a random batch, without an update."""
+    """The loss of the first batch (of whole windows), before any update."""
     batches = torch.Generator().manual_seed(config.seed)
     x, y = get_batch(tokens, config.batch_size, model.config.context_length, batches)
     with evaluating(model):
@@ -380,11 +355,13 @@ def finite(loss: float, step: int) -> float:
     if math.isfinite(loss):
         return loss
     raise RunError(
-        f"the loss is {loss} at step {step}: try a lower learning rate; what was saved is kept"
+        f"the loss is {loss} at step {step}: try a lower learning rate; a run that was saved is kept"
     )
 
 
-def refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor) -> None:
+def refuse_misfits(
+    model: nn.Module, train_tokens: Tensor, val_tokens: Tensor, config: TrainConfig
+) -> None:
     """What would go wrong late, or without a word."""
     T, V = model.config.context_length, model.config.vocab_size
     for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
@@ -396,6 +373,10 @@ def refuse_misfits(model: nn.Module, train_tokens: Tensor, val_tokens: Tensor) -
             raise CorpusError(f"the {name} split has a token outside the vocabulary, 0 .. {V - 1}")
     if any(p.dtype != torch.float32 for p in model.parameters()):
         raise ConfigError("weights are trained in float32: call model.float() first")
+    longest = max((length for _, length in config.windows), default=T)
+    if longest > T:
+        raise ConfigError(f"windows of {longest} tokens don't fit into a context of {T}")
+    micro_batches(config)  # refuses a batch that is too small
 
 
 # ---------------------------------------------------------------- the command
@@ -420,7 +401,12 @@ def main(arguments: list[str]) -> None:
     add("--time-out", type=float, default=300, help="seconds to wait for another process (300)")
     add("--prompt", help="what the sample continues (a newline)")
     add("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (0.8)")
-    add("--sample-length", type=int, default=500, help="characters in sample.txt (500)")
+    add(
+        "--sample-length",
+        type=int,
+        default=500,
+        help="tokens that the sample adds to the prompt (500)",
+    )
     chosen = options.parse_args(arguments)
     with team.connected(chosen.time_out):
         train_by_options(chosen)
@@ -436,14 +422,14 @@ def train_by_options(options: Any) -> None:
     )
     config = replace(preset.training, accumulate=options.accumulate)
     corpus = open_corpus(options.corpus)
-    leader_says(corpus)
+    team.say(corpus)
     prompt = sample_prompt(options, corpus.tokenizer)  # refused now, not after the training
     train_tokens, val_tokens = split(corpus.tokens, preset.model["context_length"])
     torch.manual_seed(config.seed)
     model = preset.build(corpus.tokenizer.vocab_size, train_tokens)
-    leader_says(describe_work(model, config))
+    team.say(describe_work(model, config))
     folder = Path(options.out or run_folder(options.preset, preset, corpus)).expanduser()
-    restarted = team.broadcast(team.RESTARTS > 0 and (folder / CHECKPOINT).exists())
+    restarted = team.broadcast(team.RESTARTS > 0 and was_launched_now(folder))
     history = train(
         model,
         train_tokens,
@@ -454,10 +440,10 @@ def train_by_options(options: Any) -> None:
         overwrite=options.overwrite and not restarted,
         corpus=corpus,
         preset=options.preset,
-        on_resume=lambda run: leader_says(describe_progress(folder, run)),
+        on_resume=lambda run: team.say(describe_progress(folder, run)),
         on_record=print_record,
     )
-    leader_says(describe_loss(history.best.val_loss, corpus.name, preset))
+    team.say(describe_loss(history.best.val_loss, corpus.name, preset))
     if team.is_leader():
         generator = torch.Generator().manual_seed(config.seed)
         how = {"temperature": options.temperature, "generator": generator}
@@ -467,36 +453,24 @@ def train_by_options(options: Any) -> None:
         say(f"---- {folder / 'sample.txt'} ----\n{text}")
 
 
-def leader_says(text: object) -> None:
-    """Print; of several processes, the leader alone does."""
-    if team.is_leader():
-        say(text)
-
-
 def sample_prompt(options: Any, tokenizer: Tokenizer) -> Int64[Tensor, "T"]:
     """The tokens that the sample continues. ConfigError when no sample can be drawn as asked."""
-    Sampler(options.temperature)
+    Sampler(options.temperature)  # refuses a bad one
+    check(options, "sample_length", whole(0))
     text = tokenizer.start_of_text if options.prompt is None else options.prompt
-    if not text or options.sample_length < 0:
-        raise ConfigError(
-            "the sample needs a prompt of at least one character, and a length of at least 0"
-        )
+    if not text:
+        raise ConfigError("prompt must be at least one character")
     return tokenizer.encode(text)
 
 
 def describe_work(model: nn.Module, config: TrainConfig) -> str:
     """One line: how large the model is, and what computes it."""
-    on_cpu = torch.device(config.device).type == "cpu"
-    parts = [
-        f"{count_parameters(model):,} parameters on {config.device}",
-        f"{torch.get_num_threads()} threads",
-    ]
-    if on_cpu and config.bfloat16_cpu and has_bfloat16():
-        parts.append("bfloat16")
-    processes = team.rank_and_size()[1]
-    if processes > 1:
-        parts.append(f"shared by {processes} processes")
-    return ", ".join(parts)
+    bfloat16 = ", bfloat16" if computes_in_bfloat16_on_cpu(config) else ""
+    shared = f", shared by {team.size()} processes" if team.size() > 1 else ""
+    return (
+        f"{count_parameters(model):,} parameters on {config.device}, "
+        f"{torch.get_num_threads()} threads{bfloat16}{shared}"
+    )
 
 
 if __name__ == "__main__":

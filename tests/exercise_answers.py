@@ -1,4 +1,4 @@
-"""What the notebooks ask, what their solutions answer, and the mistakes that the graders know."""
+"""What the notebooks ask, and what their solutions answer."""
 
 import functools
 import importlib.util
@@ -10,13 +10,13 @@ from pathlib import Path
 import nbformat
 import torch
 
-import exercises
+from exercises import judge
 from tools.lessons import lessons, named, solution_of
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 # Where my_gpt.py lies, on which the later solutions stand.
 sys.path.append(str(NOTEBOOKS / "solutions"))
-LABELS = list(exercises.exercises())
+LABELS = list(judge.every())
 
 
 @functools.cache
@@ -45,11 +45,3 @@ ASKED = asked_in(path for path in lessons() if path != BLANK_PAGE)
 
 def solution(label: str):
     return getattr(module_at(solution_of(label)), ASKED[label][1])
-
-
-MISTAKES = {
-    id(wrong)
-    for exercise in exercises.exercises().values()
-    for _, wrong in exercise.wrong_answers()
-}
-GIVEN = {}  # by a mistake that answers are compared with: the same each time, so it is found out once

@@ -282,7 +282,7 @@ def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(
     go, stopped, fresh, tokens, quick, corpus, tmp_path
 ):
     run = tmp_path / "run"
-    asked = training.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
+    asked = checkpoint.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
     ask = {"reuse": True, "overwrite": False, "may_move_aside": True}
     assert plan_run(run, asked, **ask) == (False, "a new run, in run")
     stopped()

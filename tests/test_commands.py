@@ -99,11 +99,11 @@ def test_a_run_that_is_stopped_goes_on_and_keeps_its_sample(train, runs, monkeyp
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--prompt", ""], "the sample needs a prompt"),
+        (["--prompt", ""], "prompt must be"),
         (["--prompt", "\x1b[31m"], "not in the vocabulary"),
         (["--preset", 10_000 * "n"], "unknown preset"),
         (["--preset", "gpu-best"], "unknown preset 'gpu-best': choose one of smoke, laptop, gpu"),
-        (["--sample-length", "-1"], "a length of at least 0"),
+        (["--sample-length", "-1"], "sample_length must be a whole number of at least 0"),
         (["--temperature", "0"], "temperature must be a number of at least 0.000001, not 0.0"),
         (["--max-steps", "0"], "max_steps must be a whole number from 1"),
         (["--accumulate", "0"], "accumulate must be a whole number from 1"),

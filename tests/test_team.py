@@ -9,12 +9,12 @@ from members import together
 from run_folder import COUNTED, MUON, TODAY, end_of
 
 from helpers import team
-from helpers.checkpoint import load
+from helpers.checkpoint import load, settings_of
 from helpers.data import BUNDLED_PLAY, load_corpus, split
 from helpers.errors import ConfigError, RunError, Stopped
 from helpers.presets import choose_preset
 from helpers.rooms.torchrun import Torchrun, until
-from helpers.training import settings_of, train
+from helpers.training import train
 
 KINDS = {
     "plain": ({}, {}),
@@ -73,7 +73,7 @@ def test_with_dropout_processes_and_pieces_are_the_same_parts(shared):
 def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, tmp_path):
     def stopped():
         def ask(model, record):
-            if record.step == 4 and team.rank_and_size()[0] == 1:
+            if record.step == 4 and team.rank() == 1:
                 signal.raise_signal(signal.SIGTERM)
 
         with pytest.raises(Stopped) as stop:
@@ -135,7 +135,7 @@ def test_processes_that_were_started_otherwise_refuse_to_begin(fresh, tokens, qu
     """As when one machine has another text."""
 
     def begin():
-        other = tokens[0].flip(0) if team.rank_and_size()[0] else tokens[0]
+        other = tokens[0].flip(0) if team.rank() else tokens[0]
         with pytest.raises(
             ConfigError, match="the processes were started otherwise: their text differs"
         ):
@@ -151,7 +151,9 @@ def test_a_batch_that_can_not_be_cut_is_refused(go):
 
 def test_without_torchrun_a_process_is_alone(fresh, tokens, quick):
     with team.connected():
-        assert team.rank_and_size() == (0, 1) and team.is_leader() and team.broadcast("a") == "a"
+        assert (
+            (team.rank(), team.size()) == (0, 1) and team.is_leader() and team.broadcast("a") == "a"
+        )
         assert team.total(torch.tensor(3)) == 3
         team.refuse_differences(settings_of(fresh(), quick, *tokens))
 
@@ -189,3 +191,16 @@ def test_the_number_of_parts_may_change_when_a_run_goes_on(fresh, tokens, quick)
         settings_of(fresh(), dataclasses.replace(quick, accumulate=n), *tokens) for n in (1, 2)
     )
     assert {name for name in one if one[name] != other[name]} == {"accumulate"}
+
+
+@pytest.mark.slow
+def test_a_restart_goes_on_with_no_run_of_an_earlier_launch(tmp_path):
+    """It is refused as it was the first time, and the run stays as it is."""
+    command = ["-m", "helpers.training", "--preset", "smoke", "--corpus", BUNDLED_PLAY]
+    command += ["--max-steps", "4", "--sample-length", "5", "--out", tmp_path]
+    with Torchrun(2, *command) as started:
+        started.wait()
+    before = end_of(tmp_path)
+    with Torchrun(2, *command, max_restarts=1) as started:
+        until(lambda: started.printed().count("holds a run already") == 2)
+    assert end_of(tmp_path) == before

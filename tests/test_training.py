@@ -560,3 +560,10 @@ def test_what_would_go_wrong_late_or_in_silence_is_refused_before_the_first_step
 ):
     with pytest.raises(error, match=sentence):
         train(*change(model, *tokens), quick)
+
+
+def test_windows_longer_than_the_context_are_refused_at_once(small_config, tokens, quick, tmp_path):
+    long = dataclasses.replace(quick, windows=((0.5, small_config.context_length + 1),))
+    with pytest.raises(ConfigError, match="don't fit into a context of"):
+        train(GPT(small_config), *tokens, long, out_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

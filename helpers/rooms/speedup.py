@@ -57,7 +57,7 @@ def _store(told: argparse.Namespace, lines: list[dict[str, float]]) -> None:
     system = f"Python {platform.python_version()}, torch {torch.__version__}, {platform.system()} {platform.machine()}"
     with told.out.open("w", encoding="utf-8", newline="") as file:
         file.write(
-            f"# made by: torchrun --nproc-per-node {team.rank_and_size()[1]} -m helpers.rooms.speedup "
+            f"# made by: torchrun --nproc-per-node {team.size()} -m helpers.rooms.speedup "
             f"--rounds {told.rounds} --repeat {told.repeat}, {time.strftime('%Y-%m-%d')}, with nothing else at work\n"
             f"# {system}, {os.cpu_count()} virtual cores, 1 thread a process\n"
         )
@@ -80,7 +80,7 @@ def measured(config: GPTConfig, rounds: int) -> dict[str, float]:
     model = GPT(config)
     optimizer = adamw(model, TrainConfig(batch_size=B, max_steps=1, eval_interval=1))
     gradient = torch.zeros(count_parameters(model))
-    rank, processes = team.rank_and_size()
+    rank, processes = team.rank(), team.size()
     alone = Loss(model)
     shared = team.with_equal_gradients(alone, "cpu")
     part = slice(rank * B // processes, (rank + 1) * B // processes)

@@ -1,11 +1,11 @@
-"""What all tests of the judges have in common."""
+"""What all tests of the exercises have in common."""
 
 import pytest
 
-import exercises
+from exercises import judge
 
 
 @pytest.fixture(autouse=True)
 def _time_enough(monkeypatch):
-    """A busy machine is no fault of an answer: only what is tested for its time has little of it."""
-    monkeypatch.setattr(exercises, "SECONDS", 60.0)
+    """A busy machine is no fault of an answer."""
+    monkeypatch.setattr(judge, "SECONDS", 60.0)

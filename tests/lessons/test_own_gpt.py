@@ -10,13 +10,13 @@ import pytest
 from exercise_answers import ASKED, NOTEBOOKS
 from notebook_file import BY_NAME, cells
 
-from exercises.steps import LABELS, STEPS
+from exercises.yours import BY_LABEL, STEPS
 from tools.lessons import solution_of
 
 PAGE = NOTEBOOKS / "solutions" / "my_gpt.py"
 # What an answer needs besides, from the same file.
 ALSO = {
-    "6g": ["my_split", "my_join", "my_multi_head"],
+    "6g": ["my_multi_head"],
     "7b": ["MyNorm"],
 }
 WITH_CACHE = ["MyHeads", "MyNorm", "MyBlock", "MyGPT", "draw", "my_fast_write"]
@@ -56,7 +56,7 @@ def with_all_steps_solved(notebook):
     for cell in cells(notebook):
         if (found := re.search(r'^exercises\.check\("(\w+)", \w+\)$', cell.source, re.M)) and found[
             1
-        ] in LABELS:
+        ] in BY_LABEL:
             start = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
             cell.source = f"{start}{answer(found[1])}\n\n\n{found[0]}"
     return notebook

@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from exercises.steps import STEPS
+from exercises.yours import STEPS
 
 ROOT = Path(__file__).parents[2]
 

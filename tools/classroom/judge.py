@@ -85,5 +85,5 @@ def _answer(
     except (Exception, SystemExit) as error:  # an answer may raise anything
         verdict = "not yet", raised(error)
     else:
-        verdict = tuple(said(label, answer, seconds))
+        verdict = said(label, answer, seconds)[:2]
     reply.send_bytes(json.dumps(verdict).encode())

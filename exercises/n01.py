@@ -1,0 +1,159 @@
+"""The exercises of notebook 01: dot products."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exercises import compare
+from exercises.judge import WrongError, exercise, prediction
+
+
+def scores(queries: Tensor, keys: Tensor) -> Tensor:
+    return queries @ keys.mT
+
+
+exercise(
+    "1a",
+    scores,
+    "queries: ... T D, keys: ... S D",
+    mistakes={
+        "right for a table, but with more dimensions `.T` turns all of them around: exchange the last two alone": [
+            lambda queries, keys: queries @ keys.permute(*reversed(range(keys.dim()))),
+            lambda queries, keys: queries @ keys.transpose(0, 1),
+        ],
+        "queries of one text meet keys of another: each table of a batch stands alone": [
+            lambda queries, keys: queries.flatten(end_dim=-2) @ keys.flatten(end_dim=-2).mT,
+            lambda queries, keys: torch.tensordot(queries, keys, dims=([-1], [-1])),
+        ],
+        "that is the cosine: a dot product keeps the lengths": (
+            lambda queries, keys: torch.cosine_similarity(
+                queries.unsqueeze(-2), keys.unsqueeze(-3), -1
+            )
+        ),
+    },
+)
+
+
+def three_lengths() -> Iterator[tuple[float, float, float]]:
+    for a, b in (
+        ([3, 0], [0, 4]),
+        ([1], [1]),
+        ([2], [-3]),
+        ([1, 2, -2], [4, 0.5, 3]),
+        ([0.1, 0.2], [0.3, 0.1]),
+        ([300, -20], [-10, 500]),
+    ):
+        yield math.hypot(*a), math.hypot(*b), math.dist(a, [-x for x in b])
+
+
+exercise(
+    "1b",
+    lambda length_a, length_b, length_sum: (length_sum**2 - length_a**2 - length_b**2) / 2,
+    three_lengths,
+    mistakes={
+        "lengths must be squared first: |a + b| is not |a| + |b|": lambda a, b, s: (s - a - b) / 2,
+        "that is the cosine: a · b still has both lengths in it": (
+            lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)
+        ),
+        "that holds only for vectors of one direction: |a| |b| still wants the cosine": (
+            lambda a, b, s: a * b
+        ),
+    },
+)
+
+
+def nearest(i: int, vectors: Tensor, own: Any = -math.inf) -> Tensor:
+    found = vectors @ vectors[i]
+    found[i] = own
+    return found.argmax()
+
+
+def groups_of_vectors() -> Iterator[tuple[int, Tensor]]:
+    opposed = torch.tensor(
+        [[1.0, 0], [-1, 2], [-2, -3]]
+    )  # all of 0's scores with others are negative
+    for vectors in (
+        torch.tensor([[1.0], [-2]]),
+        torch.tensor([[2.0, 1], [1, 3], [2, 2]]),
+        opposed,
+        1e6 * opposed,
+        torch.tensor([[0.1, 0.1], [4, 5], [0.2, 0], [6, -1]]),  # short ones, not their own best
+        torch.tensor([[3.0, -1, 2], [-2, 0, 1], [1, 1, -4], [2, -3, 1], [-1, -2, -2]]),
+    ):
+        for i in range(len(vectors)):
+            yield i, vectors
+
+
+exercise(
+    "1c",
+    nearest,
+    groups_of_vectors,
+    mistakes={
+        "the vector itself still takes part: leave its own score out": [
+            lambda i, vectors: (vectors @ vectors[i]).argmax(),
+            lambda i, vectors: i,
+        ],
+        "its own score is set to a number, and all others may be lower still: set it to -inf": [
+            {"own": 0.0},
+            {"own": -1.0},
+            {"own": -1000.0},
+            {"own": -1e9},
+        ],
+        "it takes the second best, but a vector need not be its own best: leave out place i, wherever it stands": (
+            lambda i, vectors: (vectors @ vectors[i]).argsort(descending=True)[1]
+        ),
+    },
+)
+
+
+prediction(
+    "1d",
+    right="cabd",
+    mistakes={
+        "that is the order from worst to best": "dbac",
+        "that is the order of the cosines, the distances or the lengths: a dot product multiplies and adds": (
+            ["bcad", "bcda", "adcb", "acdb", "bdca"]
+        ),
+        "the score of d is negative, and so the worst: don't drop its sign": "cdab",
+    },
+)
+
+
+def products(of: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    return lambda vectors: of(vectors) @ of(vectors).mT
+
+
+@exercise(
+    "1e",
+    products(lambda vectors: vectors / vectors.norm(dim=1, keepdim=True)),
+    "vectors: T D",
+    scales=(1000,),
+    broken=(
+        "a vector's cosine with itself should be 1. What does the diagonal say?",
+        products(lambda vectors: vectors / vectors.norm(dim=0)),
+    ),
+    mistakes={
+        "each column is divided by a length: divide each ROW, keepdim=True keeps the lengths in a column": (
+            products(lambda vectors: vectors / vectors.norm(dim=1))
+        ),
+        "it divides by one length only: both vectors have one": [
+            lambda vectors: vectors @ vectors.mT / vectors.norm(dim=1, keepdim=True),
+            lambda vectors: vectors @ vectors.mT / vectors.norm(dim=1),
+        ],
+        "the length is the root of the sum of squares, not the sum of the numbers": [
+            products(lambda vectors: vectors / vectors.sum(1, keepdim=True)),
+            products(lambda vectors: vectors / vectors.abs().sum(1, keepdim=True)),
+        ],
+    },
+)
+def _(answer: Any) -> None:
+    for _, value in answer.results():
+        table = compare.numbers(value)
+        if table.dim() != 2 or len(set(table.shape)) != 1:
+            return  # its shape tells more
+        for own in table.diagonal():
+            if abs(own - 1) > 1e-4:
+                raise WrongError(f"a vector's cosine with itself is 1, and here one is {own:.4g}")

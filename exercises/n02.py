@@ -1,0 +1,194 @@
+"""The exercises of notebook 02: softmax."""
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from exercises.attending import ATTENTION, attention, root_of_D, shares
+from exercises.judge import exercise, prediction
+from exercises.properties import rows_add_up
+
+
+def softmax(scores: Tensor) -> Tensor:
+    return scores.softmax(-1)
+
+
+def shifted(shift: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Softmax as one writes it down, with this taken away from the scores first."""
+    return lambda scores: shares((scores - shift(scores)).exp())
+
+
+def scores_of_any_shape() -> Iterator[tuple[Tensor]]:
+    dice = torch.Generator().manual_seed(0)
+    yield (torch.tensor([3.0]),)
+    yield (torch.tensor([2.0, -1]),)
+    yield (torch.tensor([[1.0, 2, 0], [4, -3, 1]]),)
+    for shape in ((3, 2), (2, 2), (2, 3, 4), (3, 3, 3), (2, 1, 2, 3)):
+        yield (torch.randn(shape, generator=dice),)
+    yield (torch.tensor([100.0, 102]),)
+    yield (torch.tensor([-1000.0, -1001]),)
+    yield (torch.tensor([1000.0, -1000, 998]),)
+    yield (torch.tensor([[1000.0, -1000, 1], [-1001, -1000, -1001]]),)
+
+
+exercise(
+    "2a",
+    softmax,
+    scores_of_any_shape,
+    mistakes={
+        "large scores give NaN: take the largest score of each row away first": [
+            shifted(torch.zeros_like),
+            shifted(lambda scores: scores.amin(-1, keepdim=True)),
+        ],
+        "the mean, or the largest of all, is not enough for every row: take away each row's own largest": [
+            shifted(lambda scores: scores.mean(-1, keepdim=True)),
+            shifted(torch.max),
+        ],
+        "it cuts large scores off, which changes their weights": [
+            lambda scores, most=most: shares(scores.clamp(-most, most).exp())
+            for most in (20, 50, 80, 88)
+        ],
+    },
+)(rows_add_up)
+
+
+exercise(
+    "2b",
+    lambda queries, keys, values, **options: attention(
+        queries, keys, values, **{"divisor": lambda *_: 1} | options
+    )[0],
+    "queries: ... T D, keys: ... S D, values: ... S E",
+    scales=(300,),
+    slips={sentence: slip for sentence, slip in ATTENTION.items() if "divide" not in sentence},
+    mistakes={
+        "it scales the scores: in this notebook there is no √D yet": {"divisor": root_of_D},
+        "there is no softmax: the scores themselves, or their shares, mix the values": [
+            {"normed": lambda scores, dim: scores},
+            {"normed": lambda scores, dim: shares(scores)},
+        ],
+        "it takes only the value with the best score: a mixture is asked for": {
+            "normed": lambda scores, dim: (scores == scores.amax(dim, keepdim=True)).to(scores)
+        },
+    },
+)
+
+
+def leads_and_shares() -> Iterator[tuple[float, float]]:
+    yield from ((1.0, 0.9), (2.5, 0.6), (0.25, 0.99), (300.0, 0.75), (7, 0.501), (0.001, 0.8))
+
+
+def log_odds(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+exercise(
+    "2c",
+    lambda lead, share: lead / log_odds(share),
+    leads_and_shares,
+    mistakes={
+        "temperature divides the lead, it doesn't multiply it": (
+            lambda lead, share: lead * log_odds(share)
+        ),
+        "the logarithm is missing: the ratio of the shares is e to the power lead / temperature": (
+            lambda lead, share: lead / (share / (1 - share))
+        ),
+        "compare the two shares with each other: the smaller is 1 - share": [
+            lambda lead, share: -lead / math.log(share),
+            lambda lead, share: -lead / math.log(1 - share),
+        ],
+    },
+)
+
+
+ratios = torch.tensor([1, 2, 5])  # e to the power of each score
+
+prediction(
+    "2d",
+    right=ratios**2 / 30,
+    tolerance=0.006,  # two decimals will do
+    mistakes={
+        "that is the temperature 1 or 2: to divide the scores by one half is to double them": [
+            ratios / ratios.sum(),
+            ratios.sqrt() / ratios.sqrt().sum(),
+        ],
+        "2 ln 5 is ln 25, not ln 10: to double an exponent is to square": (
+            torch.tensor([1, 4, 10]) / 15
+        ),
+        "softmax is e to the power of each score, divided by the sum of these: e to the power 0 is 1": [
+            *(ratios**2, ratios, 2 * ratios / 8, ratios / 2 / 8),  # they don't add up to 1
+            *(torch.tensor([0, 4, 25]) / 29, torch.tensor([0, 2, 5]) / 7),  # e to the power 0 as 0
+            *(ratios.log(), 2 * ratios.log(), ratios.log() / 2, ratios.log() / ratios.log().sum()),
+        ],
+    },
+)
+
+
+exercise(
+    "2e",
+    softmax,
+    "scores: B T S",
+    scales=(300,),
+    broken=(
+        "each row of a sequence's table should add up to 1. What do the rows add up to, and the columns?",
+        lambda scores: scores.softmax(dim=1),
+    ),
+    mistakes={
+        "the weights add up to 1 over the batch: sequences must not share their weights": (
+            lambda scores: scores.softmax(dim=0)
+        ),
+        "each table adds up to 1: each of its rows should": (
+            lambda scores: scores.flatten(1).softmax(dim=1).view(scores.shape)
+        ),
+        "large scores give NaN: take the largest score of each row away first": (
+            shifted(torch.zeros_like)
+        ),
+    },
+)(rows_add_up)
+
+
+def crowds() -> Iterator[tuple[int, float]]:
+    yield from ((2, 0.9), (3, 0.5), (2, 0.501), (10, 0.9), (7, 0.2), (100, 0.02))
+    yield from ((1000, 0.999), (50_257, 0.25), (1_000_000, 0.99))
+
+
+exercise(
+    "2f",
+    lambda n, share: math.log(share / (1 - share) * (n - 1)),
+    crowds,
+    mistakes={
+        "the one is no part of its crowd: n - 1 others share the rest": (
+            lambda n, share: log_odds(share) + math.log(n)
+        ),
+        "that compares it with all others together: ONE of them has the weight (1 - share) / (n - 1)": [
+            lambda n, share: log_odds(share),
+            lambda n, share: log_odds(share) - math.log(n - 1),
+        ],
+        "the others together get 1 - share, not 1: what one word wins they lose": [
+            lambda n, share: math.log(share * (n - 1)),
+            lambda n, share: math.log(share * n),
+        ],
+    },
+)
+
+
+prediction(
+    "2g",
+    right=(2, 0),
+    mistakes={
+        "a sum does not know the order of its terms: who asks the same of the same five words gets the same row": [
+            (5, 0),
+            (5, 5),
+            (2, 5),
+        ],
+        "a word takes its context along: it asks as before, and meets the same words, in another order": (
+            2,
+            2,
+        ),
+        "row t belongs to the word at place t: two places hold another word than before": [
+            *((0, 0), (1, 0), (1, 1)),
+            *((3, 0), (3, 2), (4, 0)),
+        ],
+    },
+)

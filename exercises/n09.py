@@ -1,0 +1,538 @@
+"""The exercises of notebook 09: drawing from a model, and the cache."""
+
+from collections.abc import Callable, Iterator
+from itertools import starmap
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from exercises import compare
+from exercises.judge import Asked, WrongError, built, exercise, prediction, raised
+from exercises.properties import (
+    Run,
+    given,
+    is_registered,
+    learns,
+    made,
+    mixes_no_texts,
+    near,
+    reading,
+    stir,
+    words,
+)
+from helpers.gpt import GPT, GPTConfig
+
+
+# ---------------------------------------------------------------- 9a
+def heated(probabilities: Tensor, temperature: float) -> Tensor:
+    return (probabilities.log() / temperature).softmax(-1)
+
+
+exercise(
+    "9a",
+    heated,
+    lambda: [
+        (torch.tensor(probabilities), temperature)
+        for probabilities in ([1.0], [0.8, 0.2], [0.1, 0.6, 0.3], [0.2, 0.05, 0.4, 0.25, 0.1])
+        for temperature in (2.0, 0.5, 1, 5)
+    ],
+    mistakes={
+        "temperature divides logits, and those are probabilities: undo the softmax first": (
+            lambda probabilities, temperature: (probabilities / temperature).softmax(-1)
+        ),
+        "it multiplies by the temperature: hot should make the shares more equal": (
+            lambda probabilities, temperature: heated(probabilities, 1 / temperature)
+        ),
+        "softmax takes powers of e, so undo it by the natural logarithm": [
+            lambda probabilities, temperature: (probabilities.log2() / temperature).softmax(-1),
+            lambda probabilities, temperature: (probabilities.log10() / temperature).softmax(-1),
+        ],
+    },
+)
+
+
+# ---------------------------------------------------------------- 9b
+def nucleus(
+    probabilities: Tensor,
+    p: float,
+    *,
+    is_kept: Callable[[Tensor, Tensor, float], Tensor] = lambda own, total, p: total - own < p,
+) -> Tensor:
+    """1 where `is_kept`, by a token's own probability and the sum down to it; 0 elsewhere."""
+    descending, order = probabilities.sort(descending=True)
+    if not near(descending.sum(), torch.tensor(1.0)):
+        raise ValueError("probabilities add up to 1")
+    kept = torch.zeros_like(order)
+    kept[order] = is_kept(descending, descending.cumsum(0), float(p)).long()
+    return kept
+
+
+exercise(
+    "9b",
+    nucleus,
+    lambda: [
+        (torch.tensor(in_64ths) / 64, p)  # their sums are exact
+        for in_64ths, p in (
+            ([64], 0.5),
+            ([16, 48], 0.5),
+            ([8, 40, 16], 0.75),
+            ([8, 40, 16], 0.625),
+            ([5, 40, 9, 10], 0.01),
+            ([3, 26, 6, 19, 10], 0.6),
+            ([3, 26, 6, 19, 10], 0.8),
+            ([3, 26, 6, 19, 10], 1.0),
+            ([8, 32, 16, 4, 3, 1], 0.75),
+        )
+    ],
+    mistakes={
+        "the token with which the sum reaches p belongs to the nucleus: without it the sum stays below": [
+            {"is_kept": lambda own, total, p: total <= p},
+            {"is_kept": lambda own, total, p: total < p},
+        ],
+        "that is a threshold for each token: the nucleus is a sum": [
+            {"is_kept": lambda own, total, p: own >= p},
+            {"is_kept": lambda own, total, p: own > p},
+        ],
+        "that is in sorted order: put zeros and ones back into the order of the vocabulary": (
+            lambda probabilities, p: nucleus(probabilities.sort(descending=True).values, p)
+        ),
+    },
+)
+
+
+# ---------------------------------------------------------------- 9d
+def variance(logits: Tensor, shares: Tensor) -> Tensor:
+    return (shares * (logits - (shares * logits).sum()) ** 2).sum()
+
+
+def slope(
+    logits: Tensor,
+    temperature: float,
+    *,
+    spread: Callable[[Tensor, Tensor], Tensor] = variance,
+    power: int = 3,
+) -> Tensor:
+    logits = logits.double()
+    return spread(logits, (logits / temperature).softmax(-1)) / temperature**power
+
+
+exercise(
+    "9d",
+    slope,
+    lambda: [
+        (torch.tensor(logits), temperature)
+        for logits in ([3.0, 1.0], [2.0, -1.0, 4.0, 0.5], [-3.0, 1.5, 0.0, 2.0, -1.0, 1.0])
+        for temperature in (2.0, 0.7, 1, 3)
+    ],
+    tolerance=1e-3,  # some measure it, in single precision
+    mistakes={
+        "the power of the temperature is 3: two from the entropy's own slope, one from z / τ": [
+            {"power": power} for power in (0, 1, 2, 4, 5)
+        ],
+        "all logits count alike in that variance: weigh each with its probability": [
+            {"spread": lambda logits, shares: logits.var(unbiased=False)},
+            {"spread": lambda logits, shares: logits.var()},
+        ],
+        "that is the mean of the squares: the square of the mean is to be taken away": {
+            "spread": lambda logits, shares: (shares * logits**2).sum()
+        },
+    },
+)
+
+
+# ---------------------------------------------------------------- 9e
+BYTES = 2 * 36 * 1024 * 1280 * 2  # keys and values, layers, tokens, numbers, bytes
+
+prediction(
+    "9e",
+    right=(BYTES, 1, 2),
+    tolerance=1e-9,  # bytes are counted
+    mistakes={
+        "for each token and layer two vectors are kept, a key and a value, each of 1,280 numbers of two bytes": [
+            (BYTES * factor, 1, 2) for factor in (1 / 2, 3 / 2, 2, 8, 20, 1 / 20, 1 / 36)
+        ],
+        "more heads of the same width together cut the vectors into more pieces, and no number is added": [
+            (BYTES, 2, 2),
+            (BYTES, 1 / 2, 2),
+        ],
+        "each token has one key and one value per layer: twice the text takes twice the cache": [
+            (BYTES, 1, 4),
+            (BYTES, 1, 1),
+        ],
+    },
+)
+
+
+# ---------------------------------------------------------------- 9f
+class Small(GPT):
+    """a small GPT"""  # as a sentence says it
+
+
+def one_by_one(
+    model: GPT,
+    tokens: Tensor,
+    *,
+    place: Callable[[int, int], int] = lambda t, T: t,
+    forgets: bool = False,
+    norm: bool = True,
+) -> Tensor:
+    """Logits of tokens that are read through a cache; `place(t, T)` is where token t of T stands."""
+    cache, rows = model.new_cache(), []
+    for t, token in enumerate(tokens.view(-1, 1, 1)):
+        if forgets:
+            cache = model.new_cache()
+        x = model.through_blocks(model.embed(token, place(t, len(tokens))), cache)
+        rows.append(model.head(model.norm(x) if norm else x)[0, 0])
+    return torch.stack(rows)
+
+
+def models_and_tokens() -> Iterator[tuple[GPT, Tensor]]:
+    for layers, heads, context_length, T in (
+        (1, 1, 4, 1),
+        (1, 1, 4, 2),
+        (2, 1, 5, 5),
+        (3, 4, 9, 7),
+    ):
+        config = GPTConfig(9, context_length, n_layer=layers, n_head=heads, n_embd=16)
+        model = stir(Small(config)).eval().requires_grad_(False)
+        yield model, torch.arange(3, 3 + T) * 5 % 9
+
+
+exercise(
+    "9f",
+    one_by_one,
+    models_and_tokens,
+    broken=(
+        "the first row is right and all others are wrong. At which place does the model believe each token to stand?",
+        lambda model, tokens: one_by_one(model, tokens, place=lambda t, T: 0),
+    ),
+    mistakes={
+        "token t stands at place t: the first one at 0, and each later one place further on": [
+            {"place": lambda t, T: t + 1},
+            {"place": lambda t, T: max(t - 1, 0)},
+            {"place": lambda t, T: T - 1},
+            {"place": lambda t, T: T - 1 - t},
+        ],
+        "every token gets a cache of its own, and knows nothing of its past": [
+            {"forgets": True},
+            {"forgets": True, "place": lambda t, T: 0},
+        ],
+        "the last norm is missing: head(norm(x))": {"norm": False},
+    },
+)
+
+
+# ---------------------------------------------------------------- 9g
+def speculated(
+    target: Tensor,
+    draft: Tensor,
+    *,
+    keep: Callable[[Tensor, Tensor], Tensor] = lambda p, q: (p / q).clamp(max=1),
+    rest: Callable[[Tensor, Tensor], Tensor] = lambda p, q: (p - q).clamp(min=0),
+) -> tuple[Tensor, Tensor]:
+    """Speculative sampling (Leviathan et al. 2023, section 2.3)."""
+    missing = rest(target, draft)
+    return keep(target, draft), missing / missing.sum()
+
+
+def targets_and_drafts() -> Iterator[tuple[Tensor, Tensor]]:
+    yield torch.tensor([0.5, 0.5]), torch.tensor([0.8, 0.2])
+    yield torch.tensor([0.0, 1.0]), torch.tensor([0.4, 0.6])
+    for V, spread in ((3, 3.0), (6, 0.3), (9, 2.0)):
+        target, draft = (spread * words(2, V)).softmax(-1)
+        yield target, draft
+
+
+@exercise(
+    "9g",
+    speculated,
+    targets_and_drafts,
+    gives="share kept, share drawn",
+    mistakes={
+        "a probability can't be above 1: a token that the target likes more is kept for certain": {
+            "keep": lambda p, q: p / q
+        },
+        "the draft has drawn the token already: divide by its probability": [
+            {"keep": torch.minimum},
+            {"keep": lambda p, q: p},
+        ],
+        "after a refusal it draws from the target as a whole: what was kept before is counted twice": {
+            "rest": lambda p, q: p
+        },
+    },
+)
+def comes_out_as_the_target(answer: Asked) -> None:
+    for case, (keep, rest) in answer.results():
+        target, draft = case.inputs
+        drafted = draft * compare.numbers(keep)
+        out = drafted + (1 - drafted.sum()) * compare.numbers(rest)
+        if not compare.same(out, target):
+            raise WrongError(
+                f"drafted and kept, or drawn after a refusal: so the tokens come out with {shares(out)}, "
+                f"and should with {shares(target)}"
+            )
+
+
+def shares(probabilities: Tensor) -> str:
+    return " ".join(f"{x:.2f}" for x in probabilities.tolist())
+
+
+# ---------------------------------------------------------------- 9h: what it writes
+Writer = Callable[..., Tensor]
+Author = Callable[[int, int], nn.Module]  # makes a model of this vocab_size and context_length
+
+
+def knowing(model: nn.Module, T: int, next_logits: Callable[[Tensor], Tensor]) -> Any:
+    """The model, with logits made of all that it has read, for the last place; others get nonsense.
+
+    It notes what it is given (`read`) and what it then has before it (`windows`). With a cache, that
+    is more than it is given; an empty one begins anew.
+    """
+    forward = model.forward
+    model.context_length, model.read, model.windows = T, [], []
+
+    def watched(tokens: Tensor, *more: Any, **named: Any) -> Tensor:
+        if tokens.dim() != 2 or len(tokens) != 1 or not tokens.numel():
+            shape = tuple(tokens.shape)
+            raise WrongError(f"the model gets tokens of the shape {shape}: (1, T) is right")
+        goes_on = any([*more, *named.values()])
+        if goes_on and not model.windows:
+            raise WrongError("a text begins with a cache that is in use: make a new one, {}")
+        window = (model.windows[-1] if goes_on else []) + tokens[0].tolist()
+        if len(window) > T:
+            raise WrongError(
+                f"the model has {len(window)} tokens before it where its context_length is {T}: "
+                "once the text outgrows it, only the last of them count"
+            )
+        if model.training:
+            raise WrongError("the model is in training while it writes: model.eval() stops dropout")
+        if torch.is_grad_enabled():
+            raise WrongError("gradients are kept while it writes: @torch.no_grad() saves that work")
+        model.read += tokens[0].tolist()
+        model.windows.append(window)
+        forward(tokens, *more, **named)  # it may keep something in a cache
+        last = next_logits(torch.tensor(window))
+        return torch.stack([last.flip(0)] * (tokens.shape[1] - 1) + [last])[None]
+
+    model.forward = watched
+    return model.train()
+
+
+def text_of(my_write: Writer, model: nn.Module, prompt: list[int], n: int, *how: float) -> Tensor:
+    """What it writes, after what holds for every text."""
+    before = torch.tensor(prompt)
+    given = before.clone()
+    what = f"a prompt of {len(prompt)} tokens and n={n}"
+    try:
+        text = my_write(model, given, n, *how)
+    except WrongError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise WrongError(f"for {what} {raised(error)}", "raises") from error
+    if text is None:
+        raise WrongError("it returns nothing: is a `return` missing?", "nothing")
+    if not isinstance(text, Tensor) or text.shape != (len(prompt) + n,):
+        is_tensor = isinstance(text, Tensor)
+        found = f"one of shape {tuple(text.shape)}" if is_tensor else compare.kind(text)
+        raise WrongError(f"{what} give a tensor of {len(prompt) + n} tokens, not {found}", "shape")
+    if not torch.equal(given, before):
+        raise WrongError("it changes the prompt: work on a copy", "changed")
+    if text.is_floating_point() or not torch.equal(text[: len(prompt)], before):
+        raise WrongError("what it returns should begin with the prompt, as whole numbers")
+    return text
+
+
+def certain(window: Tensor) -> Tensor:
+    """Logits that leave no choice: the next of 9 tokens depends on the whole window."""
+    places = torch.arange(1, 1 + len(window))
+    return 200.0 * F.one_hot(((window + 1) * places).sum() % 9, 9)
+
+
+def shows_the_end(my_write: Writer, author: Author, each_once: bool = False) -> None:
+    """The model gets the text, or its end where that is too long, and the last place counts.
+
+    each_once: as long as the text fits. Some writers read the last token, too, though nothing
+    follows it.
+    """
+    T = 6
+    for length, n in ((3, 4), (1, 14), (11, 5), (2, 0)):
+        model = knowing(author(9, T), T, certain)
+        text = text_of(my_write, model, [t % 9 for t in range(length)], n)
+        if len(model.windows) < n:
+            raise WrongError(f"it asks the model {len(model.windows)} times to write {n} tokens")
+        for end in range(length, length + n):
+            window = text[max(0, end - T) : end]
+            if text[end] == certain(window).argmax():
+                continue
+            found, right = model.windows[end - length], window.tolist()
+            if len(model.windows) == n and found != right:
+                right = f"{right}, the last {T}," if end > T else "all of it"
+                raise WrongError(
+                    f"after {text[:end].tolist()} the model has {found} before it, where {right} is right"
+                )
+            raise WrongError(
+                "it writes a token that has no chance by the last place's logits: are those taken, and their softmax?"
+            )
+        start, fits = text[:T].tolist(), length < T == length + n - 1
+        if each_once and fits and model.read not in (start, start + text[1:].tolist()):
+            raise WrongError(
+                f"a text grows from {length} to {T} tokens, which just fit the context, and the model gets "
+                f"{len(model.read)}: with a cache each is read once, and a new one begins only where they don't fit"
+            )
+
+
+# ---------------------------------------------------------------- 9h: how it draws
+LOGITS = torch.tensor([0.03, 0.60, 0.06, 0.15, 0.05, 0.11]).log()
+WAYS = ((1.0, 1.0), (4.0, 0.7))  # temperature and top_p
+DRAWS = 400
+
+
+def odds(temperature: float, top_p: float) -> Tensor:
+    powers = (LOGITS / temperature).softmax(-1)
+    kept = powers * nucleus(powers, top_p)
+    return kept / kept.sum()
+
+
+SLIPS: dict[str, Callable[[float, float], Tensor]] = {
+    "temperature is not used": lambda temperature, top_p: odds(1.0, top_p),
+    "top_p is not used": lambda temperature, top_p: odds(temperature, 1.0),
+    "the nucleus is taken first: the temperature comes before it": (
+        lambda temperature, top_p: heated(odds(1.0, top_p), temperature)
+    ),
+}
+
+
+def draws_by_the_odds(my_write: Writer, author: Author) -> None:
+    """Tokens come as often as they should, and those outside of the nucleus never."""
+
+    def drawn(n: int, *how: float) -> Tensor:
+        model = knowing(author(len(LOGITS), 2), 2, lambda window: LOGITS)
+        return text_of(my_write, model, [1], n, *how)[1:]
+
+    counts = [  # 1 and 1 are meant where nothing is said
+        drawn(DRAWS, *(way if way != (1.0, 1.0) else ())).bincount(minlength=len(LOGITS))
+        for way in WAYS
+    ]
+    for way, count in zip(WAYS, counts, strict=True):
+        if may_be(count, odds(*way)):
+            continue
+        fitting = [
+            slip for slip, law in SLIPS.items() if all(map(may_be, counts, starmap(law, WAYS)))
+        ]
+        if len(fitting) == 1:
+            raise WrongError(fitting[0], "sentence")
+        raise WrongError(
+            f"at temperature={way[0]:g} and top_p={way[1]:g}, tokens of probabilities {shares(LOGITS.exp())} "
+            f"should come with {shares(odds(*way))}, and come with {shares(count / DRAWS)}"
+        )
+    if torch.equal(drawn(40), drawn(40)):
+        raise WrongError("two calls write the same text: is a seed set inside?")
+
+
+def may_be(counts: Tensor, probabilities: Tensor) -> bool:
+    """Are the counts within five standard deviations?"""
+    luck = 5 * (DRAWS * probabilities * (1 - probabilities)).sqrt()
+    return bool(((counts - DRAWS * probabilities).abs() <= luck + 1e-6).all())
+
+
+@built("9h", "a function")
+def write(my_write: Writer) -> None:
+    """my_write(model, prompt (T,), n, temperature=1.0, top_p=1.0) -> prompt and n tokens more."""
+    shows_the_end(my_write, lambda V, T: nn.Identity())  # it takes no cache
+    draws_by_the_odds(my_write, lambda V, T: nn.Identity())
+
+
+# ---------------------------------------------------------------- 9i: a GPT with a cache
+def tokens_of(V: int, *shape: int) -> Tensor:
+    return torch.randint(V, shape, generator=torch.Generator().manual_seed(0))
+
+
+def through(model: nn.Module, cache: dict[Any, Any], V: int) -> Run:
+    """The model as a function of new tokens (B, T)."""
+
+    def run(new: Tensor) -> Tensor:
+        try:
+            return given(lambda x: model(x, cache), new, V)
+        except WrongError as error:
+            raise WrongError(f"with a cache, {error}", error.by) from error
+
+    return torch.no_grad()(run)
+
+
+def reads_as_without(model: nn.Module, V: int, T: int) -> None:
+    """In pieces, through a cache, it gives what it gives for the whole text without one."""
+    text, without = tokens_of(V, 3, T), reading(model, V)
+    whole = without(text)
+    every = range(1, T + 1)
+    for how, ends, texts, why in (
+        ("token by token", every, 1, "does each get its own place, and see what is cached alone"),
+        ("in turn with another text", every, 2, "is something kept outside of the cache"),
+        ("in pieces", (3, T - 1, T), 1, "does the mask show what is cached, and no more"),
+    ):
+        caches: list[dict[Any, Any]] = [{} for _ in range(texts)]
+        for start, end in zip((0, *ends), ends, strict=False):
+            for turn, cache in enumerate(caches):
+                logits = through(model, cache, V)(text.roll(turn, 0)[:, start:end])
+                if not near(logits, whole.roll(turn, 0)[:, start:end]):
+                    raise WrongError(
+                        f"read {how}, with a cache, place {start} gets other logits than without one: {why}?"
+                    )
+        if not all(caches):
+            raise WrongError("the cache stays empty: whatever is kept should stand in there")
+    if not near(without(text), whole):
+        raise WrongError("without a cache it remembers what was read before with one")
+
+
+class Counting(TorchFunctionMode):
+    """Counts the numbers that PyTorch's functions give."""
+
+    count = 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, inputs: Any = (), named: Any = None
+    ) -> Any:
+        output = function(*inputs, **(named or {}))
+        self.count += output.numel() if isinstance(output, Tensor) else 0
+        return output
+
+
+def saves_work(model: nn.Module, V: int, T: int) -> None:
+    """One more token costs far less than the whole text."""
+    text = tokens_of(V, 1, T)
+    run = through(model, {}, V)
+    run(text[:, :-1])
+    with Counting() as one_more:
+        run(text[:, -1:])
+    with Counting() as whole:
+        reading(model, V)(text)
+    if one_more.count > whole.count / 2:
+        raise WrongError(
+            f"with {T - 1} tokens in the cache, one more is as much work as all {T} without a cache: keep keys and "
+            "values in it, and compute those of the new token alone"
+        )
+
+
+@built("9i", "a pair of a class and a function")
+def fast(pair: tuple[Callable[..., nn.Module], Writer]) -> None:
+    """model(tokens, cache), and a function that writes with it."""
+    MyGPT, my_fast_write = pair
+    names = ("vocab_size", "context_length", "n_layer", "n_head", "n_embd")
+
+    def gpt(V: int, T: int, n_layer: int = 1, n_head: int = 2, n_embd: int = 16) -> nn.Module:
+        sizes = dict(zip(names, (V, T, n_layer, n_head, n_embd), strict=True))
+        return stir(made(MyGPT, sizes))
+
+    for V, T, *sizes in ((11, 8, 2, 2, 32), (7, 12, 3, 1, 16)):
+        model = gpt(V, T, *sizes)
+        if (found := getattr(model, "context_length", "missing")) != T:
+            raise WrongError(f"its attribute context_length should be {T}, and is {found}")
+        is_registered(model)
+        mixes_no_texts(reading(model, V), tokens_of(V, 3, T))
+        learns(model, tokens_of(V, 3, T), V)
+        reads_as_without(model, V, T)
+    saves_work(gpt(11, 64, n_layer=2, n_embd=32), 11, 64)
+    shows_the_end(my_fast_write, gpt, each_once=True)
+    draws_by_the_odds(my_fast_write, gpt)

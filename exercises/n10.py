@@ -1,0 +1,183 @@
+"""The exercises of *what matters*: experiments that would pass review."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from exercises.judge import exercise, prediction
+from exercises.properties import words
+
+prediction(
+    "10a",
+    right=1 - 0.95**20,
+    tolerance=0.008,
+    mistakes={
+        "that is the chance for one change: there are twenty": [0.05, 0.95],
+        "1 is how many are reported on average: chances don't add up, or thirty changes would have one of 1.5": 1,
+        "that is the chance of exactly one: two and more count, too": 20 * 0.05 * 0.95**19,
+    },
+)
+
+
+def error(x: Tensor) -> Tensor:
+    """The standard error of the mean of x (S,)."""
+    return x.std() / len(x) ** 0.5
+
+
+def errors(with_change: Tensor, whole: Tensor) -> tuple[Tensor, Tensor]:
+    return error(with_change - whole), torch.hypot(error(with_change), error(whole))
+
+
+def losses_of_pairs() -> Iterator[tuple[Tensor, Tensor]]:
+    yield torch.tensor([2.0, 4.0]), torch.tensor([1.0, 5.0])
+    yield torch.tensor([3.0, 1.0, 2.0]), torch.tensor([1.0, 6.0, 2.0])
+    for S, shared in ((4, 0.3), (8, 0.1), (12, -0.2)):
+        luck, own, other = words(3, S, seed=S)
+        yield 2.1 + shared * luck + 0.05 * own, 2 + 0.2 * luck + 0.1 * other
+
+
+exercise(
+    "10b",
+    errors,
+    losses_of_pairs,
+    gives="paired error, unrelated error",
+    mistakes={
+        "that is how far single runs scatter: a mean of S scatters less, by the root of S": (
+            lambda with_change, whole: (
+                (with_change - whole).std(),
+                torch.hypot(with_change.std(), whole.std()),
+            )
+        ),
+        "what both share makes their difference scatter LESS: for the first, subtract seed by seed": [
+            lambda with_change, whole: (errors(with_change, whole)[1],) * 2,
+            lambda with_change, whole: errors(with_change, -whole),
+        ],
+        "errors don't add up, their squares do": (
+            lambda with_change, whole: (
+                error(with_change - whole),
+                error(with_change) + error(whole),
+            )
+        ),
+    },
+)
+
+
+def last_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(logits[:, -1], targets[:, -1])
+
+
+def with_targets(logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    return {"logits": logits, "targets": (7 * targets).abs().long() % logits.shape[-1]}
+
+
+exercise(
+    "10c",
+    last_loss,
+    "logits: B T V, targets: B T",
+    prepare=with_targets,
+    mistakes={
+        "that is the mean over all places: only at the last one is nothing left to peek at": (
+            lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        ),
+        "the logits of the last place belong to the target of the last place": [
+            lambda logits, targets: F.cross_entropy(logits[:, -1], targets[:, 0]),
+            lambda logits, targets: F.cross_entropy(logits[:, 0], targets[:, -1]),
+        ],
+        "that is the last text of the batch: take the last place of each": (
+            lambda logits, targets: F.cross_entropy(logits[-1], targets[-1])
+        ),
+    },
+)
+
+
+def holm(
+    p: Tensor, running: Callable[[Tensor], Tensor] = lambda steps: steps.cummax(0).values
+) -> Tensor:
+    ranked, order = p.sort()
+    steps = running(ranked * torch.arange(len(p), 0, -1)).clamp(max=1)
+    return torch.empty_like(p).scatter(0, order, steps)
+
+
+P_VALUES = (
+    [0.2],
+    [0.7, 0.04],
+    [0.03, 0.001, 0.04, 0.02],
+    [0.02, 0.02, 0.5, 0.02],
+    [0.9, 0.012, 0.3, 0.011, 0.0004, 0.6],
+)
+
+exercise(
+    "10d",
+    holm,
+    lambda: ((torch.tensor(p),) for p in P_VALUES),
+    mistakes={
+        "that is Bonferroni's: only the smallest is multiplied by R, the next by R - 1": [
+            lambda p: (p * len(p)).clamp(max=1),
+            lambda p: p * len(p),
+        ],
+        "a larger p must not end up below a smaller one: the running maximum is missing": {
+            "running": lambda steps: steps
+        },
+        "it goes back the wrong way: the k-th of the sorted belongs at place order[k]": (
+            lambda p: holm(p.sort().values)[p.argsort()]
+        ),
+    },
+)
+
+
+def best_rate(
+    losses: dict[float, Tensor], of: Callable[[Tensor], Any] = torch.mean, nan: float = math.inf
+) -> float:
+    """The rate whose losses, of which NaN has become `nan`, have the lowest mean, or `of`."""
+    return min(losses, key=lambda rate: of(losses[rate].masked_fill(losses[rate].isnan(), nan)))
+
+
+def luckiest_rate(losses: dict[float, Tensor]) -> float | None:
+    best, lowest = None, float("inf")
+    for rate, runs in losses.items():
+        if runs.min() < lowest:
+            best, lowest = rate, runs.min()
+    return best
+
+
+def losses_of_rates() -> Iterator[tuple[dict[float, Tensor]]]:
+    nan = math.nan
+    for losses in (
+        {0.5: [2.0]},
+        {0.1: [2.0, 2.1], 0.3: [1.9, 2.6]},
+        {0.1: [nan, 1.5], 0.3: [2.0, 2.1]},  # the rest of the runs would win,
+        {0.3: [nan, 2.5], 0.1: [2.0, 2.1]},  # would win if NaN were 0,
+        {0.1: [2.0, 2.1], 0.3: [nan, 4.9]},  # and wouldn't
+        {0.1: [2.0, 2.1, 2.0], 0.3: [2.5, 2.6]},
+        {0.1: [2.0, 2.0, 2.9], 0.3: [2.5, 2.6, 2.4]},
+        {0.1: [2.0, 2.0, 3.2], 0.3: [2.3, 2.2, 2.1]},
+        {0.1: [2.2, 2.3], 0.3: [2.4, 2.0], 0.9: [nan, nan]},
+    ):
+        yield ({rate: torch.tensor(runs) for rate, runs in losses.items()},)
+    yield ({rate: 2 + rate + 3 * rate * words(40, seed=1) for rate in (0.1, 0.2, 0.4)},)
+
+
+exercise(
+    "10e",
+    best_rate,
+    losses_of_rates,
+    broken=(
+        "the more seeds it gets, the worse it chooses. How many of a rate's runs have a say?",
+        luckiest_rate,
+    ),
+    mistakes={
+        "one lucky run still decides: take the mean of a rate's runs": {"of": torch.min},
+        "a rate that diverged wins, since no number is smaller than NaN: it counts as infinitely bad": [
+            lambda losses: min(losses, key=lambda rate: losses[rate].mean()),
+            lambda losses: list(losses)[torch.stack([x.mean() for x in losses.values()]).argmin()],
+        ],
+        "runs that diverged are left out, as if they had not been: such a rate is infinitely bad": {
+            "of": torch.nanmean,
+            "nan": math.nan,
+        },
+    },
+)

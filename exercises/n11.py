@@ -1,0 +1,136 @@
+"""The exercises of *the museum of bugs*: faults to find and repair, and two tools to find them."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from exercises.judge import WrongError, built, exercise, prediction
+from helpers.rooms import museum_checks as checks
+from helpers.rooms.museum_planted import LINES, planted
+from helpers.rooms.museum_program import Program
+
+
+def repair(label: str) -> None:
+    broken = planted(label)
+    kind = f"a class that builds on {broken.__name__}"
+
+    @built(label, kind)
+    def repaired(MyRepair: Any) -> None:
+        """A class that replaces the part with the wrong line, and names a check that saw it."""
+        if not (isinstance(MyRepair, type) and issubclass(MyRepair, broken)):
+            raise WrongError(f"it should be {kind}, as the faults build on Program")
+        names_a_red_check(MyRepair, broken)
+        if not any(callable(part) for name, part in vars(MyRepair).items() if name[:2] != "__"):
+            raise WrongError("that is the right check; now replace the part with the wrong line")
+        for name in checks.CHECKS:
+            if sentence := checks.said_of(MyRepair, name):
+                raise WrongError(f'"{name}" is red now: {sentence}')
+        is_healthy(MyRepair)
+
+
+def names_a_red_check(MyRepair: Any, broken: type) -> None:
+    named = MyRepair.seen_by
+    if named not in checks.CHECKS:
+        raise WrongError(
+            f"`seen_by` should be the name of a check, and {named!r} is none: "
+            f"checks.table([{broken.__name__}]) lists them"
+        )
+    if not checks.said_of(broken, named):
+        raise WrongError(f'on the program as it is, "{named}" stays green: which check goes red?')
+
+
+@torch.no_grad()
+def is_healthy(MyRepair: Any) -> None:
+    """It gives the logits of the healthy program, also beside a text that is padded."""
+    tokens, real = checks.letters(2, 12), torch.ones(2, 12, dtype=torch.bool)
+    real[1, :7] = False
+    given, right = (kind(65, seed=1).eval()(tokens, real)[real] for kind in (MyRepair, Program))
+    if not torch.allclose(given, right, atol=1e-4):
+        raise WrongError(
+            "every check is green, and yet its logits aren't those of the healthy program"
+        )
+
+
+for label in LINES:
+    repair(label)
+
+
+exercise(
+    "11d",
+    lambda V: math.log(math.e + V - 1) - 1,
+    lambda: ((V,) for V in (2, 3, 10, 65, 50_257)),
+    mistakes={
+        "that is a blind guess: the perfect answer does better": math.log,
+        "that is the lowest of a healthy loss: here the softmax is taken of probabilities, which lie between 0 and 1": (
+            lambda V: 0.0
+        ),
+        "the right letter's logit is 1, and the logarithm of its share needs it: take 1 away": (
+            lambda V: math.log(math.e + V - 1)
+        ),
+    },
+)
+
+
+class KnowsLength(nn.Module):
+    """a small program that knows how long its text is"""  # as the judge shows it to a reader
+
+    def __init__(self, V: int):
+        super().__init__()
+        self.table = nn.Embedding(V, V)
+        nn.init.normal_(self.table.weight, generator=torch.Generator().manual_seed(V))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        T = tokens.shape[1]
+        fading = 4.0 ** -torch.arange(T)[:, None]  # the largest difference isn't at the end
+        return self.table(tokens).cumsum(1) * fading * T
+
+
+@torch.no_grad()
+def both(program: nn.Module, tokens: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    """The logits of the first t tokens alone, and of the same places in the whole text."""
+    return program(tokens[:, :t]), program(tokens)[:, :t]
+
+
+def difference(program: nn.Module, tokens: Tensor, t: int) -> float:
+    alone, whole = both(program, tokens, t)
+    return (alone - whole).abs().max().item()
+
+
+def programs() -> Iterator[tuple[nn.Module, Tensor, int]]:
+    for V, B, T, t in ((2, 1, 3, 1), (4, 1, 7, 2), (3, 3, 12, 11), (5, 2, 9, 4)):
+        yield KnowsLength(V), checks.letters(B, T, V=V), t
+    yield nn.Embedding(5, 5), checks.letters(2, 8, V=5), 3  # the next letter, from the last alone
+
+
+exercise(
+    "11e",
+    difference,
+    programs,
+    mistakes={
+        "that is the mean: one wrong number among thousands would drown in it, so take the largest": (
+            lambda program, tokens, t: torch.sub(*both(program, tokens, t)).abs().mean()
+        ),
+        "a difference may be below zero: take its size": [
+            lambda program, tokens, t: torch.sub(*both(program, tokens, t)).max(),
+            lambda program, tokens, t: -torch.sub(*both(program, tokens, t)).min(),
+        ],
+        "that compares what comes after the cut: the beginnings should agree": (
+            lambda program, tokens, t: (program(tokens[:, t:]) - program(tokens)[:, t:]).abs().max()
+        ),
+    },
+)
+
+
+prediction(
+    "11f",
+    right=8,
+    tolerance=0.0125,
+    mistakes={
+        "each of the 64 products has size 1, and there are 64 of them": 1,
+        "that is the first loss, in the end a matter of the largest logit: the size of a logit is asked for": 41.5,
+        "that would be for a table of 0.02": 0.16,
+    },
+)

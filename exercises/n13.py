@@ -1,0 +1,297 @@
+"""The exercises of *speedrun*: a speedrun, and how far counting gets."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, tensor
+
+from exercises import compare
+from exercises.judge import Asked, WrongError, exercise, prediction
+from exercises.properties import hides_the_future, words
+
+Inputs = Iterator[tuple[Any, ...]]
+
+
+def shares_add_up(answer: Asked) -> None:
+    for _, shares in answer.results():
+        total = compare.numbers(shares).sum(-1).flatten()[0]
+        if abs(total - 1) > 1e-4:
+            raise WrongError(f"the shares should add up to 1, and add up to {total:.4g}")
+
+
+prediction(
+    "13a",
+    right=(4, 1, 3, 3),
+    mistakes={
+        "those come AFTER it: look to the left of each u and each e": [(4, 2, 3, 3), (3, 2, 3, 3)],
+        "how many DIFFERENT letters: one that comes again counts once": [
+            (4, 4, 3, 3),
+            (4, 4, 3, 2),
+        ],
+        "a letter may stand after itself, and is then one of those that it stands after": (
+            (4, 1, 3, 2)
+        ),
+    },
+)
+
+
+def left_out(
+    c: int,
+    n: int,
+    kinds: int,
+    d: float,
+    lower: float,
+    rest: Callable[..., tuple] = lambda c, n, kinds: (c - 1, n - 1, kinds - (c == 1)),
+    kept: Callable[[int, float], float] = lambda c, d: max(c - d, 0),
+) -> float:
+    """`rest` is what is left of the three counts, and `kept` what the letter's own keeps of it."""
+    if n == 1:
+        return lower
+    c, n, kinds = rest(c, n, kinds)
+    return (kept(c, d) + d * kinds * lower) / n
+
+
+exercise(
+    "13b",
+    left_out,
+    lambda: [
+        (1, 1, 1, 0.8, 0.3),
+        (2, 2, 1, 0.7, 0.2),
+        (1, 2, 2, 0.25, 0.6),
+        (3, 4, 2, 0.1, 0.05),
+        (5, 12, 4, 0.75, 0.1),
+        (1, 9, 3, 0.5, 0.4),
+        (400, 1000, 20, 0.95, 0.7),
+    ],
+    mistakes={
+        "the place itself still counts: without it, c and n are one less, always": [
+            lambda c, n, kinds, d, lower: (c - d + d * kinds * lower) / n,
+            {"rest": lambda c, n, kinds: (c, n, kinds)},
+            {"rest": lambda c, n, kinds: (c, n - 1, kinds - (c == 1))},
+            {"rest": lambda c, n, kinds: (c - 1, n, kinds - (c == 1))},
+        ],
+        "one kind fewer is left where c was 1, and only there": [
+            {"rest": lambda c, n, kinds: (c - 1, n - 1, kinds)},
+            {"rest": lambda c, n, kinds: (c - 1, n - 1, kinds - 1)},
+        ],
+        "a count of 0 has nothing to give away: its own part is 0, not below": {
+            "kept": lambda c, d: c - d
+        },
+    },
+)
+
+
+def smoothed(
+    counts: Tensor,
+    lower: Tensor,
+    d: float,
+    given: Callable[[Tensor, float], Any] = lambda counts, d: d * (counts > 0).sum(),
+) -> Tensor:
+    """`given` is what all letters give away together."""
+    if not counts.any():
+        return lower
+    return ((counts - d).clamp(min=0) + given(counts, d) * lower) / counts.sum()
+
+
+def some_counts() -> Inputs:
+    for counts, d in (
+        ([0, 0], 0.5),
+        ([2, 0], 0.5),
+        ([3, 0, 1], 0.5),
+        ([2, 5, 1], 0.25),
+        ([3, 0, 1, 0, 8], 0.75),
+        ([0, 0, 40, 7, 0, 1, 1, 2, 0, 300], 0.95),
+        ([0, 0, 0, 0, 0, 0], 0.1),
+    ):
+        yield tensor(counts).float(), words(len(counts)).softmax(0), d
+
+
+def broken_smoothed(counts: Tensor, lower: Tensor, d: float) -> Tensor:
+    return (counts - d).clamp(min=0) / counts.sum() + d / counts.sum() * lower
+
+
+@exercise(
+    "13c",
+    smoothed,
+    some_counts,
+    broken=(
+        "the shares don't add up to 1. Who gave something away, and who got it?",
+        broken_smoothed,
+    ),
+    mistakes={
+        "dividing by the sum hides the hole: what is given away goes to `lower`, not back to those who gave": [
+            lambda *x: F.normalize(broken_smoothed(*x), p=1, dim=0),
+            lambda *x: F.normalize(smoothed(*x, given=lambda counts, d: d), p=1, dim=0),
+        ],
+        "d for each DIFFERENT letter that was seen: not for each time, and not for letters never seen": [
+            {"given": lambda counts, d: d * counts.sum()},
+            {"given": lambda counts, d: d * len(counts)},
+        ],
+        "letters that were seen get their part of `lower`, too": (
+            lambda counts, lower, d: (
+                smoothed(counts, lower * (counts == 0), d) if counts.any() else lower
+            )
+        ),
+    },
+)
+def _(answer: Asked) -> None:
+    for _, shares in answer.results():
+        if (compare.numbers(shares) < 0).any():
+            raise WrongError("a share falls below 0: a count of 0 has nothing to give away")
+    shares_add_up(answer)
+
+
+def neighbours(tokens: Tensor, V: int) -> Tensor:
+    pairs = torch.stack([tokens[:-1], tokens[1:]], dim=1).unique(dim=0)
+    return pairs[:, 1].bincount(minlength=V) / len(pairs)
+
+
+def after(first: Callable[[Tensor, int], Tensor]) -> Callable[[Tensor, int], Tensor]:
+    """A wrong answer, in which the first token stands after something."""
+
+    def answer(tokens: Tensor, V: int) -> Tensor:
+        return neighbours(torch.cat([first(tokens, V).view(1), tokens]), V)
+
+    return answer
+
+
+def texts() -> Inputs:
+    yield tensor([1, 1, 0]), 2
+    yield tensor([0, 1]), 3
+    yield tensor([2, 1, 2, 1, 1]), 3
+    yield tensor([3, 0, 1, 0, 2]), 5
+    dice = torch.Generator().manual_seed(0)
+    for N, V in ((7, 2), (12, 4), (60, 9), (30, 50)):
+        yield (V * torch.rand(N, generator=dice) ** 2).long(), V  # some letters are frequent
+
+
+exercise(
+    "13d",
+    neighbours,
+    texts,
+    mistakes={
+        "that is how often each letter occurs: a pair that comes again counts once": [
+            lambda tokens, V: tokens.bincount(minlength=V) / len(tokens),
+            lambda tokens, V: tokens[1:].bincount(minlength=V) / (len(tokens) - 1),
+        ],
+        "that is how many letters FOLLOW it: those before it are asked for": (
+            lambda tokens, V: neighbours(tokens.flip(0), V)
+        ),
+        "the first token stands after none: neither the text's end nor its start is a letter before it": [
+            after(lambda tokens, V: tokens[-1]),
+            after(lambda tokens, V: tensor(V)),
+            after(lambda tokens, V: tensor(0)),
+        ],
+    },
+)(shares_add_up)
+
+
+def rows_of_pairs(
+    tokens: Tensor,
+    V: int,
+    rows: int,
+    before: Callable[[Tensor, int], Tensor] = lambda tokens, V: tokens[:, :1] * 0 + V,
+    number: Callable[..., Tensor] = lambda before, now, V: before * (V + 1) + now,
+) -> Tensor:
+    """`before` is what stands before each text."""
+    previous = torch.cat([before(tokens, V), tokens[:, :-1]], 1)
+    return number(previous, tokens, V) % rows
+
+
+def batches() -> Inputs:
+    dice = torch.Generator().manual_seed(0)
+    for B, T, V, count in (
+        (1, 1, 4, 25),
+        (1, 3, 3, 7),
+        (2, 2, 50_000, 4096),
+        (2, 5, 7, 64),
+        (3, 4, 9, 17),
+        (2, 6, 65, 1000),
+    ):
+        yield torch.randint(V, (B, T), generator=dice), V, count
+
+
+@exercise(
+    "13e",
+    rows_of_pairs,
+    batches,
+    mistakes={
+        "the base is V + 1: with the one that stands before the text there are V + 1 digits": {
+            "number": lambda before, now, V: before * V + now
+        },
+        "the digits are exchanged: the previous token is the higher one": {
+            "number": lambda before, now, V: now * (V + 1) + before
+        },
+        "before a text's first token stands V, and no token": [
+            {"before": lambda tokens, V: tokens[:, :1] * 0},
+            {"before": lambda tokens, V: tokens[:, :1] * 0 + V - 1},
+            {"before": lambda tokens, V: tokens[:, :1]},
+            {"before": lambda tokens, V: tokens[:, -1:]},
+            {"before": lambda tokens, V: F.pad(tokens[:-1, -1:], (0, 0, 1, 0), value=V)},
+        ],
+    },
+)
+def _(answer: Asked) -> None:
+    for case, value in answer.results():
+        if not compare.numbers(value).max() < case.inputs[2]:
+            raise WrongError(
+                "the last row of the table is `rows` - 1: take the number modulo `rows`"
+            )
+    hides_the_future(answer)
+
+
+def over_letters(x: Tensor) -> Tensor:
+    return x.softmax(-1)
+
+
+def as_it_is(x: Tensor) -> Tensor:
+    return x
+
+
+def together(
+    alone: Tensor,
+    counts: Tensor,
+    gates: Tensor,
+    own: Callable[[Tensor], Tensor] = as_it_is,
+    opinions: Callable[[Tensor], Tensor] = torch.log,
+    weights: Callable[[Tensor], Tensor] = as_it_is,
+    end: Callable[[Tensor], Tensor] = over_letters,
+) -> Tensor:
+    experts = torch.cat([own(alone)[:, None], opinions(counts)], 1)
+    return end((weights(gates)[..., None] * experts).sum(1))
+
+
+MIXTURE = {"own": over_letters, "opinions": as_it_is}
+
+exercise(
+    "13f",
+    together,
+    "alone: B V, counts: B L V, gates: B 1+L",
+    prepare=lambda alone, counts, gates: {
+        "alone": alone,
+        "counts": counts.softmax(-1),
+        "gates": gates,
+    },
+    scales=(200,),
+    mistakes={
+        "it adds up probabilities, as a mixture does: in a product it is logarithms that are added": [
+            MIXTURE,
+            MIXTURE | {"end": as_it_is},
+            MIXTURE | {"end": lambda x: x / x.sum(-1, keepdim=True)},
+            MIXTURE | {"end": as_it_is, "weights": over_letters},
+            {"opinions": as_it_is},
+        ],
+        "logits are logarithms already: the network's go in as they are": [
+            {"own": torch.log},
+            {"own": over_letters},
+        ],
+        "each opinion has a gate of its own: the first is the network's, the others are the counts'": [
+            {"weights": torch.ones_like},
+            {"weights": lambda gates: torch.cat([gates[:, :1], 0 * gates[:, 1:] + 1], 1)},
+            {"weights": lambda gates: torch.cat([0 * gates[:, :1] + 1, gates[:, 1:]], 1)},
+            {"weights": lambda gates: gates.roll(1, -1)},
+        ],
+    },
+)(shares_add_up)

@@ -1,0 +1,271 @@
+"""The exercises of *scaling out*: one model, trained by many processes."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, randint
+
+from exercises import compare
+from exercises.judge import Asked, WrongError, built, exercise, prediction
+from exercises.properties import words
+
+# ---------------------------------------------------------------- bytes
+N = 7e9  # parameters
+
+prediction(
+    "14a",
+    right=(16 * N, 16 * N / 8),
+    tolerance=0.01,
+    mistakes={
+        "a weight, its gradient and AdamW's TWO averages, four bytes each: 16 for each parameter": [
+            (bytes_each * N, bytes_each * N / gpus)
+            for bytes_each in (1, 4, 8, 12, 18, 20, 32, 64, 128)
+            for gpus in (1, 8)
+        ],
+        "it is bytes that are asked for, all of them: a billion has nine zeros": [
+            (16 * N / unit, 2 * N / unit) for unit in (1e9, 2**30)
+        ],
+        "DDP cuts nothing and FSDP cuts all four, weights, gradients and both averages": [
+            (2 * N, 2 * N),
+            *((16 * N, 16 * N - cut * 4 * N * 7 / 8) for cut in range(4)),
+            *((16 * N, kept * 4 * N / 8) for kept in (1, 2, 3)),
+        ],
+    },
+)
+
+
+# ---------------------------------------------------------------- a pipeline
+exercise(
+    "14b",
+    lambda P, M: (P - 1) / (M + P - 1),
+    "P = P, M = M",
+    mistakes={
+        "that is waiting against WORK: a share of all the time is asked for, which is both": (
+            lambda P, M: (P - 1) / M
+        ),
+        "all takes M + P - 1 units: a GPU works for M of them, one for each piece, and waits P - 1": [
+            lambda P, M: P / (M + P),
+            lambda P, M: P / (M + P - 1),
+            lambda P, M: (P - 1) / (M + P),
+            lambda P, M: (P - 1) / (M + P + 1),
+            lambda P, M: M + P - 1,
+            lambda P, M: P - 1,
+        ],
+        "that is twice the waiting: before its first piece and after its last, P - 1 units TOGETHER": [
+            lambda P, M: 2 * (P - 1) / (M + P - 1),
+            lambda P, M: 2 * (P - 1) / (M + 2 * (P - 1)),
+        ],
+    },
+)
+
+
+# ---------------------------------------------------------------- shared windows
+def drawn(step: int, batch_size: int, places: int) -> list[int]:
+    dice = torch.Generator().manual_seed(step)
+    return randint(places, (batch_size,), generator=dice).tolist()
+
+
+def read(my_starts: Callable[..., Any], step: int, size: int, *more: int) -> list[list[float]]:
+    """What each worker reads."""
+    rows = [compare.kept(my_starts(step, rank, size, *more)) for rank in range(size)]
+    starts = [compare.numbers(row) for row in rows]
+    if any(row is None or row.dim() != 1 for row in starts):
+        raise WrongError("it should return a row of starts for each worker", "shape")
+    return [row.tolist() for row in starts]
+
+
+@built("14c", kind="a function")
+def windows(my_starts: Callable[..., Any]) -> None:
+    """my_starts(step, rank, size, batch_size, places): together, all ranks read one batch."""
+    first = read(my_starts, 0, 3, 7, 50)
+    if first == [drawn(0, 2, 50)] * 3:
+        why = "the curve is as noisy as with a smaller batch. Print what the two workers read"
+        raise WrongError(why, "broken")
+    torch.rand(1)
+    if read(my_starts, 0, 3, 7, 50) != first:
+        raise WrongError(
+            "those dice are everybody's, dropout's too, and soon fall differently for each worker: use the step's own"
+        )
+    if read(my_starts, 1, 3, 7, 50) == first:
+        raise WrongError("the step makes no difference: at each, the dice should fall anew")
+    if first[0] == first[1]:
+        raise WrongError("everyone takes the same part: who reads the others?")
+    for step, size, batch_size, places in (
+        (3, 2, 8, 100),
+        (2, 1, 5, 40),
+        (0, 3, 7, 50),
+        (4, 5, 8, 60),
+        (12, 2, 9, 3),
+        (250, 4, 9, 100_000),
+    ):
+        when = f"for step = {step}, size = {size}, batch_size = {batch_size}, places = {places} "
+        parts = read(my_starts, step, size, batch_size, places)
+        together = sorted(start for part in parts for start in part)
+        fewest, most = min(map(len, parts)), max(map(len, parts))
+        if len(together) != batch_size:
+            raise WrongError(
+                f"{when}they read {len(together)} windows together: each window of the batch is read by one worker, "
+                "and what does not come out even is shared out, too"
+            )
+        if most - fewest > 1:
+            raise WrongError(
+                f"{when}one worker reads {most} windows and another {fewest}: share them out evenly"
+            )
+        if together != sorted(drawn(step, batch_size, places)):
+            raise WrongError(
+                f"{when}they don't read what one worker alone would, so with another number of workers "
+                "it is another training: who could draw the whole batch?"
+            )
+
+
+# ---------------------------------------------------------------- a batch that is too large
+PADDING = -100  # PyTorch's sign for a target that does not count
+LETTERS = 6
+GRADIENTS = words(LETTERS, LETTERS, 2).double()  # of each real letter, after each that is read
+
+
+def letters(y: Tensor) -> int:
+    return int((y != PADDING).sum())
+
+
+def mean_gradient(x: Tensor, y: Tensor) -> Tensor:
+    return GRADIENTS[x[y != PADDING], y[y != PADDING]].mean(0)  # of nothing: NaN
+
+
+def with_room(texts: int) -> Callable[[Tensor, Tensor], Tensor]:
+    def gradient(x: Tensor, y: Tensor) -> Tensor:
+        x, y = torch.as_tensor(x), torch.as_tensor(y)
+        if x.dim() != 2 or x.shape != y.shape:
+            raise ValueError(f"x and y should be (B, T), not {tuple(x.shape)}, {tuple(y.shape)}")
+        if len(x) > texts:
+            raise MemoryError(f"there is room for {texts} texts at a time, not for {len(x)}")
+        return mean_gradient(x, y)
+
+    gradient.__doc__ = f"(room for {texts} at a time)"
+    return gradient
+
+
+def padded_batches() -> Iterator[tuple[Any, ...]]:
+    dice = torch.Generator().manual_seed(0)
+    for lengths, parts in (
+        ((2, 1), 2),
+        ((0, 2, 1), 3),
+        ((5, 5, 5, 5), 2),
+        ((4, 7, 1, 3, 2), 2),
+        ((3, 1, 6, 2, 6, 4, 5), 3),
+        ((2, 5, 0, 0, 4, 1), 3),
+        ((0, 0, 3, 4, 2, 1), 3),
+        ((3, 6, 2), 1),
+        ((4, 4, 4, 4, 4), 3),
+    ):
+        B, T = len(lengths), max(lengths)
+        real = torch.arange(T) < torch.tensor(lengths)[:, None]
+        x, y = randint(LETTERS, (2, B, T), generator=dice)
+        y[:, 0] = 0  # a letter may have the number 0
+        yield x * real, y.masked_fill(~real, PADDING), parts, with_room(-(-B // parts))
+
+
+def added(
+    weight: Callable[[Tensor], Any] = letters,
+    whole: Callable[[Tensor, int], Any] = lambda y, parts: letters(y),
+) -> Callable[..., Tensor]:
+    """A sum of the parts' gradients, each times its weight, divided by a number for the whole."""
+
+    def answer(x: Tensor, y: Tensor, parts: int, gradient: Callable[..., Tensor]) -> Tensor:
+        pieces = zip(x.tensor_split(parts), y.tensor_split(parts), strict=True)
+        return sum(weight(b) * gradient(a, b) for a, b in pieces if letters(b)) / whole(y, parts)
+
+    return answer
+
+
+@exercise(
+    "14d",
+    lambda x, y, parts, gradient: mean_gradient(x, y),
+    padded_batches,
+    mistakes={
+        "weighed by letters, it is divided once, by the number of real letters in the whole batch": [
+            added(whole=lambda y, parts: 1),
+            added(whole=lambda y, parts: parts),
+            added(whole=lambda y, parts: len(y)),
+            added(whole=lambda y, parts: y.numel()),
+            added(whole=lambda y, parts: letters(y) * parts),
+        ],
+        "a letter may have the number 0: what does not count is -100": [
+            added(lambda y: (y != 0).sum(), lambda y, parts: (y != 0).sum()),
+            added(lambda y: (y > 0).sum(), lambda y, parts: (y > 0).sum()),
+        ],
+    },
+)
+def _(answer: Asked) -> None:
+    weighs_letters(answer, *answer.cases[0].inputs)
+    for case, value in answer.results():
+        reads_every_letter(answer, *case.inputs)
+        _, y, *_ = case.inputs
+        if compare.numbers(value).isnan().any() and not all(map(letters, y)):
+            raise WrongError("0 · NaN is NaN: pass over a part that has no real letter")
+
+
+def weighs_letters(answer: Asked, x: Tensor, y: Tensor, parts: int, gradient: Callable) -> None:
+    """Two texts, with room for one at a time, so that each is a part."""
+    means = gradient(x[:1], y[:1]), gradient(x[1:], y[1:])
+    if any(compare.same(answer(x, y, parts, gradient), sum(means) / n) for n in (1, 2)):
+        raise WrongError(
+            "a text with few letters counts as much as a full one, as in a mean of means: weigh by real letters"
+        )
+
+
+def reads_every_letter(answer: Asked, x: Tensor, y: Tensor, parts: int, gradient: Callable) -> None:
+    read = []
+
+    def noted(x: Tensor, y: Tensor) -> Tensor:
+        read.append(letters(torch.as_tensor(y)))
+        return gradient(x, y)
+
+    answer(x, y, parts, noted)
+    if sum(read) < letters(y):
+        raise WrongError("texts are left out: is a `return` inside the loop, or a rest forgotten?")
+
+
+# ---------------------------------------------------------------- when does sending pay?
+def tokens(flops: float, bandwidth: float, share: float, sent: float = 8, done: float = 6) -> float:
+    return sent * flops / (done * bandwidth * share)
+
+
+@exercise(
+    "14e",
+    tokens,
+    lambda: [
+        (6e12, 1e9, 0.25),
+        (3e13, 1e9, 0.02),
+        (4e14, 5e10, 0.4),
+        (2e12, 1e8, 2.5),
+        (312e12, 6e11, 0.05),
+    ],
+    mistakes={
+        "each parameter is a float32 of 4 bytes, and is sent TWICE: 8 bytes, not bits": [
+            {"sent": 4},
+            {"sent": 2},
+            {"sent": 1},
+            {"sent": 1, "done": 1},
+            {"sent": 16},
+            {"sent": 64},
+        ],
+        "each token takes 6 operations for each parameter: 2 forward, and 4 backward": [
+            {"done": 1},
+            {"done": 2},
+            {"done": 4},
+        ],
+        "`share` is of the time of computing, not of the whole step": (
+            lambda flops, bandwidth, share: tokens(flops, bandwidth, share) * (1 - share)
+        ),
+    },
+)
+def _(answer: Asked) -> None:
+    few = answer(6e12, 1e9, 0.5)
+    if answer(12e12, 1e9, 0.5) < few:
+        raise WrongError("a faster GPU needs MORE tokens to be busy")
+    if answer(6e12, 2e9, 0.5) > few:
+        raise WrongError("with a faster wire, fewer tokens are enough")
+    if answer(6e12, 1e9, 0.25) < few:
+        raise WrongError("a small share needs MANY tokens: divide by it")

@@ -1,0 +1,89 @@
+"""Answers to the exercises of notebook 00: wrong ones, with words of what must be said, and right ones."""
+
+from fractions import Fraction
+
+import numpy as np
+import torch
+
+
+def only_known(words, dictionary):
+    return [dictionary[word] for word in words if word in dictionary]
+
+
+def overwritten(words, dictionary):
+    for i, word in enumerate(words):
+        words[i] = dictionary.get(word, word)
+    return words
+
+
+def by_try(words, dictionary):
+    for word in words:
+        try:
+            yield dictionary[word]
+        except KeyError:
+            yield word
+
+
+def simulated(a, T):
+    x = torch.zeros(T, dtype=torch.float64, requires_grad=True)
+    h = torch.zeros((), dtype=torch.float64)
+    for t in range(T):
+        h = a * h + x[t]
+    h.backward()
+    return x.grad[0]
+
+
+WRONG = {
+    "0a": [
+        ("it gives [] where ['nein'] is right", only_known),
+        ("it gives [None]", lambda w, d: list(map(d.get, w))),
+        ("it raises KeyError: 'nein'", lambda w, d: [d[x] for x in w]),
+        ("it gives 'nein' where ['nein'] is right", lambda w, d: " ".join(d.get(x, x) for x in w)),
+        ("it changes its input `words`", overwritten),
+    ],
+    "0b": [
+        ("in reverse order", (1600, 128)),
+        ("right so far: number 1", (128, 820)),
+        ("right so far: number 2", (40, 1600)),
+        ("2 things in a tuple", 128),
+    ],
+    "0c": [
+        ("`a` is taken as 1", lambda a, T: 1.0),
+        ("the signs are lost", lambda a, T: abs(a ** (T - 1))),
+        ("stands on its head", lambda a, T: a ** (1 - T)),
+        ("it gives 0.5 where 1 is right", lambda a, T: a),
+    ],
+    "0d": [
+        ("all is 1 too large", lambda w: 1 + w.argmax(1)),
+        ("a dimension of 1 too many", lambda w: w.topk(1).indices),
+        ("it has the shape (T, S), and (T) is asked for", lambda w: (w == w.amax(1, True)).long()),
+        ("it gives [1] where [0] is right", lambda w: w.amax(1)),
+        ("changes its input `w`", lambda w: w.mul_(2).argmax(-1)),
+    ],
+    "0e": [
+        ("are exchanged", lambda q, k, A, B, v: (q @ B + k @ A).tanh() @ v),
+        ("added up along each row", lambda q, k, A, B, v: (q @ A + k @ B).tanh() * v),
+        ("one softmax too many", lambda q, k, A, B, v: ((q @ A + k @ B).tanh() @ v).softmax(0)),
+        ("`q` makes no difference", lambda q, k, A, B, v: (k @ B).tanh() @ v),
+        ("where [0.664] is right", lambda q, k, A, B, v: (q @ A + k @ B).relu() @ v),
+    ],
+}
+RIGHT = {
+    "0a": [
+        by_try,
+        lambda w, d: tuple(d.get(x, x) for x in w),
+        lambda w, d: np.array([d.get(x, x) for x in w]),
+    ],
+    "0b": [[128, 1600], (128.0, Fraction(1600)), np.array([128, 1600])],
+    "0c": [simulated, lambda a, T: np.power(float(a), T - 1)[None], lambda a, T: [a**T / a]],
+    "0d": [
+        lambda w: [row.index(max(row)) for row in w.tolist()],
+        lambda w: w.numpy().argmax(axis=1),
+        lambda w: w.max(dim=1).indices.double().requires_grad_(),
+    ],
+    "0e": [
+        lambda q, k, A, B, v: [float(v @ torch.tanh(A.T @ q + B.T @ key)) for key in k],
+        lambda q, k, A, B, v: np.tanh((q @ A + k @ B).numpy()) @ v.numpy(),
+        lambda q, k, A, B, v: (torch.cat([q.expand_as(k), k], 1) @ torch.cat([A, B])).tanh() @ v,
+    ],
+}

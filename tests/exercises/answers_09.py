@@ -1,0 +1,236 @@
+"""Answers to notebook 09: wrong ones, with words of what is said, and unusual right ones."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gpt_variants import GPT, AlibiGPT, Block, Heads, RotaryGPT
+from nanogpt import NanoGPT
+
+from exercises.n09 import nucleus, one_by_one, slope, speculated
+
+
+def nucleus_by_loop(probabilities, p):
+    kept, total = [0] * len(probabilities), 0.0
+    for token in probabilities.argsort(descending=True).tolist():
+        if total >= p:
+            break
+        kept[token], total = 1, total + probabilities[token].item()
+    return kept
+
+
+def by_difference(logits, temperature):
+    """In single precision, with the step of the task."""
+    hot, cold = ((logits / (temperature + step)).softmax(0) for step in (0.001, -0.001))
+    return (torch.special.entr(hot).sum() - torch.special.entr(cold).sum()) / 0.002
+
+
+# ---------------------------------------------------------------- 9h
+def odds_of(logits, temperature, top_p):
+    odds = (logits / temperature).softmax(-1)
+    return odds * nucleus(odds, top_p)
+
+
+def view(text, T):
+    return text[-T:]
+
+
+def seeded(text, T):
+    torch.manual_seed(len(text))
+    return text[-T:]
+
+
+def writing(view=view, row=-1, mode=False, grad=torch.no_grad, odds=odds_of, result=None):
+    """A loop with places for mistakes."""
+
+    def my_write(model, prompt, n, temperature=1.0, top_p=1.0):
+        with grad():
+            model.train(mode)
+            text = prompt
+            for _ in range(n):
+                logits = model(view(text, model.context_length)[None])[0, row]
+                new = torch.multinomial(odds(logits, temperature, top_p), 1)
+                text = torch.cat([text, new])
+            return result(text, prompt) if result else text
+
+    return my_write
+
+
+def not_fed_back(model, prompt, n, temperature=1.0, top_p=1.0):
+    with torch.no_grad():
+        odds = odds_of(model.eval()(prompt[None, -6:])[0, -1], temperature, top_p)
+    return torch.cat([prompt, odds.multinomial(max(n, 1), replacement=True)[:n]])
+
+
+@torch.inference_mode()
+def by_gumbel(model, prompt, n, temperature=1.0, top_p=1.0):
+    model.train(False)
+    text = torch.cat([prompt, prompt.new_zeros(n)])
+    for t in range(len(prompt), len(text)):
+        logits = model(view(text[:t], model.context_length)[None])[0, -1]
+        odds = odds_of(logits, temperature, top_p)
+        text[t] = (odds.log() - torch.empty_like(odds).exponential_().log()).argmax()
+    return text
+
+
+# ---------------------------------------------------------------- 9i
+def fast(start=dict, full=lambda text, T: len(text) > T, view=view, last_too=False):
+    """Writes with a cache, with places for mistakes; some read the last token, too."""
+
+    @torch.no_grad()
+    def my_fast_write(model, prompt, n, temperature=1.0, top_p=1.0):
+        model.eval()
+        text, cache, new = prompt, start(), prompt
+        for _ in range(n):
+            if full(text, model.context_length):
+                cache, new = start(), view(text, model.context_length)
+            logits = model(new[None], cache=cache)[0, -1]
+            new = torch.multinomial(odds_of(logits, temperature, top_p), 1)
+            text = torch.cat([text, new])
+        if last_too:
+            model(text[None, -model.context_length :], {})
+        return text
+
+    return my_fast_write
+
+
+def gpt(forward=GPT.forward, **heads):
+    """A GPT with another cache: of its forward pass, or of its heads."""
+    block = type("Block", (Block,), {"attention": type("Heads", (Heads,), heads)})
+    return type("GPT", (GPT,), {"block": block, "forward": forward})
+
+
+def reads_all_again(self, tokens, cache=None):
+    """It keeps the tokens, and gives the logits of all."""
+    if cache is not None:
+        tokens = cache["tokens"] = torch.cat([cache.get("tokens", tokens[:, :0]), tokens], 1)
+    return GPT.forward(self, tokens)
+
+
+def keeps_it_to_itself(self, tokens, cache=None):
+    if cache is not None:
+        cache = self.__dict__.setdefault("mine", {})
+    return GPT.forward(self, tokens, cache)
+
+
+def and_says_so(self, tokens, cache=None):
+    """It takes an empty cache for a new text, but has one memory for all texts."""
+    if cache is not None:
+        if not cache:
+            self.mine = {}
+        cache["used"] = True
+    return keeps_it_to_itself(self, tokens, cache)
+
+
+def always_remembers(self, tokens, cache=None):
+    """What came through a cache is remembered without one, too."""
+    self.seen = 0.01 if cache is not None else getattr(self, "seen", 0.0)
+    return GPT.forward(self, tokens, cache) + (self.seen if cache is None else 0.0)
+
+
+def by_flag(self, query, key, value, start):
+    """PyTorch's causal flag counts from the first key."""
+    return F.scaled_dot_product_attention(query, key, value, is_causal=query.shape[2] > 1)
+
+
+WRONG = {
+    "9a": [
+        ("divide each by its sum", lambda p, t: p ** (1 / t)),
+        ("that is `p`, as it came", lambda p, t: p / t / (p / t).sum()),
+        ("t = 2.0 it gives [0.6457, 0.3543]", lambda p, t: F.softmax(p, 0)),
+        ("changes its input `p`", lambda p, t: p.log_().div(t).softmax(0)),
+    ],
+    "9b": [
+        (
+            "it gives [0, 1, 1] where [0, 1, 0] is right",
+            lambda x, p: nucleus(x, p, is_kept=lambda own, total, p: total - own <= p),
+        ),
+        ("1 minus what is asked for", lambda x, p: [1 - kept for kept in nucleus_by_loop(x, p)]),
+        ("where [0, 1] is right", lambda x, p: x.cumsum(0) - x < p),
+    ],
+    "9d": [
+        ("the sign is wrong", lambda z, t: -slope(z, t)),
+        ("that is in bits", lambda z, t: slope(z, t) / np.log(2)),
+        ("it gives 0.0525", lambda z, t: slope(z, 1.0) / t**3),
+    ],
+    "9e": [
+        ("3 things in a tuple", 188_743_680),
+        ("right so far: number 2, 3", (188_743_000, 1, 2)),
+    ],
+    "9f": [
+        ("only the last of", lambda model, tokens: one_by_one(model, tokens)[-1]),
+        ("one softmax too many", lambda model, tokens: one_by_one(model, tokens).softmax(1)),
+        ("it raises IndexError", lambda model, tokens: model.position_embedding(tokens + 50)),
+    ],
+    "9g": [
+        (
+            "so the tokens come out with 0.80 0.20",
+            lambda p, q: speculated(p, q, keep=lambda p, q: (q / p).clamp(max=1)),
+        ),
+        ("come out with 0.65 0.35", lambda p, q: speculated(p, q, rest=lambda p, q: abs(p - q))),
+        ("`p` and `q` are exchanged", lambda p, q: speculated(q, p)),
+        ("the share kept alone", lambda p, q: speculated(p, q)[0]),
+    ],
+    "9h": [
+        ("the last 6, is right", writing(view=lambda text, T: text[:T])),
+        ("only the last of them count", writing(view=lambda text, T: text)),
+        ("no chance by the last place's logits", writing(row=0)),
+        ("in training while it writes", writing(mode=True)),
+        ("gradients are kept", writing(grad=torch.enable_grad)),
+        ("it asks the model 1 times to write 4", not_fed_back),
+        (
+            "7 tokens, not one of shape (4,)",
+            writing(result=lambda text, prompt: text[len(prompt) :]),
+        ),
+        ("7 tokens, not a list", writing(result=lambda text, prompt: text.tolist())),
+        ("begin with the prompt", writing(result=lambda text, prompt: text.flip(0))),
+        (
+            "changes the prompt",
+            writing(result=lambda text, prompt: text + 0 * prompt.zero_().sum()),
+        ),
+        ("temperature is not used", writing(odds=lambda x, t, p: odds_of(x, 1.0, p))),
+        ("top_p is not used", writing(odds=lambda x, t, p: odds_of(x, t, 1.0))),
+        ("the temperature comes before", writing(odds=lambda x, t, p: odds_of(x, 1, p) ** (1 / t))),
+        ("come with 0.00 1.00", writing(odds=lambda x, t, p: odds_of(x, t, 1e-6))),
+        ("two calls write the same text", writing(view=seeded)),
+        ("it raises AttributeError", writing(view=lambda text, T: text.last(T))),
+    ],
+    "9i": [
+        ("a pair of a class and a function", GPT),
+        ("only where they don't fit", (GPT, fast(full=lambda text, T: len(text) >= T))),
+        ("with a cache each is read once", (GPT, writing())),
+        ("the last 6, is right", (GPT, fast(view=lambda text, T: text[:T]))),
+        ("only the last of them count", (RotaryGPT, fast(full=lambda text, T: False))),
+        ("begins with a cache that is in use", (GPT, fast(start=lambda cache={}: cache))),
+        (
+            "token by token",
+            (gpt(lambda self, tokens, cache=None: GPT.forward(self, tokens)), fast()),
+        ),
+        ("in pieces", (gpt(attend=by_flag), fast())),
+        ("in turn with another text", (gpt(and_says_so), fast())),
+        ("the cache stays empty", (gpt(keeps_it_to_itself), fast())),
+        ("with a cache, for x of shape (3, 1)", (gpt(reads_all_again), fast())),
+        (
+            "one more is as much work",
+            (gpt(lambda *x: reads_all_again(*x)[:, -x[1].shape[1] :]), fast()),
+        ),
+        ("without a cache it remembers", (gpt(always_remembers), fast())),
+        ("it raises TypeError", (gpt(lambda self, tokens: GPT.forward(self, tokens)), fast())),
+    ],
+}
+RIGHT = {
+    "9a": [
+        lambda p, t: F.normalize(p.double().pow(1 / t), p=1, dim=0),
+        lambda p, t: [1 / sum((b / a) ** (1 / t) for b in p.tolist()) for a in p.tolist()],
+    ],
+    "9b": [
+        nucleus_by_loop,
+        lambda x, p: [float(x[x > q].sum()) < p for q in x],
+        lambda x, p: np.array(nucleus_by_loop(x, p), dtype=bool),
+    ],
+    "9d": [by_difference, lambda z, t: [float(slope(z, t))]],
+    "9e": [[188_743_680.0, 1.0, 2.0], torch.tensor([188_743_680, 1, 2])],
+    "9f": [lambda model, tokens: model(tokens[None])[0].tolist()],
+    "9g": [lambda p, q: [np.minimum(1, p.numpy() / q.numpy()), speculated(p, q)[1].tolist()]],
+    "9h": [writing(), by_gumbel],
+    "9i": [(NanoGPT, fast(last_too=True)), (RotaryGPT, fast()), (AlibiGPT, fast())],
+}

@@ -1,0 +1,116 @@
+"""Wrong and right answers to the exercises of *scaling out*, beside the mistakes of exercises/n14.py."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import torch
+
+from exercises.n14 import drawn, letters
+
+
+def by_average(P, M):
+    table = np.zeros((P, M + P - 1))
+    for gpu in range(P):
+        table[gpu, gpu : gpu + M] = 1
+    return 1 - table.mean()
+
+
+def part(take, batch=drawn):
+    """What a worker takes of the batch."""
+    return lambda step, rank, size, count, places: take(batch(step, count, places), rank, size)
+
+
+def dice_of_everybody(step, rank, size, batch_size, places):
+    return np.array_split(torch.randint(places, (batch_size,)), size)[rank]
+
+
+def one_after_the_other(step, rank, size, batch_size, places):
+    own = torch.Generator().manual_seed(step)
+    for i in range(batch_size):
+        start = torch.randint(places, (), generator=own)
+        if i % size == rank:
+            yield start.item()
+
+
+def with_the_global_dice(step, rank, size, batch_size, places):
+    torch.manual_seed(step)
+    return torch.randint(places, (batch_size, 1))[rank::size].flatten().numpy()
+
+
+def one_text_at_a_time(x, y, parts, gradient):
+    total = 0.0
+    for i in range(len(x)):
+        if letters(y[i]):
+            total = total + letters(y[i]) / letters(y) * gradient(x[i : i + 1], y[i : i + 1])
+    return total
+
+
+def as_large_as_fits(x, y, parts, gradient):
+    n = math.ceil(len(x) / parts)
+    found = [
+        (letters(y[i : i + n]), gradient(x[i : i + n], y[i : i + n])) for i in range(0, len(x), n)
+    ]
+    return np.average(
+        [g.numpy() for n, g in found if n], axis=0, weights=[n for n, _ in found if n]
+    )
+
+
+WRONG = {
+    "14a": [
+        ("in reverse order", (14_000_000_000, 112_000_000_000)),
+        ("right so far: number 1", (112e9, 875_000_000)),
+        ("2 things in a tuple", 112e9),
+    ],
+    "14b": [
+        ("`M` is taken as 1", lambda P, M: 1 - 1 / P),
+        ("1 minus what is asked for", lambda P, M: M / (P + M - 1)),
+        ("all is P times", lambda P, M: (P**2 - P) / (M + P - 1)),
+        ("right only where P = 1 or M = 1", lambda P, M: (1 - 1 / P) / M),
+        ("percent", lambda P, M: 100 - 100 * M / (M + P - 1)),
+    ],
+    "14c": [
+        ("who could draw the whole batch", lambda step, rank, size, count, places: (
+            drawn(size * step + rank, len(range(rank, count, size)), places))),
+        ("those dice are everybody's", lambda step, rank, size, count, places: (
+            torch.randint(places, (count,))[rank::size])),
+        ("the step makes no difference", lambda step, rank, size, *more: drawn(rank, *more)[rank::size]),
+        ("everyone takes the same part", part(lambda starts, rank, size: starts)),
+        ("they read 6 windows together", part(lambda starts, rank, size: (
+            starts[rank::size][: len(starts) // size]))),
+        ("share them out evenly", part(lambda starts, rank, size: torch.tensor(starts).chunk(size)[rank])),
+        ("a row of starts", part(lambda starts, rank, size: set(starts[rank::size]))),
+    ],
+    "14d": [
+        ("0 · NaN is NaN", lambda x, y, parts, gradient: sum(
+            gradient(a, b) * letters(b)
+            for a, b in zip(x.tensor_split(parts), y.tensor_split(parts), strict=True)) / letters(y)),
+        ("as in a mean of means", lambda x, y, parts, gradient: sum(
+            map(gradient, x.chunk(parts), y.chunk(parts))) / parts),
+        ("texts are left out", lambda x, y, parts, gradient: gradient(x[::parts], y[::parts])),
+        ("room for 1 texts at a time", lambda x, y, parts, gradient: gradient(x, y)),
+        ("changes its input `y`", lambda x, y, *more: one_text_at_a_time(x, y.clamp_(min=0), *more)),
+    ],
+    "14e": [
+        ("`share` is taken as 1", lambda flops, bandwidth, share: 4 * flops / (3 * bandwidth)),
+        ("`flops` and `bandwidth` are exchanged", lambda flops, bandwidth, share: (
+            4 * bandwidth / (3 * flops * share))),
+        ("1 over the right number", lambda flops, bandwidth, share: 3 * bandwidth * share / (4 * flops)),
+        ("a small share needs MANY", lambda flops, bandwidth, share: share * 8 * flops / (6 * bandwidth)),
+        ("a faster wire", lambda flops, bandwidth, share: 8 * bandwidth / (6 / flops) / share),
+    ],
+}  # fmt: skip
+RIGHT = {
+    "14a": [torch.tensor([112e9, 14e9]), (Fraction(7 * 10**9 * 16), Fraction(14 * 10**9))],
+    "14b": [by_average, lambda P, M: Fraction(P - 1, M + P - 1)],
+    "14c": [
+        part(lambda starts, rank, size: sorted(starts)[::-1][size - 1 - rank :: size]),
+        one_after_the_other,
+        with_the_global_dice,
+    ],
+    "14d": [one_text_at_a_time, as_large_as_fits],
+    "14e": [
+        lambda flops, bandwidth, share: math.ceil(8 * flops / (6 * bandwidth * share)),
+        lambda flops, bandwidth, share: torch.tensor(flops) / bandwidth * 8 / 6 / share,
+    ],
+}
