@@ -49,8 +49,6 @@ def parts_of(value: Any) -> list | None:
 
 
 def same(given: Any, right: Any, tolerance: float = TOLERANCE) -> bool:
-    if right is ...:  # in a mistake, any value
-        return True
     if isinstance(right, (list, tuple)):
         parts = parts_of(given)
         if parts is None or len(parts) != len(right):

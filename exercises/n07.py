@@ -111,18 +111,25 @@ def block(MyBlock: Any) -> None:
 
 
 # ---------------------------------------------------------------- 7d
+def but(right: tuple[int, ...], place: int, *others: int) -> list[tuple[int, ...]]:
+    """What is right, but for one number."""
+    return [(*right[:place], other, *right[place + 1 :]) for other in others]
+
+
+DEPTHS = (2, 0, 1)
+
 prediction(
     "7d",
-    right=(2, 0, 1),
+    DEPTHS,
     mistakes={
-        "one causal layer is not enough: *today* takes its mixture from the same bag of words in both": [
-            (1, ..., ...)
-        ],
+        "one causal layer is not enough: *today* takes its mixture from the same bag of words in both": (
+            but(DEPTHS, 0, 1)
+        ),
         "the causal mask tells earlier words from later ones: after one layer the two *dog* differ already, since one "
-        "has seen more": [(0, ..., ...), (3, ..., ...), (4, ..., ...)],
-        "without a mask every word sees the same bag in both, in every layer, and so the outputs never differ: 0": [
-            (..., layers, ...) for layers in range(1, 5)
-        ],
+        "has seen more": but(DEPTHS, 0, 0, 3, 4),
+        "without a mask every word sees the same bag in both, in every layer, and so the outputs never differ: 0": (
+            but(DEPTHS, 1, 1, 2, 3, 4)
+        ),
     },
 )
 
@@ -206,26 +213,25 @@ def gpt(MyGPT: Any) -> None:
 
 
 # ---------------------------------------------------------------- 7g
+SHAPES = (2 * 4 * 10 * 10, 2 * 10 * 4 * 32, 2 * 10 * 65)
+
 prediction(
     "7g",
-    right=(2 * 4 * 10 * 10, 2 * 10 * 4 * 32, 2 * 10 * 65),
+    SHAPES,
     mistakes={
         "these texts have 10 tokens: the context of 64 is only how many a text may have": [
-            (2 * 4 * 64 * 64, ..., ...),
-            (2 * 4 * 10 * 64, ..., ...),
-            (..., 2 * 64 * 4 * 32, ...),
-            (..., ..., 2 * 64 * 65),
+            (2 * 4 * 64 * 64, 2 * 64 * 4 * 32, 2 * 64 * 65),
+            *but(SHAPES, 0, 2 * 4 * 64 * 64, 2 * 4 * 10 * 64),
+            *but(SHAPES, 1, 2 * 64 * 4 * 32),
+            *but(SHAPES, 2, 2 * 64 * 65),
         ],
         "every head has a table of scores, T times T, in each of the two texts, and a score is ONE number": [
-            (2 * 10 * 10, ..., ...),
-            (4 * 10 * 10, ..., ...),
-            (10 * 10, ..., ...),
-            (2 * 4 * 10, ..., ...),
-            (2 * 4 * 10 * 10 * 8, ..., ...),
+            (4 * 10 * 10, 10 * 4 * 32, 10 * 65),
+            *but(SHAPES, 0, 2 * 10 * 10, 4 * 10 * 10, 10 * 10, 2 * 4 * 10, 2 * 4 * 10 * 10 * 8),
         ],
-        "the MLP reads each token as a whole, and its first matrix widens: 4 C numbers for each token of both": [
-            (..., size, ...) for size in (640, 3_200, 5_120, 10_240, 160, 25_600, 4_096, 1_280)
-        ],
+        "the MLP reads each token as a whole, and its first matrix widens: 4 C numbers for each token of both": (
+            but(SHAPES, 1, 640, 3_200, 5_120, 10_240, 160, 25_600, 4_096, 1_280)
+        ),
     },
 )
 
