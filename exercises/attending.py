@@ -164,3 +164,16 @@ HEADS = {
     for sentence, slip in (ATTENTION | CAUSAL).items()
     if "dimension 1" not in sentence and "values' width" not in sentence
 }
+
+
+# ---------------------------------------------------------------- scores that are given
+def causal_weights(
+    scores: Tensor,
+    *,
+    seen: Callable[[Tensor], Tensor] = torch.tril,
+    hidden: float = -math.inf,
+    dim: int = -1,
+) -> Tensor:
+    """Causal weights, made of one table of scores."""
+    mask = seen(torch.ones_like(scores, dtype=torch.bool))
+    return scores.masked_fill(~mask, hidden).softmax(dim)

@@ -97,6 +97,13 @@ def kept(value: Any) -> Any:
     return list(value) if isinstance(value, Iterator) else value
 
 
+def is_boolean(value: Any) -> bool:
+    """Is it True or False, or a table of these?"""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, bool) or "bool" in str(getattr(value, "dtype", ""))
+
+
 # ---------------------------------------------------------------- how it is shown
 def kind(value: Any) -> str:
     name = type(value).__name__
@@ -153,7 +160,11 @@ def difference(
         return f"it has the shape {tuple(a.shape)} and should have {tuple(b.shape)}"
     if small:
         digits = next((n for n in (4, 8) if shown(a, n) != shown(b, n)), 16)
-        return f"it gives {shown(a, digits)} where {shown(b, digits)} is right"
+        ours, theirs = (
+            str(table.bool().tolist()) if is_boolean(value) else shown(table, digits)
+            for value, table in ((given, a), (right, b))
+        )
+        return f"it gives {ours} where {theirs} is right"
     place = tuple((~close(a, b)).nonzero()[0].tolist())
     ours, theirs = number(a[place].item()), number(b[place].item())
     return f"it gives {ours} at {list(place)} where {theirs} is right"

@@ -21,10 +21,17 @@ from exercises.properties import (
 )
 
 
-def divided_late(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-    return tuple(
-        x / key.shape[-1] ** 0.5 for x in attention(query, key, value, divisor=lambda *_: 1)
-    )
+def undivided(*_: Tensor) -> float:
+    return 1
+
+
+def divided_late(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    context, weights = attention(query, key, value, divisor=undivided)
+    return context / key.shape[-1] ** 0.5, weights / key.shape[-1] ** 0.5
+
+
+def with_scores(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    return attention(query, key, value)[0], query @ key.mT / key.shape[-1] ** 0.5
 
 
 @exercise(
@@ -36,12 +43,7 @@ def divided_late(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...
     slips=ATTENTION,
     mistakes={
         "it divides after the softmax: the scores are meant to shrink, not the weights": divided_late,
-        "it returns the scores beside the context: the weights are asked for": (
-            lambda query, key, value: (
-                attention(query, key, value)[0],
-                query @ key.mT / key.shape[-1] ** 0.5,
-            )
-        ),
+        "it returns the scores beside the context: the weights are asked for": with_scores,
     },
 )
 def _(answer: Any) -> None:
@@ -55,6 +57,16 @@ def cross(
     return attention(x @ W_query, memory @ W_key, memory @ W_value, **options)[0]
 
 
+def keys_of_x(x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor) -> Tensor:
+    return attention(x @ W_query, x @ W_key, memory @ W_value)[0]
+
+
+def values_of_x(
+    x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor
+) -> Tensor:
+    return attention(x @ W_query, memory @ W_key, x @ W_value)[0]
+
+
 exercise(
     "3b",
     cross,
@@ -66,12 +78,8 @@ exercise(
             lambda x, *rest: cross(x, *rest, divisor=lambda *_: x.shape[-1] ** 0.5)
         ),
         "keys and values both come from the memory: what is found there tells": [
-            lambda x, memory, W_query, W_key, W_value: attention(
-                x @ W_query, x @ W_key, memory @ W_value
-            )[0],
-            lambda x, memory, W_query, W_key, W_value: attention(
-                x @ W_query, memory @ W_key, x @ W_value
-            )[0],
+            keys_of_x,
+            values_of_x,
         ],
         "the memory is mixed as it is: W_value makes the values": (
             lambda x, memory, W_query, W_key, W_value: (
@@ -87,11 +95,14 @@ def turn(weights: Tensor, scores: Tensor, values: Tensor) -> Tensor:
     return (weights * (scores - mean)) @ values
 
 
+def turn_by_step(step: float, scores: Tensor, values: Tensor) -> Tensor:
+    return (((1 + step) * scores).softmax(-1) - scores.softmax(-1)) @ values / step
+
+
 def with_weights(scores: Tensor, values: Tensor) -> dict[str, Tensor]:
+    # PyTorch's first gradient in a session takes long. It should not count as the answer's time.
     x = torch.ones(1, requires_grad=True)
-    torch.autograd.grad(
-        x, x, x
-    )  # PyTorch's first one takes seconds, which should not be the answer's
+    torch.autograd.grad(x, x, x)
     return {"weights": scores.softmax(-1), "scores": scores, "values": values}
 
 
@@ -111,10 +122,8 @@ exercise(
             )
         ),
         "that step is too large: a derivative is what it comes to as it shrinks to nothing": [
-            lambda weights, scores, values: (torch.softmax(2 * scores, -1) - weights) @ values,
-            lambda weights, scores, values: (
-                (torch.softmax(1.1 * scores, -1) - weights) @ values / 0.1
-            ),
+            lambda weights, scores, values: turn_by_step(1, scores, values),
+            lambda weights, scores, values: turn_by_step(0.1, scores, values),
         ],
     },
 )
@@ -171,6 +180,10 @@ exercise(
 )
 
 
+def context(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    return attention(query, key, value, **options)[0]
+
+
 @built("3g")
 def self_attention(MySelfAttention: Any) -> None:
     """MySelfAttention(C, D): x (B, T, C) -> contexts (B, T, D), every word looks at every word."""
@@ -184,7 +197,3 @@ def self_attention(MySelfAttention: Any) -> None:
     takes_any_length(run, C=6, causal=False)
     has_numbers(made(MySelfAttention, sizes), 3 * 6 * 3, "three matrices, for query, key and value")
     beside.is_equal()
-
-
-def context(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    return attention(query, key, value, **options)[0]

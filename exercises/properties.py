@@ -438,6 +438,68 @@ class LikeOurs:
             )
 
 
+# ---------------------------------------------------------------- of dropout layers
+def drops_nothing_in_evaluation(module: nn.Module, x: Tensor) -> None:
+    """A dropout layer gives x (B, T, C) as it is, and draws nothing, when its model is evaluated."""
+    module.eval()
+    before = torch.get_rng_state()
+    if not torch.equal(given(module, x, x.shape[-1]), x):
+        raise WrongError("in evaluation x should come back as it is: self.training tells")
+    if not torch.equal(before, torch.get_rng_state()):
+        raise WrongError("in evaluation it draws random numbers, too: there is no need")
+
+
+def drops_each_number(module: nn.Module, p: float) -> None:
+    """In training the share p of all numbers is 0, each by a draw of its own, at every call."""
+    x = words(20, 16, 200)
+    dropped = given(module, x, 200) == 0
+    share = dropped.double().mean().item()
+    if share in (0, 1):
+        raise WrongError(f"in training, with p={p:g}, {'all' if share else 'no'} numbers become 0")
+    if torch.equal(dropped, given(module, x, 200) == 0):
+        raise WrongError("two calls drop the same numbers: draw anew at each call")
+    for dim, what in enumerate(("texts of a batch", "words of a text", "numbers of a word")):
+        if (dropped == dropped.narrow(dim, 0, 1)).all():
+            raise WrongError(f"all {what} are dropped together: each number has its own draw")
+        if torch.equal(*dropped.unflatten(dim, (-1, 2)).unbind(dim + 1)):
+            raise WrongError(f"{what} are dropped two by two: each number has its own draw")
+    by_luck = 5 * (p * (1 - p) / x.numel()) ** 0.5  # further off once in a million times
+    if abs(share - p) > by_luck:
+        why = ": that is what should be kept" if abs(share - 1 + p) < 0.02 else ""
+        raise WrongError(f"with p={p:g} a share of {share:.3f} is dropped{why}")
+
+
+def scales_what_it_keeps(module: nn.Module, p: float) -> None:
+    """In training a number is 0, or divided by 1 - p, and so is its gradient; x may have any shape."""
+    x = words(2, 30, 20).requires_grad_()
+    y = given(module, x, 20)
+    kept = y != 0
+    factors = (y / x)[kept]
+    if factors.max() - factors.min() > 1e-4:
+        raise WrongError("a number is 0, or divided by 1 - p: there is nothing in between")
+    if abs(factors[0] - 1 / (1 - p)) > 1e-4:
+        raise WrongError(
+            f"with p={p:g} what is kept is multiplied by {factors[0]:.3g}: divide it by 1 - p"
+        )
+    if p == 0 and not torch.equal(x, y):
+        raise WrongError("with p=0 nothing is dropped, and x should come back as it is")
+    if not y.requires_grad:
+        raise WrongError("no gradient comes back: is it computed under no_grad, or from detach()?")
+    y.sum().backward()
+    if not near(x.grad, kept / (1 - p)):
+        raise WrongError("the gradient should pass as x does: 1 / (1 - p) where x is kept, and 0")
+    for shape in ((5,), (2, 3), (2, 3, 2, 2)):
+        try:
+            output = module(words(*shape))
+        except (Exception, SystemExit) as error:
+            raise WrongError(f"for x of shape {shape} {raised(error)}", "raises") from error
+        if output.shape != shape:
+            raise WrongError(
+                f"for x of shape {shape} it has the shape {tuple(output.shape)}: x may have any",
+                "shape",
+            )
+
+
 # ---------------------------------------------------------------- of a block
 def has_a_stream(make: Callable[[float], nn.Module], C: int) -> None:
     """Where both branches are silent, x comes out as it went in, also in training; or it is normed (post-norm)."""

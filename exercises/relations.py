@@ -86,6 +86,13 @@ CHANGED: dict[str, Callable[[Any], Any]] = {
     "`{}` is one too large": lambda x: x + 1,
     "`{}` is one too small": lambda x: x - 1,
 }
+# The same, where the input is a mask or says yes or no.
+CHANGED_TRUTHS: dict[str, Callable[[Any], Any]] = {
+    "True and False are exchanged in `{}`": lambda x: ~x if isinstance(x, Tensor) else not x,
+    "`{}` makes no difference: it is taken as True": lambda x: x | True,
+    "`{}` makes no difference: it is taken as False": lambda x: x & False,
+    "`{}` should be taken as it is, and not turned on its side": lambda x: x.mT,
+}
 UNFIT = (
     ArithmeticError,
     AttributeError,
@@ -399,7 +406,8 @@ def _changes(case: Case, names: tuple[str, ...]) -> Iterator[tuple[str, Callable
             lambda x, i=i, j=j: [x[j] if k == i else each for k, each in enumerate(x)],
         )
     for i in range(count):
-        for sentence, change in CHANGED.items():
+        table = CHANGED_TRUTHS if compare.is_boolean(case.inputs[i]) else CHANGED
+        for sentence, change in table.items():
             yield (
                 sentence.format(names[i]),
                 lambda x, i=i, change=change: [

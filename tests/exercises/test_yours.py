@@ -97,7 +97,7 @@ def test_what_is_wrong_or_no_step_or_where_nobody_reads_is_not_kept(file, notebo
     ("source", "why"),
     [
         (
-            "from helpers.attention import dot_product_scores\nmy_scores = dot_product_scores",
+            "from exercises.n01 import scores\nmy_scores = scores",
             "elsewhere",
         ),
         ("mine = SCORE\ndef my_scores(q, k):\n    return mine(q, k)", "must stand in its own cell"),

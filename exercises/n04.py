@@ -1,0 +1,298 @@
+"""The exercises of notebook 04: the causal mask."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exercises import compare
+from exercises.attending import ATTENTION, CAUSAL, attention, causal_weights
+from exercises.judge import Asked, WrongError, built, exercise, prediction
+from exercises.properties import (
+    LikeOurs,
+    averages,
+    forgets_order,
+    has_numbers,
+    made,
+    rows_add_up,
+    sees,
+    sound,
+    takes_any_length,
+    words,
+)
+
+HIDDEN = {sentence: options for sentence, options in CAUSAL.items() if "forbidden" in sentence}
+
+
+def masked_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any
+) -> tuple[Tensor, Tensor]:
+    return attention(query, key, value, seen=lambda ones: ones & mask, **options)
+
+
+def with_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    mask = mask > 0
+    mask[..., -1] |= ~mask.any(-1)  # no row is empty
+    if mask.dim() > 3:
+        mask = mask[0, 0]  # one table for the whole batch
+    return {"query": query, "key": key, "value": value, "mask": mask}
+
+
+def masked_late(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, anew: bool = False
+) -> tuple[Tensor, Tensor]:
+    weights = attention(query, key, value)[1] * mask
+    if anew:
+        weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ value, weights
+
+
+@exercise(
+    "4a",
+    masked_attention,
+    "query: ... T D, key: ... S D, value: ... S E, mask: ... T S",
+    prepare=with_mask,
+    gives="context, weights",
+    scales=(1e20,),
+    slips=ATTENTION | HIDDEN,
+    mistakes={
+        "the mask comes after the softmax, which has already given weight away to what is hidden": [
+            masked_late,
+            lambda query, key, value, mask: masked_late(query, key, value, mask, anew=True),
+        ],
+        "a whole table is neither true nor false: ask `if mask is not None`, not `if mask`": (
+            lambda query, key, value, mask: (
+                masked_attention(query, key, value, mask) if mask else attention(query, key, value)
+            )
+        ),
+    },
+)
+def _(answer: Asked) -> None:
+    query, key, value = words(2, 4, 5), words(2, 6, 5, seed=1), words(2, 6, 3, seed=2)
+    for no_mask in ((), (None,)):
+        try:
+            given = answer(query, key, value, *no_mask)
+        except WrongError as error:
+            raise WrongError(
+                f"without a mask {error}. None means that everything is allowed: ask `if mask is not None`"
+            ) from error
+        if not compare.same(given, attention(query, key, value)):
+            raise WrongError("without a mask, everything is allowed")
+
+
+def window_mask(T: int, window: int, far: int = 0) -> Tensor:
+    """Query t may see key s where far <= t - s < window."""
+    back = torch.arange(T)[:, None] - torch.arange(T)
+    return (far <= back) & (back < window)
+
+
+exercise(
+    "4b",
+    window_mask,
+    lambda: [(1, 1), (2, 1), (2, 2), (1, 3), (3, 2), (3, 9), (4, 1), (6, 3), (7, 7), (9, 4)],
+    mistakes={
+        "that is the whole past: keys before t - window + 1 are too far away": (
+            lambda T, window: window_mask(T, T)
+        ),
+        "t does not see itself: it is the first of the window": [
+            lambda T, window: window_mask(T, window, far=1),
+            lambda T, window: window_mask(T, window + 1, far=1),
+        ],
+        "it looks ahead: s may not be above t": [
+            lambda T, window: window_mask(T, window, far=1 - window),
+            lambda T, window: window_mask(T, window + 1, far=-window),
+        ],
+    },
+)
+
+
+# ---------------------------------------------------------------- which functions look ahead?
+Function = Callable[[Tensor], Tensor]
+
+
+def row_by_row(x: Tensor) -> Tensor:
+    """Causal attention, each row computed alone: a longer text changes no bit of it."""
+    return torch.cat([attention(x[t : t + 1], x[: t + 1], x[: t + 1])[0] for t in range(len(x))])
+
+
+def plus_next(of_next: Function, to: slice = slice(None)) -> Function:
+    """A function that adds something of the token after, to some tokens or to all that have one."""
+
+    def function(x: Tensor) -> Tensor:
+        y = x.clone()
+        y[:-1][to] += of_next(x[1:])[to]
+        return y
+
+    return function
+
+
+def plus_future(of_future: Function) -> Function:
+    """A function that adds to each token something of all that come after."""
+    return lambda x: torch.stack(
+        [*(x[t] + of_future(x[t + 1 :]) for t in range(len(x) - 1)), x[-1]]
+    )
+
+
+LEAK_FREE: dict[str, Function] = {
+    "doubles x": lambda x: 2 * x,
+    "averages the past": lambda x: x.cumsum(0) / torch.arange(1, len(x) + 1)[:, None],
+    "attends to the past": row_by_row,
+    "gives the token before": lambda x: torch.cat([torch.zeros_like(x[:1]), x[:-1]]),
+    "turns each vector round": lambda x: x.flip(1),
+    "always gives zeros": lambda x: torch.zeros_like(x),
+    "gives one number for each token": lambda x: x[:, :1] ** 2,
+}
+LEAKING: dict[str, Function] = {
+    "attends to everything": lambda x: attention(x, x, x)[0],
+    "gives the token after": lambda x: torch.cat([x[1:], x[-1:]]),
+    "adds a little of the token after": plus_next(lambda after: 1e-3 * after),
+    "leaks at the last place but one only": plus_next(lambda after: after, to=slice(-1, None)),
+    "leaks the second token into the first": plus_next(lambda after: after, to=slice(1)),
+    "leaks the last token only": lambda x: x + 1e-2 * x[-1:] ** 2,
+    "divides by a length over time": lambda x: x / x.norm(dim=0),
+    "takes the mean over time away": lambda x: x - x.mean(0),
+    "leaks the sum of the future, not its order": plus_future(lambda after: after.sum(0)),
+    "leaks the order of the future": plus_future(lambda after: after[0] - after[-1]),
+    "leaks differences of the future": plus_future(lambda after: after.amax(0) - after.amin(0)),
+    "leaks absolute values, not signs": plus_next(torch.abs),
+    "leaks signs, not sizes": plus_next(torch.sign),
+    "leaks directions, not lengths": plus_next(
+        lambda after: after / after.norm(dim=1, keepdim=True)
+    ),
+    "leaks the first channel alone": plus_next(lambda after: after[:, :1]),
+    "leaks how two channels differ": plus_next(lambda after: after[:, :1] - after[:, 1:2]),
+    "leaks what adds up to nothing": plus_next(lambda after: after - after.flip(1)),
+}
+
+
+def functions() -> Iterator[tuple[Function, Tensor]]:
+    """Each with an x whose numbers grow; added up, multiples of 1/64 leave no rounding errors."""
+    for T, C in ((4, 5), (6, 3)):
+        x = (64 * torch.arange(1, T + 1)[:, None] * words(T, C)).round() / 64
+        for name, function in (LEAK_FREE | LEAKING).items():
+            function.__doc__ = name  # which is how an example shows it
+            yield function, x
+
+
+def is_causal(function: Function, x: Tensor) -> bool:
+    return {name: name in LEAK_FREE for name in LEAK_FREE | LEAKING}[function.__doc__]
+
+
+def changing(
+    change: Function,
+    to: slice = slice(None),
+    seen: Callable[[int], slice] = lambda t: slice(t + 1),
+) -> Callable:
+    """A test that changes some tokens after each t, and looks at some of the outputs."""
+
+    def answer(function: Function, x: Tensor) -> bool:
+        for t in range(len(x) - 1):
+            changed = x.clone()
+            changed[t + 1 :][to] = change(x[t + 1 :][to])
+            if not torch.equal(function(changed)[seen(t)], function(x)[seen(t)]):
+                return False
+        return True
+
+    return answer
+
+
+def drawn(x: Tensor) -> Tensor:
+    return 30 * torch.randn(x.shape)
+
+
+exercise(
+    "4c",
+    is_causal,
+    functions,
+    mistakes={
+        "it looks at outputs whose own input was changed, and these may change: compare outputs 0 to t": [
+            changing(drawn, seen=lambda t: slice(None)),
+            changing(drawn, seen=lambda t: slice(t + 2)),
+        ],
+        "only the last token was changed: a leak may come from any later token": [
+            changing(drawn, to=slice(-1, None)),
+            changing(lambda x: x + 100, to=slice(-1, None)),
+        ],
+        "it sees no jumps: signs answer only to large changes, and their derivatives are 0": (
+            changing(lambda x: x + 1e-3 * torch.randn(x.shape))
+        ),
+    },
+)
+
+
+prediction(
+    "4d",
+    right=500_500,
+    tolerance=1e-7,
+    mistakes={
+        "that is half of all: the diagonal, 1,000 scores, is allowed as a whole": 500_000,
+        "the diagonal is missing: every token may look at itself": 499_500,
+        "that is no triangle: token t sees t tokens": [1_000_000, 999_000, 750_000, 1_000, 999],
+    },
+)
+
+
+def broken_weights(scores: Tensor) -> Tensor:
+    future = torch.ones_like(scores).triu().bool()
+    return scores.masked_fill(future, float("-inf")).softmax(dim=-1)
+
+
+def first_row_alone(scores: Tensor) -> Tensor:
+    return torch.cat([torch.eye(len(scores))[:1], broken_weights(scores)[1:]])
+
+
+def tables_of_scores() -> Iterator[tuple[Tensor]]:
+    for T, level in ((1, 0), (2, 0), (3, 0), (5, 0), (4, 30), (3, -1e3), (4, -1e6), (3, -1e10)):
+        yield ((2 * words(T, T, seed=T)).round() + level,)
+
+
+exercise(
+    "4e",
+    causal_weights,
+    tables_of_scores,
+    broken=(
+        "the first row is not a number (NaN). Which scores are left for the first token?",
+        broken_weights,
+    ),
+    slips=CAUSAL,
+    mistakes={
+        "the NaN are gone, and their cause is not: EVERY token must see itself": [
+            lambda scores: broken_weights(scores).nan_to_num(),
+            lambda scores: broken_weights(scores).nan_to_num(1 / len(scores)),
+            first_row_alone,
+        ],
+        "the mask comes after the softmax: what is left of a row no longer adds up to 1": [
+            lambda scores: scores.softmax(-1).tril(),
+            lambda scores: scores.softmax(-1).tril(-1),
+        ],
+        "a second softmax gives the zeros weight again: divide each row by its sum": (
+            lambda scores: scores.softmax(-1).tril().softmax(-1)
+        ),
+    },
+)(rows_add_up)
+
+
+def context(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    return attention(query, key, value, **{"seen": torch.tril} | options)[0]
+
+
+NOT_DIVIDED = {"divisor": lambda *_: 1}  # no matter here: W_query learns to make up for it
+SLIPS = {s: slip for s, slip in (ATTENTION | CAUSAL).items() if "not divided" not in s}
+
+
+@built("4g")
+def causal_layer(MyCausalAttention: Any) -> None:
+    """MyCausalAttention(C, D): x (B, T, C) -> contexts (B, T, D), no word looks at what comes later."""
+    for sizes in ({"C": 3, "D": 7}, {"C": 5, "D": 5}, {"C": 6, "D": 3}):
+        run = sound(MyCausalAttention, sizes, width=sizes["D"])
+    beside = LikeOurs(MyCausalAttention, sizes, width=3, roles=3, ours=context)
+    beside.has_no_slip(SLIPS)
+    sees(run, C=6, future=False)
+    forgets_order(run, C=6, causal=True)
+    averages(run, C=6)
+    takes_any_length(run, C=6, causal=True)
+    has_numbers(
+        made(MyCausalAttention, sizes), 3 * 6 * 3, "three matrices, for query, key and value"
+    )
+    beside.is_equal(NOT_DIVIDED)

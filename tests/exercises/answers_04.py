@@ -1,0 +1,141 @@
+"""Wrong answers of notebook 04, with words of what must be said, and right ones."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def attend(query, key, value, mask=None):
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    if mask is not None:
+        scores = torch.where(mask, scores, -torch.inf)
+    weights = scores.softmax(-1)
+    return weights @ value, weights
+
+
+def of_one_shape(query, key, value, mask=None):
+    return attend(query, key, value, mask.view(len(query), -1))
+
+
+def by_pytorch(query, key, value, mask=None):
+    one = torch.eye(key.shape[-2]).expand(*key.shape[:-1], -1)
+    return [F.scaled_dot_product_attention(query, key, x, mask).tolist() for x in (value, one)]
+
+
+def window_by_loop(T, window):
+    return [[t - window < s <= t for s in range(T)] for t in range(T)]
+
+
+def with_future(function, x, future):
+    futures = ((t, torch.cat([x[:t], future(x[t:])])) for t in range(1, len(x)))
+    return all(torch.equal(function(changed)[:t], function(x)[:t]) for t, changed in futures)
+
+
+def past(scores, diagonal=0):
+    return torch.ones(scores.shape[-2:], dtype=torch.bool).tril(diagonal)
+
+
+def causal(scores, diagonal=0, fill=-torch.inf, dim=-1):
+    return scores.masked_fill(~past(scores, diagonal), fill).softmax(dim)
+
+
+def mask_of_256(scores):
+    T = scores.shape[-1]
+    return scores.masked_fill(torch.ones(256, 256).triu(1).bool()[:T, :T], -torch.inf).softmax(-1)
+
+
+class Layer(nn.Module):
+    """Three matrices and a mask. Others change what becomes of the scores."""
+
+    def __init__(self, C, D):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(C, D, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        query, key = self.query(x), self.key(x)
+        return self.weights(query @ key.mT / key.shape[-1] ** 0.5) @ self.value(x)
+
+    def weights(self, scores):
+        return causal(scores)
+
+
+def weighing(weights):
+    return type("Layer", (Layer,), {"weights": lambda self, scores: weights(scores)})
+
+
+class WithoutDivision(Layer):
+    def forward(self, x):
+        return causal(self.query(x) @ self.key(x).mT) @ self.value(x)
+
+
+class Fused(nn.Module):
+    def __init__(self, C, D):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(C, 3 * D, bias=False), nn.Linear(D, D)
+
+    def forward(self, x):
+        return self.out(F.scaled_dot_product_attention(*self.qkv(x).chunk(3, -1), is_causal=True))
+
+
+WRONG = {
+    "4a": [
+        ("`m` makes no difference", lambda q, k, v, m=None: attend(q, k, v)),
+        ("None means that everything is allowed", lambda q, k, v, m=None: attend(q, k, v, ~~m)),
+        ("not with more dimensions in front", of_one_shape),
+    ],
+    "4b": [
+        ("`window` is one too large", lambda T, window: window_by_loop(T, window + 1)),
+        ("on its side", lambda T, window: torch.tensor(window_by_loop(T, window)).T),
+        ("hides what should be seen", lambda T, window: ~torch.tensor(window_by_loop(T, window))),
+        ("something has to be True", lambda T, window: torch.zeros(T, T)),
+    ],
+    "4c": [
+        ("for f = attends to everything", lambda f, x: True),
+        ("for f = doubles x", lambda f, x: False),
+        ("leaks how two channels differ", lambda f, x: with_future(f, x, lambda y: y + 10)),
+        ("leaks the last token only", lambda f, x: with_future(f, x, torch.neg)),
+        ("leaks signs, not sizes", lambda f, x: with_future(f, x, lambda y: 2 * y)),
+    ],
+    "4d": [("twice as much", 1_001_000), ("one too many", 500_501), ("is not right", 501_501)],
+    "4e": [
+        ("the future is not hidden", lambda scores: scores.softmax(-1)),
+        ("set to a number", lambda scores: causal(scores, fill=-1e9)),
+        ("where [[1, 0], [", lambda scores: causal(scores, diagonal=1)),
+        ("a row of weights adds up to", lambda scores: causal(scores, dim=0)),
+        ("divide each by its sum", lambda scores: causal(scores) / len(scores)),
+    ],
+    "4g": [
+        ("the future is not hidden", weighing(lambda scores: scores.softmax(-1))),
+        ("set to a number", weighing(lambda scores: causal(scores, fill=-1e4))),
+        ("output 0 changes with input 1", weighing(lambda scores: causal(scores, diagonal=1))),
+        ("for large numbers", weighing(lambda scores: (scores - 200 * ~past(scores)).softmax(-1))),
+        ("does a row of the mask allow nothing", weighing(lambda scores: causal(scores, -1))),
+        ("it should see that word, too", weighing(
+            lambda scores: causal(scores.masked_fill(past(scores, -3), -torch.inf)))),
+        ("do the weights add up to 1", weighing(lambda scores: scores * past(scores))),
+        ("of shape (1, 300, 6) it raises RuntimeError", weighing(mask_of_256)),
+        ("is the mask long enough", weighing(
+            lambda scores: causal(scores) if len(scores[0]) < 64 else scores.softmax(-1))),
+        ("attention knows no places", weighing(
+            lambda scores: causal(scores + 0.2 * torch.arange(scores.shape[-1])))),
+    ],
+}  # fmt: skip
+RIGHT = {
+    "4a": [by_pytorch, lambda q, k, v, m=None: attend(q.double(), k.double(), v.double(), m)],
+    "4b": [
+        window_by_loop,
+        lambda T, window: torch.ones(T, T).tril().triu(-window + 1),
+        lambda T, window: np.tri(T, dtype=bool) & ~np.tri(T, k=-window, dtype=bool),
+    ],
+    "4c": [
+        lambda f, x: all(torch.allclose(f(x[:t]), f(x)[:t], atol=1e-6) for t in range(1, len(x))),
+        lambda f, x: int(with_future(f, x, lambda y: -3 * y.flip(0, 1) + torch.arange(y.shape[1]))),
+    ],
+    "4d": [500_500.0, sum(range(1, 1001)), [500500]],
+    "4e": [
+        lambda scores: scores.softmax(1).tril() / scores.softmax(1).tril().sum(1, keepdim=True),
+        lambda scores: causal(scores, fill=torch.finfo().min).requires_grad_().numpy(force=True),
+    ],
+    "4g": [WithoutDivision, Fused],
+}  # fmt: skip
