@@ -50,33 +50,36 @@ def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> tupl
     return weights @ value, weights
 
 
+def by(divisor: Divisor) -> dict[str, Divisor]:
+    """The option that divides the scores by something else."""
+    return {"divisor": divisor}
+
+
 ATTENTION = {
-    "the scores are not divided by √D": {"divisor": lambda q, k, v: 1},
-    "the scores are divided by D: its square root is meant": {
-        "divisor": lambda q, k, v: k.shape[-1]
-    },
-    "the scores are multiplied by √D: divide": {"divisor": lambda q, k, v: k.shape[-1] ** -0.5},
+    "the scores are not divided by √D": by(lambda q, k, v: 1),
+    "the scores are divided by D: its square root is meant": by(lambda q, k, v: k.shape[-1]),
+    "the scores are multiplied by √D: divide": by(lambda q, k, v: k.shape[-1] ** -0.5),
     "the scores are divided by the root of a number of words: D is the width of a key, its LAST dimension": [
-        {"divisor": lambda q, k, v: k.shape[-2] ** 0.5},
-        {"divisor": lambda q, k, v: q.shape[-2] ** 0.5},
-        {"divisor": lambda q, k, v: len(q) ** 0.5},
-        {"divisor": lambda q, k, v: k.shape[-2]},
+        by(lambda q, k, v: k.shape[-2] ** 0.5),
+        by(lambda q, k, v: q.shape[-2] ** 0.5),
+        by(lambda q, k, v: len(q) ** 0.5),
+        by(lambda q, k, v: k.shape[-2]),
     ],
-    "the scores are divided by the root of dimension 1, which is the width of a table only: with more, say -1": {
-        "divisor": lambda q, k, v: k.shape[1] ** 0.5
-    },
-    "the scores are divided by the root of the values' width: D is that of the keys": {
-        "divisor": lambda q, k, v: v.shape[-1] ** 0.5
-    },
-    "the softmax runs over the queries: it should run over the keys, the last dimension": {
-        "dim": -2
-    },
-    "the softmax runs over dimension 1, which is the last one in a table only: with more, say -1": {
-        "dim": 1
-    },
-    "large scores give NaN: take the largest score of each row away first, or use softmax": {
-        "normed": lambda scores, dim: shares(scores.exp())
-    },
+    "the scores are divided by the root of dimension 1, which is the width of a table only: with more, say -1": (
+        by(lambda q, k, v: k.shape[1] ** 0.5)
+    ),
+    "the scores are divided by the root of the values' width: D is that of the keys": (
+        by(lambda q, k, v: v.shape[-1] ** 0.5)
+    ),
+    "the softmax runs over the queries: it should run over the keys, the last dimension": (
+        {"dim": -2}
+    ),
+    "the softmax runs over dimension 1, which is the last one in a table only: with more, say -1": (
+        {"dim": 1}
+    ),
+    "large scores give NaN: take the largest score of each row away first, or use softmax": (
+        {"normed": lambda scores, dim: shares(scores.exp())}
+    ),
 }
 CAUSAL = {
     "the future is not hidden": {"seen": lambda ones: ones},
@@ -133,34 +136,33 @@ def heads(
 
 
 HEADS = {
-    "the scores are divided by √C: D, the width of ONE head, is meant": {
-        "divisor": lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5
-    },
-    "the scores are divided by the root of the number of heads: D is the width of one": {
-        "divisor": lambda q, k, v: q.shape[1] ** 0.5
-    },
+    "the scores are divided by √C: D, the width of ONE head, is meant": (
+        by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
+    ),
+    "the scores are divided by the root of the number of heads: D is the width of one": (
+        by(lambda q, k, v: q.shape[1] ** 0.5)
+    ),
     "the softmax runs over the heads: dimension 1 is H here, and the keys are the last": {"dim": 1},
     "there is one head for everything": {"count": lambda H, C: 1},
     "num_heads says how many heads there are, not how wide one is": {"count": lambda H, C: C // H},
     "the heads are split by view alone, which cuts the words up": {"cut": split_by_view},
-    "the heads are split and joined by view alone, which cuts the words up": {
-        "cut": split_by_view,
-        "put_together": join_by_view,
-    },
-    "the heads are joined by view alone, which puts different words into one row": {
-        "put_together": join_by_view
-    },
-    "the numbers are dealt out to the heads one by one: a head owns D neighbours": {
-        "cut": split_in_turn
-    },
-    "the heads' numbers are shuffled into each other: each head's D stay together": {
-        "put_together": join_in_turn
-    },
+    "the heads are split and joined by view alone, which cuts the words up": (
+        {"cut": split_by_view, "put_together": join_by_view}
+    ),
+    "the heads are joined by view alone, which puts different words into one row": (
+        {"put_together": join_by_view}
+    ),
+    "the numbers are dealt out to the heads one by one: a head owns D neighbours": (
+        {"cut": split_in_turn}
+    ),
+    "the heads' numbers are shuffled into each other: each head's D stay together": (
+        {"put_together": join_in_turn}
+    ),
     "the heads are in reverse order": {"put_together": lambda contexts: join(contexts.flip(1))},
 } | {
     sentence: slip
     for sentence, slip in (ATTENTION | CAUSAL).items()
-    if "dimension 1" not in sentence
+    if "dimension 1" not in sentence and "values' width" not in sentence
 }
 
 

@@ -1,21 +1,14 @@
 """The exercises of notebook 06: several heads."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from exercises.attending import (
-    HEADS,
-    heads,
-    join,
-    join_by_view,
-    join_in_turn,
-    split,
-    split_by_view,
-    split_in_turn,
-)
-from exercises.judge import built, exercise, prediction
+from exercises.attending import HEADS, by, heads, join_by_view, join_in_turn, split_in_turn
+from exercises.judge import Answer, built, exercise, prediction
 from exercises.properties import (
     LikeOurs,
     averages,
@@ -29,34 +22,8 @@ from exercises.properties import (
     uses_every_row,
 )
 
-exercise(
-    "6a",
-    split,
-    "x: B T H*D, num_heads = H",
-    mistakes={
-        "view alone cuts the words up: cut each row into heads first, then exchange T and H": split_by_view,
-        "the numbers are dealt out one by one: a head owns D neighbours": split_in_turn,
-        "num_heads says how many heads there are, not how wide one is": (
-            lambda x, num_heads: x.unflatten(-1, (-1, num_heads)).transpose(1, 2)
-        ),
-    },
-)
 
-
-exercise(
-    "6b",
-    join,
-    "x: B H T D",
-    mistakes={
-        "view alone puts different words into one row: exchange H and T back first": join_by_view,
-        "after the transpose the numbers don't lie in order any more, and view can't do it: take reshape or flatten": (
-            lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1)
-        ),
-        "the heads' numbers are shuffled into each other: each head's D stay together": join_in_turn,
-    },
-)
-
-
+# ---------------------------------------------------------------- 6c
 def layer(
     x: Tensor,
     W_query: Tensor,
@@ -69,27 +36,27 @@ def layer(
     return heads(x @ W_query, x @ W_key, x @ W_value, num_heads, **options) @ W_out
 
 
-@exercise(
+def without_W_out(x: Tensor, *matrices: Any) -> Tensor:
+    W_query, W_key, W_value, _, num_heads = matrices
+    return heads(x @ W_query, x @ W_key, x @ W_value, num_heads)
+
+
+exercise(
     "6c",
     layer,
     "x: B T H*D, W_query: H*D H*D, W_key: H*D H*D, W_value: H*D H*D, W_out: H*D H*D, num_heads = H",
     scales=(1e6,),
     slips=HEADS,
     mistakes={
-        "the heads are only laid side by side: W_out still has to mix them": (
-            lambda x, W_query, W_key, W_value, W_out, num_heads: heads(
-                x @ W_query, x @ W_key, x @ W_value, num_heads
-            )
-        ),
+        "the heads are only laid side by side: W_out still has to mix them": without_W_out,
         "all matrices stand to the right, as they are: don't turn them over": (
             lambda x, *rest: layer(x, *(W.mT for W in rest[:4]), rest[4])
         ),
     },
-)
-def _(answer: Any) -> None:
-    hides_the_future(answer)
+)(hides_the_future)
 
 
+# ---------------------------------------------------------------- 6d
 def merge(
     m1: Tensor,
     l1: Tensor,
@@ -97,18 +64,39 @@ def merge(
     m2: Tensor,
     l2: Tensor,
     context2: Tensor,
-    scale: Any = torch.maximum,
+    scale: Callable[[Tensor, Tensor], Tensor] = torch.maximum,
 ) -> tuple[Tensor, ...]:
     m = scale(m1, m2)
     share1, share2 = l1 * (m1 - m).exp(), l2 * (m2 - m).exp()
-    return m, share1 + share2, (share1 * context1 + share2 * context2) / (share1 + share2)
+    return m, share1 + share2, mixed(share1, context1, share2, context2)
 
 
-def mixed(share1: Tensor, share2: Tensor, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The right m and l, with a context for which the pieces count as much as this."""
-    context = (share1 * inputs[2] + share2 * inputs[5]) / (share1 + share2)
-    return *merge(*inputs)[:2], context
+def mixed(share1: Tensor, context1: Tensor, share2: Tensor, context2: Tensor) -> Tensor:
+    return (share1 * context1 + share2 * context2) / (share1 + share2)
 
+
+def with_shares(shares: Callable[..., tuple[Tensor, Tensor]]) -> Answer:
+    """The right m and l, with a context in which each piece has another share."""
+
+    def answer(
+        m1: Tensor, l1: Tensor, context1: Tensor, m2: Tensor, l2: Tensor, context2: Tensor
+    ) -> tuple[Tensor, ...]:
+        m, total, _ = merge(m1, l1, context1, m2, l2, context2)
+        share1, share2 = shares(m1, l1, m2, l2)
+        return m, total, mixed(share1, context1, share2, context2)
+
+    return answer
+
+
+def with_plain_sum(merged: Answer) -> Answer:
+    def answer(*pieces: Tensor) -> tuple[Tensor, ...]:
+        m, _, context = merged(*pieces)
+        return m, pieces[1] + pieces[4], context
+
+    return answer
+
+
+by_sums = with_shares(lambda m1, l1, m2, l2: (l1, l2))
 
 exercise(
     "6d",
@@ -118,29 +106,27 @@ exercise(
     scales=(1e4,),
     mistakes={
         "the sums have different scales: each is relative to its own largest score": [
-            lambda *x: (torch.maximum(x[0], x[3]), x[1] + x[4], mixed(x[1], x[4], x)[2]),
-            lambda *x: (torch.maximum(x[0], x[3]), x[1] + x[4], merge(*x)[2]),
-            lambda *x: mixed(x[1], x[4], x),
+            by_sums,
+            with_plain_sum(by_sums),
+            with_plain_sum(merge),
         ],
         "large scores overflow: take the larger largest score away before you take the exponential": [
-            lambda *x: mixed(x[1] * x[0].exp(), x[4] * x[3].exp(), x),
+            with_shares(lambda m1, l1, m2, l2: (l1 * m1.exp(), l2 * m2.exp())),
             {"scale": lambda m1, m2: m1},
             {"scale": lambda m1, m2: m2},
             {"scale": torch.minimum},
         ],
         "the largest scores alone don't say how much a piece weighs: its sum counts, too": (
-            lambda *x: mixed((x[0] - x[3]).sigmoid(), (x[3] - x[0]).sigmoid(), x)
+            with_shares(lambda m1, l1, m2, l2: ((m1 - m2).sigmoid(), (m2 - m1).sigmoid()))
         ),
     },
 )
 
 
-def broken_heads(query: Tensor, key: Tensor, value: Tensor, num_heads: int) -> Tensor:
-    by_C = {"divisor": lambda q, k, v: query.shape[-1] ** 0.5}
-    return heads(query, key, value, num_heads, put_together=join_by_view, **by_C)
+# ---------------------------------------------------------------- 6e
+root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
 
-
-@exercise(
+exercise(
     "6e",
     heads,
     "query: B T H*D, key: B T H*D, value: B T H*D, num_heads = H",
@@ -149,24 +135,21 @@ def broken_heads(query: Tensor, key: Tensor, value: Tensor, num_heads: int) -> T
     broken=(
         "change the last word, and an earlier row changes, though every head has its mask. Which row, and whose "
         "numbers stand in it? And there is a second fault",
-        broken_heads,
+        functools.partial(heads, put_together=join_by_view, **root_of_C),
     ),
     mistakes={
-        "one of two: the words are whole again, but the scores are still divided by √C": {
-            "divisor": lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5
-        },
-        "one of two: the scores are right, but the heads are still joined by view alone": {
-            "put_together": join_by_view
-        },
-        "the output still has H before T: it is (B, T, C)": {
-            "put_together": lambda contexts: contexts.flatten(1, 2)
-        },
+        "one of two: the words are whole again, but the scores are still divided by √C": root_of_C,
+        "one of two: the scores are right, but the heads are still joined by view alone": (
+            {"put_together": join_by_view}
+        ),
+        "the output still has H before T: it is (B, T, C)": (
+            {"put_together": lambda contexts: contexts.flatten(1, 2)}
+        ),
     },
-)
-def _(answer: Any) -> None:
-    hides_the_future(answer, inputs=3)
+)(functools.partial(hides_the_future, inputs=3))
 
 
+# ---------------------------------------------------------------- 6f
 prediction(
     "6f",
     right=(30, 31, 2, 3),
@@ -189,6 +172,7 @@ prediction(
 )
 
 
+# ---------------------------------------------------------------- 6g
 @built("6g")
 def layer_of_heads(MyHeads: Any) -> None:
     """MyHeads(C, num_heads): causal attention of several heads and a last matrix, x (B, T, C) -> (B, T, C)."""
@@ -196,18 +180,20 @@ def layer_of_heads(MyHeads: Any) -> None:
     for num_heads in (3, 1, 4):
         sizes = {"C": C, "num_heads": num_heads}
         run = sound(MyHeads, sizes, width=C)
-        beside = LikeOurs(
-            MyHeads, sizes, C, roles=4, ours=lambda *x, H=num_heads, **more: heads(*x, H, **more)
-        )
+        ours = functools.partial(heads_of, num_heads)
+        beside = LikeOurs(MyHeads, sizes, width=C, roles=4, ours=ours)
         beside.has_no_slip(HEADS if num_heads > 1 else {})
         sees(run, C, future=False)
         forgets_order(run, C, causal=True)
         averages(run, C)
         uses_every_row(MyHeads, sizes, width=C)
         takes_any_length(run, C, causal=True)
-        if num_heads == 1:
-            has_numbers(
-                made(MyHeads, sizes), 4 * C * C, "four matrices, for query, key, value and output"
-            )
-        else:
+        if num_heads > 1:
             beside.is_equal({"cut": split_in_turn, "put_together": join_in_turn})
+        else:
+            what = "four matrices, for query, key, value and output"
+            has_numbers(made(MyHeads, sizes), 4 * C * C, what)
+
+
+def heads_of(num_heads: int, *projected: Tensor, **options: Any) -> Tensor:
+    return heads(*projected, num_heads, **options)

@@ -1,7 +1,7 @@
 """What a wrong answer has to do with the right one: sentences for mistakes that nobody has listed.
 
-Three kinds are tried, in all cases: what is given is the right result with something done to it; it is what is right
-for other inputs; it is right for some sizes only.
+Three kinds are tried, in all cases: what is given is the right result with something done to it;
+it is what is right for other inputs; it is right for some sizes only.
 """
 
 import itertools
@@ -40,8 +40,8 @@ DONE_TO_TABLES: dict[str, Callable[[Tensor], Tensor]] = {
     "it is averaged once more: the single numbers are asked for": lambda r: r.mean(),
     "each row is divided by its sum once more": lambda r: r / r.sum(-1, keepdim=True),
     "those are running sums: the single numbers are asked for": lambda r: r.cumsum(-1),
-    "only the place of the largest is left: the numbers themselves are asked for": lambda r: (
-        r.argmax(-1)
+    "only the place of the largest is left: the numbers themselves are asked for": (
+        lambda r: r.argmax(-1)
     ),
     "only the largest is left: all are asked for": lambda r: r.amax(-1),
     "the upper half is empty: nothing has to be hidden here": lambda r: r.tril(),
@@ -68,8 +68,8 @@ LEFT: dict[str, Callable[[Tensor], Tensor]] = {
     ),
     "it still has to be added up along each row": lambda a: a.sum(-1),
     "it still has to be averaged along each row": lambda a: a.mean(-1),
-    "the dimensions are right up to the last two, which are still to be joined": lambda a: (
-        a.flatten(-2)
+    "the dimensions are right up to the last two, which are still to be joined": (
+        lambda a: a.flatten(-2)
     ),
 }
 # What was done to an input before the right thing was done.
@@ -102,15 +102,13 @@ UNFIT = (
     TypeError,
     ValueError,
 )
+LN_2 = math.log(2)
 FACTORS = {
     2: "all is twice as large as it should be",
     0.5: "all is half as large as it should be",
     100: "that is percent, and 1 means all here",
-    1
-    / math.log(
-        2
-    ): "that is in bits: divide by ln 2 where nats are asked for, or the other way round",
-    math.log(2): "one logarithm has the base 2, and the other one the base e",
+    1 / LN_2: "that is in bits: divide by ln 2 where nats are asked for, or the other way round",
+    LN_2: "one logarithm has the base 2, and the other one the base e",
 }
 POWERS = {0.5: "√{}", -0.5: "1/√{}", 1: "{}", -1: "1/{}", 2: "{}²", -2: "1/{}²"}
 
@@ -125,15 +123,10 @@ def found(
 ) -> str:
     """A sentence that fits all cases, or an empty text."""
     pairs = sorted(pairs, key=lambda pair: -pair[0].count)  # the largest case tells most
-    rights = [
-        torch.tensor(case.right) if type(case.right) in (int, float) else case.right
-        for case, _ in pairs
-    ]
+    rights = [_as_tensor(case.right) for case, _ in pairs]
     given = [value for _, value in pairs]
     where = ""
-    if all(
-        compare.same(value, right, tolerance) for value, right in zip(given, rights, strict=True)
-    ):
+    if all(compare.same(a, b, tolerance) for a, b in zip(given, rights, strict=True)):
         return ""  # it fails elsewhere
     several = isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list))
     if several and (why := _too_much(given, rights, tolerance)):
@@ -157,6 +150,10 @@ def found(
         whole = [value for _, value in pairs]
         return _of_inputs(whole, cases, reference, names, tolerance)
     return where + why
+
+
+def _as_tensor(right: Any) -> Any:
+    return torch.tensor(right) if type(right) in (int, float) else right
 
 
 def _too_much(given: list, rights: list, tolerance: float) -> str:
@@ -219,10 +216,7 @@ def of_results(
 
     if not all(table.isfinite().all() for table in given):
         return ""
-    if all(
-        case.right is not None and getattr(case.right, "dtype", None) == torch.bool
-        for case in cases
-    ):
+    if all(getattr(case.right, "dtype", None) == torch.bool for case in cases):
         done, left = DONE_TO_MASKS, {}
     elif all(right.dim() == 0 for right in rights):
         done, left = DONE, LEFT if given[0].dim() else {}
@@ -236,9 +230,8 @@ def of_results(
     for sentence, change in left.items():
         if fits(lambda table, case, change=change: change(table), given, rights):
             return sentence
-    for sentence, change in _along_dimensions(
-        rights[0].dim() - len(cases[0].batch), cases[0], rights[0]
-    ):
+    count = rights[0].dim() - len(cases[0].batch)
+    for sentence, change in _along_dimensions(count, cases[0], rights[0]):
         if fits(lambda right, case, change=change: change(right), rights, given):
             return sentence
     for sentence, change in _with_inputs(cases[0], names):
@@ -307,10 +300,7 @@ def _with_inputs(
     for i in tables:
         yield f"that is `{names[i]}`, as it came", lambda r, x, i=i: x[i]
         yield f"`{names[i]}` is added on top: without it, it is right", lambda r, x, i=i: r + x[i]
-        yield (
-            f"`{names[i]}` is subtracted at the end: without that, it is right",
-            lambda r, x, i=i: r - x[i],
-        )
+        yield f"`{names[i]}` is missing: add it, and all is right", lambda r, x, i=i: r - x[i]
         yield (
             f"`{names[i]}` is multiplied in at the end: without that, it is right",
             lambda r, x, i=i: r * x[i],
@@ -340,23 +330,20 @@ def _of_a_factor(given: list[Tensor], rights: list[Tensor], cases: list[Case]) -
                 return ""
             continue
         quotients = table[large] / right[large]
-        elsewhere = (
-            (table[~large] - quotients.mean() * right[~large]).abs().max() if (~large).any() else 0
-        )
-        if (
-            quotients - quotients.mean()
-        ).abs().max() > 1e-3 * quotients.mean().abs() or elsewhere > 1e-3:
+        factor = quotients.mean()
+        off = (quotients - factor).abs().max()
+        small = (table - factor * right)[~large].abs()  # where a quotient says little
+        if off > 1e-3 * factor.abs() or (small > 1e-3).any():
             factors = None
             break
-        factors.append((quotients.mean().item(), case))
+        factors.append((factor.item(), case))
     if not factors:
         return _of_a_constant(given, rights) if factors is None else ""
     first = factors[0][0]
     if all(factor == 0 for factor, _ in factors):
         return "all of it is 0"
-    if all(math.isclose(factor, first, rel_tol=1e-3) for factor, _ in factors) and not math.isclose(
-        first, 1
-    ):
+    is_one_factor = all(math.isclose(factor, first, rel_tol=1e-3) for factor, _ in factors)
+    if is_one_factor and not math.isclose(first, 1):
         for known, sentence in FACTORS.items():
             if math.isclose(first, known, rel_tol=1e-3):
                 return sentence
@@ -427,9 +414,8 @@ def _changes(case: Case, names: tuple[str, ...]) -> Iterator[tuple[str, Callable
                     change(each) if k == i else each for k, each in enumerate(x)
                 ],
             )
-    for i, j, k in itertools.permutations(
-        range(count), 3
-    ):  # two at once: `x` twice in place of `memory`
+    # Two at once, such as `x` twice in place of `memory`.
+    for i, j, k in itertools.permutations(range(count), 3):
         if j < k:
             yield (
                 f"`{names[i]}` is used where `{names[j]}` and `{names[k]}` belong",
@@ -468,8 +454,10 @@ def only_right_where(cases: list[Case], wrong: list[int]) -> str:
         return ""
     if all(case.batch for case in bad):
         return "it is right for a table, but not with more dimensions in front: "
-    if all(case.scale != 1 for case in bad):
+    if all(case.scale > 1 for case in bad):
         return "it is right for small numbers, but not for large ones: "
+    if all(case.scale < 1 for case in bad):
+        return "it is right for large numbers, but not for small ones: "
     plain = [(case.sizes, True) for case in good if case.scale == 1 and not case.batch]
     plain += [(case.sizes, False) for case in bad if case.scale == 1 and not case.batch]
     letters = list(cases[0].sizes)

@@ -1,0 +1,140 @@
+"""Answers to the exercises of notebook 06, and words that must be said of the wrong ones."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gpt_variants import Heads, ManyHeads
+from nanogpt import NanoAttention
+from torch import nn
+
+from exercises.attending import heads, join, split
+from exercises.n06 import layer, merge
+
+
+def head_by_head(x, W_query, W_key, W_value, W_out, num_heads):
+    cut = (W.chunk(num_heads, 1) for W in (W_query, W_key, W_value))
+    outputs = [
+        F.scaled_dot_product_attention(x @ q, x @ k, x @ v, is_causal=True)
+        for q, k, v in zip(*cut, strict=True)
+    ]
+    return torch.cat(outputs, -1) @ W_out
+
+
+def by_moving(m1, l1, context1, m2, l2, context2):
+    """The first context moves to the second by the second's share, as in FlashAttention."""
+    m = torch.where(m1 > m2, m1, m2)
+    before, new = l1 * torch.exp(m1 - m), l2 * torch.exp(m2 - m)
+    return m, before + new, context1 + new / (before + new) * (context2 - context1)
+
+
+# ---------------------------------------------------------------- layers
+def with_(**methods):
+    return type("Heads", (Heads,), methods)
+
+
+def scored(weigh):
+    """Heads that make contexts of scores and values in another way."""
+
+    def attend(self, query, key, value, start):
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        return weigh(scores, torch.ones_like(scores).tril().bool()) @ value
+
+    return with_(attend=attend)
+
+
+class WordsAsValues(Heads):
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads)
+        self.W_value = nn.Identity()
+
+
+class AlwaysTwo(Heads):
+    def __init__(self, C, num_heads):
+        super().__init__(C, 2)
+
+
+class InAList(ManyHeads):
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads)
+        parts = list(self.parts)
+        del self.parts
+        self.parts = parts
+
+
+class Nano(NanoAttention):
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads, dropout=0.0)
+
+
+class ByPyTorch(nn.MultiheadAttention):
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads, batch_first=True)
+
+    def forward(self, x):
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return super().forward(x, x, x, attn_mask=future, need_weights=False)[0]
+
+
+class InTurn(Heads):
+    """The heads take their numbers in turn."""
+
+    def split(self, x):
+        return x.unflatten(-1, (-1, self.num_heads)).permute(0, 3, 1, 2)
+
+    def join(self, x):
+        return x.permute(0, 2, 3, 1).flatten(2)
+
+
+WRONG = {
+    "6c": [
+        ("`q` and `k` are exchanged", lambda x, q, k, v, o, H: layer(x, k, q, v, o, H)),
+        ("`k` is used where `v` belongs", lambda x, q, k, v, o, H: layer(x, q, k, k, o, H)),
+        ("`o` should be taken as it is", lambda x, q, k, v, o, H: layer(x, q, k, v, o.T, H)),
+    ],
+    "6d": [
+        ("it only averages", lambda *x: (*merge(*x)[:2], (x[2] + x[5]) / 2)),
+        ("that is the context alone", lambda *x: merge(*x)[2]),
+        ("all is there, in another order", lambda *x: merge(*x)[::-1]),
+        ("as its context", lambda *x: (*merge(*x)[:2], merge(*x)[1] * merge(*x)[2])),
+        ("it should return 3 things in a tuple", lambda *x: merge(*x)[:2]),
+    ],
+    "6e": [
+        ("the softmax runs over the heads", lambda q, k, v, H: heads(q, k, v, H, dim=1)),
+        ("the future is not hidden", lambda q, k, v, H: (
+            join(F.scaled_dot_product_attention(split(q, H), split(k, H), split(v, H))))),
+    ],
+    "6f": [
+        ("the two halves are exchanged", (2, 3, 30, 31)),
+        ("right so far: number 1, 2", (30, 31, 30, 31)),
+        ("it should be 4 things in a tuple", (30, 31)),
+    ],
+    "6g": [
+        ("the scores are divided by √C", with_(attend=lambda self, q, k, v, start: (
+            Heads.attend(self, q / self.num_heads**0.5, k, v, start)))),
+        ("x itself is added", with_(forward=lambda self, x: x + Heads.forward(self, x))),
+        ("do all heads look at the same places", with_(attend=lambda self, q, k, v, start: (
+            Heads.attend(self, q[:, :1], k[:, :1], v, start)))),
+        ("four matrices, for query, key, value", WordsAsValues),
+        ("gives other numbers", AlwaysTwo),
+        ("it looks into the future", scored(lambda scores, past: scores.softmax(-1).tril())),
+        ("do the weights add up to 1", with_(attend=lambda self, q, k, v, start: (
+            (q[..., :1] @ k.mT[..., :1, :]).tril() @ v))),
+        ("put it into an nn.ModuleList", InAList),
+        ("W_key.weight gets no gradient", with_(attend=lambda self, q, k, v, start: (
+            Heads.attend(self, q, q, v, start)))),
+        ("attention knows no places", with_(forward=lambda self, x: (
+            Heads.forward(self, x + torch.arange(x.shape[1])[:, None] / 10)))),
+        ("a tensor alone is asked for", with_(forward=lambda self, x: (x, None))),
+    ],
+}  # fmt: skip
+RIGHT = {
+    "6c": [
+        head_by_head,
+        lambda *x: layer(*x, hidden=torch.finfo(torch.float32).min).tolist(),
+        lambda x, *rest: layer(x.double(), *(W.double() for W in rest[:4]), rest[4]).numpy(),
+    ],
+    "6d": [by_moving, lambda *x: [y.numpy() for y in merge(*(y.double() for y in x))]],
+    "6e": [lambda q, k, v, H: heads(q, k, v, H, hidden=torch.finfo(torch.float32).min)],
+    "6f": [[30.0, 31.0, 2.0, 3.0], np.array([30, 31, 2, 3])],
+    "6g": [ManyHeads, Nano, ByPyTorch, InTurn],
+}
