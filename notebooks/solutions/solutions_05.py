@@ -14,22 +14,6 @@ from torch import nn
 from helpers import telegrams
 
 # %% [markdown]
-# **5a · A draw, and its consequences.** A weight is kept with probability 1 - p, and then it
-# counts 1 / (1 - p) times: on average, exactly once. Nothing has to be scaled when the draw is
-# over and the model answers.
-
-
-# %%
-def my_dropout(x, keep, p):
-    # What is kept stands for what is lost: 1 - p is the share that is kept.
-    return x * keep / (1 - p)
-
-
-torch.manual_seed(0)
-ones = torch.ones(100_000)
-assert abs(my_dropout(ones, torch.rand(100_000) >= 0.2, p=0.2).mean() - 1) < 0.01
-
-# %% [markdown]
 # **5b · Words left with nothing.** Word t has t weights, and they are dropped independently of
 # one another, so it loses all of them with probability p to the power t. Averages add up,
 # whether the words have anything to do with each other or not. At one half, about one word of
@@ -59,7 +43,8 @@ def my_causal_attention(query, key, value, keep, p):
     scores = query @ key.transpose(-2, -1) / D**0.5
     future = torch.ones(T, T, dtype=torch.bool).triu(diagonal=1)
     weights = torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1)
-    return my_dropout(weights, keep, p) @ value
+    # What is kept stands for what is lost: 1 - p is the share that is kept.
+    return (weights * keep / (1 - p)) @ value
 
 
 query, key, value = torch.randn(3, 2, 5, 4)

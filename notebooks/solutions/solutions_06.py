@@ -12,36 +12,6 @@ from helpers import telegrams
 from helpers.attention import attention
 
 # %% [markdown]
-# **6a · Split.** A row holds head 1 first, then head 2, and so on: `view` cuts each row into H
-# pieces, and `transpose` puts the heads before the words. Each head is then a table (T, D),
-# with its own columns of every word.
-
-
-# %%
-def my_split(x, num_heads):
-    # view cuts each row into heads, transpose puts the heads first.
-    B, T, C = x.shape
-    return x.view(B, T, num_heads, C // num_heads).transpose(1, 2)
-
-
-x = torch.randn(2, 5, 12)
-assert torch.equal(my_split(x, 3)[:, 1], x[:, :, 4:8])
-
-# %% [markdown]
-# **6b · Join.** The way back, in the reverse order. After `transpose` the numbers do not lie in
-# order any more: `reshape` copies them into order, and `view` would refuse.
-
-
-# %%
-def my_join(x):
-    # transpose puts the words first again; reshape copies, where view alone would refuse.
-    B, H, T, D = x.shape
-    return x.transpose(1, 2).reshape(B, T, H * D)
-
-
-assert torch.equal(my_join(my_split(x, 3)), x)
-
-# %% [markdown]
 # **6c · All of it, on a blank page.** Project, split, attend, join, project. Between split and
 # join nothing knows how many heads there are: the formula of one head counts its dimensions
 # from the end.
@@ -49,13 +19,19 @@ assert torch.equal(my_join(my_split(x, 3)), x)
 
 # %%
 def my_multi_head(x, W_query, W_key, W_value, W_out, num_heads):
-    query, key, value = (my_split(x @ W, num_heads) for W in (W_query, W_key, W_value))
+    B, T, C = x.shape
+    # view cuts each row into heads, transpose puts the heads before the words.
+    query, key, value = (
+        (x @ W).view(B, T, num_heads, -1).transpose(1, 2) for W in (W_query, W_key, W_value)
+    )
     scores = query @ key.transpose(-2, -1) / key.shape[-1] ** 0.5
     future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(diagonal=1)
     weights = torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1)
-    return my_join(weights @ value) @ W_out
+    # The same way back; reshape copies, where view alone would refuse.
+    return (weights @ value).transpose(1, 2).reshape(B, T, C) @ W_out
 
 
+x = torch.randn(2, 5, 12)
 matrices, later = torch.randn(4, 12, 12) / 12**0.5, x.clone()
 later[:, -1] = 9.0  # another last word
 before, after = (my_multi_head(y, *matrices, num_heads=3) for y in (x, later))

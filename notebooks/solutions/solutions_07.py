@@ -12,8 +12,6 @@ import torch.nn.functional as F
 from my_gpt import MyDropout, MyHeads  # of notebooks 05 and 06
 from torch import nn
 
-from helpers.gpt import GPT, GPTConfig, count_parameters
-
 # %% [markdown]
 # **7a · LayerNorm by hand.** Each word is normalised by itself, along its own C numbers: no
 # other word, and no other text, has a say in it. The 1e-5 stands under the root, and keeps a
@@ -64,23 +62,6 @@ class MyBlock(nn.Module):
 
 x = torch.randn(2, 5, 12)
 assert MyBlock(12, 3)(x).shape == x.shape
-
-# %% [markdown]
-# **7c · Where the parameters are.** In a block the MLP has two thirds, 8 of 12 C². In a whole
-# model the tables take their part: V tokens and T places cost C numbers each. Width makes the
-# blocks grow with C², the tables only with C.
-
-
-# %%
-def my_mlp_share(V, T, L, C):
-    # Up to 4C and back down: 8 C². Attention has 4 C², and each norm a gain of C numbers.
-    mlps = 8 * C * C * L
-    return mlps / (V * C + T * C + L * (12 * C * C + 2 * C) + C)
-
-
-model = GPT(GPTConfig(vocab_size=65, context_length=64, n_layer=4, n_head=4, n_embd=128))
-mlps = sum(count_parameters(block.mlp) for block in model.blocks)
-assert abs(mlps / count_parameters(model) - my_mlp_share(65, 64, 4, 128)) < 1e-9
 
 # %% [markdown]
 # **7d · Who bit whom?.** One causal layer gives *today* a mixture of the same four words in

@@ -52,24 +52,6 @@ for probabilities in torch.randn(100, 20).softmax(1):
     assert inside.sum() >= 0.9 > inside.sum() - inside.min()  # it reaches p, and none is idle
 
 # %% [markdown]
-# **9c · Said before.** A set keeps each window once, so what does not enlarge it has occurred
-# before. Longer windows repeat less: a window of three that comes again brings its windows of
-# two with it.
-
-
-# %%
-def my_repetition(tokens, n):
-    # A set keeps each window once: what does not enlarge it has occurred before.
-    windows = [tuple(window) for window in tokens.unfold(0, n, 1).tolist()]
-    return 1 - len(set(windows)) / len(windows)
-
-
-torch.manual_seed(seed)
-tokens = torch.randint(4, (200,))
-shares = [my_repetition(tokens, n) for n in (1, 2, 3, 4, 8)]
-assert shares == sorted(shares, reverse=True) and shares[0] == 1 - 4 / 200
-
-# %% [markdown]
 # **9d · Hotter is more even.** Write H = ln Z - ⟨z⟩ / τ, where Z is the sum of the exponentials
 # of z / τ and ⟨z⟩ the mean of the logits under the probabilities. Differentiated by τ, ln Z
 # gives -⟨z⟩ / τ², and the second term gives + ⟨z⟩ / τ² - (d⟨z⟩/dτ) / τ. The first two cancel. A

@@ -1,1 +1,0 @@
-"""The graders of the exercises, one module per notebook."""
