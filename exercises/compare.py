@@ -116,6 +116,10 @@ def number(x: float, digits: int = 4) -> str:
 
 def shown(value: Any, digits: int = 4, most: int = 9) -> str:
     """A value in few words: small tables in full, large ones by their shape."""
+    if isinstance(value, float):
+        return number(value, max(digits, 4))
+    if isinstance(value, tuple):
+        return f"({', '.join(shown(part, digits) for part in value)})"
     if callable(value):
         return (getattr(value, "__doc__", "") or kind(value)).splitlines()[0]
     table = numbers(value) if isinstance(value, (Tensor, list, np.ndarray)) else None

@@ -30,6 +30,7 @@ class Case:
     sizes: dict[str, int] = field(default_factory=dict)
     batch: tuple[int, ...] = ()
     scale: float = 1.0
+    words: dict[str, int] = field(default_factory=dict)  # sizes as the line has them: H*D, too
 
     @property
     def count(self) -> int:
@@ -75,17 +76,18 @@ def _size(word: str, sizes: dict[str, int]) -> int:
 
 
 def read(line: str) -> list[Part]:
+    """The inputs of a line; ValueError for one that is written in another way."""
     parts = []
     for each in line.split(","):
-        if "=" in each:
-            name, size = each.split("=")
-            parts.append(Part(name.strip(), None, size.strip()))
-            continue
-        name, words = each.split(":")
-        words = words.split()
-        kind = words.pop() if words[-1].islower() else ""
-        batched = words[0] == "..."
-        parts.append(Part(name.strip(), tuple(words[batched:]), kind, batched))
+        if number := re.fullmatch(r"\s*(\w+) = ([A-Z]\S*)", each):
+            parts.append(Part(number[1], None, number[2]))
+        elif table := re.fullmatch(r"\s*(\w+):( \.\.\.)?((?: [A-Z1]\S*)*)( positive)?", each):
+            name, batched, sizes, kind = table.groups("")
+            parts.append(Part(name, tuple(sizes.split()), kind.strip(), bool(batched)))
+        else:
+            raise ValueError(
+                f"{each.strip()!r}: an input is a table, as 'x: ... T D', or a number, as 'k = K'"
+            )
     return parts
 
 
@@ -147,9 +149,9 @@ def drawn(
         if prepare:  # inputs that depend on each other
             named = prepare(**named)
         inputs = tuple(named.values())
-        found.append(
-            Case(tuple(named), inputs, reference(*map(precise, inputs)), sizes, batch, scale)
-        )
+        right = reference(*map(precise, inputs))
+        words = {word: _size(word, sizes) for part in parts for word in part.shape or ()}
+        found.append(Case(tuple(named), inputs, right, sizes, batch, scale, sizes | words))
 
     every = [
         dict(each)

@@ -314,20 +314,21 @@ def _is_of_its_kind(found: Exercise, answer: Any) -> bool:
 
 
 def _judged_value(found: Exercise, answer: Any) -> Verdict:
-    right = found.cases[0].right
+    right = compare.letters(found.cases[0].right)
     if callable(answer):
         return not_yet(f"it should be a value, and is {compare.kind(answer)}", "kind")
-    answer, right = compare.letters(answer), compare.letters(right)
-    if compare.same(answer, right, found.tolerance):
+    if isinstance(answer, str) and not isinstance(right, str):
+        return not_yet("it should be a number, and is a text", "kind")
+    given = compare.letters(answer) if isinstance(right, str) else answer
+    if compare.same(given, right, found.tolerance):
         return RIGHT
     for sentence, mistake in found.wrong_answers(found.mistakes):
-        if compare.same(answer, compare.letters(mistake), found.tolerance):
+        if compare.same(given, compare.letters(mistake), found.tolerance):
             return not_yet(sentence, "sentence")
-    if why := relations.of_values(answer, right, found.tolerance):
+    if why := relations.of_values(given, right, found.tolerance):
         return not_yet(why, "relation")
-    return not_yet(
-        compare.difference(answer, right, tell=False, tolerance=found.tolerance), "example"
-    )
+    what = compare.difference(answer, right, tell=False, tolerance=found.tolerance)
+    return not_yet(what, "example")
 
 
 def _tried(found: Exercise, answer: Any) -> Verdict | None:

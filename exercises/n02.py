@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from exercises.attending import ATTENTION, attention, root_of_D, shares
-from exercises.judge import exercise, prediction
+from exercises.judge import Asked, exercise, prediction
 from exercises.properties import rows_add_up
 
 
@@ -33,7 +33,7 @@ def scores_of_any_shape() -> Iterator[tuple[Tensor]]:
     yield (torch.tensor([[1000.0, -1000, 1], [-1001, -1000, -1001]]),)
 
 
-exercise(
+@exercise(
     "2a",
     softmax,
     scores_of_any_shape,
@@ -51,7 +51,9 @@ exercise(
             for most in (20, 50, 80, 88)
         ],
     },
-)(rows_add_up)
+)
+def _(answer: Asked) -> None:
+    rows_add_up(answer)
 
 
 exercise(
@@ -125,7 +127,7 @@ prediction(
 )
 
 
-exercise(
+@exercise(
     "2e",
     softmax,
     "scores: B T S",
@@ -145,7 +147,9 @@ exercise(
             shifted(torch.zeros_like)
         ),
     },
-)(rows_add_up)
+)
+def _(answer: Asked) -> None:
+    rows_add_up(answer)
 
 
 def crowds() -> Iterator[tuple[int, float]]:

@@ -141,7 +141,7 @@ prediction(
 )
 
 
-exercise(
+@exercise(
     "3e",
     weights_of,
     "query: ... T D, key: ... S D",
@@ -161,7 +161,9 @@ exercise(
             lambda query, key: divided_late(query, key, key)[1]
         ),
     },
-)(rows_add_up)
+)
+def _(answer: Any) -> None:
+    rows_add_up(answer)
 
 
 exercise(

@@ -41,7 +41,7 @@ def without_W_out(x: Tensor, *matrices: Any) -> Tensor:
     return heads(x @ W_query, x @ W_key, x @ W_value, num_heads)
 
 
-exercise(
+@exercise(
     "6c",
     layer,
     "x: B T H*D, W_query: H*D H*D, W_key: H*D H*D, W_value: H*D H*D, W_out: H*D H*D, num_heads = H",
@@ -53,7 +53,9 @@ exercise(
             lambda x, *rest: layer(x, *(W.mT for W in rest[:4]), rest[4])
         ),
     },
-)(hides_the_future)
+)
+def _(answer: Any) -> None:
+    hides_the_future(answer)
 
 
 # ---------------------------------------------------------------- 6d
@@ -126,7 +128,8 @@ exercise(
 # ---------------------------------------------------------------- 6e
 root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
 
-exercise(
+
+@exercise(
     "6e",
     heads,
     "query: B T H*D, key: B T H*D, value: B T H*D, num_heads = H",
@@ -146,7 +149,9 @@ exercise(
             {"put_together": lambda contexts: contexts.flatten(1, 2)}
         ),
     },
-)(functools.partial(hides_the_future, inputs=3))
+)
+def _(answer: Any) -> None:
+    hides_the_future(answer, inputs=3)
 
 
 # ---------------------------------------------------------------- 6f

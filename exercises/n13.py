@@ -167,7 +167,7 @@ def texts() -> Inputs:
         yield (V * torch.rand(N, generator=dice) ** 2).long(), V  # some letters are frequent
 
 
-exercise(
+@exercise(
     "13d",
     neighbours,
     texts,
@@ -185,7 +185,9 @@ exercise(
             after(lambda tokens, V: tensor(0)),
         ],
     },
-)(shares_add_up)
+)
+def _(answer: Asked) -> None:
+    shares_add_up(answer)
 
 
 def rows_of_pairs(
@@ -265,7 +267,8 @@ def together(
 
 MIXTURE = {"own": over_letters, "opinions": as_it_is}
 
-exercise(
+
+@exercise(
     "13f",
     together,
     "alone: B V, counts: B L V, gates: B 1+L",
@@ -294,4 +297,6 @@ exercise(
             {"weights": lambda gates: gates.roll(1, -1)},
         ],
     },
-)(shares_add_up)
+)
+def _(answer: Asked) -> None:
+    shares_add_up(answer)

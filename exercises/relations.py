@@ -284,12 +284,13 @@ def _along_dimensions(
         )
 
 
-def dimensions(shape: tuple[int, ...], case: Case) -> list[str]:
-    """The letters of a result's dimensions, where sizes tell them."""
-    known = {size: letter for letter, size in reversed(case.sizes.items())}
-    for (a, one), (b, two) in itertools.permutations(case.sizes.items(), 2):
-        known.setdefault(one * two, f"{a}*{b}")
-    return [known.get(size, f"dimension {place}") for place, size in enumerate(shape)]
+def dimensions(shape: tuple[int, ...], case: Case, products: bool = True) -> list[str]:
+    """The letters of a table's dimensions, where sizes tell them; else numbers."""
+    known = {size: word for word, size in reversed(case.words.items())}
+    if products:
+        for (a, one), (b, two) in itertools.permutations(case.sizes.items(), 2):
+            known.setdefault(one * two, f"{a}*{b}")
+    return [known.get(size, str(size)) for size in shape]
 
 
 def _with_inputs(
@@ -491,15 +492,16 @@ def other_shape(pairs: Pairs) -> str:
         return ""
     if not case.sizes:  # inputs that a function gave: no letters are known
         return ""
-    ours, theirs = (f"({', '.join(dimensions(tuple(x.shape), case))})" for x in (table, case.right))
-    return f"it has the shape {ours}, and {theirs} is asked for: "
+    theirs = dimensions(tuple(case.right.shape), case)
+    ours = dimensions(tuple(table.shape), case, products=False)
+    return f"it has the shape ({', '.join(ours)}), and ({', '.join(theirs)}) is asked for: "
 
 
 # ---------------------------------------------------------------- of a prediction
 VALUES: dict[str, Callable[[Tensor], Tensor]] = {
     "the sign is wrong": lambda r: -r,
-    "that is the square of it: a root is missing": lambda r: r**2,
-    "that is the root of it: one root too many": lambda r: r**0.5,
+    "that is the square of what is right": lambda r: r**2,
+    "that is the root of what is right": lambda r: r**0.5,
     "that is twice as much as is right": lambda r: 2 * r,
     "that is half of what is right": lambda r: r / 2,
     "that is 1 over it": lambda r: 1 / r,

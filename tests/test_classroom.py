@@ -10,10 +10,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from exercises.judge import every
 from tools.classroom import __main__ as commands
 from tools.classroom import grade, lessons
 from tools.classroom.answers import needed, statements
-from tools.classroom.graders import exercises
 
 pytestmark = pytest.mark.slow  # it starts processes that judge
 SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)"
@@ -36,7 +36,7 @@ def first(shipped):
 def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(shipped):
     assert len(shipped) == len(lessons.SHIPPED)
     labels = [task.label for lesson in shipped for task in lesson.tasks]
-    assert sorted(labels) == sorted(exercises())
+    assert sorted(labels) == sorted(every())
     for lesson in shipped:
         made = lessons.assignment(lesson)
         nbformat.validate(made)
@@ -202,7 +202,7 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
 def test_a_fault_costs_one_answer_and_says_why(graded):
     lines, out = graded
     said = {student: line["1a said"] for student, line in lines.items()}
-    assert said["wrong"].startswith("not yet, rows and columns are exchanged: ")
+    assert said["wrong"].startswith("not yet, it has the shape (S, T), and (T, S) is asked for: ")
     assert said["broken"].startswith("not yet, its cell is no Python, line 1: ")
     assert "still at work after 4 seconds" in said["endless"]
     assert "still at work after 4 seconds" in said["sleeping"]

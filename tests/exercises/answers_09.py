@@ -136,7 +136,7 @@ WRONG = {
     "9a": [
         ("divide each by its sum", lambda p, t: p ** (1 / t)),
         ("that is `p`, as it came", lambda p, t: p / t / (p / t).sum()),
-        ("t = 2.0 it gives [0.6457, 0.3543]", lambda p, t: F.softmax(p, 0)),
+        ("t = 2 it gives [0.6457, 0.3543]", lambda p, t: F.softmax(p, 0)),
         ("changes its input `p`", lambda p, t: p.log_().div(t).softmax(0)),
     ],
     "9b": [
