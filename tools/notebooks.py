@@ -10,6 +10,7 @@ keeps the reader's copies in mine/kept.
 import argparse
 import ast
 import base64
+import hashlib
 import importlib.util
 import multiprocessing
 import re
@@ -94,15 +95,17 @@ def execute(path: Path, target: Path, values: dict[str, object] | None = None) -
     What lay at `target` stays until the run is over.
     """
     try:
+        sources = sources_of(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".run-", dir=target.parent) as scratch:
             draft = Path(scratch) / path.name
             problem = run_papermill(path, draft, values or {})
-            if draft.exists():
+            if done := read_run(draft):
+                done.metadata["sources"] = sources
+                nbformat.write(done, draft)
                 draft.replace(target)
     except OSError as error:
         return f"can't write {target}: {error.strerror or error}"
-    done = read_run(target)
     return problem or (why_incomplete(done) if done else "papermill has written nothing")
 
 
@@ -363,26 +366,26 @@ def show_ledger() -> int:
 
 
 def is_outdated(path: Path) -> bool:
-    """Is build/'s last run missing, partial, older than its sources, or of other settings?"""
-    from helpers import ledger
+    """Is build/'s last run missing, partial, of other sources, or of other settings?"""
     from tools import tables
 
     last = read_run(run_of(path))
     if last is None or tables.why_incomplete(last) or "skipped: " in tables.printed(last):
         return True
-    sources = [
-        path,
-        *(
-            file
-            for file in ledger.LEDGER.parents[1].rglob("*")
-            if file.suffix in (".py", ".toml", ".txt")
-        ),
-    ]
-    changed = max(file.stat().st_mtime for file in sources)
     other_settings = any(
         "injected-parameters" in cell.metadata.get("tags", []) for cell in last.cells
     )
-    return other_settings or run_of(path).stat().st_mtime < changed
+    return other_settings or last.metadata.get("sources") != sources_of(path)
+
+
+def sources_of(path: Path) -> str:
+    """A hash of a notebook and of all that it may import: dates of files say nothing of them."""
+    found = hashlib.sha256()
+    for house in ("helpers", "pictures", "exercises"):
+        for file in sorted((Path(__file__).parents[1] / house).rglob("*")):
+            if file.suffix in (".py", ".toml", ".txt"):
+                found.update(file.read_bytes())
+    return hashlib.sha256(found.digest() + path.read_bytes()).hexdigest()
 
 
 # ---------------------------------------------------------------- fresh
