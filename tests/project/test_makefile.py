@@ -130,6 +130,8 @@ def test_settings_of_others_end_here_whatever_their_names(monkeypatch):
         "PYTHONINSPECT",
         "MPLBACKEND",
         "PYTEST_ADDOPTS",
+        "RUFF_OUTPUT_FILE",
+        "GIT_DIR",
     )
     monkeypatch.setattr(
         os, "environ", {**dict.fromkeys(theirs, "theirs"), "MY_GPT": "mine", "PIP_PROXY": "mine"}
