@@ -19,7 +19,8 @@ from exercises.judge import RIGHT, raised, said
 from exercises.limits import TooLongError, at_most
 from helpers import errors
 from helpers.errors import RunError, shown
-from pictures.progress import here
+from helpers.presets import ROOT
+from pictures.progress import here, shipped
 from pictures.way import draw_way
 
 
@@ -50,7 +51,7 @@ STEPS = (
     Step("9i", ("MyGPT", "my_fast_write"), "a cache: nothing is computed twice", "7f"),
 )
 BY_LABEL = {step.label: step for step in STEPS}
-PLACE = Path(__file__).parents[1] / "mine" / "my_gpt.py"
+PLACE = ROOT / "mine" / "my_gpt.py"
 HEAD = '''
 """My GPT. I built it step by step with the notebooks of From dot products to nanoGPT."""
 
@@ -67,8 +68,13 @@ PROGRAM = f"""
 
     if len(sys.argv) != 2:
         raise SystemExit("name a text file to learn from: python my_gpt.py corpus.txt")
-    with open(sys.argv[1], encoding="utf-8") as file:
-        text = file.read()
+    try:
+        with open(sys.argv[1], encoding="utf-8-sig") as file:
+            text = file.read()
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"can't read {{sys.argv[1]}}: {{error}}")
+    if len(text) < 1000:
+        raise SystemExit(f"{{sys.argv[1]}} is too short to learn from: it takes 1,000 letters")
     letters = sorted(set(text))
     tokens = torch.tensor([letters.index(letter) for letter in text])
 
@@ -271,8 +277,10 @@ def next_step(folder: str | Path | None = None) -> str:
     done = solved(_steps())
     for step in STEPS:
         if step.label not in done:
-            found = next(Path(folder or here()).glob(f"{step.label[:-1]:0>2}_*.ipynb"), None)
-            where = f"[{step.label}]({found.name})" if found else step.label
+            lesson = f"{step.label[:-1]:0>2}_"
+            names = [each.name for each in shipped(Path(folder or here()))]
+            found = [name for name in names if name.startswith(lesson)]
+            where = f"[{step.label}]({found[0]})" if found else step.label
             return f"**Next:** {where}, {step.title}."
     return (
         "**All steps are solved.** Your GPT trains at the end of "

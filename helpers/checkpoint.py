@@ -324,18 +324,22 @@ def best_run(runs: Path) -> tuple[Path, str]:
     """The finished run in `runs` that predicts best, and a sentence that says so.
 
     Losses on different texts can't be compared: the text is tiny Shakespeare, or else that of the
-    newest run. RunError when there is no finished run.
+    newest run. RunError when there is no finished run. Runs that can't be read are named.
     """
     finished: dict[Path, Run] = {}  # oldest first
+    unread = ""
     for path in sorted(runs.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime):
         try:
             run = load(path.parent)
-        except RunError:
+        except RunError as error:
+            unread += f"; {error}"
             continue
         if run.finished and run.tokenizer:
             finished[path.parent] = run
     if not finished:
-        raise RunError(f"no finished run in {shown(runs)}: train first, or name a folder by --run")
+        raise RunError(
+            f"no finished run in {shown(runs)}: train first, or name a folder by --run{unread}"
+        )
     on_tiny = [run for run in finished.values() if run.about["corpus_sha256"] == SHA256]
     text = (on_tiny or list(finished.values()))[-1].settings["text"]
     rivals = {folder: run for folder, run in finished.items() if run.settings["text"] == text}
@@ -344,4 +348,4 @@ def best_run(runs: Path) -> tuple[Path, str]:
     which = "the only finished run" if only else f"the best of {len(rivals)} finished runs"
     loss = f"validation loss {best.history.best.val_loss:.3f}"
     corpus = best.about["corpus"] or "its text"
-    return folder, f"writing with {folder.name}, {loss}: {which} on {corpus}"
+    return folder, f"writing with {folder.name}, {loss}: {which} on {corpus}{unread}"

@@ -70,7 +70,7 @@ class CharTokenizer:
             if (ids < 0).any():
                 unknown = "".join(sorted(set(text) - set(self.characters)))
                 raise CorpusError(
-                    f"not in the vocabulary: {unknown!r}; allowed are {self.characters!r}"
+                    f"not in the vocabulary: {_some(unknown)}; allowed are {_some(self.characters)}"
                 )
             chunks.append(ids.astype(self._smallest_type))
         return torch.from_numpy(np.concatenate(chunks))
@@ -99,6 +99,12 @@ class CharTokenizer:
         if self.vocab_size <= 2**8:
             return np.uint8
         return np.int16 if self.vocab_size <= 2**15 else np.int32  # PyTorch lacks most of uint16
+
+
+def _some(characters: str) -> str:
+    """Characters as a message names them: the first 100 of them."""
+    more = len(characters) - 100
+    return f"{characters[:100]!r}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def alphabet_of(text: str) -> str:
@@ -247,23 +253,27 @@ def load_corpus(path: Any = None) -> Corpus:
         return _corpus(_read(Path(path)), OWN, Path(path))
     if named := os.environ.get("TINY_SHAKESPEARE"):
         return _corpus(_read(Path(named)), TINY, Path(named))
-    cached = platformdirs.user_cache_path("dot-products-to-nanogpt") / "tinyshakespeare.txt"
-    for place in (BESIDE_THE_CLONE, cached):
-        if place.exists():
+    places = [BESIDE_THE_CLONE]
+    with suppress(RuntimeError):  # an unknown user without HOME has no cache
+        cache = platformdirs.user_cache_path("dot-products-to-nanogpt")
+        places.append(cache / "tinyshakespeare.txt")
+    for place in places:
+        if os.path.exists(place):  # whoever may not look there goes on
             return _corpus(_read(place), TINY, place)
     content = _download()
     if content is None:
         return _corpus(_read(BUNDLED_PLAY), BUNDLED, BUNDLED_PLAY)
-    corpus = _corpus(content, TINY, cached)
+    corpus = _corpus(content, TINY, places[-1])
     with suppress(OSError, RunError):  # a cache that can't be written is no reason to do without
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        write(cached, content)
+        if len(places) > 1:
+            places[-1].parent.mkdir(parents=True, exist_ok=True)
+            write(places[-1], content)
     return corpus
 
 
 def _read(path: Path) -> bytes:
     try:
-        path = path.expanduser()
+        path = Path(os.path.expanduser(path))
         if path.exists() and not path.is_file():  # a pipe may never end
             raise CorpusError(f"{shown(path)} is not a regular file: give the path of a text file")
         if path.stat().st_size > LARGEST:
@@ -274,7 +284,7 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except CorpusError:
         raise
-    except (OSError, RuntimeError, ValueError) as error:  # no such file, user, or possible name
+    except (OSError, ValueError) as error:  # no such file, or no possible name
         why = getattr(error, "strerror", None) or error
         raise CorpusError(
             f"can't read the corpus {shown(path)}: {why}; give the path of a text file"
@@ -287,10 +297,11 @@ def _corpus(content: bytes, name: str, path: Path) -> Corpus:
         raise CorpusError(
             f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}"
         )
-    if content.startswith((GZIP, ZIP)):
+    if content.startswith(GZIP):
         raise CorpusError(
             f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data"
         )
+    _refuse_zip(content, path)
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -300,6 +311,14 @@ def _corpus(content: bytes, name: str, path: Path) -> Corpus:
     corpus = Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
     refuse_uniform(corpus.alphabet, shown(path))
     return corpus
+
+
+def _refuse_zip(start: bytes, path: Path) -> None:
+    """CorpusError for what holds other files, as .docx, .odt and .epub do too."""
+    if start.startswith(ZIP):
+        raise CorpusError(
+            f"{shown(path)} is an archive (as a .docx is one): save its text as UTF-8 text, a .txt"
+        )
 
 
 def refuse_uniform(alphabet: str, where: str) -> None:
@@ -340,8 +359,8 @@ class PreparedCorpus:
 
 def open_corpus(path: Any = None) -> Corpus | PreparedCorpus:
     """What to train on: a prepared corpus where `path` is a folder, else as `load_corpus`."""
-    if isinstance(path, (str, os.PathLike)) and Path(path).expanduser().is_dir():
-        return open_prepared(Path(path).expanduser())
+    if isinstance(path, (str, os.PathLike)) and os.path.isdir(os.path.expanduser(path)):
+        return open_prepared(Path(os.path.expanduser(path)))
     return load_corpus(path)
 
 
@@ -438,10 +457,9 @@ def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     carried = ""  # a "\r" at the end of a piece waits for the next one: it may begin with "\n"
     try:
-        with path.expanduser().open("rb") as file:
+        with open(os.path.expanduser(path), "rb") as file:
             start = file.peek(4)
-            if start.startswith(ZIP):
-                raise CorpusError(f"{shown(path)} is compressed, and not by gzip: unpack it first")
+            _refuse_zip(start, path)
             stream = gzip.GzipFile(fileobj=file) if start.startswith(GZIP) else file
             at_end = False
             while not at_end:
@@ -468,7 +486,7 @@ def main(arguments: list[str]) -> None:
     add("--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)")
     add("--overwrite", action="store_true", help="replace the corpus in --out")
     chosen = options.parse_args(arguments)
-    folder = chosen.out.expanduser()
+    folder = Path(os.path.expanduser(chosen.out))
     say(prepare(chosen.files, folder, chosen.tokenizer, chosen.overwrite))
 
 

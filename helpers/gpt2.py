@@ -197,7 +197,7 @@ def _refuse_another_file(path: Path) -> None:
         start = file.read(100).lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
         raise RunError(f"{path} is only a pointer of git-lfs: download the file itself")
-    if start.startswith((b"<!doctype html", b"<html")):
+    if start.startswith(b"<") and b"\0" not in start:  # what safetensors begin with has zeros
         raise RunError(f"{path} is a web page: download the file itself")
 
 

@@ -3,6 +3,7 @@
 python -m helpers.sampling --run DIR --prompt "ROMEO:"
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
@@ -249,7 +250,7 @@ def main(arguments: list[str]) -> None:
     options.add_argument("--run", help="folder of a run (the best finished one in build/runs)")
     chosen = options.parse_args(arguments)
     if chosen.run:
-        folder = Path(chosen.run).expanduser()
+        folder = Path(os.path.expanduser(chosen.run))
     else:
         folder, why = best_run(RUNS)
         say(why, to=sys.stderr)

@@ -8,6 +8,7 @@ keeps in checkpoint.py, and all that several processes need in team.py.
 
 import importlib.util
 import math
+import os
 import random
 import signal
 import sys
@@ -428,7 +429,8 @@ def train_by_options(options: Any) -> None:
     torch.manual_seed(config.seed)
     model = preset.build(corpus.tokenizer.vocab_size, train_tokens)
     team.say(describe_work(model, config))
-    folder = Path(options.out or run_folder(options.preset, preset, corpus)).expanduser()
+    out = options.out or run_folder(options.preset, preset, corpus)
+    folder = Path(os.path.expanduser(out))
     restarted = team.broadcast(team.RESTARTS > 0 and was_launched_now(folder))
     history = train(
         model,

@@ -8,13 +8,31 @@ from typing import Any
 from helpers.errors import ConfigError
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+# What was shipped, in order: a copy beside it, which somebody has solved perhaps, is no lesson.
+PATH = (
+    "00_why_attention",
+    "01_dot_product_scores",
+    "02_softmax_weights",
+    "03_query_key_value",
+    "04_causal_mask",
+    "05_dropout",
+    "06_multi_head",
+    "07_transformer_block",
+    "08_nanogpt_shakespeare",
+    "09_sampling",
+)
 ROOMS = ("what_matters", "museum_of_bugs", "todays_models", "speedrun", "scaling_out", "blank_page")
+
+
+def shipped(folder: Path) -> list[Path]:
+    """The lessons that lie in `folder`, the path first, then the rooms beyond."""
+    paths = [folder / name for name in PATH] + [folder / "beyond" / name for name in ROOMS]
+    return [path for each in paths if (path := each.with_suffix(".ipynb")).exists()]
 
 
 def here() -> Path:
     """The working folder if lessons lie in it, as in a reader's own copy; else the clone's."""
-    own = Path.cwd()
-    return own if any(own.glob("[0-9][0-9]_*.ipynb")) else NOTEBOOKS
+    return Path.cwd() if shipped(Path.cwd()) else NOTEBOOKS
 
 
 def lessons(folder: str | Path | None = None) -> str:
@@ -24,12 +42,13 @@ def lessons(folder: str | Path | None = None) -> str:
     saved, prints so. ConfigError for a folder without lessons.
     """
     folder = Path(folder or here())
-    path = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
-    if not path:
+    found = shipped(folder)
+    if not found:
         raise ConfigError(f"{folder} has no lessons: name the folder of the notebooks")
-    rows = [_row(lesson, lesson.name[:2], lesson.name) for lesson in path]
-    rooms = [folder / "beyond" / f"{name}.ipynb" for name in ROOMS]
-    rows += [_row(room, "", f"beyond/{room.name}") for room in rooms if room.exists()]
+    rows = []
+    for path in found:
+        number = path.name[:2] if path.parent == folder else ""
+        rows.append(_row(path, number, path.relative_to(folder).as_posix()))
     return "\n".join(["| | lesson | to read | solved |", "|---|---|---|---|", *rows])
 
 

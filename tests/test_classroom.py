@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 import os
 import shutil
 import unicodedata
@@ -34,7 +35,7 @@ def first(shipped):
 
 # ---------------------------------------------------------------- what is handed out
 def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(shipped):
-    assert len(shipped) == len(lessons.SHIPPED)
+    assert len(shipped) == 1 + 10 + 6  # the start page, the path, the rooms
     labels = [task.label for lesson in shipped for task in lesson.tasks]
     assert sorted(labels) == sorted(every())
     for lesson in shipped:
@@ -165,13 +166,26 @@ def graded(first, tmp_path_factory):
     }
     for student, answer in answers.items():
         hand_in(folder / student / name, first, DOT, answer)
+    for student in ("utf-16", "damaged"):
+        hand_in(folder / student / name, first, SCORES)
+    whole = (folder / "utf-16" / name).read_text("utf-8")
+    (folder / "utf-16" / name).write_text(whole, "utf-16")
+    damaged = json.loads(whole)  # by a merge or a script: the other cells are as good as ever
+    damaged["cells"] += ["no cell", {"cell_type": "code", "source": None}, {"cell_type": "code"}]
+    del damaged["metadata"]
+    (folder / "damaged" / name).write_text(json.dumps(damaged), "utf-8")
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"{SCORES}\n{CHECK}")])
     (folder / "alone").mkdir()
     nbformat.write(made, folder / "alone" / "only the answer.ipynb")
     for stem, answer in (("a", WRONG), ("b", SCORES), ("c", "...")):
         hand_in(folder / "twice" / f"{stem}.ipynb", first, answer)
         os.utime(folder / "twice" / f"{stem}.ipynb", (1, 1))
-    others = {"empty": {}, "pdf": {"1.pdf": b"%PDF-1.7\xff"}, "zip": {"1.zip": b"PK\x03\x04"}}
+    others = {
+        "empty": {},
+        "hidden": {".x.ipynb": b"{}"},
+        "pdf": {"1.pdf": b"%PDF-1.7\xff"},
+        "zip": {"1.zip": b"PK\x03\x04"},
+    }
     others["garbage"] = {
         f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')
     }
@@ -192,6 +206,7 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
     lines, out = graded
     right = {student for student, line in lines.items() if line["1a said"] == "right"}
     names = {unicodedata.normalize("NFD", "José"), "प्रिया", "O'Brien", "Doe, Jane", "=cmd()"}
+    names |= {"damaged", "utf-16"}
     assert lines["=cmd()"]["student"] == "'=cmd()"  # no formula for a table program
     assert right == names | {"time", "capture", "help", "lambda", "overwritten", "alone", "twice"}
     assert {lines[student]["points"] for student in names} == {"2"}
@@ -218,7 +233,8 @@ def test_a_fault_costs_one_answer_and_says_why(graded):
 def test_there_is_a_note_where_two_notebooks_are_or_none(graded):
     lines, _ = graded
     assert lines["twice"]["note"].startswith("3 notebooks, of which the better one counts: a.ipynb")
-    assert lines["empty"]["note"] == "the folder is empty"
+    assert lines["empty"]["note"] == "the folder is empty, but for hidden files"
+    assert lines["hidden"]["note"] == lines["empty"]["note"]
     assert lines["pdf"]["note"] == "1.pdf is no notebook"
     assert lines["zip"]["note"] == "1.zip is no notebook"
     assert lines["garbage"]["note"].endswith("is no notebook; and 1 more")

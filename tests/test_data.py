@@ -50,6 +50,9 @@ def test_what_is_not_in_the_vocabulary():
     tokenizer = CharTokenizer.from_text("abc")
     with pytest.raises(CorpusError, match="not in the vocabulary: 'xy'; allowed are 'abc'"):
         tokenizer.encode("ayaxb")
+    large = CharTokenizer("".join(map(chr, range(0x4E00, 0x4E00 + 3000))))
+    with pytest.raises(CorpusError, match=r"'abc'; allowed are '.{100}' and 2,900 more$"):
+        large.encode("abc")
     for ids in ([3], [-1]):
         with pytest.raises(CorpusError, match=r"ids must lie in 0 \.\. 2"):
             tokenizer.decode(ids)
@@ -219,6 +222,16 @@ def test_a_wrong_checksum_names_the_file_and_both_sums(nowhere, pretend, monkeyp
     assert len(re.findall(r"\b[0-9a-f]{64}\b", str(error.value))) == 2
 
 
+def test_a_user_without_a_home_has_no_cache_and_goes_on(nowhere, monkeypatch):
+    def no_home(name):
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.setattr(data.platformdirs, "user_cache_path", no_home)
+    assert load_corpus().path == data.BUNDLED_PLAY
+    with pytest.raises(CorpusError, match="can't read the corpus ~nobody-is-called-so/text"):
+        load_corpus("~nobody-is-called-so/text")
+
+
 def test_download_once_then_from_the_cache(nowhere, pretend, monkeypatch, serve):
     monkeypatch.setattr(data, "URL", serve(pretend.encode()))
     first = load_corpus()
@@ -302,6 +315,9 @@ def test_addresses_and_archives_get_the_right_hint(tmp_path):
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"hello"))
     with pytest.raises(CorpusError, match="is compressed: unpack it first, or prepare it"):
         load_corpus(tmp_path / "text.gz")
+    (tmp_path / "essay.docx").write_bytes(b"PK\x03\x04...")
+    with pytest.raises(CorpusError, match="save its text as UTF-8 text"):
+        load_corpus(tmp_path / "essay.docx")
 
 
 def test_windows_line_ends_and_a_byte_order_mark_are_no_characters(tmp_path):
@@ -464,7 +480,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
         (b"\xef\xbb\xbf", "the text holds nothing"),
         (b"aaa", "the text holds only the symbol 'a'"),
         (2500 * b"ab" + b"\xff", "is not UTF-8 text: save it as UTF-8"),
-        (b"PK\x03\x04...", "is compressed, and not by gzip: unpack it first"),
+        (b"PK\x03\x04...", "save its text as UTF-8 text, a .txt"),
         (
             gzip.compress(random.Random(1).randbytes(5000).hex().encode())[:-9],
             "can't read the text .*: Compressed",

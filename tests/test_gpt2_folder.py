@@ -214,6 +214,7 @@ def test_a_header_may_not_lie_about_sizes(folder):
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "a pointer of git-lfs"),
         (b"\n<!DOCTYPE html><html>Sign in</html>", "is a web page"),
+        (b'<?xml version="1.0"?><Error>AccessDenied</Error>', "is a web page"),
     ],
 )
 def test_what_came_instead_of_a_file_is_named(folder, name, content, sentence):

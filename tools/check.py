@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from helpers.errors import command, say
-from tools import notebooks
+from tools.lessons import everyone, name_others, named
 from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
 
 BIN = Path(sys.executable).parent
@@ -40,9 +40,10 @@ def check(with_notebooks: bool, only: str = "") -> int:
         results["JavaScript"] = runs("biome", "check", *JAVASCRIPT)
     pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadfile", "--no-loadscope-reorder"]
     if with_notebooks:
-        asked = ["-m", "not weekly and not lesson", "notebooks"]
+        name_others()
+        asked = ["-m", "not weekly and not lesson", *everyone()]
         if only:
-            path = notebooks.find(only)
+            path = named(only)
             asked = ["--notebook", path.stem, path]
         results["tests"] = runs(*pytest, *NBVAL, *asked, "tests")
     else:

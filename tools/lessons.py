@@ -4,38 +4,49 @@ A lesson is known by its name, the file's without the ending. Nothing else in to
 lies.
 """
 
+import sys
 from pathlib import Path
+
+from helpers.errors import ConfigError, say
+from pictures.progress import ROOMS, shipped
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
-# In this order, and with the exercises 10a, 11a, ...
-ROOMS = (
-    "what_matters",
-    "museum_of_bugs",
-    "todays_models",
-    "speedrun",
-    "scaling_out",
-    "blank_page",
-)
-FIRST_ROOM = 10
+FIRST_ROOM = 10  # with the exercises 10a, 11a, ...
 
 
 def lessons(notebooks: Path = NOTEBOOKS) -> list[Path]:
-    """The notebooks to read, the path first; a room that ROOMS doesn't name comes last."""
+    """The notebooks to read, the path first."""
+    return shipped(notebooks)
 
-    def place(path: Path) -> tuple[int, str]:
-        return (ROOMS.index(path.stem) if path.stem in ROOMS else len(ROOMS), path.stem)
 
-    rooms = (notebooks / "beyond").glob("*.ipynb")
-    return sorted(notebooks.glob("[0-9]*.ipynb")) + sorted(rooms, key=place)
+def everyone(notebooks: Path = NOTEBOOKS) -> list[Path]:
+    """The start page and the lessons."""
+    return [*notebooks.glob("index.ipynb"), *lessons(notebooks)]
+
+
+def name_others(notebooks: Path = NOTEBOOKS) -> None:
+    """Say which notebooks beside the lessons are none of them, such as a reader's copies."""
+    for path in sorted([*notebooks.glob("*.ipynb"), *notebooks.glob("beyond/*.ipynb")]):
+        if path not in everyone(notebooks):
+            name = path.relative_to(notebooks.parent)
+            say(f"{name} is none of the lessons: left out", to=sys.stderr)
 
 
 def named(name: str, notebooks: Path = NOTEBOOKS) -> Path:
-    """The lesson called `name`, or its number, or its name without the number; KeyError if none is."""
-    for path in lessons(notebooks):
-        if name in (path.stem, path.stem[:2], path.stem.partition("_")[2]):
+    """The lesson meant by 8, 08, 08_nanogpt_shakespeare, beyond/what_matters, or a path.
+
+    The number may be left out. ConfigError, with all names, when there is none.
+    """
+    words = Path(name.removesuffix(".ipynb")).parts
+    for path in everyone(notebooks):
+        own = path.relative_to(notebooks.parent).with_suffix("").parts
+        number, _, rest = path.stem.partition("_")
+        parts = (number, str(int(number)), rest) if number.isdecimal() else ()
+        if name in parts or own[-len(words) :] == words or Path(name).resolve() == path:
             return path
-    raise KeyError(name)
+    names = ", ".join(path.stem for path in everyone(notebooks))
+    raise ConfigError(f"no notebook {name!r}: choose one of {names}")
 
 
 def short(name: str) -> str:

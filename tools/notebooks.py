@@ -10,6 +10,7 @@ keeps the reader's copies in mine/kept.
 import argparse
 import ast
 import base64
+import hashlib
 import importlib.util
 import multiprocessing
 import re
@@ -28,8 +29,7 @@ from nbformat import NotebookNode
 
 from helpers.errors import ConfigError, HelpersError, command, say, write
 from helpers.tables import table
-from tools import surroundings
-from tools.lessons import lessons
+from tools import lessons, surroundings
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD, MINE = ROOT / "notebooks", ROOT / "build", ROOT / "mine"
@@ -52,33 +52,12 @@ PROGRESS = re.compile(r"step +\d+  train |the run in |a new run, ")
 
 
 # ---------------------------------------------------------------- which
-def everyone() -> list[Path]:
-    """The start page, the lessons in their order, the rooms beyond, and the sources.
-
-    A reader's 01_…-Copy1.ipynb is none of ours.
-    """
-    paths = [
-        *NOTEBOOKS.glob("index.ipynb"),
-        *lessons(NOTEBOOKS),
-        *sorted(NOTEBOOKS.glob("sources/*.ipynb")),
-    ]
-    return [path for path in paths if re.fullmatch(r"[a-z0-9_]+", path.stem)]
-
-
-def find(name: str) -> Path:
-    """The notebook meant by 8, 08, 08_nanogpt_shakespeare, beyond/what_matters, or a path.
-
-    ConfigError, with all names, when there is none.
-    """
-    words = Path(name.removesuffix(".ipynb")).parts
-    for path in everyone():
-        own = path.relative_to(NOTEBOOKS.parent).with_suffix("").parts
-        is_number = name.isdecimal() and path.stem[:2] == name.zfill(2)
-        if is_number or own[-len(words) :] == words or Path(name).absolute() == path:
-            return path
-    raise ConfigError(
-        f"no notebook {name!r}: choose one of {', '.join(path.stem for path in everyone())}"
-    )
+def chosen(names: list[str]) -> list[Path]:
+    """The notebooks that these names mean; without names all, and others beside them are named."""
+    if not names:
+        lessons.name_others(NOTEBOOKS)
+    paths = [lessons.named(name, NOTEBOOKS) for name in names]
+    return list(dict.fromkeys(paths)) or lessons.everyone(NOTEBOOKS)
 
 
 def read_run(path: Path) -> NotebookNode | None:
@@ -116,15 +95,17 @@ def execute(path: Path, target: Path, values: dict[str, object] | None = None) -
     What lay at `target` stays until the run is over.
     """
     try:
+        sources = sources_of(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".run-", dir=target.parent) as scratch:
             draft = Path(scratch) / path.name
             problem = run_papermill(path, draft, values or {})
-            if draft.exists():
+            if done := read_run(draft):
+                done.metadata["sources"] = sources
+                nbformat.write(done, draft)
                 draft.replace(target)
     except OSError as error:
         return f"can't write {target}: {error.strerror or error}"
-    done = read_run(target)
     return problem or (why_incomplete(done) if done else "papermill has written nothing")
 
 
@@ -202,7 +183,7 @@ def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -
 
     Returns 1 if one failed.
     """
-    paths = [find(name) for name in names] or everyone()
+    paths = chosen(names)
     if given and len(names) != 1:
         raise ConfigError('parameters need a notebook: make run NB=08 P="-p preset smoke"')
     values = settings(paths[0], given) if given else {}
@@ -289,7 +270,8 @@ def write_pages() -> str:
     from tools import site
 
     try:
-        site.build(ROOT, BUILD / "html", {path.stem: last_run(path) for path in everyone()})
+        runs = {path.stem: last_run(path) for path in lessons.everyone(NOTEBOOKS)}
+        site.build(ROOT, BUILD / "html", runs)
     except HelpersError as problem:
         say(problem)
         return str(problem)
@@ -320,7 +302,7 @@ def store(names: list[str]) -> None:
     """
     from tools import tables
 
-    for path in [find(name) for name in names] or everyone():
+    for path in chosen(names):
         notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
         with tempfile.TemporaryDirectory() as scratch:
             problem = execute(path, Path(scratch) / path.name)
@@ -364,7 +346,7 @@ def show_ledger() -> int:
 
     stages = {row["notebook"] for row in ledger.rows()}
     found, failed = {}, []
-    for path in [path for path in everyone() if path.stem in stages]:
+    for path in [path for path in lessons.lessons(NOTEBOOKS) if path.stem in stages]:
         if is_outdated(path):
             say(f"running {path.stem}")
             if problem := execute(path, run_of(path)):
@@ -384,26 +366,26 @@ def show_ledger() -> int:
 
 
 def is_outdated(path: Path) -> bool:
-    """Is build/'s last run missing, partial, older than its sources, or of other settings?"""
-    from helpers import ledger
+    """Is build/'s last run missing, partial, of other sources, or of other settings?"""
     from tools import tables
 
     last = read_run(run_of(path))
     if last is None or tables.why_incomplete(last) or "skipped: " in tables.printed(last):
         return True
-    sources = [
-        path,
-        *(
-            file
-            for file in ledger.LEDGER.parents[1].rglob("*")
-            if file.suffix in (".py", ".toml", ".txt")
-        ),
-    ]
-    changed = max(file.stat().st_mtime for file in sources)
     other_settings = any(
         "injected-parameters" in cell.metadata.get("tags", []) for cell in last.cells
     )
-    return other_settings or run_of(path).stat().st_mtime < changed
+    return other_settings or last.metadata.get("sources") != sources_of(path)
+
+
+def sources_of(path: Path) -> str:
+    """A hash of a notebook and of all that it may import: dates of files say nothing of them."""
+    found = hashlib.sha256()
+    for house in ("helpers", "pictures", "exercises"):
+        for file in sorted((Path(__file__).parents[1] / house).rglob("*")):
+            if file.suffix in (".py", ".toml", ".txt"):
+                found.update(file.read_bytes())
+    return hashlib.sha256(found.digest() + path.read_bytes()).hexdigest()
 
 
 # ---------------------------------------------------------------- fresh

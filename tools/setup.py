@@ -1,8 +1,8 @@
 """Set up .venv with what reading takes (`python3 tools/setup.py`) or developing too (`... dev`).
 
-`make` calls this before everything. A stamp in .venv says which folder and which lists it was made
-for; when that is still so, nothing happens. In a clone that has been renamed or copied .venv is
-made anew: its programs name its folder.
+`make` calls this before everything. A stamp in .venv says which folder, Python and lists it was made
+for; when that is still so, nothing happens. Where the clone has been renamed or copied, or its
+Python replaced, .venv is made anew: its programs name both.
 """
 
 import hashlib
@@ -20,23 +20,31 @@ LISTS = {
     "reading": ["pyproject.toml", "requirements.txt", "tools/requirements.lock"],
     "developing": ["requirements-dev.txt", "tools/requirements-dev.lock"],
 }
-KERNEL = """
-import sys
+# A line of ASCII, which every locale reads alike, whatever the folder is called.
+FINISH = """
+import os, sys, sysconfig
+with open(os.path.join(sysconfig.get_path("purelib"), "clone.pth"), "w") as file:
+    print(f"import sys; sys.path.append({ascii(os.getcwd())})", file=file)
 from ipykernel.kernelspec import install
 install(prefix=sys.prefix, kernel_name="python3", display_name="Python 3 (dot products to nanoGPT)")
 """
+# Other people's settings of Python and Jupyter, and where pip puts things; where it finds them, the
+# reader may say.
+NOT_OURS = ("PYTHON", "JUPYTER", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON")
 LOCK = {kind: files[-1] for kind, files in LISTS.items()}
 
 
+def whose():
+    """Whose .venv it is: where its programs lie, and which Python they run."""
+    return {"folder": ROOT, "python": os.path.realpath(PYTHON)}
+
+
 def contents(files):
-    """A hash of what stands in these files, and of the packages' names."""
+    """A hash of what stands in these files."""
     found = hashlib.sha256()
     for name in files:
         with open(os.path.join(ROOT, name), "rb") as file:
             found.update(file.read())
-    for name in sorted(os.listdir(ROOT)):
-        if os.path.exists(os.path.join(ROOT, name, "__init__.py")):
-            found.update(name.encode())
     return found.hexdigest()
 
 
@@ -60,6 +68,11 @@ def move_to_mine():
             print(f"build/{name} is now mine/{name}", flush=True)
 
 
+def write_stamp(stamp):
+    with open(STAMP, "w", encoding="utf-8") as file:
+        json.dump(stamp, file, indent=1)
+
+
 def python(*words):
     """Run the Python of .venv; end with its status when it fails: it has said why."""
     status = subprocess.call([PYTHON, *words], cwd=ROOT)
@@ -79,12 +92,17 @@ def install(kind):
             "Python's venv module is missing: install it ('apt install python3-venv' on Debian and "
             "Ubuntu) and try again"
         )
+    if os.pathsep in ROOT:
+        sys.exit(f"no .venv works in a folder with {os.pathsep!r} in its path: rename {ROOT}")
+    made = {**whose(), "folder": None, **read_stamp()}
+    is_ours = os.path.exists(PYTHON) and whose().items() <= made.items()
+    is_another = os.path.exists(STAMP) and not is_ours
+    if is_another and os.path.islink(VENV):
+        sys.exit(f".venv is a link to what {made['folder']} was set up with: remove the link")
     print("installing packages into .venv: this takes a minute or two", flush=True)
-    was_moved = os.path.exists(STAMP) and read_stamp().get("folder") != ROOT
-    if os.path.exists(STAMP):
-        os.remove(STAMP)  # until all is done, .venv is made for nothing
-    venv.create(VENV, with_pip=True, symlinks=os.name != "nt", clear=was_moved)
-    pip = ["-m", "pip", "install", "--disable-pip-version-check", "-qq"]
+    venv.create(VENV, with_pip=True, symlinks=os.name != "nt", clear=is_another)
+    write_stamp(whose())  # until all is done, no list is installed
+    pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-user", "-qq"]
     # Every file has the hash that the lock expects. But one version of PyTorch has several builds
     # (CPU, CUDA), and any of them will do: it comes last and without a hash. What its CPU build
     # needs besides is locked and already there.
@@ -92,8 +110,7 @@ def install(kind):
     index = ["--index-url", os.environ["TORCH_INDEX"]] if os.environ.get("TORCH_INDEX") else []
     with open(os.path.join(ROOT, "requirements.txt"), encoding="utf-8") as file:
         python(*pip, *index, *[line.strip() for line in file if line.startswith("torch==")])
-    python(*pip, "--no-deps", "--no-build-isolation", "--editable", ".")
-    python("-c", KERNEL)
+    python("-c", FINISH)
     settings = os.path.join(VENV, "share", "jupyter", "lab", "settings")
     os.makedirs(settings, exist_ok=True)
     with open(os.path.join(settings, "overrides.json"), "w", encoding="utf-8") as file:
@@ -101,18 +118,19 @@ def install(kind):
 
 
 def main():
-    for name in [name for name in os.environ if name.startswith(("PYTHON", "JUPYTER"))]:
-        del os.environ[name]  # other people's settings
+    for name in [name for name in os.environ if name.startswith(NOT_OURS)]:
+        del os.environ[name]
+    if os.path.expanduser("~") == "~":  # nobody's home: an unknown user
+        os.environ["HOME"] = VENV
     move_to_mine()
     stamp = read_stamp() if os.path.exists(PYTHON) else {}
     kinds = (
         ["reading", "developing"] if "dev" in sys.argv[1:] or "developing" in stamp else ["reading"]
     )
-    wanted = {"folder": ROOT, **{kind: contents(LISTS[kind]) for kind in kinds}}
-    if stamp != wanted:
+    lists = {kind: contents(LISTS[kind]) for kind in kinds}
+    if stamp != whose() | lists:
         install(kinds[-1])
-        with open(STAMP, "w", encoding="utf-8") as file:
-            json.dump(wanted, file, indent=1)
+        write_stamp(whose() | lists)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,11 @@ from pathlib import Path
 from helpers.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[1]
-NOT_OURS = ("PYTHON", "PYTEST", "JUPYTER", "IPYTHON", "MPL", "MATPLOTLIB")
+NOT_OURS = (
+    *("PYTHON", "PYTEST", "JUPYTER", "IPYTHON", "MPL", "MATPLOTLIB"),
+    *("RUFF_", "TY_", "BIOME_", "JAXTYPING_", "ANYWIDGET_"),
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX"),
+)
 
 
 def shut_out_others() -> None:
@@ -19,6 +23,8 @@ def shut_out_others() -> None:
         del os.environ[name]
     var = ROOT / ".venv" / "var"
     (var / "ipython").mkdir(parents=True, exist_ok=True)
+    if os.path.expanduser("~") == "~":  # nobody's home: an unknown user
+        os.environ["HOME"] = str(var)
     os.environ |= {
         "JUPYTER_CONFIG_DIR": str(var / "jupyter" / "config"),
         "JUPYTER_DATA_DIR": str(var / "jupyter" / "data"),

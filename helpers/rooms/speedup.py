@@ -61,7 +61,7 @@ def _store(told: argparse.Namespace, lines: list[dict[str, float]]) -> None:
             f"--rounds {told.rounds} --repeat {told.repeat}, {time.strftime('%Y-%m-%d')}, with nothing else at work\n"
             f"# {system}, {os.cpu_count()} virtual cores, 1 thread a process\n"
         )
-        writer = csv.DictWriter(file, lines[0].keys())
+        writer = csv.DictWriter(file, lines[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(
             line | {name: f"{line[name]:.4g}" for name in list(line)[1:]} for line in lines

@@ -206,11 +206,13 @@ def test_a_part_that_fails_or_never_ends_gives_way_to_ours(file, notebook, capsy
 
 
 def test_the_next_step_is_named(file, notebook, tmp_path):
-    for name in ("01_dots.ipynb", "02_softmax.ipynb"):
+    for name in ("01_dot_product_scores.ipynb", "02_softmax_weights.ipynb"):
         (tmp_path / name).touch()
-    assert yours.next_step(tmp_path).startswith("**Next:** [1a](01_dots.ipynb), scores")
+    assert yours.next_step(tmp_path).startswith(
+        "**Next:** [1a](01_dot_product_scores.ipynb), scores"
+    )
     notebook.solve(ONE)
-    assert yours.next_step(tmp_path).startswith("**Next:** [2a](02_softmax.ipynb), softmax")
+    assert yours.next_step(tmp_path).startswith("**Next:** [2a](02_softmax_weights.ipynb), softmax")
 
 
 # ---------------------------------------------------------------- as a whole
@@ -223,6 +225,23 @@ def test_the_page_of_the_solution_is_right_step_by_step(label, verdict):
     """But for what has grown into a later step."""
     parts = tuple(getattr(PAGE, name) for name in BY_LABEL[label].names)
     assert verdict(label, parts if len(parts) > 1 else parts[0]) == "right"
+
+
+def test_the_whole_file_says_what_is_wrong_with_a_text(file, tmp_path):
+    steps = {"": yours.HEAD, "7f": "MyGPT = None", "8b": "", "8g": "", "9h": ""}
+    file.parent.mkdir()
+    file.write_text(yours.written(steps), encoding="utf-8")
+    (tmp_path / "short.txt").write_text("to be", encoding="utf-8")
+    (tmp_path / "utf16.txt").write_text(1000 * "to be", encoding="utf-16")
+    for words, arguments in {
+        "name a text file": [],
+        "can't read": ["nowhere.txt"],
+        "too short": [tmp_path / "short.txt"],
+        "can't read ": [tmp_path / "utf16.txt"],
+    }.items():
+        command = [sys.executable, file, *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=file.parent)
+        assert words in ended.stderr and "Traceback" not in ended.stderr and ended.returncode == 1
 
 
 CELLS = """

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import nbformat
+import papermill
 import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
@@ -175,15 +176,15 @@ def test_it_runs_on_a_text_of_the_reader_s_own(name, settings, own_text, monkeyp
 def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(
     own_text, tmp_path, monkeypatch, capsys
 ):
-    """In a folder that is not the project's, on a text of the reader's."""
+    """In a folder that is not the project's, on a text of the reader's, too shortly to warm up."""
     command = "--preset smoke --max-steps 3 --seed 5 --corpus own.txt --out run --sample-length 0"
     assert errors.command(training.main, command.split()) == 0
     capsys.readouterr()
-    settings = own_text | {"preset": "smoke", "max_steps": 30, "seed": 5, "out_dir": "run"}
+    settings = own_text | {"preset": "smoke", "max_steps": 9, "seed": 5, "out_dir": "run"}
     run(BY_NAME[NANOGPT], settings, monkeypatch, only=without_own_models(NANOGPT))
     printed = capsys.readouterr().out
-    assert "your own text" in printed and "has made 3 of 30 steps" in printed
-    assert "step    30  train" in printed and "step     0  train" not in printed
+    assert "your own text" in printed and "has made 3 of 9 steps" in printed
+    assert "step     9  train" in printed and "step     0  train" not in printed
 
     settings = own_text | {"run_dir": "run"}
     run(BY_NAME[SAMPLING], settings, monkeypatch, only=without_own_models(SAMPLING))
@@ -217,6 +218,13 @@ def test_a_wrong_setting_stops_it_with_one_sentence(wrong, error, message, tmp_p
         run(BY_NAME[NANOGPT], settings, monkeypatch, only=first)
     assert type(raised.value).__name__ == error and str(raised.value).startswith(message)
     assert "\n" not in str(raised.value) and not (tmp_path / "run").exists()
+
+
+def test_papermill_lists_every_setting_of_every_notebook():
+    for name, path in LESSONS.items():
+        for cell in [cell for cell in cells(BY_NAME[name]) if "parameters" in tags(cell)]:
+            known = papermill.inspect_notebook(str(path))
+            assert list(known) == re.findall(r"^(\w+)\b.* = ", cell.source, re.M)
 
 
 # ---------------------------------------------------------------- ledger, claims, README

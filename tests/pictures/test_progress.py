@@ -40,6 +40,12 @@ def test_what_is_solved_is_what_the_saved_notebook_printed_last(tmp_path):
     assert row == "| 03 | [A title](03_n.ipynb) | An hour | 2 of 4: 3a, 3d |"
 
 
+def test_a_copy_beside_the_lessons_is_no_lesson(tmp_path):
+    for name in ("03_n", "03_n-Copy1", "03_mine"):
+        nbformat.write(new_notebook(cells=[new_markdown_cell("# A")]), tmp_path / f"{name}.ipynb")
+    assert progress.lessons(tmp_path).count(".ipynb") == 1
+
+
 @pytest.mark.parametrize("content", ["", "{", '{"cells": [7]}', "\xff"])
 def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, content):
     (tmp_path / "04_n.ipynb").write_bytes(content.encode("latin-1"))

@@ -130,6 +130,8 @@ def test_settings_of_others_end_here_whatever_their_names(monkeypatch):
         "PYTHONINSPECT",
         "MPLBACKEND",
         "PYTEST_ADDOPTS",
+        "RUFF_OUTPUT_FILE",
+        "GIT_DIR",
     )
     monkeypatch.setattr(
         os, "environ", {**dict.fromkeys(theirs, "theirs"), "MY_GPT": "mine", "PIP_PROXY": "mine"}
@@ -201,16 +203,36 @@ def test_set_up_happens_once_and_again_when_it_is_no_longer_true(project):
     assert run("dev") == ["developing"] and run("dev") == run() == []
     (root / "tools" / "requirements-dev.lock").write_text("other versions")
     assert run() == ["developing"]
-    (root / "pictures").mkdir()
-    (root / "pictures" / "__init__.py").touch()  # one more package to find
-    assert run() == ["developing"]
     (root / ".venv" / "python").unlink()
     assert run() == ["reading"]
+    (root.parent / "another python").touch()
+    (root / ".venv" / "python").unlink()
+    (root / ".venv" / "python").symlink_to(root.parent / "another python")
+    assert run() == ["reading"] and run() == []
     root.rename(root.with_name("renamed"))
     at(root.with_name("renamed"))
     assert run() == ["reading"] and run() == []
     (root.with_name("renamed") / ".venv" / "ready").write_text("")  # as the first edition left it
     assert run() == ["reading"]
+
+
+def test_set_up_leaves_alone_what_a_link_leads_to_and_refuses_a_folder_with_a_colon(
+    tmp_path, monkeypatch
+):
+    """As in a worktree that shares its .venv: to make that anew would empty the other clone's."""
+    theirs, ours = tmp_path / "theirs" / ".venv", tmp_path / "ours" / ".venv"
+    for folder in (theirs, ours.parent):
+        folder.mkdir(parents=True)
+    (theirs / "ready").write_text('{"folder": "/theirs"}')
+    ours.symlink_to(theirs)
+    for name, value in (("VENV", ours), ("STAMP", ours / "ready"), ("PYTHON", ours / "python")):
+        monkeypatch.setattr(setup, name, str(value))
+    with pytest.raises(SystemExit, match="a link to what /theirs was set up with"):
+        setup.install("reading")
+    monkeypatch.setattr(setup, "ROOT", os.pathsep.join(["Work", " AI"]))
+    with pytest.raises(SystemExit, match="rename Work"):
+        setup.install("reading")
+    assert (theirs / "ready").exists()
 
 
 def test_what_the_first_edition_kept_in_build_moves_to_mine(project, capsys):
@@ -233,4 +255,4 @@ def test_what_the_first_edition_kept_in_build_moves_to_mine(project, capsys):
 
 def test_the_kernel_is_called_as_stored_notebooks_call_it():
     notebook = json.loads((ROOT / "notebooks" / "00_why_attention.ipynb").read_text("utf-8"))
-    assert f'"{notebook["metadata"]["kernelspec"]["display_name"]}"' in setup.KERNEL
+    assert f'"{notebook["metadata"]["kernelspec"]["display_name"]}"' in setup.FINISH

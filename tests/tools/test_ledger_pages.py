@@ -1,5 +1,6 @@
 """The table of the ledger after a run, row by row."""
 
+import os
 import re
 
 import pytest
@@ -43,6 +44,16 @@ def test_the_ledger_runs_what_changed_and_names_what_is_missing(show):
     status, out = show()  # what was skipped is tried again: the corpus may be there now
     assert status == 0 and "running 02_b" in out and "running 01_a" not in out
     notebooks.run_of(notebooks.NOTEBOOKS / "01_a.ipynb").write_text("{")  # cut off
+    assert "running 01_a" in show()[1]
+
+
+def test_what_changed_is_known_by_its_content_and_not_by_its_date(show):
+    path = notebooks.NOTEBOOKS / "01_a.ipynb"
+    show(_01_a="print('reproduced: gralinski-scores (')")
+    os.utime(path, (4e9, 4e9))
+    assert "running 01_a" not in show()[1]
+    write_notebook(path, "print('reproduced: gralinski-scores (again')")
+    os.utime(path, (1, 1))  # as rsync and tar leave it
     assert "running 01_a" in show()[1]
 
 

@@ -39,6 +39,7 @@ def environment_comes_back():
     ("name", "stem"),
     [
         ("8", "08_x"),
+        ("x", "08_x"),
         ("08_x.ipynb", "08_x"),
         ("./notebooks/08_x.ipynb", "08_x"),
         ("far", "far"),
@@ -47,19 +48,25 @@ def environment_comes_back():
 )
 def test_a_notebook_is_found_by_any_of_its_names(project, name, stem):
     (project / "notebooks" / "beyond").mkdir()
-    for each in ("08_x", "08_x-Copy1", "18_y", "beyond/far", "beyond/Untitled"):
+    for each in ("08_x", "08_a_copy", "08_x-Copy1", "18_y", "beyond/far", "beyond/Untitled"):
         write_notebook(notebooks.NOTEBOOKS / f"{each}.ipynb", "1")
-    assert (
-        notebooks.find(name).stem == stem and notebooks.find(str(notebooks.find(name))).stem == stem
-    )
-    # A reader's copy is none of ours.
-    assert [path.stem for path in notebooks.everyone()] == [
-        "08_x",
-        "18_y",
-        "far",
-    ]
+    (found,) = notebooks.chosen([name])
+    assert found.stem == stem and notebooks.chosen([str(found), name]) == [found]
     with pytest.raises(ConfigError, match="no notebook '1': choose one of 08_x, 18_y, far"):
-        notebooks.find("1")
+        notebooks.chosen(["1"])
+
+
+def test_a_notebook_of_the_readers_is_none_of_the_lessons_and_is_named(project, capsys):
+    (project / "notebooks" / "beyond").mkdir()
+    for each in ("08_x", "08_copy", "01_a-Copy1", "beyond/far", "beyond/Untitled"):
+        write_notebook(notebooks.NOTEBOOKS / f"{each}.ipynb", "1")
+    assert [path.stem for path in notebooks.chosen([])] == ["08_x", "far"]
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(" is none of the lessons")[0] for line in said] == [
+        "notebooks/01_a-Copy1.ipynb",
+        "notebooks/08_copy.ipynb",
+        "notebooks/beyond/Untitled.ipynb",
+    ]
 
 
 # ---------------------------------------------------------------- settings
@@ -147,7 +154,7 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path):
         (clone / name).symlink_to(ROOT / name)
     (clone / "notebooks").mkdir()
     write_notebook(
-        clone / "notebooks" / "01_long.ipynb",
+        clone / "notebooks" / "01_dot_product_scores.ipynb",
         "print('step  0  train 1')\nimport time\ntime.sleep(600)",
     )
     program = (
@@ -155,7 +162,7 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path):
         f"n.ROOT = Path({str(clone)!r}); n.NOTEBOOKS, n.BUILD = n.ROOT / 'notebooks', n.ROOT / 'build';"
         "command(n.main, ['run'])"
     )
-    last = clone / "build" / "notebooks" / "01_long.ipynb"
+    last = clone / "build" / "notebooks" / "01_dot_product_scores.ipynb"
     last.parent.mkdir(parents=True)
     last.write_text("the last run")
     main = ["if __name__ == '__main__':", *(f"    {line.strip()}" for line in program.split(";"))]

@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> None:
     for command in (student, grading):
         command.add_argument("out", type=Path, metavar="OUT", help="a folder, new or empty")
         command.add_argument(
-            "--only", nargs="+", default=[], metavar="LESSON", help="such as 03 05 or what_matters"
+            "--only", nargs="+", default=[], metavar="LESSON", help="such as 3 05 or what_matters"
         )
     grading.add_argument("--seconds", type=float, default=10.0, help="the limit of an answer")
     grading.add_argument("--jobs", type=int, default=1, help="hand-ins judged at a time")

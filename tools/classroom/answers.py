@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # what parsing raises
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 SCOPES = (*DEFINITIONS, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 CERTAIN = (*DEFINITIONS, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)  # they surely bind
@@ -32,7 +31,7 @@ class Statement:
 
 @functools.lru_cache(maxsize=10_000)  # most cells of most notebooks are the lesson's own
 def statements(cell: str) -> list[Statement]:
-    """What IPython makes of a cell. SyntaxError and others of NO_PYTHON if it makes nothing."""
+    """What IPython makes of a cell. SyntaxError or another error if it makes nothing."""
     code = TransformerManager().transform_cell(cell)
     found = []
     for node in ast.parse(code).body:
@@ -77,7 +76,7 @@ def _called(method: str, given: list[ast.expr], made: Statement) -> None:
     elif method in ("run_cell_magic", "run_line_magic") and texts:
         try:
             below = statements(str(texts[-1]))
-        except NO_PYTHON:  # %%bash
+        except Exception:  # %%bash
             return
         for each in below:
             made.changes |= each.binds | each.changes | each.calls

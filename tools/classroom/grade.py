@@ -2,9 +2,9 @@
 
 import csv
 import functools
+import json
 import sys
 import unicodedata
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ import nbformat
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
-from tools.classroom.answers import NO_PYTHON, Statement, needed, statements
+from tools.classroom.answers import Statement, needed, statements
 from tools.classroom.judge import judge
 from tools.classroom.lessons import Lesson, Task, assignment
 
@@ -100,13 +100,14 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
     others = []
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if any(part.startswith(".") for part in Path(name).parts) or not path.is_file():
+        is_folder = path.is_dir() and not path.is_symlink()  # links may lead in circles
+        if any(part.startswith(".") for part in Path(name).parts) or is_folder:
             continue
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                notebook = nbformat.reads(path.read_text("utf-8-sig"), as_version=4)
-            cells = [str(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
+            cells = code_of(path.read_bytes())
+        except OSError as error:
+            others.append(f"{name} can't be read: {error.strerror}")
+            continue
         except Exception:  # a file may hold anything
             others.append(f"{name} is no notebook")
             continue
@@ -119,13 +120,25 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
     if len(others) > 3:
         others[3:] = [f"and {len(others) - 3} more"]
     if not found:
-        return [HandIn(folder.name, notes=others or ["the folder is empty"])]
+        return [HandIn(folder.name, notes=others or ["the folder is empty, but for hidden files"])]
     for each in found.values():
         if len(each.notebooks) > 1:
             count, names = len(each.notebooks), ", ".join(each.notebooks)
             each.notes.append(f"{count} notebooks, of which the better one counts: {names}")
     next(iter(found.values())).notes.extend(others)
     return list(found.values())
+
+
+def code_of(content: bytes) -> list[str]:
+    """The code cells of a notebook, of any edition and encoding; damaged ones are left out."""
+    notebook = json.loads(content)
+    found = []
+    for sheet in notebook.get("worksheets", [notebook]):  # as notebooks were until 2014
+        for cell in [cell for cell in sheet["cells"] if isinstance(cell, dict)]:
+            source = cell.get("source", cell.get("input"))
+            if cell.get("cell_type") == "code" and isinstance(source, str | list):
+                found.append("".join(map(str, source)))
+    return found
 
 
 def lesson_of(name: str, cells: Sequence[str], lessons: Sequence[Lesson]) -> Lesson | None:
@@ -143,7 +156,7 @@ def parsed(cell: str) -> tuple[list[Statement], str]:
     """What a cell says, or why it says nothing."""
     try:
         return statements(cell), ""
-    except NO_PYTHON as error:
+    except Exception as error:  # a cell may hold anything
         line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
         return [], f"{line}{getattr(error, 'msg', error)}"
 

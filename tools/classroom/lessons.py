@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,22 +11,17 @@ import nbformat
 from nbformat import NotebookNode
 
 from tools.classroom.answers import Statement, statements
+from tools.lessons import everyone, name_others, named
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 MY_GPT = NOTEBOOKS / "solutions" / "my_gpt.py"  # the steps of all lessons
-# What was shipped: a copy beside it, which somebody has solved perhaps, is not handed out.
-SHIPPED = """
-    index why_attention dot_product_scores softmax_weights query_key_value causal_mask dropout
-    multi_head transformer_block nanogpt_shakespeare sampling what_matters museum_of_bugs
-    todays_models speedrun scaling_out blank_page
-""".split()  # noqa: SIM905
 # Neither README nor tests, which lead to solutions.
 PROJECT = """
     LICENSE Makefile docs environment.yml exercises helpers pictures pyproject.toml
     requirements.txt requirements-dev.txt tools .binder .gitattributes .gitignore
 """.split()  # noqa: SIM905
-BESIDE = ("*.md", "ruff.toml", "measured", "sources")  # what else is handed out of notebooks/
+BESIDE = ("*.md", "ruff.toml", "measured")  # what else is handed out of notebooks/
 README = """# From dot products to nanoGPT
 
 `make setup` once (it needs Python 3.11 or newer), then `make lab`. The lessons are in `notebooks`,
@@ -60,20 +54,10 @@ class Lesson:
 
 
 def lessons(only: Sequence[str] = ()) -> list[Lesson]:
-    """All that were shipped, or those whose names begin so; what lies beside them is named.
-
-    ValueError if no lesson begins with one of `only`.
-    """
-    found = []
-    for path in [*sorted(NOTEBOOKS.glob("*.ipynb")), *sorted(NOTEBOOKS.glob("beyond/*.ipynb"))]:
-        if re.sub(r"^\d\d_", "", path.stem) in SHIPPED:
-            found.append(Lesson(path, _tasks(nbformat.read(path, as_version=4))))
-        else:
-            print(f"{path.relative_to(ROOT)} is none of the lessons: left out", file=sys.stderr)
-    for begin in only:
-        if not any(lesson.name.startswith(begin) for lesson in found):
-            raise ValueError(f"there is no lesson {begin}")
-    return [lesson for lesson in found if not only or lesson.name.startswith(tuple(only))]
+    """All that were shipped, or `only` these; what lies beside them is named."""
+    name_others(NOTEBOOKS)
+    paths = dict.fromkeys(named(name, NOTEBOOKS) for name in only) or everyone(NOTEBOOKS)
+    return [Lesson(path, _tasks(nbformat.read(path, as_version=4))) for path in paths]
 
 
 def _tasks(notebook: NotebookNode) -> tuple[Task, ...]:
