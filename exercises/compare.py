@@ -23,7 +23,7 @@ def letters(value: Any) -> Any:
     return re.sub(r"\W", "", "".join(texts)).lower()
 
 
-def numbers(value: Any) -> Tensor | None:
+def numbers(value: Any) -> Any:
     """A tensor in double precision, or None for what is no table of numbers."""
     if isinstance(value, Tensor):
         return value.detach().cpu().double()
@@ -39,7 +39,7 @@ def numbers(value: Any) -> Tensor | None:
         return None
 
 
-def parts_of(value: Any) -> list | None:
+def parts_of(value: Any) -> Any:
     """The things of a tuple, in whatever they are handed over."""
     if isinstance(value, (list, tuple)):
         return list(value)

@@ -176,7 +176,7 @@ def functions() -> Iterator[tuple[Function, Tensor]]:
 
 
 def is_causal(function: Function, x: Tensor) -> bool:
-    return {name: name in LEAK_FREE for name in LEAK_FREE | LEAKING}[function.__doc__]
+    return {name: name in LEAK_FREE for name in LEAK_FREE | LEAKING}[str(function.__doc__)]
 
 
 def changing(

@@ -8,32 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exercises import compare
+from exercises import compare, gpts
 from exercises.judge import Asked, WrongError, built, exercise, prediction
 from exercises.properties import (
-    GPT,
     begins_alike,
-    begins_unsure,
     drops,
-    drops_both_branches,
-    gives_logits,
-    has_a_path,
-    has_a_stream,
     has_numbers,
-    ids,
-    is_normed,
-    knows_the_order,
-    learns_by_heart,
-    leaves_the_stream,
     made,
-    mlp_bends,
-    mlp_comes_back,
-    mlp_reads_attention,
-    reads_its_past,
     sees,
     sound,
     uses_heads,
-    uses_its_sizes,
     words,
 )
 
@@ -98,16 +82,16 @@ def block(MyBlock: Any) -> None:
         run = sound(MyBlock, {"C": C, "num_heads": num_heads}, width=C)
     sees(run, C, future=False)
     begins_alike(run, words(2, 6, C))
-    has_a_stream(make, C)
-    is_normed(run, C)
-    leaves_the_stream(make(), C)
+    gpts.has_a_stream(make, C)
+    gpts.is_normed(run, C)
+    gpts.leaves_the_stream(make(), C)
     has_numbers(make(), 8 * C * C, "4 C² in attention, and as many at least in an MLP that widens")
-    mlp_bends(make(), C)
-    mlp_reads_attention(lambda: make(num_heads=1), C)
-    mlp_comes_back(make(), C)
+    gpts.mlp_bends(make(), C)
+    gpts.mlp_reads_attention(lambda: make(num_heads=1), C)
+    gpts.mlp_comes_back(make(), C)
     uses_heads(lambda num_heads: make(num_heads=num_heads), words(2, 5, C), C)
     drops(make, words(2, 5, C), C)
-    drops_both_branches(make, C)
+    gpts.drops_both_branches(make, C)
 
 
 # ---------------------------------------------------------------- 7d
@@ -201,15 +185,15 @@ exercise(
 @built("7f")
 def gpt(MyGPT: Any) -> None:
     """MyGPT(vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0): tokens (B, T) -> logits (B, T, V)."""
-    V, T = GPT["vocab_size"], GPT["context_length"]
-    gives_logits(MyGPT)
-    reads_its_past(sound(MyGPT, GPT, width=V, x=ids(V, 4, T)))
-    knows_the_order(MyGPT)
-    uses_its_sizes(MyGPT)
-    begins_unsure(MyGPT)
-    has_a_path(MyGPT)
-    drops(lambda dropout: made(MyGPT, GPT | {"dropout": dropout}), ids(V, 2, T), V)
-    learns_by_heart(MyGPT)
+    V, T = gpts.GPT["vocab_size"], gpts.GPT["context_length"]
+    gpts.gives_logits(MyGPT)
+    gpts.reads_its_past(sound(MyGPT, gpts.GPT, width=V, x=gpts.ids(V, 4, T)))
+    gpts.knows_the_order(MyGPT)
+    gpts.uses_its_sizes(MyGPT)
+    gpts.begins_unsure(MyGPT)
+    gpts.has_a_path(MyGPT)
+    drops(lambda dropout: made(MyGPT, gpts.GPT | {"dropout": dropout}), gpts.ids(V, 2, T), V)
+    gpts.learns_by_heart(MyGPT)
 
 
 # ---------------------------------------------------------------- 7g

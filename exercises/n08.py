@@ -167,7 +167,7 @@ def confusing(real: str, said: str) -> Answer:
 @exercise(
     "8d",
     diagnosis,
-    lambda: sorted(([*lists] for _, *lists in RUNS), key=lambda lists: len(lists[0])),
+    lambda: sorted((tuple(lists) for _, *lists in RUNS), key=lambda lists: len(lists[0])),
     broken=(
         "it calls healthy runs overfitting and knows one fault of five. Does the validation loss RISE?",
         lambda training, validation, fresh: OVERFIT if validation[-1] > training[-1] else HEALTHY,
@@ -307,7 +307,7 @@ class Pupil(GPT):
         self.loss = math.nan  # that of the last batch
         self.has_learned = False  # since the last report
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:  # ty: ignore[incompatible-method-override]
         must(
             x.shape == (B, T),
             f"it gives the model tokens of the shape {tuple(x.shape)}: with batch_size={B} and a "

@@ -1,0 +1,289 @@
+"""Properties of a block and of a GPT, each one line in an exercise."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from exercises.judge import WrongError
+from exercises.properties import (
+    Run,
+    begins_alike,
+    given,
+    made,
+    near,
+    numbers_in,
+    plain,
+    reading,
+    sees_the_past,
+    stir,
+    touched,
+    uses_heads,
+    words,
+)
+
+
+# ---------------------------------------------------------------- of a block
+def has_a_stream(make: Callable[[float], nn.Module], C: int) -> None:
+    """Where both branches are silent, x comes out as it went in, also in training; or it is normed (post-norm)."""
+    x = words(2, 5, C)
+    output = given(plain(make(0.0), silent=True), x, C)
+    if not _has_the_rows_of(output, x):
+        raise WrongError(
+            "where both branches write zeros, x doesn't come out as it went in: is x added, both to what attention "
+            "gives and to what the MLP gives?"
+        )
+    times = (output * x).sum() / (x * x).sum()
+    if near(output, times * x) and not near(output, x):
+        raise WrongError(
+            f"where both branches write zeros, x comes out {times:.3g} times as large: each branch is added to x once"
+        )
+    if not _has_the_rows_of(given(plain(make(0.5), silent=True).train(), x, C), x):
+        raise WrongError(
+            "where both branches write zeros, dropout still changes x: it belongs to what a branch makes, x + drop(...)"
+        )
+
+
+def _has_the_rows_of(output: Tensor, x: Tensor) -> bool:
+    """Are its rows those of x, but for their means and sizes, which a norm changes?"""
+    centred = [table - table.mean(-1, keepdim=True) for table in (output, x)]
+    return bool(F.cosine_similarity(*centred, dim=-1).min() > 0.999)
+
+
+def leaves_the_stream(block: nn.Module, C: int) -> None:
+    """Large inputs come out nearly as they were (pre-norm), or all rows at one size (post-norm)."""
+    x = 1e3 * words(2, 5, C)
+    output = reading(plain(block), C)(x)
+    kept = (output - x).norm() < 0.1 * x.norm()
+    # LayerNorm brings the centred rows to one size, RMSNorm the rows themselves.
+    sizes = [(output - mean).norm(dim=-1) for mean in (output.mean(-1, keepdim=True), 0)]
+    if not kept and not any(size.std() < 5e-3 * size.mean() for size in sizes):
+        raise WrongError(
+            "the stream itself is normalised, and then added to: a branch reads a normed copy of x, and what it makes "
+            "of it is added to x as it was"
+        )
+
+
+def is_normed(run: Run, C: int) -> None:
+    """Inputs a thousand times as large are not changed a thousand times as much."""
+    x = words(2, 5, C)
+    usual, large = run(x), run(1e3 * x)
+    grown = (large - 1e3 * x).norm() / (usual - x).norm()
+    if large.norm() > 30 * usual.norm() and grown > 30:
+        raise WrongError(
+            f"inputs 1,000 times as large are changed {grown:,.0f} times as much: do attention and MLP read norms of x?"
+        )
+
+
+@torch.no_grad()
+def mlp_reads_attention(make: Callable[[], nn.Module], C: int) -> None:
+    """The MLP reads what attention, of one head here, has written, and hands it on.
+
+    The more often a word stands before another, the further the context of the last moves, on a line. Where the MLP
+    doesn't read it, nothing bends this line, and a norm behind it turns it within a plane.
+    """
+    block = plain(make())
+    run = reading(block, C)
+    word, last = 0.3 * words(2, C)
+    texts = [torch.stack([*[word] * often, last])[None] for often in (0, 1, 2, 4, 8, 16, 32)]
+    if _directions([run(text)[0, -1] for text in texts]) < 3:
+        raise WrongError(
+            "the MLP doesn't read what attention has found: attention is added to x first, and the MLP then reads a "
+            "norm of that sum"
+        )
+    for matrix in mlp_matrices(block, C):
+        old = matrix.clone()
+        matrix.zero_()  # the MLP is silent then
+        if not near(run(texts[-1])[0, -1], run(texts[0])[0, -1]):
+            return
+        matrix.copy_(old)
+    raise WrongError(
+        "where the MLP writes zeros, what attention has found is lost: the MLP's result is added to the stream as "
+        "attention has left it"
+    )
+
+
+def _directions(points: list[Tensor]) -> int:
+    """How many dimensions the points lie in, seen from the first."""
+    size = torch.linalg.svdvals((torch.stack(points[1:]) - points[0]).double())
+    return int((size > 1e-4 * size[0]).sum())
+
+
+def mlp_matrices(block: nn.Module, C: int) -> list[nn.Parameter]:
+    """Those that widen, and those that come back from there."""
+    wide = [p for p in block.parameters() if p.dim() == 2 and min(p.shape) == C < max(p.shape)]
+    return [p for p in wide if any(p.shape == other.mT.shape for other in wide)]
+
+
+@torch.no_grad()
+def mlp_bends(block: nn.Module, C: int) -> None:
+    """Where nothing bends between its two matrices, one may be larger and the other one smaller."""
+    x = words(4, 1, C)  # single words, which have no attention to pay
+    run, matrices = reading(plain(block), C), mlp_matrices(block, C)
+    before = run(x)
+    if not matrices:
+        raise WrongError(
+            "no matrix widens and no other comes back: is there an MLP, from C to 4C numbers and back to C?"
+        )
+    for factor in (3, -1):  # ReLU doesn't mind the first, and tanh not the second
+        factors = [factor if matrix.shape[0] > C else 1 / factor for matrix in matrices]
+        for matrix, each in zip(matrices, factors, strict=True):
+            matrix.mul_(each)
+        if not near(run(x), before):
+            return
+        for matrix, each in zip(matrices, factors, strict=True):
+            matrix.div_(each)
+    raise WrongError("its MLP is linear: is there a GELU or ReLU between the two matrices?")
+
+
+@torch.no_grad()
+def mlp_comes_back(block: nn.Module, C: int) -> None:
+    """Nothing bends behind its last matrix: moved on a line, that moves an output on a line, or in a plane (a norm)."""
+    run, x = reading(plain(block), C), words(4, 1, C)
+    for matrix in mlp_matrices(block, C):
+        old, way = matrix.clone(), words(*matrix.shape) / max(matrix.shape) ** 0.5
+        outputs = []
+        for far in (0, -8, -4, -2, -1, 1, 2, 4, 8):
+            matrix.copy_(old + far * way)
+            outputs.append(run(x)[:, 0])
+        matrix.copy_(old)
+        if all(_directions(list(of_a_word)) < 3 for of_a_word in zip(*outputs, strict=True)):
+            return
+    raise WrongError(
+        "something bends what the last matrix of the MLP gives: a GELU or ReLU stands between its two matrices, and "
+        "none behind them"
+    )
+
+
+@torch.no_grad()
+def drops_both_branches(make: Callable[[float], nn.Module], C: int) -> None:
+    """Whichever branch is silent, with a matrix of zeros, the other one is still dropped."""
+    block = plain(make(0.5)).train()
+    run, x = reading(block, C), words(2, 5, C)
+    for matrix in block.parameters():
+        if matrix.dim() < 2:
+            continue
+        old = matrix.clone()
+        matrix.zero_()
+        if torch.equal(run(x), run(x)):
+            alone = near(run(x)[:, -1:], run(x[:, -1:]))
+            dropped, other = ("attention", "the MLP") if alone else ("the MLP", "attention")
+            raise WrongError(
+                f"what {dropped} makes is dropped, and what {other} makes is not: both should be"
+            )
+        matrix.copy_(old)
+
+
+# ---------------------------------------------------------------- of a GPT
+GPT = {"vocab_size": 11, "context_length": 8, "n_layer": 2, "n_head": 2, "n_embd": 32}
+V, T = GPT["vocab_size"], GPT["context_length"]
+
+
+def ids(vocab_size: int, *shape: int, seed: int = 0) -> Tensor:
+    """Random tokens, always the same."""
+    return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def gives_logits(answer: Callable[..., Any]) -> None:
+    """For every place of texts as long as the context and shorter, of every size."""
+    for sizes in ((11, 8, 2, 2, 32), (65, 5, 1, 4, 32), (7, 12, 3, 1, 16)):
+        model, (vocab_size, context) = made(answer, dict(zip(GPT, sizes, strict=True))), sizes[:2]
+        kept = getattr(model, "context_length", "missing")
+        if kept != context:
+            raise WrongError(
+                f"its attribute context_length should be {context}, and is {kept}: training and writing ask for it"
+            )
+        for shape in ((3, context), (1, context - 3), (2, 1)):
+            logits = reading(model, vocab_size)(ids(vocab_size, *shape))
+            if near(logits.exp().sum(-1), torch.ones(shape)):
+                raise WrongError(
+                    "it gives log-probabilities: logits are asked for, and cross_entropy does the rest"
+                )
+            if (logits >= 0).all() and near(logits.sum(-1), torch.ones(shape)):
+                raise WrongError("it gives probabilities: logits are asked for, before any softmax")
+
+
+def reads_its_past(run: Run) -> None:
+    """Each place sees its own token and all before it, and none after it."""
+    tokens = ids(V, T)
+    for step in (1, 5):
+        sees_the_past(touched(run, tokens, (tokens + step) % V))
+    begins_alike(run, tokens[None])
+
+
+def knows_the_order(answer: Callable[..., Any]) -> None:
+    """With one layer already. (With a mask, several layers tell the first place from the others even without.)"""
+    run = reading(stir(made(answer, GPT | {"n_layer": 1})), V)
+    tokens = ids(V, 8, T)
+    turned = torch.cat([tokens[:, :-1].flip(1), tokens[:, -1:]], 1)
+    if near(run(turned)[:, -1], run(tokens)[:, -1]):
+        raise WrongError(
+            "the tokens before in another order give the same: does it know places (positions)?"
+        )
+
+
+def uses_its_sizes(answer: Callable[..., Any]) -> None:
+    """n_layer and n_head make a difference, and a layer is as large as a block."""
+    one, three = (numbers_in(made(answer, GPT | {"n_layer": n_layer})) for n_layer in (1, 3))
+    if one >= three:
+        raise WrongError("with 3 layers it has no more parameters than with 1: is n_layer used?")
+    more, least = (three - one) // 2, 8 * GPT["n_embd"] ** 2
+    if more < least:
+        raise WrongError(
+            f"the matrices of one more layer have {more} numbers, and {least} are needed: is there attention, and an "
+            "MLP that widens?"
+        )
+    uses_heads(lambda n_head: made(answer, GPT | {"n_head": n_head}), ids(V, 2, T), V)
+
+
+def loss_of(model: nn.Module, tokens: Tensor, vocab_size: int) -> Tensor:
+    logits = given(model, tokens[:, :-1], vocab_size)
+    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def begins_unsure(answer: Callable[..., Any]) -> None:
+    """The loss of a fresh GPT is that of a guess."""
+    model = made(answer, dict(zip(GPT, (65, 32, 2, 4, 64), strict=True)))
+    loss = loss_of(model, ids(65, 64, 33), 65).item()
+    if abs(loss - math.log(65)) > 0.3:
+        raise WrongError(
+            f"the first loss is {loss:.2f} where ln 65 = {math.log(65):.2f} is right: it starts out sure of itself. "
+            "Draw the matrices, those of nn.Embedding too, with a standard deviation of 0.02"
+        )
+
+
+def has_a_path(answer: Callable[..., Any]) -> None:
+    """Through many layers, a place still depends on its own token. Attention alone takes means of means of all."""
+    run = reading(made(answer, GPT | {"context_length": 16, "n_layer": 8}), V)
+    tokens = ids(V, 24, 16)
+    changed = torch.cat([tokens[:, :-1], (tokens[:, -1:] + 1) % V], 1)
+    before, after = run(tokens)[:, -1], run(changed)[:, -1]
+    if (after - before).norm() < 1e-3 * before.norm():
+        raise WrongError(
+            "in a fresh one of 8 layers, the logits at a place hardly change with its own token: is x added to what "
+            "attention gives?"
+        )
+
+
+def learns_by_heart(answer: Callable[..., Any], updates: int = 100) -> None:
+    """Four short texts are soon known. Each update is a small step against the gradient's signs."""
+    model = made(answer, GPT).train()
+    texts = ids(V, 4, T + 1)
+    texts[:, 0] = torch.arange(4)
+    for _ in range(updates):
+        loss = loss_of(model, texts, V)
+        if loss < 1:
+            return
+        model.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter -= 0.005 * parameter.grad.sign()
+    raise WrongError(
+        f"four short texts, {updates} updates, and the loss is still {loss:.2f}: that should be learned by heart. "
+        "Does all that it knows reach the logits?"
+    )
