@@ -5,12 +5,14 @@ Numbers may come as tensors, arrays, lists or plain numbers.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+MOST = 10_000  # things that an iterator gives: it may never end
 TOLERANCE = 1e-4  # as a part of the largest number that is right
 
 
@@ -26,7 +28,7 @@ def letters(value: Any) -> Any:
 def numbers(value: Any) -> Any:
     """A tensor in double precision, or None for what is no table of numbers."""
     if isinstance(value, Tensor):
-        return value.detach().cpu().double()
+        return (value.to_dense() if value.is_sparse else value).detach().cpu().double()
     try:
         if isinstance(value, (list, tuple)) and any(
             part is None or isinstance(part, (Tensor, list, tuple, str)) for part in value
@@ -94,7 +96,7 @@ def kept(value: Any) -> Any:
         return value.detach().clone()
     if type(value) in (list, tuple):
         return type(value)(map(kept, value))
-    return list(value) if isinstance(value, Iterator) else value
+    return list(islice(value, MOST)) if isinstance(value, Iterator) else value
 
 
 def is_boolean(value: Any) -> bool:

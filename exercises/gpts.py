@@ -114,8 +114,9 @@ def _directions(points: list[Tensor]) -> int:
 
 def mlp_matrices(block: nn.Module, C: int) -> list[nn.Parameter]:
     """Those that widen, and those that come back from there."""
-    wide = [p for p in block.parameters() if p.dim() == 2 and min(p.shape) == C < max(p.shape)]
-    return [p for p in wide if any(p.shape == other.mT.shape for other in wide)]
+    shapes = {p: p.squeeze().shape for p in block.parameters()}  # those of a convolution have more
+    wide = {p: s for p, s in shapes.items() if len(s) == 2 and min(s) == C < max(s)}
+    return [p for p, shape in wide.items() if shape[::-1] in wide.values()]
 
 
 @torch.no_grad()

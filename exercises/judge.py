@@ -199,7 +199,9 @@ def ask(answer: Answer, case: Case) -> Given:
         with torch.random.fork_rng(devices=[]):  # it may draw: the next case finds the same numbers
             torch.manual_seed(0)
             value = compare.kept(answer(*copies))
-    except (Exception, SystemExit) as error:
+    except (TooLongError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # an answer may raise anything
         return Given(raised=raised(error))
     for name, before, after in zip(names(answer, case), case.inputs, copies, strict=True):
         if not compare.unchanged(before, after):
@@ -254,7 +256,7 @@ def is_stub(value: Any) -> bool:
 
 def does_nothing(answer: Any) -> bool:
     """Is its body, or that of a layer's `forward`, nothing but `...`, `pass` or a docstring?"""
-    if isinstance(answer, tuple):
+    if isinstance(answer, (tuple, list)):
         return any(map(does_nothing, answer))
     if isinstance(answer, type):
         own = [value for name, value in vars(answer).items() if not name.startswith("__")]
@@ -277,6 +279,8 @@ def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
     try:
         with harmless(seconds):
             return judged(found, answer)
+    except Exception as error:  # what it returns may raise, too, when it is looked at
+        return not_yet(raised(error), "raises")
     except TooLongError:
         why = f"it is still at work after {seconds:g} seconds: is there a loop without an end?"
         return not_yet(why, "too long")
@@ -309,7 +313,7 @@ def judged(found: Exercise, answer: Any) -> Verdict:
 
 def _is_of_its_kind(found: Exercise, answer: Any) -> bool:
     count = len(re.findall(r"\b(?:class|function)\b", found.kind))
-    parts = answer if isinstance(answer, tuple) else (answer,)
+    parts = answer if isinstance(answer, (tuple, list)) else (answer,)
     return len(parts) == count and all(map(callable, parts))
 
 

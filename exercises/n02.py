@@ -29,6 +29,7 @@ def scores_of_any_shape() -> Iterator[tuple[Tensor]]:
         yield (torch.randn(shape, generator=dice),)
     yield (torch.tensor([100.0, 102]),)
     yield (torch.tensor([-1000.0, -1001]),)
+    yield (torch.tensor([-1000.0, 1000]),)
     yield (torch.tensor([1000.0, -1000, 998]),)
     yield (torch.tensor([[1000.0, -1000, 1], [-1001, -1000, -1001]]),)
 

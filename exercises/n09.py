@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from exercises import compare
+from exercises import compare, gpts
 from exercises.judge import Asked, WrongError, built, exercise, prediction, raised
 from exercises.properties import (
     Run,
@@ -325,7 +325,7 @@ def text_of(my_write: Writer, model: nn.Module, prompt: list[int], n: int, *how:
     """What it writes, after what holds for every text."""
     before = torch.tensor(prompt)
     given = before.clone()
-    what = f"a prompt of {len(prompt)} tokens and n={n}"
+    what = f"a prompt of {len(prompt)} and n={n}"
     try:
         text = my_write(model, given, n, *how)
     except WrongError:
@@ -337,7 +337,10 @@ def text_of(my_write: Writer, model: nn.Module, prompt: list[int], n: int, *how:
     if not isinstance(text, Tensor) or text.shape != (len(prompt) + n,):
         is_tensor = isinstance(text, Tensor)
         found = f"one of shape {tuple(text.shape)}" if is_tensor else compare.kind(text)
-        raise WrongError(f"{what} give a tensor of {len(prompt) + n} tokens, not {found}", "shape")
+        raise WrongError(
+            f"after {what} it should give a tensor of {len(prompt) + n} tokens, and gives {found}",
+            "shape",
+        )
     if not torch.equal(given, before):
         raise WrongError("it changes the prompt: work on a copy", "changed")
     if text.is_floating_point() or not torch.equal(text[: len(prompt)], before):
@@ -519,6 +522,8 @@ def saves_work(model: nn.Module, V: int, T: int) -> None:
 def fast(pair: tuple[Callable[..., nn.Module], Writer]) -> None:
     """model(tokens, cache), and a function that writes with it."""
     MyGPT, my_fast_write = pair
+    gpts.uses_its_sizes(MyGPT)
+    gpts.begins_unsure(MyGPT)
     names = ("vocab_size", "context_length", "n_layer", "n_head", "n_embd")
 
     def gpt(V: int, T: int, n_layer: int = 1, n_head: int = 2, n_embd: int = 16) -> nn.Module:

@@ -11,7 +11,7 @@ from exercises import compare
 from exercises.judge import Asked, WrongError, raised
 
 Run = Callable[[Tensor], Tensor]
-LONG = 300  # words, more than a mask of the usual 64, 128 or 256
+LONG = 1100  # words, more than a mask of the usual 64, 256 or 1024
 
 
 # ---------------------------------------------------------------- of functions
@@ -181,7 +181,8 @@ def _is_learned(name: str, value: Any, known: set[int]) -> None:
 
 def _is_a_gain(value: Tensor) -> bool:
     """Is it a row of equal numbers, as the gain or the shift of a norm begins?"""
-    return value.is_floating_point() and value.dim() == 1 < len(value) and len(value.unique()) == 1
+    row = value.is_floating_point() and value.dim() == 1 < len(value)
+    return row and len(value.unique()) == 1 and value[0] in (0, 1)
 
 
 def twin(answer: Callable[..., Any], sizes: dict[str, Any], module: nn.Module) -> nn.Module:
@@ -374,8 +375,16 @@ def arrangements(module: nn.Module, roles: int, D: int) -> Iterator[list[Run]]:
     if len(linear) == roles and not fused:
         yield from map(list, itertools.permutations(linear))
     elif len(fused) == 1 and len(last) == roles - 3:
-        for order in itertools.permutations(range(3)):
-            yield [*(lambda x, i=i: fused[0](x).chunk(3, -1)[i] for i in order), *last]
+        for cut, order in itertools.product(cuts_of_three(D), itertools.permutations(range(3))):
+            yield [*(lambda x, i=i, cut=cut: cut(fused[0](x))[i] for i in order), *last]
+
+
+def cuts_of_three(D: int) -> Iterator[Callable[[Tensor], Any]]:
+    """Query, key and value out of one layer: one behind the other, or in each of several heads."""
+    for heads in (H for H in range(1, D + 1) if D % H == 0):
+        yield lambda x, H=heads: [
+            part.flatten(-2) for part in x.unflatten(-1, (H, 3, -1)).unbind(-2)
+        ]
 
 
 class LikeOurs:

@@ -344,7 +344,7 @@ def _of_a_factor(given: list[Tensor], rights: list[Tensor], cases: list[Case]) -
     if all(factor == 0 for factor, _ in factors):
         return "all of it is 0"
     is_one_factor = all(math.isclose(factor, first, rel_tol=1e-3) for factor, _ in factors)
-    if is_one_factor and not math.isclose(first, 1):
+    if is_one_factor and not math.isclose(first, 1, rel_tol=1e-2):
         for known, sentence in FACTORS.items():
             if math.isclose(first, known, rel_tol=1e-3):
                 return sentence

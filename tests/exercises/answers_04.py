@@ -114,7 +114,7 @@ WRONG = {
         ("it should see that word, too", weighing(
             lambda scores: causal(scores.masked_fill(past(scores, -3), -torch.inf)))),
         ("do the weights add up to 1", weighing(lambda scores: scores * past(scores))),
-        ("of shape (1, 300, 6) it raises RuntimeError", weighing(mask_of_256)),
+        ("of shape (1, 1100, 6) it raises RuntimeError", weighing(mask_of_256)),
         ("is the mask long enough", weighing(
             lambda scores: causal(scores) if len(scores[0]) < 64 else scores.softmax(-1))),
         ("attention knows no places", weighing(

@@ -178,10 +178,10 @@ WRONG = {
         ("gradients are kept", writing(grad=torch.enable_grad)),
         ("it asks the model 1 times to write 4", not_fed_back),
         (
-            "7 tokens, not one of shape (4,)",
+            "7 tokens, and gives one of shape (4,)",
             writing(result=lambda text, prompt: text[len(prompt) :]),
         ),
-        ("7 tokens, not a list", writing(result=lambda text, prompt: text.tolist())),
+        ("7 tokens, and gives a list", writing(result=lambda text, prompt: text.tolist())),
         ("begin with the prompt", writing(result=lambda text, prompt: text.flip(0))),
         (
             "changes the prompt",
