@@ -346,6 +346,8 @@ def best_run(runs: Path) -> tuple[Path, str]:
     folder, best = min(rivals.items(), key=lambda item: item[1].history.best.val_loss)
     only = len(rivals) == 1
     which = "the only finished run" if only else f"the best of {len(rivals)} finished runs"
+    if len(rivals) < len(finished) and not on_tiny:
+        which += ", of several texts that of the newest run,"
     loss = f"validation loss {best.history.best.val_loss:.3f}"
     corpus = best.about["corpus"] or "its text"
     return folder, f"writing with {folder.name}, {loss}: {which} on {corpus}{unread}"

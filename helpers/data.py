@@ -458,6 +458,8 @@ def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
     carried = ""  # a "\r" at the end of a piece waits for the next one: it may begin with "\n"
     try:
         with open(os.path.expanduser(path), "rb") as file:
+            if not file.seekable():  # it is read twice, which a pipe can't be
+                raise CorpusError(f"{shown(path)} is no regular file: give the path of a text file")
             start = file.peek(4)
             _refuse_zip(start, path)
             stream = gzip.GzipFile(fileobj=file) if start.startswith(GZIP) else file

@@ -494,3 +494,16 @@ def test_a_bad_text_gets_one_sentence_and_leaves_nothing(tmp_path, content, sent
     with pytest.raises(CorpusError, match=sentence):
         prepare([tmp_path / "bad"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes of this kind")
+def test_a_pipe_is_no_text_to_prepare(tmp_path):
+    """It can be read once only, and preparing reads twice."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    try:
+        with pytest.raises(CorpusError, match="pipe is no regular file"):
+            data.prepare([tmp_path / "pipe"], tmp_path / "out")
+    finally:
+        os.close(writer)
+    assert not (tmp_path / "out").exists()

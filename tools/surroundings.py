@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOT_OURS = (
     *("PYTHON", "PYTEST", "JUPYTER", "IPYTHON", "MPL", "MATPLOTLIB"),
     *("RUFF_", "TY_", "BIOME_", "JAXTYPING_", "ANYWIDGET_"),
-    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX"),
+    *("GIT_", "JPY_"),
 )
 
 

@@ -103,6 +103,9 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
         is_folder = path.is_dir() and not path.is_symlink()  # links may lead in circles
         if any(part.startswith(".") for part in Path(name).parts) or is_folder:
             continue
+        if path.exists() and not path.is_file():  # a pipe may never end
+            others.append(f"{name} is no regular file")
+            continue
         try:
             cells = code_of(path.read_bytes())
         except OSError as error:

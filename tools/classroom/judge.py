@@ -7,8 +7,10 @@ import json
 import multiprocessing
 import os
 import runpy
+import signal
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -46,12 +48,20 @@ def judge(
             if begun:
                 return "not yet", "it ends the process that it runs in"
         finally:
-            process.kill()
-            process.join()
+            _end(process)
             ours.close()
     if begun:
         return "not yet", f"it is still at work after {seconds:g} seconds"
     raise RuntimeError("no process for answers begins: do the exercises work at all?")
+
+
+def _end(process: Any) -> None:
+    """The process, and those that it has started: else the next student's answer waits for them."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.join()
 
 
 def _answer(
@@ -64,6 +74,8 @@ def _answer(
     reply: Connection,
 ) -> None:
     """What happens in the process: the answer is defined as IPython does it, and judged."""
+    if hasattr(os, "setsid"):
+        os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
