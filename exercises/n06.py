@@ -193,13 +193,6 @@ ORDERS = [
     for cut in (split, split_in_turn)
     for put_together in (join, join_in_turn, lambda contexts: join(contexts.flip(1)))
 ]
-LAYER = {
-    sentence: options
-    for sentence, options in HEADS.items()
-    if not isinstance(options, dict)
-    or not {"cut", "put_together"} & options.keys()
-    or "view" in sentence
-}
 
 
 @built("6g")
@@ -212,7 +205,7 @@ def layer_of_heads(MyHeads: Any) -> None:
         ours = functools.partial(heads_of, num_heads)
         beside = LikeOurs(MyHeads, sizes, width=C, roles=4, ours=ours)
         if not any(beside.is_ours(**order) for order in ORDERS):
-            beside.has_no_slip(LAYER if num_heads > 1 else {})
+            beside.has_no_slip(HEADS if num_heads > 1 else {})
         sees(run, C, future=False)
         forgets_order(run, C, causal=True)
         averages(run, C)

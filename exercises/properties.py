@@ -445,6 +445,26 @@ class LikeOurs:
             )
 
 
+def one_head(
+    answer: Callable[..., Any],
+    slips: dict[str, Any],
+    ours: Callable[..., Tensor],
+    causal: bool,
+    *alternatives: dict[str, Any],
+) -> None:
+    """A layer answer(C, D) of one head, x (B, T, C) -> contexts (B, T, D), with all that holds for it."""
+    for sizes in ({"C": 3, "D": 7}, {"C": 5, "D": 5}, {"C": 6, "D": 3}):
+        run = sound(answer, sizes, width=sizes["D"])
+    beside = LikeOurs(answer, sizes, width=3, roles=3, ours=ours)
+    beside.has_no_slip(slips)
+    sees(run, C=6, future=not causal)
+    forgets_order(run, C=6, causal=causal)
+    averages(run, C=6)
+    takes_any_length(run, C=6, causal=causal)
+    has_numbers(made(answer, sizes), 3 * 6 * 3, "three matrices, for query, key and value")
+    beside.is_equal(*alternatives)
+
+
 # ---------------------------------------------------------------- of dropout layers
 def drops_nothing_in_evaluation(module: nn.Module, x: Tensor) -> None:
     """A dropout layer gives x (B, T, C) as it is, and draws nothing, when its model is evaluated."""
