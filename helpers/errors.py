@@ -34,10 +34,6 @@ class CheckError(HelpersError, AssertionError):
     """A property that must hold does not."""
 
 
-class LedgerError(CheckError):
-    """A tensor does not reproduce the number that a source prints."""
-
-
 class Stopped(KeyboardInterrupt):
     """Somebody asked the program to stop, by Ctrl-C or a signal; `result` says what is saved."""
 

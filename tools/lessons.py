@@ -1,4 +1,6 @@
-"""Where the lessons lie, in order: notebooks/NN_*.ipynb, then notebooks/beyond/*.ipynb.
+"""Where the notebooks lie: the lessons in order, notebooks/NN_*.ipynb and then
+notebooks/beyond/*.ipynb; and one for each source that the project was made from, in
+notebooks/sources/.
 
 A lesson is known by its name, the file's without the ending. Nothing else in tools/ knows where one
 lies.
@@ -13,6 +15,7 @@ from pictures.progress import ROOMS, shipped
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 FIRST_ROOM = 10  # with the exercises 10a, 11a, ...
+SOURCES = ("raschka", "hacktricks", "juejin", "gralinski", "karpathy_writeup")
 
 
 def lessons(notebooks: Path = NOTEBOOKS) -> list[Path]:
@@ -20,9 +23,15 @@ def lessons(notebooks: Path = NOTEBOOKS) -> list[Path]:
     return shipped(notebooks)
 
 
+def sources(notebooks: Path = NOTEBOOKS) -> list[Path]:
+    """The notebooks that go through a source in its own order."""
+    paths = [notebooks / "sources" / f"{name}.ipynb" for name in SOURCES]
+    return [path for path in paths if path.exists()]
+
+
 def everyone(notebooks: Path = NOTEBOOKS) -> list[Path]:
-    """The start page and the lessons."""
-    return [*notebooks.glob("index.ipynb"), *lessons(notebooks)]
+    """The start page, the lessons, and the sources."""
+    return [*notebooks.glob("index.ipynb"), *lessons(notebooks), *sources(notebooks)]
 
 
 def name_others(notebooks: Path = NOTEBOOKS) -> None:

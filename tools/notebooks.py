@@ -2,15 +2,13 @@
 project.
 
 `run` executes notebooks with papermill into build/notebooks, several at a time. `store` executes
-them in place and keeps outputs that git can compare. `ledger` says where each number of the sources
-stands, after running what has changed. `fresh` brings notebooks back as they were committed and
-keeps the reader's copies in mine/kept.
+them in place and keeps outputs that git can compare. `fresh` brings notebooks back as they were
+committed and keeps the reader's copies in mine/kept.
 """
 
 import argparse
 import ast
 import base64
-import hashlib
 import importlib.util
 import multiprocessing
 import re
@@ -28,7 +26,6 @@ import papermill
 from nbformat import NotebookNode
 
 from helpers.errors import ConfigError, HelpersError, command, say, write
-from helpers.tables import table
 from tools import lessons, surroundings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,14 +92,11 @@ def execute(path: Path, target: Path, values: dict[str, object] | None = None) -
     What lay at `target` stays until the run is over.
     """
     try:
-        sources = sources_of(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".run-", dir=target.parent) as scratch:
             draft = Path(scratch) / path.name
             problem = run_papermill(path, draft, values or {})
             if done := read_run(draft):
-                done.metadata["sources"] = sources
-                nbformat.write(done, draft)
                 draft.replace(target)
     except OSError as error:
         return f"can't write {target}: {error.strerror or error}"
@@ -338,56 +332,6 @@ def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:
     }
 
 
-# ---------------------------------------------------------------- ledger
-def show_ledger() -> int:
-    """Run notebooks changed since their last run, print where rows stand; 1 if one is missing."""
-    from helpers import ledger
-    from tools import tables
-
-    stages = {row["notebook"] for row in ledger.rows()}
-    found, failed = {}, []
-    for path in [path for path in lessons.lessons(NOTEBOOKS) if path.stem in stages]:
-        if is_outdated(path):
-            say(f"running {path.stem}")
-            if problem := execute(path, run_of(path)):
-                failed.append(f"{path.stem}: {problem}")
-        if notebook := read_run(run_of(path)):
-            found[path.stem] = notebook
-    lines = tables.ledger_lines(found)
-    say(table(("source", "row", "notebook", "status"), lines))
-    done, skipped, bad = (
-        sum(line[3].startswith(words) for line in lines)
-        for words in ("reproduced", "skipped", ("MISSING", "FAILED"))
-    )
-    say(f"\n{done} of {len(lines)} rows reproduced, {skipped} skipped, {bad} missing or failed")
-    for failure in failed:
-        say(f"FAILED: {failure}")
-    return 1 if bad or failed else 0
-
-
-def is_outdated(path: Path) -> bool:
-    """Is build/'s last run missing, partial, of other sources, or of other settings?"""
-    from tools import tables
-
-    last = read_run(run_of(path))
-    if last is None or tables.why_incomplete(last) or "skipped: " in tables.printed(last):
-        return True
-    other_settings = any(
-        "injected-parameters" in cell.metadata.get("tags", []) for cell in last.cells
-    )
-    return other_settings or last.metadata.get("sources") != sources_of(path)
-
-
-def sources_of(path: Path) -> str:
-    """A hash of a notebook and of all that it may import: dates of files say nothing of them."""
-    found = hashlib.sha256()
-    for house in ("helpers", "pictures", "exercises"):
-        for file in sorted((Path(__file__).parents[1] / house).rglob("*")):
-            if file.suffix in (".py", ".toml", ".txt"):
-                found.update(file.read_bytes())
-    return hashlib.sha256(found.digest() + path.read_bytes()).hexdigest()
-
-
 # ---------------------------------------------------------------- fresh
 def fresh() -> None:
     """Bring back the notebooks as committed; changed ones are copied to mine/kept/ first."""
@@ -451,7 +395,7 @@ def new_folder(parent: Path) -> Path:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.notebooks", description=__doc__)
-    parser.add_argument("action", choices=["run", "store", "ledger", "fresh"])
+    parser.add_argument("action", choices=["run", "store", "fresh"])
     parser.add_argument(
         "notebooks",
         nargs="*",
@@ -469,9 +413,6 @@ def main(arguments: list[str]) -> None:
     elif options.action == "store":
         surroundings.share_cores(2)
         store(options.notebooks)
-    elif options.action == "ledger":
-        surroundings.share_cores(2)
-        sys.exit(show_ledger())
     else:
         surroundings.share_cores(2 if len(options.notebooks) == 1 else jobs)
         sys.exit(run(options.notebooks, options.parameters, jobs))

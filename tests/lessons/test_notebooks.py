@@ -1,7 +1,6 @@
 """The notebooks as a set: what nbval does not look at."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import nbformat
@@ -10,11 +9,10 @@ import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
 
-from helpers import errors, ledger, training
+from helpers import errors, training
 from helpers.errors import HelpersError, RunError
 from tools import notebooks as tools
-from tools import tables
-from tools.lessons import NOTEBOOKS, ROOT, named
+from tools.lessons import ROOT, named
 
 each = pytest.mark.parametrize("name", BY_NAME)
 FOLDED = "jp-MarkdownHeadingCollapsed"
@@ -227,36 +225,7 @@ def test_papermill_lists_every_setting_of_every_notebook():
             assert list(known) == re.findall(r"^(\w+)\b.* = ", cell.source, re.M)
 
 
-# ---------------------------------------------------------------- ledger, claims, README
-ROWS = {f"{row['notebook']}: {row['id']}": row for row in ledger.rows()}
-
-
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_every_row_of_the_ledger_is_reproduced_in_its_notebook(row):
-    """The stored outputs say so."""
-    printed = tables.printed(BY_NAME[row["notebook"]])
-    assert f"reproduced: {row['id']} (" in printed
-    if row["kind"] == "erratum":
-        assert ledger.story(row) in printed  # the printed value, the cause, the right value
-
-
-def test_generated_pages_are_what_the_notebooks_printed():
-    for name, page in (("ledger", tables.ledger_page), ("errata", tables.errata_page)):
-        text = (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8")
-        assert text == page(NOTEBOOKS) and "not reproduced" not in text
-    claims = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    assert tables.with_claims(claims, NOTEBOOKS) == claims
-
-
-def test_every_claim_is_measured_by_a_cell_that_asserts_something():
-    claims = tomllib.loads(tables.CLAIMS.read_text(encoding="utf-8"))["claim"]
-    measured = tables.claim_cells(BY_NAME)
-    assert [claim["number"] for claim in claims] == sorted(measured) == list(range(1, 31))
-    for number, found in measured.items():
-        for _, cell in found:
-            assert re.search(r"\bassert |checks\.|ledger\.", cell.source), number
-
-
+# ---------------------------------------------------------------- README
 def test_the_readme_shows_pictures_that_notebooks_drew():
     drawn = {}
     for notebook in BY_NAME.values():

@@ -22,7 +22,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from tools import tables
-from tools.lessons import lessons, named, short, solutions
+from tools.lessons import lessons, named, short, solutions, sources
 from tools.publish import repository
 from tools.site.captions import CAPTIONS
 
@@ -31,11 +31,6 @@ FOLD_HERE = '<div class="fold-here"></div>'  # conf.py folds the section in whic
 LEAD = (
     "Start from a single dot product and end with a small GPT that you have trained on "
     "Shakespeare yourself, in executable notebooks."
-)
-CLAIMS = (
-    "# Thirty claims, measured\n\nWhat the tutorials (R Raschka, H HackTricks, J juejin, "
-    "G Gralinski, K a write-up of Karpathy's lecture) say without showing it, each with the "
-    "cells that measure it and assert the result.\n\n"
 )
 
 
@@ -64,7 +59,7 @@ class Stage:
     def __init__(self, root: Path, source: Path, runs: dict[str, Run] | None = None):
         self.root, self.notebooks, self.source, self.runs = root, root / "notebooks", source, runs
         self.extra = source / "_extra"  # goes to the site as it is
-        self.lessons = lessons(self.notebooks)
+        self.lessons, self.sources = lessons(self.notebooks), sources(self.notebooks)
         self.solutions = solutions(self.notebooks)
         self.repository, self.play = repository(root), False
 
@@ -81,17 +76,15 @@ class Stage:
         self.extra.mkdir(parents=True)
         self.play = add_play(self.extra)
         shown = {path: self.lesson(path) for path in self.lessons}
-        by_name = {path.stem: notebook for path, notebook in shown.items()}
         behind = []
-        if self.lessons:
-            table = tables.claims_table(by_name, self.notebooks, "")
-            self.article(self.notebooks / "claims.md", CLAIMS + table + "\n")
-            behind.append("claims")
         articles = self.notebooks.glob("*.md")
         order = {"ledger": 0, "glossary": 2}
         for path in sorted(articles, key=lambda path: (order.get(path.stem, 1), path.stem)):
             self.article(path, path.read_text(encoding="utf-8"))
             behind.append(path.stem)
+        for path in self.sources:
+            self.lesson(path)
+            behind.append(self.page_of(path))
         measured = [self.table(path) for path in sorted(self.notebooks.glob("measured/*.csv"))]
         says = "What the long experiments have measured, run by run, as the notebooks read it."
         behind += self.contents("measured", "The studies' tables", says, measured)
@@ -128,8 +121,6 @@ class Stage:
         pages = (".ipynb", ".md", ".csv")
         if target == self.root / "README.md":
             page = PurePosixPath("index.html")
-        elif target == self.root / "docs" / "claims.md":
-            page = PurePosixPath("claims.html")
         elif target == self.notebooks / "solutions":
             page = PurePosixPath("solutions/index.html")
         elif target in self.solutions or (

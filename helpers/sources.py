@@ -1,0 +1,85 @@
+"""What a source prints, beside what runs here: the two calls of notebooks/sources/."""
+
+import torch
+from torch import Tensor
+
+
+def same(what: str, printed: str, ours: object, *, units: float = 0.5) -> None:
+    """Assert that `ours` rounds to the numbers that a source prints, and show both.
+
+    `printed` is the source's own text: numbers between spaces, a line for each row of a table.
+    How precise each number is, its text says: "0.1455" means half of 0.0001, "1.56e-07" half of
+    0.01e-07; `units` replaces the half. `ours` is a tensor of any shape with as many numbers, or
+    nested lists. AssertionError with the first number that differs.
+    """
+    check(what, printed, ours, units)
+    print(what)
+    print(beside({"printed": printed, "here": rounded(ours, printed)}))
+
+
+def slip(what: str, printed: str, produced: object, right: object) -> None:
+    """Assert that `produced` gives what a source prints, and `right` doesn't; show all three.
+
+    `produced` is made here as the source must have made it, `right` as it should be; both as
+    `ours` in `same`. AssertionError with the first number that differs, or when none does.
+    """
+    check(what, printed, produced, 0.5)
+    corrected = rounded(right, printed)
+    assert corrected.split() != printed.split(), f"{what}: what is printed is right"
+    print(what)
+    print(beside({"printed": printed, "right": corrected}))
+
+
+def check(what: str, printed: str, ours: object, units: float) -> None:
+    numbers = [float(text) for text in printed.split()]
+    theirs = torch.tensor(numbers, dtype=torch.float64)
+    mine = flat(ours)
+    assert len(mine) == len(theirs), f"{what}: {len(theirs)} are printed, here are {len(mine)}"
+    # A little more than half a unit: float32 rounds, too
+    unit = torch.tensor([unit_of(text) for text in printed.split()], dtype=torch.float64)
+    close = torch.isclose(mine, theirs, rtol=0, atol=0, equal_nan=True)
+    close |= (mine - theirs).abs() <= (units + 0.001) * unit
+    if not close.all():
+        i = int((~close).nonzero()[0])
+        raise AssertionError(
+            f"{what}: number {i + 1} is printed as {printed.split()[i]}, here it is {mine[i]:.8g}"
+        )
+
+
+def flat(numbers: object) -> Tensor:
+    return torch.as_tensor(numbers).detach().double().flatten()
+
+
+def unit_of(text: str) -> float:
+    """One unit of the last digit of a number's text: 0.0001 for 0.9544, 1e-11 for 1.5562e-07."""
+    mantissa, _, exponent = text.partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    return 10.0 ** (int(exponent or 0) - decimals)
+
+
+def rounded(numbers: object, printed: str) -> str:
+    """Our numbers as text, each with the digits of the number printed in its place."""
+    ours = iter(flat(numbers).tolist())
+    rows = []
+    for line in printed.strip().splitlines():
+        texts = []
+        for text in line.split():
+            mantissa, e, _ = text.partition("e")
+            kind = f".{len(mantissa.partition('.')[2])}{'e' if e else 'f'}"
+            texts.append(f"{next(ours):z{kind}}")
+        rows.append(" ".join(texts))
+    return "\n".join(rows)
+
+
+def beside(tables: dict[str, str]) -> str:
+    """Tables of numbers: short rows one below the other, several rows next to each other."""
+    rows = {name: text.strip().splitlines() for name, text in tables.items()}
+    if len(next(iter(rows.values()))) == 1:
+        return "\n".join(f"  {name:7}  {lines[0].strip()}" for name, lines in rows.items())
+    width = max(len(number) for lines in rows.values() for number in " ".join(lines).split())
+    columns = []
+    for name, lines in rows.items():
+        lines = [" ".join(number.rjust(width) for number in line.split()) for line in lines]
+        room = max(map(len, [name, *lines]))
+        columns.append([text.ljust(room) for text in [name, *lines]])
+    return "\n".join("  " + "    ".join(row).rstrip() for row in zip(*columns, strict=True))
