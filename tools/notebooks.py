@@ -316,9 +316,6 @@ def store(names: list[str]) -> None:
         # The next one shows it.
         write(NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS))
     write(NOTEBOOKS / "ledger.md", tables.ledger_page(NOTEBOOKS))
-    write(NOTEBOOKS / "errata.md", tables.errata_page(NOTEBOOKS))
-    claims = ROOT / "docs" / "claims.md"
-    write(claims, tables.with_claims(claims.read_text(encoding="utf-8"), NOTEBOOKS))
 
 
 def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:
