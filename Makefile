@@ -6,6 +6,8 @@ NB :=
 # Options: of papermill for run (P="-p preset smoke"), of helpers.sampling for write, of JupyterLab for lab.
 P :=
 PYTHON := python3
+# It says whether that is the default or what somebody has asked for.
+SETUP = $(PYTHON) tools/setup.py $(if $(findstring command,$(origin PYTHON)),asked)
 
 # Other people's settings of Python reach nothing here; tools/surroundings.py says the same of Jupyter and others.
 unexport $(filter PYTHON%,$(.VARIABLES))
@@ -22,11 +24,11 @@ help: ## this list
 	@echo "what is done now and then:     python -m tools.NAME --help; CONTRIBUTING.md lists them"
 
 setup: ## install what the notebooks need into .venv, once; it mends itself when the clone or the lists have changed
-	@$(PYTHON) tools/setup.py
+	@$(SETUP)
 
 # What developing takes besides: ruff, Sphinx, a browser for tests …
 setup-dev:
-	@$(PYTHON) tools/setup.py dev
+	@$(SETUP) dev
 
 lab: setup ## open the notebooks in JupyterLab on this machine
 	@$(BIN)/python -m tools.lab $(P)

@@ -324,11 +324,11 @@ def best_run(runs: Path) -> tuple[Path, str]:
     """The finished run in `runs` that predicts best, and a sentence that says so.
 
     Losses on different texts can't be compared: the text is tiny Shakespeare, or else that of the
-    newest run. RunError when there is no finished run. Runs that can't be read are named.
+    longest run, in steps. RunError when there is no finished run. Runs that can't be read are named.
     """
-    finished: dict[Path, Run] = {}  # oldest first
+    finished: dict[Path, Run] = {}
     unread = ""
-    for path in sorted(runs.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime):
+    for path in sorted(runs.glob(f"*/{CHECKPOINT}")):
         try:
             run = load(path.parent)
         except RunError as error:
@@ -341,13 +341,14 @@ def best_run(runs: Path) -> tuple[Path, str]:
             f"no finished run in {shown(runs)}: train first, or name a folder by --run{unread}"
         )
     on_tiny = [run for run in finished.values() if run.about["corpus_sha256"] == SHA256]
-    text = (on_tiny or list(finished.values()))[-1].settings["text"]
+    longest = max(on_tiny or finished.values(), key=lambda run: run.step)
+    text = longest.settings["text"]
     rivals = {folder: run for folder, run in finished.items() if run.settings["text"] == text}
     folder, best = min(rivals.items(), key=lambda item: item[1].history.best.val_loss)
     only = len(rivals) == 1
     which = "the only finished run" if only else f"the best of {len(rivals)} finished runs"
     if len(rivals) < len(finished) and not on_tiny:
-        which += ", of several texts that of the newest run,"
+        which += ", of several texts that of the longest run,"
     loss = f"validation loss {best.history.best.val_loss:.3f}"
     corpus = best.about["corpus"] or "its text"
     return folder, f"writing with {folder.name}, {loss}: {which} on {corpus}{unread}"

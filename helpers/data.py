@@ -9,9 +9,11 @@ import codecs
 import functools
 import gzip
 import hashlib
+import io
 import json
 import os
 import sys
+import tarfile
 import urllib.request
 import zlib
 from collections.abc import Iterator, Sequence
@@ -200,7 +202,8 @@ BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
 LARGEST = 1_000_000_000  # bytes of a file; in memory a text takes five times as many
-GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"  # what such files begin with
+# What such files begin with; the archives are those of zip, 7-Zip and RAR.
+GZIP, ARCHIVES = b"\x1f\x8b", (b"PK\x03\x04", b"7z\xbc\xaf", b"Rar!\x1a\x07")
 
 
 @dataclass(frozen=True)
@@ -248,6 +251,7 @@ def load_corpus(path: Any = None) -> Corpus:
     large, no UTF-8, or has fewer than two different characters.
     """
     if path is not None:
+        path = str(path) if type(path) in (int, float) else path  # papermill makes one of 1984
         if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
             raise CorpusError(f"the corpus must be the path of a text file, not {path!r:.200}")
         return _corpus(_read(Path(path)), OWN, Path(path))
@@ -297,11 +301,11 @@ def _corpus(content: bytes, name: str, path: Path) -> Corpus:
         raise CorpusError(
             f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}"
         )
+    _refuse_archive(io.BytesIO(content), path)
     if content.startswith(GZIP):
         raise CorpusError(
             f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data"
         )
-    _refuse_zip(content, path)
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -313,9 +317,20 @@ def _corpus(content: bytes, name: str, path: Path) -> Corpus:
     return corpus
 
 
-def _refuse_zip(start: bytes, path: Path) -> None:
-    """CorpusError for what holds other files, as .docx, .odt and .epub do too."""
-    if start.startswith(ZIP):
+def is_archive(file: Any) -> bool:
+    """Whether a file, read from its start, holds other files: a .zip, .docx, .tar.gz, ..."""
+    try:
+        start = file.read(6)
+        file.seek(0)
+        return start.startswith(ARCHIVES) or tarfile.is_tarfile(file)
+    except Exception:  # of tarfile and what unpacks for it: a file may hold anything
+        return False
+    finally:
+        file.seek(0)
+
+
+def _refuse_archive(file: Any, path: Path) -> None:
+    if is_archive(file):
         raise CorpusError(
             f"{shown(path)} is an archive (as a .docx is one): save its text as UTF-8 text, a .txt"
         )
@@ -460,9 +475,8 @@ def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
         with open(os.path.expanduser(path), "rb") as file:
             if not file.seekable():  # it is read twice, which a pipe can't be
                 raise CorpusError(f"{shown(path)} is no regular file: give the path of a text file")
-            start = file.peek(4)
-            _refuse_zip(start, path)
-            stream = gzip.GzipFile(fileobj=file) if start.startswith(GZIP) else file
+            _refuse_archive(file, path)
+            stream = gzip.GzipFile(fileobj=file) if file.peek(2).startswith(GZIP) else file
             at_end = False
             while not at_end:
                 content = stream.read(CHUNK)

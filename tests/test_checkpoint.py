@@ -315,6 +315,16 @@ def test_the_best_finished_run_writes(go, stopped, tmp_path):
 
 
 @pytest.mark.slow
+def test_of_several_texts_that_of_the_longest_run_counts(go, tokens, tmp_path):
+    """Not that of the newest file: a copy is new, too."""
+    go(out_dir=tmp_path / "longer")
+    shorter = [part[:-1] for part in tokens]
+    go(out_dir=tmp_path / "newer", on=shorter, settings={"max_steps": 4})
+    folder, why = best_run(tmp_path)
+    assert folder.name == "longer" and "of several texts that of the longest run" in why
+
+
+@pytest.mark.slow
 def test_a_trained_run_is_known_by_text_sizes_and_steps(go, small_config, tmp_path):
     go()
     sizes = dataclasses.replace(small_config, dropout=0.1)

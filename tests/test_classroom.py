@@ -2,9 +2,13 @@
 
 import csv
 import dataclasses
+import gzip
 import json
 import os
 import shutil
+import subprocess
+import sys
+import tarfile
 import unicodedata
 from pathlib import Path
 
@@ -157,6 +161,8 @@ def graded(first, tmp_path_factory):
         "elsewhere": f"%%writefile my.py\n{SCORES}",
         "timeit": f"%%timeit -n1 -r1\n{SCORES}",
         "wrong": WRONG,
+        "runs": "%run -i answers.py",
+        "runs nothing": "%run ../runs/answers.py",
         "broken": "def my_scores(queries, keys:",
         "endless": "def my_scores(queries, keys):\n    while True:\n        pass",
         "sleeping": "import time\nmy_scores = time.sleep(1000)",
@@ -166,6 +172,10 @@ def graded(first, tmp_path_factory):
     }
     for student, answer in answers.items():
         hand_in(folder / student / name, first, DOT, answer)
+    (folder / "runs" / "answers.py").write_text(SCORES)
+    hand_in(folder / ".dotted" / name, first, SCORES)
+    (folder / "linked").mkdir()
+    (folder / "linked" / name).symlink_to(folder / unicodedata.normalize("NFD", "José") / name)
     for student in ("utf-16", "damaged"):
         hand_in(folder / student / name, first, SCORES)
     whole = (folder / "utf-16" / name).read_text("utf-8")
@@ -185,6 +195,7 @@ def graded(first, tmp_path_factory):
         "hidden": {".x.ipynb": b"{}"},
         "pdf": {"1.pdf": b"%PDF-1.7\xff"},
         "zip": {"1.zip": b"PK\x03\x04"},
+        "tar": {"1.tar.gz": gzip.compress(tarfile.TarInfo("1.ipynb").tobuf())},
     }
     others["garbage"] = {
         f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')
@@ -206,9 +217,18 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
     lines, out = graded
     right = {student for student, line in lines.items() if line["1a said"] == "right"}
     names = {unicodedata.normalize("NFD", "José"), "प्रिया", "O'Brien", "Doe, Jane", "=cmd()"}
-    names |= {"damaged", "utf-16"}
+    names |= {"damaged", "utf-16", "linked"}
     assert lines["=cmd()"]["student"] == "'=cmd()"  # no formula for a table program
-    assert right == names | {"time", "capture", "help", "lambda", "overwritten", "alone", "twice"}
+    assert right == names | {
+        "runs",
+        "time",
+        "capture",
+        "help",
+        "lambda",
+        "overwritten",
+        "alone",
+        "twice",
+    }
     assert {lines[student]["points"] for student in names} == {"2"}
     for student in right:
         assert (out / "feedback" / student / "01_dot_product_scores").is_dir()
@@ -223,6 +243,7 @@ def test_a_fault_costs_one_answer_and_says_why(graded):
     assert "still at work after 4 seconds" in said["sleeping"]
     assert said["dying"] == "not yet, it ends the process that it runs in"
     assert said["elsewhere"] == said["timeit"] == "still to do"
+    assert said["runs nothing"] == "still to do, and this was not followed: %run ../runs/answers.py"
     assert said["exit"].startswith("not yet, it ")
     page = out / "feedback" / "evil" / "01_dot_product_scores" / "01_dot_product_scores.html"
     text = page.read_text("utf-8")
@@ -236,9 +257,41 @@ def test_there_is_a_note_where_two_notebooks_are_or_none(graded):
     assert lines["empty"]["note"] == "the folder is empty, but for hidden files"
     assert lines["hidden"]["note"] == lines["empty"]["note"]
     assert lines["pdf"]["note"] == "1.pdf is no notebook"
-    assert lines["zip"]["note"] == "1.zip is no notebook"
+    assert lines["zip"]["note"] == "1.zip is an archive: unpack it"
+    assert lines["tar"]["note"] == "1.tar.gz is an archive: unpack it"
+    assert "hidden" in lines[".dotted"]["note"] and lines[".dotted"]["points"] == "0"
+    assert lines["linked"]["note"] == "01_dot_product_scores.ipynb is a link"
     assert lines["garbage"]["note"].endswith("is no notebook; and 1 more")
     assert "outside" in lines["loose.ipynb"]["note"]
+
+
+def test_a_notebook_may_hold_two_lessons_and_what_is_missing_is_named(shipped, tmp_path):
+    both = ["exercises.check('1a', my_scores)", "exercises.check('2a', my_softmax)"]
+    for student, cells in {"both": both, "one": both[:1]}.items():
+        made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+        (tmp_path / student).mkdir()
+        nbformat.write(made, tmp_path / student / "homework.ipynb")
+    found = [
+        each for student in ("both", "one") for each in grade.read(tmp_path / student, shipped)
+    ]
+    grade.note_missing(found)
+    assert [(each.student, each.lesson.name[:2], each.notes) for each in found] == [
+        ("both", "01", []),
+        ("both", "02", []),
+        ("one", "01", ["not handed in: 02_softmax_weights"]),
+    ]
+
+
+def test_a_folder_for_temporary_files_may_have_a_long_name(tmp_path):
+    """A socket's name may not, and answers wait at one."""
+    (tmp_path / ("x" * 120)).mkdir()
+    words = (
+        "import tools.classroom.judge; from multiprocessing import connection;"
+        "print(len(connection.arbitrary_address('AF_UNIX')))"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path / ("x" * 120))}
+    done = subprocess.run([sys.executable, "-c", words], env=environment, stdout=-1, check=True)
+    assert int(done.stdout) < 108
 
 
 def test_steps_of_earlier_lessons_are_ours_and_what_is_asked_for_is_not(shipped):
@@ -261,6 +314,7 @@ def test_steps_of_earlier_lessons_are_ours_and_what_is_asked_for_is_not(shipped)
     [
         "student {0}",
         "student {0}/file",
+        "student {0}/file/out",
         "student {0}/out --only 77",
         "grade {0}/in {0}/in/out",
         "grade {0}/none {0}/out",

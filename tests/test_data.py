@@ -7,9 +7,11 @@ import http.server
 import os
 import random
 import re
+import tarfile
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -285,8 +287,8 @@ def test_paths_that_are_no_file(tmp_path, monkeypatch):
     for impossible in ("~nobody-of-this-name/x.txt", "a\0b"):
         with pytest.raises(CorpusError, match="can't read the corpus"):
             load_corpus(impossible)
-    with pytest.raises(CorpusError, match="the corpus must be the path of a text file, not 5"):
-        load_corpus(5)
+    with pytest.raises(CorpusError, match="the corpus must be the path of a text file, not b'5'"):
+        load_corpus(b"5")
     monkeypatch.setenv("TINY_SHAKESPEARE", str(tmp_path / "gone.txt"))
     with pytest.raises(CorpusError, match=r"gone\.txt"):
         load_corpus()
@@ -318,6 +320,22 @@ def test_addresses_and_archives_get_the_right_hint(tmp_path):
     (tmp_path / "essay.docx").write_bytes(b"PK\x03\x04...")
     with pytest.raises(CorpusError, match="save its text as UTF-8 text"):
         load_corpus(tmp_path / "essay.docx")
+
+
+@pytest.mark.parametrize("kind", ["w", "w:gz", "w:xz"])
+def test_a_tar_is_an_archive_packed_or_not(tmp_path, text, kind):
+    with tarfile.open(tmp_path / "all.txt", kind) as archive:
+        archive.add(text, "text.txt")
+    for use in (load_corpus, lambda path: prepare([path], tmp_path / "out")):
+        with pytest.raises(CorpusError, match=r"all\.txt is an archive"):
+            use(tmp_path / "all.txt")
+
+
+def test_a_number_is_the_name_of_a_file_too(tmp_path, monkeypatch):
+    """Papermill makes numbers of -p corpus_path 1984."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "1984").write_text("It was a bright cold day in April")
+    assert load_corpus(1984).path == Path("1984")
 
 
 def test_windows_line_ends_and_a_byte_order_mark_are_no_characters(tmp_path):

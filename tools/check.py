@@ -10,14 +10,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from helpers.errors import command, say
 from tools.lessons import everyone, name_others, named
 from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
 
-BIN = Path(sys.executable).parent
-BIOME = BIN / "biome"  # there is a build of it for Linux on x86-64; elsewhere it isn't asked
+# There is a build of it for Linux on x86-64; elsewhere it isn't asked.
+BIOME = Path(sys.executable).with_name("biome")
 JAVASCRIPT = [
     "--config-path=tools/javascript.json",
     "pictures/front",
@@ -27,17 +28,19 @@ JAVASCRIPT = [
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600"]
 
 
-def runs(*words: object) -> bool:
-    """Run a program of .venv at the root of the project; whether it ended well."""
-    program, *rest = map(str, words)
-    return subprocess.run([BIN / program, *rest], cwd=ROOT).returncode == 0
+def runs(*words: object, program: Sequence[object] = (sys.executable, "-m")) -> bool:
+    """Run a program of .venv at the root of the project; whether it ended well.
+
+    As a module: where the path has a blank, a shell reads a script's first line, and ` fails there.
+    """
+    return subprocess.run([*map(str, program), *map(str, words)], cwd=ROOT).returncode == 0
 
 
 def check(with_notebooks: bool, only: str = "") -> int:
     results = {"ruff": runs("ruff", "check", ".") & runs("ruff", "format", "--check", ".")}
     results["types"] = runs("ty", "check", "--python", ".venv", "--quiet")
     if BIOME.exists():
-        results["JavaScript"] = runs("biome", "check", *JAVASCRIPT)
+        results["JavaScript"] = runs("check", *JAVASCRIPT, program=[BIOME])
     pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadfile", "--no-loadscope-reorder"]
     if with_notebooks:
         name_others()
@@ -55,7 +58,7 @@ def check(with_notebooks: bool, only: str = "") -> int:
 def mend() -> int:
     results = [runs("ruff", "check", "--fix", "--quiet", "."), runs("ruff", "format", ".")]
     if BIOME.exists():
-        results.append(runs("biome", "check", "--write", *JAVASCRIPT))
+        results.append(runs("check", "--write", *JAVASCRIPT, program=[BIOME]))
     return 0 if all(results) else 1
 
 

@@ -2,7 +2,8 @@
 
 `make` calls this before everything. A stamp in .venv says which folder, Python and lists it was made
 for; when that is still so, nothing happens. Where the clone has been renamed or copied, or its
-Python replaced, .venv is made anew: its programs name both.
+Python replaced, .venv is made anew: its programs name both. So it is where the reader has asked for
+this Python (`... asked`) and .venv has another.
 """
 
 import hashlib
@@ -28,9 +29,13 @@ with open(os.path.join(sysconfig.get_path("purelib"), "clone.pth"), "w") as file
 from ipykernel.kernelspec import install
 install(prefix=sys.prefix, kernel_name="python3", display_name="Python 3 (dot products to nanoGPT)")
 """
-# Other people's settings of Python and Jupyter, and where pip puts things; where it finds them, the
-# reader may say.
-NOT_OURS = ("PYTHON", "JUPYTER", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON")
+NOT_OURS = ("PYTHON", "JUPYTER")  # other people's settings
+# Where pip finds things, its environment and its pip.conf may say; where it puts them, this says.
+DISK = os.path.splitdrive(VENV)[0] + os.sep
+PIP = [
+    *("-m", "pip", "--python=", "install", "--disable-pip-version-check", "-qq"),
+    *("--no-user", "--target=", f"--prefix={VENV}", f"--root={DISK}"),
+]
 LOCK = {kind: files[-1] for kind, files in LISTS.items()}
 
 
@@ -80,7 +85,22 @@ def python(*words):
         sys.exit(status)
 
 
-def install(kind):
+def pip(*words):
+    os.environ["PIP_DRY_RUN"] = "0"  # which no option can say
+    python(*PIP, *words)
+
+
+def is_of_another_python():
+    """Whether .venv was made with another version of Python than this one."""
+    try:
+        with open(os.path.join(VENV, "pyvenv.cfg"), encoding="utf-8") as file:
+            (found,) = [line.split("=")[1] for line in file if line.startswith("version")]
+    except (OSError, ValueError):  # made by another tool, perhaps
+        return False
+    return not found.strip().startswith("{}.{}.".format(*sys.version_info))
+
+
+def install(kind, anew=False):
     if sys.version_info < (3, 11):  # noqa: UP036
         sys.exit("Python 3.11 or newer is needed and this is {}.{}: install one, then 'make PYTHON=python3.12 ...'"
                  .format(*sys.version_info))  # fmt: skip
@@ -95,21 +115,24 @@ def install(kind):
     if os.pathsep in ROOT:
         sys.exit(f"no .venv works in a folder with {os.pathsep!r} in its path: rename {ROOT}")
     made = {**whose(), "folder": None, **read_stamp()}
-    is_ours = os.path.exists(PYTHON) and whose().items() <= made.items()
+    is_ours = not anew and os.path.exists(PYTHON) and whose().items() <= made.items()
     is_another = os.path.exists(STAMP) and not is_ours
     if is_another and os.path.islink(VENV):
         sys.exit(f".venv is a link to what {made['folder']} was set up with: remove the link")
+    try:
+        ROOT.encode("utf-8")
+    except UnicodeEncodeError:  # a name in Latin-1, for example
+        sys.exit(f"no .venv works in a folder whose path is no UTF-8: rename {ROOT!a}")
     print("installing packages into .venv: this takes a minute or two", flush=True)
     venv.create(VENV, with_pip=True, symlinks=os.name != "nt", clear=is_another)
     write_stamp(whose())  # until all is done, no list is installed
-    pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-user", "-qq"]
     # Every file has the hash that the lock expects. But one version of PyTorch has several builds
     # (CPU, CUDA), and any of them will do: it comes last and without a hash. What its CPU build
     # needs besides is locked and already there.
-    python(*pip, "--require-hashes", "--only-binary", ":all:", "-r", LOCK[kind])
+    pip("--require-hashes", "--only-binary", ":all:", "-r", LOCK[kind])
     index = ["--index-url", os.environ["TORCH_INDEX"]] if os.environ.get("TORCH_INDEX") else []
     with open(os.path.join(ROOT, "requirements.txt"), encoding="utf-8") as file:
-        python(*pip, *index, *[line.strip() for line in file if line.startswith("torch==")])
+        pip(*index, *[line.strip() for line in file if line.startswith("torch==")])
     python("-c", FINISH)
     settings = os.path.join(VENV, "share", "jupyter", "lab", "settings")
     os.makedirs(settings, exist_ok=True)
@@ -128,8 +151,9 @@ def main():
         ["reading", "developing"] if "dev" in sys.argv[1:] or "developing" in stamp else ["reading"]
     )
     lists = {kind: contents(LISTS[kind]) for kind in kinds}
-    if stamp != whose() | lists:
-        install(kinds[-1])
+    anew = "asked" in sys.argv[1:] and is_of_another_python()
+    if anew or stamp != whose() | lists:
+        install(kinds[-1], anew)
         write_stamp(whose() | lists)
 
 

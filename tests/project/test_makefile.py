@@ -6,12 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from helpers.errors import ConfigError
-from tools import setup, surroundings
+from tools import check, setup, surroundings
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ["My Documents (1)", "R&D; touch pwned's $HOME"]
@@ -87,6 +89,23 @@ def test_the_environment_says_neither_what_to_run_nor_how_python_works(make):
     for arguments, seen in make("clone", "run", "write", **OTHERS, **given):
         assert "theirs" not in arguments
         assert not {name for name in OTHERS if seen.get(name)} and given.items() <= seen.items()
+
+
+def test_a_python_that_is_asked_for_is_told_from_the_usual_one(make, tmp_path):
+    ((usual, _),) = make("clone", "setup")
+    ((asked, _),) = make("clone", "setup-dev", f"PYTHON={tmp_path / 'python3'}")
+    assert (usual, asked) == (["tools/setup.py"], ["tools/setup.py", "asked", "dev"])
+
+
+def test_no_script_is_started_by_its_first_line(monkeypatch):
+    """A shell reads that line where the folder has a blank in its name, and fails at a backquote."""
+    started = []
+    monkeypatch.setattr(
+        subprocess, "run", lambda words, **_: started.append(words) or mock.Mock(returncode=0)
+    )
+    assert check.check(with_notebooks=False) == 0 and check.mend() == 0
+    for program, *words in started:
+        assert program == str(check.BIOME) or (program, words[0]) == (sys.executable, "-m")
 
 
 def test_clean_leaves_what_only_the_reader_has(make, tmp_path):
@@ -173,7 +192,7 @@ def project(tmp_path, monkeypatch):
         monkeypatch.setattr(setup, "PYTHON", str(root / ".venv" / "python"))
         return root
 
-    def install(kind):
+    def install(kind, anew=False):
         (Path(setup.VENV)).mkdir(exist_ok=True)
         Path(setup.PYTHON).touch()
         asked.append(kind)
@@ -209,6 +228,9 @@ def test_set_up_happens_once_and_again_when_it_is_no_longer_true(project):
     (root / ".venv" / "python").unlink()
     (root / ".venv" / "python").symlink_to(root.parent / "another python")
     assert run() == ["reading"] and run() == []
+    for version, again in (("3.1.1", ["reading"]), (sys.version.split()[0], [])):
+        (root / ".venv" / "pyvenv.cfg").write_text(f"home = /usr/bin\nversion = {version}\n")
+        assert run("asked") == again and run() == []
     root.rename(root.with_name("renamed"))
     at(root.with_name("renamed"))
     assert run() == ["reading"] and run() == []
@@ -232,7 +254,36 @@ def test_set_up_leaves_alone_what_a_link_leads_to_and_refuses_a_folder_with_a_co
     monkeypatch.setattr(setup, "ROOT", os.pathsep.join(["Work", " AI"]))
     with pytest.raises(SystemExit, match="rename Work"):
         setup.install("reading")
+    ours.unlink()
+    monkeypatch.setattr(setup, "ROOT", "/Zo\udceb")
+    with pytest.raises(SystemExit, match="whose path is no UTF-8: rename"):
+        setup.install("reading")
     assert (theirs / "ready").exists()
+
+
+def test_whatever_pip_is_told_elsewhere_it_installs_into_venv(tmp_path, monkeypatch):
+    wheel, prefix = tmp_path / "small-1-py3-none-any.whl", tmp_path / "venv"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        facts = "Metadata-Version: 2.1\nName: small\nVersion: 1\n"
+        kind = "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        files = {"small.py": "", "small-1.dist-info/METADATA": facts}
+        files |= {"small-1.dist-info/WHEEL": kind, "small-1.dist-info/RECORD": ""}
+        for name, content in files.items():
+            archive.writestr(name, content)
+    theirs = {name: tmp_path / name for name in ("target", "root", "python")}
+    settings = [f"{name} = {value}" for name, value in theirs.items()]
+    (tmp_path / "pip.conf").write_text("\n".join(["[global]", "dry-run = true", *settings]))
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    for name in ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT"):
+        monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PIP_DRY_RUN", "1")
+    monkeypatch.setattr(setup, "PYTHON", sys.executable)
+    monkeypatch.setattr(setup, "ROOT", str(tmp_path))
+    monkeypatch.setattr(setup, "PIP", [word.replace(setup.VENV, str(prefix)) for word in setup.PIP])
+    setup.pip("--no-index", str(wheel))
+    assert [*prefix.rglob("small.py")]
+    assert {path.name for path in tmp_path.iterdir()} == {"pip.conf", "venv", wheel.name}
 
 
 def test_what_the_first_edition_kept_in_build_moves_to_mine(project, capsys):

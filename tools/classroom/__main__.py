@@ -1,6 +1,7 @@
 """python -m tools.classroom student OUT, or grade SUBMISSIONS OUT."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -26,6 +27,11 @@ def main(arguments: list[str]) -> None:
     try:
         if given.out.exists() and not (given.out.is_dir() and not any(given.out.iterdir())):
             raise ValueError(f"{given.out} is there already: name a folder that is new or empty")
+        there = next(
+            place for place in (given.out, *given.out.absolute().parents) if place.exists()
+        )
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise ValueError(f"{given.out} can't be made: {there} is no folder to write into")
         wanted = lessons.lessons(given.only)
         if given.command == "student":
             print("looking whether a lesson is solved already", file=sys.stderr)

@@ -2,7 +2,9 @@
 
 import csv
 import functools
+import io
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ import nbformat
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
+from helpers.data import is_archive
 from tools.classroom.answers import Statement, needed, statements
 from tools.classroom.judge import judge
 from tools.classroom.lessons import Lesson, Task, assignment
@@ -63,6 +66,7 @@ def grade(
 ) -> None:
     """Judge all hand-ins, and write points.csv, feedback and a course of nbgrader's into `out`."""
     hand_ins = [each for path in sorted(folder.iterdir()) for each in read(path, lessons)]
+    note_missing(hand_ins)
     with ThreadPoolExecutor(jobs) as pool:
         for each in pool.map(functools.partial(judge_all, seconds=seconds), hand_ins):
             what = f"{each.lesson.name}, {each.points} points" if each.lesson else "no lesson"
@@ -93,7 +97,8 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
     Notebooks are known by their content, whatever they are called.
     """
     if folder.name.startswith("."):
-        return []
+        note = "hidden, since its name begins with a dot: left out"
+        return [HandIn(folder.name, notes=[note])] if folder.is_dir() else []
     if not folder.is_dir():
         return [HandIn(folder.name, notes=["it lies outside of the students' folders"])]
     found: dict[str, HandIn] = {}
@@ -106,18 +111,23 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
         if path.exists() and not path.is_file():  # a pipe may never end
             others.append(f"{name} is no regular file")
             continue
+        if path.is_symlink():
+            others.append(f"{name} is a link")
+        content = b""
         try:
-            cells = code_of(path.read_bytes())
+            content = path.read_bytes()
+            cells = [with_script(cell, path, folder) for cell in code_of(content)]
         except OSError as error:
             others.append(f"{name} can't be read: {error.strerror}")
             continue
         except Exception:  # a file may hold anything
-            others.append(f"{name} is no notebook")
+            kind = "an archive: unpack it" if is_archive(io.BytesIO(content)) else "no notebook"
+            others.append(f"{name} is {kind}")
             continue
-        lesson = lesson_of(name, cells, lessons)
-        if lesson is None:
+        held = lessons_of(name, cells, lessons)
+        if not held:
             others.append(f"{name} is none of the lessons to grade")
-        else:
+        for lesson in held:
             hand_in = found.setdefault(lesson.name, HandIn(folder.name, lesson))
             hand_in.notebooks[name] = cells
     if len(others) > 3:
@@ -132,6 +142,19 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
     return list(found.values())
 
 
+def note_missing(hand_ins: Sequence[HandIn]) -> None:
+    """In a student's first line, name the lessons that others have handed in and this one hasn't."""
+    all_of_them = dict.fromkeys(each.lesson.name for each in hand_ins if each.lesson)
+    names: dict[str, list[str]] = {}
+    first: dict[str, HandIn] = {}
+    for each in [each for each in hand_ins if each.lesson]:
+        first.setdefault(each.student, each)
+        names.setdefault(each.student, []).append(each.lesson.name)
+    for student, each in first.items():
+        if missing := [name for name in all_of_them if name not in names[student]]:
+            each.notes.append(f"not handed in: {', '.join(missing)}")
+
+
 def code_of(content: bytes) -> list[str]:
     """The code cells of a notebook, of any edition and encoding; damaged ones are left out."""
     notebook = json.loads(content)
@@ -144,15 +167,29 @@ def code_of(content: bytes) -> list[str]:
     return found
 
 
-def lesson_of(name: str, cells: Sequence[str], lessons: Sequence[Lesson]) -> Lesson | None:
-    """The lesson that most of a notebook's checks belong to; without any, the one that it names."""
+def with_script(cell: str, notebook: Path, folder: Path) -> str:
+    """The cell with the scripts that it runs by `%run`, if they lie in the student's folder."""
+
+    def content(run: re.Match[str]) -> str:
+        try:
+            script = (notebook.parent / run[2]).resolve()
+            if script.is_file() and script.is_relative_to(folder.resolve()):
+                return script.read_text("utf-8-sig", errors="replace")
+        except Exception:  # a name may be anything
+            pass
+        return run[0]
+
+    return re.sub(r"^%run +(?:-\S+ +)*(['\"]?)(.+?\.py)\1(?: .*)?$", content, cell, flags=re.M)
+
+
+def lessons_of(name: str, cells: Sequence[str], lessons: Sequence[Lesson]) -> list[Lesson]:
+    """The lessons that a notebook's checks belong to; without any, the one that it names."""
     checked = {label for cell in cells for each in parsed(cell)[0] for label in each.checks}
-    for lesson in lessons:
-        own = {task.label for task in lesson.tasks}
-        named = own and not checked and lesson.name in unicodedata.normalize("NFC", name)
-        if named or 2 * len(own & checked) > len(checked):
-            return lesson
-    return None
+    found = [each for each in lessons if checked & {task.label for task in each.tasks}]
+    if checked:
+        return found
+    name = unicodedata.normalize("NFC", name)
+    return [each for each in lessons if each.tasks and each.name in name][:1]
 
 
 def parsed(cell: str) -> tuple[list[Statement], str]:
@@ -194,6 +231,8 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
         own, why = parsed(cell)
         among += own
         broken += [(cell, why)] if why else []
+    # What it runs and doesn't hold, or what is no script.
+    elsewhere = [line.strip() for line in "\n".join(cells).splitlines() if line.startswith("%run")]
     found = []
     for task in lesson.tasks:
         best, checked = Judged(task), []
@@ -208,6 +247,9 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
             word, why = judge(task.label, source, expression, earlier, seconds)
             if best.word in ("missing", "still to do") or word == "right":
                 best = Judged(task, word, why, source)
+        if best.word in ("missing", "still to do") and elsewhere:
+            why = f"and this was not followed: {', '.join(elsewhere)}"
+            best = Judged(task, best.word, why, best.source)
         for cell, why in broken:
             if best.word in ("missing", "still to do") and task.name in cell:
                 best = Judged(task, "not yet", f"its cell is no Python, {why}", cell)

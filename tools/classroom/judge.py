@@ -20,6 +20,8 @@ START = 120.0  # seconds for a process to begin, which are no answer's
 READY = b"ready"
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 processes: Any = multiprocessing.get_context(METHOD)
+if len(os.fsencode(tempfile.gettempdir())) > 70 and os.access("/tmp", os.W_OK):
+    tempfile.tempdir = "/tmp"  # the name of a socket has 107 bytes at most
 if METHOD == "forkserver":  # each process is a copy of one that has loaded them and nothing else
     loaded = ["__main__", "tools.classroom.judge", "tools.classroom.graders"]
     processes.set_forkserver_preload([*loaded, "IPython.core.interactiveshell"])
