@@ -58,10 +58,6 @@ class KVCache:
     def __len__(self) -> int:
         return self.length
 
-    def keep_first(self, count: int) -> None:
-        """Forget all but the first `count` tokens, as speculative decoding does."""
-        self.length = min(self.length, max(0, count))
-
     def append(
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T D"]
     ) -> tuple[Float[Tensor, "B H T_all D"], Float[Tensor, "B H T_all D"]]:

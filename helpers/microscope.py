@@ -103,41 +103,6 @@ def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor
     return torch.cat(found).mean().item()
 
 
-class Calibration(NamedTuple):
-    """What a model claims and what comes, in bins of how sure it is."""
-
-    claimed: Float[Tensor, "bins"]  # mean probability of the likeliest token; NaN in empty bins
-    right: Float[Tensor, "bins"]  # share of these that came
-    count: Int64[Tensor, "bins"]
-    error: float  # expected calibration error: the mean gap between the two, each bin by its count
-
-
-@torch.no_grad()
-def calibration(
-    model: GPT, tokens: Integer[Tensor, "N"], bins: int = 10, temperature: float = 1.0
-) -> Calibration:
-    """How sure a model is of the likeliest token, and how often that one comes, in equal bins.
-
-    Does what it is 70% sure of come in 70% of all cases? Windows are side by side; logits are
-    divided by `temperature` (Guo et al. 2017, On Calibration of Modern Neural Networks, section 2).
-    """
-    x, y = _side_by_side(model, tokens)
-    probabilities, hits = [], []
-    for log_p, targets in _predictions(model, x, y):
-        probability, guess = (log_p / temperature).softmax(dim=-1).max(dim=-1)
-        probabilities.append(probability.flatten())
-        hits.append((guess == targets).flatten())
-    sure = torch.cat(probabilities).double()
-    hit = torch.cat(hits).double()
-
-    its_bin = (sure * bins).long().clamp(max=bins - 1)
-    count = torch.bincount(its_bin, minlength=bins)
-    claimed = torch.bincount(its_bin, sure, minlength=bins)  # summed up in each bin
-    right = torch.bincount(its_bin, hit, minlength=bins)
-    error = (claimed - right).abs().sum() / len(sure)
-    return Calibration((claimed / count).float(), (right / count).float(), count, error.item())
-
-
 # ---------------------------------------------------------------- what happens inside
 class Trace(NamedTuple):
     """Every tensor on the way of T tokens through L layers."""
@@ -177,16 +142,6 @@ def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
         )
     inside = [torch.cat(of_all_layers) for of_all_layers in zip(*layers, strict=True)]
     return Trace(torch.cat(stream), *inside, logits=passed[model].output[0])
-
-
-@torch.no_grad()
-def logit_lens(model: GPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "L_1 T V"]:
-    """The logits if the model ended after the embedding, after its first block, and so on.
-
-    Each stream goes through the final norm and head (nostalgebraist 2020, interpreting GPT: the
-    logit lens).
-    """
-    return model.logits(every_tensor(model, tokens).stream)
 
 
 # ---------------------------------------------------------------- heads
@@ -243,22 +198,3 @@ def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) 
     evenly = [seen / seen.sum(dim=-1, keepdim=True) for seen in (past, last_8)]
     habitless = max(share(even).item() for even in evenly)
     return Score(share(maps.cpu().transpose(1, 2)), habitless)
-
-
-def head_scores(maps: Float[Tensor, "L B H T T"], tokens: Int64[Tensor, "B T"]) -> dict[str, Score]:
-    """The `head_score` of four habits by name; no query is its own target.
-
-    A head may attend to the letter before, to earlier ones that are the same, to those that came
-    after these ("induction", Olsson et al. 2022), and to the first place.
-    """
-    tokens = tokens.cpu()
-    place = torch.arange(tokens.shape[1])
-    past = (place < place[:, None]).expand(len(tokens), -1, -1)  # row = query, column = key
-    same = past & (tokens[:, None] == tokens[..., None])
-    targets = {
-        "letter before": past.triu(-1),
-        "same letter": same,
-        "after the same letter": past & same.roll(1, dims=-1),
-        "first place": past & (place == 0),
-    }
-    return {name: head_score(maps, target) for name, target in targets.items()}

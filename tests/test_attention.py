@@ -68,6 +68,15 @@ def test_a_row_that_allows_nothing_is_nan():
     assert context[0].isfinite().all() and context[1].isnan().all()
 
 
+def test_a_mask_hides_what_fills_up_a_short_text():
+    x = torch.randn(2, 6, 4)
+    alone, _ = attention(x[1, :4], x[1, :4], x[1, :4])
+    x[1, 4:] = 99.0
+    real = torch.arange(6) < torch.tensor([6, 4])[:, None]  # (B, T)
+    context, _ = attention(x, x, x, real[:, None])
+    checks.close(context[1, :4], alone)
+
+
 def test_dropout_rescales_and_drops():
     torch.manual_seed(0)
     query = torch.zeros(1, 1000)
@@ -138,14 +147,11 @@ def test_cache_gives_the_same_outputs_token_by_token():
     assert len(cache) == 6
 
 
-def test_a_cache_forgets_its_last_tokens_and_writes_in_place():
-    torch.manual_seed(0)
-    heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)
-    x = torch.randn(3, 6, 8, dtype=torch.float64)
-    heads(torch.cat([x[:, :2], x[:, 5:]], dim=1), cache=cache)
+def test_a_cache_writes_in_place():
+    heads, cache, x = MultiHeadAttention(8, 8, 6, 0.0, 2), KVCache(6), torch.randn(3, 6, 8)
+    heads(x[:, :2], cache=cache)
     memory = cache.key.data_ptr()
-    cache.keep_first(2)  # the third was a wrong guess
-    checks.close(heads(x[:, 2:], cache=cache), heads(x)[:, 2:], tolerance=1e-12)
+    heads(x[:, 2:], cache=cache)
     assert cache.key.data_ptr() == memory and len(cache) == 6 and not cache.key.requires_grad
 
 
@@ -247,6 +253,19 @@ def test_causal_and_dropout_only_in_training(layer):
     assert torch.equal(layer(x), layer(x))
     layer.train()
     assert not torch.equal(layer(x), layer(x))
+
+
+def test_causal_attention_is_self_attention_on_each_beginning():
+    causal, plain = CausalAttention(6, 4, 9, 0.0), SelfAttention(6, 4)
+    plain.load_state_dict(causal.state_dict())
+    x = torch.randn(2, 9, 6)
+    last = [plain(x[:, : t + 1])[:, -1] for t in range(9)]
+    checks.close(causal(x), torch.stack(last, dim=1))
+
+
+def test_the_mask_moves_with_its_layer_and_is_not_saved():
+    layer = CausalAttention(6, 4, 9, 0.0).to("meta")
+    assert layer.mask.is_meta and "mask" not in layer.state_dict()
 
 
 def test_the_books_biases_are_where_they_were_asked_for():

@@ -55,9 +55,11 @@ def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(ship
         }
 
 
-def test_what_needs_the_proofs_goes_with_them_and_a_prediction_has_no_points(first):
-    text = "\n".join(cell.source for cell in lessons.assignment(first).cells)
-    assert "yours.run(finds" not in text and CHECK in text and "The rule of the cosine" not in text
+def test_a_room_s_proofs_stay_here_and_a_prediction_has_no_points(shipped, first):
+    room = next(lesson for lesson in shipped if lesson.name == "what_matters")
+    text = "\n".join(cell.source for cell in lessons.assignment(room).cells)
+    assert "### Holm's correction" not in text and "](#Holm's-correction" not in text
+    assert "### Holm's correction" in room.path.read_text(encoding="utf-8")
     assert [task.points for task in first.tasks] == [2, 2, 2, 0, 2]
 
 

@@ -98,28 +98,19 @@ def hand_out(out: Path, which: Sequence[Lesson]) -> None:
 
 
 def assignment(lesson: Lesson) -> NotebookNode:
-    """The lesson without its proofs, and without what needs something from them."""
+    """The lesson without its proofs, where it has some."""
     notebook = nbformat.read(lesson.path, as_version=4)
     points = {task.label: task.points for task in lesson.tasks}
     kept: list[NotebookNode] = []
     gone: list[NotebookNode] = []
-    bound: set[str] = set()
-    proved: set[str] = set()  # bound in the proofs alone
     proofs = False
     for cell in notebook.cells:
         code = statements(cell.source) if cell.cell_type == "code" else []
-        binds = {name for each in code for name in each.binds | each.changes}
-        reads = {name for each in code for name in each.now | each.later}
         if cell.cell_type == "markdown" and cell.source.startswith("## "):
             proofs = cell.source.startswith("## The proofs")
         if proofs:
             gone.append(cell)
-            proved |= binds - bound
-        elif proved & (reads - binds):
-            while kept[-1].cell_type == "markdown":  # what introduces it
-                kept.pop()
         else:
-            bound |= binds
             kept += _split(cell, code, points)
     headings = {line.lstrip("# ") for cell in gone for line in cell.source.splitlines()}
 

@@ -1,0 +1,74 @@
+"""What a lesson writes out by itself is what `helpers` computes; what it says of a table is there."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from notebook_file import BY_NAME, cells
+from torch import nn
+
+from helpers import attention, checks, data, training
+from helpers.errors import ConfigError
+from helpers.gpt import GPT, GPTConfig
+from helpers.sampling import filter_logits
+from helpers.tables import MEASURED, read_table
+from tools.lessons import named
+
+
+def defined(lesson: str, cell_id: str, **names: object) -> dict:
+    """What one cell of a lesson defines, given the names that it uses."""
+    (source,) = [cell.source for cell in cells(BY_NAME[named(lesson).stem]) if cell.id == cell_id]
+    scope = {"torch": torch, "nn": nn} | names
+    exec(compile(source, cell_id, "exec"), scope)
+    return scope
+
+
+def test_the_heads_of_06():
+    known = {"ConfigError": ConfigError, "causal_mask": attention.causal_mask}
+    mine = defined("06", "cell-23", **known)["MultiHead"](6, 12, 9, 0.0, 3)
+    helper = attention.MultiHeadAttention(6, 12, 9, 0.0, 3)
+    helper.load_state_dict(mine.state_dict())
+    x = torch.randn(2, 7, 6)
+    checks.close(mine(x), helper(x))
+
+
+@pytest.mark.filterwarnings("ignore:__array_wrap__")  # torch's way with NumPy 2
+def test_the_loop_of_08():
+    updates = defined("08", "cell-09", training=training, data=data)["my_updates"]
+    tokens = torch.randint(9, (500,), generator=torch.Generator().manual_seed(0))
+    config = training.TrainConfig(batch_size=8, max_steps=10, eval_interval=10, warmup_steps=2)
+    results = []
+    for loop in (updates, training.updates):
+        torch.manual_seed(1)
+        model = GPT(GPTConfig(9, context_length=8, n_layer=1, n_head=2, n_embd=32))
+        optimizer = training.make_optimizer(model, config)
+        losses = list(loop(model, tokens, config, optimizer, torch.Generator().manual_seed(1)))
+        results.append((losses, model.state_dict()))
+    (mine, my_state), (theirs, their_state) = results
+    assert mine == pytest.approx(theirs, rel=1e-5) and len(mine) == 10
+    for name, tensor in my_state.items():
+        checks.close(tensor, their_state[name])
+
+
+def test_the_rules_of_09():
+    rules = defined("09", "cell-08")
+    for logits in torch.randn(50, 30, generator=torch.Generator().manual_seed(0)):
+        p = logits.softmax(-1)
+        kept = filter_logits(logits, top_k=5).isfinite()
+        assert torch.equal(rules["top_k"](p, 5), kept)
+        kept = filter_logits(logits, top_p=0.9).isfinite()
+        assert torch.equal(rules["nucleus"](p, 0.9), kept)
+
+
+def test_the_ladder_of_08_with_three_seeds():
+    _, rows = read_table(MEASURED / "rungs.csv")
+    losses: dict[str, list[float]] = {}
+    for row in rows:
+        losses.setdefault(row["rung"], []).append(row["loss"])
+    ladder = [torch.tensor(three) for three in losses.values()][:6]
+    assert all((higher < lower - 0.05).all() for lower, higher in pairwise(ladder[:5]))
+    assert 3.2 < ladder[5].min() < ladder[5].max() < 3.351  # three blocks that don't add
+    assert all(2.15 < loss < 2.175 for loss in losses["one block that doesn't add"])
+    slower = losses["three that don't add, rate 0.002, 2,000 updates"]
+    assert [round(loss, 1) for loss in sorted(slower)] == [2.6, 3.0, 3.0]
+    assert min(losses["three blocks, rate 0.03"]) > 10 > max(losses["with norms, rate 0.03"])
