@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from helpers.gpt import one_thread
+
 LETTERS = "abcdefgh"
 A, C = len(LETTERS), 48  # letters, numbers in a state
 Words = Int64[Tensor, "B S"]
@@ -86,6 +88,7 @@ def nobody(step: int, model: Copier) -> None:
     """Watch nothing."""
 
 
+@one_thread()
 def train(
     looks_back: bool = True,
     task: Task = backwards,
@@ -93,7 +96,10 @@ def train(
     steps: int = 250,
     watch: Callable[[int, Copier], None] = nobody,
 ) -> Copier:
-    """A network that has seen random words of up to eight letters; short ones come first."""
+    """A network that has seen random words of up to eight letters; short ones come first.
+
+    On one thread: the matrices are so small that a second one only waits.
+    """
     torch.manual_seed(seed)
     model = Copier(looks_back, A if task is backwards else 2 * A)
     optimizer = torch.optim.Adam(model.parameters())
@@ -113,6 +119,7 @@ def train(
     return model
 
 
+@one_thread()
 @torch.no_grad()
 def accuracy(model: Copier, length: int, task: Task = backwards) -> float:
     """The share of letters that are right, in 500 words of so many letters."""
