@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 
 from helpers.errors import ConfigError, command, say, write
-from tools.lessons import NOTEBOOKS, ROOT, lessons
+from tools.lessons import ROOT, everyone, lessons
 
 GUARD = """import importlib.util
 
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> None:
     texts = {}
     for name, change in (("pyproject.toml", pyproject), ("README.md", readme)):
         texts[ROOT / name] = change((ROOT / name).read_text(encoding="utf-8"), repo)
-    for path in [NOTEBOOKS / "index.ipynb", *lessons()]:
+    for path in everyone():
         name = path.relative_to(ROOT).as_posix()
         texts[path] = notebook(path.read_text(encoding="utf-8"), name, repo)
     for path, text in texts.items():  # all are ready, now they are written

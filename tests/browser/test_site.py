@@ -208,7 +208,7 @@ def test_search_finds_what_a_fold_hides(tab, site):
 
 
 def test_a_link_into_a_fold_opens_it(tab, site):
-    opened(tab, site, "what_matters.html")
+    opened(tab, site, "beyond/what_matters.html")
     tab.locator("article a[href*='holm']").first.evaluate("link => link.click()")
     heading = "document.querySelector('details.folded section[id^=holm]')"
     tab.wait_for_function(f"{heading}.closest('details').open")
@@ -226,7 +226,7 @@ def test_readers_walk_from_lesson_to_lesson_and_back_home(tab, site):
 
 
 def test_predictions_proofs_and_code_of_pictures_are_folded_and_open_by_keyboard(tab, site):
-    opened(tab, site, "what_matters.html")
+    opened(tab, site, "beyond/what_matters.html")
     folds = tab.query_selector_all("article details")
     assert len(folds) > 10 and not any(fold.get_attribute("open") for fold in folds)
     summary = tab.query_selector("article details.folded > summary")

@@ -7,10 +7,10 @@ import nbformat
 import pytest
 
 from tools import publish
-from tools.lessons import ROOT, lessons
+from tools.lessons import ROOT, lessons, sources
 from tools.publish import repository
 
-PATHS = lessons()
+PATHS = [*lessons(), *sources()]
 NOTEBOOK = PATHS[3]
 
 
