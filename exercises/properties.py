@@ -23,9 +23,9 @@ def rows_add_up(answer: Asked, part: int | None = None) -> None:
             raise WrongError(f"a row of weights adds up to {sums[wrong][0]:.4g}, and should to 1")
 
 
-def survives_large_scores(answer: Asked, part: int | None = None, size: float = 1e4) -> None:
+def survives_large_scores(answer: Asked, part: int | None = None) -> None:
     for case, _ in answer.results():
-        large = [size * x if isinstance(x, Tensor) else x for x in case.inputs]
+        large = [1e4 * x if isinstance(x, Tensor) else x for x in case.inputs]
         value = answer(*large)
         if not compare.numbers(value if part is None else value[part]).isfinite().all():
             raise WrongError(
@@ -110,14 +110,17 @@ def stir(module: nn.Module) -> nn.Module:
 def plain(module: nn.Module, silent: bool = False) -> nn.Module:
     """Of a fresh module: random matrices (or zeros, if silent), gains of 1, and nothing added."""
     dice = torch.Generator().manual_seed(1)
+    widest = max(max(parameter.shape, default=1) for parameter in module.parameters())
     for name, parameter in module.named_parameters():
         if parameter.dim() > 1:
             noise = torch.randn(parameter.shape, generator=dice)
             parameter.copy_(noise / max(parameter.shape) ** 0.5 * (not silent))
         else:  # a gain begins as one number, a bias as 0 or at random; a single number is a factor
             is_gain = parameter.unique().numel() == 1 and bool(parameter.any())
-            # Some draw a gain, too. It may be a bias without a name, so a silent branch has none.
-            may_be_gain = bool(parameter.any()) and "bias" not in name and not silent
+            # Some draw a gain, too. It may be a bias without a name, so a silent branch has none;
+            # and that of a hidden layer is longer.
+            drawn = bool(parameter.any()) and "bias" not in name and not silent
+            may_be_gain = drawn and len(parameter.flatten()) < widest
             parameter.fill_(is_gain or may_be_gain or parameter.numel() == 1)
     return module
 
@@ -454,8 +457,7 @@ class LikeOurs:
     def is_equal(self, *alternatives: dict[str, Any]) -> None:
         if self.ways and not any(self.is_ours(**options) for options in ({}, *alternatives)):
             raise WrongError(
-                "attention with the same matrices gives other numbers: follow a text of two words by hand",
-                "no name",
+                "attention with the same matrices gives other numbers: follow a text of two words by hand"
             )
 
 
