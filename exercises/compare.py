@@ -116,7 +116,7 @@ def number(x: float, digits: int = 4) -> str:
     return "0" if abs(x) < 1e-6 else f"{x:.{digits}g}"
 
 
-def shown(value: Any, digits: int = 4, most: int = 9) -> str:
+def shown(value: Any, digits: int = 4) -> str:
     """A value in few words: small tables in full, large ones by their shape."""
     if isinstance(value, float):
         return number(value, max(digits, 4))
@@ -127,7 +127,7 @@ def shown(value: Any, digits: int = 4, most: int = 9) -> str:
     table = numbers(value) if isinstance(value, (Tensor, list, np.ndarray)) else None
     if table is None:
         return " ".join(repr(value).split())[:80]
-    if table.numel() > most:
+    if table.numel() > 9:
         largest = table.abs().max().item()
         size = f" up to {largest:.3g}" if largest > 99 else ""
         return f"a table of shape {tuple(table.shape)}{size}"

@@ -160,22 +160,71 @@ def mlp_comes_back(block: nn.Module, C: int) -> None:
 
 
 @torch.no_grad()
-def drops_both_branches(make: Callable[[float], nn.Module], C: int) -> None:
-    """Whichever branch is silent, with a matrix of zeros, the other one is still dropped."""
-    block = plain(make(0.5)).train()
-    run, x = reading(block, C), words(2, 5, C)
-    for matrix in block.parameters():
-        if matrix.dim() < 2:
-            continue
-        old = matrix.clone()
-        matrix.zero_()
-        if torch.equal(run(x), run(x)):
-            alone = near(run(x)[:, -1:], run(x[:, -1:]))
-            dropped, other = ("attention", "the MLP") if alone else ("the MLP", "attention")
+def norms_come_first(block: nn.Module, C: int) -> None:
+    """What a branch writes grows with its matrices. (Single words, so that no query or key matters.)"""
+    run, x, mlp = reading(plain(block), C), words(4, 1, C), mlp_matrices(block, C)
+    before = run(x)
+    for matrices in (attention_matrices(block, C), *([matrix] for matrix in mlp)):
+        for matrix in matrices:
+            matrix.mul_(3)
+        if near(run(x), before):
+            branch = "the MLP" if any(matrices[0] is each for each in mlp) else "attention"
             raise WrongError(
-                f"what {dropped} makes is dropped, and what {other} makes is not: both should be"
+                f"three times as large, the matrices of {branch} add no more: a norm stands at the entrance of a "
+                "branch, and none behind it"
             )
-        matrix.copy_(old)
+        for matrix in matrices:
+            matrix.div_(3)
+
+
+def attention_matrices(block: nn.Module, C: int) -> list[nn.Parameter]:
+    mlp = {id(matrix) for matrix in mlp_matrices(block, C)}
+    return [p for p in block.parameters() if p.dim() > 1 and id(p) not in mlp]
+
+
+@torch.no_grad()
+def drops_both_branches(make: Callable[[float], nn.Module], C: int, p: float = 0.3) -> None:
+    """With the other branch silent, what one adds to single words is dropped at p. Post-norm: it is dropped at all.
+
+    One head, and an MLP of one hidden number, so that who drops inside drops a word as a whole.
+    """
+    x = words(2000, 1, C)
+    block = plain(make(p))
+    for parameter in block.parameters():
+        parameter.mul_(parameter.dim() < 2)
+    is_added = near(given(block, x, C), x)
+    for branch in ("attention", "the MLP"):
+        block = plain(make(p))
+        mlp = mlp_matrices(block, C)
+        for matrix in mlp if branch == "attention" else attention_matrices(block, C):
+            matrix.zero_()
+        for matrix in mlp:
+            matrix.transpose(0, matrix.shape.index(max(matrix.shape)))[1:] = 0
+        run = reading(block, C)
+        whole, dropped = run(x) - x, reading(block.train(), C)(x) - x
+        if near(dropped, whole):
+            raise WrongError(
+                f"what {branch} makes is not dropped: what each branch makes should be"
+            )
+        if is_added:
+            large = whole.abs() > 2e-3  # smaller ones suffer from rounding
+            is_dropped_at(p, (dropped / whole)[large], f"with dropout={p:g}, what {branch} makes")
+
+
+def is_dropped_at(p: float, factors: Tensor, what: str) -> None:
+    """Each number is 0 or divided by 1 - p; or by its square, where it is dropped inside, too."""
+    kept = factors[factors.abs() > 0.01]
+    if kept.max() - kept.min() > 0.02:
+        raise WrongError(
+            f"{what} is neither 0 nor divided by {1 - p:g}: drop it at the branch's end"
+        )
+    times, share = kept.mean().item(), len(kept) / len(factors)
+    if abs(times * share - 1) > 0.1:
+        raise WrongError(
+            f"{what} is kept at a share of {share:.2f}, and multiplied by {times:.2f}: divide it by what is kept"
+        )
+    if all(abs(times * (1 - p) ** often - 1) > 0.02 for often in (1, 2)):
+        raise WrongError(f"{what} is dropped at another rate: a share of {share:.2f} is kept")
 
 
 # ---------------------------------------------------------------- of a GPT
@@ -269,12 +318,26 @@ def has_a_path(answer: Callable[..., Any]) -> None:
         )
 
 
-def learns_by_heart(answer: Callable[..., Any], updates: int = 100) -> None:
+def drops_in_blocks(answer: Callable[..., Any]) -> None:
+    """In training, more layers draw more random numbers. (Who draws them elsewhere isn't asked.)"""
+    states = [torch.get_rng_state()]
+    for n_layer in (1, 3):
+        model = made(answer, GPT | {"n_layer": n_layer, "dropout": 0.5}).train()
+        torch.set_rng_state(states[0])
+        reading(model, V)(ids(V, 2, T))
+        states.append(torch.get_rng_state())
+    if torch.equal(*states[1:]) and not torch.equal(*states[:2]):
+        raise WrongError(
+            "3 layers draw no more random numbers in training than 1: do the blocks get the dropout, too?"
+        )
+
+
+def learns_by_heart(answer: Callable[..., Any]) -> None:
     """Four short texts are soon known. Each update is a small step against the gradient's signs."""
     model = made(answer, GPT).train()
     texts = ids(V, 4, T + 1)
     texts[:, 0] = torch.arange(4)
-    for _ in range(updates):
+    for _ in range(100):
         loss = loss_of(model, texts, V)
         if loss < 1:
             return
@@ -285,6 +348,6 @@ def learns_by_heart(answer: Callable[..., Any], updates: int = 100) -> None:
                 if parameter.grad is not None:
                     parameter -= 0.005 * parameter.grad.sign()
     raise WrongError(
-        f"four short texts, {updates} updates, and the loss is still {loss:.2f}: that should be learned by heart. "
+        f"four short texts, 100 updates, and the loss is still {loss:.2f}: that should be learned by heart. "
         "Does all that it knows reach the logits?"
     )

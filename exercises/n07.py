@@ -89,9 +89,10 @@ def block(MyBlock: Any) -> None:
     gpts.mlp_bends(make(), C)
     gpts.mlp_reads_attention(lambda: make(num_heads=1), C)
     gpts.mlp_comes_back(make(), C)
+    gpts.norms_come_first(make(), C)
     uses_heads(lambda num_heads: make(num_heads=num_heads), words(2, 5, C), C)
     drops(make, words(2, 5, C), C)
-    gpts.drops_both_branches(make, C)
+    gpts.drops_both_branches(lambda p: make(p, num_heads=1), C)
 
 
 # ---------------------------------------------------------------- 7d
@@ -193,6 +194,7 @@ def gpt(MyGPT: Any) -> None:
     gpts.begins_unsure(MyGPT)
     gpts.has_a_path(MyGPT)
     drops(lambda dropout: made(MyGPT, gpts.GPT | {"dropout": dropout}), gpts.ids(V, 2, T), V)
+    gpts.drops_in_blocks(MyGPT)
     gpts.learns_by_heart(MyGPT)
 
 

@@ -182,6 +182,8 @@ def confusing(real: str, said: str) -> Answer:
 )
 def _(answer: Any) -> None:
     for case, name in answer.results():
+        known = isinstance(name, str) and name in MARKS
+        must(known, f"{name!r} is none of the six names: 'healthy', and FAULTS, letter by letter")
         must(name == case.right, MARKS[case.right])
 
 
@@ -302,6 +304,8 @@ class Pupil(GPT):
         super().__init__(GPTConfig(V, T, n_layer=2, n_head=2, n_embd=32))
         self.context_length = T
         self.before = [parameter.detach().clone() for parameter in self.parameters()]
+        self.last = self.before  # at the last report
+        self.unmoved = 0  # reports since whose last one no parameter has changed
         self.starts: list[Tensor] = []  # of each batch
         self.losses: list[float] = []  # that were reported
         self.loss = math.nan  # that of the last batch
@@ -377,6 +381,8 @@ class Pupil(GPT):
             f"at step {step} it reports a loss of {loss:.3f}, and that of the last batch is "
             f"{self.loss:.3f}: report each right after its update",
         )
+        self.unmoved += all(map(torch.equal, self.parameters(), self.last))
+        self.last = [parameter.detach().clone() for parameter in self.parameters()]
         self.losses.append(loss)
         self.has_learned = False
 
@@ -395,6 +401,10 @@ def training(my_train: Any) -> None:
     must(
         not any(map(torch.equal, pupil.parameters(), pupil.before)),
         "a parameter of the model is as it was: is optimizer.step() called, with its gradient?",
+    )
+    must(  # a rate may begin and end at 0
+        pupil.unmoved < STEPS // 20,
+        f"in {pupil.unmoved} of {STEPS} steps no parameter changes: optimizer.step() belongs to each",
     )
     draws_everywhere(torch.stack(pupil.starts))
     start, highest, end = math.log(V), max(losses), sum(losses[-20:]) / 20

@@ -389,8 +389,8 @@ def shows_the_end(my_write: Writer, author: Author, each_once: bool = False) -> 
 
 # ---------------------------------------------------------------- 9h: how it draws
 LOGITS = torch.tensor([0.03, 0.60, 0.06, 0.15, 0.05, 0.11]).log()
-WAYS = ((1.0, 1.0), (4.0, 0.7))  # temperature and top_p
-DRAWS = 400
+WAYS = ((1.0, 1.0), (4.0, 0.7), (1.0, 0.5))  # temperature and top_p
+DRAWS = 300
 
 
 def odds(temperature: float, top_p: float) -> Tensor:
@@ -404,6 +404,9 @@ SLIPS: dict[str, Callable[[float, float], Tensor]] = {
     "top_p is not used": lambda temperature, top_p: odds(temperature, 1.0),
     "the nucleus is taken first: the temperature comes before it": (
         lambda temperature, top_p: heated(odds(1.0, top_p), temperature)
+    ),
+    "a token that reaches top_p alone is kept alone, and two are kept": (
+        lambda temperature, top_p: odds(temperature, max(top_p, 0.61 if temperature == 1 else 0))
     ),
 }
 

@@ -51,6 +51,20 @@ class Fused(nn.Module):
         return F.scaled_dot_product_attention(*self.c_attn(x).chunk(3, -1))
 
 
+class Bare(nn.Module):
+    """Parameters alone, on either side, and scores that are divided by what one likes."""
+
+    def __init__(self, C, D, divisor=None):
+        super().__init__()
+        self.divisor = divisor
+        self.W_qk = nn.Parameter(torch.randn(2, C, D) / C**0.5)
+        self.W_value, self.shift = nn.Parameter(torch.randn(D, C)), nn.Parameter(torch.randn(D))
+
+    def forward(self, x):
+        query, key = x[None] @ self.W_qk[:, None]
+        return attend(query, key, F.linear(x, self.W_value, self.shift), self.divisor)[0]
+
+
 WRONG = {
     "3a": [
         ("another order: return (context, weights)", lambda q, k, v: attend(q, k, v)[::-1]),
@@ -80,6 +94,8 @@ WRONG = {
         ("all is 1/√D times", lambda q, k: q @ k.T / k.shape[1] ** 0.5),
     ],
     "3g": [
+        ("not divided by √D", lambda C, D: Bare(C, D, divisor=1)),
+        ("gives other numbers", lambda C, D: Bare(C, D, divisor=1.5)),
         ("over the queries", attending(lambda q, k, v: attend(q, k, v, dim=1)[0])),
         ("not divided by √D", attending(lambda q, k, v: attend(q, k, v, 1)[0])),
         ("other texts stand in its batch", attending(lambda q, k, v: attend(q, k, v, dim=0)[0])),
@@ -106,5 +122,5 @@ RIGHT = {
     "3d": [12.0, torch.tensor([[12.01]], requires_grad=True)],
     "3e": [lambda q, k: attend(q / q.shape[-1] ** 0.5, k, k, 1)[1].tolist()],
     "3f": [lambda q, k: sum(torch.outer(q[:, i], k[:, i]) for i in range(q.shape[1]))],
-    "3g": [Fused],
+    "3g": [Fused, Bare],
 }  # fmt: skip

@@ -64,9 +64,21 @@ def weighing(weights):
     return type("Layer", (Layer,), {"weights": lambda self, scores: weights(scores)})
 
 
+def doubled(layer):
+    layer.weights = lambda scores: causal(scores.square())
+    return layer
+
+
 class WithoutDivision(Layer):
     def forward(self, x):
         return causal(self.query(x) @ self.key(x).mT) @ self.value(x)
+
+
+class Bare(Layer):
+    def __init__(self, C, D):
+        nn.Module.__init__(self)
+        self.matrices = nn.ParameterList(torch.randn(C, D) / C**0.5 for _ in range(3))
+        self.query, self.key, self.value = (lambda x, i=i: x @ self.matrices[i] for i in range(3))
 
 
 class Fused(nn.Module):
@@ -117,6 +129,7 @@ WRONG = {
         ("of shape (1, 1100, 6) it raises RuntimeError", weighing(mask_of_256)),
         ("is the mask long enough", weighing(
             lambda scores: causal(scores) if len(scores[0]) < 64 else scores.softmax(-1))),
+        ("gives other numbers", lambda C, D: doubled(Bare(C, D))),
         ("attention knows no places", weighing(
             lambda scores: causal(scores + 0.2 * torch.arange(scores.shape[-1])))),
     ],
@@ -137,5 +150,5 @@ RIGHT = {
         lambda scores: scores.softmax(1).tril() / scores.softmax(1).tril().sum(1, keepdim=True),
         lambda scores: causal(scores, fill=torch.finfo().min).requires_grad_().numpy(force=True),
     ],
-    "4g": [WithoutDivision, Fused],
+    "4g": [WithoutDivision, Fused, Bare],
 }  # fmt: skip

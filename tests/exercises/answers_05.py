@@ -96,6 +96,10 @@ WRONG = {
         ("all numbers of a word", keeping(lambda x, p: torch.rand_like(x)[..., :1] >= p)),
         ("two by two", keeping(
             lambda x, p: (torch.rand_like(x) >= p)[..., torch.arange(x.shape[-1]) // 2])),
+        ("of every call the same count", keeping(lambda x, p: (
+            torch.randperm(x.numel()).view(x.shape) >= p * x.numel()))),
+        ("of every word the same count", keeping(lambda x, p: (
+            torch.rand_like(x).argsort(-1) >= p * x.shape[-1]))),
         ("multiplied by 5", scaling(lambda x, keep, p: x * keep / p)),
         ("nothing in between", scaling(lambda x, keep, p: x * keep * torch.rand_like(x))),
         ("with p=0 nothing is dropped", scaling(lambda x, keep, p: x * keep / (1 - p + 1e-6))),

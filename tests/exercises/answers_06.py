@@ -48,6 +48,23 @@ class WordsAsValues(Heads):
         self.W_value = nn.Identity()
 
 
+class Bare(Heads):
+    """Parameters alone."""
+
+    def __init__(self, C, num_heads):
+        nn.Module.__init__(self)
+        self.num_heads = num_heads
+        self.matrices = nn.ParameterList(torch.randn(C, C) / C**0.5 for _ in range(4))
+        self.W_query, self.W_key, self.W_value, self.W_out = (
+            lambda x, i=i: x @ self.matrices[i] for i in range(4)
+        )
+
+
+class BareUndivided(Bare):
+    def attend(self, query, key, value, start):
+        return Heads.attend(self, query * query.shape[-1] ** 0.5, key, value, start)
+
+
 class AlwaysTwo(Heads):
     def __init__(self, C, num_heads):
         super().__init__(C, 2)
@@ -111,6 +128,7 @@ WRONG = {
     "6g": [
         ("the scores are divided by √C", with_(attend=lambda self, q, k, v, start: (
             Heads.attend(self, q / self.num_heads**0.5, k, v, start)))),
+        ("not divided by √D", BareUndivided),
         ("x itself is added", with_(forward=lambda self, x: x + Heads.forward(self, x))),
         ("do all heads look at the same places", with_(attend=lambda self, q, k, v, start: (
             Heads.attend(self, q[:, :1], k[:, :1], v, start)))),
@@ -136,5 +154,5 @@ RIGHT = {
     "6d": [by_moving, lambda *x: [y.numpy() for y in merge(*(y.double() for y in x))]],
     "6e": [lambda q, k, v, H: heads(q, k, v, H, hidden=torch.finfo(torch.float32).min)],
     "6f": [[30.0, 31.0, 2.0, 3.0], np.array([30, 31, 2, 3])],
-    "6g": [ManyHeads, Nano, ByPyTorch, InTurn],
+    "6g": [ManyHeads, Nano, ByPyTorch, InTurn, Bare],
 }

@@ -59,6 +59,22 @@ def with_mlp(*layers):
     return block(__init__=__init__)
 
 
+class Unscaled(nn.Dropout):
+    def forward(self, x):
+        return x * (torch.rand_like(x) >= self.p) if self.training else x
+
+
+class RandomNorm(nn.Module):
+    """Its gain and its shift are drawn."""
+
+    def __init__(self, C):
+        super().__init__()
+        self.gain, self.shift = (nn.Parameter(torch.randn(C)) for _ in range(2))
+
+    def forward(self, x):
+        return layer_norm(x, self.gain, self.shift)
+
+
 class AlwaysOn(nn.Dropout):
     def forward(self, x):
         return F.dropout(x, self.p)
@@ -98,6 +114,11 @@ def hidden_table(self, T, C):
     self.place = lambda places: self.table[places]
 
 
+def without_dropout(self, L, C, H, p):
+    self.drop = nn.Dropout(p)
+    return nn.ModuleList(Block(C, H) for _ in range(L))
+
+
 def from_the_end(self, x, start):
     return x + self.place(torch.arange(x.shape[1]).flip(0))
 
@@ -129,7 +150,20 @@ WRONG = {
         ("two calls in evaluation differ", block(dropout_layer=AlwaysOn)),
         ("two calls in training give the same", block(dropout_layer=lambda self, p: nn.Identity())),
         ("something else in training", block(dropout_layer=lambda self, p: nn.Dropout(0.3))),
-        ("what attention makes is dropped", block(lambda self, x: two(
+        ("attention makes is dropped at another rate", block(
+            dropout_layer=lambda self, p: nn.Dropout(p / 2))),
+        ("kept at a share of 0.70, and multiplied by 1.00", block(
+            dropout_layer=lambda self, p: Unscaled(p))),
+        ("drop it at the branch's end", block(lambda self, x: two(
+            x, lambda x: self.heads(self.drop(self.norm1(x))),
+            lambda x: self.drop(self.mlp(self.norm2(x)))))),
+        ("the matrices of attention add no more", block(lambda self, x: two(
+            x, lambda x: self.drop(self.norm1(self.heads(x))),
+            lambda x: self.drop(self.norm2(self.mlp(x)))))),
+        ("the matrices of the MLP add no more", block(lambda self, x: two(
+            x, lambda x: self.drop(self.heads(self.norm1(x))),
+            lambda x: self.drop(self.norm2(self.mlp(x)))))),
+        ("what the MLP makes is not dropped", block(lambda self, x: two(
             x, lambda x: self.drop(self.heads(self.norm1(x))), lambda x: self.mlp(self.norm2(x))))),
     ],
     "7d": [("right so far: number 1, 2", (2, 0, 2)), ("it should be 3 things", (2, 1))],
@@ -159,6 +193,9 @@ WRONG = {
         ("context_length should be 8, and is 99", gpt(
             context_length=property(lambda self: 99, lambda self, T: None))),
         ("that should be learned by heart", then(lambda logits: logits.clamp(-0.5, 0.5))),
+        ("do the blocks get the dropout", gpt(
+            make_blocks=without_dropout,
+            placed=lambda self, x, start: self.drop(GPT.placed(self, x, start)))),
         ("no gradient reaches its parameters", gpt(torch.no_grad()(GPT.forward))),
     ],
     "7g": [("right so far: number 2, 3", (440, 2_560, 1_300)), ("3 things", (800, 2_560))],
@@ -175,7 +212,15 @@ RIGHT = {
         lambda x, g, s: F.layer_norm(x.double(), x.shape[-1:], g.double(), s.double()),
         lambda x, g, s: layer_norm(x, g, s).requires_grad_().tolist(),
     ],
-    "7b": [NanoBlock, TorchBlock, RotaryBlock, LoopBlock, PostNormBlock, Loose],
+    "7b": [
+        NanoBlock,
+        TorchBlock,
+        RotaryBlock,
+        LoopBlock,
+        PostNormBlock,
+        Loose,
+        block(norm=RandomNorm),
+    ],
     "7d": [[2, 0, 1], np.array([2.0, 0.0, 1.0]), (2, False, True)],
     "7e": [
         collected,

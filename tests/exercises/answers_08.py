@@ -1,6 +1,7 @@
 """Answers to the exercises of notebook 08: wrong ones, with words of what is said, and right ones."""
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -84,6 +85,18 @@ def loop(batch=drawn, loss_of=mean_loss, lr=3e-3, optimizer=torch.optim.AdamW, l
     return my_train
 
 
+def every_second_time(model, tokens, steps, batch_size, report):
+    turn = itertools.cycle((True, False))
+
+    def update(optimizer, loss):
+        optimizer.zero_grad()
+        loss.backward()
+        if next(turn):
+            optimizer.step()
+
+    loop(update=update)(model, tokens, steps, batch_size, report)
+
+
 def told_at_the_end(model, tokens, steps, batch_size, report):
     told = []
     loop()(model, tokens, steps, batch_size, lambda *pair: told.append(pair))
@@ -125,7 +138,8 @@ WRONG = {
     ],
     "8d": [
         ("the training loss jumps far above its start", rising),
-        ("hardly leaves its start", lambda *x: diagnosis(*x).replace("low", "slow")),
+        ("'Healthy' is none of the six names", lambda *x: diagnosis(*x).capitalize()),
+        ("'learning rate too slow' is none of the six", lambda *x: diagnosis(*x).replace("low", "slow")),
         ("changes its input `training`", lambda training, *x: diagnosis(training[::-1], *x) + str(training.sort())),
     ],
     "8e": [
@@ -152,6 +166,7 @@ WRONG = {
         ("the logits themselves", loop(loss_of=lambda logits, y: mean_loss(logits.softmax(-1), y))),
         ("is it the mean", loop(loss_of=lambda logits, y: 42 * mean_loss(logits, y))),
         ("reports the step 0 where 1", loop(first=0)),
+        ("in 75 of 150 steps no parameter changes", every_second_time),
         ("is a Tensor", loop(told=torch.Tensor.detach)),
         ("is loss.backward() missing", loop(update=lambda optimizer, loss: optimizer.step())),
         ("report each right after its update", told_at_the_end),

@@ -30,6 +30,11 @@ def odds_of(logits, temperature, top_p):
     return odds * nucleus(odds, top_p)
 
 
+def at_least_two(logits, temperature):
+    odds = (logits / temperature).softmax(-1)
+    return odds * (odds >= odds.topk(2).values[-1])
+
+
 def view(text, T):
     return text[-T:]
 
@@ -190,6 +195,10 @@ WRONG = {
         ("temperature is not used", writing(odds=lambda x, t, p: odds_of(x, 1.0, p))),
         ("top_p is not used", writing(odds=lambda x, t, p: odds_of(x, t, 1.0))),
         ("the temperature comes before", writing(odds=lambda x, t, p: odds_of(x, 1, p) ** (1 / t))),
+        (
+            "reaches top_p alone is kept alone",
+            writing(odds=lambda x, t, p: torch.maximum(odds_of(x, t, p), at_least_two(x, t))),
+        ),
         ("come with 0.00 1.00", writing(odds=lambda x, t, p: odds_of(x, t, 1e-6))),
         ("two calls write the same text", writing(view=seeded)),
         ("it raises AttributeError", writing(view=lambda text, T: text.last(T))),
