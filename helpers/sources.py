@@ -4,17 +4,19 @@ import torch
 from torch import Tensor
 
 
-def same(what: str, printed: str, ours: object, *, units: float = 0.5) -> None:
+def same(
+    what: str, printed: str, ours: object, *, units: float = 0.5, by: str = "printed"
+) -> None:
     """Assert that `ours` rounds to the numbers that a source prints, and show both.
 
     `printed` is the source's own text: numbers between spaces, a line for each row of a table.
     How precise each number is, its text says: "0.1455" means half of 0.0001, "1.56e-07" half of
-    0.01e-07; `units` replaces the half. `ours` is a tensor of any shape with as many numbers, or
+    0.01e-07; `units` replaces the half, and `by` says whose numbers they are, where the source prints none. `ours` is a tensor of any shape with as many numbers, or
     nested lists. AssertionError with the first number that differs.
     """
     check(what, printed, ours, units)
     print(what)
-    print(beside({"printed": printed, "here": rounded(ours, printed)}))
+    print(beside({by: printed, "here": rounded(ours, printed)}))
 
 
 def slip(what: str, printed: str, produced: object, right: object) -> None:
@@ -75,7 +77,8 @@ def beside(tables: dict[str, str]) -> str:
     """Tables of numbers: short rows one below the other, several rows next to each other."""
     rows = {name: text.strip().splitlines() for name, text in tables.items()}
     if len(next(iter(rows.values()))) == 1:
-        return "\n".join(f"  {name:7}  {lines[0].strip()}" for name, lines in rows.items())
+        room = max(map(len, rows))
+        return "\n".join(f"  {name:{room}}  {lines[0].strip()}" for name, lines in rows.items())
     width = max(len(number) for lines in rows.values() for number in " ".join(lines).split())
     columns = []
     for name, lines in rows.items():

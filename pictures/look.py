@@ -23,24 +23,27 @@ def look_back(word: str, seen: Seen, place: int) -> None:
         strip(ax, seen.memory[0, x], x)
         ax.text(x, 5.12, letter, ha="center", va="bottom", fontsize=15)
         ax.text(x, 2.78, f"{scores[x]:.1f}", ha="center", va="top", color=GREY)
+        ax.text(x, 2.38, f"{weights[x]:.0%}", ha="center", va="top", color=COLORS[2])
+        ax.plot([x, 1.5], [1.95, 1.1], color="#BBBBBB", linewidth=0.8, zorder=0)
         width = 9 * float(weights[x])
-        ax.plot([x, 2.5], [2.4, 1.2], color=COLORS[2], linewidth=max(width, 0.4), zorder=0)
+        ax.plot([x, 5.5], [1.95, 1.1], color=COLORS[2], linewidth=max(width, 0.4), zorder=0)
     n = len(word)
-    strip(ax, seen.h[0, place], 2.5, bottom=-1.2)
+    strip(ax, seen.h[0, place], 1.5, bottom=-1.2)
     strip(ax, seen.context[0, place], 5.5, bottom=-1.2)
-    ax.annotate("", (5.15, 0), (2.85, 0), arrowprops={"arrowstyle": "-|>", "color": GREY})
-    ax.text(2.5, -1.3, "the writer's state", ha="center", va="top")
+    ax.text(
+        1.5, -1.3, "the writer's state,\nwhich all states are scored with", ha="center", va="top"
+    )
     ax.text(5.5, -1.3, f"the mixture: {weights[best]:.0%} of this\nis the {ordinal(best)} state",
             ha="center", va="top")  # fmt: skip
-    for y, name in ((5.3, "read"), (3.95, "states"), (2.65, "scores"), (1.8, "weights")):
+    for y, name in ((5.3, "read"), (3.95, "states"), (2.65, "scores"), (2.25, "weights")):
         ax.text(-0.75, y, name, ha="right", va="center", color=GREY)
     ax.set(xlim=(-1.9, n - 0.4), ylim=(-2.2, 5.6))
     ax.axis("off")
     show(
         f"Above the letters of {word}, each with its state as a strip of colours and the score that "
-        f"the writer gives it, {', '.join(f'{score:.1f}' for score in scores)}. Lines lead to the "
-        f"writer's state below, the {ordinal(best)} one thick. Beside it the mixture, a strip that "
-        f"looks like the {ordinal(best)} state."
+        f"the writer gives it, {', '.join(f'{score:.1f}' for score in scores)}. Below, the writer's "
+        f"state, and the mixture, a strip that looks like the {ordinal(best)} state: the line between "
+        f"these two is thick, all others are thin."
     )
 
 

@@ -54,7 +54,8 @@ def ledger_page(folder: Path) -> str:
         + ". This page is drawn from them by `make store`. Its links lead to the cells in "
         "JupyterLab and on the site; elsewhere they open the notebook.\n\n"
         "## What they print\n\n"
-        "Every number is compared where it is computed again, and the cell fails when one differs. "
+        "Every number is compared where it is computed again, and the cell fails when one "
+        "differs beyond rounding. "
         "Of a table you see how many numbers it has; they stand side by side in the cell.\n\n"
         + "\n".join(["| section | what | printed | cell |", "|---|---|---|---|", *numbers])
         + "\n\n## Where they slip\n\n"
