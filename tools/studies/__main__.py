@@ -20,6 +20,7 @@ from helpers.data import TINY, CharTokenizer, Corpus, load_corpus
 from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
 from helpers.rooms.advice import Counts
+from helpers.rooms.claims import Claims
 from helpers.rooms.ladder import Ladder
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.study import Study
@@ -33,6 +34,7 @@ STUDIES: dict[str, Study] = {
     "counts": Counts(),
     "texts": Texts(),
     "museum": Museum(),
+    "claims": Claims(),
 }
 GROWING = ROOT / "build" / "studies"
 
