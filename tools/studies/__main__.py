@@ -132,4 +132,7 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(command(main))
+    # Processes that are spawned find `measure` by the name of its module, never in __main__.
+    from tools.studies import __main__ as by_name
+
+    sys.exit(command(by_name.main))
