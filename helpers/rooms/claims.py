@@ -199,7 +199,7 @@ class Claims(Study):
         )
 
     def plan(self, lines: Iterable[Line] = ()) -> list[Tried]:
-        """All tasks with seed 1 come first: a table that isn't whole yet shows something of each."""
+        """Seed 1 of all tasks comes first, so that an unfinished table shows something of each."""
         runs = [
             Tried(task, variant, rate, seed)
             for task, told in self.tasks.items()
