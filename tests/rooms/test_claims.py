@@ -127,7 +127,7 @@ def tiny():
     """Two steps of each kind of task, of as few variants as make a difference."""
     dropped = "dropout 0.2"
     return {
-        ALL_TEXT: Task((WHOLE, "full-width heads"), (0.01,), seeds=1),
+        ALL_TEXT: Task((WHOLE, "dropout 0.1"), (0.01,), seeds=1),
         SUMS: Task(("exp, not divided",), (0.01, 1e6), seeds=1),
         FEW_PAGES: Task((dropped,), (0.01,), seeds=1, letters=100),
         FEW_SCENES: Task((f"{dropped}, words",), (0.01,), seeds=1),
