@@ -117,6 +117,14 @@ def test_softmax_written_out_is_the_librarys(softmax):
     torch.testing.assert_close(softmax(scores), scores.softmax(dim=-1))
 
 
+def test_the_stored_times_are_those_of_all_pairs():
+    comments, lines = read_table(MEASURED / "times.csv")
+    assert comments[0].startswith("made by: python -m tools.studies.times, at commit ")
+    assert "uncommitted" not in comments[0]
+    pairs = [(ours, theirs) for races in times.RACES for ours, _, theirs, _ in races(quick=False)]
+    assert [(line["ours"], line["theirs"]) for line in lines] == pairs
+
+
 def test_times_are_taken_of_pairs_that_compute_and_only_whole_ones_are_stored(capsys):
     stored = (MEASURED / "times.csv").read_bytes()
     times.main(["--quick"])
