@@ -1,14 +1,19 @@
 """`python -m tools.studies`: its table says how it was made, and a run that has ended is kept."""
 
+import subprocess
+import sys
+
 import pytest
+import torch
 
 from helpers.data import CharTokenizer, load_corpus
 from helpers.errors import RunError
 from helpers.rooms.experiments import REPORT, Comparison, Run
 from helpers.rooms.parts import WHOLE
 from helpers.rooms.study import Variant
-from helpers.tables import csv_table, read_table
+from helpers.tables import MEASURED, csv_table, read_table
 from tools.studies import __main__ as tool
+from tools.studies import times
 
 TEXT = "to be, or not to be: that is the question\n" * 60
 SIZES = dict(context_length=8, n_layer=1, n_head=1, n_embd=8)
@@ -89,3 +94,40 @@ def test_runs_of_another_text_or_budget_are_refused_and_left_as_they_are(small, 
         with pytest.raises(RunError, match=r"has runs made otherwise .*: move it away"):
             tool.main(small)
         assert path.read_text("utf-8") == csv_table([line], other)
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_makes_the_runs(tmp_path):
+    """That this text is too short, only the run's process notices: it has found what to call."""
+    (tmp_path / "text.txt").write_text("to be, or not to be", "utf-8")
+    given = ["--corpus", str(tmp_path / "text.txt"), "--growing", str(tmp_path / "growing")]
+    given += ["--out", str(tmp_path), "--jobs", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.studies", "claims", *given],
+        capture_output=True,
+        text=True,
+        cwd=tool.ROOT,
+    )
+    assert done.returncode and "the corpus is too short" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("softmax", [times.by_definition, times.less_the_largest])
+def test_softmax_written_out_is_the_librarys(softmax):
+    scores = 10 * torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(softmax(scores), scores.softmax(dim=-1))
+
+
+def test_the_stored_times_are_those_of_all_pairs():
+    comments, lines = read_table(MEASURED / "times.csv")
+    assert comments[0].startswith("made by: python -m tools.studies.times, at commit ")
+    assert "uncommitted" not in comments[0]
+    pairs = [(ours, theirs) for races in times.RACES for ours, _, theirs, _ in races(quick=False)]
+    assert [(line["ours"], line["theirs"]) for line in lines] == pairs
+
+
+def test_times_are_taken_of_pairs_that_compute_and_only_whole_ones_are_stored(capsys):
+    stored = (MEASURED / "times.csv").read_bytes()
+    times.main(["--quick"])
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 9 and all(" / " in line for line in said)
+    assert (MEASURED / "times.csv").read_bytes() == stored

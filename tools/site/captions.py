@@ -45,6 +45,20 @@ CAPTIONS = {
         "and what it `writes`.",
         "08",
     ),
+    "claims": (
+        "What the sources claim and nobody had measured",
+        "Each row is one training: a `variant` of a small GPT, or of notebook 05's student, at its "
+        "`task`, with one learning `rate` and one `seed`. A GPT's `own` is its loss in nats per "
+        "letter on what it learned from, `held_out` on text that chooses its rate, `new` on the "
+        "validation text; a student's are the shares of right answers to scenes.",
+        "",
+    ),
+    "times": (
+        "How long what the sources compare takes",
+        "Each row is a ratio of medians, as in the table of how fast, beside whom; seconds are "
+        "those of one core. `python -m tools.studies.times` takes them anew.",
+        "",
+    ),
     "bench": (
         "How fast, beside whom",
         "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` "

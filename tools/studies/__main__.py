@@ -20,6 +20,7 @@ from helpers.data import TINY, CharTokenizer, Corpus, load_corpus
 from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
 from helpers.rooms.advice import Counts
+from helpers.rooms.claims import Claims
 from helpers.rooms.ladder import Ladder
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.study import Study
@@ -33,6 +34,7 @@ STUDIES: dict[str, Study] = {
     "counts": Counts(),
     "texts": Texts(),
     "museum": Museum(),
+    "claims": Claims(),
 }
 GROWING = ROOT / "build" / "studies"
 
@@ -130,4 +132,7 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(command(main))
+    # Processes that are spawned find `measure` by the name of its module, never in __main__.
+    from tools.studies import __main__ as by_name
+
+    sys.exit(command(by_name.main))

@@ -1,0 +1,302 @@
+"""What the sources claim and nobody had measured: dropout, heads, W_o, weights that sum to 1.
+
+`python -m tools.studies claims` trains the small GPT of parts.py, on all of the text and on a few
+pages of it, and the student of notebook 05; within a task, all have the same budget and the same
+seeds. `flop_shares` counts, and tools/studies/times.py takes the times.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import fmean
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Integer
+from torch import Tensor, nn
+
+from helpers import tables, telegrams
+from helpers.attention import MultiHeadAttention
+from helpers.data import split
+from helpers.gpt import GPT, count_parameters
+from helpers.optim import TrainConfig
+from helpers.rooms.experiments import REPORT, Comparison, Run, no_worse_than_guessing
+from helpers.rooms.parts import STUDIES, WHOLE
+from helpers.rooms.study import Study, Variant
+from helpers.tables import Line
+from helpers.training import evaluate
+
+Weigh = Callable[[Float[Tensor, "*batch T_all"]], Float[Tensor, "*batch T_all"]]
+softmax = partial(torch.softmax, dim=-1)
+WEIGHTS: dict[str, Weigh] = {
+    "scores as weights": lambda scores: scores,
+    "exp, not divided": torch.exp,
+}
+RATES = (0.1, 0.2, 0.3, 0.5)  # of dropout
+
+
+# ---------------------------------------------------------------- the GPT and its variants
+def attend(
+    layer: MultiHeadAttention, x: Float[Tensor, "B T C"], cache: None = None, *, weigh: Weigh
+) -> Float[Tensor, "B T C"]:
+    """Causal attention whose weights need not sum to 1: what is masked has weight 0."""
+    query, key, value = layer.query_key_value(x)
+    weights = weigh(query @ key.mT / key.shape[-1] ** 0.5)
+    weights = weights.masked_fill(~layer.mask[: x.shape[1], : x.shape[1]], 0.0)
+    return layer.out_proj(layer.join_heads(weights @ value))
+
+
+def weigh_by(model: GPT, weigh: Weigh) -> None:
+    for block in model.blocks:
+        block.attention.forward = partial(attend, block.attention, weigh=weigh)
+
+
+def drop_weights(model: GPT, p: float) -> None:
+    for block in model.blocks:
+        block.attention.dropout = p
+
+
+def drop_context(model: GPT, p: float) -> None:
+    for block in model.blocks:
+        block.attention.out_proj = nn.Sequential(nn.Dropout(p), block.attention.out_proj)
+
+
+def make_heads_full_width(layer: MultiHeadAttention) -> None:
+    """Each head becomes as wide as the model; W_o brings all of them back to its width."""
+    C = layer.out_proj.in_features
+    for name in ("W_query", "W_key", "W_value"):
+        setattr(layer, name, nn.Linear(C, layer.num_heads * C, bias=False))
+    layer.out_proj = nn.Linear(layer.num_heads * C, C, bias=False)
+
+
+def use_full_width(model: GPT) -> None:
+    """The new matrices start as the GPT's own do."""
+    for block in model.blocks:
+        std = block.attention.out_proj.weight.std().item()
+        make_heads_full_width(block.attention)
+        for matrix in block.attention.parameters():
+            nn.init.normal_(matrix, std=0.02)
+        nn.init.normal_(block.attention.out_proj.weight, std=std)
+
+
+def remove_out_proj(model: GPT) -> None:
+    for block in model.blocks:
+        block.attention.out_proj = nn.Identity()
+
+
+DROPPED = {f"dropout {p}": Variant(sizes={"dropout": p}) for p in RATES}
+ONE_PLACE = {
+    "dropout 0.2, weights only": Variant(change=partial(drop_weights, p=0.2)),
+    "dropout 0.2, context only": Variant(change=partial(drop_context, p=0.2)),
+}
+HEADS = {
+    "full-width heads": Variant(change=use_full_width),
+    "4 layers": Variant(sizes={"n_layer": 4}),  # as many parameters as with full-width heads
+    "no W_o": Variant(change=remove_out_proj),
+}
+UNDIVIDED = {name: Variant(change=partial(weigh_by, weigh=f)) for name, f in WEIGHTS.items()}
+GPTS = {WHOLE: Variant(), **DROPPED, **ONE_PLACE, **HEADS, **UNDIVIDED}
+
+
+# ---------------------------------------------------------------- the student
+class Student(nn.Module):
+    """Notebook 05's: asker (B, 32), six cards (B, 6, 96) -> answer (B, 32).
+
+    It can drop words, weights or the context, and make its weights of the scores by `weigh`.
+    """
+
+    def __init__(
+        self,
+        words: float = 0.0,
+        weights: float = 0.0,
+        context: float = 0.0,
+        weigh: Weigh = softmax,
+    ):
+        super().__init__()
+        self.W_query = nn.Linear(32, 32, bias=False)
+        self.W_key = nn.Linear(96, 32, bias=False)
+        self.W_value = nn.Linear(96, 32, bias=False)
+        self.drop_words, self.drop_weights, self.drop_context = map(
+            nn.Dropout, (words, weights, context)
+        )
+        self.weigh = weigh
+
+    def forward(
+        self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]
+    ) -> Float[Tensor, "B 32"]:
+        asker, cards = self.drop_words(asker), self.drop_words(cards)
+        query, key, value = self.W_query(asker)[:, None], self.W_key(cards), self.W_value(cards)
+        weights = self.drop_weights(self.weigh(query @ key.mT / 32**0.5))
+        return self.drop_context(weights @ value)[:, 0]
+
+
+THE_STUDENT = "the student"
+STUDENTS_DROP = {
+    f"dropout {p}, {place}": partial(Student, **{place: p})
+    for place in ("words", "weights", "context")
+    for p in RATES
+}
+UNDIVIDED_STUDENTS = {name: partial(Student, weigh=weigh) for name, weigh in WEIGHTS.items()}
+STUDENTS = {THE_STUDENT: Student, **STUDENTS_DROP, **UNDIVIDED_STUDENTS}
+
+
+# ---------------------------------------------------------------- the study
+class Tried(NamedTuple):
+    """One training: a variant, at its task, with a learning rate and a seed."""
+
+    task: str
+    variant: str
+    rate: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned, by which variants, at which learning rates; `letters` None: all."""
+
+    variants: tuple[str, ...]
+    rates: tuple[float, ...]
+    seeds: int
+    letters: int | None = None
+
+
+ALL_TEXT, FEW_PAGES = "all of the text", "a few pages"  # of the GPT
+SUMS = "all of the text, for weights"
+FEW_SCENES, NEW_SCENES = "50 scenes", "scenes without end"  # of the student
+SCENES = 50
+RATE = 6e-3  # the best one of the whole model, in the study parts
+HEAD_RATES = (1.5e-3, 3e-3, RATE)  # other widths and depths may want less
+TASKS = {
+    ALL_TEXT: Task((WHOLE, *DROPPED, *ONE_PLACE, *HEADS), (RATE,), seeds=3),
+    SUMS: Task((WHOLE, *UNDIVIDED), (RATE, 2 * RATE, 4 * RATE), seeds=3),
+    FEW_PAGES: Task((WHOLE, *DROPPED, *ONE_PLACE), (RATE / 8, RATE), seeds=3, letters=5000),
+    FEW_SCENES: Task((THE_STUDENT, *STUDENTS_DROP), (0.01,), seeds=5),
+    NEW_SCENES: Task((THE_STUDENT, *WEIGHTS), (0.003, 0.01, 0.03, 0.1, 0.3), seeds=5),
+}
+
+
+@dataclass(frozen=True)
+class Claims(Study):
+    """Every variant of every task, at each of its rates, with each seed.
+
+    A GPT's `own` is its loss, in nats, on what it learns from (of a long text, on as much as is
+    held out), `held_out` on the piece by which its rate is chosen, `new` on the validation split.
+    The student's are the shares of right answers to the scenes it learns and to twice 2,000 others.
+    """
+
+    steps: int = 1200
+    tasks: dict[str, Task] = field(default_factory=lambda: TASKS)
+
+    run_type = Tried
+    variants = GPTS
+    sizes = STUDIES["parts"].sizes
+
+    def budget(self) -> str:
+        return (
+            f"the GPT of the study parts, {self.steps} steps of 8 windows; a few pages are "
+            f"{self.tasks[FEW_PAGES].letters} letters; the student of notebook 05, 300 steps of "
+            "32 scenes; rates are chosen on held-out text or scenes"
+        )
+
+    def plan(self, lines: Iterable[Line] = ()) -> list[Tried]:
+        """Seed 1 of all tasks comes first, so that an unfinished table shows something of each."""
+        runs = [
+            Tried(task, variant, rate, seed)
+            for task, told in self.tasks.items()
+            for variant in told.variants
+            for rate in rates_of(told, variant)
+            for seed in range(1, told.seeds + 1)
+        ]
+        return sorted(runs, key=lambda run: run.seed)
+
+    def recipe(self, run: Tried, device: str = "cpu") -> TrainConfig:
+        of_parts = Comparison(self.variants, self.sizes, (self.steps,))
+        return of_parts.recipe(Run(self.steps, run.variant, run.rate, run.seed, REPORT), device)
+
+    def measure(
+        self, run: Tried, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+    ) -> Line:
+        start = time.process_time()
+        if run.task in (FEW_SCENES, NEW_SCENES):
+            model, found = learn_scenes(run)
+        else:
+            T = self.sizes["context_length"]
+            learnt, new = split(tokens.to(self.recipe(run, device).device), T)
+            learnt, held_out = split(learnt, T)
+            learnt = learnt[: self.tasks[run.task].letters]
+            model, _ = self.train(run, learnt, vocab_size, device)
+            pieces = {"own": learnt[: len(held_out)], "held_out": held_out, "new": new}
+            found = {
+                name: no_worse_than_guessing(evaluate(model, piece, T), vocab_size)
+                for name, piece in pieces.items()
+            }
+        seconds = round(time.process_time() - start, 1)
+        return {**run._asdict(), "parameters": count_parameters(model), **found, "seconds": seconds}
+
+    def report(self, lines: Iterable[Line]) -> str:
+        """Each variant at its best rate, with its spread over seeds; and `new` at all rates."""
+        lines, rows = list(lines), []
+        for task, told in self.tasks.items():
+            for variant in told.variants:
+                by_rate = {
+                    rate: of_one(lines, task, variant, rate) for rate in rates_of(told, variant)
+                }
+                by_rate = {rate: found for rate, found in by_rate.items() if found}
+                if by_rate:
+                    best = best_rate(task, by_rate)
+                    own, new = ([line[name] for line in by_rate[best]] for name in ("own", "new"))
+                    at_all = (fmean(line["new"] for line in found) for found in by_rate.values())
+                    rows.append(
+                        [task, variant, str(best), f"{fmean(own):.3f}", f"{fmean(new):.3f}",
+                         f"{min(new):.3f} to {max(new):.3f}", tables.row(at_all, ".3f")]
+                    )  # fmt: skip
+        return tables.table(
+            ["task", "variant", "rate", "own", "new", "over seeds", "new, by rate"], rows
+        )
+
+
+def learn_scenes(run: Tried) -> tuple[nn.Module, Line]:
+    """The student after its last update, and how often it is right."""
+    few = telegrams.few(SCENES, run.seed)
+    learned = few if run.task == FEW_SCENES else telegrams.look_up
+    model = telegrams.fit(STUDENTS[run.variant], "hero", run.seed, examples=learned, lr=run.rate)
+    others = run.seed + 500  # draws other scenes, by which a rate can be chosen
+    found = {
+        "own": telegrams.accuracy(model, "hero", run.seed, examples=learned),
+        "held_out": telegrams.accuracy(model, "hero", others),
+        "new": telegrams.accuracy(model, "hero", run.seed),
+    }
+    return model, {name: round(right, 4) for name, right in found.items()}
+
+
+# ---------------------------------------------------------------- what the lines show
+def rates_of(task: Task, variant: str) -> tuple[float, ...]:
+    return HEAD_RATES if variant in HEADS else task.rates
+
+
+def of_one(lines: Iterable[Line], task: str, variant: str, rate: float) -> list[Line]:
+    told = (task, variant, rate)
+    return [line for line in lines if (line["task"], line["variant"], line["rate"]) == told]
+
+
+def best_rate(task: str, by_rate: dict[float, list[Line]]) -> float:
+    """The rate with the best mean on what was held out: a low loss, or many right answers."""
+    sign = -1 if task in (FEW_SCENES, NEW_SCENES) else 1
+    return min(by_rate, key=lambda rate: sign * fmean(line["held_out"] for line in by_rate[rate]))
+
+
+def flop_shares(T: int, C: int) -> dict[str, float]:
+    """Of the operations of one GPT block that reads T tokens of width C, the share of each part.
+
+    For each token, a multiplication by a matrix costs two for each of its numbers: Q, K, V and W_o
+    have 4 C C of them, the MLP 8 C C. Scores and mixture take 2 T C each, whatever the number of
+    heads; nothing is saved by the mask.
+    """
+    counted = {
+        "projections": 4 * 2 * C * C,
+        "scores": 2 * T * C,
+        "mixture": 2 * T * C,
+        "MLP": 8 * 2 * C * C,
+    }
+    return {part: flops / sum(counted.values()) for part, flops in counted.items()}
