@@ -4,14 +4,13 @@ import torch
 from torch import Tensor
 
 
-def same(
-    what: str, printed: str, ours: object, *, units: float = 0.5, by: str = "printed"
-) -> None:
+def same(what: str, printed: str, ours: object, *, units: float = 0.5, by: str = "printed") -> None:
     """Assert that `ours` rounds to the numbers that a source prints, and show both.
 
     `printed` is the source's own text: numbers between spaces, a line for each row of a table.
     How precise each number is, its text says: "0.1455" means half of 0.0001, "1.56e-07" half of
-    0.01e-07; `units` replaces the half, and `by` says whose numbers they are, where the source prints none. `ours` is a tensor of any shape with as many numbers, or
+    0.01e-07; `units` replaces the half. `by` says whose numbers they are where the source prints
+    none. `ours` is a tensor of any shape with as many numbers, or
     nested lists. AssertionError with the first number that differs.
     """
     check(what, printed, ours, units)
