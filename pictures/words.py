@@ -56,7 +56,7 @@ def word_map(asks: str, vectors: Mapping[str, Float[Tensor, "V"]]) -> None:
     """Words on a plane whose first axis is the line of the word that asks.
 
     So the shadow of each word on that line is its score, exactly. Up and down is the direction in
-    which the words differ most otherwise.
+    which the words differ most otherwise, stretched until no word hides another.
     """
     query = vectors[asks] / vectors[asks].norm()
     words = [word for word in vectors if word != asks]
@@ -65,24 +65,38 @@ def word_map(asks: str, vectors: Mapping[str, Float[Tensor, "V"]]) -> None:
     rest = table - scores[:, None] * query
     rest = rest - rest.mean(dim=0)
     direction = torch.linalg.svd(rest, full_matrices=False).Vh[0]
-    height = rest @ direction
+    height = apart(scores, 8 * rest @ direction, [len(word) for word in words])
     _, ax = figure(10, 5.6)
-    ax.annotate("", (1, 0), (0, 0), arrowprops=PLAIN | {"color": "black", "lw": 3})
-    ax.text(0.98, 0.02, asks, ha="right", va="bottom", fontsize=14, weight="bold")
-    best = set(scores.topk(4).indices.tolist())
+    ax.annotate("", (0.66, 0), (0, 0), arrowprops=PLAIN | {"color": "black", "lw": 3})
+    ax.text(0.655, 0.15, f"{asks} (its end is at 1)", ha="right", va="bottom", weight="bold")
+    best = scores.topk(min(4, len(words))).indices.tolist()
     for i, (word, x, y) in enumerate(zip(words, scores.tolist(), height.tolist(), strict=True)):
         color = COLORS[1] if i in best else "#444444"
         if i in best:
             ax.plot([x, x], [y, 0], color=COLORS[1], lw=1, ls=":")
         ax.text(x, y, word, ha="center", va="center", color=color, fontsize=10)
-    ax.set(xlim=(-0.02, 1.02), ylim=(1.15 * height.min(), 1.15 * height.max()))
+    ax.set(xlim=(-0.01, 0.67), ylim=(height.min() - 0.6, height.max() + 0.6))
     ax.set(xlabel=f"score with {asks}: the shadow on its line", yticks=[])
     ax.spines["left"].set_visible(False)
-    found = ", ".join(words[i] for i in scores.topk(4).indices)
+    found = ", ".join(words[i] for i in best)
     show(
         f"A map of {len(words)} words. To the right, the arrow of {asks}; each word lies as far to "
         f"the right as its score. Farthest are {found}."
     )
+
+
+def apart(x: Float[Tensor, "N"], y: Float[Tensor, "N"], letters: list[int]) -> Float[Tensor, "N"]:
+    """Heights at which no word of so many `letters` hides another, or the line at 0."""
+    y = torch.where(y.abs() < 0.4, torch.where(y < 0, -0.4, 0.4), y)
+    for _ in range(400):
+        for i in range(len(x)):
+            for j in range(i):
+                close = abs(x[i] - x[j]) < 0.0045 * (letters[i] + letters[j])
+                if close and abs(y[i] - y[j]) < 0.42 and y[i] * y[j] > 0:
+                    # The outer one of the two moves on
+                    k = i if abs(y[i]) >= abs(y[j]) else j
+                    y[k] += 0.1 if y[k] > 0 else -0.1
+    return y
 
 
 def bar_codes(
