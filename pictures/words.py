@@ -68,7 +68,7 @@ def word_map(asks: str, vectors: Mapping[str, Float[Tensor, "V"]]) -> None:
     height = apart(scores, 8 * rest @ direction, [len(word) for word in words])
     _, ax = figure(10, 5.6)
     ax.annotate("", (0.66, 0), (0, 0), arrowprops=PLAIN | {"color": "black", "lw": 3})
-    ax.text(0.655, 0.15, f"{asks} (its end is at 1)", ha="right", va="bottom", weight="bold")
+    ax.text(0.655, 0.15, f"{asks} (its tip is at 1)", ha="right", va="bottom", weight="bold")
     best = scores.topk(min(4, len(words))).indices.tolist()
     for i, (word, x, y) in enumerate(zip(words, scores.tolist(), height.tolist(), strict=True)):
         color = COLORS[1] if i in best else "#444444"
@@ -119,8 +119,7 @@ def bar_codes(
             )
             ax.text(left + 16, -y + 0.06, word, ha="center")
         ax.text(-2, -y - 0.25, name, ha="right", va="center")
-        ax.text(102, -y - 0.25, f"score {row @ query:.0f}" if y else "", va="center")
-    ax.set(xlim=(-24, 116), ylim=(-len(rows) + 0.4, 0.5))
+    ax.set(xlim=(-24, 102), ylim=(-len(rows) + 0.4, 0.5))
     ax.axis("off")
     show(
         "Rows of three boxes, each box a bar code of 32 numbers: the query, with one code three "
