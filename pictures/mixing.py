@@ -31,7 +31,7 @@ def path_of_mixtures(
     names: Sequence[str], values: Float[Tensor, "N 2"], query: Float[Tensor, "2"], solved: bool
 ) -> None:
     """Words on a map and a query; when `solved`, the mixtures from hot to cold, for an explorer."""
-    _, ax = figure(7, 4.8)
+    _, ax = figure(5.4, 5)
     for name, at in zip(names, values, strict=True):
         ax.plot(*at, "o", color=COLORS[0], ms=9)
         ax.annotate(name, at, (8, 6), textcoords="offset points", color=COLORS[0])
@@ -41,11 +41,13 @@ def path_of_mixtures(
         heat = torch.logspace(2, -2, 81)
         path = torch.stack([(values @ query / t).softmax(dim=0) @ values for t in heat])
         ax.plot(*path.T, color=COLORS[1], lw=3)
-        for t in (100, 1, 0.3, 0.1, 0.03):
+        for t in (100, 0.3, 0.1, 0.03):
             at = (values @ query / t).softmax(dim=0) @ values
             ax.plot(*at, "o", color=COLORS[1], ms=6)
-            ax.annotate(f"{t:g}", at, (8, -4), textcoords="offset points", color=COLORS[1])
+            where = (-8, -14) if t == 100 else (8, -4)
+            ax.annotate(f"{t:g}", at, where, textcoords="offset points", color=COLORS[1])
     ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.3), ylim=(-0.1, 2.3))
+    ax.set_aspect("equal")
     if not solved:
         show(f"A map with {', '.join(names)}, and an arrow from the corner: the query of ring.")
 
@@ -72,7 +74,8 @@ def ring_moves(
         ax.annotate(f"in “{scene}”", context, at, textcoords="offset points", ha=side, color=color)
     ax.plot(*ring, "ko", ms=11)
     ax.annotate("ring", ring, (9, 7), textcoords="offset points", fontsize=15, fontweight="bold")
-    ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.3), ylim=(-0.1, 2.2))
+    ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.4), ylim=(-0.1, 2.2))
+    ax.set_aspect("equal")
     show(
         "Words as points; to the right gold and finger, at the top bell and loud; ring in the "
         "middle. An arrow leads from ring to its context in each scene: down to the right among "
@@ -98,8 +101,7 @@ def hill(
     ax.plot(turns, errors, color=COLORS[0], lw=3, zorder=1)
     for step, (knob, error, slope) in enumerate(ball):
         reach = torch.tensor([-0.05, 0.05])
-        tangent = dict(color=COLORS[1], lw=1.5, zorder=2)
-        ax.plot(knob + reach, error + slope * reach, **tangent)
+        ax.plot(knob + reach, error + slope * reach, color=COLORS[1], lw=1.5, zorder=2)
         ax.plot(knob, error, "o", color=COLORS[1], ms=11, zorder=3)
         ax.annotate(
             str(step), (knob, error), ha="center", va="center", color="white", fontsize=8, zorder=4

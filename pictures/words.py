@@ -41,7 +41,7 @@ def draw_key(
     ax.axline((0, 0), query.tolist(), color="#BBBBBB", lw=1, zorder=0)
     for mark in (-1, 1, 2, 3):
         ax.plot(*(mark * query), "o", markersize=3, color="#777777", zorder=0)
-        ax.annotate(mark, mark * query, (4, -10), textcoords="offset points", fontsize=8)
+        ax.annotate(str(mark), mark * query, (4, -10), textcoords="offset points", fontsize=8)
     # A key in the query's direction is drawn beside it, or the query would hide it
     same = torch.cosine_similarity(query, key, dim=0) > 0.999
     beside = torch.tensor([-0.05, 0.07]) * same

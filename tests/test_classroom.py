@@ -39,7 +39,7 @@ def first(shipped):
 
 # ---------------------------------------------------------------- what is handed out
 def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(shipped):
-    assert len(shipped) == 1 + 10 + 6  # the start page, the path, the rooms
+    assert len(shipped) == 1 + 10 + 6 + 5  # the start page, the path, the rooms, the sources
     labels = [task.label for lesson in shipped for task in lesson.tasks]
     assert sorted(labels) == sorted(every())
     for lesson in shipped:

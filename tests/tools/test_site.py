@@ -143,7 +143,6 @@ def test_every_notebook_has_a_page_with_its_title_and_its_neighbours(site):
     sidebar = [link["href"] for link in second.select(".sidebar-tree a.reference")]
     for name in (
         "01_a.html",
-        "claims.html",
         "ledger.html",
         "measured/parts.html",
         "solutions/solutions_01.html",
