@@ -31,7 +31,7 @@ def look_back(word: str, seen: Seen, place: int) -> None:
     strip(ax, seen.h[0, place], 1.5, bottom=-1.2)
     strip(ax, seen.context[0, place], 5.5, bottom=-1.2)
     ax.text(
-        1.5, -1.3, "the writer's state,\nwhich all states are scored with", ha="center", va="top"
+        1.5, -1.3, "the writer's state,\nagainst which each state is scored", ha="center", va="top"
     )
     ax.text(5.5, -1.3, f"the mixture: {weights[best]:.0%} of this\nis the {ordinal(best)} state",
             ha="center", va="top")  # fmt: skip
