@@ -177,7 +177,7 @@ export function mount(element, data) {
     const alone = share > 0.9;
     if (warm) {
       if (nobody) {
-        return "For this temperature the scores hardly differ: all have nearly equal weights, and the mixture is close to the plain average.";
+        return `For this temperature the scores hardly differ: ${who} fits best and gets ${percent(share)} of the weight, and the mixture is close to the plain average.`;
       }
       if (alone) {
         return `So cold that ${who} takes ${percent(share)} of the weight: the mixture lies on ${who}, and the others hardly count.`;
