@@ -233,28 +233,3 @@ class CausalAttention(Masked, SelfAttention):
             self.W_query(x), self.W_key(x), self.W_value(x), self.mask[:T, :T], dropout_p
         )
         return (context, weights) if return_weights else context
-
-
-class MultiHeadAttentionWrapper(nn.Module):
-    """Causal heads side by side: (*batch, T, d_in) -> (*batch, T, num_heads * d_out).
-
-    The outputs are concatenated; `d_out` is the width of ONE head here. Source: Raschka, listing 3.4.
-    """
-
-    def __init__(
-        self,
-        d_in: int,
-        d_out: int,
-        context_length: int,
-        dropout: float,
-        num_heads: int,
-        qkv_bias: bool = False,
-    ):
-        super().__init__()
-        self.heads = nn.ModuleList(
-            CausalAttention(d_in, d_out, context_length, dropout, qkv_bias)
-            for _ in range(num_heads)
-        )
-
-    def forward(self, x: Float[Tensor, "*batch T d_in"]) -> Float[Tensor, "*batch T d_all"]:
-        return torch.cat([head(x) for head in self.heads], dim=-1)

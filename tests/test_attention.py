@@ -14,7 +14,6 @@ from helpers.attention import (
     CausalAttention,
     KVCache,
     MultiHeadAttention,
-    MultiHeadAttentionWrapper,
     SelfAttention,
     attention,
     causal_mask,
@@ -214,11 +213,6 @@ def test_biases_are_where_they_were_asked_for():
         ),
         (
             123,
-            lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2)(BATCH)[1],
-            [-0.5299, -0.1081, 0.5077, 0.3493],
-        ),
-        (
-            123,
             lambda: MultiHeadAttention(3, 2, 6, 0.0, num_heads=2)(BATCH)[1],
             [0.2575, 0.4028],
         ),
@@ -230,25 +224,21 @@ def test_with_the_sources_seeds_our_classes_give_their_numbers(seed, build, last
     checks.close(build()[-1], torch.tensor(last_row), tolerance=5.1e-5)
 
 
-def test_multi_head_equals_the_wrapper_with_the_same_weights():
+def test_multi_head_equals_heads_side_by_side_with_the_same_weights():
     torch.manual_seed(0)
-    wrapper = MultiHeadAttentionWrapper(6, 4, context_length=5, dropout=0.0, num_heads=3).double()
+    heads = [CausalAttention(6, 4, context_length=5, dropout=0.0).double() for _ in range(3)]
     ours = MultiHeadAttention(6, 12, context_length=5, dropout=0.0, num_heads=3).double()
     with torch.no_grad():
         for name in ("W_query", "W_key", "W_value"):
-            getattr(ours, name).weight.copy_(
-                torch.cat([getattr(head, name).weight for head in wrapper.heads])
-            )
+            rows = torch.cat([getattr(head, name).weight for head in heads])
+            getattr(ours, name).weight.copy_(rows)
     ours.out_proj = nn.Identity()
     x = torch.randn(2, 5, 6, dtype=torch.float64)
-    checks.close(ours(x), wrapper(x), tolerance=1e-12)
+    checks.close(ours(x), torch.cat([head(x) for head in heads], dim=-1), tolerance=1e-12)
 
 
-@pytest.mark.parametrize(
-    "layer", [CausalAttention(6, 6, 9, 0.5), MultiHeadAttentionWrapper(6, 3, 9, 0.5, 2)]
-)
-def test_causal_and_dropout_only_in_training(layer):
-    x = torch.randn(2, 9, 6)
+def test_causal_and_dropout_only_in_training():
+    layer, x = CausalAttention(6, 6, 9, 0.5), torch.randn(2, 9, 6)
     checks.causal(layer.eval(), x)
     assert torch.equal(layer(x), layer(x))
     layer.train()
@@ -283,8 +273,6 @@ def test_the_books_biases_are_where_they_were_asked_for():
         == biased(CausalAttention(4, 4, 5, 0.0, True))
         == projections
     )
-    wrapper = MultiHeadAttentionWrapper(4, 4, 5, 0.0, 2, qkv_bias=True)
-    assert biased(wrapper) == {f"heads.{i}.{name}" for i in range(2) for name in projections}
 
 
 def test_more_tokens_than_its_mask_has_are_not_attended_to():
@@ -295,11 +283,7 @@ def test_more_tokens_than_its_mask_has_are_not_attended_to():
 @pytest.mark.parametrize(
     ("build", "masks", "x"),
     [
-        (
-            lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 2),
-            ["heads.0.mask", "heads.1.mask"],
-            BATCH,
-        ),
+        (lambda: CausalAttention(3, 2, 6, 0.0), ["mask"], BATCH),
         (
             lambda: GPT(GPTConfig(vocab_size=9, context_length=6, n_layer=2, n_head=2, n_embd=8)),
             ["blocks.0.attention.mask", "blocks.1.attention.mask"],

@@ -28,7 +28,6 @@ from helpers.tables import Line
 from helpers.training import evaluate
 
 Weigh = Callable[[Float[Tensor, "*batch T_all"]], Float[Tensor, "*batch T_all"]]
-softmax = partial(torch.softmax, dim=-1)
 WEIGHTS: dict[str, Weigh] = {
     "scores as weights": lambda scores: scores,
     "exp, not divided": torch.exp,
@@ -101,44 +100,25 @@ GPTS = {WHOLE: Variant(), **DROPPED, **ONE_PLACE, **HEADS, **UNDIVIDED}
 
 # ---------------------------------------------------------------- the student
 class Student(nn.Module):
-    """Notebook 05's: asker (B, 32), six cards (B, 6, 96) -> answer (B, 32).
+    """Notebook 05's: asker (B, 32), six cards (B, 6, 96) -> answer (B, 32); it drops words."""
 
-    It can drop words, weights or the context, and make its weights of the scores by `weigh`.
-    """
-
-    def __init__(
-        self,
-        words: float = 0.0,
-        weights: float = 0.0,
-        context: float = 0.0,
-        weigh: Weigh = softmax,
-    ):
+    def __init__(self, p: float = 0.0):
         super().__init__()
         self.W_query = nn.Linear(32, 32, bias=False)
         self.W_key = nn.Linear(96, 32, bias=False)
         self.W_value = nn.Linear(96, 32, bias=False)
-        self.drop_words, self.drop_weights, self.drop_context = map(
-            nn.Dropout, (words, weights, context)
-        )
-        self.weigh = weigh
+        self.dropout = nn.Dropout(p)
 
     def forward(
         self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]
     ) -> Float[Tensor, "B 32"]:
-        asker, cards = self.drop_words(asker), self.drop_words(cards)
+        asker, cards = self.dropout(asker), self.dropout(cards)
         query, key, value = self.W_query(asker)[:, None], self.W_key(cards), self.W_value(cards)
-        weights = self.drop_weights(self.weigh(query @ key.mT / 32**0.5))
-        return self.drop_context(weights @ value)[:, 0]
+        return ((query @ key.mT / 32**0.5).softmax(dim=-1) @ value)[:, 0]
 
 
 THE_STUDENT = "the student"
-STUDENTS_DROP = {
-    f"dropout {p}, {place}": partial(Student, **{place: p})
-    for place in ("words", "weights", "context")
-    for p in RATES
-}
-UNDIVIDED_STUDENTS = {name: partial(Student, weigh=weigh) for name, weigh in WEIGHTS.items()}
-STUDENTS = {THE_STUDENT: Student, **STUDENTS_DROP, **UNDIVIDED_STUDENTS}
+STUDENTS = {THE_STUDENT: Student} | {f"dropout {p}, words": partial(Student, p) for p in RATES}
 
 
 # ---------------------------------------------------------------- the study
@@ -163,7 +143,7 @@ class Task:
 
 ALL_TEXT, FEW_PAGES = "all of the text", "a few pages"  # of the GPT
 SUMS = "all of the text, for weights"
-FEW_SCENES, NEW_SCENES = "50 scenes", "scenes without end"  # of the student
+FEW_SCENES = "50 scenes"  # of the student
 SCENES = 50
 RATE = 6e-3  # the best one of the whole model, in the study parts
 HEAD_RATES = (1.5e-3, 3e-3, RATE)  # other widths and depths may want less
@@ -171,8 +151,7 @@ TASKS = {
     ALL_TEXT: Task((WHOLE, *DROPPED, *ONE_PLACE, *HEADS), (RATE,), seeds=3),
     SUMS: Task((WHOLE, *UNDIVIDED), (RATE, 2 * RATE, 4 * RATE), seeds=3),
     FEW_PAGES: Task((WHOLE, *DROPPED, *ONE_PLACE), (RATE / 8, RATE), seeds=3, letters=5000),
-    FEW_SCENES: Task((THE_STUDENT, *STUDENTS_DROP), (0.01,), seeds=5),
-    NEW_SCENES: Task((THE_STUDENT, *WEIGHTS), (0.003, 0.01, 0.03, 0.1, 0.3), seeds=5),
+    FEW_SCENES: Task(tuple(STUDENTS), (0.01,), seeds=5),
 }
 
 
@@ -218,7 +197,7 @@ class Claims(Study):
         self, run: Tried, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
     ) -> Line:
         start = time.process_time()
-        if run.task in (FEW_SCENES, NEW_SCENES):
+        if run.task == FEW_SCENES:
             model, found = learn_scenes(run)
         else:
             T = self.sizes["context_length"]
@@ -258,8 +237,7 @@ class Claims(Study):
 
 def learn_scenes(run: Tried) -> tuple[nn.Module, Line]:
     """The student after its last update, and how often it is right."""
-    few = telegrams.few(SCENES, run.seed)
-    learned = few if run.task == FEW_SCENES else telegrams.look_up
+    learned = telegrams.few(SCENES, run.seed)
     model = telegrams.fit(STUDENTS[run.variant], "hero", run.seed, examples=learned, lr=run.rate)
     others = run.seed + 500  # draws other scenes, by which a rate can be chosen
     found = {
@@ -282,7 +260,7 @@ def of_one(lines: Iterable[Line], task: str, variant: str, rate: float) -> list[
 
 def best_rate(task: str, by_rate: dict[float, list[Line]]) -> float:
     """The rate with the best mean on what was held out: a low loss, or many right answers."""
-    sign = -1 if task in (FEW_SCENES, NEW_SCENES) else 1
+    sign = -1 if task == FEW_SCENES else 1
     return min(by_rate, key=lambda rate: sign * fmean(line["held_out"] for line in by_rate[rate]))
 
 

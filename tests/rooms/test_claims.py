@@ -15,9 +15,7 @@ from helpers.rooms.claims import (
     FEW_PAGES,
     FEW_SCENES,
     GPTS,
-    NEW_SCENES,
     SUMS,
-    THE_STUDENT,
     WHOLE,
     Claims,
     Student,
@@ -92,15 +90,11 @@ def test_dropout_in_one_place_leaves_all_others_alone(place):
     assert model.dropout.p == model.blocks[0].dropout.p == 0
 
 
-@pytest.mark.parametrize("place", ["words", "weights", "context"])
-def test_the_student_drops_where_it_is_told_to(place):
-    student = Student(**{place: 0.5})
+def test_the_student_drops_in_training_only():
+    student = Student(0.5)
     (asker, cards), _ = telegrams.look_up("hero", 50, torch.Generator().manual_seed(1))
     assert not torch.equal(student(asker, cards), student(asker, cards))
     assert torch.equal(student.eval()(asker, cards), student(asker, cards))
-    context = student.train()(asker, cards)
-    zeros = (context == 0).float().mean().item()
-    assert 0.4 < zeros < 0.6 if place == "context" else zeros < 0.1
 
 
 # ---------------------------------------------------------------- counted
@@ -131,7 +125,6 @@ def tiny():
         SUMS: Task(("exp, not divided",), (0.01, 1e6), seeds=1),
         FEW_PAGES: Task((dropped,), (0.01,), seeds=1, letters=100),
         FEW_SCENES: Task((f"{dropped}, words",), (0.01,), seeds=1),
-        NEW_SCENES: Task((THE_STUDENT,), (0.01, 1e-9), seeds=2),
     }
 
 
@@ -141,19 +134,16 @@ def test_each_task_is_learned_and_reported():
     tokenizer = CharTokenizer.from_text(play)
     study = Claims(steps=40, tasks=tiny())
     lines = study.conduct(tokenizer.encode(play), tokenizer.vocab_size)
-    assert [study.run_of(line) for line in lines] == study.plan() and len(lines) == 10
+    assert [study.run_of(line) for line in lines] == study.plan() and len(lines) == 6
     by = {(line["task"], line["rate"], line["seed"]): line for line in lines}
     pages, text = by[FEW_PAGES, 0.01, 1], by[ALL_TEXT, 0.01, 1]
     assert pages["own"] < text["own"] - 0.2 and pages["new"] > text["new"]
     assert by[SUMS, 1e6, 1]["new"] == pytest.approx(math.log(tokenizer.vocab_size), abs=1e-4)
     assert by[FEW_SCENES, 0.01, 1]["own"] > by[FEW_SCENES, 0.01, 1]["new"] + 0.2
-    assert by[NEW_SCENES, 0.01, 1]["new"] > 0.95
     said = study.report(lines).splitlines()
-    assert len(said) == 1 + 6
-    assert [word in said[-1] for word in (NEW_SCENES, "0.01", "1e-09")] == [True, True, False]
-    assert "0.01" in next(
-        row for row in said if "exp" in row
-    )  # the rate at which it didn't diverge
+    assert len(said) == 1 + 5
+    (row,) = [row for row in said if "exp" in row]
+    assert "0.01" in row and str(1e6) not in row  # at that rate it diverged
 
 
 def test_the_stored_table_is_that_of_the_whole_study():

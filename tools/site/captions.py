@@ -51,13 +51,13 @@ CAPTIONS = {
         "`task`, with one learning `rate` and one `seed`. A GPT's `own` is its loss in nats per "
         "letter on what it learned from, `held_out` on text that chooses its rate, `new` on the "
         "validation text; a student's are the shares of right answers to scenes.",
-        "",
+        "raschka",
     ),
     "times": (
         "How long what the sources compare takes",
         "Each row is a ratio of medians, as in the table of how fast, beside whom; seconds are "
         "those of one core. `python -m tools.studies.times` takes them anew.",
-        "",
+        "raschka",
     ),
     "bench": (
         "How fast, beside whom",
