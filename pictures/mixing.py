@@ -41,10 +41,10 @@ def path_of_mixtures(
         heat = torch.logspace(2, -2, 81)
         path = torch.stack([(values @ query / t).softmax(dim=0) @ values for t in heat])
         ax.plot(*path.T, color=COLORS[1], lw=3)
-        for t in (100, 0.3, 0.1, 0.03):
+        for t in (100, 1, 0.3, 0.1, 0.03):
             at = (values @ query / t).softmax(dim=0) @ values
             ax.plot(*at, "o", color=COLORS[1], ms=6)
-            where = (-8, -14) if t == 100 else (8, -4)
+            where = (-30, -3) if t == 100 else (8, -4)
             ax.annotate(f"{t:g}", at, where, textcoords="offset points", color=COLORS[1])
     ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.3), ylim=(-0.1, 2.3))
     ax.set_aspect("equal")
