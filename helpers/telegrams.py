@@ -4,12 +4,10 @@ A scene is six cards, "romeo gives the ring to rosaline". Every card is one vect
 another, and a model has to answer with the vector of a word. What each part of attention is for
 shows in what the model can't answer without it: the scoreboard shows that, a row for each part.
 
-A model gets its scene in one of four forms, each a function that makes examples:
+A model gets its scene in one of two forms, each a function that makes examples:
 
 look_up   the asker's word, and the cards         model(asker, cards)
 page      cards, then a question                  model(tokens)
-paper     cards, then three questions, each of them with its answer behind it
-exam      a paper without the last answer, and only that one counts
 
 Shapes: n scenes, 6 cards of 3 boxes (giver, thing, receiver), C = 32 numbers a word; `ids` are
 places in WORDS.
@@ -31,7 +29,6 @@ WORDS = NAMES + THINGS
 BOXES = ("giver", "thing", "receiver")  # of a card
 CARDS = 6  # of a scene
 WIDTH = 32  # numbers of a word
-ASKED = 3  # questions on a paper
 HERO = {  # whom each admires: nobody is admired by his own hero
     "romeo": "mercutio",
     "mercutio": "benvolio",
@@ -188,28 +185,6 @@ def page(question: str, n: int, generator: torch.Generator) -> Examples:
     (asker, cards), answers = look_up(question, n, generator)
     question_card = F.pad(asker, (0, 2 * WIDTH))  # (n, 96): thing and receiver are empty
     return (torch.cat([cards, question_card[:, None]], dim=1),), answers
-
-
-def paper(question: str, n: int, generator: torch.Generator) -> Examples:
-    """Six cards, then three questions, each with its answer behind it: (n, 12, 96).
-
-    An answer is its question with the thing box filled in. The model answers at the questions,
-    `tokens[:, 6::2]`.
-    """
-    scene = scenes(n, generator)
-    askers, answers = questions(question, scene, generator, k=ASKED)
-    tokens = torch.zeros(n, CARDS + 2 * ASKED, 3, WIDTH)
-    tokens[:, :CARDS] = embed(scene)
-    tokens[:, CARDS::2, 0] = embed(askers)  # the questions,
-    tokens[:, CARDS + 1 :: 2, 0] = embed(askers)  # and behind each the same again,
-    tokens[:, CARDS + 1 :: 2, 1] = embed(answers)  # with the answer
-    return (tokens.flatten(start_dim=2),), answers
-
-
-def exam(question: str, n: int, generator: torch.Generator) -> Examples:
-    """A paper without its last answer, and only that one counts: (n, 11, 96)."""
-    (tokens,), answers = paper(question, n, generator)
-    return (tokens[:, :-1],), answers[:, -1:]
 
 
 # ---------------------------------------------------------------- learning and scoring

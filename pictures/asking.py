@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pictures.plotting import COLORS, figure, show
+from pictures.plotting import COLORS, curves, figure, heatmap, show
 
 
 def ring_moves_further(
@@ -47,7 +47,7 @@ def learned_beside_counted(
 ) -> None:
     """For each word that asks, what it looks for most (rows of weights), beside what was counted."""
     _, axes = figure(2.5 * len(asked), 2.9, columns=len(asked))
-    told = []
+    told, far = [], 0.02 + float(learned[[vocabulary.index(word) for word in asked]].max())
     for word, ax in zip(asked, axes, strict=True):
         i = vocabulary.index(word)
         weights, counted = learned[i], counts[i] / counts[i].sum()
@@ -59,7 +59,7 @@ def learned_beside_counted(
         ax.barh(y + 0.2, counted[found], 0.38, color="#BBBBBB", label="counted")
         ax.set_yticks(y, names)
         ax.invert_yaxis()
-        ax.set(title=f"{word} looks for", xlabel="weight")
+        ax.set(title=f"{word} looks for", xlabel="weight", xlim=(0, far))
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
     axes[-1].legend(frameon=False, loc="lower right")
@@ -95,3 +95,28 @@ def arcs(words: Sequence[str], weights: Float[Tensor, "T T"]) -> None:
     ax.set(xlim=(-0.6, len(words) - 0.4))
     ax.axis("off")
     show("Arcs over a line, from each word to the one it looks at most: " + "; ".join(told) + ".")
+
+
+def table(
+    scores: Float[Tensor, "N M"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    row_name: str,
+    column_name: str,
+) -> None:
+    """A table of scores; the alternative text says which cell of each row is strongest."""
+    heatmap(scores, rows, columns, decimals=1, row_name=row_name, column_name=column_name)
+    best = (f"{row}: {columns[i]}" for row, i in zip(rows, scores.argmax(dim=1), strict=True))
+    show(f"{row_name} against {column_name}. Strongest in each row, {', '.join(best)}.")
+
+
+def slopes(widths: Sequence[int], reacts: Mapping[str, Sequence[float]]) -> None:
+    """How much weights react to their scores, against the width of queries and keys."""
+    ax = curves(widths, reacts, xlabel="width D", ylabel="slopes, added up")
+    ax.set(xscale="log", ylim=(0, 1))
+    ax.set_xticks(widths, [str(width) for width in widths])
+    ax.minorticks_off()
+    ends = "; ".join(f"{name} {row[0]:.2f} to {row[-1]:.2f}" for name, row in reacts.items())
+    show(
+        f"How much 40 weights react to their scores, from width {widths[0]} to {widths[-1]}: {ends}."
+    )

@@ -34,14 +34,12 @@ BLIND = {
 }
 # Which study of *what matters*, and which row of it, says what the part is worth in a GPT; None:
 # none does. (The row of dropout adds it to a GPT that reads the same pages again and again; all
-# others take the part away. Without its mask the GPT is worse than blind guessing, and the study
-# counts nothing as worse than that: hence "or more".)
+# others take the part away.)
 IN_A_GPT = {
     "dot product": ("parts", "no attention"),
     "softmax": None,
     "query and key": ("parts", "query = key"),
     "value": ("parts", "no value matrix"),
-    "mask": ("parts", "no causal mask"),
     "dropout": ("dropout", "dropout 0.2"),
     "heads": ("parts", "one head"),
     "positions": ("parts", "no positions"),
@@ -80,7 +78,7 @@ def read_line(line: str) -> Row:
         return Row(notebook, part, question, _accuracies(without), _accuracies(having))
     except ValueError:
         raise ConfigError(
-            f'not a row of the scoreboard: {line!r}; one looks like "04 mask | question | without 0.5 | with 1.0"'
+            f'not a row of the scoreboard: {line!r}; one looks like "03 value | question | without 0.5 | with 1.0"'
         ) from None
 
 
@@ -144,7 +142,7 @@ def _said(part: str, in_gpt: dict[str, Verdict]) -> str:
     verdict = in_gpt[part]
     if verdict.says in ("no difference", "undecided"):
         return verdict.says
-    return f"{verdict.mean:+.2f}" + (" or more" if part == "mask" else "")
+    return f"{verdict.mean:+.2f}"
 
 
 # ---------------------------------------------------------------- drawn

@@ -9,11 +9,9 @@ from helpers.telegrams import (
     HERO,
     WORDS,
     accuracy,
-    exam,
     fit,
     look_up,
     nearest_words,
-    paper,
     questions,
     scenes,
 )
@@ -147,18 +145,6 @@ def test_few_scenes_are_always_the_same_and_the_exam_brings_others(seeded):
     assert not seen(telegrams.few(5, 1)) & seen(telegrams.few(5, 2)) and not seen(
         telegrams.few(5, 1)
     ) & seen(look_up)
-
-
-def test_a_paper_holds_questions_and_answers_and_an_exam_lacks_the_last(seeded):
-    (tokens,), answers = paper("hero", 20, seeded)
-    boxes = tokens.unflatten(2, (3, 32))
-    assert tokens.shape == (20, 12, 96) and answers.shape == (20, 3)
-    assert torch.equal(boxes[:, 6::2, 0], boxes[:, 7::2, 0]) and not boxes[:, 6::2, 1:].any()
-    assert torch.equal(nearest_words(boxes[:, 7::2, 1]), answers)
-    (shorter,), last = exam("hero", 20, torch.Generator().manual_seed(1))
-    assert torch.equal(shorter, tokens[:, :-1]) and torch.equal(last, answers[:, -1:])
-    assert accuracy(cheat, "hero", examples=paper) == 1
-    assert accuracy(cheat, "hero", examples=exam) == 0
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pictures import plotting, scoreboard
 from pictures.scoreboard import Row, from_csv, read_line, to_csv
 
 DOT = Row("01", "dot product", "what does romeo give?", (0.16, 0.17), (0.5, 0.51))
-MASK = Row("04", "mask", "what does romeo's hero give?", (0.28, 0.51, 0.26), (1.0, 1.0, 0.99))
+VALUE = Row("03", "value", "and who made it?", (0.28, 0.51, 0.26), (1.0, 1.0, 0.99))
 
 
 @pytest.fixture
@@ -24,23 +24,23 @@ def shown(monkeypatch):
 
 
 def test_a_row_is_read_back_from_its_line_and_from_its_table():
-    line = "04 mask | what does romeo's hero give? | without 0.28 0.51 0.26 | with 1.00 1.00 0.99"
-    assert str(MASK) == line and read_line(line) == MASK and read_line(f"  {DOT}\n") == DOT
+    line = "03 value | and who made it? | without 0.28 0.51 0.26 | with 1.00 1.00 0.99"
+    assert str(VALUE) == line and read_line(line) == VALUE and read_line(f"  {DOT}\n") == DOT
     with pytest.raises(ConfigError, match="not a row of the scoreboard"):
         read_line("04 m | q | without | with 1")
     assert to_csv([DOT]).splitlines()[1] == "01,dot product,what does romeo give?,0.16,0.50"
-    assert from_csv(to_csv([DOT, MASK])) == [DOT, MASK]
+    assert from_csv(to_csv([DOT, VALUE])) == [DOT, VALUE]
 
 
 def test_only_rows_of_earlier_notebooks_are_added(shown, tmp_path, capsys):
     later = Row("07", "two layers", "?", (0.3,), (1.0,))
-    stale = Row("04", "mask", MASK.question, (0.0,), (0.1,))
+    stale = Row("03", "value", VALUE.question, (0.0,), (0.1,))
     (tmp_path / "rows.csv").write_text(to_csv([DOT, stale, later]))
-    scoreboard.scoreboard(MASK, measured=tmp_path / "rows.csv")
-    assert capsys.readouterr().out == f"{MASK}\n"
+    scoreboard.scoreboard(VALUE, measured=tmp_path / "rows.csv")
+    assert capsys.readouterr().out == f"{VALUE}\n"
     assert shown == [
         "The scoreboard, worst to best seed: dot product 0.16–0.17 without it and 0.50–0.51 with it "
-        "(in a GPT: +0.38); mask 0.26–0.51 without it and 0.99–1.00 with it (in a GPT: +2.05 or more)."
+        "(in a GPT: +0.38); value 0.26–0.51 without it and 0.99–1.00 with it (in a GPT: +0.07)."
     ]
 
 
