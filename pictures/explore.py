@@ -130,32 +130,44 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
     show("mask", {"words": plotting.labels(words), "scores": plotting.rounded(scores)}, alt)
 
 
-def coins(weights: Float[Tensor, "T T"], words: Sequence[str], p: float = 0.5) -> None:
-    """Throw coins over causal `weights` of `words`, once or 100 times; see a draw and the mean.
+def votes(
+    cards: Sequence[str],
+    things: Sequence[str],
+    needed: int,
+    right: int,
+    students: Mapping[str, tuple[Float[Tensor, "K"], Float[Tensor, "K N"]]],
+) -> None:
+    """Take cards away; see what each adds to the right answer's score, in several networks.
 
-    A slider changes `p`, the chance to be dropped. The picture shows one draw and the mean of
-    1,000.
+    `students` have, by name, the scores (K,) of the K cards and what each card says (K, N): what it
+    adds to the scores of the N `things` if it gets all the weight. Card `needed` is the one that
+    says thing `right`. The picture shows all cards.
     """
-    weights = weights.detach().cpu()
-    T = len(words)
-    allowed = causal_mask(T)
-    kept = allowed & (torch.rand(1000, T, T, generator=torch.Generator().manual_seed(31)) >= p)
-    draws = weights * kept / (1 - p)
-    mean = draws.mean(dim=0)
-
-    tables = {"weights": weights, "one draw": draws[0], "mean of 1,000 draws": mean}
-    machines.side_by_side(tables, machines.short(words), allowed, {"one draw": kept[0]})
-    alt = (
-        f"Three tables for {T} words: causal weights; one draw of dropout with p = {p:g}, in which "
-        f"{machines.lost(draws[0], kept[0], allowed)}; and the mean of 1,000 draws, in which rows add up to between "
-        f"{mean.sum(dim=-1).min():.2f} and {mean.sum(dim=-1).max():.2f}, and no weight is off by more than "
-        f"{(mean - weights).abs().max():.2f}."
+    _, axes = plotting.figure(
+        3.2 + 2.6 * len(students), 0.9 + 0.4 * len(cards), columns=len(students)
     )
-    show(
-        "coins",
-        {"words": plotting.labels(words), "weights": plotting.rounded(weights), "p": p},
-        alt,
-    )
+    told, data = [], []
+    for ax, (name, (scores, says)) in zip(axes, students.items(), strict=True):
+        cast = scores.softmax(dim=0)[:, None] * says
+        mine = cast[:, right]
+        colors = [plotting.COLORS[0 if vote > 0 else 1] for vote in mine]
+        ax.barh(range(len(cards)), mine.tolist(), color=colors)
+        ax.axvline(0, color="#999999", lw=0.8)
+        ax.set_yticks(range(len(cards)), cards if ax is axes[0] else [""] * len(cards))
+        ax.set(title=name, xlim=(-6, 30))
+        ax.invert_yaxis()
+        ax.spines[:].set_visible(False)
+        ax.tick_params(length=0)
+        best = things[int(cast.sum(dim=0).argmax())]
+        told.append(
+            f"{name} says {best}, to which the right card adds {mine[needed]:.1f} of {mine.sum():.1f}"
+        )
+        rounded = {"scores": plotting.rounded(scores), "says": plotting.rounded(says)}
+        data.append({"name": name, **rounded})
+    axes[0].set(xlabel=f"added to the score of {things[right]}")
+    alt = f"What each of {len(cards)} cards adds to the score of the right answer, as bars. {'; '.join(told)}."
+    named = {"cards": plotting.labels(cards), "things": plotting.labels(things)}
+    show("votes", named | {"needed": needed, "right": right, "students": data}, alt)
 
 
 def filters(

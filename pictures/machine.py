@@ -94,48 +94,6 @@ def draw(
     return Drawing(sketch.ax.figure, text, data)
 
 
-def weight_tables(
-    tables: Mapping[str, Tensor],
-    tokens: Sequence[str],
-    *,
-    mask: Tensor,
-    kept: Mapping[str, Tensor] | None = None,
-) -> None:
-    """Show up to four titled tables of weights (T, T) in a row, with an alternative text.
-
-    What `mask` (T, T) forbids is hatched; what dropout didn't keep is white with a ×: `kept` has,
-    for some of the titles, a boolean table that is True where a weight was kept.
-    """
-    kept = kept or {}
-    words = short(tokens)
-    T = len(tokens)
-    texts = []
-    for title, table in tables.items():
-        dropped = lost(table, kept[title], mask) if title in kept else "nothing dropped"
-        texts.append(f"{title}: {dropped}")
-    text = (
-        f"Tables of weights side by side for the words {', '.join(words[:12])}. {'; '.join(texts)}."
-    )
-    text += f" The mask forbids {int((~mask).sum())} of {T * T} cells, which are hatched."
-    plotting.show(text, side_by_side(tables, words, mask, kept))
-
-
-def side_by_side(
-    tables: Mapping[str, Tensor], words: Sequence[str], mask: Tensor, kept: Mapping[str, Tensor]
-) -> Figure:
-    """Draw what `weight_tables` shows; the words, already short, stand before the first table."""
-    T, n = len(words), len(tables)
-    room = room_for(words)
-    wide = min((WIDTH - room - 12 * n) / n, 260)
-    tall = min(max(wide, 120), 28 * T)
-    canvas = Canvas(tall + 54)
-    canvas.words(words, room - 6, 28, tall)
-    for k, (title, table) in enumerate(tables.items()):
-        box = (room + k * (wide + 12), 28, wide, tall)
-        canvas.table(title, table, box, "T × T", mask=mask, kept=kept.get(title))
-    return canvas.ax.figure
-
-
 def short(tokens: Sequence[str]) -> list[str]:
     """Tokens as labels of at most ten letters."""
     return [word if len(word) <= 10 else word[:9] + "…" for word in plotting.labels(tokens)]

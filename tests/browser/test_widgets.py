@@ -22,8 +22,9 @@ CELLS = {
     "shadows": 'explore.shadows("arrows", torch.tensor([0.8, 0.6]), '
     'torch.tensor([[1.2, 0.9], [1.0, 3.0], [-1.2, -0.9]]), ["a", "b", "c"])',
     "mask": 'explore.mask(torch.arange(16.0).view(4, 4) % 5, ["to", "be", "or", "not"])',
-    "coins": "explore.coins((torch.arange(16.0).view(4, 4) % 5).masked_fill(torch.ones(4, 4).triu(1) > 0, "
-    '-torch.inf).softmax(-1), ["to", "be", "or", "not"])',
+    "votes": """says = torch.tensor([[8.0, 0.0, 0.0], [0.0, 6.0, 0.0], [-4.0, 0.0, 4.0]])
+explore.votes(["Ann gives the ring", "Bob gives the rose", "Cleo gives the lute"], ["ring", "rose", "lute"], 0, 0,
+              {"loud": (torch.tensor([3.0, 0.0, 0.0]), says), "quiet": (torch.zeros(3), says)})""",
     "attend": """keys = 2 * torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 explore.attend(keys, keys[[2, 0, 3, 1]], ["east", "north", "west", "south"], ["ring", "rose", "lute", "mask"],
                {"east asks": keys[0], "south asks": keys[3]})""",
@@ -386,19 +387,6 @@ def turned_score(m: int, n: int) -> str:
     return f"{(query[m] @ key[n]).item():z.2f}".replace("-", "−")
 
 
-def thrown(page, p: float, n: int):
-    """The coins' weights and first n draws, in PyTorch, by the coins that the front end throws."""
-    weights = (
-        (torch.arange(16.0).view(4, 4) % 5)
-        .masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf)
-        .softmax(-1)
-    )
-    numbers = module(page, "coins", "((coin) => data.map(coin))(it.coins(it.SEED))", [0] * (10 * n))
-    coins = torch.zeros(n, 4, 4, dtype=torch.float64)
-    coins[:, weights > 0] = torch.tensor(numbers, dtype=torch.float64).view(n, 10)
-    return weights.double(), weights.double() * (coins >= p) / (1 - p)
-
-
 def interval(numbers: list[float]) -> tuple[float, float, float]:
     x = torch.tensor(numbers, dtype=torch.float64)
     half = stdtrit(len(x) - 1, 0.975) * x.std() / len(x) ** 0.5
@@ -522,22 +510,31 @@ def test_both_hands_move_on_and_the_score_stays_and_one_alone_changes_it(page, p
         assert score.inner_text() == turned_score(m, 9)
 
 
-def test_one_draw_of_coins_is_wild_and_the_mean_of_many_comes_close(page, pages):
-    page.goto(pages["coins"])
-    line = page.locator(LINE.format("coins"))
-    weights, draws = thrown(page, 0.5, 102)
-    lost = int((draws[0] == 0).sum()) - 6
-    said = f"Draw 1: {lost} of 10 weights are gone, and the others are twice as large."
-    assert said in line.inner_text() and page.locator(".explore-gone").count() == lost
-    page.get_by_role("button", name="throw the coins again").press("Enter")
-    assert line.inner_text().startswith("Draw 2: ")
-    page.get_by_role("button", name="throw 100 times").click()
-    mean = draws.mean(dim=0)
-    assert f"off by {(mean - weights).abs().max():.2f}; after one draw" in line.inner_text()
-    shown = page.locator(".explore-table").nth(2).locator(".explore-share").all_inner_texts()
-    assert shown == [f"{x:.2f}" for x in mean[weights > 0].tolist()]
-    page.get_by_role("slider", name="dropped with p =").press("End")  # 0.9: it starts again
-    assert line.inner_text().startswith("Draw 1: ") and "10 times as large" in line.inner_text()
+def test_cards_are_taken_away_and_the_others_vote(page, pages):
+    page.goto(pages["votes"])
+    line, says = page.locator(LINE.format("votes")), defined("votes")["says"]
+    things = ["ring", "rose", "lute"]
+
+    def wanted(kept: list[bool]) -> str:
+        """What the line must say, computed in PyTorch."""
+        said = [f"With {sum(kept)} card{'s' * (sum(kept) > 1)}."]
+        for name, score in (("loud", [3.0, 0.0, 0.0]), ("quiet", [0.0, 0.0, 0.0])):
+            scores = torch.tensor(score).masked_fill(~torch.tensor(kept), -torch.inf)
+            (best, second), (thing, _) = (scores.softmax(dim=0) @ says).topk(2)
+            verdict = "right" if thing == 0 else "wrong"
+            said.append(f"{name}: {things[thing]}, {verdict}, by {best - second:.1f}.")
+        return " ".join(said)
+
+    assert line.inner_text() == wanted([True, True, True])
+    page.get_by_role("button", name="Bob gives the rose").click()
+    assert line.inner_text() == wanted([True, False, True])
+    page.get_by_role("button", name="without the card that says it").press("Enter")
+    assert line.inner_text() == wanted([False, True, True])
+    for name in ("Bob gives the rose", "Cleo gives the lute"):
+        page.get_by_role("button", name=name).press(" ")
+    assert line.inner_text().startswith("No card is left")
+    page.get_by_role("button", name="all cards").click()
+    assert line.inner_text() == wanted([True, True, True])
 
 
 def test_lines_go_where_the_network_looked(page, pages):

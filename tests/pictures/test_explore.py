@@ -21,7 +21,6 @@ SCORES = torch.tensor([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0], [1.0, 1.0, 1.0]])
 SEEN = "Three arrows of equal length, to the right, to the top and to the left."
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0], [0.0, 0.0, 5.0, 0.0]])
 QUERY = torch.tensor([0.8, 0.6])
-WEIGHTS = SCORES.masked_fill(torch.ones(3, 3).triu(1) > 0, -torch.inf).softmax(dim=-1)
 SHARES = torch.tensor([[0.1, 0.1, 0.8], [0.0, 0.9, 0.1], [0.5, 0.25, 0.25]])
 LINED = "The word abc above, cba below, and lines between them that are as thick as the weights."
 DAMAGES = {
@@ -57,7 +56,16 @@ CALLS = {
     ),
     "mask": lambda: explore.mask(SCORES, WORDS),
     "filters": lambda: explore.filters(LOGITS, "ab", list("ab\n ")),
-    "coins": lambda: explore.coins(WEIGHTS, WORDS),
+    "votes": lambda: explore.votes(
+        ["a", "b"],
+        WORDS,
+        needed=0,
+        right=0,
+        students={
+            "by heart": (torch.zeros(2), torch.eye(2, 3)),
+            "with dropout": (torch.tensor([9.0, 0.0]), 20 * torch.eye(2, 3)),
+        },
+    ),
     "machine": lambda: explore.machine(WORDS, x=KEYS, scores=SCORES, lit=("scores",), follow=1),
     "cut": lambda: explore.cut(WORDS),
     "clock": lambda: explore.clock(
@@ -83,7 +91,10 @@ SAYS = {  # in words, what each picture shows
     "attend": ["journey has the largest, 0.89"],  # e^(4/√2) against twice e^0
     "mask": ["3 words", "Your sees only itself"],
     "filters": ["after “ab”", "likeliest is '↵'"],
-    "coins": ["one draw of dropout with p = 0.5, in which 4 of 6 weights are dropped"],
+    "votes": [
+        "by heart says Your, to which the right card adds 0.5 of 0.5",
+        "with dropout says Your, to which the right card adds 20.0 of 20.0",
+    ],
     "machine": ["Followed: journey; the largest of its scores is 3.00, for starts."],
     "cut": ["By view alone 12 of 18 numbers stand in another word's row: head 1 has the first 9"],
     # By hand: (1, −0.4) lies at −21.8 and (0.6, 0.8) at 53.1 degrees, and 2 radians more at 114.6:

@@ -10,7 +10,7 @@ from matplotlib.colors import same_color
 from matplotlib.patches import Rectangle
 
 from helpers.attention import attention, causal_mask
-from pictures import machine, plotting
+from pictures import machine
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]
 torch.manual_seed(5)
@@ -260,26 +260,3 @@ def test_dropout_is_a_step_whose_cells_are_white_crosses_and_no_zeros(draw):
         and "dropped" not in alt
         and not any(len(line.get_marker()) == 1 for line in ax.lines)
     )
-
-
-def test_tables_of_weights_stand_side_by_side_and_say_what_was_dropped(monkeypatch):
-    shown = []
-    monkeypatch.setattr(plotting, "show", lambda alt, figure: shown.append((figure.axes[0], alt)))
-    weights, kept = CAUSAL["weights"], torch.rand(6, 6) > 0.5
-    tables = {"weights": weights, "one draw": weights * kept * 2}
-    machine.weight_tables(tables, WORDS, mask=causal_mask(6), kept={"one draw": kept})
-    (ax, alt), lost = shown.pop(), int((causal_mask(6) & ~kept).sum())
-    assert (
-        0 < lost < 21
-        and sum(len(line.get_xydata()) for line in ax.lines if line.get_marker() == "x") == lost
-    )
-    assert f"weights: nothing dropped; one draw: {lost} of 21 weights are dropped (×)" in alt
-    assert "The mask forbids 15 of 36 cells" in alt
-    written = [text.get_text() for text in ax.texts if "." in text.get_text()]
-    assert (
-        written[:21] == [f"{w:.2f}" for w in weights[causal_mask(6)].tolist()]
-        and len(written) == 42 - lost
-    )
-    assert {"weights", "one draw", *WORDS} <= {*texts(ax)} and texts(ax).count("T × T = 6 × 6") == 2
-    assert len([cells for cells in ax.findobj(PolyCollection) if cells.get_hatch()]) == 2
-    plt.close("all")

@@ -1,0 +1,50 @@
+"""Lesson 05's pictures: what dropout leaves of a name, and how rates compare."""
+
+from collections.abc import Mapping, Sequence
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pictures.plotting import COLORS, SIGNED, figure, show
+
+
+def bar_codes(
+    name: str, numbers: Float[Tensor, "C"], keeps: Mapping[str, Bool[Tensor, "C"]], p: float
+) -> None:
+    """A word's numbers as a bar code, once for each row of `keeps`; what isn't kept is crossed out.
+
+    Where something is missing, the others are divided by 1 - p.
+    """
+    C = len(numbers)
+    _, ax = figure(9, 0.7 * len(keeps))
+    for y, (title, keep) in enumerate(keeps.items()):
+        code = numbers * keep / (1 if keep.all() else 1 - p)
+        extent = (0, C, -y - 0.8, -y)
+        ax.imshow(code[None].numpy(), extent=extent, aspect="auto", cmap=SIGNED, clim=(-0.4, 0.4))
+        ax.vlines(range(C + 1), -y - 0.8, -y, color="white", linewidth=1.5)
+        gone = [i + 0.5 for i, kept in enumerate(keep) if not kept]
+        ax.plot(gone, [-y - 0.4] * len(gone), "x", color="#777777", markersize=6)
+        ax.text(-0.5, -y - 0.4, title, ha="right", va="center")
+    ax.set(xlim=(-6, C), ylim=(-len(keeps) + 0.1, 0.1))
+    ax.axis("off")
+    left = ", ".join(f"{title}: {int(keep.sum())}" for title, keep in keeps.items())
+    show(f"The {C} numbers of {name} as bar codes. How many are left: {left}.")
+
+
+def curve(rights: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
+    """The share of right answers against the share that is dropped: a line through the means, a dot a seed."""
+    _, ax = figure(7.5, 3.8)
+    told = []
+    styles = zip(("#777777", *COLORS), (8, -26, 14), strict=False)
+    for (name, by_rate), (color, offset) in zip(rights.items(), styles, strict=False):
+        means = [sum(row) / len(row) for row in by_rate.values()]
+        ax.plot(list(by_rate), means, color=color, lw=2)
+        for p, row in by_rate.items():
+            ax.plot([p] * len(row), row, "o", color=color, markersize=4, alpha=0.4)
+        middle = list(by_rate)[len(by_rate) // 2]
+        at = (middle, means[len(by_rate) // 2])
+        ax.annotate(name, at, (0, offset), textcoords="offset points", color=color, ha="center")
+        told.append(f"{name} " + ", ".join(f"{mean:.2f}" for mean in means))
+    ax.set(xlabel="share of numbers dropped, p", ylabel="right", ylim=(0, 1.15))
+    rates = ", ".join(f"{p:g}" for p in next(iter(rights.values())))
+    show(f"Right answers where {rates} of the numbers are dropped: {'; '.join(told)}.")

@@ -1,0 +1,111 @@
+// Notebook 05: six cards vote for an answer, in networks that have learned differently. Take cards away, and see.
+import { decimal, frame, html, softmax, sum } from "./kit.js";
+
+// scores (6), says (6, N), kept (6) of booleans -> what each card adds to the score of each thing (6, N)
+export function votes(scores, says, kept) {
+  const weights = softmax(scores.map((score, i) => (kept[i] ? score : -Infinity)));
+  return says.map((row, i) => row.map((vote) => (kept[i] ? weights[i] * vote : 0)));
+}
+
+// The thing that gets most, and by how much it leads.
+export function result(cast, things) {
+  const totals = things.map((_, n) => sum(cast.map((row) => row[n])));
+  const best = totals.indexOf(Math.max(...totals));
+  const next = Math.max(...totals.filter((_, n) => n !== best));
+  return { thing: best, lead: totals[best] - next };
+}
+
+// data: cards (6), needed: which of them says the answer, things (N), right: which of them it is, students: [{ name,
+// scores (6), says (6, N) }]
+export function mount(element, data) {
+  const { cards, needed, things, right, students } = data;
+  const kept = cards.map(() => true);
+  const reach = Math.max(
+    ...students.flatMap(({ scores, says }) => votes(scores, says, kept).map((row) => Math.abs(row[right]))),
+  );
+  const span = (role, text = "", more = {}) => html("span", { role, ...more }, text);
+  const buttons = cards.map((card, i) =>
+    html("button", { type: "button", "aria-pressed": true, onclick: () => turn(i) }, card),
+  );
+  const bars = cards.map(() => students.map(() => html("i")));
+  const numbers = cards.map(() => students.map(() => html("b")));
+  const line = (...cells) => html("div", { role: "row", class: "explore-row" }, ...cells);
+  const heads = students.map(({ name }) => span("columnheader", name, { class: "explore-head" }));
+  const rows = cards.map((_, i) => {
+    const cells = students.map((_, k) => html("span", { role: "cell" }, bars[i][k], numbers[i][k]));
+    return line(html("span", { role: "rowheader" }, buttons[i]), ...cells);
+  });
+  const style = `--explore-students: ${students.length}`;
+  const caption = `what each card adds to the score of ${things[right]}, the right answer`;
+  const table = html(
+    "div",
+    { role: "table", "aria-label": caption, class: "explore-table", style },
+    line(span("columnheader", "", { "aria-label": "card" }), ...heads),
+    ...rows,
+  );
+  const { say, remove } = frame(
+    element,
+    { name: "votes", css: CSS, invitation: "Click a card to take it away: which answers hang on which card?" },
+    html("div", { class: "explore-caption" }, caption),
+    table,
+    html(
+      "div",
+      { class: "explore-tools" },
+      html("button", { type: "button", onclick: () => set((i) => i !== needed) }, "without the card that says it"),
+      html("button", { type: "button", onclick: () => set(() => true) }, "all cards"),
+    ),
+  );
+
+  function turn(i) {
+    kept[i] = !kept[i];
+    show();
+  }
+  function set(rule) {
+    cards.forEach((_, i) => {
+      kept[i] = rule(i);
+    });
+    show();
+  }
+  function show() {
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", kept[i]));
+    const left = kept.filter(Boolean).length;
+    if (!left) {
+      for (const bar of bars.flat()) bar.style.width = 0;
+      for (const number of numbers.flat()) number.textContent = "";
+      say("No card is left, and nobody has anything to say.");
+      return;
+    }
+    const said = students.map(({ name, scores, says }, k) => {
+      const cast = votes(scores, says, kept);
+      cast.forEach((row, i) => {
+        const vote = row[right];
+        bars[i][k].style.width = `${Math.min(50, (50 * Math.abs(vote)) / reach)}%`;
+        bars[i][k].className = vote < 0 ? "explore-against" : "explore-for";
+        numbers[i][k].textContent = kept[i] ? decimal(vote, 1) : "";
+      });
+      const { thing, lead } = result(cast, things);
+      return `${name}: *${things[thing]}*, ${thing === right ? "right" : "wrong"}, by ${decimal(lead, 1)}.`;
+    });
+    say(`With ${left} ${left > 1 ? "cards" : "card"}. ${said.join(" ")}`);
+  }
+  show();
+  return remove;
+}
+
+const CSS = `
+.explore-table { display: grid; gap: 4px 12px; align-items: center; font-variant-numeric: tabular-nums;
+  grid-template-columns: max-content repeat(var(--explore-students), minmax(0, 1fr)); }
+.explore-row { display: contents; }
+.explore-head { color: var(--explore-soft); text-align: center; }
+[role="rowheader"] button { width: 100%; text-align: left; }
+[aria-pressed="false"] { opacity: 0.6; text-decoration: line-through; }
+[role="cell"] { position: relative; height: 28px; background: linear-gradient(var(--explore-line), var(--explore-line))
+  center / 1px 100% no-repeat; }
+[role="cell"] i { position: absolute; top: 6px; height: 16px; border-radius: 2px; }
+.explore-for { left: 50%; background: var(--explore-blue); }
+.explore-against { right: 50%; background: var(--explore-red); }
+[role="cell"] b { position: absolute; left: 0; top: 4px; font-weight: 400; font-size: 12px; color: var(--explore-soft); }
+@container (max-width: 520px) { .explore-table { font-size: 12px; gap: 4px 6px;
+  grid-template-columns: minmax(0, 1.2fr) repeat(var(--explore-students), minmax(0, 1fr)); }
+  [role="rowheader"] button { padding: 2px 4px; } }
+`;
