@@ -487,62 +487,39 @@ def questions(
     show("questions", named | {"things": plotting.labels(things), "networks": data}, alt)
 
 
-def stream(towers: Mapping[str, tuple[Tensor, Tensor]], things: Sequence[str], asked: str) -> None:
-    """Choose a tower, remove layers, quieten the cards; see its answer at each height.
+def ring(names: Sequence[str], things: Sequence[str], asker: int) -> None:
+    """Click cards away in a ring of N people; see whose gifts and receipts don't cancel.
 
-    `towers` are some of "each replaces", "each adds" and "each adds, behind a norm", which
-    stream.js can draw, each with a pair (says, right) for its L layers: says (2, 2^L, N) are the
-    scores of the N `things` in one scene, where `asked` is right, and right (2, 2^L) the shares of
-    right answers in 1,000 scenes. First come cards as they are, then cards a tenth as loud. Bit i
-    of a place in 2^L is 1 where layer i + 1 is on; layer 1 reads first. The picture shows how often
-    each tower is right without each of its layers.
+    Person i gives thing i to the next one. The picture shows the cards without the `asker`.
     """
-    subsets = next(iter(towers.values()))[1].shape[-1:].numel()
-    layers = range(subsets.bit_length() - 1)
-    data = []
-    for name, (says, right) in towers.items():
-        data.append(
-            {"name": name, "says": plotting.rounded(says), "right": plotting.rounded(right)}
-        )
-
-    ways = {"all on": subsets - 1} | {f"without layer {i + 1}": subsets - 1 - 2**i for i in layers}
-    fig, _ = plotting.figure(
-        max(6, 1.5 + 2.5 * len(towers)), 1.5 + 0.34 * len(ways), columns=len(towers)
+    N = len(names)
+    _, ax = plotting.figure(5, 4.4)
+    angles = [0.5 * math.pi - 2 * math.pi * i / N for i in range(N)]
+    looked = [i != asker and (i + 1) % N != asker for i in range(N)]
+    counts = [looked[i] - looked[i - 1] for i in range(N)]
+    colors = {1: plotting.COLORS[0], -1: plotting.COLORS[1], 0: "#777777"}
+    for i, (name, angle) in enumerate(zip(names, angles, strict=True)):
+        ax.text(
+            1.25 * math.cos(angle), 1.25 * math.sin(angle), f"{name} {counts[i]:+d}".replace("+0", "0"),
+            ha="center", va="center", color=colors[counts[i]],
+        )  # fmt: skip
+        start, end, middle = (angle - 2 * math.pi * part / N for part in (0.2, 0.8, 0.5))
+        points = [(math.cos(at), math.sin(at)) for at in (start, end)]
+        strength = 1.0 if looked[i] else 0.2
+        arrow = {"arrowstyle": "-|>", "lw": 2, "color": "black", "alpha": strength}
+        ax.annotate("", points[1], points[0], arrowprops=arrow)
+        ax.text(
+            0.62 * math.cos(middle), 0.62 * math.sin(middle), things[i], ha="center", va="center",
+            fontsize=9, alpha=strength,
+        )  # fmt: skip
+    ax.set(xlim=(-1.6, 1.6), ylim=(-1.45, 1.45), aspect="equal")
+    ax.axis("off")
+    friend, before = names[(asker + 1) % N], names[asker - 1]
+    alt = (
+        f"{N} people in a ring, each giving something to the next. Without the two cards that name "
+        f"{names[asker]}, everybody gives once and receives once but {friend}, with a plus, and {before}, with a minus."
     )
-    sentences = []
-    for ax, (name, (_, right)) in zip(fig.axes, towers.items(), strict=True):
-        shares = right[:, list(ways.values())].tolist()
-        for quiet, (loudness, color) in enumerate([("as they are", 0), ("a tenth as loud", 4)]):
-            places = [y + 0.38 * quiet for y in range(len(ways))]
-            ax.barh(
-                places, shares[quiet], 0.38, color=plotting.COLORS[color], label=f"cards {loudness}"
-            )
-        ax.axvline(
-            1 / len(things), color="black", linestyle="--", linewidth=1, label="a blind guess"
-        )
-        ax.set_yticks([y + 0.19 for y in range(len(ways))], list(ways) if ax is fig.axes[0] else [])
-        ax.set(
-            title=name, xlim=(0, 1), ylim=(len(ways) - 0.2, -0.4), xlabel="right in 1,000 scenes"
-        )
-        ax.xaxis.set_major_formatter("{x:.0%}")
-        ax.set_xticks([0, 0.5, 1])
-        (all_on, *fewer), (quiet_all_on, *_) = shares
-        sentences.append(
-            f"{name.capitalize()}: {all_on:.0%} with all layers, from {min(fewer):.0%} to {max(fewer):.0%} without one "
-            f"of them (the worst to lose is layer {fewer.index(min(fewer)) + 1}), and {quiet_all_on:.0%} with all "
-            "layers where the cards come a tenth as loud."
-        )
-    fig.legend(
-        *fig.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
-    )
-    alt = " ".join(
-        [
-            f"How often towers of {len(layers)} layers are right, as bars.",
-            *sentences,
-            f"A blind guess would be right in 1 of {len(things)}.",
-        ]
-    )
-    show("stream", {"things": list(things), "asked": things.index(asked), "towers": data}, alt)
+    show("ring", {"names": list(names), "things": list(things), "asker": asker}, alt)
 
 
 def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:

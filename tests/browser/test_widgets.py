@@ -54,17 +54,12 @@ networks = {name: ((2 * torch.randn(4, H, 4, generator=draw)).softmax(-1), torch
 given = torch.tensor([[i, (i - 1) % 4] for i in range(4)])  # what each gives, and what each gets
 networks["two heads"][1][:3].scatter_add_(2, given[:3, :, None], torch.ones(3, 2, 1))  # Dora's answers stay as they are
 explore.questions(people, cards, things, networks)""",
-    "stream": """chance = torch.Generator().manual_seed(3)
-says, right = torch.rand(3, 2, 16, 4, generator=chance) - 0.3, torch.randint(101, (3, 2, 16), generator=chance) / 100
-says[:, :, 0], right[:, :, 0] = 0, 0  # without any layer, nothing is said
-right[0, 0, 13], right[1, 0, 13], right[2, 0, [12, 13]] = 0.1, 0.9, torch.tensor([0.2, 0.997])
-explore.stream({"each replaces": (says[0], right[0]), "each adds": (says[1], right[1]),
-                "each adds, behind a norm": (says[2], right[2])}, ["ring", "rose", "lute", "mask"], "lute")""",
+    "ring": """explore.ring(["Ann", "Bob", "Cleo", "Dora", "Eve", "Fay"],
+             ["ring", "rose", "lute", "mask", "torch", "letter"], asker=1)""",
 }
 WARM = """explore.temperature("values", torch.tensor([0.8, 0.6]),
                     torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])"""
 LINE = ".explore-{} .explore-line"
-TOWERS = ["each replaces", "each adds", "each adds, behind a norm"]
 
 
 @pytest.fixture
@@ -230,23 +225,6 @@ def test_verdicts_on_one_comparison_equal_those_of_the_studies(page):
     assert set(wanted) == ways
 
 
-def test_at_each_height_the_stream_says_what_the_layers_below_make(page):
-    torch.manual_seed(6)
-    L, start, matrices = 4, torch.randn(5), torch.randn(4, 5, 5)
-
-    def through(on: int, layers: int) -> torch.Tensor:
-        x = start
-        for i in range(layers):
-            x = x + torch.tanh(x @ matrices[i]) if on >> i & 1 else x
-        return x
-
-    says = torch.stack([through(on, L) for on in range(2**L)])
-    found = module(page, "stream", "data.map((_, on) => it.heights(data, on))", says.tolist())
-    for on, ours in enumerate(found):
-        assert torch.equal(torch.tensor(ours), torch.stack([through(on, k) for k in range(L + 1)]))
-
-
-# ---------------------------------------------------------------- on a page
 @pytest.mark.parametrize("name", CELLS)
 def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(
     browser, page, pages, name
@@ -608,27 +586,26 @@ def test_who_asks_and_how_many_heads_answer_is_chosen(page, pages):
                 assert half.inner_text().endswith(f"says {word}: {verdict}")
 
 
-def test_layers_are_taken_out_and_all_towers_say_how_often_they_are_right(page, pages):
-    right = defined("stream")["right"]
-    page.goto(pages["stream"])
-    line, shares = page.locator(LINE.format("stream")), page.locator(".explore-share")
-    assert "Layer 2 is out." in line.inner_text() and "in 90% of 1,000 scenes." in line.inner_text()
-    on = 0b1101
-    for layer, tower in ((1, 2), (4, 0), (2, 1), (3, 2)):
-        page.get_by_role("switch", name=f"layer {layer}").press("Space")
-        on ^= 2 ** (layer - 1)
-        page.get_by_role("button", name=TOWERS[tower], exact=True).click()
-        for quiet in (1, 0):
-            page.get_by_label("cards a tenth as loud").click()
-            assert shares.all_inner_texts() == [f"{x:.0%}" for x in right[:, quiet, on].tolist()]
-            wanted = f"right in {right[tower, quiet, on]:.0%} of 1,000 scenes"
-            assert wanted in line.inner_text()
-            assert page.locator(".explore-plus").count() == (tower > 0) * on.bit_count()
-    page.get_by_role("button", name="all on").click()
-    assert line.inner_text().startswith("All layers are on. The answer is")
+def test_cards_are_clicked_away_until_the_friend_is_left(page, pages):
+    page.goto(pages["ring"])
+    line, arrows = page.locator(LINE.format("ring")), page.locator(".explore-arrow")
+    assert "Looked at: 6 cards. Everybody cancels" in line.inner_text()
+    for name in ("Ann gives the ring to Bob", "Bob gives the rose to Cleo"):
+        page.get_by_role("button", name=name).press("Enter")
+    assert (
+        "A plus is left for Cleo, a minus for Ann. That plus is Bob's friend." in line.inner_text()
+    )
+    marks = page.locator(".explore-mark").all_text_contents()
+    assert marks == ["−1", "0", "+1", "0", "0", "0"]
+    page.get_by_role("button", name="only Bob's card").click()
+    assert "the one right card is ruled out" in line.inner_text()
+    assert arrows.nth(1).get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="Dora gives the mask to Eve").click()
+    assert "Looked at: 2 cards. A plus is left for Bob and Dora" in line.inner_text()
+    page.get_by_role("button", name="the cards without Bob").click()
+    assert "Looked at: 4 cards. A plus is left for Cleo, a minus for Ann." in line.inner_text()
 
 
-# ---------------------------------------------------------------- inside JupyterLab
 def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(
     page, screens, tmp_path
 ):

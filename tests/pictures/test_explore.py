@@ -44,10 +44,8 @@ NETWORKS = {
         torch.tensor([[0.3, -0.5, -0.4, -0.6], [-0.4, -0.3, 0.5, -0.2]]).expand(3, 2, 4),
     ),
 }
-SAID = torch.zeros(2, 4, 3)  # by a tower of two layers, with none, the first, the second, and both
-OFTEN = torch.tensor([[0.0, 0.5, 0.25, 1.0], [0.0, 0.1, 0.2, 0.3]])
 CALLS = {
-    "stream": lambda: explore.stream({"each adds": (SAID, OFTEN)}, WORDS, "starts"),
+    "ring": lambda: explore.ring(list("abcd"), list("wxyz"), asker=0),
     "questions": lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, NETWORKS),
     "shadows": lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS),
     "temperature": lambda: explore.temperature(SEEN, QUERY, KEYS, WORDS),
@@ -76,11 +74,7 @@ CALLS = {
 }
 
 SAYS = {  # in words, what each picture shows
-    "stream": [
-        "How often towers of 2 layers are right, as bars. Each adds: 100% with all layers, from 25% to 50% without one",
-        "(the worst to lose is layer 1), and 30% with all layers where the cards come a tenth as loud. A blind guess",
-        "right in 1 of 3.",
-    ],
+    "ring": ["but b, with a plus, and d, with a minus"],
     "questions": [
         "one: 0.50 to the lute and 0.30 to the ring; it says that Ann gives the lute (wrong: the ring) and gets",
         "two, head 1: 0.80 to the ring and 0.15 to the lute; it says that Ann gives the ring (right).",

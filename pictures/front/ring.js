@@ -1,0 +1,116 @@
+// Notebook 07: six people in a ring, a card for each arrow. Add givers, subtract receivers: who is left?
+import { frame, html, listed, svg } from "./kit.js";
+
+// looked (N) of booleans, one for each card: person i gives to person i + 1 -> how often each gives less receives (N)
+export function tally(looked) {
+  const N = looked.length;
+  return looked.map((sees, i) => sees - looked[(i + N - 1) % N]);
+}
+
+const SIGN = { "-1": "−1", 0: "0", 1: "+1" };
+
+// data: names (N) in the order of the ring, things (N), asker: who asks
+export function mount(element, data) {
+  const { names, things, asker } = data;
+  const N = names.length;
+  const looked = names.map(() => true);
+  const place = (i, far) => {
+    const angle = (2 * Math.PI * i) / N - Math.PI / 2;
+    return [200 + far * Math.cos(angle), 160 + far * Math.sin(angle)];
+  };
+  const arrows = names.map((_, i) => {
+    const [x1, y1] = place(i + 0.2, 100);
+    const [x2, y2] = place(i + 0.8, 100);
+    const turn = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
+    const [x, y] = place(i + 0.5, 62);
+    const attributes = {
+      role: "button",
+      tabindex: 0,
+      "aria-label": `${names[i]} gives the ${things[i]} to ${names[(i + 1) % N]}`,
+      class: "explore-arrow",
+      onclick: () => turnOver(i),
+      onkeydown: (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        turnOver(i);
+      },
+    };
+    return svg(
+      "g",
+      attributes,
+      svg("line", { x1, y1, x2, y2, class: "explore-touch" }),
+      svg("line", { x1, y1, x2, y2 }),
+      svg("path", { d: "M 0 0 l -12 -6 v 12 z", transform: `translate(${x2} ${y2}) rotate(${turn})` }),
+      svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle" }, things[i]),
+    );
+  });
+  const marks = names.map(() => svg("tspan", { class: "explore-mark" }));
+  const people = names.map((name, i) => {
+    const [x, y] = place(i, 136);
+    const text = { x, y, "text-anchor": "middle", "dominant-baseline": "middle", class: i === asker && "explore-best" };
+    return svg("text", text, svg("tspan", {}, `${name} `), marks[i]);
+  });
+  const button = (text, rule) => html("button", { type: "button", onclick: () => set(rule) }, text);
+  const his = (i) => i === asker || (i + 1) % N === asker;
+  const { say, remove } = frame(
+    element,
+    {
+      name: "ring",
+      css: CSS,
+      invitation: `Click cards away until only ${names[asker]}'s friend is left with a plus.`,
+    },
+    svg("svg", { viewBox: "0 0 400 320", class: "explore-circle" }, ...arrows, ...people),
+    html(
+      "div",
+      { class: "explore-tools" },
+      button("all cards", () => true),
+      button(`only ${names[asker]}'s card`, (i) => i === asker),
+      button(`the cards without ${names[asker]}`, (i) => !his(i)),
+    ),
+  );
+
+  function turnOver(i) {
+    looked[i] = !looked[i];
+    show();
+  }
+  function set(rule) {
+    names.forEach((_, i) => {
+      looked[i] = rule(i);
+    });
+    show();
+  }
+  function show() {
+    const counts = tally(looked);
+    arrows.forEach((arrow, i) => arrow.setAttribute("aria-pressed", looked[i]));
+    marks.forEach((mark, i) => {
+      mark.textContent = SIGN[counts[i]];
+      mark.setAttribute("class", `explore-mark explore-${["minus", "zero", "plus"][counts[i] + 1]}`);
+    });
+    const n = looked.filter(Boolean).length;
+    const who = (sign) => names.filter((_, i) => counts[i] === sign).map((name) => `*${name}*`);
+    const [plus, minus] = [who(1), who(-1)];
+    const friend = (asker + 1) % N;
+    const said = [`Looked at: ${n} ${n === 1 ? "card" : "cards"}.`];
+    if (!plus.length) said.push("Everybody cancels, and nobody is left.");
+    else said.push(`A plus is left for ${listed(plus)}, a minus for ${listed(minus)}.`);
+    if (plus.length === 1 && counts[friend] === 1) said.push(`That plus is *${names[asker]}*'s friend.`);
+    if (counts[friend] === -1) said.push(`The friend has a *minus*: the one right card is ruled out.`);
+    say(said.join(" "));
+  }
+  show();
+  return remove;
+}
+
+const CSS = `
+.explore-circle { max-width: 460px; margin: 0 auto; }
+.explore-arrow { cursor: pointer; }
+.explore-arrow line { stroke: var(--explore-ink); stroke-width: 3; }
+.explore-arrow .explore-touch { stroke: transparent; stroke-width: 30; }
+.explore-arrow path { fill: var(--explore-ink); }
+.explore-arrow[aria-pressed="false"] { opacity: 0.25; }
+.explore-arrow:focus-visible { outline: 2px solid var(--explore-blue); }
+.explore-mark { font-weight: 700; }
+.explore-plus { fill: var(--explore-blue); }
+.explore-minus { fill: var(--explore-red); }
+.explore-zero { fill: var(--explore-soft); font-weight: 400; }
+`;

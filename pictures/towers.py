@@ -1,0 +1,32 @@
+"""Lesson 07's picture of one number in the middle of an MLP."""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from helpers.telegrams import THINGS
+from pictures.plotting import figure, heatmap, show
+
+
+def neuron(
+    hidden: Float[Tensor, "n M"], given: Int64[Tensor, "n"], got: Int64[Tensor, "n"]
+) -> None:
+    """Of M numbers, the one that responds most to a single pair of things: its mean for every pair.
+
+    `given` and `got` number the things from 0 to 7.
+    """
+    pairs = 8 * given + got
+    sums = torch.zeros(64, hidden.shape[1]).index_add(0, pairs, hidden)
+    counts = torch.bincount(pairs, minlength=64)[:, None]
+    table = (sums / counts).T.view(-1, 8, 8)  # (M, 8, 8); NaN where a pair never occurs
+    # Both orders of a pair make the same brew
+    both = torch.stack([table, table.mT]).amin(dim=0).nan_to_num(-1.0)
+    first, second = both.triu(diagonal=1).flatten(start_dim=1).topk(2).values.T
+    chosen = int((first - second).argmax())
+    _, ax = figure(6.4, 4.4)
+    heatmap(table[chosen], THINGS, decimals=1, row_name="given", column_name="got", ax=ax)
+    best = int(both[chosen].flatten().argmax())
+    show(
+        f"One number for every pair of things. It is largest for {THINGS[best // 8]} and "
+        f"{THINGS[best % 8]}, {first[chosen]:.1f}; the next pair has {second[chosen]:.1f}."
+    )
