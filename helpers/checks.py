@@ -46,26 +46,6 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
         )
 
 
-def rows_sum_to_one(weights: Tensor, tolerance: float = 1e-5) -> None:
-    """CheckError unless every row (last dimension) holds weights of at least 0 that sum to 1."""
-    nan = int(weights.isnan().sum())
-    if nan:
-        raise CheckError(
-            f"{nan} of {weights.numel()} weights are not a number (NaN): "
-            "does a row allow nothing, or did a large score overflow?"
-        )
-    if (weights < 0).any():
-        raise CheckError(f"a weight is negative: {weights.min().item():.4f}")
-    sums = weights.sum(-1)
-    if _all_ones(sums, tolerance):
-        return
-    columns_do = weights.dim() > 1 and _all_ones(weights.sum(-2), tolerance)
-    hint = "; the columns do: is the softmax taken over the queries?" if columns_do else ""
-    raise CheckError(
-        f"rows do not sum to 1 but to {sums.min().item():.4f} .. {sums.max().item():.4f}{hint}"
-    )
-
-
 def _all_ones(sums: Tensor, tolerance: float) -> bool:
     return bool(((sums - 1).abs() <= tolerance).all())
 

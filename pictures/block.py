@@ -14,67 +14,6 @@ from pictures import plotting
 from pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
 
 
-@torch.no_grad()
-def draw_heads(
-    tokens: Sequence[str], weights: Tensor, contexts: Tensor, out_proj: nn.Linear, mask: Tensor
-) -> None:
-    """Show one to eight heads, with an alternative text: weights (H, T, T), contexts (H, T, D).
-
-    Below, the contexts are joined to rows of H · D numbers, which, times W_o, give the output (T,
-    C). What the boolean `mask` (T, T) forbids is hatched. Source: Vaswani et al. 2017,
-    section 3.2.2.
-    """
-    H = len(weights)
-    T = len(tokens)
-    D = contexts.shape[-1]
-    words = short(tokens)
-    joined = contexts.transpose(0, 1).flatten(1)
-    output = out_proj(joined)
-
-    room = room_for(words)
-    tall = min(20 * T, 120)  # of a table
-    each = min((WIDTH - room - 8) / H - 16, 210)  # how wide a head's weights are
-    part = 216 / H  # how wide its share of the joined table is
-    below = tall + 102  # the top of the contexts,
-    row = 2 * tall + 170  # and of the last row
-    canvas = Canvas(row + tall + 24)
-    for top in (28, below, row):
-        canvas.words(words, room - 6, top, tall)
-    for h in range(H):
-        color = plotting.COLORS[h % 6]
-        left = room + h * (each + 16)
-        middle = left + each / 2
-        inner = min(each, 33 * D)
-        end = room + (h + 0.5) * part
-        of_weights = (left, 28, each, tall)
-        of_context = (middle - inner / 2, below, inner, tall)
-        of_share = (end - part / 2, row, part, tall)
-        canvas.table(f"head {h + 1}", weights[h], of_weights, "T × T", mask)
-        canvas.table("context", contexts[h], of_context, "T × D")
-        for box in (of_weights, of_context, of_share):
-            canvas.frame(box, 7, line=color, width=2.4)
-        canvas.arrow((middle, tall + 48), (middle, below - 18))
-        canvas.write(middle + 7, tall + 62, "mixture", ha="left", color=KNOWN.ink)
-        canvas.arrow((middle, below + tall + 20), (end, row - 4), line=color, width=2)
-    start = room + 246  # of W_o
-    wide = min(216, WIDTH - start - 138)
-    canvas.write(start - 15, row + tall / 2, "×", 12)
-    canvas.write(start + 115, row + tall / 2, "=" if out_proj.bias is None else "+ b\n=", 12)
-    canvas.table("", joined, (room, row, 216, tall), "joined: T × H·D")
-    canvas.table("", out_proj.weight.T, (start, row, 100, tall), "W_o: H·D × C")
-    canvas.table("", output, (start + 130, row, wide, tall), "output: T × C")
-    largest = []
-    for h in range(H):
-        most, where = weights[h, -1].max(dim=0)
-        largest.append(f"head {h + 1} {most:.2f} for {words[where]}")
-    text = (
-        f"{H} heads side by side, each with weights ({T} × {T}) and contexts ({T} × {D}), for {', '.join(words[:12])}. "
-        f"Largest weights in the row of {words[-1]}: {', '.join(largest)}. The contexts are joined to rows of {H * D} "
-        f"numbers; times W_o they give the output ({T} × {output.shape[-1]})."
-    )
-    plotting.show(text, canvas.ax.figure)
-
-
 class _Stream(Canvas):
     """A picture of the stream: its line, what is added to it, and what stands beside it."""
 

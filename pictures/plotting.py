@@ -418,26 +418,6 @@ def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> 
     return ax
 
 
-def head_grid(maps: Tensor, tokens: Sequence[str]) -> Figure:
-    """Causal attention weights (L, H, T, T) as a grid: a row per layer, a column per head.
-
-    The future is grey; a weight of 0 is white, of 0.6 and more green.
-    """
-    n_layer, n_head, T = maps.shape[:3]
-    fig, axes = figure(3.1 * n_head, 3.1 * n_layer, n_head, n_layer)
-    future = torch.ones(T, T, dtype=torch.bool).triu(1)
-    maps = maps.cpu().masked_fill(future, float("nan"))
-    for (layer, head), ax in zip(np.ndindex(n_layer, n_head), np.ravel(axes), strict=True):
-        title = f"layer {layer + 1}, head {head + 1}"
-        heatmap(maps[layer, head], tokens, title=title, decimals=None, limits=(0, 0.6), ax=ax)
-        ax.tick_params(labelsize=7)
-        if layer < n_layer - 1:
-            ax.set_xlabel("")
-        if head > 0:
-            ax.set_ylabel("")
-    return fig
-
-
 class Live:
     """A figure that is drawn again, in place, whenever `update` is called with new data."""
 

@@ -98,7 +98,7 @@ def test_attention_maps(model):
     tokens = torch.randint(65, (2, 10))
     maps = attention_maps(model, tokens)
     assert maps.shape == (2, 2, 2, 10, 10) and model.training
-    checks.rows_sum_to_one(maps)
+    assert maps.sum(dim=-1).float().allclose(torch.ones(()), atol=1e-5)
     assert (maps.triu(1) == 0).all()
 
 

@@ -271,5 +271,5 @@ def test_attention_maps_are_those_of_the_modern_model():
     model, tokens = build(n_kv_head=2, window=3), torch.randint(65, (1, 16))
     maps = attention_maps(model, tokens)
     assert maps.shape == (2, 1, 4, 16, 16)
-    checks.rows_sum_to_one(maps)
+    assert maps.sum(dim=-1).float().allclose(torch.ones(()), atol=1e-5)
     assert maps.masked_select(~causal_mask(16).triu(-2)).eq(0).all()

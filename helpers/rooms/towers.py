@@ -95,6 +95,14 @@ def pages_of(scenes: Int64[Tensor, "n 6 3"]) -> Float[Tensor, "n 7 96"]:
 
 
 @torch.no_grad()
+def first_looks(network: nn.Sequential, scenes: Int64[Tensor, "n 6 3"]) -> Float[Tensor, "n 7"]:
+    """The weights with which the question looks at the seven lines of its page in the first layer."""
+    first = network[0]
+    first(pages_of(scenes))
+    return first.part.weights[:, 0, 6]
+
+
+@torch.no_grad()
 def right_when(
     network: nn.Sequential, scenes: Int64[Tensor, "n 6 3"], looks: Float[Tensor, "n 6"]
 ) -> float:

@@ -8,7 +8,6 @@ import torch
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from torch import nn
 
 from helpers.attention import MultiHeadAttention, attention, causal_mask
 from helpers.counted import build_gpt
@@ -60,34 +59,6 @@ def holds(found, *wanted):
         assert any(
             one.shape == like.shape and np.allclose(one, like, atol=1e-5) for one in found
         ), like.shape
-
-
-def test_heads_stand_side_by_side_and_are_joined_to_the_output(drawn):
-    block.draw_heads(WORDS, WEIGHTS, CONTEXTS, HEADS.out_proj, causal_mask(6))
-    (ax, alt), joined = drawn.pop(), torch.cat([*CONTEXTS], dim=-1)
-    holds(tables(ax), *WEIGHTS, *CONTEXTS, joined, HEADS.out_proj.weight.T, HEADS(X[None])[0])
-    wanted = {
-        "head 1",
-        "head 2",
-        "head 3",
-        "joined: T × H·D = 6 × 12",
-        "W_o: H·D × C = 12 × 12",
-        "output: T × C = 6 × 12",
-    }
-    assert (
-        wanted <= {*texts(ax)}
-        and texts(ax).count("journey") == 3
-        and texts(ax).count("T × D = 6 × 4") == 3
-    )
-    assert f"{WEIGHTS[1, 5, 2]:.2f}" in texts(ax) and "+ b\n=" in texts(ax)
-    framed = [patch for patch in ax.findobj(Rectangle) if patch.get_linewidth() == 2.4]
-    for h in range(3):  # a head has one colour, from its weights to its share of what is joined
-        assert len({patch.get_edgecolor() for patch in framed[3 * h : 3 * h + 3]}) == 1
-    assert len({patch.get_edgecolor() for patch in framed}) == 3
-    most, where = WEIGHTS[2, 5].max(0)
-    assert alt.startswith("3 heads side by side") and f"head 3 {most:.2f} for {WORDS[where]}" in alt
-    block.draw_heads(WORDS, WEIGHTS, CONTEXTS, nn.Linear(12, 5, bias=False), causal_mask(6))
-    assert {"=", "output: T × C = 6 × 5"} <= {*texts(drawn.pop()[0])}
 
 
 def test_the_block_is_drawn_with_what_it_computes_without_dropout(drawn):
@@ -180,13 +151,6 @@ def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(drawn):
 
 
 CASES = {
-    "eight heads": lambda: block.draw_heads(
-        ["tokenization"] * 4,
-        torch.rand(8, 4, 4),
-        torch.rand(8, 4, 2),
-        nn.Linear(16, 16),
-        causal_mask(4),
-    ),
     "block": lambda: block.draw_block(WORDS, BLOCK, X),
     "gpt": lambda: block.draw_gpt(MODEL, torch.arange(8), LETTERS),
 }

@@ -98,26 +98,6 @@ def test_a_dollar_is_a_dollar_and_not_mathematics():
         )
 
 
-def test_every_head_is_drawn_in_its_place():
-    maps = torch.arange(2 * 3 * 4 * 4).view(2, 3, 4, 4) / 96
-    figure = plotting.head_grid(maps, list("verb"))
-    grid = [(layer, head) for layer in range(2) for head in range(3)]
-    assert [ax.get_title() for ax in figure.axes] == [
-        f"layer {i + 1}, head {j + 1}" for i, j in grid
-    ]
-    for ax, (layer, head) in zip(figure.axes, grid, strict=True):
-        drawn, past = ax.images[0].get_array(), torch.ones(4, 4).tril().bool()
-        assert drawn[past].tolist() == pytest.approx(maps[layer, head][past].tolist())
-        assert torch.tensor(drawn.mask).equal(~past)  # the future is grey
-        assert ax.images[0].get_clim() == (0, 0.6) and not ax.texts
-        assert [label.get_text() for label in ax.get_yticklabels()] == list("verb")
-        place = ax.get_subplotspec()
-        assert (place.rowspan.start, place.colspan.start) == (layer, head)
-    # The names of the axes stand at the edge of the grid only.
-    assert [ax.get_ylabel() for ax in figure.axes] == ["query", "", ""] * 2
-    assert [ax.get_xlabel() for ax in figure.axes] == [""] * 3 + ["key"] * 3
-
-
 def test_names_at_the_ends_of_lines_stay_apart(displayed):
     lines = {"c": [0, 3.0], "b": [0, 1.01], "d": [0, 3.0], "a": [1.0, math.nan]}
     ax = plotting.curves([0, 1], lines, xlabel="x", ylabel="y")
