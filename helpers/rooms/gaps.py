@@ -1,0 +1,40 @@
+"""Lesson 08's question about heads: which of them look at the last gap, and what it costs to lose them."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+import torch
+from jaxtyping import Bool, Int64, Integer
+from torch import Tensor
+
+from helpers import microscope, training
+from helpers.data import CharTokenizer
+from helpers.gpt import GPT, attention_maps
+
+Head = tuple[int, int]  # layer and head, both from 0
+
+
+def last_gap(x: Int64[Tensor, "B T"], characters: Iterable[str]) -> Bool[Tensor, "B T T"]:
+    """Is this key (last axis) the last gap before that query? A gap is a space or the end of a line."""
+    place = torch.arange(x.shape[1])
+    gaps = torch.tensor([i for i, c in enumerate(characters) if c.isspace()], dtype=torch.long)
+    last = torch.where(torch.isin(x, gaps), place, -1).cummax(dim=1).values[..., None]
+    return (place == last) & (last >= 0) & (last < place[:, None])
+
+
+def looks_at_gaps(
+    model: GPT, tokenizer: CharTokenizer, tokens: Integer[Tensor, "N"]
+) -> microscope.Score:
+    """What share of its attention each head spends on the last gap, over the first 96 windows."""
+    T = model.config.context_length
+    x = tokens.cpu().long()[: len(tokens) // T * T].view(-1, T)[:96]
+    maps = attention_maps(model, x.to(next(model.parameters()).device))
+    return microscope.head_score(maps, last_gap(x, tokenizer.characters))
+
+
+def loss_without(model: GPT, tokens: Integer[Tensor, "N"], heads: Iterable[Head]) -> float:
+    """The loss when these heads say, at every place, what they say on average (nats per token)."""
+    with ExitStack() as silenced:
+        for layer, head in heads:
+            silenced.enter_context(microscope.switch_off(model, layer, head, to_mean=True))
+        return training.evaluate(model, tokens, model.config.context_length)

@@ -1,0 +1,122 @@
+"""Train lesson 08's GPT with three seeds, and look into each; store what heads cost and places guess.
+
+python -m tools.studies.heads
+
+A run that has ended is kept in build/runs/heads-SEED, and only loaded the next time.
+"""
+
+import itertools
+import sys
+
+import torch
+from jaxtyping import Float, Integer
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from helpers import checkpoint, presets, training
+from helpers.data import CharTokenizer, load_corpus, split
+from helpers.errors import command, say, write
+from helpers.gpt import GPT
+from helpers.rooms.gaps import looks_at_gaps, loss_without
+from helpers.tables import MEASURED, Line, csv_table
+from tools.provenance import ROOT, made_by
+
+SEEDS = (1, 2, 3)
+WINDOWS = 200  # of validation text, on which heads are switched off
+LETTERS = 5900  # that every place guesses
+
+
+def main(_: list[str]) -> None:
+    lines = [line for seed in SEEDS for line in look_into(*trained(seed), seed)]
+    corpus = load_corpus()
+    budget = (
+        f"budget: the preset laptop; heads are silenced on {WINDOWS} windows of validation text, "
+        f"places guess {LETTERS} letters each"
+    )
+    about = [
+        made_by("python -m tools.studies.heads"),
+        f"torch {torch.__version__}, corpus: {corpus.name}, SHA-256 {corpus.sha256}",
+        budget,
+    ]
+    write(MEASURED / "heads.csv", csv_table(lines, about))
+    say(f"stored {len(lines)} rows in notebooks/measured/heads.csv")
+
+
+def trained(seed: int) -> tuple[GPT, CharTokenizer, Integer[Tensor, "N"]]:
+    """The laptop's GPT after its training, its tokenizer, and the validation text."""
+    folder = ROOT / "build" / "runs" / f"heads-{seed}"
+    corpus = load_corpus()
+    tokenizer = CharTokenizer.from_text(corpus.text)
+    recipe = presets.choose_preset("laptop", seed=seed, device="cpu")
+    config = recipe.model_config(tokenizer.vocab_size)
+    train_tokens, val_tokens = split(tokenizer.encode(corpus.text), config.context_length)
+    torch.manual_seed(seed)
+    model = GPT(config)
+    wanted = checkpoint.settings_of(model, recipe.training, train_tokens, val_tokens, tokenizer)
+    resume, _ = checkpoint.plan_run(
+        folder, wanted, reuse=True, overwrite=False, may_move_aside=False
+    )
+    training.train(
+        model, train_tokens, val_tokens, recipe.training, out_dir=folder, resume=resume,
+        corpus=corpus, preset="laptop",
+    )  # fmt: skip
+    return model.eval(), tokenizer, val_tokens
+
+
+def look_into(
+    model: GPT, tokenizer: CharTokenizer, val_tokens: Integer[Tensor, "N"], seed: int
+) -> list[Line]:
+    """A line for each head, each pair of heads, and each of the last two places."""
+    T, lines = model.config.context_length, []
+    part = val_tokens[: WINDOWS * T + 1]
+    whole = loss_without(model, part, [])
+    looks = looks_at_gaps(model, tokenizer, part)
+    heads = list(itertools.product(range(model.config.n_layer), range(model.config.n_head)))
+    alone = {head: loss_without(model, part, [head]) - whole for head in heads}
+    for head in heads:
+        look = looks.heads[head].item()
+        lines.append(line_of(seed, "head", named(head), "", alone[head], look))
+    for pair in itertools.combinations(heads, 2):
+        cost = loss_without(model, part, pair) - whole
+        beyond = cost - alone[pair[0]] - alone[pair[1]]
+        lines.append(line_of(seed, "pair", named(pair[0]), named(pair[1]), cost, beyond))
+
+    tokens = val_tokens[: LETTERS + 2 * T]
+    last, before = last_places(model, tokens)
+    vectors = model.position_embedding.weight.data
+    own = vectors[-1].clone()
+    vectors[-1] = vectors[-2]  # the last place believes that it is the one before
+    lent, _ = last_places(model, tokens)
+    vectors[-1] = own
+    lines.append(line_of(seed, "last place", "its own vector", "", last, last - before))
+    lines.append(line_of(seed, "last place", "its neighbour's", "", lent, lent - before))
+    return lines
+
+
+def named(head: tuple[int, int]) -> str:
+    return f"{head[0] + 1}.{head[1] + 1}"
+
+
+def line_of(seed: int, kind: str, first: str, second: str, loss: float, more: float) -> Line:
+    """`loss` is a rise of the loss without heads, or a place's loss. `more` is a head's attention to
+    the last gap, a pair's cost beyond the sum of both, or a place's loss above its neighbour's.
+    """
+    return {
+        "seed": seed, "kind": kind, "first": first, "second": second, "loss": round(loss, 5),
+        "more": round(more, 5),
+    }  # fmt: skip
+
+
+@torch.no_grad()
+def last_places(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "2"]:
+    """The loss at the last place and at the one before, both over the same letters."""
+    T = model.config.context_length
+    windows = tokens.long().unfold(0, T + 1, 1)
+    pieces = [(w[:, :-1], w[:, 1:]) for w in windows.split(256)]
+    losses = torch.cat([cross_entropy(model(x).mT, y, reduction="none") for x, y in pieces])
+    n = len(windows) - 1
+    return torch.stack([losses[:n, T - 1].mean(), losses[1:, T - 2].mean()])
+
+
+if __name__ == "__main__":
+    sys.exit(command(main))
