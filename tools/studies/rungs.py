@@ -18,15 +18,8 @@ from helpers.tables import MEASURED, csv_table
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
-# Imports, corpus, tokens.
-BEFORE = (
-    "cell-01",
-    "cell-02",
-    "cell-03",
-    "cell-04",
-    "cell-05",
-    "cell-07",
-)
+# Settings, imports, corpus, tokens
+BEFORE = ("settings", "imports", "corpus")
 CONTROLS = """
 def normed(part):
     return Add(nn.Sequential(nn.LayerNorm(C), part))

@@ -87,7 +87,7 @@ function tell(place, questions, first) {
 
 addEventListener("load", () => {
   const questions = predictions();
-  const end = document.getElementById("in-five-sentences");
+  const end = document.querySelector("article section[id^='in-'][id$='-sentences']");
   if (!questions.length || !end) return;
   const place = document.createElement("p");
   const first = kept();
