@@ -238,15 +238,15 @@ def test_predictions_proofs_and_code_of_pictures_are_folded_and_open_by_keyboard
 def test_what_follows_a_prediction_waits_for_a_guess(browser, tab, site):
     opened(tab, site, "03_query_key_value.html")
     text = tab.locator(".veil")
-    before = tab.locator("section#everybody-has-a-hero > :not([hidden])").count()
+    before = tab.locator("section#how-large-is-a-score > :not([hidden])").count()
     assert text.count() > 2 and "Open the choice" in text.first.inner_text()
-    first = tab.locator("section#everybody-has-a-hero > details > summary").first
+    first = tab.locator("section#how-large-is-a-score > details > summary").first
     first.focus()
     tab.keyboard.press("Enter")
     tab.wait_for_function(
-        f"document.querySelectorAll('section#everybody-has-a-hero > :not([hidden])').length > {before}"
+        f"document.querySelectorAll('section#how-large-is-a-score > :not([hidden])').length > {before}"
     )
-    assert not tab.locator("section#everybody-has-a-hero > .veil").count()
+    assert not tab.locator("section#how-large-is-a-score > .veil").count()
     waiting = text.count()
     text.first.get_by_role("button").click()
     tab.wait_for_function(f"document.querySelectorAll('.veil').length === {waiting - 1}")

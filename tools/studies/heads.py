@@ -82,11 +82,11 @@ def look_into(
         lines.append(line_of(seed, "pair", named(pair[0]), named(pair[1]), cost, beyond))
 
     tokens = val_tokens[: LETTERS + 2 * T]
-    last, before = last_places(model, tokens)
+    last, before = last_places(model, tokens).tolist()
     vectors = model.position_embedding.weight.data
     own = vectors[-1].clone()
     vectors[-1] = vectors[-2]  # the last place believes that it is the one before
-    lent, _ = last_places(model, tokens)
+    lent = last_places(model, tokens)[0].item()
     vectors[-1] = own
     lines.append(line_of(seed, "last place", "its own vector", "", last, last - before))
     lines.append(line_of(seed, "last place", "its neighbour's", "", lent, lent - before))
