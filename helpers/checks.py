@@ -46,11 +46,6 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
         )
 
 
-def _all_ones(sums: Tensor, tolerance: float) -> bool:
-    return bool(((sums - 1).abs() <= tolerance).all())
-
-
-# ---------------------------------------------------------------- causality
 @torch.no_grad()
 def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     """CheckError if output t of `function` changes when inputs after t do.

@@ -29,12 +29,12 @@ def tower(rungs: Mapping[str, tuple[float, str]], parts: Mapping[str, Sequence[s
         told.append(f"{name}: {loss:.2f}, {text[:48]!r}")
     ax.set(xlim=(-4.4, 15.6), ylim=(-0.2, len(rungs)))
     ax.axis("off")
-    show(f"A tower of models, from the ground up, each with its loss and a line of its text. {'; '.join(told)}.")
+    show(
+        f"A tower of models, from the ground up, each with its loss and a line of its text. {'; '.join(told)}."
+    )
 
 
-def surprise_text(
-    rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float = 6.0
-) -> None:
+def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float = 6.0) -> None:
     """`text` once for each step, with the nats of each letter; the redder, the more it surprised."""
     _, ax = figure(0.9 + 0.19 * len(text), 0.5 + 0.34 * len(rows))
     for i, nats in enumerate(rows.values()):
@@ -49,7 +49,9 @@ def surprise_text(
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     means = ", ".join(f"step {step:,} {nats.mean():.1f}" for step, nats in rows.items())
-    show(f"A passage, once for each of several steps, each letter the redder the more it surprised. Mean nats: {means}.")
+    show(
+        f"A passage, once for each of several steps, each letter the redder the more it surprised. Mean nats: {means}."
+    )
 
 
 def heads(lines: Sequence[Line]) -> None:
@@ -91,6 +93,10 @@ def pairs(lines: Sequence[Line], marked: Mapping[int, tuple[str, str]]) -> None:
         told.append(f"network {seed}: {theirs['more']:+.3f}, number {rank} of {len(mine)}")
     ax.axvline(0, color="#BBBBBB", lw=0.8, zorder=0)
     ax.set_yticks([-y for y in range(len(marked))], [f"network {seed}" for seed in marked])
-    ax.set(xlabel="what two heads cost beyond the sum of each (nats)", ylim=(0.5 - len(marked), 0.5))
+    ax.set(
+        xlabel="what two heads cost beyond the sum of each (nats)", ylim=(0.5 - len(marked), 0.5)
+    )
     ax.spines[["left", "top", "right"]].set_visible(False)
-    show(f"Every pair of heads as a stroke; the two that look most at the last gap as a dot. {'; '.join(told)}.")
+    show(
+        f"Every pair of heads as a stroke; the two that look most at the last gap as a dot. {'; '.join(told)}."
+    )

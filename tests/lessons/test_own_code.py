@@ -36,16 +36,6 @@ def test_the_heads_of_06():
     checks.close(mine(x), helper(x))
 
 
-def test_the_rules_of_09():
-    rules = defined("09", "cell-08")
-    for logits in torch.randn(50, 30, generator=torch.Generator().manual_seed(0)):
-        p = logits.softmax(-1)
-        kept = filter_logits(logits, top_k=5).isfinite()
-        assert torch.equal(rules["top_k"](p, 5), kept)
-        kept = filter_logits(logits, top_p=0.9).isfinite()
-        assert torch.equal(rules["nucleus"](p, 0.9), kept)
-
-
 def test_the_ladder_of_08_with_three_seeds():
     _, rows = read_table(MEASURED / "rungs.csv")
     losses: dict[str, list[float]] = {}
