@@ -39,8 +39,9 @@ def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float 
     _, ax = figure(0.9 + 0.19 * len(text), 0.5 + 0.34 * len(rows))
     for i, nats in enumerate(rows.values()):
         for j, (letter, n) in enumerate(zip(labels(text), nats.tolist(), strict=True)):
-            style = {"facecolor": COLORS[1], "alpha": 0.85 * min(1.0, n / top), "linewidth": 0}
-            ax.add_patch(Rectangle((j, i), 1, 0.92, **style))
+            shade = 0.85 * min(1.0, n / top)
+            box = Rectangle((j, i), 1, 0.92, facecolor=COLORS[1], alpha=shade, linewidth=0)
+            ax.add_patch(box)
             ax.text(
                 j + 0.5, i + 0.48, letter, ha="center", va="center", family="monospace", fontsize=11
             )

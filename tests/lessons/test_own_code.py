@@ -2,14 +2,11 @@
 
 from itertools import pairwise
 
-import pytest
 import torch
 from notebook_file import BY_NAME, cells
 from torch import nn
 
-from helpers import attention, checks, data, training
-from helpers.gpt import GPT, GPTConfig
-from helpers.sampling import filter_logits
+from helpers import attention, checks
 from helpers.tables import MEASURED, read_table
 from tools.lessons import named
 
