@@ -7,6 +7,7 @@ does nothing.
 """
 
 import ast
+import inspect
 import linecache
 import os
 import re
@@ -212,7 +213,9 @@ def source_of(answer: Any) -> str:
     cells = []
     for each in answer if isinstance(answer, tuple) else (answer,):
         inside = [*vars(each).values()] if isinstance(each, type) else [each]
-        files = [x.__code__.co_filename for x in inside if isinstance(x, types.FunctionType)]
+        # Behind @torch.no_grad() the reader's function is wrapped in one of PyTorch's
+        functions = [inspect.unwrap(x) for x in inside if isinstance(x, types.FunctionType)]
+        files = [function.__code__.co_filename for function in functions]
         text = "".join(linecache.getlines(files[0])) if files else ""
         if not text or Path(files[0]).exists():  # a cell is no file
             raise NotKeptError("it is from elsewhere: write it in a cell, with def or class")

@@ -51,13 +51,13 @@ def learned_beside_counted(
     for word, ax in zip(asked, axes, strict=True):
         i = vocabulary.index(word)
         weights, counted = learned[i], counts[i] / counts[i].sum()
-        found = weights.topk(best).indices
+        found = weights.topk(min(best, len(weights))).indices
         names = [vocabulary[j] for j in found]
         told.append(f"{word} looks for {', '.join(names)}")
-        y = torch.arange(best).float()
-        ax.barh(y - 0.2, weights[found], 0.38, color=COLORS[0], label="learned")
-        ax.barh(y + 0.2, counted[found], 0.38, color="#BBBBBB", label="counted")
-        ax.set_yticks(y, names)
+        up, down = [y - 0.2 for y in range(len(names))], [y + 0.2 for y in range(len(names))]
+        ax.barh(up, weights[found].tolist(), 0.38, color=COLORS[0], label="learned")
+        ax.barh(down, counted[found].tolist(), 0.38, color="#BBBBBB", label="counted")
+        ax.set_yticks(range(len(names)), names)
         ax.invert_yaxis()
         ax.set(title=f"{word} looks for", xlabel="weight", xlim=(0, far))
         ax.spines[["top", "right", "left"]].set_visible(False)

@@ -88,7 +88,10 @@ def pairs(lines: Sequence[Line], marked: Mapping[int, tuple[str, str]]) -> None:
         mine = [line for line in lines if line["seed"] == seed]
         (theirs,) = (line for line in mine if {line["first"], line["second"]} == set(pair))
         beyond = [line["more"] for line in mine]
-        ax.plot(beyond, [-y] * len(beyond), "|", ms=16, color="#777777", alpha=0.6)
+        for line in mine:
+            lowest = str(line["first"])[0] == str(line["second"])[0] == "1"
+            color = COLORS[0] if lowest else "#777777"
+            ax.plot(line["more"], -y, "|", ms=18, color=color, alpha=0.9 if lowest else 0.5)
         ax.plot(theirs["more"], -y, "o", ms=10, color=COLORS[1])
         rank = 1 + sum(more > theirs["more"] for more in beyond)
         told.append(f"network {seed}: {theirs['more']:+.3f}, number {rank} of {len(mine)}")

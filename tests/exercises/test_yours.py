@@ -111,6 +111,14 @@ def test_what_cannot_run_alone_is_right_and_not_kept(source, why, file, notebook
     assert line.startswith("1a: right; not kept: ") and why in line and not file.exists()
 
 
+def test_what_pytorch_wraps_is_kept(file, notebook):
+    source = (
+        "import torch\n@torch.no_grad()\ndef my_scores(q, k):\n    return q @ k.transpose(-2, -1)"
+    )
+    notebook.solve(("1a", source, "my_scores"))
+    assert "@torch.no_grad()\ndef my_scores" in file.read_text(encoding="utf-8")
+
+
 def test_attention_grows_in_its_place_and_is_not_put_back(file, notebook, capsys):
     notebook.solve(ONE, TWO, FOUR, FIVE)
     text = file.read_text(encoding="utf-8")

@@ -23,11 +23,11 @@ WITH_CACHE = ["MyHeads", "MyNorm", "MyBlock", "MyGPT", "draw", "my_fast_write"]
 SAYS = {  # what a notebook says at its end, and somewhere in its lesson, once the steps are solved
     "01_dot_product_scores": ["with your scores, 100%"],
     "02_softmax_weights": ["drawn with your scores", "With your contexts, 100%"],
-    "03_query_key_value": ["drawn with your version of `contexts`", "with your layer, 100%"],
-    "04_causal_mask": ["drawn with your softmax", "with your layer: loss 2."],
-    "05_dropout": ["weights by your attention", "with your layer 0."],
-    "06_multi_head": ["drawn with your attention", "with your layer: one head"],
-    "07_transformer_block": ["by your attention", "your GPT: "],
+    "03_query_key_value": ["drawn with your contexts", "with your layer, 100%"],
+    "04_causal_mask": ["with your layer: loss 2."],
+    "05_dropout": ["run on your attention", "with your layer 0."],
+    "06_multi_head": ["run on your attention", "with your layer: one head"],
+    "07_transformer_block": ["your GPT: "],
     "08_nanogpt_shakespeare": ["run on your attention", "your GPT: ", "a page to show"],
     "09_sampling": [f"{len(STEPS)} of {len(STEPS)} steps"],
 }
