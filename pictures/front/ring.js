@@ -81,7 +81,9 @@ export function mount(element, data) {
   }
   function show() {
     const counts = tally(looked);
-    arrows.forEach((arrow, i) => arrow.setAttribute("aria-pressed", looked[i]));
+    arrows.forEach((arrow, i) => {
+      arrow.setAttribute("aria-pressed", looked[i]);
+    });
     marks.forEach((mark, i) => {
       mark.textContent = SIGN[counts[i]];
       mark.setAttribute("class", `explore-mark explore-${["minus", "zero", "plus"][counts[i] + 1]}`);

@@ -67,7 +67,9 @@ export function mount(element, data) {
     show();
   }
   function show() {
-    buttons.forEach((button, i) => button.setAttribute("aria-pressed", kept[i]));
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-pressed", kept[i]);
+    });
     const left = kept.filter(Boolean).length;
     if (!left) {
       for (const bar of bars.flat()) bar.style.width = 0;

@@ -11,12 +11,14 @@ from helpers.tables import MEASURED, read_table
 from tools.lessons import named
 
 
-def defined(lesson: str, cell_id: str, **names: object) -> dict:
-    """What one cell of a lesson defines, given the names that it uses."""
-    (source,) = [cell.source for cell in cells(BY_NAME[named(lesson).stem]) if cell.id == cell_id]
+def defined(lesson: str, name: str, **names: object) -> object:
+    """The class `name` of a lesson, made by its cell from the names that it uses."""
+    (source,) = [
+        c.source for c in cells(BY_NAME[named(lesson).stem]) if f"class {name}(" in c.source
+    ]
     scope = {"torch": torch, "nn": nn} | names
-    exec(compile(source, cell_id, "exec"), scope)
-    return scope
+    exec(compile(source, name, "exec"), scope)
+    return scope[name]
 
 
 def test_the_heads_of_06():
