@@ -22,9 +22,8 @@ def defined(lesson: str, name: str, **names: object) -> object:
 
 
 def test_the_heads_of_06():
-    mine = defined("06", "part-12", CausalAttention=attention.CausalAttention)["ManyHeads"](
-        12, 3, 9
-    )
+    ours = defined("06", "ManyHeads", CausalAttention=attention.CausalAttention)
+    mine = ours(12, 3, 9)
     helper = attention.MultiHeadAttention(12, 12, 9, 0.0, 3)
     with torch.no_grad():
         for name in ("W_query", "W_key", "W_value"):
