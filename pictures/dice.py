@@ -74,7 +74,7 @@ def curve_and_points(
     ax.plot([d for _, d in path], [f for f, _ in path], color="#777777", lw=2, zorder=1)
     for heat, (found, distinct) in zip(line, path, strict=True):
         ax.plot(distinct, found, "o", color="#777777", ms=7)
-        ax.annotate(f"{heat:g}", (distinct, found), (-9, -3), textcoords="offset points",
+        ax.annotate(f"at {heat:g}", (distinct, found), (-9, -3), textcoords="offset points",
                     ha="right", color="#555555", fontsize=9)  # fmt: skip
     told = []
     for (name, row), color in zip(points.items(), COLORS, strict=False):
@@ -112,7 +112,7 @@ def staircases(steps: int = 12) -> None:
         ax.text(steps - 0.5, 1.5, "computed", color=COLORS[1], ha="right", weight="bold")
         if cached:
             ax.text(steps - 0.5, 2.7, "kept", color="#5B92B8", ha="right", weight="bold")
-        ax.set_title("with the cache: one new row" if cached else "without: all again, each time")
+        ax.set_title("with the cache: one new key" if cached else "without: all again, each time")
     show(
         "Two staircases, steps as rows and letters as columns. Without the cache all cells up to the "
         "diagonal are computed at each step; with it only the diagonal, and those before it are kept."

@@ -19,7 +19,7 @@ def tape(words: Sequence[str], alone: bool = False) -> None:
     for k in range(n):
         word, color = k // C, COLORS[(k // C) % len(COLORS)]
         second = k >= n // 2 if alone else k % C >= D
-        for y in (0, -2.2 + 1.1 * second):
+        for y in (0, -1.1 - 1.1 * second):
             ax.add_patch(Rectangle((k, y), 0.94, 0.9, color=color, alpha=0.4, lw=0))
             ax.text(k + 0.47, y + 0.45, str(k), ha="center", va="center")
         if k % C == 0:
@@ -28,7 +28,7 @@ def tape(words: Sequence[str], alone: bool = False) -> None:
         if cut:
             ax.plot([k - 0.03] * 2, [-0.25, 1.0], "k--", lw=1)
             ax.text(k - 0.03, 1.0, "✂", ha="center", va="bottom", fontsize=11)
-    for y, name in ((-0.65, "head 2"), (-1.75, "head 1")):
+    for y, name in ((-0.65, "head 1"), (-1.75, "head 2")):
         ax.text(-0.4, y, name, ha="right", va="center")
     ax.set(xlim=(-2.6, n), ylim=(-2.3, 2.1))
     ax.axis("off")

@@ -45,6 +45,14 @@ CAPTIONS = {
         "and what it `writes`.",
         "08",
     ),
+    "heads": (
+        "What heads cost, in three networks",
+        "Each row belongs to notebook 08's GPT, trained with one `seed`. For a head, `loss` is the rise "
+        "of the loss without it, and `more` its attention to the last gap; for a pair of heads, `more` "
+        "is what both cost beyond their sum; for the last place of the window, `loss` is its own, and "
+        "`more` how far that lies above its neighbour's. `python -m tools.studies.heads` makes it anew.",
+        "08",
+    ),
     "claims": (
         "What the sources claim and nobody had measured",
         "Each row is one training: a `variant` of a small GPT, or of notebook 05's student, at its "
