@@ -9,7 +9,7 @@ import itertools
 import sys
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Integer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -82,14 +82,14 @@ def look_into(
         lines.append(line_of(seed, "pair", named(pair[0]), named(pair[1]), cost, beyond))
 
     tokens = val_tokens[: LETTERS + 2 * T]
-    last, before = last_places(model, tokens).tolist()
+    last, above, error = last_place(model, tokens)
     vectors = model.position_embedding.weight.data
     own = vectors[-1].clone()
     vectors[-1] = vectors[-2]  # the last place believes that it is the one before
-    lent = last_places(model, tokens)[0].item()
+    lent, lent_above, lent_error = last_place(model, tokens)
     vectors[-1] = own
-    lines.append(line_of(seed, "last place", "its own vector", "", last, last - before))
-    lines.append(line_of(seed, "last place", "its neighbour's", "", lent, lent - before))
+    lines.append(line_of(seed, "last place", "its own vector", "", last, above, error))
+    lines.append(line_of(seed, "last place", "its neighbour's", "", lent, lent_above, lent_error))
     return lines
 
 
@@ -97,25 +97,31 @@ def named(head: tuple[int, int]) -> str:
     return f"{head[0] + 1}.{head[1] + 1}"
 
 
-def line_of(seed: int, kind: str, first: str, second: str, loss: float, more: float) -> Line:
+def line_of(
+    seed: int, kind: str, first: str, second: str, loss: float, more: float, error: float = 0.0
+) -> Line:
     """`loss` is a rise of the loss without heads, or a place's loss. `more` is a head's attention to
-    the last gap, a pair's cost beyond the sum of both, or a place's loss above its neighbour's.
+    the last gap, a pair's cost beyond the sum of both, or a place's loss above its neighbour's, with
+    its standard `error`.
     """
-    return {
-        "seed": seed, "kind": kind, "first": first, "second": second, "loss": round(loss, 5),
-        "more": round(more, 5),
-    }  # fmt: skip
+    numbers = {"loss": round(loss, 5), "more": round(more, 5), "error": round(error, 5)}
+    return {"seed": seed, "kind": kind, "first": first, "second": second, **numbers}
 
 
 @torch.no_grad()
-def last_places(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "2"]:
-    """The loss at the last place and at the one before, both over the same letters."""
+def last_place(model: GPT, tokens: Integer[Tensor, "N"]) -> list[float]:
+    """The loss at the last place, how far it lies above that of the place before, over the same
+    letters, and the standard error of that, from blocks of 50 letters.
+    """
     T = model.config.context_length
     windows = tokens.long().unfold(0, T + 1, 1)
     pieces = [(w[:, :-1], w[:, 1:]) for w in windows.split(256)]
     losses = torch.cat([cross_entropy(model(x).mT, y, reduction="none") for x, y in pieces])
-    n = len(windows) - 1
-    return torch.stack([losses[:n, T - 1].mean(), losses[1:, T - 2].mean()])
+    n = (len(windows) - 1) // 50 * 50
+    above = losses[:n, T - 1] - losses[1 : n + 1, T - 2]
+    blocks = above.view(-1, 50).mean(dim=1)
+    error = blocks.std() / len(blocks) ** 0.5
+    return torch.stack([losses[:n, T - 1].mean(), above.mean(), error]).tolist()
 
 
 if __name__ == "__main__":
