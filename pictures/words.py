@@ -67,8 +67,10 @@ def word_map(asks: str, vectors: Mapping[str, Float[Tensor, "V"]]) -> None:
     direction = torch.linalg.svd(rest, full_matrices=False).Vh[0]
     height = apart(scores, 8 * rest @ direction, [len(word) for word in words])
     _, ax = figure(10, 5.6)
-    ax.annotate("", (0.66, 0), (0, 0), arrowprops=PLAIN | {"color": "black", "lw": 3})
-    ax.text(0.655, 0.15, f"{asks} (its tip is at 1)", ha="right", va="bottom", weight="bold")
+    ax.plot([0, 0.67], [0, 0], color="black", lw=3)
+    ax.text(
+        0.655, 0.15, f"{asks} (its tip is far right, at 1)", ha="right", va="bottom", weight="bold"
+    )
     best = scores.topk(min(4, len(words))).indices.tolist()
     for i, (word, x, y) in enumerate(zip(words, scores.tolist(), height.tolist(), strict=True)):
         color = COLORS[1] if i in best else "#444444"
@@ -117,6 +119,8 @@ def bar_codes(
                 cmap=SIGNED,
                 clim=(-0.25, 0.25),
             )
+            # Hairlines, or neighbours of one sign would look like one number
+            ax.vlines(range(left, left + 33), -y - 0.5, -y, color="white", linewidth=0.6)
             ax.text(left + 16, -y + 0.06, word, ha="center")
         ax.text(-2, -y - 0.25, name, ha="right", va="center")
     ax.set(xlim=(-24, 102), ylim=(-len(rows) + 0.4, 0.5))
