@@ -1,8 +1,7 @@
 """Instruments to look into a GPT: its surprise, what it knows after each layer, what heads do.
 
-They train nothing and leave a model as it was. Surprise, loss and divergence are in nats; layers
-and heads count from 0. "Side by side" means windows of the whole context, cut out of a text one
-after the other; what is left is dropped.
+They train nothing and leave a model as it was. Surprise and loss are in nats; layers and heads
+count from 0.
 """
 
 from collections.abc import Iterator
@@ -21,18 +20,6 @@ AT_ONCE = 4096  # tokens of one call: the log-probabilities of a long text would
 
 
 # ---------------------------------------------------------------- what comes next
-def _side_by_side(
-    model: GPT, tokens: Integer[Tensor, "N"]
-) -> tuple[Int64[Tensor, "W T"], Int64[Tensor, "W T"]]:
-    """Windows of `tokens` (W, T), and the token that follows each place in them (W, T)."""
-    T = model.config.context_length
-    if len(tokens) <= T:
-        raise CorpusError(f"{len(tokens)} tokens are too few for a context of {T}: take {T + 1}")
-    tokens = tokens.cpu().long()
-    end = (len(tokens) - 1) // T * T
-    return tokens[:end].view(-1, T), tokens[1 : end + 1].view(-1, T)
-
-
 def _predictions(
     model: GPT, x: Int64[Tensor, "W T"], y: Int64[Tensor, "W T"]
 ) -> Iterator[tuple[Float[Tensor, "W_some T V"], Int64[Tensor, "W_some T"]]]:
@@ -84,23 +71,6 @@ def references(tokens: Integer[Tensor, "N"], vocab_size: int) -> dict[str, Float
     }
     from_one = {name: 1.0 + count for name, count in counts.items()}
     return {name: (c / c.sum(dim=1, keepdim=True)).log() for name, c in from_one.items()}
-
-
-@torch.no_grad()
-def divergence(model: GPT, tokens: Integer[Tensor, "N"], reference: Float[Tensor, "V V"]) -> float:
-    """KL(model || reference), the mean over all places of windows side by side.
-
-    The `reference` (log-probabilities, as in `references`) is more surprised by a token that the
-    model draws than the model is: by this much, on average, and by 0 if the two agree. KL(reference
-    || model) would depend on rare tokens alone, which a good model rightly excludes.
-    """
-    x, _ = _side_by_side(model, tokens)
-    reference = reference.cpu()
-    found = []
-    for log_p, here in _predictions(model, x, x):
-        more = log_p - reference[here]  # (W, T, V)
-        found.append((log_p.exp() * more).sum(dim=-1).flatten())
-    return torch.cat(found).mean().item()
 
 
 # ---------------------------------------------------------------- what happens inside

@@ -87,7 +87,10 @@ def attend(
     left.annotate("", query.tolist(), (0, 0), arrowprops=thick)
     far = 1.4 * keys.abs().max().item()
     left.set(
-        xlim=(-far, far), ylim=(-far, far), aspect="equal", title="the query (thick) among the keys"
+        xlim=(-far, far),
+        ylim=(-far, far),
+        aspect="equal",
+        title="the query, thick, among the others",
     )
     left.axis("off")
     bars = [f"{name}: {gift}" for name, gift in zip(names, says, strict=True)]
@@ -147,6 +150,8 @@ def votes(
         3.2 + 2.6 * len(students), 0.9 + 0.4 * len(cards), columns=len(students)
     )
     told, data = [], []
+    all_votes = [scores.softmax(dim=0) * says[:, right] for scores, says in students.values()]
+    least, most = torch.cat(all_votes).min().item(), torch.cat(all_votes).max().item()
     for ax, (name, (scores, says)) in zip(axes, students.items(), strict=True):
         cast = scores.softmax(dim=0)[:, None] * says
         mine = cast[:, right]
@@ -154,7 +159,7 @@ def votes(
         ax.barh(range(len(cards)), mine.tolist(), color=colors)
         ax.axvline(0, color="#999999", lw=0.8)
         ax.set_yticks(range(len(cards)), cards if ax is axes[0] else [""] * len(cards))
-        ax.set(title=name, xlim=(-6, 30))
+        ax.set(title=name, xlim=(min(0, 1.2 * least), 1.2 * most))
         ax.invert_yaxis()
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
@@ -498,9 +503,10 @@ def ring(names: Sequence[str], things: Sequence[str], asker: int) -> None:
     looked = [i != asker and (i + 1) % N != asker for i in range(N)]
     counts = [looked[i] - looked[i - 1] for i in range(N)]
     colors = {1: plotting.COLORS[0], -1: plotting.COLORS[1], 0: "#777777"}
+    signs = {1: "+1", -1: "−1", 0: "0"}
     for i, (name, angle) in enumerate(zip(names, angles, strict=True)):
         ax.text(
-            1.25 * math.cos(angle), 1.25 * math.sin(angle), f"{name} {counts[i]:+d}".replace("+0", "0"),
+            1.25 * math.cos(angle), 1.25 * math.sin(angle), f"{name} {signs[counts[i]]}",
             ha="center", va="center", color=colors[counts[i]],
         )  # fmt: skip
         start, end, middle = (angle - 2 * math.pi * part / N for part in (0.2, 0.8, 0.5))

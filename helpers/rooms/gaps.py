@@ -15,7 +15,10 @@ Head = tuple[int, int]  # layer and head, both from 0
 
 
 def last_gap(x: Int64[Tensor, "B T"], characters: Iterable[str]) -> Bool[Tensor, "B T T"]:
-    """Is this key (last axis) the last gap before that query? A gap is a space or the end of a line."""
+    """Is this key (last axis) the last gap before that query? A gap is a space or the end of a line.
+
+    A query that is a gap itself has none.
+    """
     place = torch.arange(x.shape[1])
     gaps = torch.tensor([i for i, c in enumerate(characters) if c.isspace()], dtype=torch.long)
     last = torch.where(torch.isin(x, gaps), place, -1).cummax(dim=1).values[..., None]

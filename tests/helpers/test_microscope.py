@@ -85,16 +85,6 @@ def test_references_by_hand():
     )
 
 
-def test_divergence_is_the_models_letters_read_by_the_reference(small, text):
-    reference = torch.randn(V, V, generator=torch.Generator().manual_seed(5)).log_softmax(-1)
-    scores, here, _ = predictions(small, text)
-    expected = [
-        sum(p.exp().item() * (p - q).item() for p, q in zip(score, reference[letter], strict=True))
-        for score, letter in zip(scores, here, strict=True)
-    ]
-    close(microscope.divergence(small, text, reference), sum(expected) / len(expected))
-
-
 # ---------------------------------------------------------------- inside
 def test_every_tensor_is_what_flows_through_the_model(small, text):
     """Caught by hooks in the model's own forward pass."""
@@ -196,9 +186,6 @@ def test_head_score(text):
 # ---------------------------------------------------------------- manners
 INSTRUMENTS = {
     "surprise": lambda model, text: microscope.surprise(model, text),
-    "divergence": lambda model, text: torch.tensor(
-        microscope.divergence(model, text, torch.zeros(V, V).log_softmax(-1))
-    ),
     "every tensor": lambda model, text: microscope.every_tensor(model, text[:T]).stream,
 }
 
@@ -219,8 +206,6 @@ def test_nothing_is_changed_and_nothing_is_drawn(small, text):
 def test_texts_that_do_not_fit_are_refused(small, text):
     with pytest.raises(CorpusError, match="1 tokens leave nothing to predict: it takes at least 2"):
         microscope.surprise(small, text[:1])
-    with pytest.raises(CorpusError, match="8 tokens are too few for a context of 8: take 9"):
-        microscope.divergence(small, text[:T], torch.zeros(V, V))
 
 
 # ---------------------------------------------------------------- today's models
