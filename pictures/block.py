@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from helpers.gpt import GPT, attention_weights, watch
@@ -67,6 +68,56 @@ class _Stream(Canvas):
 def _hidden_shape(hidden: Tensor, C: int) -> str:
     """The shape of an MLP's hidden layer in letters: M is a width other than the usual one."""
     return "T × 4C" if hidden.shape[-1] == 4 * C else "T × M"
+
+
+def block_map(fill: Mapping[str, str], note: Mapping[str, str] | None = None) -> Figure:
+    """The parts of a GPT's block along the residual stream, each in a colour, with a note below its name.
+
+    Parts are "positions", "residual", "LayerNorm", "attention", "MLP" and, within attention, "queries
+    and keys", "√D", "values", "heads" and "W_o"; those without a `fill` are white. Source: Radford
+    et al. 2019, section 2.3.
+    """
+    canvas = _Stream(250)
+    notes = note or {}
+
+    def part(name: str, box: Box, called: str = "") -> None:
+        left, top, width, height = box
+        canvas.frame(box, 3, KNOWN.line, fill.get(name, "white"), KNOWN.width)
+        middle = top + height / 2 - (9 if name in notes else 0)
+        canvas.write(left + width / 2, middle, called or name, LARGE)
+        if name in notes:
+            canvas.write(left + width / 2, middle + 18, notes[name], weight="bold")
+
+    stream = 215
+    canvas.frame((40, stream - 6, 650, 12), 0.5, fill=fill.get("residual", "#CFCFCF"))
+    canvas.write(24, stream, "words", color=KNOWN.ink)
+    residual = "residual stream" + (f"  {notes['residual']}" if "residual" in notes else "")
+    canvas.write(340, stream + 20, residual, LARGE)
+    part("positions", (50, 150, 72, 40))
+    canvas.arrow((86, 190), (86, stream - 12))
+    canvas.plus(86, stream)
+
+    part("LayerNorm", (140, 96, 76, 44))
+    left, top, width, height = 238, 12, 224, 152
+    canvas.frame((left, top, width, height), 2, KNOWN.line, fill.get("attention", "white"), 1.2)
+    canvas.write(left + width / 2, top + 14, f"attention  {notes.get('attention', '')}", LARGE)
+    part("queries and keys", (left + 10, top + 30, 122, 36))
+    part("√D", (left + 142, top + 30, 72, 36), "÷ √D")
+    part("values", (left + 10, top + 72, 96, 36))
+    part("heads", (left + 116, top + 72, 98, 36), "several heads")
+    part("W_o", (left + 10, top + 112, 204, 34), "output matrix")
+    part("LayerNorm", (512, 96, 76, 44))
+    part("MLP", (606, 96, 62, 44))
+    for start, reads, end, writes in ((178, 238, 462, 482), (550, 606, 637, 637)):
+        canvas.arrow((start, stream - 6), (start, 140))
+        if reads == 238:
+            canvas.arrow((216, 118), (reads, 118))
+            canvas.arrow((end, 118), (writes, 118), (writes, stream - 12))
+        else:
+            canvas.arrow((588, 118), (reads, 118))
+            canvas.arrow((end, 140), (end, stream - 12))
+        canvas.plus(writes, stream)
+    return canvas.ax.figure
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ from helpers.data import split
 from helpers.gpt import GPT, count_parameters
 from helpers.optim import TrainConfig
 from helpers.rooms.experiments import REPORT, Comparison, Run, no_worse_than_guessing
-from helpers.rooms.parts import STUDIES, WHOLE
+from helpers.rooms.parts import STUDIES, WHOLE, remove_output_matrix
 from helpers.rooms.study import Study, Variant
 from helpers.tables import Line
 from helpers.training import evaluate
@@ -79,11 +79,6 @@ def use_full_width(model: GPT) -> None:
         nn.init.normal_(block.attention.out_proj.weight, std=std)
 
 
-def remove_out_proj(model: GPT) -> None:
-    for block in model.blocks:
-        block.attention.out_proj = nn.Identity()
-
-
 DROPPED = {f"dropout {p}": Variant(sizes={"dropout": p}) for p in RATES}
 ONE_PLACE = {
     "dropout 0.2, weights only": Variant(change=partial(drop_weights, p=0.2)),
@@ -92,7 +87,7 @@ ONE_PLACE = {
 HEADS = {
     "full-width heads": Variant(change=use_full_width),
     "4 layers": Variant(sizes={"n_layer": 4}),  # as many parameters as with full-width heads
-    "no W_o": Variant(change=remove_out_proj),
+    "no W_o": Variant(change=remove_output_matrix),
 }
 UNDIVIDED = {name: Variant(change=partial(weigh_by, weigh=f)) for name, f in WEIGHTS.items()}
 GPTS = {WHOLE: Variant(), **DROPPED, **ONE_PLACE, **HEADS, **UNDIVIDED}

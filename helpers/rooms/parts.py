@@ -36,16 +36,15 @@ def attend(
     *,
     causal: bool = True,
     scaled: bool = True,
-    axis: int = -1,
 ) -> Float[Tensor, "B T C"]:
-    """Multi-head attention spelled out: the mask, the root and the softmax's axis can change."""
+    """Multi-head attention spelled out: the mask and the root can be left out."""
     query, key, value = layer.query_key_value(x)
     scores = query @ key.transpose(-2, -1)
     if scaled:
         scores = scores / math.sqrt(key.shape[-1])
     if causal:
         scores = scores.masked_fill(~layer.mask[: x.shape[1], : x.shape[1]], float("-inf"))
-    return layer.out_proj(layer.join_heads(scores.softmax(dim=axis) @ value))
+    return layer.out_proj(layer.join_heads(scores.softmax(dim=-1) @ value))
 
 
 def without_residual(block: Block, x: Tensor, cache: None = None) -> Tensor:
@@ -145,6 +144,11 @@ def remove_value_matrix(model: GPT) -> None:
         block.attention.W_value = nn.Identity()
 
 
+def remove_output_matrix(model: GPT) -> None:
+    for block in model.blocks:
+        block.attention.out_proj = nn.Identity()
+
+
 def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """SGD whose decay at a rate of 0.3 is about AdamW's at 0.01.
 
@@ -161,17 +165,14 @@ no_attention = partial(replace_in_blocks, names=["attention"], module=Nothing)
 no_mlp = partial(replace_in_blocks, names=["mlp"], module=Nothing)
 no_scaling = partial(change_attention, scaled=False)
 no_warm_up = {"warmup_steps": 0}
-deep = {"n_layer": 6}
-# About the same time, on one core.
 PARTS = {
     WHOLE: Variant(),
     "no causal mask": Variant(change=partial(change_attention, causal=False), leaks=True),
-    "softmax over queries": Variant(change=partial(change_attention, axis=-2), leaks=True),
     "no attention": Variant(change=no_attention),
     "no MLP": Variant(change=no_mlp),
-    "no MLP, 3 layers": Variant(sizes={"n_layer": 3}, change=no_mlp),
-    "no MLP, 5 layers": Variant(sizes={"n_layer": 5}, change=no_mlp),  # as many multiplications
-    "no MLP, 6 layers": Variant(sizes={"n_layer": 6}, change=no_mlp),  # as many parameters
+    # Two ways to give its numbers back
+    "no MLP, 6 layers": Variant(sizes={"n_layer": 6}, change=no_mlp),
+    "no MLP, width 108": Variant(sizes={"n_embd": 108}, change=no_mlp),
     "no residual": Variant(change=partial(change_blocks, forward=without_residual)),
     "no residual, its own start": Variant(change=remove_residual),
     "full-size start": Variant(change=start_at_full_size),
@@ -181,40 +182,18 @@ PARTS = {
     "one head": Variant(sizes={"n_head": 1}),
     "query = key": Variant(change=share_query_and_key),
     "no value matrix": Variant(change=remove_value_matrix),
+    "no output matrix": Variant(change=remove_output_matrix),
+    "dropout 0.1": Variant(sizes={"dropout": 0.1}),
+    "dropout 0.2": Variant(sizes={"dropout": 0.2}),
     "untied head": Variant(change=untie),
     "SGD for AdamW": Variant(optimizer=sgd_with_decay, rates=(0.1, 0.3, 1.0)),
     "no weight decay": Variant(recipe={"weight_decay": 0.0}),
-    # Two parts at once, where the reason for one lies in another: scaling and the width of a head
-    # ...
+    # Two parts at once: the root matters more where heads are wide
     "no scaling": Variant(change=no_scaling),
     "no scaling, one head": Variant(sizes={"n_head": 1}, change=no_scaling, against="one head"),
-    # ... and the place of the norm, warm-up and depth.
     "no warm-up": Variant(recipe=no_warm_up),
     "post-norm": Variant(change=use_post_norm),
-    "post-norm, no warm-up": Variant(recipe=no_warm_up, change=use_post_norm, against="post-norm"),
-    "6 layers": Variant(sizes=deep),
-    "6 layers, no warm-up": Variant(sizes=deep, recipe=no_warm_up, against="6 layers"),
-    "6 layers, post-norm": Variant(sizes=deep, change=use_post_norm, against="6 layers"),
-    "6 layers, post-norm, no warm-up": Variant(
-        sizes=deep, recipe=no_warm_up, change=use_post_norm, against="6 layers, post-norm"
-    ),
-}
-
-
-def crossed(one: str, other: str, both: str, neither: str = WHOLE) -> dict[str, int]:
-    """What two changes do together beyond the sum of what each does."""
-    return {both: 1, neither: 1, one: -1, other: -1}
-
-
-in_shallow = crossed("no warm-up", "post-norm", "post-norm, no warm-up")
-in_deep = crossed(
-    "6 layers, no warm-up", "6 layers, post-norm", "6 layers, post-norm, no warm-up", "6 layers"
-)
-INTERACTIONS = {
-    "scaling x head width": crossed("no scaling", "one head", "no scaling, one head"),
-    "post-norm x warm-up": in_shallow,
-    "post-norm x depth": crossed("post-norm", "6 layers", "6 layers, post-norm"),
-    "post-norm x warm-up x depth": in_deep | {name: -weight for name, weight in in_shallow.items()},
+    "6 layers": Variant(sizes={"n_layer": 6}),
 }
 # What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as
 # many weights as two.
@@ -245,7 +224,6 @@ STUDIES = {
         sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
         steps=(400, 1200),
         whole_seeds=16,
-        interactions=INTERACTIONS,
     ),
     # Is nanoGPT's rate the right one for the model of notebook 08, and does its warm-up help?
     "laptop": Comparison(

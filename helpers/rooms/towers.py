@@ -1,6 +1,10 @@
 """Lesson 07's towers in Verona: a look at a page, an answer, a brewer, and a look that is forced."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
@@ -9,6 +13,55 @@ from helpers.attention import attention
 from helpers.telegrams import WIDTH
 
 PAGE = 3 * WIDTH  # numbers of a place on a page: giver, thing, receiver
+
+
+def train(
+    name: str,
+    make: Callable[[], nn.Module],
+    question: str,
+    seeds: Sequence[int],
+    *,
+    examples: Callable[..., Any] = telegrams.page,
+    **recipe: Any,
+) -> tuple[list[nn.Module], tuple[float, ...]]:
+    """Train a network from `make` with each seed; print, and return, what share each gets right."""
+    recipe = {"lr": 0.003} | recipe
+    networks = [telegrams.fit(make, question, seed, examples=examples, **recipe) for seed in seeds]
+    right = tuple(
+        telegrams.accuracy(network, question, seed, examples=examples)
+        for network, seed in zip(networks, seeds, strict=True)
+    )
+    print(f"{name:20} right:", *(f"{share:.0%}" for share in right))
+    return networks, right
+
+
+def gradient_left(layers: Sequence[nn.Module]) -> float:
+    """How long a gradient of 64 numbers a place comes out at the bottom of these layers, against how
+    long it went in at the top.
+    """
+    bottom = torch.randn(8, 16, 64, requires_grad=True)
+    top = nn.Sequential(*layers)(bottom)
+    gradient = torch.randn_like(top)
+    top.backward(gradient)
+    return (bottom.grad.norm() / gradient.norm()).item()
+
+
+def least_surprised_sum() -> tuple[float, float]:
+    """The share that is right, and the loss, of the best sum for brews: each thing adds to each brew's
+    logit what it contributes by itself, given or got.
+    """
+    pairs = torch.tensor([(i, j) for i in range(8) for j in range(8) if i != j])
+    brews = pairs.sum(dim=1) % 8
+    given = torch.zeros(8, 8, requires_grad=True)
+    got = torch.zeros(8, 8, requires_grad=True)
+    optimizer = torch.optim.Adam([given, got], lr=0.05)
+    for _ in range(500):
+        logits = given[pairs[:, 0]] + got[pairs[:, 1]]
+        loss = F.cross_entropy(logits, brews)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return (logits.argmax(dim=1) == brews).float().mean().item(), loss.item()
 
 
 class Look(nn.Module):
