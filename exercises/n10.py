@@ -94,41 +94,6 @@ exercise(
 )
 
 
-def holm(
-    p: Tensor, running: Callable[[Tensor], Tensor] = lambda steps: steps.cummax(0).values
-) -> Tensor:
-    ranked, order = p.sort()
-    steps = running(ranked * torch.arange(len(p), 0, -1)).clamp(max=1)
-    return torch.empty_like(p).scatter(0, order, steps)
-
-
-P_VALUES = (
-    [0.2],
-    [0.7, 0.04],
-    [0.03, 0.001, 0.04, 0.02],
-    [0.02, 0.02, 0.5, 0.02],
-    [0.9, 0.012, 0.3, 0.011, 0.0004, 0.6],
-)
-
-exercise(
-    "10d",
-    holm,
-    lambda: ((torch.tensor(p),) for p in P_VALUES),
-    mistakes={
-        "that is Bonferroni's: only the smallest is multiplied by R, the next by R - 1": [
-            lambda p: (p * len(p)).clamp(max=1),
-            lambda p: p * len(p),
-        ],
-        "a larger p must not end up below a smaller one: the running maximum is missing": {
-            "running": lambda steps: steps
-        },
-        "it goes back the wrong way: the k-th of the sorted belongs at place order[k]": (
-            lambda p: holm(p.sort().values)[p.argsort()]
-        ),
-    },
-)
-
-
 def best_rate(
     losses: dict[float, Tensor], of: Callable[[Tensor], Any] = torch.mean, nan: float = math.inf
 ) -> float:

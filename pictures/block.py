@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from helpers.gpt import GPT, attention_weights, watch
@@ -70,15 +69,15 @@ def _hidden_shape(hidden: Tensor, C: int) -> str:
     return "T × 4C" if hidden.shape[-1] == 4 * C else "T × M"
 
 
-def block_map(fill: Mapping[str, str], note: Mapping[str, str] | None = None) -> Figure:
-    """The parts of a GPT's block along the residual stream, each in a colour, with a note below its name.
+def block_map(fill: Mapping[str, str], notes: Mapping[str, str] | None = None) -> None:
+    """Show the parts of a GPT's block along the residual stream, each in a colour and with a note.
 
-    Parts are "positions", "residual", "LayerNorm", "attention", "MLP" and, within attention, "queries
-    and keys", "√D", "values", "heads" and "W_o"; those without a `fill` are white. Source: Radford
+    The parts are "positions", "residual", "LayerNorm", "attention", "MLP" and, within attention, "queries
+    and keys", "√D", "values", "heads" and "output matrix"; those without a `fill` are white. Source: Radford
     et al. 2019, section 2.3.
     """
     canvas = _Stream(250)
-    notes = note or {}
+    notes = notes or {}
 
     def part(name: str, box: Box, called: str = "") -> None:
         left, top, width, height = box
@@ -101,11 +100,11 @@ def block_map(fill: Mapping[str, str], note: Mapping[str, str] | None = None) ->
     left, top, width, height = 238, 12, 224, 152
     canvas.frame((left, top, width, height), 2, KNOWN.line, fill.get("attention", "white"), 1.2)
     canvas.write(left + width / 2, top + 14, f"attention  {notes.get('attention', '')}", LARGE)
-    part("queries and keys", (left + 10, top + 30, 122, 36))
-    part("√D", (left + 142, top + 30, 72, 36), "÷ √D")
-    part("values", (left + 10, top + 72, 96, 36))
-    part("heads", (left + 116, top + 72, 98, 36), "several heads")
-    part("W_o", (left + 10, top + 112, 204, 34), "output matrix")
+    part("queries and keys", (left + 10, top + 28, 122, 36))
+    part("√D", (left + 142, top + 28, 72, 36), "÷ √D")
+    part("values", (left + 10, top + 69, 96, 36))
+    part("heads", (left + 116, top + 69, 98, 36), "several heads")
+    part("output matrix", (left + 10, top + 110, 204, 36))
     part("LayerNorm", (512, 96, 76, 44))
     part("MLP", (606, 96, 62, 44))
     for start, reads, end, writes in ((178, 238, 462, 482), (550, 606, 637, 637)):
@@ -117,7 +116,13 @@ def block_map(fill: Mapping[str, str], note: Mapping[str, str] | None = None) ->
             canvas.arrow((588, 118), (reads, 118))
             canvas.arrow((end, 140), (end, stream - 12))
         canvas.plus(writes, stream)
-    return canvas.ax.figure
+    said = f"; {', '.join(f'{name} {what}' for name, what in notes.items())}" if notes else ""
+    plotting.show(
+        "A block beside its residual stream, to which positions are added first, then attention, which "
+        "reads through a LayerNorm, then the MLP, which reads through another. Coloured: "
+        f"{', '.join(fill)}{said}.",
+        canvas.ax.figure,
+    )
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from helpers.data import CharTokenizer
 from helpers.errors import ConfigError
 from helpers.gpt import GPT
 from helpers.microscope import surprise
-from helpers.rooms.verdicts import verdicts
+from helpers.rooms import verdicts
 from pictures import machine as machines
 from pictures import plotting
 from pictures.host import is_live, show
@@ -369,8 +369,7 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
 
     `differences` are, for each part and each of its budgets, in words, the losses without the part
     minus those of the whole model, one for each seed. What is less than `margin` does not matter.
-    Each verdict stands alone: nothing is corrected for the number of parts. The picture shows all
-    parts at the last budget, with all seeds.
+    The picture shows all parts at the last budget, with all seeds.
     """
     parts = list(differences)
     budgets = list(next(iter(differences.values()), {}))
@@ -380,8 +379,7 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
         for by_budget in differences.values()
     ]
     found = {
-        part: verdicts({part: all_[-1]}, margin)[part]
-        for part, all_ in zip(parts, numbers, strict=True)
+        part: verdicts.verdict(all_[-1], margin) for part, all_ in zip(parts, numbers, strict=True)
     }
 
     _, ax = plotting.figure(9, 1.1 + 0.36 * len(parts))

@@ -23,7 +23,7 @@ from helpers.gpt import GPT, count_parameters, evaluating
 from helpers.optim import Optimizer, TrainConfig, adamw, make_optimizer
 from helpers.presets import MUON_IN_WINDOWS, PRESETS, SMALL
 from helpers.rooms.study import Study, Variant
-from helpers.rooms.verdicts import Verdict, verdicts
+from helpers.rooms.verdicts import Verdict, verdict
 from helpers.tables import Line
 from helpers.training import cross_entropy, evaluate, updates
 
@@ -220,13 +220,14 @@ class Counts(Study):
         """How much worse than beside counts each variant is, by pairs of seeds."""
         losses = {(line["variant"], line["seed"]): line["loss"] for line in lines}
         seeds = range(1, self.seeds + 1)
-        differences = {
-            name: [losses[name, seed] - losses[BESIDE, seed] for seed in seeds]
+        return {
+            name: verdict(
+                [losses[name, seed] - losses[BESIDE, seed] for seed in seeds], self.margin
+            )
             for name in VARIANTS
             if name != BESIDE
             and all({(name, seed), (BESIDE, seed)} <= losses.keys() for seed in seeds)
         }
-        return verdicts(differences, self.margin)
 
     def report(self, lines: Iterable[Line]) -> str:
         """By variant: mean losses over the seeds, the excess over beside counts, the verdict."""
@@ -241,13 +242,9 @@ class Counts(Study):
                 fmean(line[column] for line in of_it)
                 for column in ("loss", "reading_on", "seconds")
             ]
-            verdict = judged.get(name)
-            worse = (
-                f"{verdict.mean:+.3f}  ({verdict.low:+.3f} to {verdict.high:+.3f})"
-                if verdict
-                else ""
-            )
-            says = verdict.says if verdict else ""
+            found = judged.get(name)
+            worse = f"{found.mean:+.3f}  ({found.low:+.3f} to {found.high:+.3f})" if found else ""
+            says = found.says if found else ""
             rows.append(
                 [name, f"{means[0]:.3f}", f"{means[1]:.3f}", f"{means[2]:.0f}", worse, says]
             )

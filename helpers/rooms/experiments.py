@@ -21,7 +21,7 @@ from helpers.errors import CorpusError
 from helpers.gpt import count_parameters, evaluating
 from helpers.optim import TrainConfig
 from helpers.rooms.study import Study, Variant
-from helpers.rooms.verdicts import Verdict, verdicts
+from helpers.rooms.verdicts import Verdict, verdict
 from helpers.tables import Line
 from helpers.training import cross_entropy, evaluate
 
@@ -51,8 +51,7 @@ class Comparison(Study):
     For each budget of `steps`, a variant gets the best of its rates by `choosing_seeds` runs on the
     held-out piece; where that is the lowest or the highest, the next one beyond is tried, up to
     MOST_RATES. Then `seeds` runs at that rate are reported (of the whole model `whole_seeds`, if
-    that is more). An interaction is a weighted sum of variants. `margin`, in nats: what is less
-    makes no difference to us.
+    that is more). `margin`, in nats: what is less makes no difference to us.
     """
 
     variants: dict[str, Variant]
@@ -63,7 +62,6 @@ class Comparison(Study):
     choosing_seeds: int = 2
     seeds: int = 8
     whole_seeds: int = 0
-    interactions: dict[str, dict[str, int]] = field(default_factory=dict)
     margin: float = 0.05
     characters: int | None = None  # to train on; None: all
 
@@ -74,17 +72,9 @@ class Comparison(Study):
         """The name of the whole model."""
         return next(iter(self.variants))
 
-    def rows(self) -> dict[str, dict[str, int]]:
-        """By name, what a row of the report adds and subtracts: variants or an interaction."""
-        rows = {}
-        for name, variant in self.variants.items():
-            if name != self.whole:
-                rows[name] = {name: 1, variant.against or self.whole: -1}
-        return rows | self.interactions
-
-    def metric(self, *names: str) -> str:
-        """The loss at all places; at last places as soon as one of the variants sees its future."""
-        return "last_loss" if any(self.variants[name].leaks for name in names) else "loss"
+    def metric(self, name: str) -> str:
+        """The loss at all places; at last places for a variant that sees its future."""
+        return "last_loss" if self.variants[name].leaks else "loss"
 
     def budget(self) -> str:
         sizes = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
@@ -186,19 +176,15 @@ class Comparison(Study):
         }
         judged = judge(self, lines)
 
-        def order(key: tuple[int, str]) -> tuple[int, float]:
-            steps, _ = key
-            return steps, -judged[key].mean
-
         rows = []
-        for steps, row in sorted(judged, key=order):
-            verdict = judged[steps, row]
-            rate = rates.get((steps, row), "")  # an interaction has none
-            interval = f"{verdict.low:+.3f} to {verdict.high:+.3f}"
-            p = f"{verdict.p:.4f}" if verdict.p >= 1e-4 else "< 0.0001"
-            rows.append([steps, row, str(rate), f"{verdict.mean:+.3f}", interval, p, verdict.says])
+        for (steps, row), found in sorted(
+            judged.items(), key=lambda item: (item[0][0], -item[1].mean)
+        ):
+            interval = f"{found.low:+.3f} to {found.high:+.3f}"
+            rate = str(rates[steps, row])
+            rows.append([steps, row, rate, f"{found.mean:+.3f}", interval, found.says])
         return tables.table(
-            ["steps", "changed", "rate", "damage", "95 % interval", "p (Holm)", "verdict"], rows
+            ["steps", "changed", "rate", "damage", "95 % interval", "verdict"], rows
         )
 
 
@@ -234,9 +220,7 @@ def last_place_loss(
 
 
 def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Verdict]:
-    """The verdict on each row of the report, by budget and name.
-
-    Rows whose runs are there are corrected together.
+    """The verdict on each variant whose runs are there, by budget and name.
 
     Differences are paired: the same seed means the same batches and, for models of the same sizes,
     the same first weights.
@@ -245,19 +229,15 @@ def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Ver
     for line in lines:
         if line["part"] == REPORT:
             reported.setdefault((line["steps"], line["variant"]), {})[line["seed"]] = line
-    differences: dict[tuple[int, str], list[float]] = {}
+    found = {}
     for steps in study.steps:
-        for row, weights in study.rows().items():
-            by_seed = {name: reported.get((steps, name), {}) for name in weights}
-            # Those that all its variants have.
-            seeds = sorted(set.intersection(*map(set, by_seed.values())))
-            if len(seeds) < study.seeds:
-                continue  # the row waits for its runs
-            metric = study.metric(*weights)
-            differences[steps, row] = []
-            for seed in seeds:
-                weighted = [
-                    weight * by_seed[name][seed][metric] for name, weight in weights.items()
-                ]
-                differences[steps, row].append(sum(weighted))
-    return verdicts(differences, study.margin)
+        for name, variant in study.variants.items():
+            changed = reported.get((steps, name), {})
+            kept = reported.get((steps, variant.against or study.whole), {})
+            metric = study.metric(name)
+            damages = [
+                changed[seed][metric] - kept[seed][metric] for seed in sorted(changed.keys() & kept)
+            ]
+            if name != study.whole and len(damages) >= study.seeds:
+                found[steps, name] = verdict(damages, study.margin)
+    return found

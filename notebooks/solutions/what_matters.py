@@ -8,7 +8,6 @@
 import torch
 import torch.nn.functional as F
 
-from helpers.rooms.verdicts import holm
 
 seed = 0  # for what is drawn
 
@@ -72,29 +71,6 @@ peeking = logits + 100 * F.one_hot(targets, 7)
 peeking[:, -1] = logits[:, -1]
 everywhere = F.cross_entropy(peeking.flatten(0, 1), targets.flatten())
 assert my_last_loss(peeking, targets) == my_last_loss(logits, targets) > 5 * everywhere
-
-# %% [markdown]
-# **10d · Many claims at once.** If all R changes do nothing, the smallest of R p-values is
-# below 0.05 / R with a chance of at most 5 %: multiply it by R. If it is small enough, only R -
-# 1 are left in doubt, and so on down. The running maximum keeps the order: a claim can't be
-# surer than one with a smaller p. Our own `verdicts.holm` agrees.
-
-
-# %%
-def my_holm(p):
-    # The smallest must survive R claims, the next one R - 1; none overtakes a smaller one.
-    ranked, order = p.sort()
-    adjusted = (ranked * torch.arange(len(p), 0, -1)).cummax(dim=0).values.clamp(max=1)
-    back = torch.empty_like(p)
-    back[order] = adjusted
-    return back
-
-
-torch.manual_seed(seed)
-for R in (1, 5, 20):
-    p = torch.rand(R).double() ** 3
-    ours = holm(dict(enumerate(p.tolist())))
-    torch.testing.assert_close(my_holm(p), torch.tensor([*ours.values()]).double())
 
 # %% [markdown]
 # **10e · The luckiest run.** The smallest of many draws falls with their number, and falls

@@ -1,31 +1,25 @@
 // What matters: how much worse without a part? The answer of a few seeds, and how it moves with each seed more.
 import { frame, html, slider } from "./kit.js";
 
-// Student's t for 1 to 19 degrees of freedom: 95 % of its distribution lie between -T95 and T95, 90 % between -T90 and T90.
+// Student's t for 1 to 19 degrees of freedom: 95 % of its distribution lie between -T95 and T95.
 export const T95 = [
   12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139, 2.200985,
   2.178813, 2.160369, 2.144787, 2.13145, 2.119905, 2.109816, 2.100922, 2.093024,
 ];
-export const T90 = [
-  6.313752, 2.919986, 2.353363, 2.131847, 2.015048, 1.94318, 1.894579, 1.859548, 1.833113, 1.812461, 1.795885, 1.782288,
-  1.770933, 1.76131, 1.75305, 1.745884, 1.739607, 1.734064, 1.729133,
-];
 
-// The verdict on one comparison, by the rules of helpers/rooms/verdicts.py: there is a difference where the 95 %
-// interval leaves out zero, and it is too small to matter where the 90 % interval (two one-sided tests at 5 %) lies within
-// the margin. The notebook's table has many rows and corrects for that (Holm): there a row must be surer than here.
+// The verdict on one comparison, by the rules of helpers/rooms/verdicts.py: there is a difference where the interval
+// leaves out zero, and it is too small to matter where all of it lies within the margin.
 export function judged(numbers, margin) {
   const n = numbers.length;
   const mean = numbers.reduce((a, b) => a + b, 0) / n;
   const spread = Math.sqrt(numbers.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1));
-  const error = Math.max(spread / Math.sqrt(n), 2.3e-308); // equal differences are certain
-  const half = T95[n - 2] * error;
-  const inner = T90[n - 2] * error;
-  const differs = Math.abs(mean) >= half;
-  const same = margin - Math.abs(mean) >= inner;
+  const half = (T95[n - 2] * spread) / Math.sqrt(n);
+  const [low, high] = [mean - half, mean + half];
+  const differs = low > 0 || high < 0;
+  const same = -margin <= low && high <= margin;
   const way = mean > 0 ? "worse" : "better";
   const says = differs ? (same ? `slightly ${way}` : way) : same ? "no difference" : "undecided";
-  return { mean, low: mean - half, high: mean + half, inner, says };
+  return { mean, low, high, says };
 }
 
 // With two decimals, or as many more as it takes to see on which side of zero it lies.
@@ -42,7 +36,7 @@ export function told(all, n, margin, before) {
   if (says.startsWith("slightly")) {
     why = `, for there is a ${mean > 0 ? "damage" : "gain"}, but less than the margin, ${margin}.`;
   } else if (says === "no difference") {
-    why = ` that matters: the stronger middle of the bar lies within the margin, ${margin} either way.`;
+    why = ` that matters: all of the bar lies within the margin, ${margin} either way.`;
   } else if (says === "undecided") {
     why = ", since it could be nothing and could matter.";
   }
@@ -162,8 +156,7 @@ export function mount(element, data) {
         const bar = put(mark("bar"), now.low, now.high);
         bar.classList.toggle("explore-left", at(now.low) < 0);
         bar.classList.toggle("explore-right", at(now.high) > 100);
-        const middle = put(mark("middle"), now.mean - now.inner, now.mean + now.inner);
-        drawn.push(bar, middle, put(mark("mean"), now.mean));
+        drawn.push(bar, put(mark("mean"), now.mean));
       }
       if (k === n) drawn.push(...all.slice(0, n).map((x) => put(mark("dot"), x)));
       track.replaceChildren(...drawn);
@@ -215,9 +208,9 @@ select { font: inherit; color: inherit; background: var(--explore-faint); border
 .explore-ground > * { position: absolute; top: 0; bottom: 0; }
 .explore-ground > .explore-margin { background: var(--explore-line); opacity: 0.45; }
 .explore-ground > .explore-zero { width: 1px; margin-left: -0.5px; background: var(--explore-soft); }
-.explore-ground > .explore-bar, .explore-ground > .explore-middle {
+.explore-ground > .explore-bar {
   top: 8px; bottom: 8px; min-width: 2px; background: var(--explore-hue); opacity: 0.3; }
-.explore-now .explore-bar, .explore-now .explore-middle { top: 4px; bottom: 4px; opacity: 0.4; }
+.explore-now .explore-bar { top: 4px; bottom: 4px; opacity: 0.4; }
 .explore-left { clip-path: polygon(0 50%, 7px 0, 100% 0, 100% 100%, 7px 100%); }
 .explore-right { clip-path: polygon(0 0, calc(100% - 7px) 0, 100% 50%, calc(100% - 7px) 100%, 0 100%); }
 .explore-left.explore-right {

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from helpers.attention import attention
 from helpers.modern import rotate, rotations
-from helpers.rooms.verdicts import verdicts
+from helpers.rooms.verdicts import verdict
 from helpers.sampling import filter_logits
 from pictures import explore, host, plotting
 
@@ -213,14 +213,10 @@ def test_verdicts_on_one_comparison_equal_those_of_the_studies(page):
         )
     ours = module(page, "verdict", "data.map((numbers) => it.judged(numbers, 0.05))", cases)
     for numbers, one in zip(cases, ours, strict=True):
-        (verdict,) = verdicts(
-            {"alone": numbers}, margin=0.05
-        ).values()  # a single row: nothing to correct
-        assert one["says"] == verdict.says
-        assert all(
-            abs(one[name] - getattr(verdict, name)) < 1e-5 for name in ("mean", "low", "high")
-        )
-        wanted.append(verdict.says)
+        found = verdict(numbers, margin=0.05)
+        assert one["says"] == found.says
+        assert all(abs(one[name] - getattr(found, name)) < 1e-5 for name in ("mean", "low", "high"))
+        wanted.append(found.says)
     ways = {"worse", "better", "slightly worse", "slightly better", "no difference", "undecided"}
     assert set(wanted) == ways
 

@@ -26,13 +26,6 @@ def loss_by_loop(logits, targets):
     return fmean(math.log(sum(map(math.exp, row))) - row[target] for row, target in rows)
 
 
-def holm_by_table(p):
-    """No sorting: each claim's factor is the number of those that are no smaller."""
-    ahead = (p[None] < p[:, None]).sum(1)
-    steps = (len(p) - ahead) * p
-    return torch.where(p[None] <= p[:, None], steps[None], 0.0).amax(1).clamp(max=1)
-
-
 def mean(runs):
     return math.inf if any(map(math.isnan, runs.tolist())) else fmean(runs.tolist())
 
@@ -57,12 +50,6 @@ WRONG = {
         ("in bits", lambda x, y: loss_by_loop(x, y) / math.log(2)),
         ("where 2.127 is right", lambda x, y: F.cross_entropy(x[:, 0], y[:, 0])),
     ],
-    "10d": [
-        ("all is sorted", lambda p: sorted(holm_by_table(p).tolist())),
-        ("where [0.7, 0.08] is right", lambda p: (p * torch.arange(len(p), 0, -1)).clamp(max=1)),
-        ("that is `p`, as it came", lambda p: p.clone()),
-        ("changes its input `p`", lambda p: p.mul_(len(p))),
-    ],
     "10e": [
         ("0.1 where 0.3 is right", lambda losses: min(losses, key=lambda x: losses[x].nan_to_num().mean())),
         ("0.3 where 0.1 is right", lambda losses: max(losses, key=lambda x: mean(losses[x]))),
@@ -78,7 +65,6 @@ RIGHT = {
         lambda x, y: F.cross_entropy(x.transpose(1, 2), y, reduction="none")[:, -1].mean(),
         lambda x, y: [-x[:, -1].log_softmax(-1).gather(1, y[:, -1:]).mean()],
     ],
-    "10d": [holm_by_table, lambda p: holm_by_table(p).tolist()],
     "10e": [
         lambda losses: sorted((mean(runs), rate) for rate, runs in losses.items())[0][1],
         lambda losses: torch.tensor(min(losses, key=lambda x: losses[x].nan_to_num(1e9).mean())),
