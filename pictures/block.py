@@ -6,7 +6,9 @@ The stream runs down, a broad grey line; what is read from it leaves sideways an
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
+from matplotlib.colors import to_hex
 from torch import Tensor, nn
 
 from helpers.gpt import GPT, attention_weights, watch
@@ -123,6 +125,14 @@ def block_map(fill: Mapping[str, str], notes: Mapping[str, str] | None = None) -
         f"{', '.join(fill)}{said}.",
         canvas.ax.figure,
     )
+
+
+def damage_map(damage: Mapping[str, float]) -> None:
+    """Show `block_map` with what each part's loss costs, in nats, and the darker the more."""
+    oranges = plt.get_cmap("Oranges")
+    fill = {name: oranges(min(max(nats, 0) ** 0.5, 1) * 0.7) for name, nats in damage.items()}
+    notes = {name: f"{nats:+.2f}".replace("-", "−") for name, nats in damage.items()}
+    block_map({name: to_hex(color) for name, color in fill.items()}, notes)
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ second, and what is reported is measured on the third, the validation split, wit
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
 

@@ -32,22 +32,9 @@ class EmptyRow(Program):
         return (past & real[:, None])[:, None]
 
 
-class NothingToLearn(Program):
-    """nanochat 590: the mean over the targets of a batch in which nobody asks for any."""
-
-    seen_by = "gradients are numbers, also of padded and of empty texts"
-
-    def gradient(self, pieces) -> float:
-        self.zero_grad()
-        (tokens, targets), *_ = pieces
-        loss = F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
-        loss.backward()
-        return loss.item()
-
-
 # ---------------------------------------------------------------- only the first loss tells
 class LoudTable(Program):
-    """xLSTM 83: reading and writing share a table, and the table starts with numbers of size 1."""
+    """xLSTM 83, a relative: reading and writing share a table, and nobody gives it a small start."""
 
     seen_by = "the first loss is ln V"
 
@@ -65,15 +52,6 @@ class NotShifted(Program):
         return windows[:, :-1], windows[:, :-1]
 
 
-class ShiftedTwice(Program):
-    """Transformers 47394: the data are shifted, and then the loss shifts them again."""
-
-    seen_by = "the target is the next letter"
-
-    def pairs(self, windows: Tensor) -> tuple[Tensor, Tensor]:
-        return windows[:, :-2], windows[:, 2:]
-
-
 class TurnedRound(Program):
     """LLMs-from-scratch 1061: True where it is forbidden, for a function that takes True for
     allowed.
@@ -84,17 +62,6 @@ class TurnedRound(Program):
     def weights(self, scores: Tensor, allowed: Tensor) -> Tensor:
         future = torch.ones_like(scores[0, 0], dtype=torch.bool).triu()
         return scores.masked_fill(~future, float("-inf")).softmax(dim=-1)
-
-
-class Multiplied(Program):
-    """What is forbidden gets a score of 0, and not of minus infinity. (A relative: Transformers
-    31673, in Gemma 2.)
-    """
-
-    seen_by = "no letter sees the future"
-
-    def weights(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        return (scores * allowed).softmax(dim=-1)
 
 
 class ClimbedOver(Program):
@@ -115,15 +82,6 @@ class WrongAxis(Program):
 
     def weights(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-2)
-
-
-class ZeroedAfterwards(Program):
-    """Softmax first, over all; then the future is set to 0."""
-
-    seen_by = "weights of a row add up to 1"
-
-    def weights(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        return scores.softmax(dim=-1) * allowed
 
 
 class NoWayBack(Program):
@@ -147,20 +105,6 @@ class WrongBothWays(Program):
 
     def join(self, x: Tensor) -> Tensor:
         return x.reshape(len(x), x.shape[2], C)
-
-
-class NormOverTime(Program):
-    """ESPnet 5900: mean and spread are taken over the places, and not over the channels of each."""
-
-    seen_by = "no letter sees the future"
-
-    def normed(self, norm: nn.Module, x: Tensor) -> Tensor:
-        return (
-            norm.weight
-            * (x - x.mean(dim=1, keepdim=True))
-            / (x.std(dim=1, correction=0, keepdim=True) + 1e-5)
-            + norm.bias
-        )
 
 
 # ---------------------------------------------------------------- a little worse
@@ -262,17 +206,6 @@ class LastVisitor(Program):
         return self.read
 
 
-class ByColumn(Program):
-    """Transformers 3021: in a padded text, the place is the column, and not the count of real
-    tokens.
-    """
-
-    seen_by = "a row alone is a row in a batch"
-
-    def places(self, real: Tensor) -> Tensor:
-        return torch.arange(real.shape[1]).expand_as(real)
-
-
 # ---------------------------------------------------------------- nothing is seen
 class AlwaysDrops(Program):
     """nanoGPT 240: a function that doesn't know that it is an exam."""
@@ -283,18 +216,8 @@ class AlwaysDrops(Program):
         return F.dropout(x, self.dropout)
 
 
-class NeverDropsAgain(Program):
-    """Megatron-LM 411: the first exam switches dropout off, and nobody switches it on again."""
-
-    seen_by = "two exams give one mark, and training goes on as before"
-
-    def evaluate(self, texts, batch: int = 16) -> float:
-        self.dropout = 0.0
-        return Program.evaluate(self, texts, batch)
-
-
 class ByBatch(Program):
-    """ParlAI 623: the mean of the batches' means."""
+    """ParlAI 623, after its repair: the mean of the batches' means."""
 
     seen_by = "the mark doesn't depend on the size of a batch"
 

@@ -25,9 +25,14 @@ def source(label: str) -> str:
 
 
 def listing(label: str) -> None:
-    """Print the program of an exercise, line by line."""
-    for number, line in enumerate(source(label).splitlines(), start=1):
-        print(f"{number:3}  {line}".rstrip())
+    """Print the section of the program that has the exercise's wrong line, with line numbers."""
+    lines = source(label).splitlines()
+    wrong = next(k for k, line in enumerate(lines) if LINES[label][1] in line)
+    heads = [k for k, line in enumerate(lines) if line.strip().startswith("# -----")]
+    first = max(k for k in heads if k < wrong)
+    last = min((k for k in heads if k > wrong), default=len(lines))
+    for number in range(first, last):
+        print(f"{number + 1:3}  {lines[number]}".rstrip())
 
 
 @functools.cache

@@ -8,7 +8,6 @@
 import torch
 import torch.nn.functional as F
 
-
 seed = 0  # for what is drawn
 
 # %% [markdown]
