@@ -73,7 +73,7 @@ LOOKS = {
     ],
     "4. the future, to the last bit": [
         "no letter sees the future",
-        "nor for very large scores",
+        "no letter sees the future, however large the scores",
         "a text means the same, however it goes on",
     ],
     "5. training against writing": [
@@ -123,8 +123,10 @@ def culprit(kind: type) -> None:
                 print(f"  {line}")
     said = checks.table([kind])[kind.__name__]
     red = {name: sentence for name, sentence in said.items() if sentence}
-    for name, sentence in red.items():
-        print(f"RED    {name}:\n       {sentence}")
+    print(f"RED    {kind.seen_by}:\n       {red[kind.seen_by]}")
+    for name in red:
+        if name != kind.seen_by:
+            print(f"RED    {name}")
     print(f"green  the other {len(checks.CHECKS) - len(red)}")
 
 

@@ -125,7 +125,7 @@ def no_future(kind: Kind) -> None:
         )
 
 
-@check("nor for very large scores")
+@check("no letter sees the future, however large the scores")
 @torch.no_grad()
 def no_future_loud(kind: Kind) -> None:
     program = wide_awake(kind)

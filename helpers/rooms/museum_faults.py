@@ -67,7 +67,7 @@ class TurnedRound(Program):
 class ClimbedOver(Program):
     """minGPT 75, Transformers 3181: minus ten thousand is not minus infinity."""
 
-    seen_by = "nor for very large scores"
+    seen_by = "no letter sees the future, however large the scores"
 
     def weights(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return scores.masked_fill(~allowed, -1e4).softmax(dim=-1)

@@ -46,9 +46,24 @@ def gradient_left(layers: Sequence[nn.Module]) -> float:
     return (bottom.grad.norm() / gradient.norm()).item()
 
 
-def least_surprised_sum() -> tuple[float, float]:
-    """The share that is right, and the loss, of the best sum for brews: each thing adds to each brew's
-    logit what it contributes by itself, given or got.
+@torch.no_grad()
+def unlike(layers: Sequence[nn.Module]) -> float:
+    """Of the size of pages that have gone through these layers, the share by which lines differ."""
+    (x,), _ = telegrams.page("give", 200, torch.Generator().manual_seed(0))
+    x = nn.Sequential(*layers)(x)
+    return ((x - x.mean(dim=1, keepdim=True)).norm() / x.norm()).item()
+
+
+@torch.no_grad()
+def brewing_loss(brewer: nn.Module) -> float:
+    """Of 2,000 new scenes, in nats."""
+    scenes, brews = telegrams.look_up("brew", 2000, torch.Generator().manual_seed(2))
+    return telegrams.loss(brewer(*scenes), brews).item()
+
+
+def least_surprised_sum() -> float:
+    """The loss of the best sum for brews: each thing adds to each brew's logit what it contributes by
+    itself, given or got.
     """
     pairs = torch.tensor([(i, j) for i in range(8) for j in range(8) if i != j])
     brews = pairs.sum(dim=1) % 8
@@ -61,7 +76,7 @@ def least_surprised_sum() -> tuple[float, float]:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return (logits.argmax(dim=1) == brews).float().mean().item(), loss.item()
+    return loss.item()
 
 
 class Look(nn.Module):
@@ -156,11 +171,11 @@ def first_looks(network: nn.Sequential, scenes: Int64[Tensor, "n 6 3"]) -> Float
 
 
 @torch.no_grad()
-def right_when(
+def said_when(
     network: nn.Sequential, scenes: Int64[Tensor, "n 6 3"], looks: Float[Tensor, "n 6"]
-) -> float:
-    """How often a two-layer `network` finds what the first giver's friend gives, when its question is
-    made to look at the cards as `looks` says in the first layer.
+) -> Int64[Tensor, "n"]:
+    """What a two-layer `network` answers when its question is made to look at the cards as `looks`
+    says in the first layer.
     """
     first, second, answer = network
     pages = pages_of(scenes)
@@ -168,9 +183,13 @@ def right_when(
     weights = first.part.weights[:, 0].clone()
     weights[:, 6, :6], weights[:, 6, 6] = looks, 0
     x = pages + first.part.W_out(weights @ first.part.W_value(pages))
-    said = telegrams.nearest_words(answer(second(x)))
+    return telegrams.nearest_words(answer(second(x)))
+
+
+def of_friends(scenes: Int64[Tensor, "n 6 3"]) -> Int64[Tensor, "n"]:
+    """What the first giver's friend gives in each scene."""
     of_friend = (scenes[:, :, 0] == scenes[:, :1, 2]).int().argmax(dim=1)
-    return (said == scenes[torch.arange(len(scenes)), of_friend, 1]).float().mean().item()
+    return scenes[torch.arange(len(scenes)), of_friend, 1]
 
 
 @torch.no_grad()
