@@ -1,0 +1,58 @@
+"""Train a GPT with rotary positions on 32 letters, with three seeds; store how well it reads 128.
+
+python -m tools.studies.far
+
+Weights that are there already, in build/studies/far-SEED.pt, are only loaded.
+"""
+
+import sys
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from helpers.data import CharTokenizer, load_corpus, split
+from helpers.errors import command, say, write
+from helpers.modern import ModernGPT
+from helpers.rooms import far
+from helpers.tables import MEASURED, Line, csv_table
+from tools.provenance import ROOT, made_by
+
+SEEDS = (1, 2, 3)
+STEPS = 1500
+
+
+def main(_: list[str]) -> None:
+    corpus = load_corpus()
+    tokenizer = CharTokenizer.from_text(corpus.text)
+    train_tokens, val_tokens = split(tokenizer.encode(corpus.text), far.READ)
+    lines: list[Line] = []
+    for seed in SEEDS:
+        model = trained(train_tokens, tokenizer.vocab_size, seed)
+        for way, options in far.WAYS.items():
+            losses = far.losses_by_place(model, val_tokens, **options).tolist()
+            for place, loss in zip(range(0, far.READ, 16), losses, strict=True):
+                lines.append({"seed": seed, "reads": way, "place": place, "loss": round(loss, 5)})
+        say(f"seed {seed}: {lines[-24]['loss']:.2f} to {lines[-17]['loss']:.2f} without a window")
+    about = [
+        made_by("python -m tools.studies.far"),
+        f"torch {torch.__version__}, corpus: {corpus.name}, SHA-256 {corpus.sha256}",
+        f"budget: 2 layers, 4 heads, width 64, {STEPS} steps of 32 windows of 32 letters, rate 0.005; "
+        "800 texts of 128 letters are read; a place stands for itself and the 15 after it",
+    ]
+    write(MEASURED / "far.csv", csv_table(lines, about))
+    say(f"stored {len(lines)} rows in notebooks/measured/far.csv")
+
+
+def trained(train_tokens: Integer[Tensor, "N"], vocab_size: int, seed: int) -> ModernGPT:
+    path = ROOT / "build" / "studies" / f"far-{seed}.pt"
+    if path.exists():
+        return torch.load(path, weights_only=False)
+    model = far.trained(train_tokens, vocab_size, seed, STEPS)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(model, path)
+    return model
+
+
+if __name__ == "__main__":
+    sys.exit(command(main))
