@@ -18,6 +18,7 @@ WAYS = {
     "only the last 32": {"window": TRAINED},
     "all, distances at most 31": {"reach": TRAINED - 1},
 }
+BLIND = "letter frequencies alone"
 
 
 def trained(train_tokens: Integer[Tensor, "N"], vocab_size: int, seed: int, steps: int):

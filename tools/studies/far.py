@@ -34,6 +34,9 @@ def main(_: list[str]) -> None:
             for place, loss in zip(range(0, far.READ, 16), losses, strict=True):
                 lines.append({"seed": seed, "reads": way, "place": place, "loss": round(loss, 5)})
         say(f"seed {seed}: {lines[-24]['loss']:.2f} to {lines[-17]['loss']:.2f} without a window")
+    shares = train_tokens.long().bincount(minlength=tokenizer.vocab_size) / len(train_tokens)
+    blind = -shares.log()[val_tokens.long()].mean().item()
+    lines.append({"seed": 0, "reads": far.BLIND, "place": 0, "loss": round(blind, 5)})
     about = [
         made_by("python -m tools.studies.far"),
         f"torch {torch.__version__}, corpus: {corpus.name}, SHA-256 {corpus.sha256}",
