@@ -13,6 +13,7 @@ from helpers.tables import Line
 from pictures import plotting
 
 BLUE, ORANGE, GREEN = plotting.COLORS[:3]
+SUBSCRIPTS = "₁₂₃₄₅₆₇₈₉"
 
 
 def beyond(lines: Sequence[Line]) -> None:
@@ -56,7 +57,7 @@ def groups() -> None:
         for head in range(8):
             of = head // (8 // sets)
             at = (of + 0.5) * 8 / sets - 0.5
-            color = plotting.COLORS[of % 4]
+            color = plotting.COLORS[of] if sets < 8 else "#777777"
             ax.plot([head, at], [1, 0], color=color, linewidth=1.5)
             ax.plot(head, 1, "o", color=color, markersize=9)
             ax.plot(at, 0, "s", color=color, markersize=13)
@@ -133,7 +134,7 @@ def pour(
         ax.imshow(table, cmap=plotting.SIGNED, vmin=-reach, vmax=reach)
         for i, row in enumerate(table.tolist()):
             for j, number in enumerate(row):
-                ax.text(j, i, f"{number:z.0f}".replace("-", "−"), ha="center", va="center")
+                ax.text(j, i, f"{number + 0:g}".replace("-", "−"), ha="center", va="center")
         ax.set(xticks=[], yticks=[], title=title)
 
     for t, word in enumerate(words):
@@ -142,30 +143,35 @@ def pour(
         above.set_xticks(range(value.shape[1]), [f"{x:.0f}".replace("-", "−") for x in value[t]])
         above.set_yticks(range(key.shape[1]), [f"{x:.0f}".replace("-", "−") for x in key[t]])
         above.tick_params(length=0)
-        cells(below, states[t], f"$S_{t + 1}$")
+        cells(below, states[t], f"S{SUBSCRIPTS[t]}")
     asks, answers = axes[:, -1]
     cells(asks, query[:, None], "query")
-    cells(answers, (query @ states[-1])[None], f"query · $S_{len(words)}$")
+    cells(answers, (query @ states[-1])[None], f"query · S{SUBSCRIPTS[len(words) - 1]}")
     plotting.show(
         f"Above, for each of {', '.join(words)}, the products of its key's and its value's numbers, key "
         "downwards, value across. Below, the state, to which each has been added. At the right a query "
-        f"and what it reads: {', '.join(f'{x:.0f}' for x in query @ states[-1])}."
+        f"and what it reads: {', '.join(f'{x:g}' for x in query @ states[-1])}."
     )
 
 
 def recall(errors: Mapping[str, Sequence[float]], pairs: Sequence[int]) -> None:
     """How far the value that is read lies from the one that was stored, by the number of pairs."""
     _, ax = plotting.figure(8, 3.4)
-    for (name, line), color in zip(errors.items(), (BLUE, ORANGE, GREEN, "#555555"), strict=True):
+    for (name, line), color in zip(errors.items(), (ORANGE, GREEN, BLUE, "#555555"), strict=True):
         ax.plot(pairs, line, "o-", color=color, markersize=4)
         ax.text(pairs[-1] * 1.1, line[-1], name, color=color, va="center", weight="bold")
     ax.axhline(1, color="#777777", linestyle=":")
-    ax.text(pairs[0], 1.06, "as large as the value itself", color="#555555", va="bottom")
-    ax.set(xscale="log", xlabel="pairs that were stored", ylabel="error", xlim=(1.7, 2600))
+    ax.text(pairs[0], 1.04, "as large as the value itself", color="#555555", va="bottom")
+    ax.set(
+        xscale="log",
+        xlabel="pairs that were stored",
+        ylabel="error, relative to the value",
+        xlim=(1.7, 1500),
+    )
     ax.set_xticks(pairs, [f"{n}" for n in pairs])
     ax.minorticks_off()
     ends = "; ".join(f"{name} {line[-1]:.1f}" for name, line in errors.items())
     plotting.show(
         f"The error of what is read, against the number of pairs, from {pairs[0]} to {pairs[-1]}. It grows "
-        f"for states, the sooner the smaller they are; at the end: {ends}."
+        f"at once for pairs that are only added, and from 32 on for the best table; at the end: {ends}."
     )

@@ -21,13 +21,16 @@ WAYS = {
 BLIND = "letter frequencies alone"
 
 
-def trained(train_tokens: Integer[Tensor, "N"], vocab_size: int, seed: int, steps: int):
+def trained(
+    train_tokens: Integer[Tensor, "N"], vocab_size: int, seed: int, steps: int, **sizes: int
+) -> ModernGPT:
     """A small GPT with rotary positions, trained on windows of 32 letters."""
     torch.manual_seed(seed)
-    config = ModernConfig(
-        vocab_size, context_length=TRAINED, n_layer=2, n_head=4, n_embd=64, rotary=True
-    )
+    usual = {"n_layer": 2, "n_head": 4, "n_embd": 64}
+    config = ModernConfig(vocab_size, context_length=TRAINED, rotary=True, **usual | sizes)
     model = ModernGPT(config)
+    if not steps:
+        return model
     recipe = TrainConfig(
         batch_size=32,
         max_steps=steps,
@@ -70,6 +73,16 @@ def losses_by_place(
         ]
     )
     return losses.mean(dim=0).unflatten(0, (-1, 16)).mean(dim=1)
+
+
+def felt(model: ModernGPT, tokens: Integer[Tensor, "T"]) -> Float[Tensor, "T"]:
+    """How much the last block's output at the last place changes with each embedding, from there back."""
+    x = model.eval().embed(tokens[None].long()).detach().requires_grad_()
+    through = x
+    for block in model.blocks:
+        through = block(through)
+    through[0, -1].square().sum().backward()
+    return x.grad[0].norm(dim=-1).flip(0)
 
 
 def clamped(

@@ -1,0 +1,80 @@
+"""Counting, one idea at a time: what each discount and each way to count is worth, by run length."""
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from helpers.counting import KneserNey, discounts_of
+
+FIXED = 0.75  # what each count gives away, where the amount isn't fitted
+
+
+def losses(
+    train_tokens: Integer[Tensor, "N"],
+    val_tokens: Integer[Tensor, "M"],
+    vocab_size: int,
+    longest: int = 8,
+    *,
+    neighbours: bool = False,
+    fitted: bool = False,
+) -> list[float]:
+    """The mean loss in nats of guessing by runs of 0 letters, of 1, ... of `longest`.
+
+    With `neighbours`, a shorter run that is asked says after how many different letters something
+    came, and not how often (Kneser and Ney 1995). With `fitted`, a count gives away an amount for
+    its size (Chen and Goodman 1998), else always 0.75.
+    """
+    V, grams = vocab_size, []
+    for n in range(1, longest + 2):  # all runs of n letters, as numbers in base V, and how often
+        powers = V ** torch.arange(n - 1, -1, -1)
+        seen, ahead = (x.long().unfold(0, n, 1) @ powers for x in (train_tokens, val_tokens))
+        grams.append((*seen.unique(return_counts=True), ahead))
+    shorter = torch.full((len(val_tokens),), 1 / V, dtype=torch.float64)
+    found = []
+    for length, (numbers, often, ahead) in enumerate(grams):
+        shorter = shorter[-len(ahead) :]
+        guess = smoothed(numbers, often, ahead, shorter, V, fitted)
+        found.append(-guess.log().mean().item())
+        if neighbours and length < longest:
+            longer, _, _ = grams[length + 1]
+            kinds = torch.bincount(
+                torch.searchsorted(numbers, longer % V ** (length + 1)), minlength=len(numbers)
+            )
+            guess = smoothed(numbers, kinds, ahead, shorter, V, fitted)
+        shorter = guess
+    return found
+
+
+def smoothed(
+    numbers: Tensor, counts: Tensor, ahead: Tensor, shorter: Tensor, V: int, fitted: bool
+) -> Tensor:
+    """How likely each place's letter is: `ahead` is its run with the letter, `shorter` the guess of
+    the shorter run, and `counts` (E,) belong to the runs of the text, `numbers` (E,), sorted.
+    """
+    d = discounts_of(counts.float()).double() if fitted else torch.tensor([0, FIXED, FIXED, FIXED])
+    starts, which = (numbers // V).unique(return_inverse=True)
+    given = torch.bincount(which, d[counts.clamp(max=3)].double())
+    total = torch.bincount(which, counts.double())
+    kept = counts.double() - d[counts.clamp(max=3)]
+    of_run = find(ahead // V, starts, total)
+    mixed = (find(ahead, numbers, kept) + find(ahead // V, starts, given) * shorter) / of_run
+    return torch.where(of_run > 0, mixed, shorter)
+
+
+def find(wanted: Tensor, among: Tensor, values: Tensor) -> Tensor:
+    """The value of each wanted number, or 0 where it isn't `among` them (sorted)."""
+    place = torch.searchsorted(among, wanted).clamp(max=len(among) - 1)
+    return torch.where(among[place] == wanted, values[place], 0.0)
+
+
+def loss_of(
+    counts: KneserNey, tokens: Integer[Tensor, "N"], length: int, piece: int = 4096
+) -> float:
+    """The mean loss in nats of guessing by counts of runs of `length` letters."""
+    total, past = 0.0, counts.longest
+    for start in range(past, len(tokens) - 1, piece):  # a piece begins with letters of the last
+        part = tokens[start - past : start + piece + 1].long()
+        p, _ = counts.probabilities(part[None, :-1], (length,))
+        came = part[1:, None]
+        total -= p[0, :, 0].gather(1, came)[past:].log().sum().item()
+    return total / (len(tokens) - 1 - past)
