@@ -1,9 +1,10 @@
 """Counting, one idea at a time: what each discount and each way to count is worth, by run length."""
 
 import torch
-from jaxtyping import Integer
+from jaxtyping import Float, Integer
 from torch import Tensor
 
+from helpers.counted import CountedGPT
 from helpers.counting import KneserNey, discounts_of
 
 FIXED = 0.75  # what each count gives away, where the amount isn't fitted
@@ -78,3 +79,30 @@ def loss_of(
         came = part[1:, None]
         total -= p[0, :, 0].gather(1, came)[past:].log().sum().item()
     return total / (len(tokens) - 1 - past)
+
+
+@torch.no_grad()
+def gains_over_counts(
+    model: CountedGPT, tokens: Integer[Tensor, "N"]
+) -> tuple[Float[Tensor, "M"], Integer[Tensor, "M"]]:
+    """How many nats likelier each letter became than by counts of six letters, and the letters.
+
+    Each is asked for with at least 64 letters before it: the first 65 are only looked back at.
+    """
+    gains, letters = [], []
+    windows = tokens.long().unfold(0, 129, 64)
+    for some in windows.split(64):
+        x, y = some[:, :-1], some[:, 1:, None]
+        ours = model(x).log_softmax(-1).gather(2, y)
+        p, _ = model.counts.probabilities(x, (6,))
+        gain = ours - p[:, :, 0].log().gather(2, y)
+        gains.append(gain[:, 64:, 0].flatten())
+        letters.append(y[:, 64:, 0].flatten())
+    return torch.cat(gains), torch.cat(letters)
+
+
+def kind_of(before: str, letter: str) -> str:
+    """What a letter is, given the one before it."""
+    if not letter.isalpha():
+        return "the end of a line" if letter == "\n" else "a space or punctuation"
+    return "inside a word" if before.isalpha() else "a word's first letter"
