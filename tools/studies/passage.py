@@ -27,10 +27,10 @@ def main(_: list[str]) -> None:
     corpus = load_corpus()
     tokenizer = CharTokenizer.from_text(corpus.text)
     recipe = presets.choose_preset("counted", seed=SEED, device="cpu")
-    config = recipe.model_config(tokenizer.vocab_size)
-    train_tokens, val_tokens = split(tokenizer.encode(corpus.text), config.context_length)
+    train_tokens, val_tokens = split(tokenizer.encode(corpus.text), recipe.model["context_length"])
     torch.manual_seed(SEED)
-    model = build_gpt(config)
+    model = build_gpt(recipe.model_config(tokenizer.vocab_size, counted=len(train_tokens)))
+    model.count(train_tokens)
     folder = ROOT / "build" / "runs" / f"counted-seed-{SEED}"
     wanted = checkpoint.settings_of(model, recipe.training, train_tokens, val_tokens, tokenizer)
     resume, _ = checkpoint.plan_run(
