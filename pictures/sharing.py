@@ -1,9 +1,12 @@
 """The machine cut in two: what two processes hold and send, with an example's numbers."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Int64
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 
 from pictures import plotting
@@ -17,6 +20,7 @@ WEIGHTS = (220, 116)
 OWN = (396, 116)
 MEAN = (572, 116)
 PALE = 0.25
+BLUE, ORANGE, GREEN = plotting.COLORS[:3]
 
 
 def draw_shared(
@@ -145,3 +149,82 @@ class _Halves(Canvas):
         self.arrow((left + 30, upper), (left + 30, lower), line=LIT.line, width=2)
         self.arrow((left + width - 30, lower), (left + width - 30, upper), line=LIT.line, width=2)
         self.write(left + width / 2, (upper + lower) / 2, "all-\ngather", LARGE, weight="bold")
+
+
+# ---------------------------------------------------------------- the ring, and two lanes
+def circle(
+    workers: int, turns: Sequence[int], after: Callable[[int], Int64[Tensor, "N N"]]
+) -> None:
+    """Workers in a circle with a gradient in as many parts each, after so many turns.
+
+    `after(turn)` says of how many gradients each worker's part (N, N) is the sum. Parts have a
+    colour each, the fuller the more are in it; an arrow carries the part that is sent next.
+    """
+    N, colors = workers, plotting.COLORS
+    _, axes = plotting.figure(11, 3.2, columns=len(turns))
+    for ax, turn in zip(axes, turns, strict=True):
+        held = after(turn)
+        for i in range(N):
+            angle = math.pi / 2 - 2 * math.pi * i / N
+            x, y = 1.25 * math.cos(angle), 1.25 * math.sin(angle)
+            for part in range(N):
+                left, share = x + (part - N / 2) * 0.26, int(held[i, part]) / N
+                box = (left, y - 0.17)
+                ax.add_patch(Rectangle(box, 0.24, 0.34, facecolor=colors[part], alpha=0.12))
+                ax.add_patch(Rectangle(box, 0.24, 0.34 * share, facecolor=colors[part], alpha=0.9))
+            above = 1 if y > -0.1 else -1
+            ax.text(x, y + 0.33 * above, f"worker {i}", ha="center", va="center", fontsize=9)
+            if turn < 2 * (N - 1):
+                sent = (i - turn) % N  # as in the code
+                towards = math.pi / 2 - 2 * math.pi * (i + 1) / N
+                start, end = angle - 0.42, towards + 0.42
+                arrow = FancyArrowPatch(
+                    (0.85 * math.cos(start), 0.85 * math.sin(start)),
+                    (0.85 * math.cos(end), 0.85 * math.sin(end)),
+                    connectionstyle="arc3,rad=-0.25", arrowstyle="-|>", mutation_scale=14,
+                    color=colors[sent], linewidth=2.2,
+                )  # fmt: skip
+                ax.add_patch(arrow)
+        title = "before" if not turn else f"after turn {turn}"
+        ax.set(xlim=(-1.95, 1.95), ylim=(-1.75, 1.75), title=title, aspect="equal")
+        ax.axis("off")
+    plotting.show(
+        f"{N} workers in a circle, each with a gradient in {N} coloured parts, after {', '.join(map(str, turns))} "
+        f"turns. Parts fill up as they are added on their way round; after {N - 1} turns each worker has one "
+        f"full part, after {2 * (N - 1)} all are full."
+    )
+
+
+def two_lanes(layers: int, send: float) -> None:
+    """A step of `layers` layers: forward 1, back 2 units each, and `send` units to send a layer's
+    gradient; sent after the way back, and hidden behind it.
+    """
+    _, axes = plotting.figure(10, 2.9, rows=2)
+    ends = []
+    for ax, hidden in zip(axes, (False, True), strict=True):
+        free = 0.0  # when the network is free
+        for layer in range(layers):
+            name = str(layer + 1)
+            _piece(ax, layer, 1, 1, BLUE, name)
+            start = layers + 2 * (layers - 1 - layer)
+            _piece(ax, start, 2, 1, ORANGE, name)
+        for layer in reversed(range(layers)):
+            ready = layers + 2 * (layers - layer) if hidden else 3 * layers
+            free = max(free, ready)
+            _piece(ax, free, send, 0, GREEN, str(layer + 1))
+            free += send
+        ends.append(free)
+        ax.set_yticks([0, 1], ["send", "compute"])
+        ax.set(xlim=(0, layers * (3 + send) + 0.3), ylim=(-0.6, 1.6), xticks=[])
+        ax.set_title("sent as soon as it is there" if hidden else "sent at the end", loc="left")
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+    plotting.show(
+        f"Two lanes, computing and sending, for {layers} layers. If gradients are sent at the end, a step takes "
+        f"{ends[0]:.1f} units; if each is sent as soon as it is there, behind the way back, {ends[1]:.1f}."
+    )
+
+
+def _piece(ax: Axes, left: float, width: float, lane: int, color: str, name: str) -> None:
+    ax.add_patch(Rectangle((left, lane - 0.36), width - 0.06, 0.72, color=color, alpha=0.55))
+    ax.text(left + width / 2 - 0.03, lane, name, ha="center", va="center", fontsize=9)
