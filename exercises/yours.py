@@ -268,11 +268,15 @@ def _steps() -> dict[str, str]:
         return {}
 
 
-def path() -> None:
-    """Draw the way through the steps: which are solved, and where the next one waits."""
+def path(*, finished: bool = False) -> None:
+    """Draw the way through the steps: which are solved, and where the next one waits.
+
+    `finished` draws the way as it will be once all are.
+    """
     steps = _steps()
-    about = f"{called(place() or PLACE)}: {progress(steps)}" if solved(steps) else ""
-    draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, solved(steps), about)
+    done = [step.label for step in STEPS] if finished else solved(steps)
+    about = f"{called(place() or PLACE)}: {progress(steps)}" if done and not finished else ""
+    draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, done, about)
 
 
 def next_step(folder: str | Path | None = None) -> str:

@@ -74,10 +74,12 @@ def two_ways(often: Mapping[str, int], how_many: Mapping[str, int], lit: str, ru
 def by_length(lines: Mapping[str, Sequence[float]], levels: Mapping[str, float]) -> None:
     """Losses by the length of the run that is looked back at, and the losses of others as levels."""
     _, ax = plotting.figure(9, 4)
+    height = 9.0  # of the label before
     for (name, losses), color in zip(lines.items(), plotting.COLORS, strict=False):
         ax.plot(range(len(losses)), losses, "o-", color=color, markersize=4)
         text = f"{name}: {losses[6]:.2f}"
-        ax.text(len(losses) - 0.85, losses[-1], text, color=color, va="center", weight="bold")
+        height = min(losses[-1], height - 0.12)
+        ax.text(len(losses) - 0.85, height, text, color=color, va="center", weight="bold")
     for name, loss in levels.items():
         ax.axhline(loss, color="#999999", linestyle=":")
         ax.text(0, loss - 0.02, name, color="#555555", va="top")
@@ -109,7 +111,7 @@ def ladder(climbs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     plotting.show(f"Three dots for each rung, on a logarithmic axis: {'; '.join(told)}.")
 
 
-def passage(lines: Sequence[Line], width: int = 40) -> None:
+def passage(lines: Sequence[Line], width: int = 50) -> None:
     """A text's letters, blue where a network made them likelier than counting, orange where less."""
     found = [(chr(line["letter"]), line["gain"]) for line in lines if line["what"] == "passage"]
     rows: list[list[tuple[str, float]]] = [[]]
@@ -130,6 +132,7 @@ def passage(lines: Sequence[Line], width: int = 40) -> None:
     ax.spines[:].set_visible(False)
     best = sorted(found, key=lambda pair: -pair[1])[:3]
     plotting.show(
-        f"The passage {''.join(letter for letter, _ in found)[:60]!r} and on. Blue letters became likelier than by counting "
-        f"alone, orange ones less likely; most of all {', '.join(f'{x!r} by {g:.1f} nats' for x, g in best)}."
+        f"The passage {''.join(letter for letter, _ in found)[:60]!r} and on. Blue letters became likelier "
+        f"than by counting alone, orange ones less likely; most of all "
+        f"{', '.join(f'{x!r} by {g:.1f} nats' for x, g in best)}."
     )

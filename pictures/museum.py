@@ -133,6 +133,7 @@ def culprit(kind: type) -> None:
 def _body(method: Callable) -> list[str]:
     """The statements of a method, without its comments and its docstring."""
     (function,) = ast.parse(textwrap.dedent(inspect.getsource(method))).body
+    assert isinstance(function, ast.FunctionDef)
     body = function.body[1:] if ast.get_docstring(function) else function.body
     return [line for statement in body for line in ast.unparse(statement).splitlines()]
 

@@ -101,6 +101,19 @@ def gains_over_counts(
     return torch.cat(gains), torch.cat(letters)
 
 
+class KnowsTheAnswer(CountedGPT):
+    """In training, the counts know the very letter that is asked for."""
+
+    def _by_counting(
+        self, tokens: Tensor, past: Tensor, targets: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        return super()._by_counting(tokens, past, None)
+
+
+def know_the_answer(model: CountedGPT) -> None:
+    model.__class__ = KnowsTheAnswer
+
+
 def kind_of(before: str, letter: str) -> str:
     """What a letter is, given the one before it."""
     if not letter.isalpha():

@@ -225,15 +225,6 @@ STUDIES = {
         steps=(400, 1200),
         whole_seeds=16,
     ),
-    # Is nanoGPT's rate the right one for the model of notebook 08, and does its warm-up help?
-    "laptop": Comparison(
-        variants={WHOLE: Variant(), "no warm-up": Variant(recipe=no_warm_up)},
-        sizes=dict(context_length=64, n_layer=4, n_head=4, n_embd=128),
-        steps=(2000,),
-        rates=(5e-4, 1e-3, 2e-3, 4e-3),
-        batch_size=12,
-        choosing_seeds=3,
-    ),
     # How high a learning rate the model bears, with queries and keys of known size and without.
     "rates": Comparison(
         variants={WHOLE: Variant(), "QK-norm": MODERN["QK-norm"]},
@@ -241,13 +232,6 @@ STUDIES = {
         steps=(1200,),
         rates=(6e-3, 1.2e-2, 2.4e-2, 4.8e-2),
         choosing_seeds=3,
-    ),
-    # Few characters, read 13 times over and 51 times over: what dropout is for.
-    "dropout": Comparison(
-        variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
-        sizes=dict(context_length=32, n_layer=4, n_head=4, n_embd=64),
-        steps=(1000, 4000),
-        characters=20_000,
     ),
 }
 # For a reader's own variant, some seconds a run: one layer, at a rate that is good for the whole

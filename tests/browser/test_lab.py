@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 LESSONS = [path.relative_to(NOTEBOOKS).as_posix() for path in lessons()]
 BLANK = "beyond/blank_page.ipynb"
 WHOLE = ("03_query_key_value.ipynb", "08_nanogpt_shakespeare.ipynb", BLANK)  # nbval runs them all
-ROOM = "beyond/what_matters.ipynb"  # with proofs, which are folded
+ROOM = "beyond/what_matters.ipynb"
 CELLS = f"{SHOWN}.content.widgets"
 OUTPUTS = f"{CELLS}.flatMap((cell) => cell.model.sharedModel.toJSON().outputs ?? [])"
 # Every output that is a picture; where a live kernel made it an explorer's, it says so, and the
@@ -142,34 +142,6 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
             for i, place in enumerate(shown.filter(visible=True).all()[:3]):
                 place.scroll_into_view_if_needed()
                 page.screenshot(path=screens / f"lab-{name[:2]}-{theme.lower()}-{i}.png")
-
-
-def proofs_are_folded(page) -> bool:
-    """All from the heading to the next of its rank is hidden; what comes before is seen."""
-    hidden = page.evaluate(f"{CELLS}.map((c) => c.isHidden)")
-    headings = page.evaluate(
-        f"{CELLS}.map((c) => c.model.type === 'markdown' ? c.model.sharedModel.getSource() : '')"
-    )
-    start = next(i for i, text in enumerate(headings) if text.startswith("## The proofs"))
-    rest = range(start + 1, len(headings))
-    stop = next((i for i in rest if headings[i].startswith(("# ", "## "))), len(headings))
-    return (
-        stop > start + 1
-        and all(hidden[start + 1 : stop])
-        and not any(hidden[: start + 1] + hidden[stop:])
-    )
-
-
-def test_a_link_leads_into_the_folded_proofs(lab, page):
-    open_from_start(lab, page, ROOM)
-    assert proofs_are_folded(page)
-    page.locator(".jp-RenderedMarkdown a[href*='Holm']").first.click()
-    seen = """() => {
-      const headings = [...document.querySelectorAll("h3")];
-      const found = headings.find((heading) => heading.textContent.startsWith("Holm's correction"));
-      return found && found.getBoundingClientRect().top > 0 && found.getBoundingClientRect().top < innerHeight;
-    }"""
-    page.wait_for_function(seen)
 
 
 def test_an_exercise_is_solved_by_typing(lab, page):

@@ -15,7 +15,6 @@ from tools import notebooks as tools
 from tools.lessons import ROOT, everyone, named
 
 each = pytest.mark.parametrize("name", BY_NAME)
-FOLDED = "jp-MarkdownHeadingCollapsed"
 NANOGPT, SAMPLING = named("08").stem, named("09").stem
 
 
@@ -79,7 +78,7 @@ def test_no_address_or_folder_of_a_machine(name):
 # ---------------------------------------------------------------- what a reader is asked
 @each
 def test_one_choice_of_each_prediction_is_right(name):
-    lesson = re.split(r"\n## (?:The proofs|Exercises)\n", prose(BY_NAME[name]))[0]
+    lesson = re.split(r"\n## Exercises\n", prose(BY_NAME[name]))[0]
     questions = lesson.split("**Predict before you run.**")[1:]
     for question in questions:
         answers = choices(question)
@@ -92,12 +91,6 @@ def test_a_covered_output_is_covered_in_jupyterlab_too(name):
     for cell in cells(BY_NAME[name]):
         hidden = cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
         assert hidden == ("covered" in tags(cell)), cell.id
-
-
-@each
-def test_proofs_are_folded(name):
-    heads = [cell for cell in BY_NAME[name].cells if cell.source.startswith("## The proofs")]
-    assert all(cell.metadata.get(FOLDED) for cell in heads)
 
 
 @each
@@ -230,3 +223,13 @@ def test_the_readme_lists_every_notebook():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in LESSONS.values():
         assert f"({path.relative_to(ROOT).as_posix()})" in readme
+
+
+def test_the_blank_page_shows_lines_of_the_finished_file():
+    blank = BY_NAME[named("blank_page").stem]
+    (shown,) = [cell.source for cell in blank.cells if "def my_attention(query" in cell.source][:1]
+    lines = shown.split("```python\n")[1].split("\n```")[0].splitlines()
+    finished = (
+        (ROOT / "notebooks" / "solutions" / "my_gpt.py").read_text(encoding="utf-8").splitlines()
+    )
+    assert len(lines) >= 10 and set(lines) <= set(finished)

@@ -79,7 +79,7 @@ def project(tmp_path_factory) -> Path:
         new_code_cell(
             "show()", id="c1b", metadata={"tags": ["covered"]}, outputs=[picture("three")]
         ),
-        new_markdown_cell("## The proofs\n\nAll of them.", id="m2", metadata={pages.FOLDED: True}),
+        new_markdown_cell("## More\n\nAll of it.", id="m2"),
         new_markdown_cell("### One", id="m3"),
         new_code_cell("prove()", id="c2", outputs=[wide, slider]),
         new_markdown_cell("## After", id="m4"),
@@ -230,15 +230,10 @@ def test_what_jupyterlab_folds_the_page_folds_too(site):
     assert "draw" in code.text and code.summary.text == "the code" and not code.select("img")
     assert "42" in output.text and "decide" not in output.text and output.summary.text == "run it"
     assert drawn.select("img") and drawn.summary.text == "show the picture"
-    proofs = article.select_one("details.folded")
-    assert proofs.summary.h2.text.startswith("The proofs") and not proofs.has_attr("open")
-    assert proofs.find(id="one") and proofs.find(id="c2") and "All of them." in proofs.text
-    assert article.find(id="the-proofs").find("details") == proofs
-    assert not proofs.find(id="lesson") and not proofs.find(id="after") and article.find(id="after")
-    (guess,) = article.select("details:not(.part, .folded)")
+    (guess,) = article.select("details:not(.part)")
     assert guess.strong.text == "answer"
     text = (site / "01_a.html").read_text(encoding="utf-8")
-    assert text.count("<details") == text.count("</details>") == 5
+    assert text.count("<details") == text.count("</details>") == 4
 
 
 def test_a_notebook_that_cannot_be_read_costs_no_other_page(site):

@@ -98,29 +98,16 @@ def hand_out(out: Path, which: Sequence[Lesson]) -> None:
 
 
 def assignment(lesson: Lesson) -> NotebookNode:
-    """The lesson without its proofs, where it has some."""
+    """The lesson as it is handed out: no links to solutions, and a place for each answer."""
     notebook = nbformat.read(lesson.path, as_version=4)
     points = {task.label: task.points for task in lesson.tasks}
     kept: list[NotebookNode] = []
-    gone: list[NotebookNode] = []
-    proofs = False
     for cell in notebook.cells:
         code = statements(cell.source) if cell.cell_type == "code" else []
-        if cell.cell_type == "markdown" and cell.source.startswith("## "):
-            proofs = cell.source.startswith("## The proofs")
-        if proofs:
-            gone.append(cell)
-        else:
-            kept += _split(cell, code, points)
-    headings = {line.lstrip("# ") for cell in gone for line in cell.source.splitlines()}
-
-    def without_dead_links(link: re.Match[str]) -> str:
-        return link[1] if link[2].replace("-", " ") in headings else link[0]
-
+        kept += _split(cell, code, points)
     for cell in kept:
         if cell.cell_type == "markdown":
-            source = TO_SOLUTIONS.sub("", cell.source)
-            cell.source = re.sub(r"\[([^]]*)\]\(#([^)]*)\)", without_dead_links, source)
+            cell.source = TO_SOLUTIONS.sub("", cell.source)
     notebook.cells = kept
     return notebook
 

@@ -16,26 +16,28 @@ CAPTIONS = {
         "Each row is one training of a small GPT with one change, as in the table of the parts.",
         "todays_models",
     ),
-    "laptop": (
-        "What rate the preset laptop likes, and its warm-up",
-        "Each row is one training of notebook 08's model at its full length, as in the table of the parts.",
-        "08",
-    ),
     "rates": (
         "How high a learning rate a small GPT bears, with QK-norm and without",
         "Each row is one training of a small GPT, as in the table of the parts.",
         "todays_models",
-    ),
-    "dropout": (
-        "What dropout is worth where the same pages are read again and again",
-        "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts.",
-        "what_matters",
     ),
     "ladder": (
         "The ladder from nanoGPT's recipe to the speedrun",
         "Each row is one training on a rung of the ladder: the `variant` keeps all changes of "
         "the rungs above it in the table. `loss` is in nats per letter after so many `steps`, "
         "which took so many `seconds`.",
+        "speedrun",
+    ),
+    "far": (
+        "Rotary positions beyond what was trained",
+        "Each row belongs to a GPT that was trained on windows of 32 letters with one `seed`: its `loss` at "
+        "a `place` and the 15 after it, where it `reads` 128 letters in one of three ways.",
+        "todays_models",
+    ),
+    "passage": (
+        "What a network adds to counts",
+        "Rows of a kind give the mean `gain` over so many `letters`: by how many nats they became likelier than "
+        "by counts of six letters. Rows of the passage are single letters, in order.",
         "speedrun",
     ),
     "rungs": (
@@ -75,22 +77,6 @@ CAPTIONS = {
         "anew.",
         "",
     ),
-    "speedup": (
-        "How much faster two processes are",
-        "Each row is one measurement of one model with so many `parameters`: seconds of an "
-        "update by one process `alone` and `shared` by two, and what it consists of. `half` "
-        "and `both`: the gradient of half the batch, while the other process rests, or does "
-        "the same; `update`: AdamW; `send`: an all-reduce of the gradient.",
-        "scaling_out",
-    ),
-    "counts": (
-        "What counts give to a network",
-        "Each row is one way of letting a network and counts answer together, trained with "
-        "one `seed`: its `loss` in nats per letter on the last tenth of the training text, "
-        "which nothing else sees. `reading_on` is the same when the text is read on, so that "
-        "each letter has at least 128 before it. `seconds`: of the training.",
-        "speedrun",
-    ),
     "museum": (
         "What real faults do to a curve",
         "Each row trains a small program in which one part has a fault (`variant`; `Program` "
@@ -98,13 +84,6 @@ CAPTIONS = {
         "the `first` loss of all, the `loss` that its own curve shows on text it hasn't "
         "learned, and the `honest` loss, of the letter after a text that ends there.",
         "museum_of_bugs",
-    ),
-    "texts": (
-        "Counting beside a network, on more text and on less",
-        "Each row is one training for so many `steps` on the first `letters` of a `text` (0: "
-        "all of the training text but its last tenth), by one `variant` and one `seed`: its "
-        "`loss` in nats per letter on a part of the text that nothing else sees.",
-        "speedrun",
     ),
     "scoreboard": (
         "The scoreboard of the thread",

@@ -91,13 +91,6 @@ class Fold(SphinxPostTransform):
                     cell[place : place + 1] = [raw(start), part, raw("</details>")]
             if len(cell) == 6:  # both are folded: the code's fold goes into the answer's
                 cell[:] = [*cell[:2], *cell[3:], cell[2]]
-        for mark in list(self.document.findall(nodes.raw)):
-            if mark.astext().strip() == '<div class="fold-here"></div>':
-                section = mark.parent
-                section.remove(mark)
-                opened, closed = raw('<details class="folded"><summary>'), raw("</summary>")
-                section[:1] = [opened, section[0], closed]
-                section += raw("</details>")
 
 
 def raw(html: str) -> nodes.raw:

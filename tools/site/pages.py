@@ -26,8 +26,6 @@ from tools.lessons import lessons, named, short, solutions, sources
 from tools.publish import repository
 from tools.site.captions import CAPTIONS
 
-FOLDED = "jp-MarkdownHeadingCollapsed"
-FOLD_HERE = '<div class="fold-here"></div>'  # conf.py folds the section in which it stands
 LEAD = (
     "Start from a single dot product and end with a small GPT that you have trained on "
     "Shakespeare yourself, in executable notebooks."
@@ -173,8 +171,7 @@ class Stage:
         anchor = f'<div id="{html.escape(cell.get("id", ""))}"></div>'
         if not re.match(r"#{1,6} ", first):
             return [markdown(f"{anchor}\n\n{first}\n{rest}")]
-        folded = f"{FOLD_HERE}\n\n" if cell.metadata.get(FOLDED) else ""
-        return [markdown(f"{first}\n\n{folded}{anchor}\n\n{rest}")]
+        return [markdown(f"{first}\n\n{anchor}\n\n{rest}")]
 
     def output(self, output: NotebookNode, path: Path) -> dict | None:
         """An output that needs no kernel: of a picture the PNG, with its text; explorers play."""

@@ -19,20 +19,16 @@ from tqdm import tqdm
 from helpers.data import TINY, CharTokenizer, Corpus, load_corpus
 from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
-from helpers.rooms.advice import Counts
 from helpers.rooms.claims import Claims
 from helpers.rooms.ladder import Ladder
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.study import Study
-from helpers.rooms.texts import Texts
 from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.provenance import ROOT, made_by
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,
     "ladder": Ladder(),
-    "counts": Counts(),
-    "texts": Texts(),
     "museum": Museum(),
     "claims": Claims(),
 }

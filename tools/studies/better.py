@@ -20,12 +20,10 @@ from torch import Tensor, nn
 
 from helpers import checkpoint, errors, training
 from helpers.checkpoint import is_run
-from helpers.counted import CountedGPT
 from helpers.counting import KneserNey
 from helpers.data import CharTokenizer, Corpus, first_to_validate, load_corpus, split
 from helpers.errors import ConfigError, command, say
 from helpers.presets import choose_preset, run_folder
-from helpers.rooms.advice import reading_and_counting, reading_on
 from helpers.sampling import generate
 from helpers.training import evaluate, has_bfloat16
 
@@ -81,7 +79,7 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
         f"made by: python -m tools.studies.better, at commit {commit.stdout.strip() or 'unknown'}",
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
         f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
-        *(how_it_fared(seed, folder, corpus) for seed, folder in folders.items()),
+        *(how_it_fared(seed, folder) for seed, folder in folders.items()),
         *([the_mean_of(folders, corpus), counting_alone(corpus)] if counts else []),
         f"longest copy from the training text: {longest_copy(written, training)!r}; "
         f"in as much of the validation text, {min(map(len, theirs))} to {max(map(len, theirs))} letters",
@@ -90,22 +88,10 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     return "".join(f"# {line}\n" for line in lines) + written
 
 
-def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
-    """Its loss in windows side by side, as in training; and reading on.
-
-    Reading on, each has a past; a model that counts is also measured counting what it reads.
-    """
+def how_it_fared(seed: int, folder: Path) -> str:
+    """Its loss in windows side by side, as in training, and the seconds."""
     history = checkpoint.load(folder).history
-    model, tokenizer = checkpoint.load_model(folder)
-    T = model.config.context_length
-    _, val_tokens = split(tokenizer.encode(corpus.text), T)
-    said = f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s"
-    said += f"; reading on {reading_on(model, val_tokens, T, T // 2):.4f}"
-    if isinstance(model, CountedGPT):
-        said += (
-            f", and counting what it reads {reading_and_counting(model, val_tokens, T, T // 2):.4f}"
-        )
-    return said
+    return f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s"
 
 
 class Mean(nn.Module):
@@ -129,8 +115,7 @@ def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
     said = []
     for seeds in [*combinations(loaded, 2), tuple(loaded)]:
         mean = Mean(loaded[seed][0] for seed in seeds)
-        loss, on = evaluate(mean, val_tokens, T), reading_on(mean, val_tokens, T, T // 2)
-        said.append(f"{' and '.join(map(str, seeds))} {loss:.4f}, reading on {on:.4f}")
+        said.append(f"{' and '.join(map(str, seeds))} {evaluate(mean, val_tokens, T):.4f}")
     return f"the mean of what several say: {'; '.join(said)}"
 
 

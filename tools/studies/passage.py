@@ -23,7 +23,7 @@ WINDOWS = 800  # of validation text, by kinds of letters
 LETTERS = 320  # of the passage
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     corpus = load_corpus()
     tokenizer = CharTokenizer.from_text(corpus.text)
     recipe = presets.choose_preset("counted", seed=SEED, device="cpu")

@@ -4,8 +4,6 @@ function reveal() {
   let target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const found = target;
   for (; target; target = target.parentElement) if (target.tagName === "DETAILS") target.open = true;
-  const proofs = found?.querySelector(":scope > details.folded"); // a section whose heading is its fold
-  if (proofs) proofs.open = true;
   if (found) found.scrollIntoView();
 }
 

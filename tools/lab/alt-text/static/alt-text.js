@@ -20,12 +20,10 @@ const plugin = {
       }
     };
     new MutationObserver(describe).observe(document.body, { childList: true, subtree: true });
-    // JupyterLab leaves links within a notebook to the browser, which doesn't know its headings; and in a folded section
-    // it finds none itself.
+    // JupyterLab leaves links within a notebook to the browser, which doesn't know its headings.
     const lead = async ({ target }) => {
       const link = target.closest?.('.jp-RenderedMarkdown a[href^="#"]');
       if (!link) return;
-      await app.commands.execute("notebook:expand-all-headings");
       // Twice: what has never been shown gets its height only when it is.
       const go = () => app.shell.currentWidget.content.setFragment(link.hash);
       for (const wait of [300, 1500]) setTimeout(go, wait);
