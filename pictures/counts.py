@@ -62,7 +62,7 @@ def two_ways(often: Mapping[str, int], how_many: Mapping[str, int], lit: str, ru
         total = sum(found.values()) or 1
         colors = [ORANGE if letter == lit else BLUE for letter in found]
         ax.bar(range(len(found)), [count / total for count in found.values()], color=colors)
-        ax.set_xticks(range(len(found)), plotting.labels(found), family="monospace")
+        ax.set_xticks(range(len(found)), plotting.labels([*found]), family="monospace")
         ax.set(title=title, yticks=[])
     axes[0].set(ylabel="its share", xlabel=f"letter after {run}")
     plotting.show(
@@ -77,7 +77,7 @@ def by_length(lines: Mapping[str, Sequence[float]], levels: Mapping[str, float])
     height = 9.0  # of the label before
     for (name, losses), color in zip(lines.items(), plotting.COLORS, strict=False):
         ax.plot(range(len(losses)), losses, "o-", color=color, markersize=4)
-        text = f"{name}: {losses[6]:.2f}"
+        text = f"{name}: at best {min(losses):.2f}"
         height = min(losses[-1], height - 0.12)
         ax.text(len(losses) - 0.85, height, text, color=color, va="center", weight="bold")
     for name, loss in levels.items():
@@ -86,8 +86,8 @@ def by_length(lines: Mapping[str, Sequence[float]], levels: Mapping[str, float])
     ax.set(xlabel="letters that it looks back at", ylabel="loss (nats per letter)")
     ax.set(xlim=(-0.2, 12.5), ylim=(1.3, 3.5))
     ax.set_xticks(range(9))
-    told = (f"{name} {losses[6]:.2f}" for name, losses in lines.items())
-    plotting.show(f"The loss by run length. At six letters: {', '.join(told)}.")
+    told = (f"{name} {min(losses):.2f}" for name, losses in lines.items())
+    plotting.show(f"The loss by run length. The lowest: {', '.join(told)}.")
 
 
 def ladder(climbs: Mapping[str, Sequence[tuple[float, float]]]) -> None:

@@ -111,7 +111,7 @@ def curve(room: int, updates: int = 300) -> None:
         print(f"{title:14} {fmean(ends):6.2f}     seed by seed {seeds}")
 
 
-def culprit(kind: type) -> None:
+def culprit(kind: type[Program]) -> None:
     """Print the lines that a fault (−) and its repair (+) don't share, and what the checks say."""
     for part in vars(kind):
         if part not in vars(Program) or part.startswith("__") or part == "seen_by":

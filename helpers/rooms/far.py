@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,8 +27,9 @@ def trained(
 ) -> ModernGPT:
     """A small GPT with rotary positions, trained on windows of 32 letters."""
     torch.manual_seed(seed)
-    usual = {"n_layer": 2, "n_head": 4, "n_embd": 64}
-    config = ModernConfig(vocab_size, context_length=TRAINED, rotary=True, **usual | sizes)
+    usual: dict[str, Any] = {"n_layer": 2, "n_head": 4, "n_embd": 64}
+    usual |= sizes
+    config = ModernConfig(vocab_size, context_length=TRAINED, rotary=True, **usual)
     model = ModernGPT(config)
     if not steps:
         return model

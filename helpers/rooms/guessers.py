@@ -2,10 +2,11 @@
 
 import torch
 from jaxtyping import Float, Integer
-from torch import Tensor
+from torch import Tensor, nn
 
 from helpers.counted import CountedGPT
 from helpers.counting import KneserNey, discounts_of
+from helpers.optim import TrainConfig
 
 FIXED = 0.75  # what each count gives away, where the amount isn't fitted
 
@@ -81,6 +82,19 @@ def loss_of(
     return total / (len(tokens) - 1 - past)
 
 
+def loss_in_windows(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int, T: int) -> float:
+    """The same in windows of T letters side by side, as networks are measured: their first letters
+    have little before them.
+    """
+    n = (len(tokens) - 1) // T * T
+    windows = tokens[:n].long().view(-1, T), tokens[1 : n + 1].long().view(-1, T)
+    total = 0.0
+    for x, y in zip(*(part.split(64) for part in windows), strict=True):
+        p, _ = counts.probabilities(x, (length,))
+        total -= p[:, :, 0].gather(2, y[..., None]).log().sum().item()
+    return total / n
+
+
 @torch.no_grad()
 def gains_over_counts(
     model: CountedGPT, tokens: Integer[Tensor, "N"]
@@ -99,6 +113,20 @@ def gains_over_counts(
         gains.append(gain[:, 64:, 0].flatten())
         letters.append(y[:, 64:, 0].flatten())
     return torch.cat(gains), torch.cat(letters)
+
+
+class Nothing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+
+def no_network(model: CountedGPT) -> None:
+    """Gates see only how often runs were seen: for them and the head the last layer is zero."""
+    model.norm = Nothing()
+
+
+def gates_alone(model: CountedGPT, config: TrainConfig) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.gates.parameters(), lr=config.learning_rate, weight_decay=0.0)
 
 
 class KnowsTheAnswer(CountedGPT):
