@@ -63,6 +63,7 @@ class Comparison(Study):
     seeds: int = 8
     whole_seeds: int = 0
     margin: float = 0.05
+    characters: int | None = None  # to train on; None: all
 
     run_type = Run
 
@@ -78,8 +79,9 @@ class Comparison(Study):
     def budget(self) -> str:
         sizes = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
         steps = " and ".join(str(steps) for steps in self.steps)
+        few = f" on {self.characters} characters" if self.characters else ""
         return (
-            f"{sizes}, batch_size {self.batch_size}; {steps} steps; rates by {self.choosing_seeds} seeds on "
+            f"{sizes}, batch_size {self.batch_size}; {steps} steps{few}; rates by {self.choosing_seeds} seeds on "
             f"held-out text, {self.seeds} seeds reported; margin {self.margin} nats"
         )
 
@@ -113,7 +115,7 @@ class Comparison(Study):
         T = self.sizes["context_length"]
         learnt, val_tokens = split(tokens.to(self.recipe(run, device).device), T)
         train_tokens, held_out = split(learnt, T)
-        model, _ = self.train(run, train_tokens, vocab_size, device)
+        model, _ = self.train(run, train_tokens[: self.characters], vocab_size, device)
         measured_on = held_out if run.part == CHOOSE else val_tokens
         loss = evaluate(model, measured_on, T)
         last_loss = last_place_loss(model, measured_on, range(T // 4, T, T // 4), stride=2 * T)

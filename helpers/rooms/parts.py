@@ -233,6 +233,13 @@ STUDIES = {
         rates=(6e-3, 1.2e-2, 2.4e-2, 4.8e-2),
         choosing_seeds=3,
     ),
+    # Few characters, read 13 times over and 51 times over: what dropout is for.
+    "dropout": Comparison(
+        variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
+        sizes=dict(context_length=32, n_layer=4, n_head=4, n_embd=64),
+        steps=(1000, 4000),
+        characters=20_000,
+    ),
 }
 # For a reader's own variant, some seconds a run: one layer, at a rate that is good for the whole
 # model.

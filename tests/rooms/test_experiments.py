@@ -49,6 +49,9 @@ def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     pieces = [seen[0], measured[0], measured[1]]
     assert torch.equal(torch.cat(pieces), TOKENS) and torch.equal(seen[0], seen[1])
     assert torch.equal(pieces[2], data.split(TOKENS, 8)[1])
+    few = dataclasses.replace(SMALL, characters=100)
+    few.measure(Run(5, WHOLE, 0.01, 1, REPORT), TOKENS, V)
+    assert torch.equal(seen[2], TOKENS[:100]) and torch.equal(measured[2], pieces[2])
 
 
 def test_the_weights_and_batches_are_those_of_the_seed():

@@ -21,6 +21,11 @@ CAPTIONS = {
         "Each row is one training of a small GPT, as in the table of the parts.",
         "todays_models",
     ),
+    "dropout": (
+        "What dropout is worth where the same pages are read again and again",
+        "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts.",
+        "05",
+    ),
     "ladder": (
         "The ladder from nanoGPT's recipe to the speedrun",
         "Each row is one training on a rung of the ladder: the `variant` keeps all changes of "
