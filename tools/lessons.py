@@ -6,8 +6,11 @@ A lesson is known by its name, the file's without the ending. Nothing else in to
 lies.
 """
 
+import re
 import sys
 from pathlib import Path
+
+import nbformat
 
 from helpers.errors import ConfigError, say
 from pictures.progress import ROOMS, shipped
@@ -15,6 +18,7 @@ from pictures.progress import ROOMS, shipped
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 FIRST_ROOM = 10  # with the exercises 10a, 11a, ...
+IN_WORDS = {"Half an hour": "30", "Twenty": "20", "Twenty-five": "25"}
 SOURCES = ("raschka", "hacktricks", "juejin", "gralinski", "karpathy_writeup")
 
 
@@ -40,6 +44,29 @@ def name_others(notebooks: Path = NOTEBOOKS) -> None:
         if path not in everyone(notebooks):
             name = path.relative_to(notebooks.parent)
             say(f"{name} is none of the lessons: left out", to=sys.stderr)
+
+
+def readme_path(notebooks: Path = NOTEBOOKS) -> dict[str, str]:
+    """The README's lines of lessons and of rooms, by the name of the mark above them: names, order
+    and reading times as the notebooks have them.
+    """
+    found: dict[str, list[str]] = {"path": [], "rooms": []}
+    for path in lessons(notebooks):
+        head = nbformat.read(path, as_version=4).cells[0].source
+        title = re.search(r"^# (.+)$", head, re.M)
+        said = re.search(r"^\*\*How long\.\*\* (.+?)(?: minutes)? to read", head, re.M)
+        time = f" ({IN_WORDS.get(said[1], said[1])} min)" if said else ""
+        link = f"[{title[1].replace(' · ', ' ')}]({path.relative_to(notebooks.parent)}){time}"
+        found["path" if path.parent == notebooks else "rooms"].append(link)
+    return {name: " · ".join(links) for name, links in found.items()}
+
+
+def readme(text: str, notebooks: Path = NOTEBOOKS) -> str:
+    """The README with the lines of lessons and rooms as they are now."""
+    for name, line in readme_path(notebooks).items():
+        mark = f"<!-- {name}, written by tools.notebooks store -->"
+        text = re.sub(rf"({re.escape(mark)}\n)(\[.*\n)?", rf"\g<1>{line}\n", text)
+    return text
 
 
 def named(name: str, notebooks: Path = NOTEBOOKS) -> Path:

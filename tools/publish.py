@@ -26,6 +26,7 @@ ALONE = """    raise SystemExit(
     )"""
 FETCH = '    get_ipython().run_line_magic("pip", "install --quiet git+https://github.com/{}")'
 MARK = "<!-- badges, written by tools.publish -->"
+DOORS = "<!-- doors, written by tools.publish -->"
 
 
 def repository(root: Path) -> str:
@@ -82,9 +83,11 @@ def readme(text: str, repo: str) -> str:
     text = re.sub(rf"{re.escape(MARK)}\n.*\n\n", "", text)
     head, _, rest = text.partition("\n\n")
     text = f"{head}\n\n{MARK}\n{' '.join(badges)}\n\n{rest}"
-    return re.sub(
-        r"^git clone .*$", f"git clone {home} && cd {repo.split('/')[1]}", text, count=1, flags=re.M
-    )
+    owner, name = repo.split("/")
+    site = f"https://{owner.lower()}.github.io/{name}"
+    play = f"**[Play with it]({site}/play.html)** · **[read it]({site}/)** · **run it:**"
+    text = re.sub(rf"({re.escape(DOORS)}\n).*", rf"\g<1>{play}", text)
+    return re.sub(r"^git clone .*$", f"git clone {home} && cd {name}", text, count=1, flags=re.M)
 
 
 def main(arguments: list[str]) -> None:

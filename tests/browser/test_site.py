@@ -154,7 +154,7 @@ def test_an_answer_is_folded_until_one_looks_and_can_then_be_played_with(tab, si
     page.get_by_role("button", name="start again").click()
     explorer.evaluate("(it) => it.scrollIntoView({ block: 'center' })")
     page.wait_for_timeout(300)
-    page.screenshot(path=screens / "lesson.png")  # docs/lesson.png, in the README
+    page.screenshot(path=screens / "lesson.png")
 
 
 # Formulas and code are thousands of letters in a handful of looks, and axe takes a quarter of a
