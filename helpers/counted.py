@@ -88,7 +88,8 @@ class CountedGPT(ModernGPT):
         version = self.text._version
         # Another text: it was moved to another device, or weights were loaded.
         if self._counted_text is not self.text or self._counted_version != version:
-            self._counts = KneserNey(self.text, self.config.vocab_size, self.lengths[-1])
+            text = self.text if self.text.is_cuda else self.text.cpu()  # mps can't count
+            self._counts = KneserNey(text, self.config.vocab_size, self.lengths[-1])
             self._counted_text, self._counted_version = self.text, version
         return self._counts
 
@@ -125,9 +126,10 @@ class CountedGPT(ModernGPT):
         alone = self.logits(x).float()
         opinions, features = self._by_counting(tokens, past, targets)
         features = torch.cat([self.norm(x).float(), features], dim=-1)
-        # (B, T, 1 + L)
-        gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())
-        return gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2), alone
+        with torch.autocast(tokens.device.type, enabled=False):  # logarithms need all their digits
+            # (B, T, 1 + L)
+            gates = F.linear(features, self.gates.weight.float(), self.gates.bias.float())
+            return gates[..., :1] * alone + (gates[..., 1:, None] * opinions).sum(-2), alone
 
     @torch.no_grad()
     def _by_counting(
@@ -138,8 +140,9 @@ class CountedGPT(ModernGPT):
         That is how often each context was seen, and how many of them were seen at all.
         """
         text = torch.cat([past[:, -self.lengths[-1] :], tokens], dim=1)
-        targets = None if targets is None else targets.cpu()
-        p, seen = self.counts.probabilities(text.cpu(), self.lengths, targets)
+        where = self.counts.device
+        targets = None if targets is None else targets.to(where)
+        p, seen = self.counts.probabilities(text.to(where), self.lengths, targets)
         p, seen = (x[:, -tokens.shape[1] :].to(tokens.device) for x in (p, seen))
         how_many = F.one_hot((seen > 0).sum(-1), len(self.lengths) + 1)
         return p.log(), torch.cat([seen.log1p(), how_many], dim=-1)

@@ -16,6 +16,7 @@ for Language Modeling, who modified the discounts):
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -33,6 +34,11 @@ LARGEST_TABLE = 4_000_000  # numbers, each way
 LEAST = 0.1
 
 
+def _on(device: torch.device) -> AbstractContextManager:
+    """Where new tensors are made. On the CPU they are anyway, and asking costs time."""
+    return device if device.type != "cpu" else nullcontext()
+
+
 class KneserNey:
     """The counts of a text, tokens (N,) below `vocab_size`, for contexts of 0 to `longest` letters.
 
@@ -41,7 +47,12 @@ class KneserNey:
 
     def __init__(self, tokens: Integer[Tensor, "N"], vocab_size: int, longest: int):
         self.vocab_size, self.longest = vocab_size, longest
-        text = tokens.long().cpu()
+        self.device = tokens.device
+        with _on(self.device):  # all tables are made where the text is
+            self.levels = self._levels(tokens.long(), vocab_size, longest)
+
+    @staticmethod
+    def _levels(text: Int64[Tensor, "N"], vocab_size: int, longest: int) -> list["_Level"]:
         # Before the text stands a letter of its own.
         padded = F.pad(text, (longest, 0), value=vocab_size)
         # The number of each letter's context: at first none of them has any letters.
@@ -62,7 +73,7 @@ class KneserNey:
                 tables[-1].append(without_first.bincount())
             tables.append([keys, pairs, times])
         tables[-1].append(times)  # nobody asks for the neighbours of the longest
-        self.levels = [_Level.of(*table, vocab_size) for table in tables]
+        return [_Level.of(*table, vocab_size) for table in tables]
 
     def contexts(self, tokens: Int64[Tensor, "B T"]) -> list[Int64[Tensor, "B T"]]:
         """For each length, the number of the context that ends with each token.
@@ -91,10 +102,17 @@ class KneserNey:
 
         And how often these contexts were seen.
 
-        Where there are too few tokens for a context, the longest that there is stands in. If
-        `tokens` are a piece of the counted text, `targets` are the tokens that follow them there:
-        each place is then predicted as if its own target had not been counted, that once.
+        All tensors are where the counted text is. Where there are too few tokens for a context,
+        the longest that there is stands in. If `tokens` are a piece of the counted text, `targets`
+        are the tokens that follow them there: each place is then predicted as if its own target had
+        not been counted, that once.
         """
+        with _on(self.device):
+            return self._probabilities(tokens, lengths, targets)
+
+    def _probabilities(
+        self, tokens: Int64[Tensor, "B T"], lengths: Sequence[int], targets: Tensor | None
+    ) -> tuple[Float[Tensor, "B T L V"], Float[Tensor, "B T L"]]:
         flat = None if targets is None else targets.flatten()
         places = [
             _Places(level, context.flatten(), flat)

@@ -37,6 +37,7 @@ from helpers.checkpoint import (
     was_launched_now,
     write_views,
 )
+from helpers.counted import CountedGPT
 from helpers.data import Corpus, PreparedCorpus, Tokenizer, get_batch, open_corpus, split
 from helpers.errors import (
     ConfigError,
@@ -152,7 +153,12 @@ def loss_module(
     kind = torch.device(config.device).type
     compute_loss: nn.Module = Loss(model)
     if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
-        compute_loss = torch.compile(compute_loss)  # which takes triton; Windows has none
+        # Compiling takes triton; Windows has none. Counting can't be compiled, but the blocks can.
+        if isinstance(model, CountedGPT):
+            for block in model.blocks:
+                block.compile()
+        else:
+            compute_loss = torch.compile(compute_loss)
     if computes_in_bfloat16_on_cpu(config):
         compute_loss = Rounded(compute_loss)
     precision = torch.autocast(kind, torch.bfloat16, enabled=config.bfloat16 and kind == "cuda")

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from helpers.data import get_batch
 from helpers.errors import ConfigError
 from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig, make_optimizer
+from helpers.presets import choose_preset
 from helpers.sampling import generate
 from helpers.training import cross_entropy, evaluate, updates
 
@@ -175,3 +177,25 @@ def test_a_text_of_another_length_is_refused(tokens):
 def test_a_config_is_of_the_first_kind_that_has_all_its_fields():
     assert type(config_of(SIZES)) is CountedConfig
     assert type(build_gpt(config_of(SIZES))) is CountedGPT
+
+
+def test_the_preset_for_a_gpu_takes_steps_on_a_cpu_too(tokens):
+    text = tokens[0][:3000]
+    preset = choose_preset("gpu-counted", max_steps=3, device="cpu")
+    config = replace(preset.training, batch_size=2, eval_interval=3)
+    torch.manual_seed(1)
+    model = preset.build(65, text)
+    losses = list(updates(model, text, config, make_optimizer(model, config), torch.Generator()))
+    assert len(losses) == 3 and all(map(math.isfinite, losses))
+
+
+def test_gates_and_mixture_keep_their_digits_in_autocast(pair):
+    model, (text, *_) = pair
+    x = text[None, :16].long()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        opinions, _ = model._by_counting(x, x[:, :0], None)
+        together, alone = model.logits_together_and_alone(x, x[:, :0])
+    assert together.dtype == torch.float32
+    g = model.gates.bias
+    expected = g[0] * alone + (g[1:, None] * opinions).sum(-2)  # fresh gates are their biases
+    assert torch.allclose(together, expected, atol=1e-5)

@@ -56,6 +56,7 @@ def readme_path(notebooks: Path = NOTEBOOKS) -> dict[str, str]:
         title = re.search(r"^# (.+)$", head, re.M)
         said = re.search(r"^\*\*How long\.\*\* (.+?)(?: minutes)? to read", head, re.M)
         time = f" ({IN_WORDS.get(said[1], said[1])} min)" if said else ""
+        assert title, f"{path} has no title"
         link = f"[{title[1].replace(' · ', ' ')}]({path.relative_to(notebooks.parent)}){time}"
         found["path" if path.parent == notebooks else "rooms"].append(link)
     return {name: " · ".join(links) for name, links in found.items()}
