@@ -124,6 +124,12 @@ PRESETS = {
         training=MUON_IN_WINDOWS,
         expected_loss={TINY: (1.44, 1.49)},  # of seeds 1 to 4
     ),
+    "playground": Preset(
+        about="three-minutes with four heads and a window of 128, for twice as many steps: the page writes with it",
+        model=SMALL | dict(n_head=4, context_length=128),
+        training=replace(MUON_IN_WINDOWS, max_steps=6000, eval_interval=500),
+        expected_loss={},
+    ),
     "counted": Preset(
         about="three-minutes beside counts of what followed up to eight letters: a lower loss in the same time",
         model=SMALL | dict(lengths=(2, 3, 4, 5, 6, 8), temperature=1.1),

@@ -317,7 +317,8 @@ def store(names: list[str]) -> None:
         write(NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS))
     write(NOTEBOOKS / "ledger.md", tables.ledger_page(NOTEBOOKS))
     page = ROOT / "README.md"
-    write(page, lessons.readme(page.read_text(encoding="utf-8")))
+    if page.exists():
+        write(page, lessons.readme(page.read_text(encoding="utf-8")))
 
 
 def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:

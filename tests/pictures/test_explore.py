@@ -25,7 +25,7 @@ SHARES = torch.tensor([[0.1, 0.1, 0.8], [0.0, 0.9, 0.1], [0.5, 0.25, 0.25]])
 LINED = "The word abc above, cba below, and lines between them that are as thick as the weights."
 DAMAGES = {
     "no positions": {"400 steps": [0.054, 0.014, 0.027, 0.0], "1,200 steps": [0.23, 0.216, 0.235]},
-    "one head": {"400 steps": [0.012, -0.02, 0.018, 0.016], "1,200 steps": [0.012, 0.026, -0.008]},
+    "one head": {"400 steps": [0.012, -0.02, 0.018, 0.016], "1,200 steps": [0.012, 0.018, 0.002]},
 }
 # Ann gives the ring, gets the lute.
 RING = [

@@ -47,7 +47,7 @@ OPENING = """# 01 · 1 < 2 and `two`
 [All notebooks](../README.md) · next: [02](02_b.ipynb)"""
 TEXT = r"""## Lesson
 
-$$a^2$$ and $b$, `$c$`, $\nosuch{$, [b](02_b.ipynb#cell-id=c2) [up](#The-proofs) [all](../README.md)
+$$a^2$$ and $b$, `$c$`, $\nosuch{$, [b](02_b.ipynb#cell-id=c2) [up](#More) [all](../README.md)
 [s](solutions/solutions_01.py) [l](ledger.md) [t](measured/parts.csv) [h](../helpers/h.toml) [g](solutions/page.py) [w](https://example.org)
 
 ```
@@ -150,7 +150,7 @@ def test_every_notebook_has_a_page_with_its_title_and_its_neighbours(site):
         assert name in sidebar
     assert "All notebooks" not in first.article.text  # the site has its own way around
     contents = [link["href"] for link in first.select(".toc-tree a")]
-    assert {"#lesson", "#the-proofs", "#one", "#after"} <= set(contents)
+    assert {"#lesson", "#more", "#one", "#after"} <= set(contents)
 
 
 def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
@@ -191,7 +191,7 @@ def test_pages_fetch_nothing_from_a_network(site):
 
 def test_links_lead_to_pages_cells_headings_and_files(site):
     links = [link["href"] for link in page(site, "01_a").select("#lesson p a[href]")]
-    assert links == ["02_b.html#c2", "#the-proofs", "index.html", "solutions/solutions_01.html", "ledger.html",
+    assert links == ["02_b.html#c2", "#more", "index.html", "solutions/solutions_01.html", "ledger.html",
                      "measured/parts.html", "files/helpers/h.toml", "files/notebooks/solutions/page.py",
                      "https://example.org"]  # fmt: skip
     assert "[code](stays.ipynb)" in page(site, "01_a").text
