@@ -4,12 +4,11 @@ The stream runs down, a broad grey line; what is read from it leaves sideways an
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.colors import to_hex
-from torch import Tensor, nn
+from torch import Tensor
 
 from helpers.gpt import GPT, attention_weights, watch
 from pictures import plotting
@@ -133,68 +132,6 @@ def damage_map(damage: Mapping[str, float]) -> None:
     fill = {name: oranges(min(max(nats, 0) ** 0.5, 1) * 0.7) for name, nats in damage.items()}
     notes = {name: f"{nats:+.2f}".replace("-", "−") for name, nats in damage.items()}
     block_map({name: to_hex(color) for name, color in fill.items()}, notes)
-
-
-@torch.no_grad()
-def draw_block(
-    tokens: Sequence[str], block: nn.Module, x: Tensor, called: Mapping[str, str] | None = None
-) -> None:
-    """Show what a pre-norm block does to a stream x (T, C), with an alternative text.
-
-    It runs the block without dropout. The stream, and what is added to it, share one scale of
-    colours; `called` has other names for parts, as in {"norm": "LayerNorm"}. Source: Radford et al.
-    2019, section 2.3.
-    """
-    layers = (block.norm1, block.attention, block.norm2, block.mlp)
-    passed = watch(block, x[None], [block, *layers, block.mlp[-1]])
-    read, talk, again, think = (passed[layer].output[0] for layer in layers)
-    middle, after = passed[block.norm2].input[0], passed[block].output[0]
-    weights = attention_weights(block.attention, read[None])[0]
-    hidden = passed[block.mlp[-1]].input[0]
-    words = short(tokens)
-    T = len(tokens)
-
-    def name_of(part: str) -> str:
-        return (called or {}).get(part, part)
-
-    streams = {"x": x, "x + attention": middle, "x + both": after}
-    reach = max(float(table.abs().max()) for table in streams.values())
-    stream: dict[str, Any] = {"limits": (-reach, reach), "numbers": False, "at": 0.62}
-
-    tall = max(60, min(16 * T, 110))  # of a table
-    unit = tall + 92  # from one step to the next
-    room = room_for(words)
-    line = room + 26  # the stream; from left to right follow x,
-    norm = room + 186  # what the norm makes of it, what is done with that,
-    last = WIDTH - 118  # and what is added to the stream
-    canvas = _Stream(2 * unit + tall + 52)
-    canvas.line(line, 6, 2 * unit + tall + 48)
-    for k, (name, table) in enumerate(streams.items()):
-        top = 28 + k * unit
-        canvas.words(words, room - 6, top, tall)
-        canvas.table(name_of(name), table, (room, top, 140, tall), "T × C", **stream)
-    inside = (norm + 136, 28, last - norm - 162, tall)  # of attention,
-    below = (norm + 136, 28 + unit, last - norm - 162, tall)  # and of the MLP
-    canvas.heads(name_of("attention: words talk"), weights, inside)
-    shape = _hidden_shape(hidden, x.shape[1])
-    canvas.table(name_of("MLP: each word thinks"), hidden, below, shape, numbers=False)
-    for box, reads, writes in ((inside, read, talk), (below, again, think)):
-        top = box[1]
-        side = top + tall / 2  # where it is read
-        back = top + tall + 44  # where it is written
-        canvas.table(name_of("norm"), reads, (norm, top, 110, tall), "T × C", numbers=False)
-        canvas.table("to add", writes, (last, top, 110, tall), "T × C", **stream)
-        for start, end in ((room + 140, norm), (norm + 110, box[0]), (box[0] + box[2], last)):
-            canvas.arrow((start + 4, side), (end - 4, side))
-        canvas.write(room + 163, side - 9, "reads", color=KNOWN.ink)
-        canvas.arrow((last + 14, top + tall + 2), (last + 14, back), (line + 13, back))
-        canvas.write(line + 20, back - 9, name_of("writes"), ha="left", color=KNOWN.ink)
-        canvas.plus(line, back)
-    talked, thought = (float(added.norm() / x.norm()) for added in (talk, think))
-    text = f"The residual stream runs down, {T} words of {x.shape[1]} numbers. Twice it is read, through a norm, and "
-    text += f"written to: attention, {len(weights)} heads, adds a table {talked:.2f} times as long as x, the MLP "
-    text += f"one {thought:.2f} times as long."
-    plotting.show(text, canvas.ax.figure)
 
 
 @torch.no_grad()

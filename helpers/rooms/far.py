@@ -96,7 +96,7 @@ def clamped(
         layer.split_heads(matrix(x)) for matrix in (layer.W_query, layer.W_key, layer.W_value)
     )
     near = rotate(query, *rotations(T, D)) @ rotate(key, *rotations(T, D)).mT
-    turn = (table[reach:] for table in rotations(reach + 1, D))
+    turn = (table[reach:].expand(T, D) for table in rotations(reach + 1, D))
     far = rotate(query, *turn) @ key.mT
     places = torch.arange(T)
     distance = places[:, None] - places

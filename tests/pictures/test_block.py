@@ -61,47 +61,21 @@ def holds(found, *wanted):
         ), like.shape
 
 
-def test_the_block_is_drawn_with_what_it_computes_without_dropout(drawn):
-    BLOCK.train()
-    block.draw_block(WORDS, BLOCK, X)
-    assert BLOCK.training and BLOCK.mlp.training
-    (ax, alt), _ = drawn.pop(), BLOCK.eval()
-    read = BLOCK.norm1(X[None])
-    talk, weights = BLOCK.attention(read, return_weights=True)
-    again = BLOCK.norm2(X + talk)
-    stream = X, (X + talk)[0], BLOCK(X[None])[0], talk[0], BLOCK.mlp(again)[0]
-    holds(
-        tables(ax),
-        *stream,
-        read[0],
-        again[0],
-        BLOCK.mlp[1](BLOCK.mlp[0](again))[0],
-        torch.cat([*weights[0]], -1),
-    )
-    limits = [mesh.get_clim() for mesh in ax.findobj(QuadMesh)]
-    # One scale for the stream and what is added to it.
-    assert limits.count(max(limits, key=lambda pair: pair[1])) >= 5
-    wanted = [
-        "x",
-        "x + attention",
-        "x + both",
-        "attention: words talk",
-        "MLP: each word thinks",
-        "T × 4C = 6 × 48",
-    ]
-    assert {*wanted, "H × T × T = 3 × 6 × 6"} <= {*texts(ax)}
-    assert [texts(ax).count(text) for text in ("norm", "reads", "writes", "to add", "journey")] == [
-        2,
-        2,
-        2,
-        2,
-        3,
-    ]
-    assert [line.get_marker() for line in ax.lines].count("+") == 2
-    assert (
-        f"adds a table {talk.norm() / X.norm():.2f} times as long as x" in alt
-        and "6 words of 12 numbers" in alt
-    )
+def test_the_map_of_a_block_says_and_colours_what_each_part_costs(drawn):
+    block.damage_map({"attention": 0.38, "√D": -0.014, "MLP": 0.21})
+    ((ax, alt),) = drawn
+    found = texts(ax)
+    assert {"attention  +0.38", "÷ √D", "−0.01", "+0.21", "residual stream"} <= {*found}
+    assert found.count("LayerNorm") == 2 and "attention +0.38, √D −0.01, MLP +0.21" in alt
+    fills = {
+        text.get_text(): box.get_facecolor()
+        for text in ax.texts
+        for box in ax.findobj(Rectangle)
+        if box.get_zorder() == 3
+        and box.get_x() < text.get_position()[0] < box.get_x() + box.get_width()
+        and box.get_y() < text.get_position()[1] < box.get_y() + box.get_height()
+    }
+    assert fills["values"] == (1, 1, 1, 1) != fills["MLP"]  # parts without a number stay white
 
 
 def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(drawn):
@@ -151,7 +125,7 @@ def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(drawn):
 
 
 CASES = {
-    "block": lambda: block.draw_block(WORDS, BLOCK, X),
+    "map": lambda: block.damage_map({"attention": 0.38, "residual": 1.2}),
     "gpt": lambda: block.draw_gpt(MODEL, torch.arange(8), LETTERS),
 }
 

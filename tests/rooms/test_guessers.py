@@ -1,0 +1,70 @@
+"""Counting, one idea at a time, against the definition and against all of it at once."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from helpers.counting import KneserNey
+from helpers.data import BUNDLED_PLAY, CharTokenizer
+from helpers.rooms import guessers
+
+PLAY = BUNDLED_PLAY.read_text(encoding="utf-8")[:9000]
+TOKENIZER = CharTokenizer.from_text(PLAY)
+TOKENS, V = TOKENIZER.encode(PLAY), TOKENIZER.vocab_size
+LEARNED, NEW = TOKENS[:7000], TOKENS[7000:]
+
+
+def share(text: str, letter: str, run: str, d: float) -> float:
+    """As the lesson writes it."""
+    shorter = share(text, letter, run[1:], d) if run else 1 / V
+    places = range(len(text) - len(run))
+    counts = Counter(text[i + len(run)] for i in places if text.startswith(run, i))
+    if not counts:
+        return shorter
+    n, kinds = counts.total(), len(counts)
+    return max(counts[letter] - d, 0) / n + d * kinds / n * shorter
+
+
+def test_the_plain_guesser_is_the_formula():
+    text, ahead = PLAY[:800], PLAY[800:840]
+    found = guessers.losses(TOKENS[:800], TOKENS[800:840], V, longest=3)
+    for length in range(4):
+        asked = range(length, len(ahead))
+        nats = [-math.log(share(text, ahead[i], ahead[i - length : i], 0.75)) for i in asked]
+        assert found[length] == pytest.approx(sum(nats) / len(nats), rel=1e-6)
+
+
+def test_both_ideas_together_are_kneser_ney():
+    found = guessers.losses(LEARNED, NEW, V, longest=4, neighbours=True, fitted=True)
+    counts = KneserNey(LEARNED, V, longest=4)
+    for length in (1, 2, 4):
+        # Where a text begins, one of the two knows a letter before it.
+        assert found[length] == pytest.approx(guessers.loss_of(counts, NEW, length), abs=0.02)
+
+
+def test_windows_cost_what_their_first_letters_cannot_see():
+    counts = KneserNey(LEARNED, V, longest=4)
+    whole = guessers.loss_of(counts, NEW, 4)
+    assert whole < guessers.loss_in_windows(counts, NEW, 4, T=16)
+    assert guessers.loss_in_windows(counts, NEW, 4, T=900) == pytest.approx(whole, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("before", "letter", "kind"),
+    [
+        ("a", "\n", "the end of a line"),
+        ("a", ",", "a space or punctuation"),
+        (" ", "x", "a word's first letter"),
+        ("a", "x", "inside a word"),
+    ],
+)
+def test_kinds_of_letters(before, letter, kind):
+    assert guessers.kind_of(before, letter) == kind
+
+
+def test_a_finding_is_where_it_stands_and_zero_elsewhere():
+    among, values = torch.tensor([2, 5, 9]), torch.tensor([20.0, 50.0, 90.0])
+    found = guessers.find(torch.tensor([9, 3, 2, 11]), among, values)
+    assert found.tolist() == [90, 0, 20, 0]
