@@ -13,7 +13,11 @@ from helpers.rooms import far
 def model():
     torch.manual_seed(0)
     config = ModernConfig(30, context_length=far.READ, n_layer=2, n_head=4, n_embd=32, rotary=True)
-    return ModernGPT(config).eval()
+    model = ModernGPT(config).eval()
+    for block in model.blocks:  # so that attention has something to say
+        for matrix in (block.attention.W_query, block.attention.W_key):
+            torch.nn.init.normal_(matrix.weight, std=0.5)
+    return model
 
 
 def held(model, reach):
@@ -25,18 +29,16 @@ def held(model, reach):
 def test_a_reach_that_nobody_exceeds_changes_nothing(model):
     tokens = torch.randint(30, (2, 40))
     expected = model(tokens)
-    assert torch.allclose(held(model, 39)(tokens), expected, atol=1e-5)
+    assert torch.allclose(held(model, 39)(tokens), expected, atol=1e-4)
     assert not torch.allclose(held(model, 5)(tokens), expected, atol=1e-3)
     # The first letters have nobody so far away.
-    assert torch.allclose(held(model, 5)(tokens)[:, :6], expected[:, :6], atol=1e-5)
+    assert torch.allclose(held(model, 5)(tokens)[:, :6], expected[:, :6], atol=1e-4)
 
 
 def test_beyond_the_reach_all_distances_are_one(model):
     """A word further away scores what it would score at the reach itself."""
     layer, x = model.blocks[0].attention, torch.randn(1, 12, 32)
     x[:, 1:4] = x[:, :1]  # the same word in the first four places
-    for matrix in (layer.W_query, layer.W_key):
-        torch.nn.init.normal_(matrix.weight)
     seen = far.clamped(layer, x, reach=6)
     other = x.clone()
     other[:, [0, 3]] = other[:, [3, 0]]
