@@ -90,6 +90,9 @@ def block_map(fill: Mapping[str, str], notes: Mapping[str, str] | None = None) -
 
     stream = 215
     canvas.frame((40, stream - 6, 650, 12), 0.5, fill=fill.get("residual", "#CFCFCF"))
+    canvas.ax.plot((130, 130), (56, stream + 24), linestyle="--", color=KNOWN.line, linewidth=1)
+    canvas.write(96, 66, "once", color=KNOWN.ink)
+    canvas.write(158, 66, "block", color=KNOWN.ink)
     canvas.write(24, stream, "words", color=KNOWN.ink)
     residual = "residual stream" + (f"  {notes['residual']}" if "residual" in notes else "")
     canvas.write(340, stream + 20, residual, LARGE)

@@ -88,7 +88,7 @@ LOOKS = {
         "no two parameters start alike",
     ],
     "7. the same in another way": [
-        "a row alone is a row in a batch",
+        "a text alone is the same text padded in a batch",
         "a batch in pieces is the batch",
         "two exams give one mark, and training goes on as before",
         "the mark doesn't depend on the size of a batch",
@@ -113,6 +113,12 @@ def curve(room: int, updates: int = 300) -> None:
 
 def culprit(kind: type[Program]) -> None:
     """Print the lines that a fault (−) and its repair (+) don't share, and what the checks say."""
+    lines(kind)
+    checked(kind)
+
+
+def lines(kind: type[Program]) -> None:
+    """The lines alone."""
     for part in vars(kind):
         if part not in vars(Program) or part.startswith("__") or part == "seen_by":
             continue
@@ -121,6 +127,10 @@ def culprit(kind: type[Program]) -> None:
         for line in difflib.ndiff(fault, repair):
             if line[0] in "+-":
                 print(f"  {line}")
+
+
+def checked(kind: type[Program]) -> None:
+    """The checks alone."""
     said = checks.table([kind])[kind.__name__]
     red = {name: sentence for name, sentence in said.items() if sentence}
     print(f"RED    {kind.seen_by}:\n       {red[kind.seen_by]}")

@@ -153,7 +153,7 @@ def same_beginning(kind: Kind) -> None:
         )
 
 
-@check("a row alone is a row in a batch")
+@check("a text alone is the same text padded in a batch")
 @torch.no_grad()
 def row_alone(kind: Kind) -> None:
     program = wide_awake(kind)
