@@ -125,8 +125,8 @@ PRESETS = {
         expected_loss={TINY: (1.44, 1.49)},  # of seeds 1 to 4
     ),
     "playground": Preset(
-        about="three-minutes with four heads and a window of 128, for twice as many steps: the page writes with it",
-        model=SMALL | dict(n_head=4, context_length=128),
+        about="laptop with a window of 128, trained longer and by Muon: what the page to play with writes with",
+        model=dict(context_length=128, n_layer=4, n_head=4, n_embd=128),
         training=replace(MUON_IN_WINDOWS, max_steps=6000, eval_interval=500),
         expected_loss={},
     ),

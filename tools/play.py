@@ -1,7 +1,7 @@
 """`python -m tools.play`: the page in which a trained model writes, with its lid off.
 
-Without --run it packs the run in build/runs/laptop, the model of notebook 08, into docs/play, so
-that a clone that has trained nothing can build the page: `write` needs neither PyTorch nor a run.
+Without --run it packs the run in build/runs/playground (`make write PRESET=playground` trains it)
+into docs/play, so that a clone that has trained nothing can build the page: `write` needs neither PyTorch nor a run.
 With --run folder it makes a page of that run, build/play/play.html, and docs/play stays as it is.
 """
 
@@ -151,11 +151,11 @@ def main(arguments: list[str]) -> None:
     from helpers.presets import RUNS
 
     parser = errors.Options(prog="python -m tools.play", description=__doc__.splitlines()[0])
-    parser.add_argument("--run", help="folder of a run (default: build/runs/laptop, for docs/play)")
+    parser.add_argument("--run", help="folder of a run (default: build/runs/playground, for docs/play)")
     if named := parser.parse_args(arguments).run:
         pages = write(ROOT / "build" / "play", pack_run(Path(named)))
     else:
-        commit_packed(pack_run(RUNS / "laptop"))
+        commit_packed(pack_run(RUNS / "playground"))
         pages = write(ROOT / "build" / "site")
     for path in pages:
         errors.say(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.2f} MB")

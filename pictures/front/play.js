@@ -12,6 +12,8 @@ const SPECIAL = { "\n": "↵", " ": "·" };
 const LETTER = /\p{L}/u;
 const NAMES = { "\n": "a new line", " ": "a space" };
 const START = "O Romeo, Romeo! wherefore";
+// What the page writes unasked: so many letters, with these dice, chosen from a hundred as what makes one read on.
+const UNASKED = { letters: 131, dice: 53 };
 // Heads are named by what they do in this text.
 const SAMPLE = "But, soft! what light through yonder window breaks? It is the east, and Juliet is the sun.";
 
@@ -41,6 +43,7 @@ export function mount(element, data) {
   let held = null; // a letter that was clicked
   let whole = null; // a second model, when the first has heads switched off
   const sample = model.encode(SAMPLE + (data.text ?? START)).slice(0, CONTEXT);
+  let dice = Math.random;
   let timer = 0;
   let said = 0;
   let frame = 0;
@@ -488,6 +491,10 @@ export function mount(element, data) {
   type(line.value);
   chosen = firmest();
   for (const section of views.keys()) observer.observe(section);
+  if (data.page && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
+    dice = random(UNASKED.dice);
+    write(UNASKED.letters, "Now begin a line of your own.");
+  }
   return () => {
     gone = true;
     pause();
@@ -529,7 +536,7 @@ export function mount(element, data) {
     });
   }
 
-  function step(token = draw(probabilities(reader.places.at(-1).logits, settings))) {
+  function step(token = draw(probabilities(reader.places.at(-1).logits, settings), dice)) {
     nats.push(surpriseOf(reader.places.at(-1), token));
     tokens.push(token);
     const full = reader.window.length === CONTEXT;
@@ -553,14 +560,14 @@ export function mount(element, data) {
     wrapped = full;
   }
 
-  function write() {
-    let left = 600; // it would go on for ever
+  function write(left = 600, after = "600 letters: “Continue” writes more.") {
+    // It would go on for ever.
     const tick = () => {
       if (left-- > 0) {
         step();
       } else {
         pause();
-        note.textContent = "600 letters: “Continue” writes more.";
+        note.textContent = after;
       }
     };
     timer = setInterval(tick, 1000 / pace.value);
@@ -569,6 +576,7 @@ export function mount(element, data) {
   }
 
   function pause() {
+    dice = Math.random;
     clearInterval(timer);
     timer = 0;
     offer();
