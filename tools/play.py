@@ -151,7 +151,9 @@ def main(arguments: list[str]) -> None:
     from helpers.presets import RUNS
 
     parser = errors.Options(prog="python -m tools.play", description=__doc__.splitlines()[0])
-    parser.add_argument("--run", help="folder of a run (default: build/runs/playground, for docs/play)")
+    parser.add_argument(
+        "--run", help="folder of a run (default: build/runs/playground, for docs/play)"
+    )
     if named := parser.parse_args(arguments).run:
         pages = write(ROOT / "build" / "play", pack_run(Path(named)))
     else:

@@ -202,12 +202,12 @@ def test_full_windows_refill_as_in_python_and_kept_places_are_not_computed(engin
         """() => {
           const reader = new ours.Reader(ours.model), read = (text) => reader.reread(ours.model.encode(text));
           const counts = [read("to be or not to be"), read("to be or not to see"), read("to be")];
-          while (reader.window.length < 64) counts.push(reader.write(5));
+          while (reader.window.length < 128) counts.push(reader.write(5));
           counts.push(reader.write(5), reader.window.length, reader.write(5));
           return counts;
         }"""
     )
-    assert moves[:3] == [18, 3, 0] and set(moves[3:-3]) == {1} and moves[-3:] == [32, 32, 1]
+    assert moves[:3] == [18, 3, 0] and set(moves[3:-3]) == {1} and moves[-3:] == [64, 64, 1]
 
 
 def test_filters_are_those_of_sampling(engine):
@@ -251,7 +251,7 @@ def test_a_fault_changes_what_it_should_and_nothing_else(engine):
     healthy, *broken = [page.evaluate(BROKEN, [name, LINE, 60]) for name in ("", *names)]
     seen = [
         (
-            each["loss"] > healthy["loss"] + 0.25,
+            each["loss"] > healthy["loss"] + 0.2,
             each["loss"] == healthy["loss"],
             each["text"] == healthy["text"],
         )
