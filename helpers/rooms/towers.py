@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers import telegrams
-from helpers.attention import attention
+from helpers.attention import MultiHeadAttention, attention
 from helpers.telegrams import WIDTH
 
 PAGE = 3 * WIDTH  # numbers of a place on a page: giver, thing, receiver
@@ -109,6 +109,48 @@ class Answer(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T 96"]) -> Float[Tensor, "B 32"]:
         return x[:, -1, WIDTH : 2 * WIDTH]
+
+
+class Places(nn.Module):
+    """A page (B, 7, 96) plus a learned vector for each of its seven lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(7, PAGE))
+
+    def forward(self, x: Float[Tensor, "B 7 96"]) -> Float[Tensor, "B 7 96"]:
+        return x + self.table
+
+
+class Add(nn.Module):
+    """x plus what `part` makes of it."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.part(x)
+
+
+def tower(
+    layers: int, adds: bool = True, *, places: bool = False, **look: int
+) -> Callable[[], nn.Sequential]:
+    """What makes a tower of looks with its answer on top. Each layer adds to what it reads, or
+    replaces it; with `places`, lines know where they stand.
+    """
+
+    def make() -> nn.Sequential:
+        parts = [Add(Look(**look)) if adds else Look(**look) for _ in range(layers)]
+        return nn.Sequential(*[Places()][: int(places)], *parts, Answer())
+
+    return make
+
+
+def fresh(layers: int, adds: bool = False) -> list[nn.Module]:
+    """Layers of lesson 06's attention as PyTorch draws them: four heads, 64 numbers a word."""
+    made = [MultiHeadAttention(64, 64, 16, dropout=0.0, num_heads=4) for _ in range(layers)]
+    return [Add(layer) if adds else layer for layer in made]
 
 
 class Brewer(nn.Module):

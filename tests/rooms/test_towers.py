@@ -3,6 +3,7 @@ from torch import nn
 
 from helpers import telegrams
 from helpers.rooms.towers import (
+    Add,
     Look,
     first_looks,
     of_friends,
@@ -13,15 +14,6 @@ from helpers.rooms.towers import (
 )
 
 SCENES = telegrams.scenes(50, torch.Generator().manual_seed(1))
-
-
-class Add(nn.Module):
-    def __init__(self, part):
-        super().__init__()
-        self.part = part
-
-    def forward(self, x):
-        return x + self.part(x)
 
 
 class FriendsThing(nn.Module):
