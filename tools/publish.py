@@ -39,6 +39,12 @@ def repository(root: Path) -> str:
     return found[1] if found else ""
 
 
+def home_page(repo: str) -> str:
+    """Where GitHub publishes the site, without a slash at its end; "" as long as it has no address."""
+    owner, _, name = repo.partition("/")
+    return f"https://{owner.lower()}.github.io/{name}" if repo else ""
+
+
 def guard(repo: str) -> str:
     """The cell that sees to it that `helpers` is there, or says in a sentence how to get it."""
     return GUARD + (FETCH.format(repo) if repo else ALONE)
@@ -83,8 +89,7 @@ def readme(text: str, repo: str) -> str:
     text = re.sub(rf"{re.escape(MARK)}\n.*\n\n", "", text)
     head, _, rest = text.partition("\n\n")
     text = f"{head}\n\n{MARK}\n{' '.join(badges)}\n\n{rest}"
-    owner, name = repo.split("/")
-    site = f"https://{owner.lower()}.github.io/{name}"
+    name, site = repo.split("/")[1], home_page(repo)
     play = f"**[Play with it]({site}/play.html)** · **[read it]({site}/)** · **run it:**"
     text = re.sub(rf"({re.escape(DOORS)}\n).*", rf"\g<1>{play}", text)
     return re.sub(r"^git clone .*$", f"git clone {home} && cd {name}", text, count=1, flags=re.M)

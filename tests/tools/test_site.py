@@ -236,6 +236,16 @@ def test_what_jupyterlab_folds_the_page_folds_too(site):
     assert text.count("<details") == text.count("</details>") == 4
 
 
+def test_a_page_says_what_it_is_to_those_who_link_to_it(site):
+    head = page(site, "01_a").head
+    title, about = (
+        head.select_one(f'meta[property="og:{name}"]')["content"]
+        for name in ("title", "description")
+    )
+    assert title == "01 · 1 < 2 and two" and about and head.select_one('meta[name="description"]')
+    assert not head.select_one('meta[property="og:image"]')  # as long as it has no address
+
+
 def test_a_notebook_that_cannot_be_read_costs_no_other_page(site):
     assert "can't be read" in page(site, "03_torn").article.text
     assert "by zero" in page(site, "02_b").select_one(".traceback").text

@@ -1,5 +1,6 @@
 """How Sphinx builds the site from what pages.py has written; `build` calls it."""
 
+import shutil
 from html import escape
 from pathlib import Path
 
@@ -7,7 +8,12 @@ from docutils import nodes
 from latex2mathml.converter import convert as latex_to_mathml
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from tools.publish import home_page, repository
+
 HERE = Path(__file__).parent
+CARD = HERE.parents[1] / "docs" / "play.png"
+DEFAULT = "Ten lessons from a single dot product to a small GPT that you have written yourself"
+ADDRESS = home_page(repository(HERE.parents[1]))
 
 project = html_title = "From dot products to nanoGPT"
 language = "en"
@@ -105,7 +111,40 @@ def level_captions(app, pagename, templatename, context, doctree) -> None:
     )
 
 
+def describe(app, pagename, templatename, context, doctree) -> None:
+    """What others show of a page that somebody links to: title, its question, a picture."""
+    said = [text.astext().strip() for text in doctree.findall(nodes.paragraph)] if doctree else []
+    asked = [text for text in said if text.startswith("The question.")]
+    said = [] if pagename == "index" else asked + said
+    words = next(filter(None, said), DEFAULT).removeprefix("The question.").split()
+    about = escape(" ".join(words)[:200])
+    titles = [text.astext() for text in doctree.findall(nodes.title)] if doctree else []
+    title = escape((titles or [project])[0])
+    tags = [f'<meta name="description" content="{about}">']
+    tags += [f'<meta property="og:title" content="{title}">']
+    tags += [f'<meta property="og:description" content="{about}">']
+    if ADDRESS:
+        tags += [f'<meta property="og:image" content="{ADDRESS}/{CARD.name}">']
+        tags += [f'<meta property="og:url" content="{ADDRESS}/{pagename}.html">']
+    context["metatags"] = context.get("metatags", "") + "\n".join(tags)
+
+
+def map_of_site(app, problem) -> None:
+    """The picture of the links, and once the site has an address, a list of its pages."""
+    if problem or not CARD.exists():
+        return
+    folder = Path(app.outdir)
+    shutil.copyfile(CARD, folder / CARD.name)
+    if ADDRESS:
+        pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
+        rows = "".join(f"<url><loc>{ADDRESS}/{page}</loc></url>\n" for page in pages)
+        head = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+        (folder / "sitemap.xml").write_text(f"{head}\n{rows}</urlset>\n", encoding="utf-8")
+
+
 def setup(app) -> None:
+    app.connect("html-page-context", describe)
+    app.connect("build-finished", map_of_site)
     app.connect("html-page-context", level_captions, priority=900)  # after furo has made the tree
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.config.html_math_renderer = "mathml"
