@@ -127,7 +127,7 @@ PRESETS = {
     "playground": Preset(
         about="laptop with a window of 128, trained longer and by Muon: what the page to play with writes with",
         model=dict(context_length=128, n_layer=4, n_head=4, n_embd=128),
-        training=replace(MUON_IN_WINDOWS, max_steps=6000, eval_interval=500),
+        training=replace(MUON_IN_WINDOWS, max_steps=6000, eval_interval=500, windows=()),
         expected_loss={},
     ),
     "counted": Preset(

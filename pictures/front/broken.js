@@ -121,11 +121,12 @@ export function verdict(healthy, broken) {
     return `${loss}, and not a letter of the text has changed. ${then}`;
   }
   if (broken.judged - healthy.judged > 0.25) {
-    const then = rises ? "Here the loss would have told you." : "Watch only the loss, and you will never know.";
-    return `${loss}, and the text goes wrong. ${then}`;
+    const little =
+      before === after ? "Watch only the loss, and you will never know." : "On a single line, you might not notice.";
+    return `${loss}, and the text goes wrong. ${rises ? "Here the loss would have told you." : little}`;
   }
   const then = rises ? "The loss alone would have told you." : "Only the healthy text beside it gives it away.";
-  return `${loss}, and the text is a different one that reads no worse. ${then}`;
+  return `${loss}, and the text is a different one, which the healthy model finds hardly stranger. ${then}`;
 }
 
 const nats = (loss) => loss?.toFixed(2) ?? "–";

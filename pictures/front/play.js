@@ -13,7 +13,7 @@ const LETTER = /\p{L}/u;
 const NAMES = { "\n": "a new line", " ": "a space" };
 const START = "O Romeo, Romeo! wherefore";
 // What the page writes unasked: so many letters, with these dice, chosen from a hundred as what makes one read on.
-const UNASKED = { letters: 131, dice: 53 };
+const UNASKED = { letters: 64, dice: 15 };
 // Heads are named by what they do in this text.
 const SAMPLE = "But, soft! what light through yonder window breaks? It is the east, and Juliet is the sun.";
 
@@ -58,7 +58,13 @@ export function mount(element, data) {
   const say = (...children) => h("p", { class: "explore-say" }, ...children);
 
   // ---------------------------------------------------------------- 1. the stage
-  const line = h("textarea", { rows: 2, spellcheck: "false", autocomplete: "off", oninput: () => type(line.value) });
+  const line = h("textarea", {
+    rows: 2,
+    spellcheck: "false",
+    autocomplete: "off",
+    oninput: () => type(line.value),
+    onkeydown: entered,
+  });
   const go = h("button", { class: "explore-main", onclick: () => (timer ? pause() : write()) }, "Let it write");
   const again = h("button", { onclick: go.onclick }, "Let it write");
   const oneLetter = () => {
@@ -308,11 +314,11 @@ export function mount(element, data) {
       tell: (p) => {
         const found = p.layers[l].weights.map((w, k) => `head ${k + 1} looks most at ${most(w)}`);
         const large = percent(norm(p.layers[l].read) / norm(p.stream[l]));
-        return `Attention in layer ${l + 1}: ${found.join("; ")}. What they find (the strip below) is added to the stream, and is ${large} as large.`;
+        return `Attention in layer ${l + 1}: ${found.join("; ")}. What they find (the strip below) is added to the stream; it is ${large} of the size of what was there.`;
       },
     });
     const thinks = part({
-      label: labelled("the MLP works on it", `${NEURONS} neurons`),
+      label: labelled("the MLP works", `${NEURONS} neurons`),
       kind: "thinks",
       shows: [hidden, thought],
       draw: (p) => {
@@ -484,6 +490,9 @@ export function mount(element, data) {
   };
   const observer = new IntersectionObserver(watch, { rootMargin: "300px" });
   root.append(...views.keys(), h("footer", {}, origin(about, config)));
+  // Whoever scrolls away from the machine is not pulled back.
+  for (const moved of ["wheel", "touchmove"])
+    root.addEventListener(moved, () => follower && unfollow(), { passive: true });
   root.addEventListener("keydown", (event) => event.key === "Escape" && held !== null && hold(null));
   element.append(root);
   const habits = habitsOf(model);
@@ -526,6 +535,13 @@ export function mount(element, data) {
     judge();
     said = typed;
     changed();
+  }
+
+  // Enter lets it write; with the shift key it is a new line.
+  function entered(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (!timer) write();
   }
 
   // How surprising each letter of the window was, but for its first.
@@ -907,7 +923,7 @@ export function mount(element, data) {
       const chance = h("span", {}, cut[i] ? percent(cut[i]) : "cut");
       return h(choose ? "button" : "div", attributes, h("b", {}, shown[i]), track, chance);
     };
-    const others = `the other ${V - Math.min(V, rows)} letters together: ${percent(rest)}`;
+    const others = `the other ${V - Math.min(V, rows)} characters together: ${percent(rest)}`;
     into.replaceChildren(...order.slice(0, rows).map(bar), h("p", { class: "explore-note" }, others));
     if (focused >= 0) into.children[focused]?.focus();
   }
@@ -978,7 +994,8 @@ export function mount(element, data) {
     }
   }
 
-  // The head to begin with: one with a firm habit, which the last letter shows, too; best one that looks at the starts of words.
+  // The head to begin with: one with a firm habit, which the last letter shows, too; best one that looks at the starts of
+  // words, and not one that does the same for every letter.
   function firmest() {
     const targets = targetsIn(lettersOf(reader.places));
     const all = habits.flatMap((row, l) => row.map((found, k) => ({ place: [l, k], ...found })));
@@ -987,7 +1004,8 @@ export function mount(element, data) {
       const weights = reader.places.at(-1).layers[l].weights[k];
       return seen.reduce((sum, i) => sum + weights[i], 0);
     };
-    const rank = (head) => head.more + shows(head) + 0.3 * (head.does === "the start of the word");
+    const rank = ({ does, more, ...head }) =>
+      more + shows({ does, ...head }) + 0.3 * (does === "the start of the word") - 0.7 * (does === "the letter before");
     return all.sort((a, b) => rank(b) - rank(a))[0].place;
   }
 

@@ -231,7 +231,7 @@ def test_filters_are_those_of_sampling(engine):
 
 
 # ---------------------------------------------------------------- the faults of the room "Break it"
-LINE = "O Romeo, Romeo! wherefore"
+LINE = "But, soft! what light through yonder window breaks? It is the east, and Juliet is the sun."
 BROKEN = """([name, text, count]) => {
   const fault = ours.FAULTS.find((fault) => fault.name === name), start = ours.model.encode(text);
   const reader = new ours.BrokenReader(ours.model, fault), dice = ours.random(7);
