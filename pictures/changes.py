@@ -131,7 +131,7 @@ def pour(
     _, axes = plotting.figure(11, 4.6, columns=len(words) + 1, rows=2)
 
     def cells(ax: Axes, table: Tensor, title: str) -> None:
-        ax.imshow(table, cmap=plotting.SIGNED, vmin=-reach, vmax=reach)
+        ax.imshow(table.numpy(), cmap=plotting.SIGNED, vmin=-reach, vmax=reach)
         for i, row in enumerate(table.tolist()):
             for j, number in enumerate(row):
                 ax.text(j, i, f"{number + 0:g}".replace("-", "−"), ha="center", va="center")

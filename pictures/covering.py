@@ -6,7 +6,7 @@ from jaxtyping import Float
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pictures.plotting import COLORS, SHARE, figure, show
+from pictures.plotting import COLORS, SHARE, bare, figure, show
 
 Guesses = Sequence[tuple[str, float]]  # at each place: the letter that is guessed, and how surely
 
@@ -30,8 +30,7 @@ def guesses(rows: Mapping[str, Guesses], *right: Sequence[str]) -> None:
     next_letters = ["\n".join(dict.fromkeys(letters)) for letters in zip(*right, strict=True)]
     ax.set_xticks(range(len(next_letters)), next_letters, fontsize=12)
     ax.set(xlabel="the letter that comes next")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    bare(ax)
     show(
         "What is guessed at each place of a line, as bars that are as high as the guess is sure, blue "
         f"where it is right and orange where it is wrong. {'; '.join(told)}."

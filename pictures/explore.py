@@ -161,8 +161,7 @@ def votes(
         ax.set_yticks(range(len(cards)), cards if ax is axes[0] else [""] * len(cards))
         ax.set(title=name, xlim=(min(0, 1.2 * least), 1.2 * most))
         ax.invert_yaxis()
-        ax.spines[:].set_visible(False)
-        ax.tick_params(length=0)
+        plotting.bare(ax)
         best = things[int(cast.sum(dim=0).argmax())]
         told.append(
             f"{name} says {best}, to which the right card adds {mine[needed]:.1f} of {mine.sum():.1f}"

@@ -74,9 +74,9 @@ LOOKS = {
     "4. the future, to the last bit": [
         "no letter sees the future",
         "no letter sees the future, however large the scores",
-        "a text means the same, however it goes on",
     ],
     "5. training against writing": [
+        "a text means the same, however it goes on",
         "what is cut off never comes",
         "one text knows nothing of the last one",
     ],
@@ -176,8 +176,7 @@ def bits() -> None:
         ax.text(len(colors) + 0.4, y, f"up to {largest}", va="center")
     ax.set_yticks(range(3), kinds)
     ax.set(xlim=(-0.3, 44), ylim=(2.6, -0.6), xticks=[])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    plotting.bare(ax)
     plotting.show(
         "Three rows of boxes, one for the sign, some for the exponent, the rest for the digits. Numbers "
         "of 32 bits and bfloat16 have eight bits of exponent and go up to 3.4 · 10³⁸; half precision has "
@@ -292,8 +291,7 @@ def joined(programs: Mapping[str, Program]) -> None:
         ax.set(xlim=(-0.2, H), ylim=(6, -0.2), title=title, xticks=[])
         ax.set_yticks([y + 0.43 for y in range(6)], [f"place {y}" for y in range(6)])
     for ax in axes:
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
+        plotting.bare(ax)
     plotting.show(
         "On the left a table, four heads by 48 places, coloured by place. Joined as it should be, each row "
         "has one colour: what four heads found at one place. Joined by the room's program, the first row "
@@ -353,8 +351,7 @@ def quarters(lengths: Sequence[int], place: int) -> None:
     ax.axvspan(place, place + 0.94, color="black", alpha=0.25, linewidth=0)
     ax.set_yticks(range(len(lengths)), [f"{length} letters" for length in lengths])
     ax.set(xlim=(-0.3, max(lengths) + 0.3), ylim=(len(lengths) - 0.4, -0.6), xlabel="place")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    plotting.bare(ax)
     plotting.show(
         f"Strips of letters in four colours, a quarter for each head. Place {place} belongs to quarter "
         f"{', '.join(told)}."

@@ -113,6 +113,12 @@ def labels(tokens: Sequence[str]) -> list[str]:
     return [SPECIAL.get(token, token) for token in tokens]
 
 
+def bare(ax: Axes) -> None:
+    """Take away the frame, and the ticks' strokes; what stands beside them stays."""
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+
+
 def heatmap(
     matrix: Tensor,
     rows: Sequence[str],
@@ -147,8 +153,7 @@ def heatmap(
     )
     ax.set_yticks(range(len(rows)), labels(rows))
     ax.set(xlabel=column_name, ylabel=row_name, title=title)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    bare(ax)
     if decimals is not None:
         for i, j in np.argwhere(~np.isnan(values)):
             ax.text(j, i, f"{values[i, j]:z.{decimals}f}", ha="center", va="center")
@@ -310,8 +315,7 @@ def letters(lines: Mapping[str, str], *, title: str = "") -> Axes:
     ax.set(xlim=(-0.6, length - 0.4), ylim=(len(lines) - 0.4, -0.6), title=title)
     ax.set_xticks(range(length), range(length), fontsize=7)
     ax.set_yticks(range(len(lines)), lines)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    bare(ax)
     return ax
 
 
@@ -336,8 +340,7 @@ def cells(
     ax.set(xlim=(-0.6, len(texts[0]) - 0.4), ylim=(len(texts) - 0.5, -0.5), title=title)
     ax.set_xticks([])
     ax.set_yticks(range(len(rows)), labels(rows))
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    bare(ax)
     return ax
 
 

@@ -179,8 +179,7 @@ def scoreboard(*live: Row, measured: Path = STORED) -> None:
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
     ax.grid(axis="x", color="#E5E5E5", zorder=0)
     ax.set_yticks([])
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
+    plotting.bare(ax)
     said = [
         f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it "
         f"(in a GPT: {_said(row.part, in_gpt)})"

@@ -217,8 +217,7 @@ def two_lanes(layers: int, send: float) -> None:
         ax.set_yticks([0, 1], ["send", "compute"])
         ax.set(xlim=(0, layers * (3 + send) + 0.3), ylim=(-0.6, 1.6), xticks=[])
         ax.set_title("sent as soon as it is there" if hidden else "sent at the end", loc="left")
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
+        plotting.bare(ax)
     plotting.show(
         f"Two lanes, computing and sending, for {layers} layers. If gradients are sent at the end, a step takes "
         f"{ends[0]:.1f} units; if each is sent as soon as it is there, behind the way back, {ends[1]:.1f}."

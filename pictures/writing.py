@@ -7,7 +7,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
 from helpers.tables import Line
-from pictures.plotting import COLORS, figure, labels, show
+from pictures.plotting import COLORS, bare, figure, labels, show
 
 
 def tower(rungs: Mapping[str, tuple[float, str]], parts: Mapping[str, Sequence[str]]) -> None:
@@ -47,8 +47,7 @@ def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float 
             )
     ax.set(xlim=(0, len(text)), ylim=(len(rows), 0), xticks=[])
     ax.set_yticks([i + 0.46 for i in range(len(rows))], [f"step {step:,}" for step in rows])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    bare(ax)
     means = ", ".join(f"step {step:,} {nats.mean():.1f}" for step, nats in rows.items())
     show(
         f"A passage, once for each of several steps, each letter the redder the more it surprised. Mean nats: {means}."

@@ -149,7 +149,7 @@ def same_beginning(kind: Kind) -> None:
         off = (program(tokens[:, :t]) - whole[:, :t]).abs().max().item()
         demand(
             off < 1e-3,
-            f"the first {t} letters alone give other outputs than at the start of a longer text ({off:.2f})",
+            f"the first {t} letters alone give other outputs, by up to {off:.2f}, than at the start of a longer text",
         )
 
 
@@ -166,7 +166,7 @@ def row_alone(kind: Kind) -> None:
         off = (together[row, start:] - alone[0]).abs().max().item()
         demand(
             off < 1e-3,
-            f"a text gives other outputs beside another one, or padded, than alone ({off:.2f})",
+            f"a text gives other outputs, by up to {off:.2f}, beside another one, or padded, than alone",
         )
 
 

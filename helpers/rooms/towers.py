@@ -141,8 +141,9 @@ def tower(
     """
 
     def make() -> nn.Sequential:
+        first = [Places()] if places else []
         parts = [Add(Look(**look)) if adds else Look(**look) for _ in range(layers)]
-        return nn.Sequential(*[Places()][: int(places)], *parts, Answer())
+        return nn.Sequential(*first, *parts, Answer())
 
     return make
 

@@ -12,11 +12,12 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers.data import CharTokenizer, load_corpus, split
-from helpers.errors import command, say, write
+from helpers.errors import command, say
 from helpers.modern import ModernGPT
 from helpers.rooms import far
-from helpers.tables import MEASURED, Line, csv_table
-from tools.provenance import ROOT, made_by
+from helpers.tables import Line
+from tools.provenance import ROOT
+from tools.studies import networks
 
 SEEDS = (1, 2, 3)
 STEPS = 1500
@@ -37,14 +38,11 @@ def main(_: list[str]) -> None:
     shares = train_tokens.long().bincount(minlength=tokenizer.vocab_size) / len(train_tokens)
     blind = -shares.log()[val_tokens.long()].mean().item()
     lines.append({"seed": 0, "reads": far.BLIND, "place": 0, "loss": round(blind, 5)})
-    about = [
-        made_by("python -m tools.studies.far"),
-        f"torch {torch.__version__}, corpus: {corpus.name}, SHA-256 {corpus.sha256}",
+    budget = (
         f"budget: 2 layers, 4 heads, width 64, {STEPS} steps of 32 windows of 32 letters, rate 0.005; "
-        "800 texts of 128 letters are read; a place stands for itself and the 15 after it",
-    ]
-    write(MEASURED / "far.csv", csv_table(lines, about))
-    say(f"stored {len(lines)} rows in notebooks/measured/far.csv")
+        "800 texts of 128 letters are read; a place stands for itself and the 15 after it"
+    )
+    networks.store("far", lines, budget)
 
 
 def trained(train_tokens: Integer[Tensor, "N"], vocab_size: int, seed: int) -> ModernGPT:

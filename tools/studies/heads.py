@@ -13,13 +13,12 @@ from jaxtyping import Integer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from helpers import checkpoint, presets, training
-from helpers.data import CharTokenizer, load_corpus, split
-from helpers.errors import command, say, write
+from helpers.data import CharTokenizer
+from helpers.errors import command
 from helpers.gpt import GPT
 from helpers.rooms.gaps import looks_at_gaps, loss_without
-from helpers.tables import MEASURED, Line, csv_table
-from tools.provenance import ROOT, made_by
+from helpers.tables import Line
+from tools.studies import networks
 
 SEEDS = (1, 2, 3)
 WINDOWS = 200  # of validation text, on which heads are switched off
@@ -27,40 +26,16 @@ LETTERS = 5900  # that every place guesses
 
 
 def main(_: list[str]) -> None:
-    lines = [line for seed in SEEDS for line in look_into(*trained(seed), seed)]
-    corpus = load_corpus()
+    lines = [
+        line
+        for seed in SEEDS
+        for line in look_into(*networks.trained("laptop", seed, f"heads-{seed}"), seed)
+    ]
     budget = (
         f"budget: the preset laptop; heads are silenced on {WINDOWS} windows of validation text, "
         f"places guess {LETTERS} letters each"
     )
-    about = [
-        made_by("python -m tools.studies.heads"),
-        f"torch {torch.__version__}, corpus: {corpus.name}, SHA-256 {corpus.sha256}",
-        budget,
-    ]
-    write(MEASURED / "heads.csv", csv_table(lines, about))
-    say(f"stored {len(lines)} rows in notebooks/measured/heads.csv")
-
-
-def trained(seed: int) -> tuple[GPT, CharTokenizer, Integer[Tensor, "N"]]:
-    """The laptop's GPT after its training, its tokenizer, and the validation text."""
-    folder = ROOT / "build" / "runs" / f"heads-{seed}"
-    corpus = load_corpus()
-    tokenizer = CharTokenizer.from_text(corpus.text)
-    recipe = presets.choose_preset("laptop", seed=seed, device="cpu")
-    config = recipe.model_config(tokenizer.vocab_size)
-    train_tokens, val_tokens = split(tokenizer.encode(corpus.text), config.context_length)
-    torch.manual_seed(seed)
-    model = GPT(config)
-    wanted = checkpoint.settings_of(model, recipe.training, train_tokens, val_tokens, tokenizer)
-    resume, _ = checkpoint.plan_run(
-        folder, wanted, reuse=True, overwrite=False, may_move_aside=False
-    )
-    training.train(
-        model, train_tokens, val_tokens, recipe.training, out_dir=folder, resume=resume,
-        corpus=corpus, preset="laptop",
-    )  # fmt: skip
-    return model.eval(), tokenizer, val_tokens
+    networks.store("heads", lines, budget)
 
 
 def look_into(
