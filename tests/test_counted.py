@@ -187,6 +187,7 @@ def test_the_preset_for_a_gpu_takes_steps_on_a_cpu_too(tokens):
     model = preset.build(65, text)
     losses = list(updates(model, text, config, make_optimizer(model, config), torch.Generator()))
     assert len(losses) == 3 and all(map(math.isfinite, losses))
+    assert model.text.tolist() == text.tolist()  # or it would have counted nothing but zeros
 
 
 def test_gates_and_mixture_keep_their_digits_in_autocast(pair):

@@ -1,4 +1,4 @@
-"""Presets: published recipes, bands, the settings that they take, and that each of them trains."""
+"""Presets: published recipes, bands, and the settings that they take."""
 
 import math
 

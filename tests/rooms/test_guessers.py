@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
+from helpers.counted import CountedConfig, CountedGPT
 from helpers.counting import KneserNey
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.rooms import guessers
@@ -49,6 +50,23 @@ def test_windows_cost_what_their_first_letters_cannot_see():
     whole = guessers.loss_of(counts, NEW, 4)
     assert whole < guessers.loss_in_windows(counts, NEW, 4, T=16)
     assert guessers.loss_in_windows(counts, NEW, 4, T=900) == pytest.approx(whole, abs=0.03)
+
+
+@torch.no_grad()
+def test_a_gain_belongs_to_its_letter():
+    sizes = dict(context_length=128, n_layer=1, n_head=1, n_embd=8)
+    config = CountedConfig(vocab_size=V, **sizes, lengths=(2, 6), counted=len(LEARNED))
+    model = CountedGPT(config).eval()
+    model.count(LEARNED)
+    gains, letters = guessers.gains_over_counts(model, NEW[: 64 * 4 + 65])
+    assert letters.tolist() == NEW[65 : 64 * 4 + 65].tolist()
+    for i in (0, 63, 64, 200):
+        start = i // 64 * 64  # of the window of 128 in which the letter is asked for
+        x = NEW[None, start : i + 65].long()
+        by_model = model(x)[0, -1].log_softmax(-1)
+        by_counts = model.counts.probabilities(x, (6,))[0][0, -1, 0].log()
+        gain = (by_model - by_counts)[letters[i]].item()
+        assert gains[i].item() == pytest.approx(gain, abs=1e-4)
 
 
 @pytest.mark.parametrize(
