@@ -1,7 +1,5 @@
 """What studies that look into networks share: a training that is kept, and the table they store."""
 
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Integer
 from torch import Tensor
@@ -37,7 +35,7 @@ def trained(preset: str, seed: int, run: str) -> tuple[GPT, CharTokenizer, Integ
     return model.eval(), tokenizer, val_tokens
 
 
-def store(study: str, lines: Sequence[Line], budget: str) -> None:
+def store(study: str, lines: list[Line], budget: str) -> None:
     """Write the table of a study of this folder, with the commit, the corpus and the budget."""
     corpus = load_corpus()
     about = [
