@@ -14,11 +14,20 @@ sys.modules["rfc3987_syntax"] = None  # ty: ignore[invalid-assignment]
 import pytest  # noqa: E402
 from xdist.scheduler import LoadFileScheduling  # noqa: E402
 
-# What takes longest starts first, so that all workers end together. 09 takes the run that 08
-# leaves.
-IN_TURN = ("08_nanogpt_shakespeare.ipynb", "09_sampling.ipynb")
-LONG = (*IN_TURN, "07_transformer_block.ipynb", "00_why_attention.ipynb")
+# What takes longest starts first, so that all workers end together.
+LONG = (
+    "09_sampling.ipynb",
+    "08_nanogpt_shakespeare.ipynb",
+    "07_transformer_block.ipynb",
+    "scaling_out.ipynb",
+    "05_dropout.ipynb",
+)
 SHARED = ("test_gpt2_folder.py", "test_site.py")  # their tests share a set-up of seconds
+# `make run` trains to the end; for the test, a beginning is enough.
+SHORTER = {
+    "08_nanogpt_shakespeare.ipynb": ("max_steps = None", "max_steps = 300"),
+    "09_sampling.ipynb": ("max_steps=500", "max_steps=200"),
+}
 ALONE = ("test_curves.py",)  # each test takes seconds, and they share nothing
 OF_NOTEBOOKS = ("tests/lessons", "tests/exercises/test_exercises.py")
 
@@ -28,9 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """One worker runs all cells of a notebook; a test with all its parameters.
-
-    It runs 08 and then 09, and all tests about one notebook's exercises or with one set-up.
+    """One worker runs all cells of a notebook, all tests about its exercises, or with one set-up;
+    a test with all its parameters.
 
     (xdist's own groups do nothing with pytest 9.2, which knows no `_nodeid` any more.)
     """
@@ -38,8 +46,6 @@ class Scheduling(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         path, _, test = nodeid.partition("::")
         name = Path(path).name
-        if name in IN_TURN:
-            return "in turn"
         if name.endswith(".ipynb") or name in SHARED:
             return path
         if name in ALONE:
@@ -85,6 +91,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
         others = [item for item in items if not belongs(item.nodeid, notebook)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
+    for name, (setting, shorter) in SHORTER.items():
+        cells = [item.cell for item in items if item.path.name == name]
+        assert not cells or any(setting in cell.source for cell in cells)
+        for cell in cells:
+            cell.source = cell.source.replace(setting, shorter)
     items.sort(key=place_of)  # what is equally long keeps its order
 
 

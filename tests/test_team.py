@@ -90,7 +90,7 @@ def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, t
     assert load(tmp_path / "run").about["shared_by"] == "2 processes"
 
 
-@pytest.mark.slow
+@pytest.mark.weekly  # scaling_out kills one of two in every test
 def test_one_is_killed_and_torchrun_starts_both_again(tmp_path):
     """kill -9; the weights end as those of two that nobody has disturbed, to the last bit."""
     command = [
@@ -193,7 +193,7 @@ def test_the_number_of_parts_may_change_when_a_run_goes_on(fresh, tokens, quick)
     assert {name for name in one if one[name] != other[name]} == {"accumulate"}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_restart_goes_on_with_no_run_of_an_earlier_launch(tmp_path):
     """It is refused as it was the first time, and the run stays as it is."""
     command = ["-m", "helpers.training", "--preset", "smoke", "--corpus", BUNDLED_PLAY]

@@ -24,7 +24,7 @@ def program(tmp_path, monkeypatch):
     return "program.py"
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_all_are_started_are_known_by_rank_and_end(program, tmp_path):
     with Torchrun(2, program) as started:
         until(lambda: "rank 0 of 2" in started.printed() and "rank 1 of 2" in started.printed())

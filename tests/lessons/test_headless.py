@@ -14,7 +14,7 @@ USE = (ROOT / "docs" / "use.md").read_text(encoding="utf-8")
 COMMANDS = re.search(r"from any folder.+?```\n(.+?)\n```", USE, re.S)[1].splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0:2][-1])
 def test_it_runs_from_anywhere(command, tmp_path):
     tool, *words = command.split()

@@ -96,7 +96,7 @@ def test_runs_of_another_text_or_budget_are_refused_and_left_as_they_are(small, 
         assert path.read_text("utf-8") == csv_table([line], other)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_process_of_its_own_makes_the_runs(tmp_path):
     """That this text is too short, only the run's process notices: it has found what to call."""
     (tmp_path / "text.txt").write_text("to be, or not to be", "utf-8")
