@@ -1,36 +1,32 @@
-"""Draw the README's moving picture from a trained run: the loss falls, and its text turns to verse.
+"""Draw the README's moving picture from a trained run: noise turns to verse, and a head learns to look.
 
-python -m tools.picture [--run build/runs/laptop]
+python -m tools.picture [--run build/runs/playground]
 """
 
 import argparse
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.animation import PillowWriter
+from matplotlib.axes import Axes
+from torch import Tensor
 
 from helpers import checkpoint
 from helpers.errors import command, say, write
+from helpers.microscope import every_tensor
 from helpers.sampling import generate
+from pictures import plotting
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "learning.gif"
-PROMPT, LENGTH, TEMPERATURE = "ROMEO:\n", 330, 0.8
+STEPS = (0, 100, 250, 1000, 6000)
+# The dice are chosen from a hundred, as what makes one read on.
+PROMPT, LENGTH, TEMPERATURE, TOP_P, DICE = "ROMEO:\n", 330, 0.8, 0.9, 94
+READ = "O Romeo, Romeo! wherefore"
 TYPED, PAUSE = 6, 8  # frames in which a text appears, and in which it then stands still
-WIDTH, LINES = 46, 12  # of the text, in letters and lines
-
-
-def texts(folder: str) -> Iterator[tuple[int, str]]:
-    """Each snapshot's step, and its text after the prompt, always by the same random numbers."""
-    _, tokenizer = checkpoint.load_model(folder)
-    for step, model in checkpoint.load_snapshots(folder):
-        generator = torch.Generator().manual_seed(1)
-        prompt = tokenizer.encode(PROMPT)
-        written = generate(model, prompt, LENGTH, temperature=TEMPERATURE, generator=generator)
-        yield step, tokenizer.decode(written)
+WIDTH, LINES = 52, 14  # of the text, in letters and lines
 
 
 def on_lines(text: str) -> list[str]:
@@ -43,49 +39,78 @@ def on_lines(text: str) -> list[str]:
     return lines[:LINES]
 
 
+def draw_map(ax: Axes, weights: Tensor) -> None:
+    """Where each letter of READ looks."""
+    T = len(READ)
+    hidden = torch.ones(T, T).triu(1).bool()
+    ax.clear()
+    ax.imshow(hidden.numpy(), cmap="Greys", vmax=8)
+    ax.imshow(weights.masked_fill(hidden, torch.nan).numpy(), cmap="Greens", vmin=0, vmax=1)
+    letters = plotting.labels(list(READ))
+    ax.set_xticks(range(T), letters, fontsize=9, family="monospace")
+    ax.set_yticks(range(T), letters, fontsize=9, family="monospace")
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0, pad=1)
+    ax.spines[:].set_visible(False)
+
+
 def draw(folder: str, path: Path) -> str:
     """Write the picture; returns its alternative text."""
-    history, drawn = checkpoint.load(folder).history, list(texts(folder))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), dpi=100, width_ratios=(2, 3))
-    figure.subplots_adjust(left=0.07, right=0.99, bottom=0.16, top=0.9, wspace=0.1)
-    writer = PillowWriter(fps=6)
+    _, tokenizer = checkpoint.load_model(folder)
+    losses = {record.step: record.val_loss for record in checkpoint.load(folder).history}
+    models = [each for each in checkpoint.load_snapshots(folder) if each[0] in STEPS]
+    maps = [every_tensor(model, tokenizer.encode(READ)).weights for _, model in models]
+    before = maps[-1].diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1)  # (L, H)
+    layer, head = divmod(before.argmax().item(), before.shape[1])
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.9), dpi=100, width_ratios=(1.45, 1))
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.02, top=0.84, wspace=0.06)
+    writer, written = PillowWriter(fps=6), []
     with writer.saving(figure, str(path), dpi=100):
-        for number, (step, text) in enumerate(drawn):
-            past = [record for record in history if record.step <= step]
-            left.clear()
-            left.plot([r.step for r in history], [r.val_loss for r in history], color="0.88")
-            left.plot([r.step for r in past], [r.val_loss for r in past], color="tab:blue", lw=2.5)
-            left.plot(step, past[-1].val_loss, "o", color="tab:orange", ms=9)
-            left.set(xlabel="updates", ylabel="surprise per letter (nats)", ylim=(1.6, 4.4))
-            left.set_title(f"{step:,} updates, loss {past[-1].val_loss:.2f}", loc="left")
-            left.spines[["top", "right"]].set_visible(False)
-            lines = on_lines(text)
-            right.clear()
-            right.set_title("what it writes", loc="left")
-            right.axis("off")
-            shown = right.text(
-                0, 1, "", family="monospace", fontsize=11, va="top", transform=right.transAxes
+        for (step, model), weights in zip(models, maps, strict=True):
+            dice = torch.Generator().manual_seed(DICE)
+            text = generate(
+                model,
+                tokenizer.encode(PROMPT),
+                LENGTH,
+                temperature=TEMPERATURE,
+                top_p=TOP_P,
+                generator=dice,
             )
-            last = number == len(drawn) - 1
+            lines = on_lines(tokenizer.decode(text))
+            written.append(lines)
+            draw_map(right, weights[layer, head])
+            right.set_title("where one of its 16 heads looks", fontsize=11)
+            left.clear()
+            left.axis("off")
+            left.set_title(
+                f"what it writes after {step:,} updates (loss {losses[step]:.2f})",
+                loc="left",
+                fontsize=11,
+            )
+            shown = left.text(0, 1, "", family="monospace", fontsize=11, va="top")
+            shown.set_transform(left.transAxes)
+            last = step == models[-1][0]
             for frame in range(TYPED + PAUSE * (3 if last else 1)):
                 whole, share = "\n".join(lines), min(1, (frame + 1) / TYPED)
                 shown.set_text(whole[: round(len(whole) * share)].replace("$", r"\$"))
                 writer.grab_frame()
     plt.close(figure)
-    losses = [next(r.val_loss for r in history if r.step == step) for step, _ in drawn]
-    first, end = (
-        on_lines(text.replace(PROMPT, "").strip())[0][:24] for _, text in (drawn[0], drawn[-1])
+    noise, verse = (
+        next(line for line in lines[1:] if line)[:40] for lines in (written[0], written[-1])
     )
+    share = maps[-1][layer, head].diagonal(-1).mean()
     return (
-        f"A curve falls from {losses[0]:.2f} to {losses[-1]:.2f} in {drawn[-1][0]:,} updates; beside it the text that "
-        f'the model writes turns from noise ("{first}") to something that sounds like Shakespeare ("{end}")'
+        f'In {models[-1][0]:,} updates, what a GPT writes turns from noise ("{noise}") to something that sounds '
+        f'like Shakespeare ("{verse}"). Beside it, the map of where one of its heads looks: evenly at all letters '
+        f"so far, and in the end, with {share:.0%}, at the letter before"
     )
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--run", default="build/runs/laptop", help="a finished run (default: %(default)s)"
+        "--run", default="build/runs/playground", help="a finished run (default: %(default)s)"
     )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:

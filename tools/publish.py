@@ -1,7 +1,8 @@
 """Write the project's address on GitHub wherever it belongs: python -m tools.publish owner/name.
 
 It stands once, in pyproject.toml; from it come the README's badges and clone command, the links at
-the head of each notebook, and the cell with which one that was opened alone fetches `helpers`.
+the head of each notebook, and the cell with which one that was opened alone, in Colab, fetches the
+others' things: the clone has the measured tables, and pip adds the packages that are missing.
 Another address replaces the first.
 """
 
@@ -24,7 +25,11 @@ if not importlib.util.find_spec("helpers"):
 ALONE = """    raise SystemExit(
         "helpers is missing: clone the project, and open this notebook with `make lab`"
     )"""
-FETCH = '    get_ipython().run_line_magic("pip", "install --quiet git+https://github.com/{}")'
+FETCH = """    import sys
+
+    !git clone --quiet --depth 1 https://github.com/{repo}
+    %pip install --quiet --editable ./{name}
+    sys.path.insert(0, "{name}")"""
 MARK = "<!-- badges, written by tools.publish -->"
 DOORS = "<!-- doors, written by tools.publish -->"
 
@@ -47,7 +52,7 @@ def home_page(repo: str) -> str:
 
 def guard(repo: str) -> str:
     """The cell that sees to it that `helpers` is there, or says in a sentence how to get it."""
-    return GUARD + (FETCH.format(repo) if repo else ALONE)
+    return GUARD + (FETCH.format(repo=repo, name=repo.split("/")[1]) if repo else ALONE)
 
 
 def doors(repo: str, name: str) -> dict[str, str]:

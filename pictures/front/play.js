@@ -15,7 +15,7 @@ const START = "O Romeo, Romeo! wherefore";
 // What the page writes unasked: so many letters, with these dice, chosen from a hundred as what makes one read on.
 const UNASKED = { letters: 64, dice: 15 };
 // Heads are named by what they do in this text.
-const SAMPLE = "But, soft! what light through yonder window breaks? It is the east, and Juliet is the sun.";
+const SAMPLE = "But, soft! what light through yonder window breaks?\nIt is the east, and Juliet is the sun.";
 
 // `data.model`: what pictures/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() ->
 // promise of such bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title.
@@ -143,7 +143,7 @@ export function mount(element, data) {
   const hint = h(
     "p",
     {},
-    "Point at a letter, and click to hold it (or use the arrow keys): everything below describes it. ",
+    "Point at a letter, and click to hold it: everything below describes it. ",
     h("span", { class: "explore-key" }, "Green"),
     ` is what it looks back at, through one of its ${many(L * H, "head")}.`,
   );
@@ -229,7 +229,7 @@ export function mount(element, data) {
     h("h3", {}, `All ${many(L * H, "head")}`),
     h("div", { class: "explore-heads", style: `--h: ${H}` }, floors),
     say(
-      "Nobody told a head what to look for. Under each stands its habit (on a line of Shakespeare), and how much of its attention goes there in your text. Choose one to see it large, or to switch it off.",
+      "Nobody told a head what to look for. Under each stands its habit (on two lines of Shakespeare), and how much of its attention goes there in your text. Choose one to see it large, or to switch it off.",
     ),
   );
   const attention = section(
@@ -864,6 +864,11 @@ export function mount(element, data) {
       return h("span", { "data-at": i, class: kind, style }, shown[token]);
     };
     ruler.replaceChildren(...places.map(letter));
+    // On a phone it is one line, and the chosen letter stays in sight.
+    const { offsetLeft, offsetWidth } = ruler.children[at];
+    if (offsetLeft < ruler.scrollLeft || offsetLeft + offsetWidth > ruler.scrollLeft + ruler.clientWidth) {
+      ruler.scrollLeft = offsetLeft - ruler.clientWidth / 2;
+    }
     ruler.setAttribute("aria-valuemax", places.length);
     ruler.setAttribute("aria-valuenow", at + 1);
     const here = `${named(place.token)}, place ${at + 1} of ${places.length}`;
@@ -1005,7 +1010,7 @@ export function mount(element, data) {
       return seen.reduce((sum, i) => sum + weights[i], 0);
     };
     const rank = ({ does, more, ...head }) =>
-      more + shows({ does, ...head }) + 0.3 * (does === "the start of the word") - 0.7 * (does === "the letter before");
+      more + shows({ does, ...head }) + 0.3 * (does === "the start of the word") - 0.7 * /before|back/.test(does);
     return all.sort((a, b) => rank(b) - rank(a))[0].place;
   }
 
@@ -1020,7 +1025,7 @@ export function mount(element, data) {
   // How much of its attention a head spends on its habit in these places, on average; null where that can't be said.
   function attentionTo(targets, does, places, l, k) {
     const at = targets.find((target) => target.does === does)?.at.slice(3) ?? [];
-    if (!at.length) return null;
+    if (!at.some((seen) => seen.length)) return null;
     const spent = (seen, t) => seen.reduce((sum, s) => sum + places[t + 3].layers[l].weights[k][s], 0);
     return at.reduce((sum, seen, t) => sum + spent(seen, t), 0) / at.length;
   }
@@ -1065,11 +1070,15 @@ function targetsIn(letters) {
   const habits = {
     itself: (t, s) => s === t,
     "the letter before": (t, s) => s === t - 1,
+    "two letters back": (t, s) => s === t - 2,
+    "three letters back": (t, s) => s === t - 3,
     "the first letter": (_, s) => s === 0,
     "starts of words": (_, s) => is[s] && begins[s] === s,
     "the start of the word": (t, s) => s === begins[t] && s < t - 1,
     "the same letter, earlier": (t, s) => s < t && letters[s] === letters[t],
     vowels: (_, s) => vowel[s],
+    consonants: (_, s) => is[s] && !vowel[s],
+    "ends of lines": (_, s) => letters[s] === "\n",
     "spaces and marks": (_, s) => !is[s],
   };
   const upTo = (t) => Array.from({ length: t + 1 }, (_, s) => s);
@@ -1094,11 +1103,15 @@ function habit(targets, places, l, k) {
     if (n > 2 && sum / n > best.more) best = { does, more: sum / n };
   }
   if (best.more > 1 / 6) return best;
-  if (rows.slice(3).every((row) => Math.max(...row) * row.length < 1.5)) {
-    return { does: "all letters equally", more: 0 };
-  }
-  const near = rows.slice(3).reduce((sum, row) => sum + row.slice(-4).reduce((a, b) => a + b), 0);
-  return { does: near > 0.6 * (rows.length - 3) ? "the last few letters" : "letters here and there", more: best.more };
+  // Otherwise, how far it looks: of as many letters as it could look at evenly and be as spread as it is (2 ** its entropy),
+  // and of the nearest.
+  const mean = (of) => rows.slice(3).reduce((sum, row) => sum + of(row), 0) / (rows.length - 3);
+  const nearest = (count) => mean((row) => row.slice(-count).reduce((a, b) => a + b));
+  const spread = mean((row) => 2 ** row.reduce((sum, w) => sum - (w > 0 ? w * Math.log2(w) : 0), 0) / row.length);
+  if (spread > 0.75) return { does: "all letters about equally", more: 0 };
+  if (nearest(4) > 0.6) return { does: "the last few letters", more: best.more };
+  if (nearest(16) > 0.6 && rows.length > 40) return { does: "the last dozen letters or so", more: best.more };
+  return { does: "letters near and far", more: best.more };
 }
 
 // ---------------------------------------------------------------- small things
@@ -1275,6 +1288,7 @@ const CSS = `
 .explore-play .explore-scroll { overflow-x: auto; } .explore-play .explore-cells { display: block; width: 100%; min-width: 18rem; image-rendering: pixelated; }
 .explore-play .explore-verse { height: auto; min-height: 15rem; margin: 0; font-size: 1.1rem; }
 @media (max-width: 600px) { .explore-play .explore-part { grid-template-columns: minmax(0, 1fr); } .explore-play .explore-opinion { grid-template-columns: minmax(0, 1fr); gap: 0.1rem; } .explore-play .explore-heads { gap: 0.2rem; }
-  .explore-play .explore-habit { font-size: 0.7rem; } .explore-play .explore-ruler span { min-width: 1.08rem; padding-inline: 0; border-width: 1px; } }
+  .explore-play .explore-habit { font-size: 0.7rem; } .explore-play .explore-ruler { position: relative; flex-wrap: nowrap; overflow-x: auto; }
+  .explore-play .explore-ruler span { min-width: 1.08rem; padding-inline: 0; border-width: 1px; } .explore-play .explore-hint p { flex-basis: 100%; } }
 @media (prefers-reduced-motion: reduce) { .explore-play * { transition: none !important; } }
 `;

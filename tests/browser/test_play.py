@@ -147,7 +147,7 @@ def test_a_letter_is_pointed_at_by_mouse_and_by_keyboard(visit):
 def test_the_scores_of_query_and_key_explain_the_shares(visit, screens):
     page = visit(1000)
     page.set_viewport_size({"width": 1000, "height": 1400})  # all of it, below the strip that stays
-    # Docs/play.png, in the README.
+    # docs/play.png, the picture that goes with links to the site.
     page.locator(".explore-maps").screenshot(path=screens / "play-maps.png")
     cells = page.locator(".explore-why > *").all_inner_texts()[4:-1]
     shown = zip(cells[2::4], cells[3::4], strict=True)

@@ -10,6 +10,7 @@ from tools.lessons import NOTEBOOKS, solution_of, solutions
 SCRIPTS = solutions(NOTEBOOKS)
 
 
+@pytest.mark.slow
 @pytest.mark.lesson
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_of_solutions_runs_with_its_explorations(path, monkeypatch):

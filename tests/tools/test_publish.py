@@ -1,10 +1,12 @@
 """The project's address, and notebooks that were opened alone."""
 
 import importlib.util
+import sys
 import tomllib
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 
 from tools import publish
 from tools.lessons import ROOT, lessons, sources
@@ -29,20 +31,25 @@ def test_alone_it_says_what_to_do(monkeypatch):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_with_an_address_it_fetches_helpers_only_where_they_are_missing(monkeypatch, there):
+def test_with_an_address_it_fetches_the_project_only_where_it_is_missing(monkeypatch, there):
     calls = []
 
     class Shell:
-        def run_line_magic(self, *words):
+        def system(self, words):
             calls.append(words)
 
+        def run_line_magic(self, name, words, **_):
+            calls.append(f"{name} {words}")
+
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if there else None)
-    exec(publish.guard("ada/notes"), {"get_ipython": Shell})
-    assert (
-        calls == []
-        if there
-        else calls == [("pip", "install --quiet git+https://github.com/ada/notes")]
-    )
+    monkeypatch.setattr(sys, "path", [])
+    source = TransformerManager().transform_cell(publish.guard("ada/notes"))
+    exec(source, {"get_ipython": Shell})
+    fetched = [
+        "git clone --quiet --depth 1 https://github.com/ada/notes",
+        "pip install --quiet --editable ./notes",
+    ]
+    assert (calls, sys.path) == (([], []) if there else (fetched, ["notes"]))
 
 
 def test_the_address_is_written_everywhere_once_and_another_replaces_it(tmp_path):
