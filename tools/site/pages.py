@@ -30,6 +30,10 @@ LEAD = (
     "Start from a single dot product and end with a small GPT that you have trained on "
     "Shakespeare yourself, in executable notebooks."
 )
+NEEDED = (
+    "It takes Python 3.11 or newer, `git` and `make`, and no GPU. The first `make` sets everything "
+    "up, which takes a few minutes."
+)
 
 
 @dataclass
@@ -285,9 +289,11 @@ class Stage:
             for path in list(shown)[:1]
         ]
         doors += ['<a href="play.html">Play with the model</a>'] if self.play else []
-        parts.append(f'<p class="doors">{" ".join(doors)}</p>')
         readme = self.root / "README.md"
         text = readme.read_text(encoding="utf-8") if readme.exists() else ""
+        commands = re.search(r"^```\n(git clone .+?)\n```", text, re.M | re.S)
+        doors += ['<a href="#run-it">Run it</a>'] if commands else []
+        parts.append(f'<p class="doors">{" ".join(doors)}</p>')
         figure = re.search(r"!\[([^\]]+)\]\((docs/[^)\s]+)\)", text)
         if figure and (self.root / figure[2]).is_file():
             address = self.address(f"../{figure[2]}", self.notebooks / "index.md")
@@ -300,6 +306,8 @@ class Stage:
             lines = [head, ["---"] * len(head), *rows]
             grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
             parts.append(f'## The lessons\n\n<div class="rows lessons">\n\n{grid}\n\n</div>')
+        if commands:
+            parts.append(f"## Run it\n\n```text\n{commands[1]}\n```\n\n{NEEDED}")
         results = [run.result for run in (self.runs or {}).values() if run.result]
         if results:
             printed = "\n\n".join(f"````text\n{text.rstrip()}\n````" for text in results)
