@@ -59,14 +59,17 @@ def readme_path(notebooks: Path = NOTEBOOKS) -> dict[str, str]:
         assert title, f"{path} has no title"
         link = f"[{title[1].replace(' · ', ' ')}]({path.relative_to(notebooks.parent)}){time}"
         found["path" if path.parent == notebooks else "rooms"].append(link)
-    return {name: " · ".join(links) for name, links in found.items()}
+    return {
+        "path": "\n".join(f"- {link}" for link in found["path"]),
+        "rooms": " · ".join(found["rooms"]),
+    }
 
 
 def readme(text: str, notebooks: Path = NOTEBOOKS) -> str:
     """The README with the lines of lessons and rooms as they are now."""
     for name, line in readme_path(notebooks).items():
         mark = f"<!-- {name}, written by tools.notebooks store -->"
-        text = re.sub(rf"({re.escape(mark)}\n)(\[.*\n)?", rf"\g<1>{line}\n", text)
+        text = re.sub(rf"({re.escape(mark)}\n)((?:- )?\[.*\n)*", rf"\g<1>{line}\n", text)
     return text
 
 

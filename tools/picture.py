@@ -5,6 +5,7 @@ python -m tools.picture [--run build/runs/playground]
 
 import argparse
 import tempfile
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -21,21 +22,17 @@ from pictures import plotting
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "learning.gif"
-STEPS = (0, 100, 250, 1000, 6000)
+STEPS = (0, 100, 500, 2000, 6000)
 # The dice are chosen from a hundred, as what makes one read on.
-PROMPT, LENGTH, TEMPERATURE, TOP_P, DICE = "ROMEO:\n", 330, 0.8, 0.9, 94
-READ = "O Romeo, Romeo! wherefore"
-TYPED, PAUSE = 6, 8  # frames in which a text appears, and in which it then stands still
-WIDTH, LINES = 52, 14  # of the text, in letters and lines
+PROMPT, LENGTH, TEMPERATURE, TOP_P, DICE = "ROMEO:\n", 260, 0.8, 0.9, 94
+READ = "O Romeo, Romeo!"
+TYPED, PAUSE = 3, 3  # frames in which a text appears, and in which it then stands still
+WIDTH, LINES = 49, 10  # of the text, in letters and lines
 
 
 def on_lines(text: str) -> list[str]:
-    """The text cut after WIDTH letters a line, wherever that is: noise has few spaces to cut at."""
-    lines = [
-        line[at : at + WIDTH]
-        for line in text.split("\n")
-        for at in range(0, max(len(line), 1), WIDTH)
-    ]
+    """The text on lines of at most WIDTH letters."""
+    lines = [part for line in text.split("\n") for part in textwrap.wrap(line, WIDTH) or [""]]
     return lines[:LINES]
 
 
@@ -63,8 +60,8 @@ def draw(folder: str, path: Path) -> str:
     before = maps[-1].diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1)  # (L, H)
     layer, head = divmod(before.argmax().item(), before.shape[1])
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.9), dpi=100, width_ratios=(1.45, 1))
-    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.02, top=0.84, wspace=0.06)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3), dpi=100, width_ratios=(1.95, 1))
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.02, top=0.82, wspace=0.04)
     writer, written = PillowWriter(fps=6), []
     with writer.saving(figure, str(path), dpi=100):
         for (step, model), weights in zip(models, maps, strict=True):
@@ -80,18 +77,18 @@ def draw(folder: str, path: Path) -> str:
             lines = on_lines(tokenizer.decode(text))
             written.append(lines)
             draw_map(right, weights[layer, head])
-            right.set_title("where one of its 16 heads looks", fontsize=11)
+            right.set_title("where a head looks", fontsize=11)
             left.clear()
             left.axis("off")
             left.set_title(
-                f"what it writes after {step:,} updates (loss {losses[step]:.2f})",
+                f"after {step:,} updates, loss {losses[step]:.2f}",
                 loc="left",
                 fontsize=11,
             )
             shown = left.text(0, 1, "", family="monospace", fontsize=11, va="top")
             shown.set_transform(left.transAxes)
             last = step == models[-1][0]
-            for frame in range(TYPED + PAUSE * (3 if last else 1)):
+            for frame in range(TYPED + PAUSE * (9 if last else 1)):
                 whole, share = "\n".join(lines), min(1, (frame + 1) / TYPED)
                 shown.set_text(whole[: round(len(whole) * share)].replace("$", r"\$"))
                 writer.grab_frame()
@@ -101,9 +98,9 @@ def draw(folder: str, path: Path) -> str:
     )
     share = maps[-1][layer, head].diagonal(-1).mean()
     return (
-        f'In {models[-1][0]:,} updates, what a GPT writes turns from noise ("{noise}") to something that sounds '
-        f'like Shakespeare ("{verse}"). Beside it, the map of where one of its heads looks: evenly at all letters '
-        f"so far, and in the end, with {share:.0%}, at the letter before"
+        f'Over {models[-1][0]:,} updates, what a GPT writes goes from noise ("{noise}") to something that sounds a '
+        f'little like Shakespeare ("{verse}"). Beside it, the map of where one of its heads looks: at first evenly '
+        f"at all letters so far, by the end with {share:.0%} at the letter before"
     )
 
 

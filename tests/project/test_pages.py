@@ -44,7 +44,7 @@ def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
 def test_the_moving_picture_is_small_and_described_by_its_tool():
     assert (ROOT / "docs" / "learning.gif").stat().st_size < 2e6
     assert re.search(
-        r"!\[In 6,000 updates, what a GPT writes.{80,}\]\(docs/learning\.gif\)",
+        r"!\[Over 6,000 updates, what a GPT writes.{80,}\]\(docs/learning\.gif\)",
         (ROOT / "README.md").read_text("utf-8"),
     )
 
