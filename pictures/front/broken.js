@@ -17,7 +17,7 @@ export const FAULTS = [
   },
   {
     name: "The place jumps ahead",
-    done: "After the first letter that it writes, the place moves on by the prompt's length, not by one. (Here it stops at the last place that there is.)",
+    done: "After the first letter that it writes, the place moves on by the prompt's length, not by one. (Here it stops at the last place.)",
     whose: "tiny-llm, pull request 46, 2025",
     change: {
       placeOf(t) {
@@ -126,7 +126,7 @@ export function verdict(healthy, broken) {
     return `${loss}, and the text goes wrong. ${rises ? "Here the loss would have told you." : little}`;
   }
   const then = rises ? "The loss alone would have told you." : "Only the healthy text beside it gives it away.";
-  return `${loss}, and the text is a different one, which the healthy model finds hardly stranger. ${then}`;
+  return `${loss}, and the text is another one, which surprises the healthy model hardly more. ${then}`;
 }
 
 const nats = (loss) => loss?.toFixed(2) ?? "–";
@@ -168,7 +168,7 @@ export function breaking(model, h) {
     h(
       "p",
       { class: "explore-say" },
-      "This model was trained without a fault. Switch one on: each of these has been in a real project. The model then continues your line twice, once with the fault and once without, with the same dice (temperature 1, only the ten likeliest letters). Some faults ruin the text and leave the loss alone; with others it is the other way round. Guess first, then press.",
+      "This model was trained without a fault. Switch one on: each was a real bug in a real project. The model then continues your line twice, once with the fault and once without, with the same dice (temperature 1, only the ten likeliest letters). Some faults ruin the text, some the loss, some both. Guess first, then press.",
     ),
     h("div", { class: "explore-buttons", role: "group", "aria-label": "Faults" }, buttons),
     done,

@@ -92,7 +92,7 @@ export function mount(element, data) {
       "p",
       { class: "explore-lead" },
       `A computer tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it was good at guessing the next letter of ${corpus}. `,
-      "The whole model is in this page. Give it a line, and watch inside as it continues.",
+      "The whole model is in this page. Give it a line, and watch what happens inside.",
     );
     return [h("h1", {}, "A small GPT with its lid off"), lead];
   }
@@ -100,7 +100,7 @@ export function mount(element, data) {
     "section",
     { class: "explore-stage" },
     data.page && heading(),
-    h("label", { class: "explore-line" }, h("span", {}, "Begin a line …"), line),
+    h("label", { class: "explore-line" }, h("span", {}, "Start a line …"), line),
     note,
     h(
       "div",
@@ -143,9 +143,9 @@ export function mount(element, data) {
   const hint = h(
     "p",
     {},
-    "Point at a letter, and click to hold it: everything below describes it. ",
+    "Point at a letter, or click it to hold it: everything below describes it. ",
     h("span", { class: "explore-key" }, "Green"),
-    ` is what it looks back at, through one of its ${many(L * H, "head")}.`,
+    " is what it looks back at.",
   );
   const hinted = h("div", { class: "explore-hint" }, hint, again, h("button", { onclick: oneLetter }, "One letter"));
   const strip = h("div", { class: "explore-strip" }, ruler, hinted);
@@ -178,8 +178,9 @@ export function mount(element, data) {
     "What comes next?",
     say(
       "The model doesn't choose the next letter. It gives each of the ",
-      `${V} characters it knows (· is a space, ↵ a new line) a probability, and dice do the rest. `,
+      `${V} characters it knows (· is a space, ↵ a new line) a probability, and dice do the rest. (The first text here was drawn with dice chosen from a hundred.) `,
       "Lower the temperature and it plays safe; raise it and it gets bold. Click a letter to choose it yourself.",
+      data.page ? " (What the page wrote when you arrived was drawn with dice chosen from a hundred.)" : "",
     ),
     h(
       "div",
@@ -229,13 +230,13 @@ export function mount(element, data) {
     h("h3", {}, `All ${many(L * H, "head")}`),
     h("div", { class: "explore-heads", style: `--h: ${H}` }, floors),
     say(
-      "Nobody told a head what to look for. Under each stands its habit (on two lines of Shakespeare), and how much of its attention goes there in your text. Choose one to see it large, or to switch it off.",
+      "Nobody told a head what to look for. Under each is its habit (on two lines of Shakespeare), and the share of its attention that goes there in your text. Choose one to see it large, or to switch it off.",
     ),
   );
   const attention = section(
     "Where does it look?",
     say(
-      "Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. In that proportion it takes in what each of them has to offer, its value. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
+      "Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. What each letter gives, its value, is taken in the same proportion. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
       `A head is one such way of looking, with queries and keys of its own. This model has ${many(L, "layer")} with ${many(H, "head")} each.`,
     ),
     h("div", { class: "explore-two explore-maps" }, chosenHead, allHeads),
@@ -336,7 +337,7 @@ export function mount(element, data) {
       shows: [stream],
       draw: (p) => signed(stream, p.layers[l].stream, C),
       tell: (p) =>
-        `${l ? "" : "Nothing in the stream is overwritten, every part only adds. "}If it ended here, after layer ${l + 1}, the model would say ${answer(p.stream[l + 1])}.`,
+        `${l ? "" : "Nothing in the stream is overwritten: every part only adds. "}If it ended here, after layer ${l + 1}, the model would say ${answer(p.stream[l + 1])}.`,
     });
     return h("div", { class: "explore-layer" }, h("h3", {}, `layer ${l + 1}`), reads, thinks, after);
   }
@@ -380,9 +381,7 @@ export function mount(element, data) {
     "When does it know?",
     say(
       "What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form.",
-      looksBack
-        ? ""
-        : " Before the first layer it mostly repeats the letter, then it takes in its neighbours, the word, the line.",
+      looksBack ? "" : " Before the first layer it mostly repeats the letter: it has looked at nothing else.",
     ),
     lens,
   );
@@ -393,7 +392,7 @@ export function mount(element, data) {
   const surpriseSection = section(
     "What surprised it?",
     say(
-      "The thicker the line under a letter, the less the model expected it. Beginnings of words are hard; their ends are easy. Type nonsense, or a rare name, and see.",
+      "The thicker the line under a letter, the less the model expected it. Beginnings of words are mostly hard, and their ends easy. Type nonsense, or a rare name, and see.",
     ),
     surprise,
     sum,
@@ -432,7 +431,7 @@ export function mount(element, data) {
     return section(
       "How did it learn?",
       say(
-        "At the start all its numbers were random. Move the slider through the training: at each stop the same line and the same dice, but the model as it was then. First it learns which letters are common, then how words sound, then whole words and who speaks. ",
+        "At the start all its numbers were random. Move the slider through the training: at each stop the same line and the same dice, but the model as it was then. From noise it gets to something that sounds like words, and from there to words. ",
         `The slider has ${stations.length} stops, because the model was saved ${stations.length} times.`,
       ),
       h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, when, stops)),
@@ -452,7 +451,7 @@ export function mount(element, data) {
   const cells = picture("The cache", { class: "explore-cells" });
   const cacheNote = h("p", { class: "explore-note" });
   const cacheSection = section(
-    "What doesn't it need to compute again?",
+    "What can it reuse?",
     say(
       "Each letter leaves a key (what others find it by) and a value (what it has to offer) in every layer. They stay in a cache, so a new letter costs one column, ",
       h("span", { class: "explore-orange" }, "orange"),
@@ -472,11 +471,11 @@ export function mount(element, data) {
     [stage, renderText],
     [strip, renderRuler],
     [next, renderNext],
+    [learning, () => timer || learn()],
     [attention, renderMaps],
     [machine, renderMachine],
     [lensSection, renderLens],
     [surpriseSection, renderSurprise],
-    [learning, () => timer || learn()],
     [cacheSection, renderCache],
     [brokenSection, () => timer || broken.show(tokens.slice(0, typed))],
   ]);
@@ -502,7 +501,7 @@ export function mount(element, data) {
   for (const section of views.keys()) observer.observe(section);
   if (data.page && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
     dice = random(UNASKED.dice);
-    write(UNASKED.letters, "Now begin a line of your own.");
+    write(UNASKED.letters, "Now start a line of your own.");
   }
   return () => {
     gone = true;
@@ -524,7 +523,7 @@ export function mount(element, data) {
     const notes = [
       !tokens.length && "Nothing to go on: it begins after a new line (↵).",
       unknown.length && `The model has never seen ${unknown.map((c) => `“${c}”`).join(", ")}: left out.`,
-      tokens.length > CONTEXT && `Of ${tokens.length} characters it sees the last ${CONTEXT}.`,
+      tokens.length > CONTEXT && `It sees only the last ${CONTEXT} of ${tokens.length} characters.`,
     ];
     note.textContent = notes.filter(Boolean).join(" ");
     if (!tokens.length) tokens = [model.ids.get("\n") ?? 0];
@@ -612,7 +611,8 @@ export function mount(element, data) {
     render();
   }
 
-  // Pointing at a letter shows it, unless one is held; a click holds it, and a second one, or Escape, lets it go.
+  // Pointing at a letter shows it, unless one is held; a click holds it, and a second one, Escape or a click on the last
+  // letter lets it go.
   function point(place) {
     if (held !== null || inText(place) === at) return;
     at = inText(place);
@@ -620,8 +620,9 @@ export function mount(element, data) {
   }
 
   function hold(place) {
-    held = place === null || place === held ? null : inText(place);
-    at = held ?? at;
+    const last = reader.places.length - 1;
+    held = place === null || place === held || place === last ? null : inText(place);
+    at = place === last ? last : (held ?? at);
     render();
   }
 
@@ -766,10 +767,10 @@ export function mount(element, data) {
         const spent = attentionTo(targets, does, places, i, j);
         map(button, places, i, j, does);
         if (i === l && j === k) {
-          largeTitle.textContent = `Layer ${l + 1}, head ${k + 1} looks mostly at ${does}`;
+          largeTitle.textContent = `Layer ${l + 1}, head ${k + 1}: ${does}`;
           map(large, places, l, k, does);
         }
-        const what = `Layer ${i + 1}, head ${j + 1} looks at ${does}${off ? ", and is switched off" : ""}`;
+        const what = `Layer ${i + 1}, head ${j + 1}: ${does}${off ? ", switched off" : ""}`;
         button.lastChild.textContent = off ? "switched off" : does + (spent === null ? "" : ` ${percent(spent)}`);
         button.classList.toggle("explore-off", off);
         button.setAttribute("aria-label", what);
@@ -826,13 +827,13 @@ export function mount(element, data) {
       const key = part(places[i].layers[l].key);
       const score = products[n].reduce((sum, v) => sum + v, 0) / Math.sqrt(D);
       const strips = [...key.map((v) => v / size(key)), ...products[n].map((v) => v / largest)];
-      const label = `${order.length > 3 && n === 2 ? "least: " : ""}key of ${i === at ? "itself" : where(i)}`;
+      const label = `${order.length > 3 && n === 2 ? "least: " : ""}${i === at ? "its own key" : `key of ${where(i)}`}`;
       return row(label, strips, score.toFixed(1).replace("-", "−"), percent(weights[i]));
     };
     const explained = h(
       "p",
       { class: "explore-note" },
-      `Under each key: the query times that key, number by number. Blue, they agree; orange, they don't. Add up and divide by √${D}: that is the score. `,
+      `Under each key: the query times that key, number by number. Blue, they agree; orange, they don't. Add them up and divide by √${D}: that is the score. `,
       `Softmax turns the scores of all ${weights.length} letters into shares. Only differences count, so even a score below zero can win.`,
     );
     const queryRow = row(`query of ${named(place.token)}`, query, "score", "share");
@@ -903,7 +904,7 @@ export function mount(element, data) {
     const here = named(place.token);
     nextTitle.textContent = isLast
       ? `After your text, after ${here}`
-      : `After ${here} at place ${at + 1}, where ${named(reader.window[at + 1])} came (to choose the next letter, point at the last one)`;
+      : `After ${here} at place ${at + 1}, where ${named(reader.window[at + 1])} came (to choose the next letter, click the last one)`;
     const pick = (token) => {
       pause();
       step(token);
@@ -974,7 +975,7 @@ export function mount(element, data) {
       ? `The window was full, and its last letters moved to the front: ${fresh} places recomputed. `
       : `Just now: ${fresh} ${fresh === 1 ? "place" : "places"} computed, ${T - fresh} taken from the cache. `;
     const inAll = `${number(computed)} in all; without a cache it would have been ${number(uncached)}`;
-    cacheNote.textContent = `${done}Since you came: ${inAll}.`;
+    cacheNote.textContent = `${done}Since you arrived: ${inAll}.`;
     cells.setAttribute(
       "aria-label",
       `The cache: ${many(L, "layer")}, each with keys above and values below, for ${CONTEXT} places, of which ${T} are filled and ${fresh} new`,
@@ -995,7 +996,7 @@ export function mount(element, data) {
     });
     canvas.getContext("2d").putImageData(image, 0, 0);
     if (canvas.getAttribute("role")) {
-      canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: it looks at ${does}`);
+      canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: ${does}`);
     }
   }
 
@@ -1037,6 +1038,8 @@ export function mount(element, data) {
   function choose(l, k) {
     chosen = [l, k];
     render();
+    // On a phone the large map stands above the screen.
+    if (large.getBoundingClientRect().bottom < strip.offsetHeight) largeTitle.scrollIntoView({ block: "center" });
   }
 
   function where(i) {
@@ -1080,6 +1083,8 @@ function targetsIn(letters) {
     consonants: (_, s) => is[s] && !vowel[s],
     "ends of lines": (_, s) => letters[s] === "\n",
     "spaces and marks": (_, s) => !is[s],
+    "the last few letters": (t, s) => s > t - 4,
+    "the last dozen letters": (t, s) => s > t - 12,
   };
   const upTo = (t) => Array.from({ length: t + 1 }, (_, s) => s);
   return Object.entries(habits).map(([does, looks]) => ({
@@ -1103,15 +1108,13 @@ function habit(targets, places, l, k) {
     if (n > 2 && sum / n > best.more) best = { does, more: sum / n };
   }
   if (best.more > 1 / 6) return best;
-  // Otherwise, how far it looks: of as many letters as it could look at evenly and be as spread as it is (2 ** its entropy),
-  // and of the nearest.
+  // Otherwise, how far it looks: whether it is as spread as an even look at three quarters of the letters (2 ** its entropy
+  // is how many those are), and whether the nearest dozen gets more than half.
   const mean = (of) => rows.slice(3).reduce((sum, row) => sum + of(row), 0) / (rows.length - 3);
-  const nearest = (count) => mean((row) => row.slice(-count).reduce((a, b) => a + b));
   const spread = mean((row) => 2 ** row.reduce((sum, w) => sum - (w > 0 ? w * Math.log2(w) : 0), 0) / row.length);
   if (spread > 0.75) return { does: "all letters about equally", more: 0 };
-  if (nearest(4) > 0.6) return { does: "the last few letters", more: best.more };
-  if (nearest(16) > 0.6 && rows.length > 40) return { does: "the last dozen letters or so", more: best.more };
-  return { does: "letters near and far", more: best.more };
+  const nearest = mean((row) => row.slice(-12).reduce((a, b) => a + b));
+  return { does: nearest > 0.5 ? "the last dozen letters" : "letters near and far", more: best.more };
 }
 
 // ---------------------------------------------------------------- small things

@@ -79,14 +79,14 @@ def test_the_first_letter_comes_soon_and_writing_pauses_and_goes_on(visit):
 
 def test_typing_changes_all_that_is_seen(visit):
     page = visit()
-    page.get_by_label("Begin a line").fill("Thou art a été")
+    page.get_by_label("Start a line").fill("Thou art a été")
     page.wait_for_function("document.querySelectorAll('.explore-ruler span').length === 12")
     page.wait_for_selector(DRAWN)
     assert "é" in page.inner_text(".explore-stage [role=status]")
     assert page.evaluate("document.querySelector('.explore-framed canvas').width") == 12
-    page.get_by_label("Begin a line").fill("")
+    page.get_by_label("Start a line").fill("")
     page.wait_for_function("document.querySelector('.explore-ruler').textContent === '↵'")
-    page.get_by_label("Begin a line").fill("x" * 200)
+    page.get_by_label("Start a line").fill("x" * 200)
     page.wait_for_function("document.querySelectorAll('.explore-ruler span').length === 128")
 
 
@@ -241,7 +241,7 @@ def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, schem
     (healthy, broken), (loss, other, *_) = heard("not a letter of the text has changed")
     assert healthy == broken and float(other) > float(loss) + 1
     assert room.locator("[aria-pressed=true]").all_inner_texts() == ["Targets shifted twice"]
-    page.get_by_label("Begin a line").fill("To")  # one letter is judged, and none two ahead
+    page.get_by_label("Start a line").fill("To")  # one letter is judged, and none two ahead
     heard("The line is too short for a loss")
     room.get_by_role("button", name="shifted").press("Enter")
     assert not papers.first.is_visible() and said.inner_text() == ""
