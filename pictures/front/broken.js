@@ -126,7 +126,7 @@ export function verdict(healthy, broken) {
     return `${loss}, and the text goes wrong. ${rises ? "Here the loss would have told you." : little}`;
   }
   const then = rises ? "The loss alone would have told you." : "Only the healthy text beside it gives it away.";
-  return `${loss}, and the text is another one, which surprises the healthy model hardly more. ${then}`;
+  return `${loss}, and the text is different, and hardly more surprising to the healthy model. ${then}`;
 }
 
 const nats = (loss) => loss?.toFixed(2) ?? "–";
@@ -168,7 +168,7 @@ export function breaking(model, h) {
     h(
       "p",
       { class: "explore-say" },
-      "This model was trained without a fault. Switch one on: each was a real bug in a real project. The model then continues your line twice, once with the fault and once without, with the same dice (temperature 1, only the ten likeliest letters). Some faults ruin the text, some the loss, some both. Guess first, then press.",
+      "This model was trained without a fault. Switch one on: each was a real bug in a real project. The model then continues your line twice, once with the fault and once without, with the same dice (temperature 1, only the ten likeliest letters). Which ruins the text, which the loss, which both, and which neither? Guess first, then press.",
     ),
     h("div", { class: "explore-buttons", role: "group", "aria-label": "Faults" }, buttons),
     done,

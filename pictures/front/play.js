@@ -145,7 +145,7 @@ export function mount(element, data) {
     {},
     "Point at a letter, or click it to hold it: everything below describes it. ",
     h("span", { class: "explore-key" }, "Green"),
-    " is what it looks back at.",
+    ` is what one of its ${many(L * H, "head")} looks back at.`,
   );
   const hinted = h("div", { class: "explore-hint" }, hint, again, h("button", { onclick: oneLetter }, "One letter"));
   const strip = h("div", { class: "explore-strip" }, ruler, hinted);
@@ -178,9 +178,9 @@ export function mount(element, data) {
     "What comes next?",
     say(
       "The model doesn't choose the next letter. It gives each of the ",
-      `${V} characters it knows (· is a space, ↵ a new line) a probability, and dice do the rest. (The first text here was drawn with dice chosen from a hundred.) `,
+      `${V} characters it knows (· is a space, ↵ a new line) a probability, and dice do the rest. `,
       "Lower the temperature and it plays safe; raise it and it gets bold. Click a letter to choose it yourself.",
-      data.page ? " (What the page wrote when you arrived was drawn with dice chosen from a hundred.)" : "",
+      data.page ? " (What the page wrote when you arrived is the best of a hundred.)" : "",
     ),
     h(
       "div",
@@ -236,7 +236,7 @@ export function mount(element, data) {
   const attention = section(
     "Where does it look?",
     say(
-      "Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. What each letter gives, its value, is taken in the same proportion. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
+      "Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. It takes in each letter's value in the same proportion. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
       `A head is one such way of looking, with queries and keys of its own. This model has ${many(L, "layer")} with ${many(H, "head")} each.`,
     ),
     h("div", { class: "explore-two explore-maps" }, chosenHead, allHeads),
@@ -431,7 +431,7 @@ export function mount(element, data) {
     return section(
       "How did it learn?",
       say(
-        "At the start all its numbers were random. Move the slider through the training: at each stop the same line and the same dice, but the model as it was then. From noise it gets to something that sounds like words, and from there to words. ",
+        "At the start all its numbers were random. Move the slider through the training: at each stop the same line and the same dice, but the model as it was then. It goes from noise to nonsense words, and from there to real ones. ",
         `The slider has ${stations.length} stops, because the model was saved ${stations.length} times.`,
       ),
       h("div", { class: "explore-buttons" }, film, h("label", { class: "explore-when" }, when, stops)),
@@ -771,7 +771,7 @@ export function mount(element, data) {
           map(large, places, l, k, does);
         }
         const what = `Layer ${i + 1}, head ${j + 1}: ${does}${off ? ", switched off" : ""}`;
-        button.lastChild.textContent = off ? "switched off" : does + (spent === null ? "" : ` ${percent(spent)}`);
+        button.lastChild.textContent = off ? "switched off" : does + (spent === null ? "" : ` ${spent < 0 ? "(none in your text)" : percent(spent)}`);
         button.classList.toggle("explore-off", off);
         button.setAttribute("aria-label", what);
         button.setAttribute("aria-pressed", i === l && j === k);
@@ -1023,10 +1023,12 @@ export function mount(element, data) {
     return heads.map((row, l) => row.map((_, k) => habit(targets, other.places, l, k)));
   }
 
-  // How much of its attention a head spends on its habit in these places, on average; null where that can't be said.
+  // How much of its attention a head spends on its habit in these places, on average; -1 where they have no such letter,
+  // null where its habit is none of those that can be counted.
   function attentionTo(targets, does, places, l, k) {
     const at = targets.find((target) => target.does === does)?.at.slice(3) ?? [];
-    if (!at.some((seen) => seen.length)) return null;
+    if (!at.length) return null;
+    if (!at.some((seen) => seen.length)) return -1;
     const spent = (seen, t) => seen.reduce((sum, s) => sum + places[t + 3].layers[l].weights[k][s], 0);
     return at.reduce((sum, seen, t) => sum + spent(seen, t), 0) / at.length;
   }
@@ -1199,7 +1201,7 @@ const CSS = `
 .explore-play h3 { font-size: 0.95rem; font-weight: 600; margin: 0 0 0.5rem; }
 .explore-play .explore-lead { font-size: 1.2rem; color: var(--soft); max-width: 42rem; margin: 0 0 1.8rem; }
 .explore-play .explore-say { max-width: 44rem; margin: 0 0 1.2rem; }
-.explore-play .explore-note, .explore-play footer, .explore-play .explore-hint { color: var(--soft); font-size: 0.875rem; margin: 0.4rem 0; }
+.explore-play .explore-note, .explore-play footer, .explore-play .explore-hint { color: var(--soft); font-size: 0.875rem; margin: 0.4rem 0; } .explore-play .explore-stage > .explore-note { min-height: 1.3em; }
 .explore-play footer { border-top: 1px solid var(--edge); margin-top: 4.5rem; padding-top: 1rem; }
 .explore-play .explore-line span { display: block; font-weight: 600; margin-bottom: 0.35rem; }
 .explore-play textarea { width: 100%; font: 1.35rem/1.5 Georgia, "Times New Roman", serif; padding: 0.7rem 0.9rem; color: var(--ink); background: var(--card); border: 2px solid var(--blue);
