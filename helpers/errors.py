@@ -140,26 +140,7 @@ def whole(least: int, most: float = math.inf) -> Rule:
     return Rule(lambda x: type(x) is int and least <= x <= most, f"a whole number {words}")
 
 
-def number(
-    least: float = -math.inf,
-    above: float = -math.inf,
-    below: float = math.inf,
-    most: float = math.inf,
-) -> Rule:
-    """Numbers within these bounds, neither infinite nor NaN."""
-    bounds = {"of at least": least, "above": above, "below": below, "at most": most}
-    finite = {name: f"{x:f}".rstrip("0").rstrip(".") for name, x in bounds.items() if abs(x) < 1e9}
-    words = " and ".join(f"{name} {x}" for name, x in finite.items())
-
-    def allows(x: Any) -> bool:
-        is_finite = type(x) in (int, float) and math.isfinite(x)
-        return is_finite and least <= x <= most and above < x < below
-
-    return Rule(allows, f"a number {words}")
-
-
 SEED = Rule(whole(0, 2**63 - 1).allows, "a whole number from 0 to 2^63 - 1")
-SWITCH = Rule(lambda x: isinstance(x, bool), "True or False")
 
 
 def one_of(names: Collection[str]) -> Rule:
@@ -201,12 +182,6 @@ def say(text: object = "", end: str = "\n", to: Any = None) -> None:
     """Print at once. A terminal must not obey a corpus: it gets control characters escaped."""
     to = to or sys.stdout
     print(printable(str(text)) if to.isatty() else text, end=end, file=to, flush=True)
-
-
-def shown(path: object) -> str:
-    """A path as a message may show it: nothing invisible in it, and not too long."""
-    text = printable(str(path)).replace("\n", "\\n").replace("\t", "\\t")
-    return text if len(text) <= 200 else f"{text[:120]}...{text[-60:]}"
 
 
 def printable(text: str) -> str:
