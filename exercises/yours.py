@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from exercises.judge import RIGHT, raised, said
 from exercises.limits import TooLongError, at_most
 from helpers import errors
-from helpers.errors import RunError, shown
+from helpers.errors import RunError
 from helpers.presets import ROOT
 from pictures.progress import here, shipped
 from pictures.way import draw_way
@@ -117,7 +117,7 @@ def _shell() -> Any:
 
 def called(path: Path) -> str:
     """The file as a message names it."""
-    return "mine/my_gpt.py" if path == PLACE else shown(path)
+    return "mine/my_gpt.py" if path == PLACE else str(path)
 
 
 def read(path: Path) -> dict[str, str]:

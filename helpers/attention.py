@@ -64,9 +64,6 @@ class KVCache:
         """Add the newest tokens' keys and values; return views of those of all tokens so far."""
         B, H, T, D = key.shape
         start, end = self.length, self.length + T
-        if self.key is not None and len(self.key) != B:  # `copy_` would repeat a batch of one
-            held = len(self.key)
-            raise ConfigError(f"the cache holds a batch of {held}, not of {B}: take a new one")
         if self.key is None or self.value is None:
             self.key = key.new_empty(B, H, self.context_length, D)
             self.value = value.new_empty(B, H, self.context_length, D)
@@ -77,15 +74,7 @@ class KVCache:
         return self.key[:, :, :end], self.value[:, :, :end]
 
 
-class Masked(nn.Module):
-    """A layer with a mask, which is made anew and never loaded: the book's classes save theirs."""
-
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        state_dict.pop(prefix + "mask", None)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-
-
-class MultiHeadAttention(Masked):
+class MultiHeadAttention(nn.Module):
     """Causal attention with several heads: (B, T, d_in) -> (B, T, d_out).
 
     `d_out` is the width of all heads TOGETHER; ConfigError when `num_heads` doesn't divide it. In
@@ -165,17 +154,11 @@ class MultiHeadAttention(Masked):
         self, query: Tensor, key: Tensor, value: Tensor
     ) -> Float[Tensor, "B H T D"]:
         """The context as `attention` has it, by PyTorch, which need not store the weights."""
-        dropout_p = self.dropout_now
-        # Nothing came from a cache, and PyTorch's own causal flag is quicker than a mask.
-        if query.shape == key.shape:
-            return F.scaled_dot_product_attention(
-                query, key, value, dropout_p=dropout_p, is_causal=True
-            )
-        if query.shape[-2] == 1:  # the newest token may look at everything
-            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p)
-        mask = self.mask_for(query.shape[-2], key.shape[-2])
+        T_query, T_key = query.shape[-2], key.shape[-2]
+        causal = T_query == T_key  # nothing came from a cache: PyTorch's own flag is quicker
+        mask = None if causal or T_query == 1 else self.mask_for(T_query, T_key)
         return F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout_p
+            query, key, value, attn_mask=mask, dropout_p=self.dropout_now, is_causal=causal
         )
 
     def mask_for(self, T_query: int, T_key: int) -> Bool[Tensor, "T_query T_key"]:
@@ -210,7 +193,7 @@ class SelfAttention(nn.Module):
         return (context, weights) if return_weights else context
 
 
-class CausalAttention(Masked, SelfAttention):
+class CausalAttention(SelfAttention):
     """Self-attention that never looks ahead: (*batch, T, d_in) -> (*batch, T, d_out).
 
     The mask moves with the layer to its device and is not saved with its weights. Source: Raschka,

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import platform
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from helpers import team
 from helpers.counted import build_gpt, config_of
 from helpers.data import SHA256, Corpus, PreparedCorpus, Tokenizer, tokenizer_of
-from helpers.errors import RunError, shown, write
+from helpers.errors import RunError, write
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import Optimizer, TrainConfig
 
@@ -149,14 +150,8 @@ def save(folder: Path, run: Run) -> None:
     file = io.BytesIO()
     torch.save(vars(run) | {"history": [asdict(record) for record in run.history]}, file)
     archive = file.getvalue()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / CHECKPOINT, archive + hashlib.sha256(archive).hexdigest().encode())
-        write_views(folder, run)
-    except (OSError, RunError) as error:
-        why = getattr(error, "strerror", None) or error
-        go_on = "go on with --resume" if (folder / CHECKPOINT).exists() else "start again"
-        raise RunError(f"can't save in {shown(folder)}: {why}; make room and {go_on}") from None
+    write(folder / CHECKPOINT, archive + hashlib.sha256(archive).hexdigest().encode())
+    write_views(folder, run)
 
 
 def write_views(folder: Path, run: Run) -> None:
@@ -180,22 +175,19 @@ def load(folder: str | Path) -> Run:
         content = path.read_bytes()
     except OSError as error:
         raise RunError(
-            f"no checkpoint at {shown(path)} ({error.strerror}): train first, or name another folder"
+            f"no checkpoint at {path} ({error.strerror}): train first, or name another folder"
         ) from None
     archive, checksum = content[:-64], content[-64:]
     if hashlib.sha256(archive).hexdigest().encode() != checksum:
         raise RunError(
-            f"{shown(path)} is damaged, or no run's: its SHA-256 is wrong; use a copy or train anew"
+            f"{path} is damaged, or no run's: its SHA-256 is wrong; use a copy or train anew"
         )
-    # The first edition kept its checksum in the comment of a zip file, and these letters before it.
-    if archive.endswith(b"sha256:"):
-        raise RunError(f"{shown(path)} is a run of the first edition: train anew, elsewhere")
     try:
         saved = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
         saved["history"] = History(Record(**record) for record in saved["history"])
         return Run(**saved)
     except Exception:  # somebody has put a checksum behind something else
-        raise RunError(f"{shown(path)} is no run of this project: name another folder") from None
+        raise RunError(f"{path} is no run of this project: name another folder") from None
 
 
 def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
@@ -206,12 +198,10 @@ def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
         if saved == wanted or name in MAY_CHANGE:
             continue
         if name == "text":
-            raise RunError(f"{shown(folder)} holds another run: it was trained on another text")
-        raise RunError(f"{shown(folder)} holds another run: its {name} is {saved}, not {wanted}")
+            raise RunError(f"{folder} holds another run: it was trained on another text")
+        raise RunError(f"{folder} holds another run: its {name} is {saved}, not {wanted}")
     if run.step > settings["max_steps"]:
-        raise RunError(
-            f"{shown(folder)} is at step {run.step:,} already: max_steps must not be below"
-        )
+        raise RunError(f"{folder} is at step {run.step:,} already: max_steps must not be below")
     run.settings = settings
     return run
 
@@ -220,7 +210,7 @@ def load_model(folder: str | Path) -> tuple[GPT, Tokenizer]:
     """The best model of a run, in evaluation mode, and its tokenizer; RunError as in `load`."""
     run = load(folder)
     if not run.tokenizer:
-        raise RunError(f"the run in {shown(folder)} has no tokenizer: it can't write")
+        raise RunError(f"the run in {folder} has no tokenizer: it can't write")
     model = build_gpt(config_of(run.sizes))
     model.load_state_dict(run.best)
     return model.eval(), tokenizer_of(run.tokenizer)
@@ -248,20 +238,18 @@ def refuse_folder(folder: Path, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise RunError("resume goes on with a run, overwrite replaces it: choose one of the two")
     if folder.exists() and not folder.is_dir():
-        raise RunError(f"{shown(folder)} is not a folder: name another one for the run")
+        raise RunError(f"{folder} is not a folder: name another one for the run")
     names = [name for name in (CHECKPOINT, *VIEWS) if (folder / name).exists()]
     if names and not is_run(folder):
-        raise RunError(
-            f"{shown(folder)} holds {names[0]}, which no run wrote: choose another folder"
-        )
+        raise RunError(f"{folder} holds {names[0]}, which no run wrote: choose another folder")
     if names and not (resume or overwrite):
         raise RunError(
-            f"{shown(folder)} holds a run already: resume it, overwrite it, or choose another folder"
+            f"{folder} holds a run already: resume it, overwrite it, or choose another folder"
         )
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run wrote what lies in `folder`; it may be damaged, or of the first edition."""
+    """Whether a run wrote what lies in `folder`; it may be damaged."""
     try:
         checksum = (folder / CHECKPOINT).read_bytes()[-64:].decode()
         return len(bytes.fromhex(checksum)) == 32
@@ -317,38 +305,26 @@ def describe_progress(folder: Path, run: Run) -> str:
     """A sentence: how far a run has come, and whether it goes on."""
     steps = f"{run.step:,} of {run.settings['max_steps']:,} steps"
     then = ": it is finished, and nothing is left to do" if run.finished else ", and goes on"
-    return f"the run in {shown(folder.name)} has made {steps}{then}"
+    return f"the run in {folder.name} has made {steps}{then}"
 
 
 def best_run(runs: Path) -> tuple[Path, str]:
-    """The finished run in `runs` that predicts best, and a sentence that says so.
+    """The finished run in `runs` with the lowest loss, and a sentence that says so.
 
-    Losses on different texts can't be compared: the text is tiny Shakespeare, or else that of the
-    longest run, in steps. RunError when there is no finished run. Runs that can't be read are named.
+    Losses on different texts can't be compared: runs on tiny Shakespeare come first. RunError when
+    there is no finished run; those that can't be read are passed over.
     """
     finished: dict[Path, Run] = {}
-    unread = ""
     for path in sorted(runs.glob(f"*/{CHECKPOINT}")):
-        try:
+        with suppress(RunError):
             run = load(path.parent)
-        except RunError as error:
-            unread += f"; {error}"
-            continue
-        if run.finished and run.tokenizer:
-            finished[path.parent] = run
+            if run.finished and run.tokenizer:
+                finished[path.parent] = run
     if not finished:
-        raise RunError(
-            f"no finished run in {shown(runs)}: train first, or name a folder by --run{unread}"
-        )
-    on_tiny = [run for run in finished.values() if run.about["corpus_sha256"] == SHA256]
-    longest = max(on_tiny or finished.values(), key=lambda run: run.step)
-    text = longest.settings["text"]
-    rivals = {folder: run for folder, run in finished.items() if run.settings["text"] == text}
-    folder, best = min(rivals.items(), key=lambda item: item[1].history.best.val_loss)
-    only = len(rivals) == 1
-    which = "the only finished run" if only else f"the best of {len(rivals)} finished runs"
-    if len(rivals) < len(finished) and not on_tiny:
-        which += ", of several texts that of the longest run,"
-    loss = f"validation loss {best.history.best.val_loss:.3f}"
-    corpus = best.about["corpus"] or "its text"
-    return folder, f"writing with {folder.name}, {loss}: {which} on {corpus}{unread}"
+        raise RunError(f"no finished run in {runs}: train first, or name a folder by --run")
+    on_tiny = {at: run for at, run in finished.items() if run.about["corpus_sha256"] == SHA256}
+    rivals = on_tiny or finished
+    folder = min(rivals, key=lambda at: rivals[at].history.best.val_loss)
+    loss = f"validation loss {rivals[folder].history.best.val_loss:.3f}"
+    text = rivals[folder].about["corpus"] or "its text"
+    return folder, f"writing with {folder.name}, {loss}, the lowest on {text}"

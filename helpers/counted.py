@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from helpers.attention import KVCache
 from helpers.counting import KneserNey
-from helpers.errors import ConfigError, Rule, check, number, whole
+from helpers.errors import ConfigError, check, whole
 from helpers.gpt import GPT, GPTConfig
-from helpers.modern import ModernConfig, ModernGPT, TokenCache
+from helpers.modern import ModernConfig, ModernGPT
 
 LARGEST_TEXT = 20_000_000  # tokens: a million of them take about half a gigabyte to count
 
@@ -41,16 +41,6 @@ class CountedConfig(ModernConfig):
     def __post_init__(self):
         super().__post_init__()
         check(self, "counted", whole(0, LARGEST_TEXT))
-        check(self, "temperature", number(above=0))
-        check(self, "lengths", RISING)
-
-
-def _rises(lengths: Any) -> bool:
-    rising = isinstance(lengths, tuple) and all(map(whole(0, 16).allows, lengths))
-    return rising and len(lengths) > 0 and list(lengths) == sorted(set(lengths))
-
-
-RISING = Rule(_rises, "a tuple of whole numbers from 0 to 16, each above the one before")
 
 
 class CountedGPT(ModernGPT):
@@ -96,11 +86,7 @@ class CountedGPT(ModernGPT):
     def forward(
         self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
     ) -> Float[Tensor, "B T V"]:
-        past = tokens[:, :0]
-        if cache:
-            first_cache = cache[0]
-            assert isinstance(first_cache, TokenCache)  # as `new_cache` makes it
-            past = first_cache.extend(tokens)
+        past = self.past_of(tokens, cache)
         together, _ = self.logits_together_and_alone(tokens, past, cache)
         return together / self.temperature
 

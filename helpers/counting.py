@@ -24,8 +24,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, Integer
 from torch import Tensor
 
-from helpers.errors import CorpusError
-
 # Two ways to count a letter after a context: how often; how many letters stood before both.
 OCCURRENCES, NEIGHBOURS = 0, 1
 UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
@@ -274,14 +272,11 @@ def words_of(text: str) -> list[str]:
 def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, "V V"]]:
     """The `size` most frequent words, each with a vector (V,) of length 1: the company it keeps.
 
-    Nothing is learned. Entry (a, b) is the positive pointwise mutual information of a and b standing at most two places
-    apart (Church and Hanks 1990; notebook 01 derives it). CorpusError for a text with fewer than 6
-    different words.
+    Nothing is learned. Entry (a, b) is the positive pointwise mutual information of a and b standing
+    at most two places apart (Church and Hanks 1990; notebook 01 derives it).
     """
     words = words_of(text)
     vocabulary = [word for word, _ in Counter(words).most_common(size)]
-    if len(vocabulary) < 6:
-        raise CorpusError(f"word vectors need a text with 6 different words, not {len(vocabulary)}")
     V = len(vocabulary)
     number = {word: i for i, word in enumerate(vocabulary)}
     ids = torch.tensor([number.get(word, V) for word in words])  # V stands for all rarer words

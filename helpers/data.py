@@ -13,7 +13,6 @@ import io
 import json
 import os
 import sys
-import tarfile
 import urllib.request
 import zlib
 from collections.abc import Iterator, Sequence
@@ -28,11 +27,10 @@ import torch
 from jaxtyping import Int64, Integer
 from torch import Tensor
 
-from helpers.errors import CorpusError, Options, RunError, command, say, shown, write
+from helpers.errors import CorpusError, Options, RunError, command, say, write
 
-UNICODE = 0x110000  # how many characters there can be
 MOST_TO_VALIDATE = 1_000_000  # tokens, since each validation reads all of them
-CHUNK = 1 << 20  # characters, or bytes, at once: a large text needs little memory beside it
+CHUNK = 1 << 20  # bytes at once: a large text needs little memory beside it
 
 
 # ---------------------------------------------------------------- tokens
@@ -46,7 +44,7 @@ class CharTokenizer:
 
     @classmethod
     def from_text(cls, text: str) -> "CharTokenizer":
-        return cls(alphabet_of(text))
+        return cls("".join(sorted(set(text))))
 
     @property
     def vocab_size(self) -> int:
@@ -59,32 +57,17 @@ class CharTokenizer:
 
     def encode(self, text: str) -> Int64[Tensor, "T"]:
         """Ids of the characters of `text`; CorpusError names those outside the vocabulary."""
-        return self.encode_compactly(text).long()
-
-    def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
-        """The same ids in the smallest integer type that holds them all, for a whole corpus.
-
-        `split`, `get_batch` and `evaluate` take such ids; a model wants those of `encode`.
-        """
-        chunks = [np.empty(0, dtype=self._smallest_type)]  # for an empty text
-        for codes in code_points(text):
-            ids = self._id_of[codes]
-            if (ids < 0).any():
-                unknown = "".join(sorted(set(text) - set(self.characters)))
-                raise CorpusError(
-                    f"not in the vocabulary: {_some(unknown)}; allowed are {_some(self.characters)}"
-                )
-            chunks.append(ids.astype(self._smallest_type))
-        return torch.from_numpy(np.concatenate(chunks))
+        ids = self._id_of[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
+        if (ids < 0).any():
+            unknown = "".join(sorted(set(text) - set(self.characters)))
+            raise CorpusError(
+                f"not in the vocabulary: {unknown!r:.100}; allowed are {self.characters!r:.100}"
+            )
+        return torch.from_numpy(ids)
 
     def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
-        """The characters behind `ids`; CorpusError for an id outside 0 .. vocab_size - 1."""
-        ids = ids.tolist() if isinstance(ids, Tensor) else list(ids)
-        if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
-            raise CorpusError(
-                f"ids must lie in 0 .. {self.vocab_size - 1}, not {min(ids)} .. {max(ids)}"
-            )
-        return "".join(self.characters[i] for i in ids)
+        """The characters behind `ids`."""
+        return "".join(self.characters[i] for i in torch.as_tensor(ids).tolist())
 
     def to_json(self) -> str:
         return json.dumps({"characters": self.characters}, ensure_ascii=False)
@@ -92,36 +75,9 @@ class CharTokenizer:
     @functools.cached_property
     def _id_of(self) -> np.ndarray:
         """The id of each character of Unicode, -1 for those that are not in the vocabulary."""
-        ids = np.full(UNICODE, -1, dtype=np.int32)
+        ids = np.full(sys.maxunicode + 1, -1)
         ids[[ord(character) for character in self.characters]] = np.arange(self.vocab_size)
         return ids
-
-    @property
-    def _smallest_type(self) -> type:
-        if self.vocab_size <= 2**8:
-            return np.uint8
-        return np.int16 if self.vocab_size <= 2**15 else np.int32  # PyTorch lacks most of uint16
-
-
-def _some(characters: str) -> str:
-    """Characters as a message names them: the first 100 of them."""
-    more = len(characters) - 100
-    return f"{characters[:100]!r}" + (f" and {more:,} more" if more > 0 else "")
-
-
-def alphabet_of(text: str) -> str:
-    """The characters of `text`, each once, sorted."""
-    seen = np.zeros(UNICODE, dtype=bool)
-    for codes in code_points(text):
-        seen[codes] = True
-    return "".join(map(chr, np.flatnonzero(seen)))
-
-
-def code_points(text: str) -> Iterator[np.ndarray]:
-    """The Unicode numbers of the characters, a chunk at a time."""
-    for start in range(0, len(text), CHUNK):
-        chunk = text[start : start + CHUNK].encode("utf-32-le", "surrogatepass")
-        yield np.frombuffer(chunk, dtype=np.uint32)
 
 
 class ByteTokenizer:
@@ -131,14 +87,12 @@ class ByteTokenizer:
     start_of_text = "\n"
 
     def encode(self, text: str) -> Int64[Tensor, "T"]:
-        return self.encode_compactly(text).long()
-
-    def encode_compactly(self, text: str) -> Integer[Tensor, "T"]:
-        """The same ids, a byte each; CorpusError when the text isn't Unicode."""
+        """The bytes of `text`; CorpusError when it isn't Unicode."""
         try:
-            return torch.from_numpy(np.frombuffer(bytearray(text, "utf-8"), dtype=np.uint8))
+            content = np.frombuffer(text.encode(), dtype=np.uint8)
         except UnicodeEncodeError:
             raise CorpusError(f"this is no text in Unicode: {text!r:.60}") from None
+        return torch.from_numpy(content.astype(np.int64))
 
     def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
         """The text behind `ids`, with a replacement character for bytes that are no letter."""
@@ -155,6 +109,13 @@ def tokenizer_of(text: str) -> Tokenizer:
     """The tokenizer that wrote `text` by its `to_json`."""
     content = json.loads(text)
     return CharTokenizer(content["characters"]) if "characters" in content else ByteTokenizer()
+
+
+def smallest_type(tokenizer: Tokenizer) -> torch.dtype:
+    """The smallest integers that hold all ids, for a whole corpus; a model wants int64."""
+    if tokenizer.vocab_size <= 2**8:
+        return torch.uint8
+    return torch.int16 if tokenizer.vocab_size <= 2**15 else torch.int32
 
 
 # ---------------------------------------------------------------- batches
@@ -201,9 +162,6 @@ SIZE = 1_115_394  # bytes
 BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
 BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
-LARGEST = 1_000_000_000  # bytes of a file; in memory a text takes five times as many
-# What such files begin with; the archives are those of zip, 7-Zip and RAR.
-GZIP, ARCHIVES = b"\x1f\x8b", (b"PK\x03\x04", b"7z\xbc\xaf", b"Rar!\x1a\x07")
 
 
 @dataclass(frozen=True)
@@ -213,25 +171,25 @@ class Corpus:
     text: str
     name: str
     path: Path
-    sha256: str  # of the file's bytes
+    sha256: str  # of the file's bytes, unpacked
 
-    @functools.cached_property
+    @property
     def alphabet(self) -> str:
         """The characters of the text, each once, sorted."""
-        return alphabet_of(self.text)
+        return self.tokenizer.characters
 
     @functools.cached_property
     def tokenizer(self) -> CharTokenizer:
-        return CharTokenizer(self.alphabet)
+        return CharTokenizer.from_text(self.text)
 
     @functools.cached_property
     def tokens(self) -> Integer[Tensor, "N"]:
         """The text as ids, in small integers."""
-        return self.tokenizer.encode_compactly(self.text)
+        return self.tokenizer.encode(self.text).to(smallest_type(self.tokenizer))
 
     def __str__(self) -> str:
         size = f"{len(self.text):,} characters, {len(self.alphabet)} different ones"
-        facts = f"{self.name}: {size}, from the file {shown(self.path.name)}"
+        facts = f"{self.name}: {size}, from the file {self.path.name}"
         if self.name != BUNDLED:
             return facts
         return (
@@ -242,105 +200,74 @@ class Corpus:
         )
 
 
-def load_corpus(path: Any = None) -> Corpus:
+def load_corpus(path: str | Path | None = None) -> Corpus:
     """The text at `path`, else tiny Shakespeare if a place has it, else the bundled play.
 
     Places, in this order: the file named by the environment variable TINY_SHAKESPEARE,
     `../shared/data/tinyshakespeare.txt` beside the clone, the user's cache, a download. All but
-    `path` must have tiny Shakespeare's SHA-256. CorpusError for a file that can't be read, is too
-    large, no UTF-8, or has fewer than two different characters.
+    `path` must have tiny Shakespeare's SHA-256. CorpusError for a file that can't be read, or is no
+    UTF-8, plain or packed by gzip.
     """
     if path is not None:
-        path = str(path) if type(path) in (int, float) else path  # papermill makes one of 1984
-        if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
-            raise CorpusError(f"the corpus must be the path of a text file, not {path!r:.200}")
-        return _corpus(_read(Path(path)), OWN, Path(path))
+        return _read(Path(path), OWN)
     if named := os.environ.get("TINY_SHAKESPEARE"):
-        return _corpus(_read(Path(named)), TINY, Path(named))
-    places = [BESIDE_THE_CLONE]
-    with suppress(RuntimeError):  # an unknown user without HOME has no cache
-        cache = platformdirs.user_cache_path("dot-products-to-nanogpt")
-        places.append(cache / "tinyshakespeare.txt")
-    for place in places:
+        return _read(Path(named), TINY)
+    cache = platformdirs.user_cache_path("dot-products-to-nanogpt") / "tinyshakespeare.txt"
+    for place in (BESIDE_THE_CLONE, cache):
         if os.path.exists(place):  # whoever may not look there goes on
-            return _corpus(_read(place), TINY, place)
+            return _read(place, TINY)
     content = _download()
     if content is None:
-        return _corpus(_read(BUNDLED_PLAY), BUNDLED, BUNDLED_PLAY)
-    corpus = _corpus(content, TINY, places[-1])
-    with suppress(OSError, RunError):  # a cache that can't be written is no reason to do without
-        if len(places) > 1:
-            places[-1].parent.mkdir(parents=True, exist_ok=True)
-            write(places[-1], content)
+        return _read(BUNDLED_PLAY, BUNDLED)
+    corpus = _corpus(io.BytesIO(content), TINY, cache)
+    with suppress(RunError):  # a cache that can't be written is no reason to do without
+        write(cache, content)
     return corpus
 
 
-def _read(path: Path) -> bytes:
-    try:
-        path = Path(os.path.expanduser(path))
-        if path.exists() and not path.is_file():  # a pipe may never end
-            raise CorpusError(f"{shown(path)} is not a regular file: give the path of a text file")
-        if path.stat().st_size > LARGEST:
-            raise CorpusError(
-                f"{shown(path)} has more than {LARGEST // 10**6:,} MB: "
-                "prepare it by python -m helpers.data"
-            )
-        return path.read_bytes()
-    except CorpusError:
-        raise
-    except (OSError, ValueError) as error:  # no such file, or no possible name
-        why = getattr(error, "strerror", None) or error
-        raise CorpusError(
-            f"can't read the corpus {shown(path)}: {why}; give the path of a text file"
-        ) from None
+def _read(path: Path, name: str) -> Corpus:
+    with _opened(path) as file:
+        return _corpus(file, name, path)
 
 
-def _corpus(content: bytes, name: str, path: Path) -> Corpus:
-    checksum = hashlib.sha256(content).hexdigest()
+def _corpus(file: io.BufferedIOBase, name: str, path: Path) -> Corpus:
+    digest = hashlib.sha256()
+    text = "".join(_pieces(file, path, digest))
+    checksum = digest.hexdigest()
     if name == TINY and checksum != SHA256:
-        raise CorpusError(
-            f"{shown(path)} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}"
-        )
-    _refuse_archive(io.BytesIO(content), path)
-    if content.startswith(GZIP):
-        raise CorpusError(
-            f"{shown(path)} is compressed: unpack it first, or prepare it by python -m helpers.data"
-        )
+        raise CorpusError(f"{path} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}")
+    return Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
+
+
+def _opened(path: Path) -> io.BufferedIOBase:
     try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
+        return open(os.path.expanduser(path), "rb")
+    except OSError as error:
         raise CorpusError(
-            f"{shown(path)} is not UTF-8 text (byte {error.start}): save it as UTF-8"
+            f"can't read the corpus {path}: {error.strerror}; give the path of a text file"
         ) from None
-    corpus = Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
-    refuse_uniform(corpus.alphabet, shown(path))
-    return corpus
 
 
-def is_archive(file: Any) -> bool:
-    """Whether a file, read from its start, holds other files: a .zip, .docx, .tar.gz, ..."""
+def _pieces(file: io.BufferedIOBase, path: Path, digest: Any = None) -> Iterator[str]:
+    """The text of a file, plain or packed by gzip, piece by piece, with \\n at the ends of lines.
+
+    `digest`, if there is one, takes in the file's bytes, unpacked.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    lines = io.IncrementalNewlineDecoder(decoder, translate=True)
     try:
-        start = file.read(6)
+        packed = file.read(2) == b"\x1f\x8b"  # so begins what gzip writes
         file.seek(0)
-        return start.startswith(ARCHIVES) or tarfile.is_tarfile(file)
-    except Exception:  # of tarfile and what unpacks for it: a file may hold anything
-        return False
-    finally:
-        file.seek(0)
-
-
-def _refuse_archive(file: Any, path: Path) -> None:
-    if is_archive(file):
-        raise CorpusError(
-            f"{shown(path)} is an archive (as a .docx is one): save its text as UTF-8 text, a .txt"
-        )
-
-
-def refuse_uniform(alphabet: str, where: str) -> None:
-    """CorpusError for a text of fewer than two different characters."""
-    if len(alphabet) < 2:
-        what = f"only the symbol {alphabet!r}" if alphabet else "nothing"
-        raise CorpusError(f"{where} holds {what}: a corpus needs at least two different characters")
+        stream = gzip.GzipFile(fileobj=file) if packed else file
+        while content := stream.read(CHUNK):
+            if digest is not None:
+                digest.update(content)
+            yield lines.decode(content)
+        yield lines.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise CorpusError(f"{path} is not UTF-8 text: save it as UTF-8") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise CorpusError(f"can't read the text {path}: {error}") from None
 
 
 def _download() -> bytes | None:
@@ -354,7 +281,6 @@ def _download() -> bytes | None:
 
 # ---------------------------------------------------------------- a text larger than memory
 TOKENS, MANIFEST = "tokens.bin", "manifest.json"
-MOST_CHARACTERS = 2**15  # different ones: PyTorch computes with signed numbers of 16 bits
 
 
 @dataclass(frozen=True)
@@ -369,7 +295,7 @@ class PreparedCorpus:
 
     def __str__(self) -> str:
         size = f"{len(self.tokens):,} tokens, {self.tokenizer.vocab_size:,} different ones"
-        return f"{self.name}: {size}, from the folder {shown(self.path.name)}"
+        return f"{self.name}: {size}, from the folder {self.path.name}"
 
 
 def open_corpus(path: Any = None) -> Corpus | PreparedCorpus:
@@ -394,12 +320,13 @@ def open_prepared(folder: Path) -> PreparedCorpus:
         tokenizer = tokenizer_of(manifest["tokenizer"])
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise CorpusError(
-            f"{shown(folder)} is no corpus that python -m helpers.data has prepared"
+            f"{folder} is no corpus that python -m helpers.data has prepared"
         ) from None
     if digest.hexdigest() != checksum:
-        raise CorpusError(f"the corpus in {shown(folder)} is damaged: prepare it again")
-    # Mode "c": who writes into the tensor changes no file.
-    tokens = torch.from_numpy(np.memmap(folder / TOKENS, _type_on_disk(tokenizer), mode="c"))
+        raise CorpusError(f"the corpus in {folder} is damaged: prepare it again")
+    kind = smallest_type(tokenizer)
+    size = (folder / TOKENS).stat().st_size // kind.itemsize
+    tokens = torch.from_file(str(folder / TOKENS), size=size, dtype=kind)
     # What is known of tiny Shakespeare's losses is known for characters.
     is_tiny = manifest["text"] == SHA256 and isinstance(tokenizer, CharTokenizer)
     return PreparedCorpus(TINY if is_tiny else OWN, folder, manifest["text"], tokenizer, tokens)
@@ -411,86 +338,32 @@ def prepare(
     """Read texts one after the other, plain or packed by gzip, and write their tokens to `folder`.
 
     They are read twice: for their characters, and to encode them. A manifest makes the folder
-    valid, and it comes last. CorpusError when a text or the folder can't be used, RunError when the
+    valid, and it comes last. CorpusError when a text or the folder can't be used, OSError when the
     disk is full.
     """
-    present = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    stopped = present == [TOKENS]  # tokens without a manifest: whoever prepared them was stopped
-    is_file = folder.exists() and not folder.is_dir()
-    if (present or is_file) and not (overwrite or stopped):
-        raise CorpusError(
-            f"{shown(folder)} is there already: name another folder, or add --overwrite"
-        )
+    if folder.is_file() or ((folder / MANIFEST).exists() and not overwrite):
+        raise CorpusError(f"{folder} is there already: name another folder, or add --overwrite")
     letters: set[str] = set()
-    checksums = []
+    text = hashlib.sha256()
     for path in paths:
-        digest = hashlib.sha256()
-        for piece in _pieces(path, digest):
-            letters.update(alphabet_of(piece))
-        checksums.append(digest.hexdigest())
-    alphabet = "".join(sorted(letters))
-    refuse_uniform(alphabet, "the text")
-    if kind == "characters" and len(alphabet) > MOST_CHARACTERS:
-        raise CorpusError(f"the text has {len(alphabet):,} different characters: choose bytes")
-    tokenizer = CharTokenizer(alphabet) if kind == "characters" else ByteTokenizer()
-    of_all = hashlib.sha256("".join(checksums).encode()).hexdigest()
-    manifest = {
-        "tokenizer": tokenizer.to_json(),
-        "text": checksums[0] if len(checksums) == 1 else of_all,
-        "sources": dict(zip([path.name for path in paths], checksums, strict=True)),
-    }
+        with _opened(path) as file:
+            for piece in _pieces(file, path, text):
+                letters.update(piece)
+    tokenizer = CharTokenizer("".join(sorted(letters))) if kind == "characters" else ByteTokenizer()
+    manifest = {"tokenizer": tokenizer.to_json(), "text": text.hexdigest()}
     digest = hashlib.sha256(json.dumps(manifest).encode())
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / MANIFEST).unlink(missing_ok=True)
-        with (folder / TOKENS).open("wb") as file:
-            for path in paths:
-                for piece in _pieces(path):
-                    ids = tokenizer.encode_compactly(piece).numpy()
-                    content = ids.astype(_type_on_disk(tokenizer)).tobytes()
-                    file.write(content)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    with (folder / TOKENS).open("wb") as tokens:
+        for path in paths:
+            with _opened(path) as file:
+                for piece in _pieces(file, path):
+                    ids = tokenizer.encode(piece).to(smallest_type(tokenizer))
+                    content = ids.numpy().tobytes()
+                    tokens.write(content)
                     digest.update(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise RunError(
-            f"can't write {shown(folder)}: {error.strerror or error}; nothing is prepared"
-        ) from None
     write(folder / MANIFEST, json.dumps(manifest | {"sha256": digest.hexdigest()}))
     return open_prepared(folder)
-
-
-def _type_on_disk(tokenizer: Tokenizer) -> type:
-    return np.uint8 if tokenizer.vocab_size <= 256 else np.int16
-
-
-def _pieces(path: Path, digest: Any = None) -> Iterator[str]:
-    """The text of a file as `load_corpus` has it, piece by piece.
-
-    `digest`, if there is one, takes in the file's bytes, unpacked.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    carried = ""  # a "\r" at the end of a piece waits for the next one: it may begin with "\n"
-    try:
-        with open(os.path.expanduser(path), "rb") as file:
-            if not file.seekable():  # it is read twice, which a pipe can't be
-                raise CorpusError(f"{shown(path)} is no regular file: give the path of a text file")
-            _refuse_archive(file, path)
-            stream = gzip.GzipFile(fileobj=file) if file.peek(2).startswith(GZIP) else file
-            at_end = False
-            while not at_end:
-                content = stream.read(CHUNK)
-                at_end = not content
-                if digest is not None:
-                    digest.update(content)
-                text = carried + decoder.decode(content, final=at_end)
-                carried = "\r" if text.endswith("\r") and not at_end else ""
-                yield text.removesuffix(carried).replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        raise CorpusError(f"{shown(path)} is not UTF-8 text: save it as UTF-8") from None
-    except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or error
-        raise CorpusError(f"can't read the text {shown(path)}: {why}") from None
 
 
 # ---------------------------------------------------------------- the command

@@ -53,7 +53,7 @@ class Options(argparse.ArgumentParser):
     """The options of a command. A mistake in them is a ConfigError: one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{shown(message)}; --help lists the options")
+        raise ConfigError(f"{message}; --help lists the options")
 
 
 def command(main: Callable[[list[str]], None], arguments: list[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     stderr. Of the processes that torchrun has started, one speaks.
     """
     try:
-        with signals_handled_by(_stop):
+        with stop_requests(patience=1):
             main(sys.argv[1:] if arguments is None else arguments)
             sys.stdout.flush()
         return 0
@@ -86,42 +86,29 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     return status
 
 
-def _stop(signal_number: int, frame: object) -> None:
-    raise Stopped(signal_number)
-
-
 @contextmanager
-def stop_requests() -> Iterator[list[int]]:
+def stop_requests(patience: int = 3) -> Iterator[list[int]]:
     """The signals that have come; a loop that looks there can finish its step, and save.
 
-    A third one stops at once. (Two may be one: torchrun passes on what the terminal has sent
-    already.)
+    From the third on (`patience`) each raises Stopped at once. (Two may be one: torchrun passes on
+    what the terminal has sent already.) What the caller ignores (nohup does that to SIGHUP) stays
+    ignored, and outside the main thread Python allows no handlers.
     """
     received: list[int] = []
 
     def note(signal_number: int, frame: object) -> None:
         received.append(signal_number)
-        if len(received) == 3:
+        if len(received) >= patience:
             raise Stopped(signal_number)
 
-    with signals_handled_by(note):
-        yield received
-
-
-@contextmanager
-def signals_handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
-    """Inside, `handler` gets the SIGNALS; outside the main thread Python allows no handlers.
-
-    What the caller ignores (nohup does that to SIGHUP) stays ignored.
-    """
     earlier = {}
     if threading.current_thread() is threading.main_thread():
         earlier = {number: signal.getsignal(number) for number in SIGNALS}
     replaced = {n: old for n, old in earlier.items() if old not in (None, signal.SIG_IGN)}
     try:
         for number in replaced:
-            signal.signal(number, handler)
-        yield
+            signal.signal(number, note)
+        yield received
     finally:
         for number, old in replaced.items():
             signal.signal(number, old)
@@ -153,26 +140,7 @@ def whole(least: int, most: float = math.inf) -> Rule:
     return Rule(lambda x: type(x) is int and least <= x <= most, f"a whole number {words}")
 
 
-def number(
-    least: float = -math.inf,
-    above: float = -math.inf,
-    below: float = math.inf,
-    most: float = math.inf,
-) -> Rule:
-    """Numbers within these bounds, neither infinite nor NaN."""
-    bounds = {"of at least": least, "above": above, "below": below, "at most": most}
-    finite = {name: f"{x:f}".rstrip("0").rstrip(".") for name, x in bounds.items() if abs(x) < 1e9}
-    words = " and ".join(f"{name} {x}" for name, x in finite.items())
-
-    def allows(x: Any) -> bool:
-        is_finite = type(x) in (int, float) and math.isfinite(x)
-        return is_finite and least <= x <= most and above < x < below
-
-    return Rule(allows, f"a number {words}")
-
-
 SEED = Rule(whole(0, 2**63 - 1).allows, "a whole number from 0 to 2^63 - 1")
-SWITCH = Rule(lambda x: isinstance(x, bool), "True or False")
 
 
 def one_of(names: Collection[str]) -> Rule:
@@ -188,12 +156,13 @@ def optional(rule: Rule) -> Rule:
 def write(path: str | Path, content: str | bytes) -> None:
     """Replace the file at `path` by `content` (text as UTF-8): whole, or not at all.
 
-    The bytes reach the disk under another name first, so that after a crash, a kill or a full disk
-    the old file is still there. RunError when it can't be written.
+    Missing folders are made. The bytes reach the disk under another name first, so that after a
+    crash, a kill or a full disk the old file is still there. RunError when it can't be written.
     """
     path, data = Path(path), content.encode() if isinstance(content, str) else content
     part = path.with_name(f".{path.name}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with part.open("wb") as file:
                 file.write(data)
@@ -206,19 +175,13 @@ def write(path: str | Path, content: str | bytes) -> None:
             raise
     except OSError as error:
         why = error.strerror or error
-        raise RunError(f"can't write {shown(path)}: {why}; what was there before is kept") from None
+        raise RunError(f"can't write {path}: {why}; what was there before is kept") from None
 
 
 def say(text: object = "", end: str = "\n", to: Any = None) -> None:
     """Print at once. A terminal must not obey a corpus: it gets control characters escaped."""
     to = to or sys.stdout
     print(printable(str(text)) if to.isatty() else text, end=end, file=to, flush=True)
-
-
-def shown(path: object) -> str:
-    """A path as a message may show it: nothing invisible in it, and not too long."""
-    text = printable(str(path)).replace("\n", "\\n").replace("\t", "\\t")
-    return text if len(text) <= 200 else f"{text[:120]}...{text[-60:]}"
 
 
 def printable(text: str) -> str:

@@ -16,14 +16,14 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import SWITCH, ConfigError, check, number, whole
+from helpers.errors import ConfigError, check, whole
 
 LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 1 GB
 
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes of a GPT; ConfigError when one makes no sense, or the heads don't divide the width."""
+    """Sizes of a GPT; ConfigError when one is out of range, or the heads don't divide the width."""
 
     vocab_size: int
     context_length: int
@@ -36,8 +36,6 @@ class GPTConfig:
     def __post_init__(self):
         check(self, "vocab_size", whole(1, 0x110000))  # Unicode has no more characters
         check(self, "context_length n_layer n_head n_embd", whole(1, LARGEST))
-        check(self, "dropout", number(least=0, below=1))
-        check(self, "bias", SWITCH)
         if self.n_embd % self.n_head:
             heads, width = f"n_head={self.n_head}", f"n_embd={self.n_embd}"
             raise ConfigError(f"{heads} does not divide {width}: choose a divisor of it")

@@ -16,10 +16,9 @@ import safetensors.torch
 import torch
 from jaxtyping import Int64, Integer
 from tokenizers import Tokenizer
-from tokenizers.implementations import ByteLevelBPETokenizer
 from torch import Tensor, nn
 
-from helpers.errors import ConfigError, CorpusError, HelpersError, RunError, command
+from helpers.errors import ConfigError, CorpusError, RunError, command
 from helpers.gpt import GPT, GPTConfig
 from helpers.sampling import options_of, print_texts
 
@@ -40,7 +39,8 @@ BLOCK = {
     "mlp.c_fc": ["mlp.0"],
     "mlp.c_proj": ["mlp.2"],
 }
-MASK = re.compile(r"h\.\d+\.attn\.(masked_)?bias")  # saved among the weights; ours makes its own
+# Masks, of which ours makes its own, and the head, which is wte.
+PASSED_OVER = re.compile(r"h\.\d+\.attn\.(masked_)?bias|lm_head\.weight")
 # What else changes the numbers: config.json may leave it out, but say nothing else.
 PLAIN: dict[str, Any] = {
     "activation_function": "gelu_new",
@@ -75,37 +75,28 @@ def names(n_layer: int) -> dict[str, list[str]]:
 def from_hugging_face(weights: Mapping[str, Tensor], config: dict[str, Any]) -> GPT:
     """GPT-2 from a state dict and the content of config.json, in evaluation mode, without dropout.
 
-    The names may start with "transformer."; masks are passed over; lm_head.weight may be there if
-    it equals wte.weight. RunError names a tensor that is missing, left over or of another shape,
-    and an entry of `config` that makes another model of it.
+    The names may start with "transformer."; masks and lm_head.weight are passed over. RunError names
+    a tensor that is missing, left over or of another shape, and an entry of `config` that makes
+    another model of it.
     """
     sizes = sizes_of(config)
     ours_of = names(sizes.n_layer)
     theirs = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}
-    table = theirs.get("wte.weight")
-    head = theirs.pop("lm_head.weight", table)
-    for name in ours_of:
-        if name not in theirs:
-            raise RunError(f"the weights lack {name}: a GPT-2 with n_layer={sizes.n_layer} has it")
-    for name in theirs:
-        if name not in ours_of and not MASK.fullmatch(name):
-            raise RunError(f"the weights hold {name}: a plain GPT-2 has no such one")
-    if not torch.equal(head, table):
-        raise RunError("lm_head.weight differs from wte.weight: in GPT-2 they are one matrix")
-
-    with torch.device("meta"):  # shapes without memory
-        shapes = {name: tensor.shape for name, tensor in GPT(sizes).state_dict().items()}
-    state = {"head.weight": table}
+    read = {name for name in theirs if not PASSED_OVER.fullmatch(name)}
+    for name in sorted(ours_of.keys() ^ read):
+        what = "lack" if name in ours_of else "hold"
+        raise RunError(f"the weights {what} {name}: a GPT-2 with n_layer={sizes.n_layer} doesn't")
+    state = {"head.weight": theirs["wte.weight"]}
     for name, ours in ours_of.items():
         # GPT-2 computes x @ W, nn.Linear x @ W.T
         turned = ".c_" in name and name.endswith("weight")
         parts = (theirs[name].T if turned else theirs[name]).chunk(len(ours))
-        for our, part in zip(ours, parts, strict=True):
-            if part.shape != shapes[our]:
-                raise RunError(f"{name} has another shape than config.json says")
-            state[our] = part
+        state |= zip(ours, parts, strict=True)
     model = GPT(sizes)
-    model.load_state_dict(state)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise RunError(f"the weights have other shapes than config.json says: {error}") from None
     for block in model.blocks:  # GPT-2 learned with this approximation; ours is the exact function
         block.mlp[1] = nn.GELU(approximate="tanh")
     return model.eval()
@@ -136,7 +127,7 @@ class BytePairTokenizer:
 
     start_of_text = START_OF_TEXT
 
-    def __init__(self, tokenizer: Any):
+    def __init__(self, tokenizer: Tokenizer):
         self.tokenizer = tokenizer
 
     def encode(self, text: str) -> Int64[Tensor, "T"]:
@@ -144,7 +135,7 @@ class BytePairTokenizer:
         try:
             ids = self.tokenizer.encode(text, add_special_tokens=False).ids
         except TypeError:
-            raise CorpusError(f"this is no text in Unicode: {reprlib.repr(text)}") from None
+            raise CorpusError(f"this is no text in Unicode: {text!r:.60}") from None
         return torch.tensor(ids, dtype=torch.long)
 
     def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
@@ -154,51 +145,24 @@ class BytePairTokenizer:
 def load(folder: str | Path) -> tuple[GPT, BytePairTokenizer]:
     """GPT-2 and its tokenizer from a folder with config.json, model.safetensors and tokenizer.json.
 
-    Instead of the last, vocab.json and merges.txt will do. RunError when a file is missing or
-    damaged, or as in `from_hugging_face`. Nothing is ever unpickled.
+    RunError when a file is missing or damaged, or as in `from_hugging_face`. Nothing is ever
+    unpickled.
     """
     folder = Path(os.path.expanduser(folder))
-    config = _read(folder, lambda path: dict(json.loads(Path(path).read_bytes())), "config.json")
-    if (folder / "vocab.json").exists() and not (folder / "tokenizer.json").exists():
-        tokenizer = _read(folder, ByteLevelBPETokenizer.from_file, "vocab.json", "merges.txt")
-    else:
-        tokenizer = _read(folder, Tokenizer.from_file, "tokenizer.json")
-    weights = _read(folder, safetensors.torch.load_file, "model.safetensors")
-    model = from_hugging_face(weights, config)
-    ids = tokenizer.get_vocab()
-    if START_OF_TEXT not in ids or max(ids.values()) >= model.config.vocab_size:
-        raise RunError(
-            f"the tokenizer in {folder} must know <|endoftext|>, and no id from vocab_size on"
-        )
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.add_special_tokens([START_OF_TEXT])  # vocab.json doesn't say that it is one
-    return model, BytePairTokenizer(tokenizer)
+    config = _read(folder / "config.json", lambda path: dict(json.loads(Path(path).read_bytes())))
+    tokenizer = _read(folder / "tokenizer.json", Tokenizer.from_file)
+    weights = _read(folder / "model.safetensors", safetensors.torch.load_file)
+    return from_hugging_face(weights, config), BytePairTokenizer(tokenizer)
 
 
-def _read(folder: Path, reader: Callable[..., Any], *file_names: str) -> Any:
-    """What `reader` makes of files in a folder; RunError when one can't be used."""
-    paths = [folder / name for name in file_names]
-    try:
-        for path in paths:
-            _refuse_another_file(path)
-        return reader(*map(str, paths))
-    except (HelpersError, KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic in Rust is no Exception
-        why = getattr(error, "strerror", None) or "it is cut off or damaged"
-        raise RunError(f"can't read {' and '.join(file_names)} in {folder}: {why}") from None
-
-
-def _refuse_another_file(path: Path) -> None:
+def _read(path: Path, reader: Callable[[str], Any]) -> Any:
+    """What `reader` makes of a file; RunError when it isn't there, or is something else."""
     if not path.is_file():
         raise RunError(f"{path.parent} has no file {path.name}: {FILES}")
-    with path.open("rb") as file:
-        start = file.read(100).lstrip().lower()
-    if start.startswith(b"version https://git-lfs"):
-        raise RunError(f"{path} is only a pointer of git-lfs: download the file itself")
-    if start.startswith(b"<") and b"\0" not in start:  # what safetensors begin with has zeros
-        raise RunError(f"{path} is a web page: download the file itself")
+    try:
+        return reader(str(path))
+    except Exception as error:  # each reader has its own
+        raise RunError(f"can't read {path}, download it again: {error}") from None
 
 
 # ---------------------------------------------------------------- the command

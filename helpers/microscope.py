@@ -9,28 +9,16 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int64, Integer
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from helpers.counting import pair_counts
-from helpers.errors import ConfigError, CorpusError
 from helpers.gpt import GPT, attention_weights, evaluating, watch
 
 AT_ONCE = 4096  # tokens of one call: the log-probabilities of a long text would fill the memory
 
 
 # ---------------------------------------------------------------- what comes next
-def _predictions(
-    model: GPT, x: Int64[Tensor, "W T"], y: Int64[Tensor, "W T"]
-) -> Iterator[tuple[Float[Tensor, "W_some T V"], Int64[Tensor, "W_some T"]]]:
-    """For some windows at a time, log-probabilities after each place (W, T, V), and their y."""
-    device = next(model.parameters()).device
-    windows = max(1, AT_ONCE // x.shape[1])
-    with evaluating(model):
-        for some, targets in zip(x.split(windows), y.split(windows), strict=True):
-            yield model(some.to(device)).cpu().log_softmax(dim=-1), targets
-
-
 @torch.no_grad()
 def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
     """How surprising each token but the first is: -log of its probability, (N - 1,).
@@ -38,18 +26,17 @@ def surprise(model: GPT, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "N_1"]:
     Windows of the whole context start half a context apart, and the last one ends with the text.
     The first window that reaches a token scores it, so the model sees all of its past or, where
     that doesn't fit, more than half a context. This costs twice as much as windows side by side.
-    CorpusError for fewer than 2 tokens.
     """
-    if len(tokens) < 2:
-        raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: it takes at least 2")
     T = min(model.config.context_length, len(tokens) - 1)
     last = len(tokens) - 1 - T
     starts = torch.tensor([*range(0, last, max(1, T // 2)), last])
     places = starts[:, None] + torch.arange(T + 1)  # (W, T + 1)
-    windows = tokens.cpu().long()[places]
+    windows = tokens.to(next(model.parameters()).device).long()[places]
     scores = []
-    for log_p, targets in _predictions(model, windows[:, :-1], windows[:, 1:]):
-        scores.extend(-log_p.gather(-1, targets[..., None])[..., 0])  # a row (T,) for each window
+    with evaluating(model):
+        for some in windows.split(max(1, AT_ONCE // T)):
+            log_p = model(some[:, :-1]).log_softmax(dim=-1)
+            scores.extend(-log_p.gather(-1, some[:, 1:, None])[..., 0].cpu())  # (T,) a window
 
     nats = torch.empty(len(tokens) - 1)
     for start, row in zip(reversed(starts.tolist()), reversed(scores), strict=True):
@@ -116,24 +103,19 @@ def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
 
 # ---------------------------------------------------------------- heads
 @contextmanager
-def switch_off(model: GPT, layer: int, head: int, *, to_mean: bool = False) -> Iterator[None]:
-    """Inside, the context of one head is 0 before `out_proj`; several may be nested.
+def silenced(model: GPT, layer: int, head: int) -> Iterator[None]:
+    """Inside, a head says at every place what it says on average; several may be nested.
 
-    With `to_mean` its context is the same at every place, its mean over the batch: the model loses
-    what depends on the text, and keeps what the head always adds. ConfigError for a head that isn't
-    there. Source: Michel et al. 2019, Are Sixteen Heads Really Better than One?
+    Its context before `out_proj` is its mean over the batch: the model loses what depends on the
+    text, and keeps what the head always adds. Source: Michel et al. 2019, Are Sixteen Heads Really
+    Better than One?
     """
-    L, H, C = model.config.n_layer, model.config.n_head, model.config.n_embd
-    if not (0 <= layer < L and 0 <= head < H):
-        raise ConfigError(
-            f"no head {head} in layer {layer}: layers go from 0 to {L - 1}, heads from 0 to {H - 1}"
-        )
+    C, H = model.config.n_embd, model.config.n_head
     head_of_channel = torch.arange(C) // (C // H)
     others = (head_of_channel != head).to(next(model.parameters()).device)
 
     def replace(_: nn.Module, inputs: tuple[Tensor]) -> Tensor:
-        constant = inputs[0].mean(dim=(0, 1)) * ~others if to_mean else 0
-        return inputs[0] * others + constant
+        return inputs[0] * others + inputs[0].mean(dim=(0, 1)) * ~others
 
     hook = model.blocks[layer].attention.out_proj.register_forward_pre_hook(replace)
     try:
@@ -142,29 +124,14 @@ def switch_off(model: GPT, layer: int, head: int, *, to_mean: bool = False) -> I
         hook.remove()
 
 
-class Score(NamedTuple):
-    """How much of its attention each head spends on what a habit looks for."""
-
-    heads: Float[Tensor, "L H"]
-    # Of a head that attends evenly to all it sees, or to the last 8: whichever scores higher.
-    habitless: float
-
-
-def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) -> Score:
+def head_score(
+    maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]
+) -> Float[Tensor, "L H"]:
     """The share of its attention (`attention_maps`) that each head spends on the query's `target`.
 
     `target` is True for the keys (last axis) that a query looks for. The share is the mean over all
     queries that have one, NaN if none has.
     """
     target = target.cpu()
-    has_one = target.any(dim=-1)  # (B, T)
-
-    def share(maps: Float[Tensor, "*heads B T T"]) -> Float[Tensor, "*heads"]:
-        spent = (maps * target).sum(dim=-1)  # (*heads, B, T)
-        return spent[..., has_one].mean(dim=-1)
-
-    past = torch.ones(target.shape).tril()
-    last_8 = past.triu(-7)
-    evenly = [seen / seen.sum(dim=-1, keepdim=True) for seen in (past, last_8)]
-    habitless = max(share(even).item() for even in evenly)
-    return Score(share(maps.cpu().transpose(1, 2)), habitless)
+    spent = (maps.cpu().transpose(1, 2) * target).sum(dim=-1)  # (L, H, B, T)
+    return spent[..., target.any(dim=-1)].mean(dim=-1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from helpers.counted import build_gpt, config_of
 from helpers.data import BUNDLED, TINY, CharTokenizer, Corpus, PreparedCorpus
-from helpers.errors import ConfigError, shown
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 
@@ -164,7 +164,7 @@ def choose_preset(
     "cpu", "cuda", "cuda:N" or "mps".
     """
     if not isinstance(name, str) or name not in PRESETS:
-        raise ConfigError(f"unknown preset {shown(repr(name))}: choose one of {', '.join(PRESETS)}")
+        raise ConfigError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
     preset = PRESETS[name]
     settings = {"seed": seed, "device": device}
     if max_steps is not None:

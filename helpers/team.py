@@ -57,23 +57,14 @@ def connected(time_out: float = 300) -> Iterator[None]:
 
 
 def _connect(time_out: timedelta) -> None:
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     backend = "gloo"
     if torch.cuda.is_available():
-        torch.cuda.set_device(local_rank())
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl"
-    torchrun_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store: Any = dist.TCPStore(address, port, size, rank == 0 and not torchrun_serves, time_out)
-    if torchrun_serves:
-        # Its store still holds what was written before a restart: pytorch/issues/135712.
-        store = dist.PrefixStore(f"start {RESTARTS}", store)
+    store, rank, size = next(dist.rendezvous("env://", timeout=time_out))
+    # torchrun's store still holds what was written before a restart: pytorch/issues/135712.
+    store = dist.PrefixStore(f"start {RESTARTS}", store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=time_out)
-
-
-def local_rank() -> int:
-    """Which of its machine's processes this one is: the number of its GPU."""
-    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def rank() -> int:
@@ -132,7 +123,7 @@ def refuse_differences(settings: dict[str, Any]) -> None:
 def own_device(name: str) -> str:
     """The device of this name; of several processes, each gets a GPU of its own."""
     several = "RANK" in os.environ and name in ("auto", "cuda") and torch.cuda.is_available()
-    return f"cuda:{local_rank()}" if several else name
+    return f"cuda:{os.environ['LOCAL_RANK']}" if several else name
 
 
 def with_equal_gradients(compute_loss: nn.Module, device: str) -> nn.Module:

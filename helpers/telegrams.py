@@ -26,7 +26,6 @@ from helpers.gpt import one_thread
 NAMES = ["romeo", "juliet", "rosaline", "tybalt", "mercutio", "benvolio", "paris", "laurence"]
 THINGS = ["ring", "rose", "letter", "dagger", "potion", "lute", "mask", "torch"]
 WORDS = NAMES + THINGS
-BOXES = ("giver", "thing", "receiver")  # of a card
 CARDS = 6  # of a scene
 WIDTH = 32  # numbers of a word
 HERO = {  # whom each admires: nobody is admired by his own hero
@@ -118,9 +117,9 @@ def print_scene(scene: Int64[Tensor, "6 3"]) -> None:
 
 
 def questions(
-    question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator, k: int = 1
-) -> tuple[Int64[Tensor, "n k"], Int64[Tensor, "n answers"]]:
-    """k different people who ask in each scene, and k right answers, or two for "both".
+    question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator
+) -> tuple[Int64[Tensor, "n 1"], Int64[Tensor, "n answers"]]:
+    """Who asks in each scene, and the right answer, or two for "both".
 
     Whoever asks has a card. Where heroes are asked for, the hero of the asker has one too, and so
     has the fan, whose hero is the asker. ConfigError for a question not in QUESTIONS.
@@ -134,11 +133,9 @@ def questions(
     has_card = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
     may_ask = has_card
     if question in ("hero", "maker"):
-        may_ask = may_ask & has_card[:, heroes]
-        if k == 1:  # for several askers, there aren't enough fans
-            fans = heroes.argsort()
-            may_ask = may_ask & has_card[:, fans]
-    askers = may_ask.float().multinomial(k, generator=generator)
+        fans = heroes.argsort()
+        may_ask = may_ask & has_card[:, heroes] & has_card[:, fans]
+    askers = may_ask.float().multinomial(1, generator=generator)
 
     asked_about = askers
     if question in ("hero", "maker"):

@@ -35,27 +35,25 @@ from helpers.checkpoint import (
     refuse_folder,
     save,
     was_launched_now,
-    write_views,
 )
 from helpers.counted import CountedGPT
-from helpers.data import Corpus, PreparedCorpus, Tokenizer, get_batch, open_corpus, split
+from helpers.data import Corpus, PreparedCorpus, get_batch, open_corpus, split
 from helpers.errors import (
     ConfigError,
-    CorpusError,
     Options,
     RunError,
     Stopped,
-    check,
     command,
     say,
     stop_requests,
-    whole,
     write,
 )
 from helpers.gpt import count_parameters, evaluating
 from helpers.optim import Optimizer, TrainConfig, learning_rate, make_optimizer
 from helpers.presets import PRESETS, choose_preset, describe_loss, run_folder
-from helpers.sampling import Sampler, generate
+from helpers.sampling import generate
+
+SAMPLE = 500  # tokens that the command writes in the end
 
 
 # ---------------------------------------------------------------- the loss
@@ -201,10 +199,8 @@ def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int
     """Mean cross-entropy in nats per token over ALL of `tokens` but the first.
 
     They are cut into windows of `context_length`, the last one shorter. Nothing is drawn: the same
-    model gives the same number. CorpusError for fewer than two tokens.
+    model gives the same number.
     """
-    if len(tokens) < 2:
-        raise CorpusError(f"{len(tokens)} tokens leave nothing to predict: it takes at least 2")
     T = context_length
     end = (len(tokens) - 1) // T * T  # of the last whole window
     rows = max(1, 4096 // T)  # windows of one forward pass
@@ -240,13 +236,11 @@ def train(
     stop; `resume` goes on from the last save to the same end, bit for bit on the same machine, and
     begins with `on_resume(run)`. What `corpus` and `preset` were, the run remembers.
 
-    Before anything changes: CorpusError for tokens outside the vocabulary, RunError for a folder
-    that can't be used, or holds another run. Later: RunError when the loss is no number any more or
-    the disk is full (the last save stays), Stopped when somebody asks to stop.
+    Before anything changes: ConfigError for a batch that can't be cut into `accumulate` pieces,
+    RunError for a folder that can't be used, or holds another run. Later: RunError when the loss is
+    no number any more or the disk is full (the last save stays), Stopped when somebody asks to stop.
     """
-    if out_dir is None and (resume or overwrite):
-        raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
-    refuse_misfits(model, train_tokens, val_tokens, config)
+    micro_batches(config)  # refuses a batch that is too small
     # Of several processes, the leader alone reads and writes the folder.
     folder = Path(out_dir) if out_dir is not None and team.is_leader() else None
     new = new_run(model, config, train_tokens, val_tokens, corpus, preset)
@@ -303,7 +297,6 @@ def start_or_resume(new: Run, folder: Path | None, resume: bool, overwrite: bool
         if resume:
             run = load_for_resume(folder, new.settings)
             run.about = new.about
-            write_views(folder, run)  # a kill may have come after the checkpoint and before them
     return team.broadcast(run)
 
 
@@ -366,26 +359,6 @@ def finite(loss: float, step: int) -> float:
     )
 
 
-def refuse_misfits(
-    model: nn.Module, train_tokens: Tensor, val_tokens: Tensor, config: TrainConfig
-) -> None:
-    """What would go wrong late, or without a word."""
-    T, V = model.config.context_length, model.config.vocab_size
-    for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
-        if len(tokens) <= T:
-            raise CorpusError(
-                f"the {name} split has {len(tokens)} tokens: a context of {T} needs at least {T + 1}"
-            )
-        if not 0 <= int(tokens.min()) <= int(tokens.max()) < V:
-            raise CorpusError(f"the {name} split has a token outside the vocabulary, 0 .. {V - 1}")
-    if any(p.dtype != torch.float32 for p in model.parameters()):
-        raise ConfigError("weights are trained in float32: call model.float() first")
-    longest = max((length for _, length in config.windows), default=T)
-    if longest > T:
-        raise ConfigError(f"windows of {longest} tokens don't fit into a context of {T}")
-    micro_batches(config)  # refuses a batch that is too small
-
-
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
     """A text, a preset and a folder, from the command line to `train`."""
@@ -406,14 +379,6 @@ def main(arguments: list[str]) -> None:
     add("--overwrite", action="store_true", help="replace the run in --out by a new one")
     add("--accumulate", type=int, default=1, help="micro-batches of a batch, to save memory (1)")
     add("--time-out", type=float, default=300, help="seconds to wait for another process (300)")
-    add("--prompt", help="what the sample continues (a newline)")
-    add("--temperature", type=float, default=0.8, help="of the sample: below 1 is safer (0.8)")
-    add(
-        "--sample-length",
-        type=int,
-        default=500,
-        help="tokens that the sample adds to the prompt (500)",
-    )
     chosen = options.parse_args(arguments)
     with team.connected(chosen.time_out):
         train_by_options(chosen)
@@ -430,7 +395,6 @@ def train_by_options(options: Any) -> None:
     config = replace(preset.training, accumulate=options.accumulate)
     corpus = open_corpus(options.corpus)
     team.say(corpus)
-    prompt = sample_prompt(options, corpus.tokenizer)  # refused now, not after the training
     train_tokens, val_tokens = split(corpus.tokens, preset.model["context_length"])
     torch.manual_seed(config.seed)
     model = preset.build(corpus.tokenizer.vocab_size, train_tokens)
@@ -454,21 +418,11 @@ def train_by_options(options: Any) -> None:
     team.say(describe_loss(history.best.val_loss, corpus.name, preset))
     if team.is_leader():
         generator = torch.Generator().manual_seed(config.seed)
-        how = {"temperature": options.temperature, "generator": generator}
-        tokens = generate(model, prompt.to(config.device), options.sample_length, **how)
+        prompt = corpus.tokenizer.encode(corpus.tokenizer.start_of_text).to(config.device)
+        tokens = generate(model, prompt, SAMPLE, temperature=0.8, generator=generator)
         text = corpus.tokenizer.decode(tokens)
         write(folder / "sample.txt", text)
         say(f"---- {folder / 'sample.txt'} ----\n{text}")
-
-
-def sample_prompt(options: Any, tokenizer: Tokenizer) -> Int64[Tensor, "T"]:
-    """The tokens that the sample continues. ConfigError when no sample can be drawn as asked."""
-    Sampler(options.temperature)  # refuses a bad one
-    check(options, "sample_length", whole(0))
-    text = tokenizer.start_of_text if options.prompt is None else options.prompt
-    if not text:
-        raise ConfigError("prompt must be at least one character")
-    return tokenizer.encode(text)
 
 
 def describe_work(model: nn.Module, config: TrainConfig) -> str:

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import gzip
+import io
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import unicodedata
+import zipfile
 from pathlib import Path
 
 import nbformat
@@ -188,12 +190,15 @@ def graded(first, tmp_path_factory):
     for stem, answer in (("a", WRONG), ("b", SCORES), ("c", "...")):
         hand_in(folder / "twice" / f"{stem}.ipynb", first, answer)
         os.utime(folder / "twice" / f"{stem}.ipynb", (1, 1))
+    zipped = io.BytesIO()
+    zipfile.ZipFile(zipped, "w").close()
     others = {
         "empty": {},
         "hidden": {".x.ipynb": b"{}"},
         "pdf": {"1.pdf": b"%PDF-1.7\xff"},
-        "zip": {"1.zip": b"PK\x03\x04"},
+        "zip": {"1.zip": zipped.getvalue()},
         "tar": {"1.tar.gz": gzip.compress(tarfile.TarInfo("1.ipynb").tobuf())},
+        "cut": {"1.gz": gzip.compress(b"half of a hand-in")[:-20]},
     }
     others["garbage"] = {
         f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')
@@ -257,6 +262,7 @@ def test_there_is_a_note_where_two_notebooks_are_or_none(graded):
     assert lines["pdf"]["note"] == "1.pdf is no notebook"
     assert lines["zip"]["note"] == "1.zip is an archive: unpack it"
     assert lines["tar"]["note"] == "1.tar.gz is an archive: unpack it"
+    assert lines["cut"]["note"] == "1.gz is no notebook"
     assert "hidden" in lines[".dotted"]["note"] and lines[".dotted"]["points"] == "0"
     assert lines["linked"]["note"] == "01_dot_product_scores.ipynb is a link"
     assert lines["garbage"]["note"].endswith("is no notebook; and 1 more")

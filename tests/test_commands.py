@@ -31,6 +31,7 @@ def runs(tmp_path, monkeypatch):
 @pytest.fixture
 def train(text, runs, monkeypatch, capsys):
     """`python -m helpers.training` with small presets: its status, stdout and stderr."""
+    monkeypatch.setattr(training, "SAMPLE", 30)
     for name, preset in list(PRESETS.items()):
         monkeypatch.setitem(PRESETS, name, in_small(preset))
 
@@ -56,7 +57,7 @@ def write(runs, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_leaves_a_run_that_writes(train, runs, name):
-    status, printed, said = train("--preset", name, "--sample-length", 30)
+    status, printed, said = train("--preset", name)
     assert status == 0 and not said
     (folder,) = runs.iterdir()
     run = checkpoint.load(folder)
@@ -70,7 +71,7 @@ def test_every_preset_leaves_a_run_that_writes(train, runs, name):
 
 @pytest.mark.slow
 def test_a_run_that_is_stopped_goes_on_and_keeps_its_sample(train, runs, monkeypatch):
-    options = ("--preset", "speedrun", "--sample-length", 30, "--out")
+    options = ("--preset", "speedrun", "--out")
     train(*options, runs / "whole")
     real, left = training.get_batch, iter(range(5, -1000, -1))
 
@@ -99,24 +100,24 @@ def test_a_run_that_is_stopped_goes_on_and_keeps_its_sample(train, runs, monkeyp
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--prompt", ""], "prompt must be"),
-        (["--prompt", "\x1b[31m"], "not in the vocabulary"),
-        (["--preset", 10_000 * "n"], "unknown preset"),
+        (["--preset", "\x1b[31m"], "unknown preset"),
         (["--preset", "gpu-best"], "unknown preset 'gpu-best': choose one of smoke, laptop, gpu"),
-        (["--sample-length", "-1"], "sample_length must be a whole number of at least 0"),
-        (["--temperature", "0"], "temperature must be a number of at least 0.000001, not 0.0"),
         (["--max-steps", "0"], "max_steps must be a whole number from 1"),
         (["--accumulate", "0"], "accumulate must be a whole number from 1"),
         (["--accumulate", "5"], "a batch of 4 can't be cut into 5 parts"),
-        (["--device", "tpu"], "unknown device 'tpu': choose auto, cpu, cuda, cuda:N or mps"),
-        (["--nonsense", 5_000 * "x"], "unrecognized arguments"),
+        (
+            ["--device", "tpu"],
+            "this PyTorch has no device 'tpu': choose auto, cpu, cuda, cuda:N or mps",
+        ),
+        (["--seed", "-1"], "seed must be a whole number from 0"),
+        (["--nonsense", "\x1b[31m"], "unrecognized arguments"),
         (["--resume"], "no checkpoint at"),
     ],
 )
 def test_a_bad_option_gets_one_sentence_and_leaves_nothing(train, runs, options, sentence):
     status, _, said = train("--preset", "smoke", *options)
     assert status == 2 and said.startswith("error: ") and sentence in said
-    assert said.count("\n") == 1 and "\x1b" not in said and len(said) < 500
+    assert said.count("\n") == 1 and "\x1b" not in said
     assert not runs.exists()
 
 
@@ -133,8 +134,8 @@ def test_a_text_that_is_not_there_gets_one_sentence(train, runs, path):
 @pytest.fixture
 def trained(train, runs):
     """Two finished runs, and the name of the better one."""
-    train("--preset", "smoke", "--sample-length", 5, "--out", runs / "worse", "--max-steps", 1)
-    train("--preset", "speedrun", "--sample-length", 5, "--out", runs / "better")
+    train("--preset", "smoke", "--out", runs / "worse", "--max-steps", 1)
+    train("--preset", "speedrun", "--out", runs / "better")
     return runs
 
 
@@ -147,16 +148,6 @@ def test_the_best_finished_run_writes_and_is_named(trained, write):
     assert write("--run", trained / "worse", "--length", 30)[1] != printed
 
 
-@pytest.mark.slow
-def test_two_samples_of_one_seed_are_two_texts_and_the_same_again(trained, write):
-    _, printed, _ = write("--length", 20, "--num-samples", 2, "--prompt", "R")
-    first, second = printed.split("---- 2 of 2 ----\n")
-    assert (
-        first.startswith("---- 1 of 2 ----\nR") and second.startswith("R") and first[17:] != second
-    )
-    assert write("--length", 20, "--num-samples", 2, "--prompt", "R")[1] == printed
-
-
 def test_without_a_run_it_says_what_to_do(write, runs):
     said = f"error: no finished run in {runs}: train first, or name a folder by --run\n"
     assert write() == (2, "", said)
@@ -164,7 +155,13 @@ def test_without_a_run_it_says_what_to_do(write, runs):
 
 BAD = {
     ("--run", "\x1b[31mred"): "no checkpoint at",
-    ("--prompt", ""): "the prompt is empty",
+    ("--prompt", ""): "the prompt is empty: it needs at least one token to continue from",
+    ("--prompt", "\x1b[31m"): "not in the vocabulary",
+    ("--temperature", "0"): "temperature must be a number of at least 0.000001, not 0.0",
+    ("--temperature", "1e-40"): "temperature must be a number of at least 0.000001, not 1e-40",
+    ("--temperature", "nan"): "temperature must be a number of at least 0.000001, not nan",
+    ("--top-p", "0"): "top_p must be a number above 0 and at most 1, not 0.0",
+    ("--top-p", "1.5"): "top_p must be a number above 0 and at most 1, not 1.5",
     ("--length", "-1"): "length must be a whole number of at least 0, not -1",
     ("--top-k", "0"): "top_k must be a whole number of at least 1, not 0",
     ("--top-p", "nan"): "top_p must be a number above 0 and at most 1, not nan",

@@ -159,12 +159,6 @@ def test_the_loss_that_counts_is_the_one_of_both_together_and_both_learn(pair):
 
 
 # ---------------------------------------------------------------- what is refused
-@pytest.mark.parametrize("lengths", [(), (2, 2), (3, 1), (-1,), (17,), "2,3"])
-def test_lengths_that_make_no_sense_are_refused(lengths, unchecked):
-    with pytest.raises(ConfigError, match="lengths"):
-        CountedConfig(**{**SIZES, "lengths": lengths})
-
-
 def test_a_text_of_another_length_is_refused(tokens):
     with pytest.raises(ConfigError, match="counted=10, but the text has"):
         build_gpt(CountedConfig(**SIZES, counted=10)).count(tokens[0])

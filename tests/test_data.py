@@ -4,10 +4,10 @@ import dataclasses
 import gzip
 import hashlib
 import http.server
+import io
 import os
 import random
 import re
-import tarfile
 import threading
 import time
 from collections import Counter
@@ -22,6 +22,7 @@ from run_folder import end_of
 from helpers import data
 from helpers.data import (
     CharTokenizer,
+    Corpus,
     first_to_validate,
     get_batch,
     load_corpus,
@@ -53,11 +54,8 @@ def test_what_is_not_in_the_vocabulary():
     with pytest.raises(CorpusError, match="not in the vocabulary: 'xy'; allowed are 'abc'"):
         tokenizer.encode("ayaxb")
     large = CharTokenizer("".join(map(chr, range(0x4E00, 0x4E00 + 3000))))
-    with pytest.raises(CorpusError, match=r"'abc'; allowed are '.{100}' and 2,900 more$"):
+    with pytest.raises(CorpusError, match=r"'abc'; allowed are '.{99}$"):
         large.encode("abc")
-    for ids in ([3], [-1]):
-        with pytest.raises(CorpusError, match=r"ids must lie in 0 \.\. 2"):
-            tokenizer.decode(ids)
     for characters in ("", "aa"):
         with pytest.raises(CorpusError, match="a vocabulary needs at least one character"):
             CharTokenizer(characters)
@@ -69,27 +67,16 @@ def test_what_is_not_in_the_vocabulary():
 )
 def test_a_corpus_is_kept_in_the_smallest_integers(size, kind):
     text = "".join(map(chr, range(100, 100 + size))) * 2
-    tokenizer = CharTokenizer.from_text(text)
-    compact = tokenizer.encode_compactly(text)
-    assert compact.dtype == kind and compact.tolist() == [*range(size)] * 2
-    assert torch.equal(tokenizer.encode(text), compact.long())
-
-
-def test_texts_longer_than_a_chunk(monkeypatch):
-    monkeypatch.setattr(data, "CHUNK", 7)
-    text = "so long as men can breathe \U0001f600 or eyes can see"
-    tokenizer = CharTokenizer.from_text(text)
-    assert (
-        tokenizer.characters == "".join(sorted(set(text)))
-        and tokenizer.decode(tokenizer.encode(text)) == text
-    )
+    corpus = Corpus(text, data.OWN, Path("own.txt"), 64 * "0")
+    assert corpus.tokens.dtype == kind and corpus.tokens.tolist() == [*range(size)] * 2
+    assert torch.equal(corpus.tokenizer.encode(text), corpus.tokens.long())
 
 
 def test_batches_of_small_integers_are_the_same(play):
     tokenizer = CharTokenizer.from_text(play)
     batches = [
         get_batch(tokens, 4, 8, torch.Generator().manual_seed(0))
-        for tokens in (tokenizer.encode(play), tokenizer.encode_compactly(play))
+        for tokens in (tokenizer.encode(play), tokenizer.encode(play).byte())
     ]
     assert all(torch.equal(a, b) and b.dtype == torch.long for a, b in zip(*batches, strict=True))
 
@@ -206,6 +193,9 @@ def test_search_order(nowhere, pretend, monkeypatch):
 
 def test_tiny_shakespeare_is_recognised_wherever_it_lies(nowhere, pretend):
     assert load_corpus(write(nowhere / "copy.txt", pretend)).name == data.TINY
+    (nowhere / "copy.gz").write_bytes(gzip.compress(pretend.encode()))
+    packed = load_corpus(nowhere / "copy.gz")
+    assert (packed.name, packed.text) == (data.TINY, pretend)
 
 
 @pytest.mark.parametrize("place", ["environment", "beside", "cache"])
@@ -222,16 +212,6 @@ def test_a_wrong_checksum_names_the_file_and_both_sums(nowhere, pretend, monkeyp
         load_corpus()
     assert str(path) in str(error.value) and data.SHA256 in str(error.value)
     assert len(re.findall(r"\b[0-9a-f]{64}\b", str(error.value))) == 2
-
-
-def test_a_user_without_a_home_has_no_cache_and_goes_on(nowhere, monkeypatch):
-    def no_home(name):
-        raise RuntimeError("could not determine the home directory")
-
-    monkeypatch.setattr(data.platformdirs, "user_cache_path", no_home)
-    assert load_corpus().path == data.BUNDLED_PLAY
-    with pytest.raises(CorpusError, match="can't read the corpus ~nobody-is-called-so/text"):
-        load_corpus("~nobody-is-called-so/text")
 
 
 def test_download_once_then_from_the_cache(nowhere, pretend, monkeypatch, serve):
@@ -270,9 +250,8 @@ def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
     ("content", "message"),
     [
         (None, "can't read the corpus .*nothing.txt"),
-        (b"", "holds nothing"),
-        (b"aaaa\xff", "is not UTF-8 text \\(byte 4\\)"),
-        (b"aaaaaa", "only the symbol 'a'"),
+        (b"aaaa\xff", "nothing.txt is not UTF-8 text: save it as UTF-8"),
+        (gzip.compress(b"aaaa", mtime=0)[:-9], "can't read the text .*nothing.txt: Compressed"),
     ],
 )
 def test_texts_that_are_no_corpus(tmp_path, content, message):
@@ -284,63 +263,19 @@ def test_texts_that_are_no_corpus(tmp_path, content, message):
 
 
 def test_paths_that_are_no_file(tmp_path, monkeypatch):
-    for impossible in ("~nobody-of-this-name/x.txt", "a\0b"):
-        with pytest.raises(CorpusError, match="can't read the corpus"):
-            load_corpus(impossible)
-    with pytest.raises(CorpusError, match="the corpus must be the path of a text file, not b'5'"):
-        load_corpus(b"5")
+    for path in ("~nobody-of-this-name/x.txt", "https://example.org/input.txt", tmp_path):
+        with pytest.raises(
+            CorpusError, match=r"can't read the corpus .*; give the path of a text file"
+        ):
+            load_corpus(path)
     monkeypatch.setenv("TINY_SHAKESPEARE", str(tmp_path / "gone.txt"))
     with pytest.raises(CorpusError, match=r"gone\.txt"):
         load_corpus()
 
 
-def test_what_is_no_regular_file_is_never_opened(tmp_path):
-    """A pipe would be waited for, /dev/zero would be read for ever."""
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", "/dev/zero", "/dev/null", tmp_path):
-        with pytest.raises(
-            CorpusError, match="is not a regular file: give the path of a text file"
-        ):
-            load_corpus(path)
-
-
-def test_a_text_that_is_too_large_is_prepared_instead(tmp_path):
-    with (tmp_path / "huge.txt").open("wb") as file:
-        file.truncate(2_000_000_000)  # a hole: it takes no room on the disk
-    with pytest.raises(CorpusError, match="has more than 1,000 MB: prepare it"):
-        load_corpus(tmp_path / "huge.txt")
-
-
-def test_addresses_and_archives_get_the_right_hint(tmp_path):
-    with pytest.raises(CorpusError, match="must be the path of a text file, not 'https"):
-        load_corpus("https://example.org/input.txt")
-    (tmp_path / "text.gz").write_bytes(gzip.compress(b"hello"))
-    with pytest.raises(CorpusError, match="is compressed: unpack it first, or prepare it"):
-        load_corpus(tmp_path / "text.gz")
-    (tmp_path / "essay.docx").write_bytes(b"PK\x03\x04...")
-    with pytest.raises(CorpusError, match="save its text as UTF-8 text"):
-        load_corpus(tmp_path / "essay.docx")
-
-
-@pytest.mark.parametrize("kind", ["w", "w:gz", "w:xz"])
-def test_a_tar_is_an_archive_packed_or_not(tmp_path, text, kind):
-    with tarfile.open(tmp_path / "all.txt", kind) as archive:
-        archive.add(text, "text.txt")
-    for use in (load_corpus, lambda path: prepare([path], tmp_path / "out")):
-        with pytest.raises(CorpusError, match=r"all\.txt is an archive"):
-            use(tmp_path / "all.txt")
-
-
-def test_a_number_is_the_name_of_a_file_too(tmp_path, monkeypatch):
-    """Papermill makes numbers of -p corpus_path 1984."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "1984").write_text("It was a bright cold day in April")
-    assert load_corpus(1984).path == Path("1984")
-
-
 def test_windows_line_ends_and_a_byte_order_mark_are_no_characters(tmp_path):
-    (tmp_path / "dos.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo")
-    assert load_corpus(tmp_path / "dos.txt").text == "one\ntwo"
+    (tmp_path / "dos.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\rthree")
+    assert load_corpus(tmp_path / "dos.txt").text == "one\ntwo\nthree"
 
 
 def test_the_bundled_play_has_the_form_of_the_corpus(play):
@@ -387,27 +322,25 @@ def text(tmp_path, play):
 @pytest.mark.parametrize("write", [plain, zipped])
 def test_prepared_characters_are_those_of_the_text_in_memory(tmp_path, monkeypatch, write, chunk):
     """Wherever a piece ends: in a letter of four bytes, between \\r and \\n."""
-    plain(tmp_path / "wild.txt", WILD.encode())
-    expected = load_corpus(tmp_path / "wild.txt")
-    assert expected.tokens.equal(expected.tokenizer.encode_compactly(expected.text))
     write(tmp_path / "wild", WILD.encode())
     monkeypatch.setattr(data, "CHUNK", chunk)
+    in_memory = load_corpus(tmp_path / "wild")
+    assert in_memory.text == io.TextIOWrapper(io.BytesIO(WILD.encode()), "utf-8-sig").read()
     prepare([tmp_path / "wild"], tmp_path / "out")
     found = open_corpus(tmp_path / "out")
-    assert found.tokenizer.characters == expected.alphabet and torch.equal(
-        found.tokens, expected.tokens
-    )
-    assert (found.name, found.sha256) == (data.OWN, expected.sha256)
+    assert found.tokenizer.characters == in_memory.alphabet
+    assert torch.equal(found.tokens, in_memory.tokens)
+    sha256 = hashlib.sha256(WILD.encode()).hexdigest()
+    assert found.name == data.OWN and found.sha256 == in_memory.sha256 == sha256
 
 
-def test_more_than_256_characters_take_two_bytes_each(tmp_path):
-    (tmp_path / "text.txt").write_text("".join(map(chr, range(100, 500))), encoding="utf-8")
+@pytest.mark.parametrize(("size", "width"), [(400, 2), (40_000, 4)])
+def test_more_than_256_characters_take_two_bytes_each_or_four(tmp_path, size, width):
+    (tmp_path / "text.txt").write_text("".join(map(chr, range(200, 200 + size))), encoding="utf-8")
     prepare([tmp_path / "text.txt"], tmp_path / "out")
     found = open_corpus(tmp_path / "out")
-    assert (
-        found.tokens.tolist() == [*range(400)]
-        and (tmp_path / "out" / "tokens.bin").stat().st_size == 800
-    )
+    assert found.tokens.tolist() == [*range(size)]
+    assert (tmp_path / "out" / "tokens.bin").stat().st_size == width * size
     assert found.tokens.dtype == load_corpus(tmp_path / "text.txt").tokens.dtype
 
 
@@ -477,15 +410,14 @@ def test_what_was_stopped_is_no_corpus_and_can_be_begun_again(tmp_path, text, mo
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("dear")
     prepare([text], tmp_path / "out")
-    for out in (tmp_path / "mine", tmp_path / "out", text):
+    before = text.read_bytes()
+    for out in (tmp_path / "out", text):
         with pytest.raises(
             CorpusError, match="is there already: name another folder, or add --overwrite"
         ):
             prepare([text], out)
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+    assert text.read_bytes() == before
     prepare([text], tmp_path / "out", "bytes", overwrite=True)
     assert open_corpus(tmp_path / "out").tokenizer.vocab_size == 256
 
@@ -493,14 +425,12 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "can't read the text .*bad: No such file"),
-        (b"", "the text holds nothing: a corpus needs"),
-        (b"\xef\xbb\xbf", "the text holds nothing"),
-        (b"aaa", "the text holds only the symbol 'a'"),
+        (None, "can't read the corpus .*bad: No such file"),
+        (b"", "a vocabulary needs at least one character"),
+        (b"\xef\xbb\xbf", "a vocabulary needs at least one character"),
         (2500 * b"ab" + b"\xff", "is not UTF-8 text: save it as UTF-8"),
-        (b"PK\x03\x04...", "save its text as UTF-8 text, a .txt"),
         (
-            gzip.compress(random.Random(1).randbytes(5000).hex().encode())[:-9],
+            gzip.compress(random.Random(1).randbytes(5000).hex().encode(), mtime=0)[:-9],
             "can't read the text .*: Compressed",
         ),
         (gzip.compress(b"\xff\xfe", mtime=0), "is not UTF-8 text"),
@@ -520,7 +450,8 @@ def test_a_pipe_is_no_text_to_prepare(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = os.open(tmp_path / "pipe", os.O_RDWR)
     try:
-        with pytest.raises(CorpusError, match="pipe is no regular file"):
+        os.write(writer, b"a text")
+        with pytest.raises(CorpusError, match=r"can't read the text .*pipe: .*not seekable"):
             data.prepare([tmp_path / "pipe"], tmp_path / "out")
     finally:
         os.close(writer)

@@ -100,6 +100,11 @@ def test_what_a_terminal_would_obey_is_escaped(capsys, monkeypatch):
 
 
 # ---------------------------------------------------------------- files
+def test_the_folders_of_a_file_are_made(tmp_path):
+    write(tmp_path / "deep" / "down" / "a.txt", "new")
+    assert (tmp_path / "deep" / "down" / "a.txt").read_text() == "new"
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     write(tmp_path / "a.txt", "old")
     with pytest.raises(UnicodeEncodeError):

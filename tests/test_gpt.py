@@ -174,8 +174,6 @@ def test_a_token_outside_the_vocabulary_has_no_embedding(model, token):
             "vocab_size must be a whole number from 1 to 1,114,112, not 1114113",
         ),
         ({"n_embd": 16_385}, "n_embd must be a whole number from 1 to 16,384, not 16385"),
-        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1, not 1.0"),
-        ({"bias": None}, "bias must be True or False, not None"),
     ],
 )
 def test_sizes_that_make_no_sense_are_refused_when_they_are_set(

@@ -90,25 +90,21 @@ def test_the_names_cover_our_model():
         ({"tie_word_embeddings": False}, "tie_word_embeddings must be True"),
         ({"n_inner": 64}, "n_inner must be 128 as in GPT-2, not 64"),
         ({"n_layer": "2"}, "config.json: n_layer must be a whole number from 1 to 16,384, not '2'"),
-        ({"n_layer": 3}, r"the weights lack h.2.ln_1.weight: a GPT-2 with n_layer=3 has it"),
-        ({"n_layer": 1}, r"the weights hold h.1.ln_1.weight: a plain GPT-2 has no such one"),
+        ({"n_layer": 3}, "the weights lack h.2.attn.c_attn.bias: a GPT-2 with n_layer=3 doesn't"),
+        ({"n_layer": 1}, "the weights hold h.1.attn.c_attn.bias: a GPT-2 with n_layer=1 doesn't"),
         ({"n_head": 5}, "config.json: n_head=5 does not divide n_embd=32"),
         ({"n_head": 0}, "n_head must be a whole number from 1 to 16,384, not 0"),
-        ({"n_embd": 64}, "wte.weight has another shape than config.json says"),
+        ({"n_embd": 64}, "the weights have other shapes than config.json says"),
         ({"n_embd": math.nan}, "n_embd must be a whole number"),
-        ({"n_positions": 17}, "wpe.weight has another shape"),
+        ({"n_positions": 17}, "the weights have other shapes"),
         (
             {"n_positions": 10**9},
             "n_positions must be a whole number from 1 to 16,384, not 1000000000",
         ),
-        ({"vocab_size": 50257}, "wte.weight has another shape"),
+        ({"vocab_size": 50257}, "the weights have other shapes"),
         ({"vocab_size": 10**30}, "vocab_size must be a whole number from 1 to 1,114,112, not 1000"),
         ({"vocab_size": None}, "vocab_size must be a whole number"),
-        ({"n_layer": 1000, "n_embd": 16384}, "the weights lack h.2.ln_1.weight"),
-        (
-            {"vocab_size": 1_000_000, "n_embd": 16384, "n_positions": 16384},
-            "wte.weight has another shape",
-        ),
+        ({"n_layer": 1000, "n_embd": 16384}, "the weights lack h.10.attn.c_attn.bias"),
     ],
 )
 def test_a_config_of_another_model_is_refused_by_its_entry(other, message, unchecked):
@@ -130,14 +126,14 @@ def test_every_weight_is_needed_whole(name):
     others = {other: tensor for other, tensor in weights.items() if other != name}
     with pytest.raises(RunError, match=f"the weights lack {name}"):
         gpt2.from_hugging_face(others, config)
-    with pytest.raises(RunError, match=f"{name} has another shape"):
+    with pytest.raises(RunError, match="the weights have other shapes"):
         gpt2.from_hugging_face(weights | {name: weights[name][:-1]}, config)
 
 
 @pytest.mark.parametrize("name", ["h.0.mlp.c_fc.weight", "h.1.attn.c_attn.weight"])
 def test_a_matrix_that_is_turned_already_is_refused(name):
     weights = weights_of(config_of())
-    with pytest.raises(RunError, match=f"{name} has another shape"):
+    with pytest.raises(RunError, match="the weights have other shapes"):
         gpt2.from_hugging_face(weights | {name: weights[name].T}, config_of())
 
 
@@ -145,11 +141,5 @@ def test_a_matrix_that_is_turned_already_is_refused(name):
     "name", ["h.0.crossattention.c_attn.weight", "h.0.attn.bias2", "h.2.ln_1.bias", "score.weight"]
 )
 def test_a_weight_too_many_is_refused(name):
-    with pytest.raises(RunError, match=f"the weights hold {name}: a plain GPT-2 has no such one"):
+    with pytest.raises(RunError, match=f"the weights hold {name}: a GPT-2 with n_layer=2 doesn't"):
         gpt2.from_hugging_face(weights_of(config_of()) | {name: torch.zeros(32)}, config_of())
-
-
-def test_a_head_of_its_own_is_refused():
-    weights = weights_of(config_of())
-    with pytest.raises(RunError, match=r"lm_head.weight differs from wte.weight"):
-        gpt2.from_hugging_face(weights | {"lm_head.weight": weights["wte.weight"] + 1}, config_of())

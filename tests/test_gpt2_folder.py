@@ -11,7 +11,7 @@ import torch
 from gpt2_formulas import CONFIGS, START, close, config_of, formulas, some_tokens, weights_of
 
 from helpers import gpt2
-from helpers.errors import CorpusError, HelpersError, RunError, command
+from helpers.errors import CorpusError, RunError, command
 from helpers.sampling import generate, pieces
 
 
@@ -32,39 +32,22 @@ def folder(tmp_path):
     }
     safetensors.torch.save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
-    vocab = {
-        token: i
-        for i, token in enumerate(
-            [*byte_letters(), "th", "the", "Ġthe", START][: config["vocab_size"]]
-        )
-    }
-    (tmp_path / "vocab.json").write_text(json.dumps(vocab), "utf-8")
-    (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nth e\nĠ the\n", "utf-8")
+    vocab = {t: i for i, t in enumerate([*byte_letters(), "th", "the", "Ġthe", START])}
+    tokenizer = tokenizers.implementations.ByteLevelBPETokenizer(
+        vocab, [("t", "h"), ("th", "e"), ("Ġ", "the")]
+    )
+    tokenizer.add_special_tokens([START])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
     return tmp_path
 
 
-def as_one_file(folder):
-    """tokenizer.json instead of vocab.json and merges.txt."""
-    tokenizer = tokenizers.implementations.ByteLevelBPETokenizer.from_file(
-        str(folder / "vocab.json"), str(folder / "merges.txt")
-    )
-    tokenizer.add_special_tokens([START])
-    tokenizer.enable_truncation(3)  # training may have left it there
-    tokenizer.enable_padding(length=7)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "vocab.json").unlink()
-    (folder / "merges.txt").unlink()
-    return folder
-
-
-def test_the_tokenizer_gives_bytes_and_merges_either_way(folder):
-    for place in (folder, as_one_file(folder)):
-        _, tokenizer = gpt2.load(place)
-        assert tokenizer.encode(f"the theé{START}").tolist() == [257, 258, *"é".encode(), 259]
-        for text in ("the other thé, 中文\n\t👩‍🚀 ", START, "", "\x00\x7f"):
-            assert tokenizer.decode(tokenizer.encode(text).tolist()) == text
-        with pytest.raises(CorpusError, match="no text in Unicode"):
-            tokenizer.encode("a\udcff")
+def test_the_tokenizer_gives_bytes_and_merges(folder):
+    _, tokenizer = gpt2.load(folder)
+    assert tokenizer.encode(f"the theé{START}").tolist() == [257, 258, *"é".encode(), 259]
+    for text in ("the other thé, 中文\n\t👩‍🚀 ", START, "", "\x00\x7f"):
+        assert tokenizer.decode(tokenizer.encode(text).tolist()) == text
+    with pytest.raises(CorpusError, match="no text in Unicode"):
+        tokenizer.encode("a\udcff")
 
 
 @torch.no_grad()
@@ -135,7 +118,6 @@ def test_a_letter_of_several_tokens_is_printed_whole(folder):
         (["--top-p", "nan"], "top_p must be"),
         (["--length", "-1"], "length must be a whole number of at least 0"),
         (["--seed", "-1"], "seed must be a whole number from 0"),
-        (["--num-samples", "0"], "num_samples must be a whole number of at least 1"),
         (["--weights", "nowhere"], "nowhere has no file config.json"),
         (["--weights", "~no-such-user/x"], "~no-such-user/x has no file config.json"),
     ],
@@ -151,13 +133,12 @@ def test_the_command_refuses_in_a_sentence(folder, capsys, options, message):
     )
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.json", "merges.txt"])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_missing_file_is_named_and_where_it_is_to_be_had(folder, name):
     (folder / name).unlink()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch PWNED'\ntR.")
-    wanted = "tokenizer.json" if name == "vocab.json" else name
     with pytest.raises(
-        RunError, match=rf"has no file {wanted}: .*/gpt2 \(a pytorch_model.bin may run any code"
+        RunError, match=rf"has no file {name}: .*/gpt2 \(a pytorch_model.bin may run any code"
     ):
         gpt2.load(folder)
     (folder / name).mkdir()  # no file either
@@ -172,12 +153,8 @@ def test_a_pipe_is_no_file(folder):
         gpt2.load(folder)
 
 
-@pytest.mark.parametrize(
-    "name", ["config.json", "model.safetensors", "vocab.json", "merges.txt", "tokenizer.json"]
-)
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_damaged_file_is_refused_by_name(folder, name):
-    if name == "tokenizer.json":
-        as_one_file(folder)
     whole = (folder / name).read_bytes()
     cuts = [
         b"",
@@ -189,11 +166,9 @@ def test_a_damaged_file_is_refused_by_name(folder, name):
         b"\xff" * 50,
         b"null",
     ]
-    if name == "merges.txt":
-        cuts = [b"\xff\xfe", b"t h e", b"x y\n" * 5, b"t q"]
     for cut in cuts:
         (folder / name).write_bytes(cut)
-        with pytest.raises(HelpersError, match=r"can't read .*it is cut off or damaged"):
+        with pytest.raises(RunError, match=rf"can't read .*{name}, download it again"):
             gpt2.load(folder)
 
 
@@ -202,37 +177,7 @@ def test_a_header_may_not_lie_about_sizes(folder):
     whole = path.read_bytes()
     for wrong in (2**63, len(whole), 100_000_001, 3):
         path.write_bytes(wrong.to_bytes(8, "little") + whole[8:])
-        with pytest.raises(
-            RunError, match=r"can't read model.safetensors in .*: it is cut off or damaged"
-        ):
-            gpt2.load(folder)
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "vocab.json"])
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "a pointer of git-lfs"),
-        (b"\n<!DOCTYPE html><html>Sign in</html>", "is a web page"),
-        (b'<?xml version="1.0"?><Error>AccessDenied</Error>', "is a web page"),
-    ],
-)
-def test_what_came_instead_of_a_file_is_named(folder, name, content, sentence):
-    (folder / name).write_bytes(content)
-    with pytest.raises(RunError, match=f"{name} is .*{sentence.removeprefix('is ')}: download"):
-        gpt2.load(folder)
-
-
-def test_another_models_tokenizer_is_refused(folder):
-    vocab = json.loads((folder / "vocab.json").read_text("utf-8"))
-    for wrong in (
-        vocab | {"more": 260},
-        {token: i for token, i in vocab.items() if token != START},
-    ):
-        (folder / "vocab.json").write_text(json.dumps(wrong), "utf-8")
-        with pytest.raises(
-            RunError, match=r"must know <\|endoftext\|>, and no id from vocab_size on"
-        ):
+        with pytest.raises(RunError, match=r"can't read .*model.safetensors, download it again"):
             gpt2.load(folder)
 
 
@@ -280,6 +225,8 @@ def test_a_folder_that_transformers_saved_writes_what_transformers_writes(
 ):
     their = theirs(transformers, CONFIGS[0] | {"n_positions": 64})
     their.save_pretrained(folder)
+    tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).model.save(str(folder))
+    (folder / "tokenizer.json").unlink()
     their_tokenizer = transformers.GPT2Tokenizer(
         str(folder / "vocab.json"), str(folder / "merges.txt")
     )

@@ -8,13 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
-from helpers.sampling import Sampler, filter_logits, generate, stream
+from helpers.sampling import filter_logits, generate, stream
 from helpers.sources import same
 
 PROBABILITIES = torch.tensor([0.10014858, 0.22968848, 0.17318473, 0.03110688, 0.46587133])
-PROMPT = torch.tensor([0])
 
 
 def kept(logits: torch.Tensor) -> list[bool]:
@@ -90,12 +88,12 @@ def sharp() -> GPT:
 
 
 @torch.no_grad()
-def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None, keep=0.5):
+def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None):
     """Generation by definition, without a cache: each distribution in turn, as Python numbers."""
     generator, tokens, start = torch.Generator().manual_seed(seed), prompt.tolist(), 0
     for _ in range(n):
         if len(tokens) - start > 10:
-            start = len(tokens) - round(10 * keep)
+            start = len(tokens) - 5
         logits = model(torch.tensor([tokens[start:]]))[0, -1] / temperature
         ranked = sorted(enumerate(logits.softmax(-1).tolist()), key=lambda pair: -pair[1])[
             : top_k or 13
@@ -115,13 +113,10 @@ def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None
 @pytest.mark.parametrize(
     "options",
     [
-        *(
-            {},
-            {"temperature": 0.6},
-            {"temperature": 3.0, "top_k": 3},
-            {"temperature": 3.0, "top_p": 0.6},
-        ),
-        *({"keep": 1.0}, {"keep": 0.1}, {"keep": 0.7}),
+        {},
+        {"temperature": 0.6},
+        {"temperature": 3.0, "top_k": 3},
+        {"temperature": 3.0, "top_p": 0.6},
     ],
 )
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -142,9 +137,7 @@ def test_generates_what_the_definitions_say(sharp, options, use_cache):
     assert len(set(got.tolist())) > 3  # not the same token over and over
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}, {"keep": 1.0}]
-)
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}])
 @pytest.mark.parametrize("length", [1, 4, 10, 14])
 def test_cached_and_uncached_agree_token_for_token(sharp, options, length):
     prompt = torch.randint(13, (length,), generator=torch.Generator().manual_seed(3))
@@ -232,19 +225,11 @@ def test_tokens_are_drawn_as_torch_draws_them(batch):
     )
 
 
-@pytest.mark.parametrize(
-    ("keep", "wanted"),
-    [
-        (0.5, [8, 1, 1, 5, 1, 1, 1, 1, 1, 5]),
-        (0.9, [8, 1, 1, 9, 1, 9, 1, 9, 1, 9]),
-        (1.0, [8, 1, 1] + 7 * [10]),
-    ],
-)
-def test_a_full_context_makes_room_and_is_filled_again(sharp, keep, wanted):
+def test_a_full_context_makes_room_and_is_filled_again(sharp):
     fed = []
     sharp.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
-    generate(sharp, torch.arange(8), 10, keep=keep)
-    assert fed == wanted
+    generate(sharp, torch.arange(8), 10)
+    assert fed == [8, 1, 1, 5, 1, 1, 1, 1, 1, 5]
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -254,10 +239,6 @@ def test_of_a_prompt_longer_than_the_context_the_end_is_read(sharp, use_cache):
     assert torch.equal(
         generate(sharp, long, 8, **greedy)[2 * T + 5 :], generate(sharp, long[-T:], 8, **greedy)[T:]
     )
-
-
-def test_a_share_that_keeps_nothing_keeps_one_token(sharp):
-    assert len(generate(sharp, torch.arange(8), 10, keep=1e-9)) == 18
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -351,47 +332,8 @@ def test_same_seed_same_text_and_the_mode_is_kept(sharp):
 
 
 def test_at_an_endless_temperature_all_are_alike():
-    shares = filter_logits(torch.tensor([5.0, 0.0]), temperature=10**30).softmax(-1)
+    shares = filter_logits(torch.tensor([5.0, 0.0]), temperature=1e30).softmax(-1)
     assert shares.tolist() == [0.5, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"temperature": 0.0}, "temperature must be a number of at least 0.000001, not 0.0"),
-        ({"temperature": 1e-40}, "temperature must be a number of at least 0.000001, not 1e-40"),
-        ({"temperature": -1.0}, "temperature must be a number of at least 0.000001, not -1.0"),
-        ({"temperature": math.nan}, "temperature must be a number of at least 0.000001, not nan"),
-        ({"top_p": 0.0}, "top_p must be a number above 0 and at most 1, not 0.0"),
-        ({"top_p": 1.5}, "top_p must be a number above 0 and at most 1, not 1.5"),
-        ({"top_k": 0}, "top_k must be a whole number of at least 1, not 0"),
-        ({"keep": 0.0}, "keep=0.0 must be a share of the context, above 0 and at most 1"),
-        ({"keep": 32}, "keep=32 must be a share of the context, above 0 and at most 1"),
-        ({"keep": math.nan}, "keep=nan must be a share of the context, above 0 and at most 1"),
-    ],
-)
-def test_a_rule_that_makes_no_sense_is_refused_before_anything_is_drawn(sharp, options, sentence):
-    """Also when nothing is to be written, and for whoever filters by himself."""
-    before = torch.get_rng_state()
-    calls = [
-        lambda: generate(sharp, PROMPT, 0, **options),
-        lambda: stream(sharp, PROMPT, 1, **options),
-    ]
-    if "keep" not in options:
-        calls += [lambda: filter_logits(torch.zeros(3), **options), lambda: Sampler(**options)]
-    for call in calls:
-        with pytest.raises(ConfigError) as error:
-            call()
-        assert str(error.value) == sentence
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
-def test_an_empty_prompt_is_refused(sharp, shape):
-    with pytest.raises(
-        ConfigError, match="the prompt is empty: it needs at least one token to continue from"
-    ):
-        generate(sharp, torch.zeros(shape, dtype=torch.long), 1)
 
 
 @pytest.mark.parametrize("bad", [torch.tensor([13]), torch.tensor([[0], [-1]])])
@@ -404,13 +346,9 @@ def test_a_prompt_outside_the_vocabulary_is_not_continued(sharp, bad):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_diverged_model_writes_nothing(sharp, value, rows):
-    """From NaN a token can be drawn without a word, and it would always be the same one."""
     with torch.no_grad():
         sharp.norm.weight.fill_(value)
-    with pytest.raises(
-        ConfigError,
-        match="the logits must be finite, or -inf but not all of them: has the training",
-    ):
+    with pytest.raises(RuntimeError, match="probability tensor contains either `inf`, `nan`"):
         generate(sharp, torch.zeros(rows, 1, dtype=torch.long), 1)
     assert sharp.training
 
@@ -447,14 +385,6 @@ def test_generate_leaves_the_mode_as_it_was_even_when_the_model_raises(model, tr
     with pytest.raises(RuntimeError, match="out of memory"):
         generate(broken, torch.tensor([0]), 3)
     assert {module.training for module in broken.modules()} == {training}
-
-
-@pytest.mark.parametrize("top_p", [0, 0.0, -0.0])
-def test_an_empty_nucleus_is_refused_and_not_taken_for_no_nucleus(model, top_p):
-    with pytest.raises(ConfigError, match="top_p"):
-        filter_logits(torch.zeros(3), top_p=top_p)
-    with pytest.raises(ConfigError, match="top_p"):
-        generate(model, torch.tensor([0]), 1, top_p=top_p)
 
 
 def test_one_token_ties_and_a_nucleus_of_everything_lose_nothing():

@@ -103,9 +103,7 @@ def test_one_is_killed_and_torchrun_starts_both_again(tmp_path):
         "--max-steps",
         "60",
     ]
-    with Torchrun(
-        2, *command, "--sample-length", "5", "--out", tmp_path / "killed", max_restarts=1
-    ) as started:
+    with Torchrun(2, *command, "--out", tmp_path / "killed", max_restarts=1) as started:
         until(lambda: "step    20" in started.printed())
         started.member(rank=1).kill()
         printed = started.wait()
@@ -197,7 +195,7 @@ def test_the_number_of_parts_may_change_when_a_run_goes_on(fresh, tokens, quick)
 def test_a_restart_goes_on_with_no_run_of_an_earlier_launch(tmp_path):
     """It is refused as it was the first time, and the run stays as it is."""
     command = ["-m", "helpers.training", "--preset", "smoke", "--corpus", BUNDLED_PLAY]
-    command += ["--max-steps", "4", "--sample-length", "5", "--out", tmp_path]
+    command += ["--max-steps", "4", "--out", tmp_path]
     with Torchrun(2, *command) as started:
         started.wait()
     before = end_of(tmp_path)

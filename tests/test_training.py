@@ -13,7 +13,7 @@ from torch import nn
 
 from helpers import checkpoint
 from helpers.data import get_batch
-from helpers.errors import ConfigError, CorpusError, RunError
+from helpers.errors import ConfigError, RunError
 from helpers.gpt import GPT
 from helpers.modern import ModernConfig, ModernGPT
 from helpers.optim import TrainConfig, learning_rate, make_optimizer
@@ -219,8 +219,6 @@ def test_evaluate_is_deterministic_and_keeps_the_mode(small_config):
     model = GPT(dataclasses.replace(small_config, dropout=0.5))
     tokens = torch.randint(65, (200,))
     assert evaluate(model, tokens, 16) == evaluate(model, tokens, 16) and model.training
-    with pytest.raises(CorpusError, match="1 tokens leave nothing to predict"):
-        evaluate(model, tokens[:1], 16)
 
 
 def test_a_corpus_in_small_integers_has_the_same_loss(model, tokens):
@@ -524,46 +522,8 @@ def test_a_validation_loss_that_is_no_number_stops_it_too(model, tokens, quick, 
 
 def test_bad_input_leaves_no_folder(model, tokens, quick, tmp_path):
     out = tmp_path / "run"
-    with pytest.raises(
-        CorpusError, match="the validation split has 16 tokens: a context of 16 needs at least 17"
-    ):
-        train(model, tokens[0], tokens[1][:16], quick, out_dir=out)
+    with pytest.raises(ConfigError, match="a batch of 8 can't be cut into 9 parts"):
+        train(model, *tokens, dataclasses.replace(quick, accumulate=9), out_dir=out)
     with pytest.raises(RunError, match="no checkpoint at"):
         train(model, *tokens, quick, out_dir=out, resume=True)
-    with pytest.raises(ConfigError, match="resume and overwrite need one"):
-        train(model, *tokens, quick, resume=True)
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "sentence"),
-    [
-        (
-            lambda model, train, val: (model, train.where(train > 0, 65), val),
-            CorpusError,
-            "the training split has a",
-        ),
-        (
-            lambda model, train, val: (model, train, val - 1),
-            CorpusError,
-            "the validation split has a token outside",
-        ),
-        (
-            lambda model, train, val: (model.half(), train, val),
-            ConfigError,
-            "weights are trained in float32",
-        ),
-    ],
-)
-def test_what_would_go_wrong_late_or_in_silence_is_refused_before_the_first_step(
-    model, tokens, quick, change, error, sentence
-):
-    with pytest.raises(error, match=sentence):
-        train(*change(model, *tokens), quick)
-
-
-def test_windows_longer_than_the_context_are_refused_at_once(small_config, tokens, quick, tmp_path):
-    long = dataclasses.replace(quick, windows=((0.5, small_config.context_length + 1),))
-    with pytest.raises(ConfigError, match="don't fit into a context of"):
-        train(GPT(small_config), *tokens, long, out_dir=tmp_path / "run")
-    assert not (tmp_path / "run").exists()

@@ -263,7 +263,7 @@ def attention_races(quick: bool) -> Iterator[Race]:
 def text_to_learn(quick: bool, T: int) -> tuple[Tensor, Tensor]:
     """About a million tokens, as tiny Shakespeare has, to train on and to validate."""
     text = BUNDLED_PLAY.read_text(encoding="utf-8") * (1 if quick else 22)
-    return split(CharTokenizer.from_text(text).encode_compactly(text), T)
+    return split(CharTokenizer.from_text(text).encode(text).byte(), T)
 
 
 def as_nano_keeps(tokens: Tensor) -> np.ndarray:

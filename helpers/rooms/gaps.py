@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 import torch
-from jaxtyping import Bool, Int64, Integer
+from jaxtyping import Bool, Float, Int64, Integer
 from torch import Tensor
 
 from helpers import microscope, training
@@ -27,7 +27,7 @@ def last_gap(x: Int64[Tensor, "B T"], characters: Iterable[str]) -> Bool[Tensor,
 
 def looks_at_gaps(
     model: GPT, tokenizer: CharTokenizer, tokens: Integer[Tensor, "N"]
-) -> microscope.Score:
+) -> Float[Tensor, "L H"]:
     """What share of its attention each head spends on the last gap, over the first 96 windows."""
     T = model.config.context_length
     x = tokens.cpu().long()[: len(tokens) // T * T].view(-1, T)[:96]
@@ -37,7 +37,7 @@ def looks_at_gaps(
 
 def loss_without(model: GPT, tokens: Integer[Tensor, "N"], heads: Iterable[Head]) -> float:
     """The loss when these heads say, at every place, what they say on average (nats per token)."""
-    with ExitStack() as silenced:
+    with ExitStack() as stack:
         for layer, head in heads:
-            silenced.enter_context(microscope.switch_off(model, layer, head, to_mean=True))
+            stack.enter_context(microscope.silenced(model, layer, head))
         return training.evaluate(model, tokens, model.config.context_length)

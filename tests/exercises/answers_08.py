@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from exercises.n08 import HIGH, LOW, diagnosis, greedy, own, silenced
-from helpers.sampling import generate
 
 
 def windows(tokens, starts, T, later=1):
@@ -30,6 +29,13 @@ def by_the_second_record(training, validation, fresh):
     if fresh[-1] < fresh[1]:
         return "healthy"
     return np.str_("overfitting" if validation[-1] > 2 else "validation text leaked")
+
+
+def one_by_one(model, text, n):
+    for _ in range(n):
+        window = text[None, -model.config.context_length :]
+        text = torch.cat([text, model(window)[0, -1:].log_softmax(-1).topk(1).indices[0]])
+    return text
 
 
 def value_weights_alone(layer, x, head):
@@ -194,8 +200,8 @@ RIGHT = {
         lambda t, s, T: [[[t[i + j + later].item() for j in range(T)] for i in s.tolist()] for later in (0, 1)],
     ],
     "8c": [
-        lambda *x: generate(*x, temperature=1e-4, top_k=1, keep=1.0, use_cache=True),
-        lambda *x: generate(*x, top_k=1, keep=1.0, use_cache=False).tolist(),
+        one_by_one,
+        lambda *x: one_by_one(*x).tolist(),
     ],
     "8d": [by_the_second_record],
     "8e": [

@@ -160,7 +160,7 @@ def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(
     own_text, tmp_path, monkeypatch, capsys
 ):
     """In a folder that is not the project's, on a text of the reader's, too shortly to warm up."""
-    command = "--preset smoke --max-steps 3 --seed 5 --corpus own.txt --out run --sample-length 0"
+    command = "--preset smoke --max-steps 3 --seed 5 --corpus own.txt --out run"
     assert errors.command(training.main, command.split()) == 0
     capsys.readouterr()
     settings = own_text | {"preset": "smoke", "max_steps": 9, "seed": 5, "out_dir": "run"}

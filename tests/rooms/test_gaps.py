@@ -24,5 +24,5 @@ def test_silenced_heads_say_the_same_everywhere_and_none_costs_nothing():
     first, both = ([(0, 1)], [(0, 1), (1, 0)])
     assert len({whole, loss_without(model, tokens, first), loss_without(model, tokens, both)}) == 3
     assert loss_without(model, tokens, []) == whole  # the heads are back
-    shares = looks_at_gaps(model, tokenizer, tokens).heads
+    shares = looks_at_gaps(model, tokenizer, tokens)
     assert shares.shape == (2, 2) and ((shares > 0) & (shares < 1)).all()

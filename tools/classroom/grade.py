@@ -6,7 +6,9 @@ import io
 import json
 import re
 import sys
+import tarfile
 import unicodedata
+import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +19,6 @@ import nbformat
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
-from helpers.data import is_archive
 from tools.classroom.answers import Statement, needed, statements
 from tools.classroom.judge import judge
 from tools.classroom.lessons import Lesson, Task, assignment
@@ -121,7 +122,7 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
             others.append(f"{name} can't be read: {error.strerror}")
             continue
         except Exception:  # a file may hold anything
-            kind = "an archive: unpack it" if is_archive(io.BytesIO(content)) else "no notebook"
+            kind = "an archive: unpack it" if is_archive(content) else "no notebook"
             others.append(f"{name} is {kind}")
             continue
         held = lessons_of(name, cells, lessons)
@@ -165,6 +166,14 @@ def code_of(content: bytes) -> list[str]:
             if cell.get("cell_type") == "code" and isinstance(source, str | list):
                 found.append("".join(map(str, source)))
     return found
+
+
+def is_archive(content: bytes) -> bool:
+    """Whether a file holds other files: a .zip, a .tar.gz, ..."""
+    try:
+        return zipfile.is_zipfile(io.BytesIO(content)) or tarfile.is_tarfile(io.BytesIO(content))
+    except Exception:  # of a .gz that is cut off: a file may hold anything
+        return False
 
 
 def with_script(cell: str, notebook: Path, folder: Path) -> str:

@@ -49,7 +49,7 @@ def look_into(
     heads = list(itertools.product(range(model.config.n_layer), range(model.config.n_head)))
     alone = {head: loss_without(model, part, [head]) - whole for head in heads}
     for head in heads:
-        look = looks.heads[head].item()
+        look = looks[head].item()
         lines.append(line_of(seed, "head", named(head), "", alone[head], look))
     for pair in itertools.combinations(heads, 2):
         cost = loss_without(model, part, pair) - whole
