@@ -205,11 +205,11 @@ def load_corpus(path: str | Path | None = None) -> Corpus:
 
     Places, in this order: the file named by the environment variable TINY_SHAKESPEARE,
     `../shared/data/tinyshakespeare.txt` beside the clone, the user's cache, a download. All but
-    `path` must have tiny Shakespeare's SHA-256. CorpusError for a file that can't be read, or is no
-    UTF-8, plain or packed by gzip.
+    `path` must have tiny Shakespeare's SHA-256. CorpusError for a file that can't be read, is no
+    UTF-8, plain or packed by gzip, or has fewer than two different characters.
     """
     if path is not None:
-        return _read(Path(path), OWN)
+        return _read(Path(str(path)), OWN)  # papermill makes a number of 1984
     if named := os.environ.get("TINY_SHAKESPEARE"):
         return _read(Path(named), TINY)
     cache = platformdirs.user_cache_path("dot-products-to-nanogpt") / "tinyshakespeare.txt"
@@ -233,10 +233,16 @@ def _read(path: Path, name: str) -> Corpus:
 def _corpus(file: io.BufferedIOBase, name: str, path: Path) -> Corpus:
     digest = hashlib.sha256()
     text = "".join(_pieces(file, path, digest))
+    _refuse_uniform(set(text), path)
     checksum = digest.hexdigest()
     if name == TINY and checksum != SHA256:
         raise CorpusError(f"{path} is not tiny Shakespeare: SHA-256 {checksum} instead of {SHA256}")
     return Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
+
+
+def _refuse_uniform(letters: set[str], where: Path) -> None:
+    if len(letters) < 2:
+        raise CorpusError(f"{where} has fewer than two different characters: nothing to learn")
 
 
 def _opened(path: Path) -> io.BufferedIOBase:
@@ -262,7 +268,10 @@ def _pieces(file: io.BufferedIOBase, path: Path, digest: Any = None) -> Iterator
         while content := stream.read(CHUNK):
             if digest is not None:
                 digest.update(content)
-            yield lines.decode(content)
+            piece = lines.decode(content)
+            if "\0" in piece:
+                raise CorpusError(f"{path} is no plain text, but an archive, perhaps: unpack it")
+            yield piece
         yield lines.decode(b"", final=True)
     except UnicodeDecodeError:
         raise CorpusError(f"{path} is not UTF-8 text: save it as UTF-8") from None
@@ -349,6 +358,7 @@ def prepare(
         with _opened(path) as file:
             for piece in _pieces(file, path, text):
                 letters.update(piece)
+    _refuse_uniform(letters, paths[-1])
     tokenizer = CharTokenizer("".join(sorted(letters))) if kind == "characters" else ByteTokenizer()
     manifest = {"tokenizer": tokenizer.to_json(), "text": text.hexdigest()}
     digest = hashlib.sha256(json.dumps(manifest).encode())

@@ -252,6 +252,8 @@ def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
         (None, "can't read the corpus .*nothing.txt"),
         (b"aaaa\xff", "nothing.txt is not UTF-8 text: save it as UTF-8"),
         (gzip.compress(b"aaaa", mtime=0)[:-9], "can't read the text .*nothing.txt: Compressed"),
+        (b"aaaa", "nothing.txt has fewer than two different characters"),
+        (gzip.compress(b"name" + bytes(508) + b"to be", mtime=0), "nothing.txt is no plain text"),
     ],
 )
 def test_texts_that_are_no_corpus(tmp_path, content, message):
@@ -426,8 +428,8 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
     ("content", "sentence"),
     [
         (None, "can't read the corpus .*bad: No such file"),
-        (b"", "a vocabulary needs at least one character"),
-        (b"\xef\xbb\xbf", "a vocabulary needs at least one character"),
+        (b"", "has fewer than two different characters"),
+        (b"\xef\xbb\xbf", "has fewer than two different characters"),
         (2500 * b"ab" + b"\xff", "is not UTF-8 text: save it as UTF-8"),
         (
             gzip.compress(random.Random(1).randbytes(5000).hex().encode(), mtime=0)[:-9],

@@ -771,7 +771,9 @@ export function mount(element, data) {
           map(large, places, l, k, does);
         }
         const what = `Layer ${i + 1}, head ${j + 1}: ${does}${off ? ", switched off" : ""}`;
-        button.lastChild.textContent = off ? "switched off" : does + (spent === null ? "" : ` ${spent < 0 ? "(none in your text)" : percent(spent)}`);
+        button.lastChild.textContent = off
+          ? "switched off"
+          : does + (spent === null ? "" : ` ${spent < 0 ? "(none in your text)" : percent(spent)}`);
         button.classList.toggle("explore-off", off);
         button.setAttribute("aria-label", what);
         button.setAttribute("aria-pressed", i === l && j === k);
