@@ -12,7 +12,6 @@ from exercises import compare, gpts
 from exercises.judge import Asked, WrongError, built, exercise, prediction
 from exercises.properties import (
     begins_alike,
-    drops,
     has_numbers,
     made,
     sees,
@@ -82,8 +81,6 @@ def block(MyBlock: Any) -> None:
         run = sound(MyBlock, {"C": C, "num_heads": num_heads}, width=C)
     sees(run, C, future=False)
     begins_alike(run, words(2, 6, C))
-    gpts.has_a_stream(make, C)
-    gpts.is_normed(run, C)
     gpts.leaves_the_stream(make(), C)
     has_numbers(make(), 8 * C * C, "4 C² in attention, and as many at least in an MLP that widens")
     gpts.mlp_bends(make(), C)
@@ -91,7 +88,6 @@ def block(MyBlock: Any) -> None:
     gpts.mlp_comes_back(make(), C)
     gpts.norms_come_first(make(), C)
     uses_heads(lambda num_heads: make(num_heads=num_heads), words(2, 5, C), C)
-    drops(make, words(2, 5, C), C)
     gpts.drops_both_branches(lambda p: make(p, num_heads=1), C)
 
 
@@ -193,7 +189,6 @@ def gpt(MyGPT: Any) -> None:
     gpts.uses_its_sizes(MyGPT)
     gpts.begins_unsure(MyGPT)
     gpts.has_a_path(MyGPT)
-    drops(lambda dropout: made(MyGPT, gpts.GPT | {"dropout": dropout}), gpts.ids(V, 2, T), V)
     gpts.drops_in_blocks(MyGPT)
     gpts.learns_by_heart(MyGPT)
 
