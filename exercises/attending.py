@@ -1,6 +1,7 @@
 """Attention with every screw loose: the reference of many exercises, and the slips that they share.
 
-A slip is a sentence and the options with which our own attention makes the same mistake.
+A slip is a sentence and the options with which our own attention makes the same mistake. In some
+exercises that is no mistake (dimension 1 is the last one of a table): then it is never told.
 """
 
 import math
@@ -55,22 +56,21 @@ def by(divisor: Divisor) -> dict[str, Divisor]:
     return {"divisor": divisor}
 
 
-ATTENTION = {
+DIVISOR = {
     "the scores are not divided by √D": by(lambda q, k, v: 1),
     "the scores are divided by D: its square root is meant": by(lambda q, k, v: k.shape[-1]),
     "the scores are multiplied by √D: divide": by(lambda q, k, v: k.shape[-1] ** -0.5),
-    "the scores are divided by the root of a number of words: D is the width of a key, its LAST dimension": [
-        by(lambda q, k, v: k.shape[-2] ** 0.5),
-        by(lambda q, k, v: q.shape[-2] ** 0.5),
-        by(lambda q, k, v: len(q) ** 0.5),
-        by(lambda q, k, v: k.shape[-2]),
-    ],
+    "the scores are divided by the root of a number of words: D is the width of a key, its LAST dimension": (
+        by(lambda q, k, v: k.shape[-2] ** 0.5)
+    ),
     "the scores are divided by the root of dimension 1, which is the width of a table only: with more, say -1": (
         by(lambda q, k, v: k.shape[1] ** 0.5)
     ),
     "the scores are divided by the root of the values' width: D is that of the keys": (
         by(lambda q, k, v: v.shape[-1] ** 0.5)
     ),
+}
+SOFTMAX = {
     "the softmax runs over the queries: it should run over the keys, the last dimension": (
         {"dim": -2}
     ),
@@ -81,15 +81,18 @@ ATTENTION = {
         {"normed": lambda scores, dim: shares(scores.exp())}
     ),
 }
+ATTENTION = DIVISOR | SOFTMAX
+FORBIDDEN = {
+    "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": {"hidden": 0.0},
+    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": (
+        {"hidden": -1e9}
+    ),
+}
 CAUSAL = {
     "the future is not hidden": {"seen": lambda ones: ones},
     "the past is hidden: row t may see the columns up to t": {"seen": lambda ones: ones.triu()},
     "a word does not see itself, so the first row is empty": {"seen": lambda ones: ones.tril(-1)},
-    "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": {"hidden": 0.0},
-    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
-        {"hidden": -(10.0**size)} for size in range(11)
-    ],
-}
+} | FORBIDDEN
 
 
 # ---------------------------------------------------------------- several heads
@@ -135,35 +138,39 @@ def heads(
     return put_together(contexts)
 
 
-HEADS = {
-    "the scores are divided by √C: D, the width of ONE head, is meant": (
-        by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
-    ),
-    "the scores are divided by the root of the number of heads: D is the width of one": (
-        by(lambda q, k, v: q.shape[1] ** 0.5)
-    ),
-    "the softmax runs over the heads: dimension 1 is H here, and the keys are the last": {"dim": 1},
-    "there is one head for everything": {"count": lambda H, C: 1},
-    "num_heads says how many heads there are, not how wide one is": {"count": lambda H, C: C // H},
-    "the heads are split by view alone, which cuts the words up": {"cut": split_by_view},
-    "the heads are split and joined by view alone, which cuts the words up": (
-        {"cut": split_by_view, "put_together": join_by_view}
-    ),
-    "the heads are joined by view alone, which puts different words into one row": (
-        {"put_together": join_by_view}
-    ),
-    "the numbers are dealt out to the heads one by one: a head owns D neighbours": (
-        {"cut": split_in_turn}
-    ),
-    "the heads' numbers are shuffled into each other: each head's D stay together": (
-        {"put_together": join_in_turn}
-    ),
-    "the heads are in reverse order": {"put_together": lambda contexts: join(contexts.flip(1))},
-} | {
-    sentence: slip
-    for sentence, slip in (ATTENTION | CAUSAL).items()
-    if "dimension 1" not in sentence and "values' width" not in sentence
-}
+HEADS = (
+    {
+        "the scores are divided by √C: D, the width of ONE head, is meant": (
+            by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
+        ),
+        "the scores are divided by the root of the number of heads: D is the width of one": (
+            by(lambda q, k, v: q.shape[1] ** 0.5)
+        ),
+        "the softmax runs over the heads: dimension 1 is H here, and the keys are the last": {
+            "dim": 1
+        },
+        "there is one head for everything": {"count": lambda H, C: 1},
+        "num_heads says how many heads there are, not how wide one is": {
+            "count": lambda H, C: C // H
+        },
+        "the heads are split by view alone, which cuts the words up": {"cut": split_by_view},
+        "the heads are split and joined by view alone, which cuts the words up": (
+            {"cut": split_by_view, "put_together": join_by_view}
+        ),
+        "the heads are joined by view alone, which puts different words into one row": (
+            {"put_together": join_by_view}
+        ),
+        "the numbers are dealt out to the heads one by one: a head owns D neighbours": (
+            {"cut": split_in_turn}
+        ),
+        "the heads' numbers are shuffled into each other: each head's D stay together": (
+            {"put_together": join_in_turn}
+        ),
+        "the heads are in reverse order": {"put_together": lambda contexts: join(contexts.flip(1))},
+    }
+    | ATTENTION
+    | CAUSAL
+)
 
 
 # ---------------------------------------------------------------- scores that are given

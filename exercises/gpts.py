@@ -159,10 +159,16 @@ def drops_both_branches(make: Callable[[float], nn.Module], C: int, p: float = 0
         for matrix in mlp:
             matrix.transpose(0, matrix.shape.index(max(matrix.shape)))[1:] = 0
         run = reading(block, C)
-        whole, dropped = run(x) - x, reading(block.train(), C)(x) - x
+        whole, again = run(x) - x, run(x) - x
+        if not near(again, whole):
+            raise WrongError(
+                f"with dropout={p:g}, two calls in evaluation differ: does dropout ask self.training?"
+            )
+        dropped = reading(block.train(), C)(x) - x
         if near(dropped, whole):
             raise WrongError(
-                f"what {branch} makes is not dropped: what each branch makes should be"
+                f"what {branch} makes is not dropped, or is lost where the other branch writes zeros: what each makes "
+                "should be dropped in training, and added to x"
             )
         if is_added:
             large = whole.abs() > 2e-3  # smaller ones suffer from rounding

@@ -19,7 +19,6 @@ from exercises.properties import (
     averages,
     forgets_order,
     has_numbers,
-    hides_the_future,
     like_ours,
     made,
     sees,
@@ -47,21 +46,19 @@ def without_W_out(x: Tensor, *matrices: Any) -> Tensor:
     return heads(x @ W_query, x @ W_key, x @ W_value, num_heads)
 
 
-@exercise(
+exercise(
     "6c",
     layer,
     "x: B T H*D, W_query: H*D H*D, W_key: H*D H*D, W_value: H*D H*D, W_out: H*D H*D, num_heads = H",
     scales=(1e6,),
-    slips=HEADS,
     mistakes={
         "the heads are only laid side by side: W_out still has to mix them": without_W_out,
         "all matrices stand to the right, as they are: don't turn them over": (
             lambda x, *rest: layer(x, *(W.mT for W in rest[:4]), rest[4])
         ),
-    },
+    }
+    | HEADS,
 )
-def _(answer: Any) -> None:
-    hides_the_future(answer)
 
 
 # ---------------------------------------------------------------- 6d
@@ -96,16 +93,6 @@ def with_shares(shares: Callable[..., tuple[Tensor, Tensor]]) -> Answer:
     return answer
 
 
-def with_plain_sum(merged: Answer) -> Answer:
-    def answer(*pieces: Tensor) -> tuple[Tensor, ...]:
-        m, _, context = merged(*pieces)
-        return m, pieces[1] + pieces[4], context
-
-    return answer
-
-
-by_sums = with_shares(lambda m1, l1, m2, l2: (l1, l2))
-
 exercise(
     "6d",
     merge,
@@ -113,17 +100,12 @@ exercise(
     gives="m, l, context",
     scales=(1e4,),
     mistakes={
-        "the sums have different scales: each is relative to its own largest score": [
-            by_sums,
-            with_plain_sum(by_sums),
-            with_plain_sum(merge),
-        ],
-        "large scores overflow: take the larger largest score away before you take the exponential": [
-            with_shares(lambda m1, l1, m2, l2: (l1 * m1.exp(), l2 * m2.exp())),
-            {"scale": lambda m1, m2: m1},
-            {"scale": lambda m1, m2: m2},
-            {"scale": torch.minimum},
-        ],
+        "the sums have different scales: each is relative to its own largest score": (
+            with_shares(lambda m1, l1, m2, l2: (l1, l2))
+        ),
+        "large scores overflow: take the larger largest score away before you take the exponential": {
+            "scale": torch.minimum
+        },
         "the largest scores alone don't say how much a piece weighs: its sum counts, too": (
             with_shares(lambda m1, l1, m2, l2: ((m1 - m2).sigmoid(), (m2 - m1).sigmoid()))
         ),
@@ -135,12 +117,11 @@ exercise(
 root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
 
 
-@exercise(
+exercise(
     "6e",
     heads,
     "query: B T H*D, key: B T H*D, value: B T H*D, num_heads = H",
-    scales=(1e10,),
-    slips=HEADS,
+    scales=(1e13,),
     broken=(
         "change the last word, and an earlier row changes, though every head has its mask. Which row, and whose "
         "numbers stand in it? And there is a second fault",
@@ -151,35 +132,20 @@ root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
         "one of two: the scores are right, but the heads are still joined by view alone": (
             {"put_together": join_by_view}
         ),
-        "the output still has H before T: it is (B, T, C)": (
-            {"put_together": lambda contexts: contexts.flatten(1, 2)}
-        ),
-    },
+    }
+    | HEADS,
 )
-def _(answer: Any) -> None:
-    hides_the_future(answer, inputs=3)
 
 
 # ---------------------------------------------------------------- 6f
 prediction(
     "6f",
     right=(30, 31, 2, 3),
-    mistakes={
-        "view alone reads on where the first head stopped, in the middle of the text": [
-            (2, 3, 2, 3),
-            (20, 21, 2, 3),
-            (10, 11, 2, 3),
-        ],
-        "that is the first head: the second one is asked for": [
-            (0, 1, 0, 1),
-            (0, 1, 2, 3),
-            (30, 31, 0, 1),
-        ],
-        "the 12th place in memory is word 3's first number, which is 30, not 12": [
-            (12, 13, 2, 3),
-            (12, 13, 12, 13),
-        ],
-    },
+    hints=(
+        *2
+        * ("by view alone the second head gets what comes after the first 12 numbers in memory",),
+        *2 * ("every head should have a row for every word: row 0 holds a part of word 0",),
+    ),
 )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from exercises import compare
 from exercises.curves import COPY, HEALTHY, HIGH, LEAK, LOW, OVERFIT, RUNS
-from exercises.judge import Answer, WrongError, built, exercise, prediction
+from exercises.judge import WrongError, built, exercise, prediction
 from helpers.attention import MultiHeadAttention
 from helpers.gpt import GPT, GPTConfig
 
@@ -27,13 +27,8 @@ exercise(
     lambda loss: math.exp(loss),
     lambda: [(0.0,), (1,), (0.25,), (1.9,), (math.log(65),), (math.log(50_257),)],
     mistakes={
-        "the loss is in nats, so the base is e": [lambda loss: 2**loss, lambda loss: 10**loss],
+        "the loss is in nats, so the base is e": lambda loss: 2**loss,
         "those are bits: a number of characters is asked for": lambda loss: loss / math.log(2),
-        "it has nothing to do with how many characters there are in all": [
-            lambda loss: 65 * math.exp(-loss),
-            lambda loss: math.exp(loss) / 65,
-            lambda loss: 65 * loss / math.log(65),
-        ],
     },
 )
 
@@ -65,16 +60,10 @@ exercise(
     texts,
     mistakes={
         "y is x again: a model that is asked for what it sees learns to copy": {"later": (0, 0)},
-        "x begins at its start, and y ONE token later": [
-            {"later": places} for places in ((0, -1), (0, 2), (1, 0))
-        ],
-        "each place of x has its own target in y, the very next token": [
-            lambda tokens, starts, T: batch(tokens, starts, T, later=(0, T)),
-            lambda tokens, starts, T: (batch(tokens, starts, T)[0], tokens[starts + T]),
-            lambda tokens, starts, T: torch.stack(
-                [x := batch(tokens, starts, T)[0], x.roll(-1, 1)]
-            ),
-        ],
+        "x begins at its start, and y ONE token later": {"later": (0, 2)},
+        "each place of x has its own target in y, the very next token": (
+            lambda tokens, starts, T: (batch(tokens, starts, T)[0], tokens[starts + T])
+        ),
     },
 )
 
@@ -117,18 +106,12 @@ exercise(
     greedy,
     writers,
     mistakes={
-        "the model should see the last `context_length` tokens of the text: no fewer, and no others": [
-            {"seen": lambda text, context: text[-1:]},
-            {"seen": lambda text, context: text[-(context - 1) :]},
-            {"seen": lambda text, context: text[:context]},
-            {"seen": lambda text, context: text[(len(text) - 1) // context * context :]},
-        ],
-        "the last row of the logits says what comes next: take the token that is likeliest there": [
-            {"pick": lambda logits: logits[0].argmax()},
-            {"pick": lambda logits: logits[-1].argmin()},
-            {"pick": lambda logits: logits.sum(0).argmax()},
-            {"pick": lambda logits: logits.argmax() % logits.shape[-1]},
-        ],
+        "the model should see the last `context_length` tokens of the text: no fewer, and no others": {
+            "seen": lambda text, context: text[:context]
+        },
+        "the last row of the logits says what comes next: take the token that is likeliest there": {
+            "pick": lambda logits: logits[0].argmax()
+        },
         "the new token isn't fed back: each step must see what the step before wrote": (
             lambda model, prompt, n: torch.cat([prompt, greedy(model, prompt, 1)[-1:].repeat(n)])
         ),
@@ -188,16 +171,10 @@ def silenced(layer: MultiHeadAttention, x: Tensor, head: int) -> Tensor:
     return layer(x.double())
 
 
-def without(*names: str) -> Answer:
-    """The layer whose matrices of these names are 0, as far as they are the head's."""
-
-    def answer(layer: MultiHeadAttention, x: Tensor, head: int) -> Tensor:
-        layer = copy.deepcopy(layer)
-        for name in names:
-            getattr(layer, name).weight[own(layer, head)] = 0
-        return layer(x)
-
-    return answer
+def without_query(layer: MultiHeadAttention, x: Tensor, head: int) -> Tensor:
+    layer = copy.deepcopy(layer)
+    layer.W_query.weight[own(layer, head)] = 0
+    return layer(x)
 
 
 def with_zeros(x: Tensor, place: slice) -> Tensor:
@@ -229,21 +206,15 @@ def layers() -> Iterator[tuple[MultiHeadAttention, Tensor, int]]:
     silenced,
     layers,
     mistakes={
-        "x and the output belong to all heads: between the heads and out_proj, a head has its own channels": [
-            lambda layer, x, head: with_zeros(layer(x), own(layer, head)),
-            lambda layer, x, head: layer(with_zeros(x, own(layer, head))),
-        ],
-        "without query or key its scores are all equal: the head then averages, and is not silent": [
-            without("W_query"),
-            without("W_key"),
-            without("W_query", "W_key"),
-        ],
-        "the head is silent, and out_proj, with its bias, still follows": [
-            lambda layer, x, head: silenced(layer, x, head) - layer.out_proj.bias,
-            lambda layer, x, head: with_zeros(
-                layer.join_heads(layer.fused_attention(*layer.query_key_value(x))), own(layer, head)
-            ),
-        ],
+        "x and the output belong to all heads: between the heads and out_proj, a head has its own channels": (
+            lambda layer, x, head: with_zeros(layer(x), own(layer, head))
+        ),
+        "without query or key its scores are all equal: the head then averages, and is not silent": (
+            without_query
+        ),
+        "the head is silent, and out_proj, with its bias, still follows": (
+            lambda layer, x, head: silenced(layer, x, head) - layer.out_proj.bias
+        ),
     },
 )
 def _(answer: Any) -> None:
@@ -266,18 +237,11 @@ prediction(
     "8f",
     right=(FRESH, COUNTED, LOWEST),
     tolerance=0.01,  # two decimals of the lowest
-    mistakes={
-        "a fresh model gives each of the three letters 1/3, so each costs ln 3, the natural logarithm": [
-            (math.log2(3), 1.5, 0.5),  # in bits
-            *((x, COUNTED, LOWEST) for x in (0, 1 / 3, 3, math.log(2), COUNTED)),
-        ],
-        "the counts: a and c cost ln 4 each, b costs ln 2, and half of the letters are b": [
-            (FRESH, x, LOWEST) for x in (FRESH, math.log(4), math.log(2), 5 / 3 * math.log(2))
-        ],
-        "every second letter is certain and costs nothing, and a coin decides the others: the mean counts both": [
-            (FRESH, COUNTED, x) for x in (0, math.log(2), COUNTED, FRESH)
-        ],
-    },
+    hints=(
+        "a fresh model gives each of the three letters 1/3: what does that cost, by the natural logarithm?",
+        "the counts: half of the letters are b; a and c have a quarter each",
+        "every second letter is certain and costs nothing, and a coin decides the others: the mean counts both",
+    ),
 )
 
 
@@ -331,6 +295,12 @@ class Pupil(GPT):
         right = (logits.softmax(-1) - F.one_hot(x + 1, V)) / x.numel()
         if not right.abs().amax(-1).min() * x.numel() > 1e-3:  # it knows the text, or is NaN
             return
+        learned = gradient.any(-1).any(0)
+        must(
+            learned.all(),
+            f"of a window, only these places learn: {learned.nonzero().flatten().tolist()}; each "
+            "place has a target of its own",
+        )
         later = (gradient.argmin(-1) - x).unique().tolist()
         where = f"stands at {later[0]:+d}" if len(later) == 1 else "has nothing to do with it"
         where = "is the token itself" if later == [0] else where
@@ -374,7 +344,7 @@ def training(my_train: Any) -> None:
     must(len(losses) == STEPS, f"with steps={STEPS} it calls report {len(losses)} times")
     must(
         not any(map(torch.equal, pupil.parameters(), pupil.before)),
-        "a parameter of the model is as it was: is optimizer.step() called, with its gradient?",
+        "a parameter of the model is as it was: are loss.backward() and optimizer.step() called?",
     )
     must(  # a rate may begin and end at 0
         pupil.unmoved < STEPS // 20,
@@ -397,4 +367,8 @@ def draws_everywhere(starts: Tensor) -> None:
         "the windows of a batch are all the same: draw each for itself",
     )
     missing = sorted(set(range(V - T)) - set(starts.flatten().tolist()))
-    must(not missing, f"of {V - T} places where a window can begin, it never draws {missing}")
+    must(
+        not missing,
+        f"of {V - T} places where a window can begin, it never draws {missing}: each step draws new "
+        "starts, and torch.randint leaves out its end",
+    )

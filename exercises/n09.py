@@ -1,6 +1,7 @@
 """The exercises of notebook 09: drawing from a model, and the cache."""
 
 from collections.abc import Callable, Iterator
+from itertools import starmap
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from exercises import compare, gpts
-from exercises.judge import Asked, WrongError, built, exercise, prediction, raised
+from exercises.judge import WrongError, built, exercise, prediction, raised
 from exercises.properties import (
     Run,
     given,
@@ -43,10 +44,9 @@ exercise(
         "it multiplies by the temperature: hot should make the shares more equal": (
             lambda probabilities, temperature: heated(probabilities, 1 / temperature)
         ),
-        "softmax takes powers of e, so undo it by the natural logarithm": [
-            lambda probabilities, temperature: (probabilities.log2() / temperature).softmax(-1),
-            lambda probabilities, temperature: (probabilities.log10() / temperature).softmax(-1),
-        ],
+        "softmax takes powers of e, so undo it by the natural logarithm": (
+            lambda probabilities, temperature: (probabilities.log2() / temperature).softmax(-1)
+        ),
     },
 )
 
@@ -85,17 +85,12 @@ exercise(
         )
     ],
     mistakes={
-        "the token with which the sum reaches p belongs to the nucleus: without it the sum stays below": [
-            {"is_kept": lambda own, total, p: total <= p},
-            {"is_kept": lambda own, total, p: total < p},
-        ],
-        "that is a threshold for each token: the nucleus is a sum": [
-            {"is_kept": lambda own, total, p: own >= p},
-            {"is_kept": lambda own, total, p: own > p},
-        ],
-        "that is in sorted order: put zeros and ones back into the order of the vocabulary": (
-            lambda probabilities, p: nucleus(probabilities.sort(descending=True).values, p)
-        ),
+        "the token with which the sum reaches p belongs to the nucleus: without it the sum stays below": {
+            "is_kept": lambda own, total, p: total <= p
+        },
+        "that is a threshold for each token: the nucleus is a sum": {
+            "is_kept": lambda own, total, p: own >= p
+        },
     },
 )
 
@@ -126,13 +121,12 @@ exercise(
     ],
     tolerance=1e-3,  # some measure it, in single precision
     mistakes={
-        "the power of the temperature is 3: two from the entropy's own slope, one from z / τ": [
-            {"power": power} for power in (0, 1, 2, 4, 5)
-        ],
-        "all logits count alike in that variance: weigh each with its probability": [
-            {"spread": lambda logits, shares: logits.var(unbiased=False)},
-            {"spread": lambda logits, shares: logits.var()},
-        ],
+        "the power of the temperature is 3: two from the entropy's own slope, one from z / τ": {
+            "power": 2
+        },
+        "all logits count alike in that variance: weigh each with its probability": {
+            "spread": lambda logits, shares: logits.var(unbiased=False)
+        },
         "that is the mean of the squares: the square of the mean is to be taken away": {
             "spread": lambda logits, shares: (shares * logits**2).sum()
         },
@@ -147,19 +141,11 @@ prediction(
     "9e",
     right=(BYTES, 1, 2),
     tolerance=1e-9,  # bytes are counted
-    mistakes={
-        "for each token and layer two vectors are kept, a key and a value, each of 1,280 numbers of two bytes": [
-            (BYTES * factor, 1, 2) for factor in (1 / 2, 3 / 2, 2, 8, 20, 1 / 20, 1 / 36)
-        ],
-        "more heads of the same width together cut the vectors into more pieces, and no number is added": [
-            (BYTES, 2, 2),
-            (BYTES, 1 / 2, 2),
-        ],
-        "each token has one key and one value per layer: twice the text takes twice the cache": [
-            (BYTES, 1, 4),
-            (BYTES, 1, 1),
-        ],
-    },
+    hints=(
+        "for each token and layer two vectors are kept, a key and a value, each of 1,280 numbers of two bytes",
+        "more heads of the same width together cut the vectors into more pieces, and no number is added",
+        "each token has one key and one value per layer, however long the text is",
+    ),
 )
 
 
@@ -207,16 +193,10 @@ exercise(
         lambda model, tokens: one_by_one(model, tokens, place=lambda t, T: 0),
     ),
     mistakes={
-        "token t stands at place t: the first one at 0, and each later one place further on": [
-            {"place": lambda t, T: t + 1},
-            {"place": lambda t, T: max(t - 1, 0)},
-            {"place": lambda t, T: T - 1},
-            {"place": lambda t, T: T - 1 - t},
-        ],
-        "every token gets a cache of its own, and knows nothing of its past": [
-            {"forgets": True},
-            {"forgets": True, "place": lambda t, T: 0},
-        ],
+        "token t stands at place t: the first one at 0, and each later one place further on": {
+            "place": lambda t, T: t + 1
+        },
+        "every token gets a cache of its own, and knows nothing of its past": {"forgets": True},
         "the last norm is missing: head(norm(x))": {"norm": False},
     },
 )
@@ -243,7 +223,7 @@ def targets_and_drafts() -> Iterator[tuple[Tensor, Tensor]]:
         yield target, draft
 
 
-@exercise(
+exercise(
     "9g",
     speculated,
     targets_and_drafts,
@@ -252,25 +232,12 @@ def targets_and_drafts() -> Iterator[tuple[Tensor, Tensor]]:
         "a probability can't be above 1: a token that the target likes more is kept for certain": {
             "keep": lambda p, q: p / q
         },
-        "the draft has drawn the token already: divide by its probability": [
-            {"keep": torch.minimum},
-            {"keep": lambda p, q: p},
-        ],
+        "the draft has drawn the token already: divide by its probability": {"keep": torch.minimum},
         "after a refusal it draws from the target as a whole: what was kept before is counted twice": {
             "rest": lambda p, q: p
         },
     },
 )
-def comes_out_as_the_target(answer: Asked) -> None:
-    for case, (keep, rest) in answer.results():
-        target, draft = case.inputs
-        drafted = draft * compare.numbers(keep)
-        out = drafted + (1 - drafted.sum()) * compare.numbers(rest)
-        if not compare.same(out, target):
-            raise WrongError(
-                f"drafted and kept, or drawn after a refusal: so the tokens come out with {shares(out)}, "
-                f"and should with {shares(target)}"
-            )
 
 
 def shares(probabilities: Tensor) -> str:
@@ -328,18 +295,17 @@ def text_of(my_write: Writer, model: nn.Module, prompt: list[int], n: int, *how:
     except WrongError:
         raise
     except (Exception, SystemExit) as error:
-        raise WrongError(f"for {what} {raised(error)}", "raises") from error
+        raise WrongError(f"for {what} {raised(error)}") from error
     if text is None:
-        raise WrongError("it returns nothing: is a `return` missing?", "nothing")
+        raise WrongError("it returns nothing: is a `return` missing?")
     if not isinstance(text, Tensor) or text.shape != (len(prompt) + n,):
         is_tensor = isinstance(text, Tensor)
         found = f"one of shape {tuple(text.shape)}" if is_tensor else compare.kind(text)
         raise WrongError(
             f"after {what} it should give a tensor of {len(prompt) + n} tokens, and gives {found}",
-            "shape",
         )
     if not torch.equal(given, before):
-        raise WrongError("it changes the prompt: work on a copy", "changed")
+        raise WrongError("it changes the prompt: work on a copy")
     if text.is_floating_point() or not torch.equal(text[: len(prompt)], before):
         raise WrongError("what it returns should begin with the prompt, as whole numbers")
     return text
@@ -396,6 +362,15 @@ def odds(temperature: float, top_p: float) -> Tensor:
     return kept / kept.sum()
 
 
+SLIPS: dict[str, Callable[[float, float], Tensor]] = {
+    "temperature is not used": lambda temperature, top_p: odds(1.0, top_p),
+    "top_p is not used": lambda temperature, top_p: odds(temperature, 1.0),
+    "the nucleus is taken first: the temperature comes before it": (
+        lambda temperature, top_p: heated(odds(1.0, top_p), temperature)
+    ),
+}
+
+
 def draws_by_the_odds(my_write: Writer, author: Author) -> None:
     """Tokens come as often as they should, and those outside of the nucleus never."""
 
@@ -403,11 +378,16 @@ def draws_by_the_odds(my_write: Writer, author: Author) -> None:
         model = knowing(author(len(LOGITS), 2), 2, lambda window: LOGITS)
         return text_of(my_write, model, [1], n, *how)[1:]
 
-    for way in WAYS:  # 1 and 1 are meant where nothing is said
-        how = way if way != (1.0, 1.0) else ()
-        count = drawn(DRAWS, *how).bincount(minlength=len(LOGITS))
+    counts = [  # 1 and 1 are meant where nothing is said
+        drawn(DRAWS, *(way if way != (1.0, 1.0) else ())).bincount(minlength=len(LOGITS))
+        for way in WAYS
+    ]
+    for way, count in zip(WAYS, counts, strict=True):
         if may_be(count, odds(*way)):
             continue
+        for slip, law in SLIPS.items():
+            if all(map(may_be, counts, starmap(law, WAYS))):
+                raise WrongError(slip)
         raise WrongError(
             f"at temperature={way[0]:g} and top_p={way[1]:g}, tokens of probabilities {shares(LOGITS.exp())} "
             f"should come with {shares(odds(*way))}, and come with {shares(count / DRAWS)}"
@@ -437,7 +417,7 @@ def through(model: nn.Module, cache: dict[Any, Any], V: int) -> Run:
         try:
             return given(lambda x: model(x, cache), new, V)
         except WrongError as error:
-            raise WrongError(f"with a cache, {error}", error.by) from error
+            raise WrongError(f"with a cache, {error}") from error
 
     return torch.no_grad()(run)
 
