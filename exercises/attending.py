@@ -138,39 +138,31 @@ def heads(
     return put_together(contexts)
 
 
-HEADS = (
-    {
-        "the scores are divided by √C: D, the width of ONE head, is meant": (
-            by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
-        ),
-        "the scores are divided by the root of the number of heads: D is the width of one": (
-            by(lambda q, k, v: q.shape[1] ** 0.5)
-        ),
-        "the softmax runs over the heads: dimension 1 is H here, and the keys are the last": {
-            "dim": 1
-        },
-        "there is one head for everything": {"count": lambda H, C: 1},
-        "num_heads says how many heads there are, not how wide one is": {
-            "count": lambda H, C: C // H
-        },
-        "the heads are split by view alone, which cuts the words up": {"cut": split_by_view},
-        "the heads are split and joined by view alone, which cuts the words up": (
-            {"cut": split_by_view, "put_together": join_by_view}
-        ),
-        "the heads are joined by view alone, which puts different words into one row": (
-            {"put_together": join_by_view}
-        ),
-        "the numbers are dealt out to the heads one by one: a head owns D neighbours": (
-            {"cut": split_in_turn}
-        ),
-        "the heads' numbers are shuffled into each other: each head's D stay together": (
-            {"put_together": join_in_turn}
-        ),
-        "the heads are in reverse order": {"put_together": lambda contexts: join(contexts.flip(1))},
-    }
-    | ATTENTION
-    | CAUSAL
-)
+HEADS = {
+    "the scores are divided by √C: D, the width of ONE head, is meant": (
+        by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
+    ),
+    "the scores are divided by the root of the number of heads: D is the width of one": (
+        by(lambda q, k, v: q.shape[1] ** 0.5)
+    ),
+    "the softmax runs over the heads: dimension 1 is H here, and the keys are the last": {"dim": 1},
+    "there is one head for everything": {"count": lambda H, C: 1},
+    "num_heads says how many heads there are, not how wide one is": {"count": lambda H, C: C // H},
+    "the heads are split by view alone, which cuts the words up": {"cut": split_by_view},
+    "the heads are split and joined by view alone, which cuts the words up": (
+        {"cut": split_by_view, "put_together": join_by_view}
+    ),
+    "the heads are joined by view alone, which puts different words into one row": (
+        {"put_together": join_by_view}
+    ),
+    "the numbers are dealt out to the heads one by one: a head owns D neighbours": (
+        {"cut": split_in_turn}
+    ),
+    "the heads' numbers are shuffled into each other: each head's D stay together": (
+        {"put_together": join_in_turn}
+    ),
+    "the heads are in reverse order": {"put_together": lambda contexts: join(contexts.flip(1))},
+}
 
 
 # ---------------------------------------------------------------- scores that are given

@@ -107,13 +107,6 @@ def plus_next(of_next: Function, to: slice = slice(None)) -> Function:
     return function
 
 
-def plus_future(of_future: Function) -> Function:
-    """A function that adds to each token something of all that come after."""
-    return lambda x: torch.stack(
-        [*(x[t] + of_future(x[t + 1 :]) for t in range(len(x) - 1)), x[-1]]
-    )
-
-
 LEAK_FREE: dict[str, Function] = {
     "doubles x": lambda x: 2 * x,
     "averages the past": lambda x: x.cumsum(0) / torch.arange(1, len(x) + 1)[:, None],
@@ -126,7 +119,7 @@ LEAKING: dict[str, Function] = {
     "leaks at the last place but one only": plus_next(lambda after: after, to=slice(-1, None)),
     "leaks the second token into the first": plus_next(lambda after: after, to=slice(1)),
     "divides by a length over time": lambda x: x / x.norm(dim=0),
-    "leaks the order of the future": plus_future(lambda after: after[0] - after[-1]),
+    "leaks the order of the future": plus_next(lambda after: after - after[-1:]),
     "leaks signs, not sizes": plus_next(torch.sign),
     "leaks directions, not lengths": plus_next(
         lambda after: after / after.norm(dim=1, keepdim=True)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from exercises.attending import (
+    ATTENTION,
+    CAUSAL,
     HEADS,
     by,
     heads,
@@ -26,6 +28,8 @@ from exercises.properties import (
     takes_any_length,
     uses_every_row,
 )
+
+SLIPS = HEADS | ATTENTION | CAUSAL
 
 
 # ---------------------------------------------------------------- 6c
@@ -57,7 +61,7 @@ exercise(
             lambda x, *rest: layer(x, *(W.mT for W in rest[:4]), rest[4])
         ),
     }
-    | HEADS,
+    | SLIPS,
 )
 
 
@@ -133,7 +137,7 @@ exercise(
             {"put_together": join_by_view}
         ),
     }
-    | HEADS,
+    | SLIPS,
 )
 
 
@@ -158,7 +162,7 @@ def layer_of_heads(MyHeads: Any) -> None:
         sizes = {"C": C, "num_heads": num_heads}
         run = sound(MyHeads, sizes, width=C)
         ours = functools.partial(heads_of, num_heads)
-        alike = like_ours(made(MyHeads, sizes), C, C, 4, ours, HEADS)
+        alike = like_ours(made(MyHeads, sizes), C, C, 4, ours, SLIPS)
         sees(run, C, future=False)
         forgets_order(run, C, causal=True)
         averages(run, C)

@@ -353,7 +353,7 @@ def shows_the_end(my_write: Writer, author: Author, each_once: bool = False) -> 
 # ---------------------------------------------------------------- 9h: how it draws
 LOGITS = torch.tensor([0.03, 0.60, 0.06, 0.15, 0.05, 0.11]).log()
 WAYS = ((1.0, 1.0), (4.0, 0.7), (1.0, 0.5))  # temperature and top_p
-DRAWS = 300
+DRAWS = 200
 
 
 def odds(temperature: float, top_p: float) -> Tensor:

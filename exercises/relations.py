@@ -444,16 +444,12 @@ def other_shape(pairs: Pairs) -> str:
 
 
 # ---------------------------------------------------------------- of a prediction
-VALUES: dict[str, Callable[[Tensor], Tensor]] = {
-    "the sign is wrong": lambda r: -r,
-    "that is the square of what is right": lambda r: r**2,
+VALUES: dict[str, Callable[[Tensor], Tensor]] = DONE | {
     "that is the root of what is right": lambda r: r**0.5,
     "that is twice as much as is right": lambda r: 2 * r,
     "that is half of what is right": lambda r: r / 2,
-    "that is 1 over it": lambda r: 1 / r,
     "that is one too many": lambda r: r + 1,
     "that is one too few": lambda r: r - 1,
-    "that is the other part: 1 minus it": lambda r: 1 - r,
     "that is 100 times as much: no percent": lambda r: 100 * r,
     "all are right, in reverse order": lambda r: r.flip(0),
     "the two halves are exchanged": lambda r: r.roll(len(r) // 2, 0),

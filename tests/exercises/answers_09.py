@@ -196,7 +196,7 @@ WRONG = {
         ("top_p is not used", writing(odds=lambda x, t, p: odds_of(x, t, 1.0))),
         ("the temperature comes before", writing(odds=lambda x, t, p: odds_of(x, 1, p) ** (1 / t))),
         (
-            "and come with 0.00 0.81",
+            "should come with 0.00 1.00 0.00",
             writing(odds=lambda x, t, p: torch.maximum(odds_of(x, t, p), at_least_two(x, t))),
         ),
         ("come with 0.00 1.00", writing(odds=lambda x, t, p: odds_of(x, t, 1e-6))),

@@ -21,10 +21,6 @@ def part(take, batch=drawn):
     return lambda step, rank, size, count, places: take(batch(step, count, places), rank, size)
 
 
-def dice_of_everybody(step, rank, size, batch_size, places):
-    return np.array_split(torch.randint(places, (batch_size,)), size)[rank]
-
-
 def one_after_the_other(step, rank, size, batch_size, places):
     own = torch.Generator().manual_seed(step)
     for i in range(batch_size):

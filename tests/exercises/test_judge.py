@@ -94,7 +94,7 @@ def test_ctrl_c_reaches_the_reader(said):
         said(lambda x: signal.raise_signal(signal.SIGINT))
 
 
-def test_exits_exceptions_and_warnings_are_no_harm(said, capsys):
+def test_exits_and_exceptions_are_no_harm(said):
     assert "it raises SystemExit: 3" in said(lambda x: sys.exit(3))
     assert "it raises ZeroDivisionError: division by zero" in said(lambda x: 1 / 0)
 
