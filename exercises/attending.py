@@ -1,6 +1,7 @@
 """Attention with every screw loose: the reference of many exercises, and the slips that they share.
 
-A slip is a sentence and the options with which our own attention makes the same mistake.
+A slip is a sentence and the options with which our own attention makes the same mistake. In some
+exercises that is no mistake (dimension 1 is the last one of a table): then it is never told.
 """
 
 import math
@@ -55,22 +56,21 @@ def by(divisor: Divisor) -> dict[str, Divisor]:
     return {"divisor": divisor}
 
 
-ATTENTION = {
+DIVISOR = {
     "the scores are not divided by √D": by(lambda q, k, v: 1),
     "the scores are divided by D: its square root is meant": by(lambda q, k, v: k.shape[-1]),
     "the scores are multiplied by √D: divide": by(lambda q, k, v: k.shape[-1] ** -0.5),
-    "the scores are divided by the root of a number of words: D is the width of a key, its LAST dimension": [
-        by(lambda q, k, v: k.shape[-2] ** 0.5),
-        by(lambda q, k, v: q.shape[-2] ** 0.5),
-        by(lambda q, k, v: len(q) ** 0.5),
-        by(lambda q, k, v: k.shape[-2]),
-    ],
+    "the scores are divided by the root of a number of words: D is the width of a key, its LAST dimension": (
+        by(lambda q, k, v: k.shape[-2] ** 0.5)
+    ),
     "the scores are divided by the root of dimension 1, which is the width of a table only: with more, say -1": (
         by(lambda q, k, v: k.shape[1] ** 0.5)
     ),
     "the scores are divided by the root of the values' width: D is that of the keys": (
         by(lambda q, k, v: v.shape[-1] ** 0.5)
     ),
+}
+SOFTMAX = {
     "the softmax runs over the queries: it should run over the keys, the last dimension": (
         {"dim": -2}
     ),
@@ -81,15 +81,18 @@ ATTENTION = {
         {"normed": lambda scores, dim: shares(scores.exp())}
     ),
 }
+ATTENTION = DIVISOR | SOFTMAX
+FORBIDDEN = {
+    "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": {"hidden": 0.0},
+    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": (
+        {"hidden": -1e9}
+    ),
+}
 CAUSAL = {
     "the future is not hidden": {"seen": lambda ones: ones},
     "the past is hidden: row t may see the columns up to t": {"seen": lambda ones: ones.triu()},
     "a word does not see itself, so the first row is empty": {"seen": lambda ones: ones.tril(-1)},
-    "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": {"hidden": 0.0},
-    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": [
-        {"hidden": -(10.0**size)} for size in range(11)
-    ],
-}
+} | FORBIDDEN
 
 
 # ---------------------------------------------------------------- several heads
@@ -159,10 +162,6 @@ HEADS = {
         {"put_together": join_in_turn}
     ),
     "the heads are in reverse order": {"put_together": lambda contexts: join(contexts.flip(1))},
-} | {
-    sentence: slip
-    for sentence, slip in (ATTENTION | CAUSAL).items()
-    if "dimension 1" not in sentence and "values' width" not in sentence
 }
 
 

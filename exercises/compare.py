@@ -142,23 +142,15 @@ def _nested(value: Any, digits: int) -> str:
     return number(value, digits)
 
 
-def difference(
-    given: Any,
-    right: Any,
-    tell: bool = True,
-    called: tuple[str, ...] = (),
-    tolerance: float = TOLERANCE,
-) -> str:
-    """The end of a sentence: what is given, and (if `tell`) what is right."""
+def difference(given: Any, right: Any, called: tuple[str, ...] = ()) -> str:
+    """The end of a sentence: what is given, and what is right."""
     if isinstance(right, tuple):
-        return _difference_of_parts(given, right, tell, called, tolerance)
-    if tell and given is None:
+        return _difference_of_parts(given, right, called)
+    if given is None:
         return "it returns nothing: is a `return` missing?"
-    if tell and isinstance(given, tuple):
+    if isinstance(given, tuple):
         return f"it returns {len(given)} things in a tuple: one is asked for"
     a, b = numbers(given), numbers(right)
-    if not tell:
-        return f"{shown(given)} is not right"
     if a is None or b is None:
         return f"it gives {shown(given)} where {shown(right)} is right"
     small = a.numel() + b.numel() <= 18
@@ -176,16 +168,10 @@ def difference(
     return f"it gives {ours} at {list(place)} where {theirs} is right"
 
 
-def _difference_of_parts(
-    given: Any, right: Any, tell: bool, called: tuple[str, ...], tolerance: float
-) -> str:
+def _difference_of_parts(given: Any, right: Any, called: tuple[str, ...]) -> str:
     parts = parts_of(given)
     if parts is None or len(parts) != len(right):
-        return f"it should {'return' if tell else 'be'} {len(right)} things in a tuple"
-    good = [same(a, b, tolerance) for a, b in zip(parts, right, strict=True)]
-    if not tell:
-        places = ", ".join(str(place + 1) for place, is_right in enumerate(good) if is_right)
-        return f"right so far: number {places}" if places else f"{shown(given)} is not right"
-    place = good.index(False)
+        return f"it should return {len(right)} things in a tuple"
+    place = [same(a, b) for a, b in zip(parts, right, strict=True)].index(False)
     which = called[place] if called else f"number {place + 1}"
     return f"{difference(parts[place], right[place])}, as its {which}"

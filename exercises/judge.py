@@ -1,8 +1,8 @@
 """The judge: it asks an answer, compares, and says what went wrong, in one sentence where one fits.
 
-A wrong answer is explained by the first of these that fits: a sentence that the teacher wrote for
-this exercise, one that several exercises share, a relation between what it gives and what is right,
-a property that doesn't hold, and at last the smallest input for which it fails.
+A wrong answer is explained by the first of these that fits: a sentence that the teacher wrote, a
+relation between what it gives and what is right, a property that doesn't hold, and at last the
+smallest input for which it fails.
 """
 
 import dis
@@ -11,7 +11,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,15 +36,14 @@ NOTHING = {
 class WrongError(Exception):
     """Its message is the sentence that a learner reads."""
 
-    def __init__(self, sentence: str, by: str = "property"):
-        super().__init__(sentence)
-        self.by = by
+
+class BrokenError(WrongError):
+    """What should be repaired is as broken as it was; the message is a hint."""
 
 
 class Verdict(NamedTuple):
     word: str  # right, still to do, or not yet
     why: str = ""
-    by: str = ""  # what explained it: sentence, shared, relation, property, ...
 
     def __str__(self) -> str:
         return f"{self.word}, {self.why}" if self.why else self.word
@@ -53,53 +52,17 @@ class Verdict(NamedTuple):
 RIGHT, STILL_TO_DO = Verdict("right"), Verdict("still to do")
 
 
-def not_yet(why: str, by: str) -> Verdict:
-    return Verdict("not yet", why, by)
+def not_yet(why: str) -> Verdict:
+    return Verdict("not yet", why)
+
+
+def as_broken(hint: str) -> Verdict:
+    return Verdict("still to do", f"it is as broken as it was: {hint}")
 
 
 # ---------------------------------------------------------------- exercises
 @dataclass
 class Exercise:
-    label: str
-    kind: str  # what the answer should be: "a function", "a class", "a value"
-    make_cases: Callable[[], list[Case]] = list
-    reference: Any = None
-    mistakes: dict[str, Any] = field(default_factory=dict)
-    slips: dict[str, Any] = field(default_factory=dict)
-    broken: tuple[str, Answer] | None = None
-    properties: Callable[[Any], None] | None = None
-    gives: tuple[str, ...] = ()
-    tolerance: float = compare.TOLERANCE
-
-    @functools.cached_property
-    def cases(self) -> list[Case]:
-        with one_thread():
-            return self.make_cases()
-
-    def wrong_answers(self, table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Sentences and wrong answers; options in a dictionary are those of the reference."""
-        for sentence, wrong in table.items():
-            for each in wrong if isinstance(wrong, list) else [wrong]:
-                with_options = isinstance(each, dict)
-                yield sentence, functools.partial(self.reference, **each) if with_options else each
-
-
-EXERCISES: dict[str, Exercise] = {}
-
-
-def exercise(
-    label: str,
-    reference: Answer,
-    inputs: str | Callable[[], Iterable[tuple[Any, ...]]],
-    *,
-    gives: str = "",
-    prepare: Callable[..., dict[str, Any]] | None = None,
-    scales: tuple[float, ...] = (),
-    mistakes: dict[str, Any] | None = None,
-    slips: dict[str, Any] | None = None,
-    broken: tuple[str, Answer] | None = None,
-    tolerance: float = compare.TOLERANCE,
-) -> Callable:
     """A function is asked for, which does what the reference does. A decorated one adds properties.
 
     inputs: their names and sizes, as inputs.py describes them; or a function that gives all of
@@ -107,58 +70,65 @@ def exercise(
     prepare: makes the inputs that are handed over of those in the line.
     gives: what the parts of a tuple are called.
     scales: the first input comes so many times as large, too.
-    mistakes: a sentence for each wrong answer, which is a function, options of the reference, or a
-        list of these.
-    slips: the same, shared by several exercises.
+    mistakes: a sentence for each wrong answer, which is a function or options of the reference.
     broken: of a repair, a hint, and the function that the notebook shows.
+    hints: of several values, a sentence for each, told where it is the first that is wrong.
     """
-    return _registered(
-        Exercise(
-            label,
-            "a function",
-            functools.partial(cases_of, inputs, reference, prepare, scales),
-            reference,
-            mistakes or {},
-            slips or {},
-            broken,
-            gives=tuple(gives.split(", ")) if gives else (),
-            tolerance=tolerance,
-        )
-    )
+
+    label: str
+    reference: Any = None
+    inputs: str | Callable[[], Iterable[tuple[Any, ...]]] = ""
+    _: KW_ONLY
+    kind: str = "a function"  # or "a class", "a value"
+    gives: str = ""
+    prepare: Callable[..., dict[str, Any]] | None = None
+    scales: tuple[float, ...] = ()
+    mistakes: dict[str, Any] = field(default_factory=dict)
+    broken: tuple[str, Answer] | None = None
+    hints: tuple[str, ...] = ()
+    tolerance: float = compare.TOLERANCE
+    properties: Callable[[Any], None] | None = None
+
+    def __post_init__(self) -> None:
+        EXERCISES[self.label] = self
+
+    def __call__(self, properties: Callable[[Any], None]) -> Callable[[Any], None]:
+        self.properties = properties
+        return properties
+
+    @functools.cached_property
+    def cases(self) -> list[Case]:
+        if not self.inputs:
+            return []
+        with one_thread():
+            return cases_of(self.inputs, self.reference, self.prepare, self.scales)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.gives.split(", ")) if self.gives else ()
+
+    def wrong_answers(self) -> Iterator[tuple[str, Any]]:
+        for sentence, wrong in self.mistakes.items():
+            with_options = isinstance(wrong, dict)
+            yield sentence, functools.partial(self.reference, **wrong) if with_options else wrong
 
 
-def prediction(
-    label: str, right: Any, mistakes: dict[str, Any] | None = None, tolerance: float = 1e-3
-) -> None:
-    """A value is asked for: a number, a word, or several."""
-    _registered(
-        Exercise(
-            label,
-            "a value",
-            lambda: [Case((), (), right)],
-            mistakes=mistakes or {},
-            tolerance=tolerance,
-        )
-    )
+EXERCISES: dict[str, Exercise] = {}
+exercise = Exercise
 
 
-def built(label: str, kind: str = "a class") -> Callable:
+def prediction(label: str, right: Any, tolerance: float = 1e-3, **more: Any) -> Exercise:
+    """A value is asked for: a number, a word, or several. More are its mistakes and hints."""
+    return Exercise(label, lambda: right, lambda: [()], kind="a value", tolerance=tolerance, **more)
+
+
+def built(label: str, kind: str = "a class") -> Exercise:
     """What may be built in many ways is judged by the properties in the decorated function alone.
 
     Where several things are asked for, `kind` says so ("a class and a function"), and the answer is
     a tuple of them.
     """
-    return _registered(Exercise(label, kind))
-
-
-def _registered(found: Exercise) -> Callable:
-    EXERCISES[found.label] = found
-
-    def with_properties(properties: Callable[[Any], None]) -> Callable[[Any], None]:
-        found.properties = properties
-        return properties
-
-    return with_properties
+    return Exercise(label, kind=kind)
 
 
 def find(label: str) -> Exercise:
@@ -219,9 +189,9 @@ class Asked:
     def __call__(self, *inputs: Any) -> Any:
         given = ask(self.answer, Case(("",) * len(inputs), inputs, None))
         if given.raised:
-            raise WrongError(given.raised, "raises")
+            raise WrongError(given.raised)
         if given.changed:
-            raise WrongError("it changes an input: work on a copy", "changed")
+            raise WrongError("it changes an input: work on a copy")
         return given.value
 
     def results(self, part: int | None = None) -> Iterator[tuple[Case, Any]]:
@@ -280,10 +250,10 @@ def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
         with harmless(seconds):
             return judged(found, answer)
     except Exception as error:  # what it returns may raise, too, when it is looked at
-        return not_yet(raised(error), "raises")
+        return not_yet(raised(error))
     except TooLongError:
         why = f"it is still at work after {seconds:g} seconds: is there a loop without an end?"
-        return not_yet(why, "too long")
+        return not_yet(why)
 
 
 def judged(found: Exercise, answer: Any) -> Verdict:
@@ -292,14 +262,14 @@ def judged(found: Exercise, answer: Any) -> Verdict:
     if found.kind == "a value":
         return _judged_value(found, answer)
     if not _is_of_its_kind(found, answer):
-        return not_yet(f"it should be {found.kind}, and is {compare.kind(answer)}", "kind")
+        return not_yet(f"it should be {found.kind}, and is {compare.kind(answer)}")
     if not found.cases:
         return STILL_TO_DO if does_nothing(answer) else _tried(found, answer) or RIGHT
     given = [ask(answer, case) for case in found.cases]
     if any(is_stub(each.value) for each in given):
         return STILL_TO_DO
     if all(each.value is None and not each.fails for each in given):
-        nothing = not_yet("it returns nothing: is a `return` missing?", "nothing")
+        nothing = not_yet("it returns nothing: is a `return` missing?")
         return STILL_TO_DO if does_nothing(answer) else nothing
     wrong = [
         place
@@ -320,19 +290,25 @@ def _is_of_its_kind(found: Exercise, answer: Any) -> bool:
 def _judged_value(found: Exercise, answer: Any) -> Verdict:
     right = compare.letters(found.cases[0].right)
     if callable(answer):
-        return not_yet(f"it should be a value, and is {compare.kind(answer)}", "kind")
+        return not_yet(f"it should be a value, and is {compare.kind(answer)}")
     if isinstance(answer, str) and not isinstance(right, str):
-        return not_yet("it should be a number, and is a text", "kind")
+        return not_yet("it should be a number, and is a text")
     given = compare.letters(answer) if isinstance(right, str) else answer
     if compare.same(given, right, found.tolerance):
         return RIGHT
-    for sentence, mistake in found.wrong_answers(found.mistakes):
+    for sentence, mistake in found.wrong_answers():
         if compare.same(given, compare.letters(mistake), found.tolerance):
-            return not_yet(sentence, "sentence")
+            return not_yet(sentence)
     if why := relations.of_values(given, right, found.tolerance):
-        return not_yet(why, "relation")
-    what = compare.difference(answer, right, tell=False, tolerance=found.tolerance)
-    return not_yet(what, "example")
+        return not_yet(why)
+    if isinstance(right, tuple):
+        parts = compare.parts_of(given) or ()
+        if len(parts) != len(right):
+            return not_yet(f"it should be {len(right)} things in a tuple")
+        good = [compare.same(a, b, found.tolerance) for a, b in zip(parts, right, strict=True)]
+        place = good.index(False)
+        return not_yet(f"number {place + 1}: {found.hints[place]}")
+    return not_yet(f"{compare.shown(answer)} is not right")
 
 
 def _tried(found: Exercise, answer: Any) -> Verdict | None:
@@ -341,44 +317,45 @@ def _tried(found: Exercise, answer: Any) -> Verdict | None:
         return None
     try:
         found.properties(Asked(answer, found.cases) if found.cases else answer)
+    except BrokenError as error:
+        return as_broken(str(error))
     except WrongError as error:
-        if error.by == "broken":  # a repair that has no cases
-            return Verdict("still to do", f"it is as broken as it was: {error}", error.by)
-        return not_yet(str(error), error.by)
+        return not_yet(str(error))
     except (Exception, SystemExit) as error:
-        return not_yet(raised(error), "raises")
+        return not_yet(raised(error))
     return None
 
 
 def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[int]) -> Verdict:
     """Why an answer is wrong."""
-    cases = found.cases
-    if found.broken and _does_the_same(found.broken[1], cases, given, found.tolerance):
-        return Verdict("still to do", f"it is as broken as it was: {found.broken[0]}", "broken")
+    pairs = [
+        (case, each.value) for case, each in zip(found.cases, given, strict=True) if not each.raised
+    ]
+    gives_wrong = [found.cases[place] for place in wrong if not given[place].raised]
+    if not all(case.batch for case in gives_wrong):  # wrong for a table already: first things first
+        pairs = [(case, value) for case, value in pairs if not case.batch]
+    if gives_wrong and found.broken and _does_the_same(found.broken[1], pairs, found.tolerance):
+        return as_broken(found.broken[0])
     for each in given:
         if each.changed:
-            return not_yet(f"it changes its input `{each.changed}`: work on a copy", "changed")
-    explained = _those_to_explain(cases, given, wrong)
-    some, gave = [cases[place] for place in explained], [given[place] for place in explained]
-    for by, table in (("sentence", found.mistakes), ("shared", found.slips)):
-        for sentence, mistake in found.wrong_answers(table):
-            if _does_the_same(mistake, some, gave, found.tolerance):
-                return not_yet(sentence, by)
-    pairs = [(case, each.value) for case, each in zip(cases, given, strict=True) if not each.raised]
-    called = names(answer, cases[0])
-    if pairs and (
-        why := relations.found(pairs, found.reference, called, found.gives, found.tolerance)
-    ):
-        return not_yet(why, "relation")
+            return not_yet(f"it changes its input `{each.changed}`: work on a copy")
+    if gives_wrong:
+        for sentence, mistake in found.wrong_answers():
+            if _does_the_same(mistake, pairs, found.tolerance):
+                return not_yet(sentence)
+        called = names(answer, found.cases[0])
+        if why := relations.found(pairs, found.reference, called, found.parts, found.tolerance):
+            return not_yet(why)
     return _example(found, answer, given, wrong, pairs)
 
 
-def _those_to_explain(cases: list[Case], given: list[Given], wrong: list[int]) -> list[int]:
-    """All cases; or the tables alone, where it is wrong for these and fails for more dimensions."""
-    tables = [place for place, case in enumerate(cases) if not case.batch]
-    others = [place for place, case in enumerate(cases) if case.batch]
-    two_mistakes = set(tables) & set(wrong) and any(given[place].raised for place in others)
-    return tables if two_mistakes else [*tables, *others]
+def _does_the_same(mistake: Answer, pairs: relations.Pairs, tolerance: float) -> bool:
+    """Does a wrong answer give the same, wherever this one gives something? The largest case first."""
+    for case, value in reversed(pairs):
+        other = ask(mistake, case)
+        if other.raised or not compare.same(value, other.value, tolerance):
+            return False
+    return True
 
 
 def _example(
@@ -388,33 +365,15 @@ def _example(
     first, value = found.cases[wrong[0]], given[wrong[0]]
     when = relations.only_right_where(found.cases, wrong)
     if value.raised:
-        return not_yet(f"{when}for {described(answer, first)} {value.raised}", "raises")
-    what = compare.difference(value.value, first.right, called=found.gives)
+        return not_yet(f"{when}for {described(answer, first)} {value.raised}")
+    what = compare.difference(value.value, first.right, called=found.parts)
     if what.endswith("things in a tuple"):
-        return not_yet(what, "shape")
+        return not_yet(what)
     example = f"for {described(answer, first)} {what}"
     if when:
-        return not_yet(f"{when}{example}", "example, where")
+        return not_yet(f"{when}{example}")
     if shape := relations.other_shape(pairs):
-        return not_yet(f"{shape}{example}", "shape")
-    if (verdict := _tried(found, answer)) and verdict.by == "property":
-        return not_yet(f"{verdict.why}; {example}", "property")
-    return not_yet(example, "example")
-
-
-def _does_the_same(
-    mistake: Answer, cases: list[Case], given: list[Given], tolerance: float
-) -> bool:
-    """Does a wrong answer give the same in every case, or fail alike? The largest tells most."""
-    for case, each in reversed(list(zip(cases, given, strict=True))):
-        other = ask(mistake, case)
-        if each.raised or other.raised:
-            if each.raised.split(":")[0] != other.raised.split(":")[0]:
-                return False
-        elif not compare.same(each.value, _as_plain(other.value), tolerance):
-            return False
-    return True
-
-
-def _as_plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+        return not_yet(f"{shape}{example}")
+    if verdict := _tried(found, answer):
+        return not_yet(f"{verdict.why}; {example}")
+    return not_yet(example)

@@ -25,59 +25,16 @@ def sentences() -> Iterator[tuple[list[str], Dictionary]]:
     yield [], {"du": "you"}
 
 
-def replaced_in_turn(words: list[str], dictionary: Dictionary) -> list[str]:
-    for word, translation in dictionary.items():
-        words = [translation if other == word else other for other in words]
-    return words
-
-
-def parts_replaced(words: list[str], dictionary: Dictionary) -> list[str]:
-    for word, translation in dictionary.items():
-        words = [other.replace(word, translation) for other in words]
-    return words
-
-
-def sentence_replaced(words: list[str], dictionary: Dictionary) -> list[str]:
-    sentence = " ".join(words)
-    for word, translation in dictionary.items():
-        sentence = sentence.replace(word, translation)
-    return sentence.split()
-
-
-exercise(
-    "0a",
-    word_for_word,
-    sentences,
-    mistakes={
-        "it replaces parts of words: a word counts only as a whole": [
-            parts_replaced,
-            sentence_replaced,
-        ],
-        "it translates what it has translated already: look up each word once": replaced_in_turn,
-        "a word that is translated as an empty text stays: ask whether the word is there, not what it gives": (
-            lambda words, dictionary: [dictionary.get(word) or word for word in words]
-        ),
-    },
-)
+exercise("0a", word_for_word, sentences)
 
 
 prediction(
     "0b",
     right=(128, 40 * 40),
-    mistakes={
-        "128 numbers for each letter are what the reader computes: only its last state is handed over": [
-            (40 * 128, 40 * 40),
-            (2 * 40 * 128, 40 * 40),
-        ],
-        "scores belong to pairs, one letter written and one letter read: EACH of the 40 looks at all 40": [
-            (128, 40),
-            (128, 2 * 40),
-        ],
-        "a score is one number for each pair of letters, however wide the vectors are": [
-            (128, 40 * 40 * 128),
-            (128, 40 * 128),
-        ],
-    },
+    hints=(
+        "128 numbers for each letter are what the reader computes: only its last state is handed over",
+        "a score is ONE number for each pair of letters, one written and one read: EACH of the 40 looks at all 40",
+    ),
 )
 
 
@@ -90,15 +47,9 @@ exercise(
     lambda a, T: a ** (T - 1),
     lengths_of_a_text,
     mistakes={
-        "between h_1 and h_T lie T - 1 steps, and each of them uses a once: count them": [
-            lambda a, T: a**T,
-            lambda a, T: a ** max(T - 2, 0),
-        ],
-        "each step multiplies by a; it doesn't add an a": [
-            lambda a, T: a * (T - 1),
-            lambda a, T: a * T,
-            lambda a, T: 1 + a * (T - 1),
-        ],
+        "between h_1 and h_T lie T - 1 steps, and each of them uses a once: count them": (
+            lambda a, T: a**T
+        ),
         "that is the effect of all inputs together: only x_1 is asked for": (
             lambda a, T: sum(a**step for step in range(T))
         ),
@@ -115,16 +66,6 @@ exercise(
         "for 3 words written and 6 read it should give 3 places. Count them",
         lambda weights: weights.argmax(dim=0),
     ),
-    mistakes={
-        "it finds one place in the whole table: each written word, each row, has its own": [
-            lambda weights: weights.argmax(),
-            lambda weights: weights.argmax() % weights.shape[1],
-        ],
-        "the average place is no place that is looked at: take that of the largest weight": (
-            lambda weights: weights @ torch.arange(weights.shape[1], dtype=weights.dtype)
-        ),
-        "it finds the place that is looked at LEAST": lambda weights: weights.argmin(-1),
-    },
 )
 
 
@@ -154,12 +95,8 @@ exercise(
         "tanh is missing: without it the query adds the same to every score, and softmax doesn't notice": {
             "score": lambda q, k, v: (q + k) @ v
         },
-        "first the sum, then tanh, and last the product with v": [
-            {"score": lambda q, k, v: (torch.tanh(q) + torch.tanh(k)) @ v},
-            {"score": lambda q, k, v: torch.tanh((q + k) @ v)},
-        ],
-        "v is missing: without it all numbers weigh the same": {
-            "score": lambda q, k, v: torch.tanh(q + k).sum(-1)
+        "first the sum, then tanh, and last the product with v": {
+            "score": lambda q, k, v: (torch.tanh(q) + torch.tanh(k)) @ v
         },
     },
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from exercises.attending import ATTENTION, attention, root_of_D, shares
+from exercises.attending import SOFTMAX, attention, root_of_D, shares
 from exercises.judge import Asked, exercise, prediction
 from exercises.properties import rows_add_up
 
@@ -39,18 +39,15 @@ def scores_of_any_shape() -> Iterator[tuple[Tensor]]:
     softmax,
     scores_of_any_shape,
     mistakes={
-        "large scores give NaN: take the largest score of each row away first": [
-            shifted(torch.zeros_like),
-            shifted(lambda scores: scores.amin(-1, keepdim=True)),
-        ],
-        "the mean, or the largest of all, is not enough for every row: take away each row's own largest": [
-            shifted(lambda scores: scores.mean(-1, keepdim=True)),
-            shifted(torch.max),
-        ],
-        "it cuts large scores off, which changes their weights": [
-            lambda scores, most=most: shares(scores.clamp(-most, most).exp())
-            for most in (20, 50, 80, 88)
-        ],
+        "large scores give NaN: take the largest score of each row away first": (
+            shifted(torch.zeros_like)
+        ),
+        "the mean, or the largest of all, is not enough for every row: take away each row's own largest": (
+            shifted(torch.max)
+        ),
+        "it cuts large scores off, which changes their weights": (
+            lambda scores: shares(scores.clamp(-50, 50).exp())
+        ),
     },
 )
 def _(answer: Asked) -> None:
@@ -64,17 +61,16 @@ exercise(
     )[0],
     "queries: ... T D, keys: ... S D, values: ... S E",
     scales=(300,),
-    slips={sentence: slip for sentence, slip in ATTENTION.items() if "divide" not in sentence},
     mistakes={
         "it scales the scores: in this notebook there is no √D yet": {"divisor": root_of_D},
-        "there is no softmax: the scores themselves, or their shares, mix the values": [
-            {"normed": lambda scores, dim: scores},
-            {"normed": lambda scores, dim: shares(scores)},
-        ],
+        "there is no softmax: the scores themselves mix the values": {
+            "normed": lambda scores, dim: scores
+        },
         "it takes only the value with the best score: a mixture is asked for": {
             "normed": lambda scores, dim: (scores == scores.amax(dim, keepdim=True)).to(scores)
         },
-    },
+    }
+    | SOFTMAX,
 )
 
 
@@ -97,10 +93,9 @@ exercise(
         "the logarithm is missing: the ratio of the shares is e to the power lead / temperature": (
             lambda lead, share: lead / (share / (1 - share))
         ),
-        "compare the two shares with each other: the smaller is 1 - share": [
-            lambda lead, share: -lead / math.log(share),
-            lambda lead, share: -lead / math.log(1 - share),
-        ],
+        "compare the two shares with each other: the smaller is 1 - share": (
+            lambda lead, share: -lead / math.log(share)
+        ),
     },
 )
 
@@ -112,23 +107,17 @@ prediction(
     right=ratios**2 / 30,
     tolerance=0.006,  # two decimals will do
     mistakes={
-        "that is the temperature 1 or 2: to divide the scores by one half is to double them": [
-            ratios / ratios.sum(),
-            ratios.sqrt() / ratios.sqrt().sum(),
-        ],
+        "that is the temperature 1: to divide the scores by one half is to double them": (
+            ratios / ratios.sum()
+        ),
         "2 ln 5 is ln 25, not ln 10: to double an exponent is to square": (
             torch.tensor([1, 4, 10]) / 15
         ),
-        "softmax is e to the power of each score, divided by the sum of these: e to the power 0 is 1": [
-            *(ratios**2, ratios, 2 * ratios / 8, ratios / 2 / 8),  # they don't add up to 1
-            *(torch.tensor([0, 4, 25]) / 29, torch.tensor([0, 2, 5]) / 7),  # e to the power 0 as 0
-            *(ratios.log(), 2 * ratios.log(), ratios.log() / 2, ratios.log() / ratios.log().sum()),
-        ],
     },
 )
 
 
-@exercise(
+exercise(
     "2e",
     softmax,
     "scores: B T S",
@@ -137,20 +126,7 @@ prediction(
         "each row of a sequence's table should add up to 1. What do the rows add up to, and the columns?",
         lambda scores: scores.softmax(dim=1),
     ),
-    mistakes={
-        "the weights add up to 1 over the batch: sequences must not share their weights": (
-            lambda scores: scores.softmax(dim=0)
-        ),
-        "each table adds up to 1: each of its rows should": (
-            lambda scores: scores.flatten(1).softmax(dim=1).view(scores.shape)
-        ),
-        "large scores give NaN: take the largest score of each row away first": (
-            shifted(torch.zeros_like)
-        ),
-    },
 )
-def _(answer: Asked) -> None:
-    rows_add_up(answer)
 
 
 def crowds() -> Iterator[tuple[int, float]]:
@@ -163,17 +139,12 @@ exercise(
     lambda n, share: math.log(share / (1 - share) * (n - 1)),
     crowds,
     mistakes={
-        "the one is no part of its crowd: n - 1 others share the rest": (
-            lambda n, share: log_odds(share) + math.log(n)
+        "that compares it with all others together: ONE of them has the weight (1 - share) / (n - 1)": (
+            lambda n, share: log_odds(share)
         ),
-        "that compares it with all others together: ONE of them has the weight (1 - share) / (n - 1)": [
-            lambda n, share: log_odds(share),
-            lambda n, share: log_odds(share) - math.log(n - 1),
-        ],
-        "the others together get 1 - share, not 1: what one word wins they lose": [
-            lambda n, share: math.log(share * (n - 1)),
-            lambda n, share: math.log(share * n),
-        ],
+        "the others together get 1 - share, not 1: what one word wins they lose": (
+            lambda n, share: math.log(share * (n - 1))
+        ),
     },
 )
 
@@ -181,19 +152,8 @@ exercise(
 prediction(
     "2g",
     right=(2, 0),
-    mistakes={
-        "a sum does not know the order of its terms: who asks the same of the same five words gets the same row": [
-            (5, 0),
-            (5, 5),
-            (2, 5),
-        ],
-        "a word takes its context along: it asks as before, and meets the same words, in another order": (
-            2,
-            2,
-        ),
-        "row t belongs to the word at place t: two places hold another word than before": [
-            *((0, 0), (1, 0), (1, 1)),
-            *((3, 0), (3, 2), (4, 0)),
-        ],
-    },
+    hints=(
+        "row t belongs to the word at place t: two places hold another word than before",
+        "a sum does not know the order of its terms: who asks the same of the same five words gets the same row",
+    ),
 )

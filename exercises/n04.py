@@ -7,15 +7,13 @@ import torch
 from torch import Tensor
 
 from exercises import compare
-from exercises.attending import ATTENTION, CAUSAL, attention, causal_weights
+from exercises.attending import ATTENTION, CAUSAL, FORBIDDEN, attention, by, causal_weights
 from exercises.judge import Asked, WrongError, built, exercise, prediction
 from exercises.properties import (
     one_head,
     rows_add_up,
     words,
 )
-
-HIDDEN = {sentence: options for sentence, options in CAUSAL.items() if "forbidden" in sentence}
 
 
 def masked_attention(
@@ -32,12 +30,8 @@ def with_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> dict[s
     return {"query": query, "key": key, "value": value, "mask": mask}
 
 
-def masked_late(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, anew: bool = False
-) -> tuple[Tensor, Tensor]:
+def masked_late(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     weights = attention(query, key, value)[1] * mask
-    if anew:
-        weights = weights / weights.sum(-1, keepdim=True)
     return weights @ value, weights
 
 
@@ -48,18 +42,13 @@ def masked_late(
     prepare=with_mask,
     gives="context, weights",
     scales=(1e20,),
-    slips=ATTENTION | HIDDEN,
     mistakes={
-        "the mask comes after the softmax, which has already given weight away to what is hidden": [
-            masked_late,
-            lambda query, key, value, mask: masked_late(query, key, value, mask, anew=True),
-        ],
-        "a whole table is neither true nor false: ask `if mask is not None`, not `if mask`": (
-            lambda query, key, value, mask: (
-                masked_attention(query, key, value, mask) if mask else attention(query, key, value)
-            )
-        ),
-    },
+        "the mask comes after the softmax, which has already given weight away to what is hidden": (
+            masked_late
+        )
+    }
+    | ATTENTION
+    | FORBIDDEN,
 )
 def _(answer: Asked) -> None:
     query, key, value = words(2, 4, 5), words(2, 6, 5, seed=1), words(2, 6, 3, seed=2)
@@ -88,14 +77,12 @@ exercise(
         "that is the whole past: keys before t - window + 1 are too far away": (
             lambda T, window: window_mask(T, T)
         ),
-        "t does not see itself: it is the first of the window": [
-            lambda T, window: window_mask(T, window, far=1),
-            lambda T, window: window_mask(T, window + 1, far=1),
-        ],
-        "it looks ahead: s may not be above t": [
-            lambda T, window: window_mask(T, window, far=1 - window),
-            lambda T, window: window_mask(T, window + 1, far=-window),
-        ],
+        "t does not see itself: it is the first of the window": (
+            lambda T, window: window_mask(T, window, far=1)
+        ),
+        "it looks ahead: s may not be above t": (
+            lambda T, window: window_mask(T, window, far=1 - window)
+        ),
     },
 )
 
@@ -120,41 +107,23 @@ def plus_next(of_next: Function, to: slice = slice(None)) -> Function:
     return function
 
 
-def plus_future(of_future: Function) -> Function:
-    """A function that adds to each token something of all that come after."""
-    return lambda x: torch.stack(
-        [*(x[t] + of_future(x[t + 1 :]) for t in range(len(x) - 1)), x[-1]]
-    )
-
-
 LEAK_FREE: dict[str, Function] = {
     "doubles x": lambda x: 2 * x,
     "averages the past": lambda x: x.cumsum(0) / torch.arange(1, len(x) + 1)[:, None],
     "attends to the past": row_by_row,
-    "gives the token before": lambda x: torch.cat([torch.zeros_like(x[:1]), x[:-1]]),
-    "turns each vector round": lambda x: x.flip(1),
     "always gives zeros": lambda x: torch.zeros_like(x),
-    "gives one number for each token": lambda x: x[:, :1] ** 2,
 }
 LEAKING: dict[str, Function] = {
     "attends to everything": lambda x: attention(x, x, x)[0],
-    "gives the token after": lambda x: torch.cat([x[1:], x[-1:]]),
     "adds a little of the token after": plus_next(lambda after: 1e-3 * after),
     "leaks at the last place but one only": plus_next(lambda after: after, to=slice(-1, None)),
     "leaks the second token into the first": plus_next(lambda after: after, to=slice(1)),
-    "leaks the last token only": lambda x: x + 1e-2 * x[-1:] ** 2,
     "divides by a length over time": lambda x: x / x.norm(dim=0),
-    "takes the mean over time away": lambda x: x - x.mean(0),
-    "leaks the sum of the future, not its order": plus_future(lambda after: after.sum(0)),
-    "leaks the order of the future": plus_future(lambda after: after[0] - after[-1]),
-    "leaks differences of the future": plus_future(lambda after: after.amax(0) - after.amin(0)),
-    "leaks absolute values, not signs": plus_next(torch.abs),
+    "leaks the order of the future": plus_next(lambda after: after - after[-1:]),
     "leaks signs, not sizes": plus_next(torch.sign),
     "leaks directions, not lengths": plus_next(
         lambda after: after / after.norm(dim=1, keepdim=True)
     ),
-    "leaks the first channel alone": plus_next(lambda after: after[:, :1]),
-    "leaks how two channels differ": plus_next(lambda after: after[:, :1] - after[:, 1:2]),
     "leaks what adds up to nothing": plus_next(lambda after: after - after.flip(1)),
 }
 
@@ -199,14 +168,12 @@ exercise(
     is_causal,
     functions,
     mistakes={
-        "it looks at outputs whose own input was changed, and these may change: compare outputs 0 to t": [
-            changing(drawn, seen=lambda t: slice(None)),
-            changing(drawn, seen=lambda t: slice(t + 2)),
-        ],
-        "only the last token was changed: a leak may come from any later token": [
-            changing(drawn, to=slice(-1, None)),
-            changing(lambda x: x + 100, to=slice(-1, None)),
-        ],
+        "it looks at outputs whose own input was changed, and these may change: compare outputs 0 to t": (
+            changing(drawn, seen=lambda t: slice(None))
+        ),
+        "only the last token was changed: a leak may come from any later token": (
+            changing(drawn, to=slice(-1, None))
+        ),
         "it sees no jumps: signs answer only to large changes, and their derivatives are 0": (
             changing(lambda x: x + 1e-3 * torch.randn(x.shape))
         ),
@@ -221,7 +188,7 @@ prediction(
     mistakes={
         "that is half of all: the diagonal, 1,000 scores, is allowed as a whole": 500_000,
         "the diagonal is missing: every token may look at itself": 499_500,
-        "that is no triangle: token t sees t tokens": [1_000_000, 999_000, 750_000, 1_000, 999],
+        "that is no triangle: token t sees t tokens": 1_000_000,
     },
 )
 
@@ -231,12 +198,8 @@ def broken_weights(scores: Tensor) -> Tensor:
     return scores.masked_fill(future, float("-inf")).softmax(dim=-1)
 
 
-def first_row_alone(scores: Tensor) -> Tensor:
-    return torch.cat([torch.eye(len(scores))[:1], broken_weights(scores)[1:]])
-
-
 def tables_of_scores() -> Iterator[tuple[Tensor]]:
-    for T, level in ((1, 0), (2, 0), (3, 0), (5, 0), (4, 30), (3, -1e3), (4, -1e6), (3, -1e10)):
+    for T, level in ((1, 0), (2, 0), (3, 0), (5, 0), (4, 30), (3, -1e10)):
         yield ((2 * words(T, T, seed=T)).round() + level,)
 
 
@@ -248,35 +211,22 @@ def tables_of_scores() -> Iterator[tuple[Tensor]]:
         "the first row is not a number (NaN). Which scores are left for the first token?",
         broken_weights,
     ),
-    slips=CAUSAL,
     mistakes={
-        "the NaN are gone, and their cause is not: EVERY token must see itself": [
-            lambda scores: broken_weights(scores).nan_to_num(),
-            lambda scores: broken_weights(scores).nan_to_num(1 / len(scores)),
-            first_row_alone,
-        ],
-        "the mask comes after the softmax: what is left of a row no longer adds up to 1": [
-            lambda scores: scores.softmax(-1).tril(),
-            lambda scores: scores.softmax(-1).tril(-1),
-        ],
+        "the NaN are gone, and their cause is not: EVERY token must see itself": (
+            lambda scores: broken_weights(scores).nan_to_num()
+        ),
         "a second softmax gives the zeros weight again: divide each row by its sum": (
             lambda scores: scores.softmax(-1).tril().softmax(-1)
         ),
-    },
+    }
+    | CAUSAL,
 )
 def _(answer: Asked) -> None:
     rows_add_up(answer)
 
 
-def context(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    return attention(query, key, value, **{"seen": torch.tril} | options)[0]
-
-
-NOT_DIVIDED = {"divisor": lambda *_: 1}  # no matter here: W_query learns to make up for it
-SLIPS = {s: slip for s, slip in (ATTENTION | CAUSAL).items() if "not divided" not in s}
-
-
 @built("4g")
 def causal_layer(MyCausalAttention: Any) -> None:
     """MyCausalAttention(C, D): x (B, T, C) -> contexts (B, T, D), no word looks at what comes later."""
-    one_head(MyCausalAttention, SLIPS, context, True, NOT_DIVIDED)
+    not_divided = by(lambda *_: 1)  # no matter here: W_query learns to make up for it
+    one_head(MyCausalAttention, ATTENTION | CAUSAL, True, not_divided)

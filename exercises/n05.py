@@ -1,12 +1,10 @@
 """The exercises of notebook 05: dropout."""
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.attending import ATTENTION, CAUSAL, causal_weights, weights_of
@@ -25,25 +23,13 @@ exercise(
     lambda T, p: sum(p**t for t in range(1, T + 1)),
     lambda: [(1, 0.2), (2, 0.5), (6, 0.5), (5, 0.0), (3, 0.9), (64, 0.1), (200, 0.97)],
     mistakes={
-        "the words have different numbers of weights: the first has 1, word t has t, the last has T": [
-            lambda T, p: T * p**T,
-            lambda T, p: T * p,
-            lambda T, p: sum(p**t for t in range(T)),
-            lambda T, p: sum(p**t for t in range(1, T)),
-            lambda T, p: sum(p**t for t in range(2, T + 2)),
-        ],
-        "a word has nothing left where EACH of its weights is dropped: multiply p by itself, once for each": [
-            lambda T, p: sum((1 - p) ** t for t in range(1, T + 1)),
-            lambda T, p: T - sum((1 - p) ** t for t in range(1, T + 1)),
-            lambda T, p: p * T * (T + 1) / 2,
-            lambda T, p: sum(min(1.0, p * t) for t in range(1, T + 1)),
-        ],
-        "HOW MANY words, on average? Add up the chances of all T words": [
-            lambda T, p: p**T,
-            lambda T, p: p ** (T * (T + 1) / 2),
-            lambda T, p: 1 - math.prod(1 - p**t for t in range(1, T + 1)),
-            lambda T, p: sum(p**t for t in range(1, T + 1)) / T,
-        ],
+        "the words have different numbers of weights: the first has 1, word t has t, the last has T": (
+            lambda T, p: T * p**T
+        ),
+        "a word has nothing left where EACH of its weights is dropped: multiply p by itself, once for each": (
+            lambda T, p: sum((1 - p) ** t for t in range(1, T + 1))
+        ),
+        "HOW MANY words, on average? Add up the chances of all T words": lambda T, p: p**T,
     },
 )
 
@@ -62,27 +48,16 @@ def unchanged(weights: Tensor, keep: Tensor, p: float) -> Tensor:
 
 
 Drop = Callable[[Tensor, Tensor, float], Tensor]
-DROPS: dict[str, dict[str, Drop] | list[dict[str, Drop]]] = {
+DROPS: dict[str, dict[str, Drop]] = {
     "nothing is dropped": {"drop": unchanged},
     "what is kept is not divided by 1 - p": {"drop": lambda weights, keep, p: weights * keep},
-    "what is kept is divided by p: divide by the share that is kept, 1 - p": {
-        "drop": lambda weights, keep, p: weights * keep / p
+    "each row is divided by what is left of it: that is no longer right on average": {
+        "drop": shared_anew
     },
-    "each row is divided by what is left of it: that is no longer right on average": [
-        {"drop": shared_anew},
-        {"drop": lambda weights, keep, p: shared_anew(weights, keep, p).nan_to_num()},
-    ],
     "it draws numbers of its own: keep is the draw": {
-        "drop": lambda weights, keep, p: F.dropout(weights, p)
+        "drop": lambda weights, keep, p: torch.dropout(weights, p, train=True)
     },
 }
-# What becomes of the scores where one drops too early.
-EARLY: list[Drop] = [
-    dropped,
-    lambda scores, keep, p: scores * keep,
-    lambda scores, keep, p: scores.masked_fill(~keep, -math.inf),
-    lambda scores, keep, p: scores.masked_fill(~keep, -math.inf) / (1 - p),
-]
 TOO_EARLY = "it drops scores, and the softmax shares 1 anew: drop weights, after the softmax"
 
 
@@ -92,7 +67,6 @@ def dropping_attention(
     value: Tensor,
     keep: Tensor,
     p: float,
-    *,
     drop: Drop = dropped,
     seen: Callable[[Tensor], Tensor] = torch.tril,
     **options: Any,
@@ -100,10 +74,8 @@ def dropping_attention(
     return drop(weights_of(query, key, seen=seen, **options), keep, p) @ value
 
 
-def dropping_early(
-    query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: float, early: Drop
-) -> Tensor:
-    return causal_weights(early(query @ key.mT / query.shape[-1] ** 0.5, keep, p)) @ value
+def dropping_early(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: float) -> Tensor:
+    return causal_weights(dropped(query @ key.mT / query.shape[-1] ** 0.5, keep, p)) @ value
 
 
 def with_draw(query: Tensor, key: Tensor, value: Tensor, keep: Tensor) -> dict[str, Any]:
@@ -117,20 +89,17 @@ exercise(
     "query: B T D, key: B T D, value: B T D, keep: B T T",
     prepare=with_draw,
     scales=(1e13,),
-    slips=DROPS | CAUSAL | ATTENTION,
     mistakes={
-        TOO_EARLY: [functools.partial(dropping_early, early=early) for early in EARLY],
+        TOO_EARLY: dropping_early,
         "the mask comes after the softmax, which has already given weight away to the future": (
             lambda query, key, value, keep, p: (
                 dropped(weights_of(query, key).tril(), keep, p) @ value
             )
         ),
-        "those are the weights: they still have to mix the values": (
-            lambda query, key, value, keep, p: dropped(
-                weights_of(query, key, seen=torch.tril), keep, p
-            )
-        ),
-    },
+    }
+    | DROPS
+    | CAUSAL
+    | ATTENTION,
 )
 
 
@@ -139,7 +108,7 @@ prediction(
     right=3.5,
     mistakes={
         "2 is right before ReLU bends it: some draws are negative, and ReLU cuts them off one by one": 2,
-        "average what ReLU gives in all four draws": [7, 14 / 3, 14, 4, 10, 0, 8],
+        "average what ReLU gives in all four draws": 14,
         "ReLU takes the SUM of the two, and makes a negative sum 0: a kept -6 pulls a kept 10 down": 5,
     },
 )
@@ -178,23 +147,18 @@ exercise(
             scores, keep, p, training, drop=unchanged, early=dropped
         ),
     ),
-    slips=DROPS | CAUSAL,
     mistakes={
-        TOO_EARLY: [{"drop": unchanged, "early": early} for early in EARLY[1:]],
-        "it drops twice: the dropout before the softmax has to go": [
-            {"early": dropped},
-            {"early": lambda scores, keep, p: scores * keep},
-        ],
-        "in evaluation nothing is dropped, and nothing is scaled: training has done that": [
-            {"evaluated": dropped},
-            {"evaluated": lambda weights, keep, p: weights / (1 - p)},
-            {"evaluated": lambda weights, keep, p: weights * (1 - p)},
-            {
-                "drop": lambda weights, keep, p: weights * keep,
-                "evaluated": lambda weights, keep, p: weights * (1 - p),
-            },
-        ],
-    },
+        TOO_EARLY: {
+            "drop": unchanged,
+            "early": lambda scores, keep, p: scores.masked_fill(~keep, -math.inf),
+        },
+        "it drops twice: the dropout before the softmax has to go": {"early": dropped},
+        "in evaluation nothing is dropped, and nothing is scaled: training has done that": {
+            "evaluated": dropped
+        },
+    }
+    | DROPS
+    | CAUSAL,
 )
 
 

@@ -8,28 +8,28 @@ import torch
 from torch import Tensor
 
 from exercises.attending import (
+    ATTENTION,
+    CAUSAL,
     HEADS,
     by,
     heads,
-    join,
     join_by_view,
-    join_in_turn,
-    split,
-    split_in_turn,
 )
-from exercises.judge import Answer, built, exercise, prediction
+from exercises.judge import Answer, WrongError, built, exercise, prediction
 from exercises.properties import (
-    LikeOurs,
+    OTHER,
     averages,
     forgets_order,
     has_numbers,
-    hides_the_future,
+    like_ours,
     made,
     sees,
     sound,
     takes_any_length,
     uses_every_row,
 )
+
+SLIPS = HEADS | ATTENTION | CAUSAL
 
 
 # ---------------------------------------------------------------- 6c
@@ -50,21 +50,19 @@ def without_W_out(x: Tensor, *matrices: Any) -> Tensor:
     return heads(x @ W_query, x @ W_key, x @ W_value, num_heads)
 
 
-@exercise(
+exercise(
     "6c",
     layer,
     "x: B T H*D, W_query: H*D H*D, W_key: H*D H*D, W_value: H*D H*D, W_out: H*D H*D, num_heads = H",
     scales=(1e6,),
-    slips=HEADS,
     mistakes={
         "the heads are only laid side by side: W_out still has to mix them": without_W_out,
         "all matrices stand to the right, as they are: don't turn them over": (
             lambda x, *rest: layer(x, *(W.mT for W in rest[:4]), rest[4])
         ),
-    },
+    }
+    | SLIPS,
 )
-def _(answer: Any) -> None:
-    hides_the_future(answer)
 
 
 # ---------------------------------------------------------------- 6d
@@ -99,16 +97,6 @@ def with_shares(shares: Callable[..., tuple[Tensor, Tensor]]) -> Answer:
     return answer
 
 
-def with_plain_sum(merged: Answer) -> Answer:
-    def answer(*pieces: Tensor) -> tuple[Tensor, ...]:
-        m, _, context = merged(*pieces)
-        return m, pieces[1] + pieces[4], context
-
-    return answer
-
-
-by_sums = with_shares(lambda m1, l1, m2, l2: (l1, l2))
-
 exercise(
     "6d",
     merge,
@@ -116,17 +104,12 @@ exercise(
     gives="m, l, context",
     scales=(1e4,),
     mistakes={
-        "the sums have different scales: each is relative to its own largest score": [
-            by_sums,
-            with_plain_sum(by_sums),
-            with_plain_sum(merge),
-        ],
-        "large scores overflow: take the larger largest score away before you take the exponential": [
-            with_shares(lambda m1, l1, m2, l2: (l1 * m1.exp(), l2 * m2.exp())),
-            {"scale": lambda m1, m2: m1},
-            {"scale": lambda m1, m2: m2},
-            {"scale": torch.minimum},
-        ],
+        "the sums have different scales: each is relative to its own largest score": (
+            with_shares(lambda m1, l1, m2, l2: (l1, l2))
+        ),
+        "large scores overflow: take the larger largest score away before you take the exponential": {
+            "scale": torch.minimum
+        },
         "the largest scores alone don't say how much a piece weighs: its sum counts, too": (
             with_shares(lambda m1, l1, m2, l2: ((m1 - m2).sigmoid(), (m2 - m1).sigmoid()))
         ),
@@ -138,12 +121,11 @@ exercise(
 root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
 
 
-@exercise(
+exercise(
     "6e",
     heads,
     "query: B T H*D, key: B T H*D, value: B T H*D, num_heads = H",
-    scales=(1e10,),
-    slips=HEADS,
+    scales=(1e13,),
     broken=(
         "change the last word, and an earlier row changes, though every head has its mask. Which row, and whose "
         "numbers stand in it? And there is a second fault",
@@ -154,47 +136,24 @@ root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
         "one of two: the scores are right, but the heads are still joined by view alone": (
             {"put_together": join_by_view}
         ),
-        "the output still has H before T: it is (B, T, C)": (
-            {"put_together": lambda contexts: contexts.flatten(1, 2)}
-        ),
-    },
+    }
+    | SLIPS,
 )
-def _(answer: Any) -> None:
-    hides_the_future(answer, inputs=3)
 
 
 # ---------------------------------------------------------------- 6f
 prediction(
     "6f",
     right=(30, 31, 2, 3),
-    mistakes={
-        "view alone reads on where the first head stopped, in the middle of the text": [
-            (2, 3, 2, 3),
-            (20, 21, 2, 3),
-            (10, 11, 2, 3),
-        ],
-        "that is the first head: the second one is asked for": [
-            (0, 1, 0, 1),
-            (0, 1, 2, 3),
-            (30, 31, 0, 1),
-        ],
-        "the 12th place in memory is word 3's first number, which is 30, not 12": [
-            (12, 13, 2, 3),
-            (12, 13, 12, 13),
-        ],
-    },
+    hints=(
+        *2
+        * ("by view alone the second head gets what comes after the first 12 numbers in memory",),
+        *2 * ("every head should have a row for every word: row 0 holds a part of word 0",),
+    ),
 )
 
 
 # ---------------------------------------------------------------- 6g
-# The last matrix is learned, so in which order it finds the heads, and their numbers, is all the same.
-ORDERS = [
-    {"cut": cut, "put_together": put_together}
-    for cut in (split, split_in_turn)
-    for put_together in (join, join_in_turn, lambda contexts: join(contexts.flip(1)))
-]
-
-
 @built("6g")
 def layer_of_heads(MyHeads: Any) -> None:
     """MyHeads(C, num_heads): causal attention of several heads, (B, T, C) -> (B, T, C)."""
@@ -203,17 +162,15 @@ def layer_of_heads(MyHeads: Any) -> None:
         sizes = {"C": C, "num_heads": num_heads}
         run = sound(MyHeads, sizes, width=C)
         ours = functools.partial(heads_of, num_heads)
-        beside = LikeOurs(MyHeads, sizes, width=C, roles=4, ours=ours)
-        if not any(beside.is_ours(**order) for order in ORDERS):
-            beside.has_no_slip(HEADS if num_heads > 1 else {})
+        alike = like_ours(made(MyHeads, sizes), C, C, 4, ours, SLIPS)
         sees(run, C, future=False)
         forgets_order(run, C, causal=True)
         averages(run, C)
         uses_every_row(MyHeads, sizes, width=C)
         takes_any_length(run, C, causal=True)
-        if num_heads > 1:
-            beside.is_equal(*ORDERS)
-        else:
+        if not alike:
+            raise WrongError(OTHER)
+        if num_heads == 1:
             what = "four matrices, for query, key, value and output"
             has_numbers(made(MyHeads, sizes), 4 * C * C, what)
 

@@ -16,7 +16,7 @@ prediction(
     right=1 - 0.95**20,
     tolerance=0.008,
     mistakes={
-        "that is the chance for one change: there are twenty": [0.05, 0.95],
+        "that is the chance for one change: there are twenty": 0.05,
         "1 is how many are reported on average: chances don't add up, or thirty changes would have one of 1.5": 1,
         "that is the chance of exactly one: two and more count, too": 20 * 0.05 * 0.95**19,
     },
@@ -52,10 +52,9 @@ exercise(
                 torch.hypot(with_change.std(), whole.std()),
             )
         ),
-        "what both share makes their difference scatter LESS: for the first, subtract seed by seed": [
-            lambda with_change, whole: (errors(with_change, whole)[1],) * 2,
-            lambda with_change, whole: errors(with_change, -whole),
-        ],
+        "what both share makes their difference scatter LESS: for the first, subtract seed by seed": (
+            lambda with_change, whole: (errors(with_change, whole)[1],) * 2
+        ),
         "errors don't add up, their squares do": (
             lambda with_change, whole: (
                 error(with_change - whole),
@@ -83,10 +82,9 @@ exercise(
         "that is the mean over all places: only at the last one is nothing left to peek at": (
             lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         ),
-        "the logits of the last place belong to the target of the last place": [
-            lambda logits, targets: F.cross_entropy(logits[:, -1], targets[:, 0]),
-            lambda logits, targets: F.cross_entropy(logits[:, 0], targets[:, -1]),
-        ],
+        "the logits of the last place belong to the target of the last place": (
+            lambda logits, targets: F.cross_entropy(logits[:, -1], targets[:, 0])
+        ),
         "that is the last text of the batch: take the last place of each": (
             lambda logits, targets: F.cross_entropy(logits[-1], targets[-1])
         ),
@@ -136,10 +134,9 @@ exercise(
     ),
     mistakes={
         "one lucky run still decides: take the mean of a rate's runs": {"of": torch.min},
-        "a rate that diverged wins, since no number is smaller than NaN: it counts as infinitely bad": [
-            lambda losses: min(losses, key=lambda rate: losses[rate].mean()),
-            lambda losses: list(losses)[torch.stack([x.mean() for x in losses.values()]).argmin()],
-        ],
+        "a rate that diverged wins, since no number is smaller than NaN: it counts as infinitely bad": (
+            lambda losses: min(losses, key=lambda rate: losses[rate].mean())
+        ),
         "runs that diverged are left out, as if they had not been: such a rate is infinitely bad": {
             "of": torch.nanmean,
             "nan": math.nan,

@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises import compare
-from exercises.judge import WrongError, exercise, prediction
+from exercises.judge import exercise, prediction
 from exercises.properties import words
 
 CACHE = 2 * 24 * 8192 * 2048 * 2  # keys and values, layers, tokens, width, bytes
@@ -18,20 +16,10 @@ prediction(
     "12a",
     right=(CACHE, CACHE // 4),
     tolerance=0.01,
-    mistakes={
-        "it is bytes that are asked for, all of them": [
-            (CACHE / unit, CACHE / 4 / unit) for unit in (1e9, 1e6, 2**30, 2**20)
-        ],
-        "each layer has a cache of its own, and so has each head: 24 times 16 times 128 numbers": [
-            (CACHE / 24, CACHE / 4 / 24),
-            (CACHE / 16, CACHE / 16),
-            (CACHE / 16, CACHE / 4 / 16),
-        ],
-        "both keys and values have four heads of 128 numbers: nothing of the other twelve is kept": [
-            (CACHE, CACHE),
-            (CACHE, CACHE * 5 / 8),
-        ],
-    },
+    hints=(
+        "each of 24 layers keeps keys AND values of 16 heads, 128 numbers each, for every token; BYTES are asked for",
+        "both keys and values have four heads of 128 numbers: nothing of the other twelve is kept",
+    ),
 )
 
 
@@ -59,7 +47,7 @@ def places() -> Iterator[tuple[Tensor, Tensor, int, int]]:
         yield q, k, i, j
 
 
-@exercise(
+exercise(
     "12b",
     score,
     places,
@@ -75,13 +63,6 @@ def places() -> Iterator[tuple[Tensor, Tensor, int, int]]:
         },
     },
 )
-def _(answer: Any) -> None:
-    for case, before in answer.results():
-        q, k, i, j = case.inputs
-        if not compare.same(answer(q, k, i + 1, j + 1), before):
-            raise WrongError(
-                "when both places move on by one, the score changes: the distance alone counts"
-            )
 
 
 def table(T: int, seen: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -122,11 +103,9 @@ exercise(
         "that is GLU, whose gate is the sigmoid alone: silu(a) is a times it": {
             "gate": torch.sigmoid
         },
-        "that is another gate: silu(a) is a times sigmoid(a), which is 1 / (1 + e^-a)": [
-            {"gate": F.relu},
-            {"gate": F.gelu},
-            {"gate": lambda a: a * torch.sigmoid(-a)},
-        ],
+        "that is another gate: silu(a) is a times sigmoid(a), which is 1 / (1 + e^-a)": {
+            "gate": F.relu
+        },
         "large numbers give NaN: e^a overflows, so take torch.sigmoid or 1 / (1 + e^-a)": {
             "gate": lambda a: a * a.exp() / (1 + a.exp())
         },
@@ -141,15 +120,7 @@ def linear(
     return seen(query @ key.mT) @ value
 
 
-def with_outer_turned_round(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    S, rows = torch.zeros(key.shape[1], value.shape[1]), []
-    for q, k, v in zip(query, key, value, strict=True):
-        S = S + torch.outer(v, k)
-        rows.append(q @ S)
-    return torch.stack(rows)
-
-
-@exercise(
+exercise(
     "12e",
     linear,
     "query: T D, key: T D, value: T E",
@@ -160,16 +131,5 @@ def with_outer_turned_round(query: Tensor, key: Tensor, value: Tensor) -> Tensor
         "every row knows the whole text: read the state in the loop, when it holds the tokens up to t": {
             "seen": lambda scores: scores
         },
-        "state and query don't fit: q @ S wants torch.outer(k, v), and S @ q wants torch.outer(v, k)": [
-            with_outer_turned_round,
-            lambda query, key, value: linear(query, value, key),  # S @ q with torch.outer(k, v)
-        ],
     },
 )
-def _(answer: Any) -> None:
-    for case in answer.cases:
-        query, key, value = case.inputs
-        if not compare.same(answer(2 * query, key, value), answer(query, key, 2 * value)):
-            raise WrongError(
-                "a query twice as long should find twice as much: there is no softmax, and nothing is divided"
-            )

@@ -1,13 +1,13 @@
 """Properties, each one line in an exercise. One that doesn't hold raises WrongError with what a learner should read."""
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from exercises import compare
+from exercises.attending import attention
 from exercises.judge import Asked, WrongError, raised
 
 Run = Callable[[Tensor], Tensor]
@@ -23,29 +23,6 @@ def rows_add_up(answer: Asked, part: int | None = None) -> None:
             raise WrongError(f"a row of weights adds up to {sums[wrong][0]:.4g}, and should to 1")
 
 
-def survives_large_scores(answer: Asked, part: int | None = None) -> None:
-    for case, _ in answer.results():
-        large = [1e4 * x if isinstance(x, Tensor) else x for x in case.inputs]
-        value = answer(*large)
-        if not compare.numbers(value if part is None else value[part]).isfinite().all():
-            raise WrongError(
-                "large scores give NaN: take the largest of each row away before exp, or use softmax"
-            )
-
-
-def hides_the_future(answer: Asked, inputs: int = 1) -> None:
-    """The last word of the first so many inputs (B, T, C) changes nothing before it."""
-    for case, before in answer.results():
-        changed = list(case.copies())
-        for place in range(inputs):
-            changed[place][:, -1] += 1
-        before, after = compare.numbers(before), compare.numbers(answer(*changed))
-        if after.dim() > 1 and not torch.equal(after[:, :-1], before[:, :-1]):
-            raise WrongError(
-                "change the last word, and an earlier row changes: nobody may look into the future"
-            )
-
-
 # ---------------------------------------------------------------- modules, and what they give
 def words(*shape: int, seed: int = 0) -> Tensor:
     """Random vectors, always the same."""
@@ -58,7 +35,7 @@ def made(answer: Callable[..., Any], sizes: dict[str, Any]) -> nn.Module:
     try:
         module = answer(*sizes.values())
     except (Exception, SystemExit) as error:
-        raise WrongError(f"for {listed} {raised(error)}", "raises") from error
+        raise WrongError(f"for {listed} {raised(error)}") from error
     if not isinstance(module, nn.Module):
         kind = compare.kind(module)
         raise WrongError(f"for {listed} it makes {kind}: a class of nn.Module is asked for")
@@ -72,16 +49,16 @@ def given(module: nn.Module, x: Tensor, width: int) -> Tensor:
     try:
         output = module(copy)
     except (Exception, SystemExit) as error:
-        raise WrongError(f"for x of shape {shape} {raised(error)}", "raises") from error
+        raise WrongError(f"for x of shape {shape} {raised(error)}") from error
     if output is None:
-        raise WrongError("it returns nothing: is a `return` missing?", "nothing")
+        raise WrongError("it returns nothing: is a `return` missing?")
     if not isinstance(output, Tensor):
-        raise WrongError(f"it returns {compare.kind(output)}: a tensor alone is asked for", "shape")
+        raise WrongError(f"it returns {compare.kind(output)}: a tensor alone is asked for")
     if output.shape != wanted:
         ours = tuple(output.shape)
-        raise WrongError(f"for x of shape {shape} it has the shape {ours}, not {wanted}", "shape")
+        raise WrongError(f"for x of shape {shape} it has the shape {ours}, not {wanted}")
     if not torch.equal(copy, x):
-        raise WrongError("it changes its input: work on a copy", "changed")
+        raise WrongError("it changes its input: work on a copy")
     if not output.isfinite().all():
         raise WrongError(
             "it gives NaN or infinity: does a row of the mask allow nothing, or is a score too large?"
@@ -196,7 +173,7 @@ def twin(answer: Callable[..., Any], sizes: dict[str, Any], module: nn.Module) -
     try:
         other.load_state_dict(module.state_dict())
     except RuntimeError as error:
-        raise WrongError(f"with the parameters of another one {raised(error)}", "raises") from error
+        raise WrongError(f"with the parameters of another one {raised(error)}") from error
     return other
 
 
@@ -262,26 +239,6 @@ def uses_heads(make: Callable[[int], nn.Module], x: Tensor, width: int) -> None:
     one, four = plain(make(1)), plain(make(4))
     if near(reading(four, width)(x), reading(one, width)(x)):
         raise WrongError("with 4 heads it gives what it gives with 1: is their number used?")
-
-
-def drops(make: Callable[[float], nn.Module], x: Tensor, width: int) -> None:
-    """Dropout changes what a module gives, and that in training alone."""
-    module = stir(make(0.5))
-    run = reading(module, width)
-    if not torch.equal(run(x), run(x)):
-        raise WrongError(
-            "with dropout=0.5, two calls in evaluation differ: does dropout ask self.training?"
-        )
-    module.train()
-    if torch.equal(run(x), run(x)):
-        raise WrongError(
-            "with dropout=0.5, two calls in training give the same: is dropout used, with the p that is given?"
-        )
-    run = reading(stir(make(0.0)).train(), width)
-    if not torch.equal(run(x), run(x)):
-        raise WrongError(
-            "with dropout=0, two calls in training differ: is another p used than the one that is given?"
-        )
 
 
 # ---------------------------------------------------------------- of attention
@@ -366,119 +323,75 @@ def takes_any_length(run: Run, C: int, causal: bool) -> None:
         )
 
 
-# ---------------------------------------------------------------- the same as ours, with its own matrices
-def arrangements(module: nn.Module, roles: int, D: int) -> Iterator[list[Run]]:
-    """The module's linear layers as query, key, value (and output), in every order; none where there are others."""
-    linear = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
-    theirs = {id(parameter) for layer in linear for parameter in layer.parameters()}
-    fused = [layer for layer in linear if layer.out_features == 3 * D]
-    last = [layer for layer in linear if layer not in fused]
-    if any(id(parameter) not in theirs for parameter in module.parameters()):
-        return
-    if any(layer.out_features != D for layer in last):
-        return
-    if len(linear) == roles and not fused:
-        yield from map(list, itertools.permutations(linear))
-    elif len(fused) == 1 and len(last) == roles - 3:
-        for cut, order in itertools.product(cuts_of_three(D), itertools.permutations(range(3))):
-            yield [*(lambda x, i=i, cut=cut: cut(fused[0](x))[i] for i in order), *last]
-
-
+# ---------------------------------------------------------------- the same as ours
 @torch.no_grad()
-def one_number(module: nn.Module, roles: int, D: int) -> list[Run]:
-    """Query, key, value (and output) of a module whose matrices are filled with one number."""
+def like_ours(
+    module: nn.Module,
+    C: int,
+    width: int,
+    roles: int,
+    ours: Callable[..., Tensor],
+    slips: dict[str, Any],
+    allowed: tuple[dict[str, Any], ...] = (),
+) -> bool:
+    """Where all matrices hold one number, attention gives what ours gives, however they are kept.
+
+    WrongError for a slip. Nobody is refused who has more than these matrices: properties decide.
+    """
+    plain(module, silent=True)
+    if any(p.any() for p in module.parameters()) or numbers_in(module) != roles * C * width:
+        return True
     for parameter in module.parameters():
         parameter.fill_(0.1 * (parameter.dim() > 1))
-    return [lambda x: 0.1 * x.sum(-1, keepdim=True).expand(*x.shape[:-1], D)] * roles
+    texts = [words(2, 4, C), 3000 * words(2, 4, C, seed=5)]
+    given = [module(x) for x in texts]
 
-
-def cuts_of_three(D: int) -> Iterator[Callable[[Tensor], Any]]:
-    """Query, key and value out of one layer: one behind the other, or in each of several heads."""
-    for heads in (H for H in range(1, D + 1) if D % H == 0):
-        yield lambda x, H=heads: [
-            part.flatten(-2) for part in x.unflatten(-1, (H, 3, -1)).unbind(-2)
-        ]
-
-
-class LikeOurs:
-    """The module beside our formula, which gets its own query, key and value.
-
-    Matrices that aren't linear layers get one number all over, so that it doesn't matter how they
-    are kept. Nobody is refused who has more than these; then properties alone decide.
-    """
-
-    def __init__(
-        self,
-        answer: Callable[..., Any],
-        sizes: dict[str, Any],
-        width: int,
-        roles: int,
-        ours: Callable,
-    ):
-        self.module = plain(made(answer, sizes), silent=True)
-        others = [p for p in self.module.parameters() if p.dim() < 2 and p.any()]
-        self.ways = list(arrangements(stir(self.module), roles, width))
-        if not (self.ways or others) and numbers_in(self.module) == roles * sizes["C"] * width:
-            self.ways = [one_number(self.module, roles, width)]
-        self.texts = [words(2, 4, sizes["C"]), 3000 * words(2, 4, sizes["C"], seed=5)]
-        with torch.no_grad():
-            self.gives = [self.module(x) for x in self.texts]
-        self.ours = ours
-        self.roles = roles
-
-    @torch.no_grad()
-    def is_ours(self, more: bool = False, **options: Any) -> bool:
-        """Does it give what ours gives with these options (and x, if `more`)?"""
-        return any(self._fits(way, options, more) for way in self.ways)
-
-    def _fits(self, way: list[Run], options: dict[str, Any], more: bool) -> bool:
-        for x, right in zip(self.texts, self.gives, strict=True):
+    def fits(options: dict[str, Any]) -> bool:
+        for x, right in zip(texts, given, strict=True):
+            row = 0.1 * x.sum(-1, keepdim=True).expand(*x.shape[:-1], width)
             try:
-                context = self.ours(*(layer(x) for layer in way[:3]), **options)
+                context = ours(row, row, row, **options)
             except (RuntimeError, IndexError):
                 return False
-            output = way[3](context) if self.roles == 4 else context
-            if not compare.same(output + x if more else output, right):
+            if roles == 4:
+                context = 0.1 * context.sum(-1, keepdim=True).expand(*x.shape[:-1], width)
+            if not compare.same(context, right):
                 return False
         return True
 
-    def has_no_slip(self, slips: dict[str, Any]) -> None:
-        if self.is_ours():
-            return
-        if self.gives[0].shape == self.texts[0].shape and self.is_ours(more=True):
-            raise WrongError(
-                "x itself is added to what attention gives: here, the contexts alone are asked for"
-            )
-        for sentence, options in slips.items():
-            for each in options if isinstance(options, list) else [options]:
-                if self.is_ours(**each):
-                    raise WrongError(sentence, "shared")
+    if any(map(fits, ({}, *allowed))):
+        return True
+    for sentence, options in slips.items():
+        if fits(options):
+            raise WrongError(sentence)
+    return False
 
-    def is_equal(self, *alternatives: dict[str, Any]) -> None:
-        if self.ways and not any(self.is_ours(**options) for options in ({}, *alternatives)):
-            raise WrongError(
-                "attention with the same matrices gives other numbers: follow a text of two words by hand"
-            )
+
+OTHER = "attention with the same matrices gives other numbers: follow a text of two words by hand"
 
 
 def one_head(
     answer: Callable[..., Any],
     slips: dict[str, Any],
-    ours: Callable[..., Tensor],
     causal: bool,
     *alternatives: dict[str, Any],
 ) -> None:
     """A layer answer(C, D) of one head, x (B, T, C) -> contexts (B, T, D), with all that holds for it."""
+    seen = {"seen": torch.tril} if causal else {}
+
+    def ours(*projected: Tensor, **options: Any) -> Tensor:
+        return attention(*projected, **seen | options)[0]
+
     for sizes in ({"C": 3, "D": 7}, {"C": 5, "D": 5}, {"C": 6, "D": 3}):
         run = sound(answer, sizes, width=sizes["D"])
-    beside = LikeOurs(answer, sizes, width=3, roles=3, ours=ours)
-    beside.has_no_slip(slips)
+    alike = like_ours(made(answer, sizes), 6, 3, 3, ours, slips, alternatives)
     sees(run, C=6, future=not causal)
     forgets_order(run, C=6, causal=causal)
     averages(run, C=6)
     takes_any_length(run, C=6, causal=causal)
     has_numbers(made(answer, sizes), 3 * 6 * 3, "three matrices, for query, key and value")
-    beside.is_equal(*alternatives)
+    if not alike:
+        raise WrongError(OTHER)
 
 
 # ---------------------------------------------------------------- of dropout layers
@@ -542,9 +455,8 @@ def scales_what_it_keeps(module: nn.Module, p: float) -> None:
         try:
             output = module(words(*shape))
         except (Exception, SystemExit) as error:
-            raise WrongError(f"for x of shape {shape} {raised(error)}", "raises") from error
+            raise WrongError(f"for x of shape {shape} {raised(error)}") from error
         if output.shape != shape:
             raise WrongError(
                 f"for x of shape {shape} it has the shape {tuple(output.shape)}: x may have any",
-                "shape",
             )

@@ -24,31 +24,13 @@ DONE: dict[str, Callable[[Tensor], Tensor]] = {
     "the fraction stands on its head: that is 1 over the right number": lambda r: 1 / r,
     "that is 1 minus what is asked for": lambda r: 1 - r,
     "that is the square of what is asked for: a root is missing": lambda r: r**2,
-    "that is the root of what is asked for: one root too many": lambda r: r**0.5,
     "one exponential too many: that is exp of what is asked for": lambda r: r.exp(),
     "one logarithm too many: that is log of what is asked for": lambda r: r.log(),
-    "it is rounded: keep all digits": lambda r: r.round(),
-    "it is rounded down: keep all digits": lambda r: r.floor(),
 }
 # to tables alone,
 DONE_TO_TABLES: dict[str, Callable[[Tensor], Tensor]] = {
     "rows and columns are exchanged: turn it on its side (.mT)": lambda r: r.mT,
     "one softmax too many: it was right before the last one": lambda r: r.softmax(-1),
-    "one softmax too many, and that down the columns": lambda r: r.softmax(-2),
-    "all is sorted: the numbers are right, and each has its own place": lambda r: r.sort(-1).values,
-    "it is added up once more: the single numbers are asked for": lambda r: r.sum(),
-    "it is averaged once more: the single numbers are asked for": lambda r: r.mean(),
-    "each row is divided by its sum once more": lambda r: r / r.sum(-1, keepdim=True),
-    "those are running sums: the single numbers are asked for": lambda r: r.cumsum(-1),
-    "only the place of the largest is left: the numbers themselves are asked for": (
-        lambda r: r.argmax(-1)
-    ),
-    "only the largest is left: all are asked for": lambda r: r.amax(-1),
-    "the upper half is empty: nothing has to be hidden here": lambda r: r.tril(),
-    "all is moved by one place": lambda r: r.roll(1, -1),
-    "all is moved back by one place": lambda r: r.roll(-1, -1),
-    "all is moved by one row": lambda r: r.roll(1, -2),
-    "all is moved back by one row": lambda r: r.roll(-1, -2),
 }
 # and to tables of True and False.
 DONE_TO_MASKS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -60,17 +42,12 @@ DONE_TO_MASKS: dict[str, Callable[[Tensor], Tensor]] = {
 # What is still to be done to what is given.
 LEFT: dict[str, Callable[[Tensor], Tensor]] = {
     "the softmax is missing: do that to what you have": lambda a: a.softmax(-1),
-    "the exponential is missing: take exp of what you have": lambda a: a.exp(),
-    "the logarithm is missing: take log of what you have": lambda a: a.log(),
     "rows should add up to 1: divide each by its sum": lambda a: a / a.sum(-1, keepdim=True),
     "there is a dimension of 1 too many, the last one: is there a keepdim=True that should go?": (
         lambda a: a.squeeze(-1)
     ),
     "it still has to be added up along each row": lambda a: a.sum(-1),
     "it still has to be averaged along each row": lambda a: a.mean(-1),
-    "the dimensions are right up to the last two, which are still to be joined": (
-        lambda a: a.flatten(-2)
-    ),
 }
 # What was done to an input before the right thing was done.
 CHANGED: dict[str, Callable[[Any], Any]] = {
@@ -126,8 +103,6 @@ def found(
     rights = [_as_tensor(case.right) for case, _ in pairs]
     given = [value for _, value in pairs]
     where = ""
-    if all(compare.same(a, b, tolerance) for a, b in zip(given, rights, strict=True)):
-        return ""  # it fails elsewhere
     several = isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list))
     if several and (why := _too_much(given, rights, tolerance)):
         return why
@@ -255,14 +230,6 @@ def _along_dimensions(
         dim = called[place]
         yield f"{dim} runs in reverse order", lambda r, place=place: r.flip(place)
         yield (
-            f"it is added up over {dim}: all of {dim} are asked for",
-            lambda r, place=place: r.sum(place),
-        )
-        yield (
-            f"it is averaged over {dim}: all of {dim} are asked for",
-            lambda r, place=place: r.mean(place),
-        )
-        yield (
             f"only the first of {dim} is there: all are asked for",
             lambda r, place=place: r.select(place, 0),
         )
@@ -275,12 +242,6 @@ def _along_dimensions(
         yield (
             f"the dimensions stand in another order: it has ({turned}), and ({', '.join(called)}) is asked for",
             lambda r, order=order: r.permute(order),
-        )
-    for place in range(count - 1):
-        a, b = called[place : place + 2]
-        yield (
-            f"{a} and {b} are joined: they stay two dimensions",
-            lambda r, place=place: r.flatten(place, place + 1),
         )
 
 
@@ -415,15 +376,6 @@ def _changes(case: Case, names: tuple[str, ...]) -> Iterator[tuple[str, Callable
                     change(each) if k == i else each for k, each in enumerate(x)
                 ],
             )
-    # Two at once, such as `x` twice in place of `memory`.
-    for i, j, k in itertools.permutations(range(count), 3):
-        if j < k:
-            yield (
-                f"`{names[i]}` is used where `{names[j]}` and `{names[k]}` belong",
-                lambda x, i=i, j=j, k=k: [
-                    x[i] if place in (j, k) else each for place, each in enumerate(x)
-                ],
-            )
 
 
 def _is_right_for(
@@ -457,8 +409,6 @@ def only_right_where(cases: list[Case], wrong: list[int]) -> str:
         return "it is right for a table, but not with more dimensions in front: "
     if all(case.scale > 1 for case in bad):
         return "it is right for small numbers, but not for large ones: "
-    if all(case.scale < 1 for case in bad):
-        return "it is right for large numbers, but not for small ones: "
     plain = [(case.sizes, True) for case in good if case.scale == 1 and not case.batch]
     plain += [(case.sizes, False) for case in bad if case.scale == 1 and not case.batch]
     letters = list(cases[0].sizes)
@@ -470,10 +420,6 @@ def only_right_where(cases: list[Case], wrong: list[int]) -> str:
     fits = [
         name for name, fact in facts.items() if all(fact(sizes) == right for sizes, right in plain)
     ]
-    if not fits:
-        for (one, first), (two, second) in itertools.combinations(facts.items(), 2):
-            if all((first(sizes) or second(sizes)) == right for sizes, right in plain):
-                fits.append(f"{one} or {two}")
     if len(fits) != 1 or not _enough(plain):  # two that fit would be a guess
         return ""
     return f"it is right only where {fits[0]}: "
@@ -498,16 +444,12 @@ def other_shape(pairs: Pairs) -> str:
 
 
 # ---------------------------------------------------------------- of a prediction
-VALUES: dict[str, Callable[[Tensor], Tensor]] = {
-    "the sign is wrong": lambda r: -r,
-    "that is the square of what is right": lambda r: r**2,
+VALUES: dict[str, Callable[[Tensor], Tensor]] = DONE | {
     "that is the root of what is right": lambda r: r**0.5,
     "that is twice as much as is right": lambda r: 2 * r,
     "that is half of what is right": lambda r: r / 2,
-    "that is 1 over it": lambda r: 1 / r,
     "that is one too many": lambda r: r + 1,
     "that is one too few": lambda r: r - 1,
-    "that is the other part: 1 minus it": lambda r: 1 - r,
     "that is 100 times as much: no percent": lambda r: 100 * r,
     "all are right, in reverse order": lambda r: r.flip(0),
     "the two halves are exchanged": lambda r: r.roll(len(r) // 2, 0),

@@ -240,7 +240,7 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
 def test_a_fault_costs_one_answer_and_says_why(graded):
     lines, out = graded
     said = {student: line["1a said"] for student, line in lines.items()}
-    assert said["wrong"].startswith("not yet, it has the shape (S, T), and (T, S) is asked for: ")
+    assert said["wrong"].startswith("not yet, rows and columns are exchanged: ")
     assert said["broken"].startswith("not yet, its cell is no Python, line 1: ")
     assert "still at work after 4 seconds" in said["endless"]
     assert "still at work after 4 seconds" in said["sleeping"]

@@ -43,8 +43,8 @@ WRONG = {
     ],
     "0b": [
         ("in reverse order", (1600, 128)),
-        ("right so far: number 1", (128, 820)),
-        ("right so far: number 2", (40, 1600)),
+        ("number 2: a score is ONE", (128, 820)),
+        ("number 1: 128 numbers", (40, 1600)),
         ("2 things in a tuple", 128),
     ],
     "0c": [

@@ -57,7 +57,7 @@ WRONG = {
     "1d": [("'abcd' is not right", "abcd"), ("3 is not right", 3)],
     "1e": [
         ("right only where T = 1", lambda v: (v / v.norm()) @ (v / v.norm()).mT),
-        ("with itself is 1, and here one is 9", lambda v: v @ v.mT),
+        ("it gives [[9]] where [[1]] is right", lambda v: v @ v.mT),
         ("not turned on its side", lambda v: F.normalize(v, dim=0).mT @ F.normalize(v, dim=0)),
         ("that is 1 minus", lambda v: 1 - F.normalize(v) @ F.normalize(v).mT),
         ("changes its input `vectors`", divided_in_place),

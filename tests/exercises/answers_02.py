@@ -62,8 +62,8 @@ WRONG = {
         ("it gives 0 where 2.197 is right", lambda n, p: math.log(n - 1)),
     ],
     "2g": [
-        ("right so far: number 1", (2, 3)),
-        ("right so far: number 2", (6, 0)),
+        ("number 2: a sum", (2, 3)),
+        ("number 1: row t belongs", (6, 0)),
         ("2 things in a tuple", 2),
     ],
 }

@@ -85,7 +85,7 @@ WRONG = {
         ("(T, E) is asked for", lambda w, s, v: w * (s - (w * s).sum(1, True))),
         ("changes its input `s`", lambda w, s, v: (w * s.sub_((w * s).sum(1, True))) @ v),
     ],
-    "3d": [("the square of what is right", 144), ("7 is not right", 7)],
+    "3d": [("the square of what is asked for", 144), ("7 is not right", 7)],
     "3e": [("the softmax is missing", lambda q, k: q @ k.mT / q.shape[-1] ** 0.5)],
     "3f": [
         ("turn it on its side", lambda q, k: k @ q.T),

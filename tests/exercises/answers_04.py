@@ -105,8 +105,8 @@ WRONG = {
     "4c": [
         ("for f = attends to everything", lambda f, x: True),
         ("for f = doubles x", lambda f, x: False),
-        ("leaks how two channels differ", lambda f, x: with_future(f, x, lambda y: y + 10)),
-        ("leaks the last token only", lambda f, x: with_future(f, x, torch.neg)),
+        ("leaks what adds up to nothing", lambda f, x: with_future(f, x, lambda y: y + 10)),
+        ("divides by a length over time", lambda f, x: with_future(f, x, torch.neg)),
         ("leaks signs, not sizes", lambda f, x: with_future(f, x, lambda y: 2 * y)),
     ],
     "4d": [("twice as much", 1_001_000), ("one too many", 500_501), ("is not right", 501_501)],
@@ -119,9 +119,8 @@ WRONG = {
     ],
     "4g": [
         ("the future is not hidden", weighing(lambda scores: scores.softmax(-1))),
-        ("set to a number", weighing(lambda scores: causal(scores, fill=-1e4))),
+        ("for large numbers: it looks into the future", weighing(lambda scores: causal(scores, fill=-1e4))),
         ("output 0 changes with input 1", weighing(lambda scores: causal(scores, diagonal=1))),
-        ("for large numbers", weighing(lambda scores: (scores - 200 * ~past(scores)).softmax(-1))),
         ("does a row of the mask allow nothing", weighing(lambda scores: causal(scores, -1))),
         ("it should see that word, too", weighing(
             lambda scores: causal(scores.masked_fill(past(scores, -3), -torch.inf)))),

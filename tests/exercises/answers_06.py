@@ -122,14 +122,14 @@ WRONG = {
     ],
     "6f": [
         ("the two halves are exchanged", (2, 3, 30, 31)),
-        ("right so far: number 1, 2", (30, 31, 30, 31)),
+        ("number 3: every head", (30, 31, 30, 31)),
         ("it should be 4 things in a tuple", (30, 31)),
     ],
     "6g": [
         ("the scores are divided by √C", with_(attend=lambda self, q, k, v, start: (
             Heads.attend(self, q / self.num_heads**0.5, k, v, start)))),
         ("not divided by √D", BareUndivided),
-        ("x itself is added", with_(forward=lambda self, x: x + Heads.forward(self, x))),
+        ("gives other numbers", with_(forward=lambda self, x: x + Heads.forward(self, x))),
         ("do all heads look at the same places", with_(attend=lambda self, q, k, v, start: (
             Heads.attend(self, q[:, :1], k[:, :1], v, start)))),
         ("four matrices, for query, key, value", WordsAsValues),

@@ -125,7 +125,7 @@ def from_the_end(self, x, start):
 
 WRONG = {
     "7a": [
-        ("a row has a mean of", lambda x, g, s: F.rms_norm(x, x.shape[-1:], g, 1e-5) + s),
+        ("it gives [[4]] where [[2]] is right", lambda x, g, s: F.rms_norm(x, x.shape[-1:], g, 1e-5) + s),
         ("it is right only where C = 1", lambda x, g, s: (x - x.mean(-1, keepdim=True)) * g + s),
         ("`g` is taken as 1", lambda x, g, s: F.layer_norm(x, g.shape) + s),
         ("`s` is missing", lambda x, g, s: F.layer_norm(x, g.shape, g)),
@@ -133,22 +133,22 @@ WRONG = {
         ("it changes its input `x`", lambda x, g, s: layer_norm(x.sub_(1), g, s)),
     ],
     "7b": [
-        ("is x added, both", block(lambda self, x: (
+        ("is added to x as it was, once", block(lambda self, x: (
             self.mlp(self.norm2(self.heads(self.norm1(x))))))),
-        ("x comes out 2 times as large", block(lambda self, x: x + Block.forward(self, x))),
+        ("is added to x as it was, once", block(lambda self, x: x + Block.forward(self, x))),
         ("dropout still changes x", block(lambda self, x: self.drop(Block.forward(self, x)))),
-        ("inputs 1,000 times as large", block(norm=lambda self, C: nn.Identity())),
-        ("the stream itself is normalised", block(lambda self, x: (
+        ("a branch reads a normed copy", block(norm=lambda self, C: nn.Identity())),
+        ("a branch reads a normed copy", block(lambda self, x: (
             Block.forward(self, self.norm1(x))))),
         ("4 C² in attention", with_mlp((1, 1), nn.ReLU, (1, 1))),
         ("its MLP is linear", with_mlp((1, 4), (4, 1), nn.ReLU)),
         ("none behind them", with_mlp((1, 4), nn.ReLU, (4, 1), nn.ReLU)),
         ("the MLP doesn't read what attention has found", ParallelBlock),
-        ("what attention has found is lost", block(lambda self, x: (
+        ("is lost where the other branch", block(lambda self, x: (
             x + self.mlp(self.norm2(x + self.heads(self.norm1(x))))))),
         ("is their number used", block(attention=lambda self, C, num_heads: Heads(C, 1))),
         ("two calls in evaluation differ", block(dropout_layer=AlwaysOn)),
-        ("two calls in training give the same", block(dropout_layer=lambda self, p: nn.Identity())),
+        ("what attention makes is not dropped", block(dropout_layer=lambda self, p: nn.Identity())),
         ("something else in training", block(dropout_layer=lambda self, p: nn.Dropout(0.3))),
         ("attention makes is dropped at another rate", block(
             dropout_layer=lambda self, p: nn.Dropout(p / 2))),
@@ -166,7 +166,7 @@ WRONG = {
         ("what the MLP makes is not dropped", block(lambda self, x: two(
             x, lambda x: self.drop(self.heads(self.norm1(x))), lambda x: self.mlp(self.norm2(x))))),
     ],
-    "7d": [("right so far: number 1, 2", (2, 0, 2)), ("it should be 3 things", (2, 1))],
+    "7d": [("number 3: with positions", (2, 0, 2)), ("it should be 3 things", (2, 1))],
     "7e": [
         ("norm = LayerNorm", lambda x, norm, branches: stack(x, norm, branches[::-1])),
         ("branches = [branch, branch]", lambda x, norm, branches: (
@@ -198,7 +198,7 @@ WRONG = {
             placed=lambda self, x, start: self.drop(GPT.placed(self, x, start)))),
         ("no gradient reaches its parameters", gpt(torch.no_grad()(GPT.forward))),
     ],
-    "7g": [("right so far: number 2, 3", (440, 2_560, 1_300)), ("3 things", (800, 2_560))],
+    "7g": [("number 1: every head", (440, 2_560, 1_300)), ("3 things", (800, 2_560))],
     "7h": [
         ("the sign of `C` is wrong", lambda V, C, std: math.log(V) - C * std**2 / 2),
         ("that is in bits", lambda V, C, std: math.log2(V * math.exp(C * std**2 / 2))),

@@ -159,7 +159,7 @@ WRONG = {
     ],
     "9e": [
         ("3 things in a tuple", 188_743_680),
-        ("right so far: number 2, 3", (188_743_000, 1, 2)),
+        ("number 1: for each token", (188_743_000, 1, 2)),
     ],
     "9f": [
         ("only the last of", lambda model, tokens: one_by_one(model, tokens)[-1]),
@@ -168,10 +168,10 @@ WRONG = {
     ],
     "9g": [
         (
-            "so the tokens come out with 0.80 0.20",
+            "as its share kept",
             lambda p, q: speculated(p, q, keep=lambda p, q: (q / p).clamp(max=1)),
         ),
-        ("come out with 0.65 0.35", lambda p, q: speculated(p, q, rest=lambda p, q: abs(p - q))),
+        ("as its share drawn", lambda p, q: speculated(p, q, rest=lambda p, q: abs(p - q))),
         ("`p` and `q` are exchanged", lambda p, q: speculated(q, p)),
         ("the share kept alone", lambda p, q: speculated(p, q)[0]),
     ],
@@ -196,7 +196,7 @@ WRONG = {
         ("top_p is not used", writing(odds=lambda x, t, p: odds_of(x, t, 1.0))),
         ("the temperature comes before", writing(odds=lambda x, t, p: odds_of(x, 1, p) ** (1 / t))),
         (
-            "reaches top_p alone is kept alone",
+            "should come with 0.00 1.00 0.00",
             writing(odds=lambda x, t, p: torch.maximum(odds_of(x, t, p), at_least_two(x, t))),
         ),
         ("come with 0.00 1.00", writing(odds=lambda x, t, p: odds_of(x, t, 1e-6))),

@@ -32,7 +32,7 @@ def mean(runs):
 
 WRONG = {
     "10a": [
-        ("the other part: 1 minus it", 0.358),
+        ("that is 1 minus what is asked for", 0.358),
         ("no percent", 64.2),
         ("0.7 is not right", 0.7),
     ],

@@ -86,7 +86,7 @@ WRONG = {
         ("it gives False where", lambda p, x, t: not apart(p, x, t).any()),
     ],
     "11f": [
-        ("the square of what is right", 64.0),
+        ("the square of what is asked for", 64.0),
         ("half of what is right", 4),
         ("32 is not right", 32),
     ],

@@ -49,12 +49,12 @@ WRONG = {
         ("in reverse order", (BYTES / 4, BYTES)),
         ("half of what is right", (BYTES / 2, BYTES / 8)),
         ("twice as much", (2 * BYTES, BYTES / 2)),
-        ("right so far: number 1", (BYTES, 4 * BYTES)),
+        ("number 2: both keys", (BYTES, 4 * BYTES)),
         ("2 things in a tuple", BYTES),
     ],
     "12b": [
         ("the sign of `j` is wrong", lambda q, k, i, j: turned(q, i + j) @ k),
-        ("the distance alone counts", lambda q, k, i, j: turned(q, i) @ k),
+        ("it gives 0.12 where 0.5192", lambda q, k, i, j: turned(q, i) @ k),
         ("1/1.41 times", lambda q, k, i, j: turned(q, i - j) @ k / math.sqrt(2)),
         ("still has to be added up", lambda q, k, i, j: turned(q, i - j) * k),
         ("for q = [0.4, -0.2], k = ", lambda q, k, i, j: turned(q, abs(j - i)) @ k),
@@ -73,7 +73,10 @@ WRONG = {
     ],
     "12e": [
         ("1/√D times", lambda q, k, v: (q @ k.T).tril() @ v / math.sqrt(q.shape[1])),
-        ("no softmax", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        (
+            "it gives [[2]] where [[4]]",
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        ),
         ("`q` and `k` are exchanged", lambda q, k, v: linear_by_loop(k, q, v)),
         ("right only where T = 1", lambda q, k, v: torch.triu(q @ k.T) @ v),
         ("it has the shape (T, T)", lambda q, k, v: (q @ k.T).tril()),

@@ -32,8 +32,8 @@ def rows_by_numpy(tokens, V, rows):
 WRONG = {
     "13a": [
         ("the two halves are exchanged", (3, 3, 4, 1)),
-        ("right so far: number 1, 4", [4, 3, 1, 3]),
-        ("is not right", (0.16, 0.04, 0.12, 0.12)),
+        ("number 2: look to the LEFT", [4, 3, 1, 3]),
+        ("number 1: count the u", (0.16, 0.04, 0.12, 0.12)),
         ("4 things in a tuple", (4, 1)),
     ],
     "13b": [
@@ -46,8 +46,8 @@ WRONG = {
     "13c": [
         ("it gives [nan, nan]", lambda counts, lower, d: (
             ((counts - d).clamp(min=0) + d * (counts > 0).sum() * lower) / counts.sum())),
-        ("add up to 0.875", lambda *x: smoothed(*x, given=lambda counts, d: d)),
-        ("a share falls below 0", lambda counts, lower, d: (
+        ("adds up to 0.875", lambda *x: smoothed(*x, given=lambda counts, d: d)),
+        ("it gives [1.181, -0.1811]", lambda counts, lower, d: (
             lower if not counts.any() else (counts - d + d * len(counts) * lower) / counts.sum())),
         ("changes its input `counts`", lambda counts, lower, d: counts.sub_(d).clamp_(min=0) + lower),
     ],
@@ -58,8 +58,8 @@ WRONG = {
         ("changes its input `tokens`", lambda tokens, V: neighbours(tokens.add_(1), V + 1)),
     ],
     "13e": [
-        ("nobody may look into the future", lambda tokens, *x: rows_of_pairs(tokens.flip(1), *x).flip(1)),
-        ("take the number modulo `rows`", lambda tokens, V, rows: rows_of_pairs(tokens, V, 10**12)),
+        ("it gives [[1, 2, 5]]", lambda tokens, *x: rows_of_pairs(tokens.flip(1), *x).flip(1)),
+        ("it gives [[12, 2, 8]]", lambda tokens, V, rows: rows_of_pairs(tokens, V, 10**12)),
         ("for x = [[0]], V = 4", lambda x, V, rows: x % rows),
         ("where [[20]] is right", lambda *x: rows_of_pairs(*x)[:, 1:]),
     ],
@@ -68,7 +68,7 @@ WRONG = {
             together(alone, counts, gates.softmax(-1)))),
         ("`alone` makes no difference", lambda alone, *x: together(0 * alone, *x)),
         ("the softmax is missing", lambda *x: together(*x, end=lambda x: x)),
-        ("should add up to 1", lambda *x: together(*x, end=lambda x: x.softmax(0))),
+        ("it gives [[1, 1]]", lambda *x: together(*x, end=lambda x: x.softmax(0))),
         ("not for large ones", lambda *x: together(*x, end=lambda x: x.exp() / x.exp().sum(-1, True))),
     ],
 }  # fmt: skip

@@ -21,10 +21,6 @@ def part(take, batch=drawn):
     return lambda step, rank, size, count, places: take(batch(step, count, places), rank, size)
 
 
-def dice_of_everybody(step, rank, size, batch_size, places):
-    return np.array_split(torch.randint(places, (batch_size,)), size)[rank]
-
-
 def one_after_the_other(step, rank, size, batch_size, places):
     own = torch.Generator().manual_seed(step)
     for i in range(batch_size):
@@ -59,23 +55,23 @@ def as_large_as_fits(x, y, parts, gradient):
 WRONG = {
     "14a": [
         ("in reverse order", (14_000_000_000, 112_000_000_000)),
-        ("right so far: number 1", (112e9, 875_000_000)),
+        ("number 2: FSDP", (112e9, 875_000_000)),
         ("2 things in a tuple", 112e9),
     ],
     "14b": [
         ("`M` is taken as 1", lambda P, M: 1 - 1 / P),
         ("1 minus what is asked for", lambda P, M: M / (P + M - 1)),
         ("all is P times", lambda P, M: (P**2 - P) / (M + P - 1)),
-        ("right only where P = 1 or M = 1", lambda P, M: (1 - 1 / P) / M),
+        ("it gives 0.25 where 0.3333", lambda P, M: (1 - 1 / P) / M),
         ("percent", lambda P, M: 100 - 100 * M / (M + P - 1)),
     ],
     "14c": [
         ("who could draw the whole batch", lambda step, rank, size, count, places: (
             drawn(size * step + rank, len(range(rank, count, size)), places))),
-        ("those dice are everybody's", lambda step, rank, size, count, places: (
+        ("who could draw the whole batch?", lambda step, rank, size, count, places: (
             torch.randint(places, (count,))[rank::size])),
-        ("the step makes no difference", lambda step, rank, size, *more: drawn(rank, *more)[rank::size]),
-        ("everyone takes the same part", part(lambda starts, rank, size: starts)),
+        ("who could draw the whole batch?", lambda step, rank, size, *more: drawn(rank, *more)[rank::size]),
+        ("they read 16 windows together", part(lambda starts, rank, size: starts)),
         ("they read 6 windows together", part(lambda starts, rank, size: (
             starts[rank::size][: len(starts) // size]))),
         ("share them out evenly", part(lambda starts, rank, size: torch.tensor(starts).chunk(size)[rank])),
@@ -87,7 +83,7 @@ WRONG = {
             for a, b in zip(x.tensor_split(parts), y.tensor_split(parts), strict=True)) / letters(y)),
         ("as in a mean of means", lambda x, y, parts, gradient: sum(
             map(gradient, x.chunk(parts), y.chunk(parts))) / parts),
-        ("texts are left out", lambda x, y, parts, gradient: gradient(x[::parts], y[::parts])),
+        ("it gives [0.2303, -0.2665]", lambda x, y, parts, gradient: gradient(x[::parts], y[::parts])),
         ("room for 1 texts at a time", lambda x, y, parts, gradient: gradient(x, y)),
         ("changes its input `y`", lambda x, y, *more: one_text_at_a_time(x, y.clamp_(min=0), *more)),
     ],
@@ -96,8 +92,8 @@ WRONG = {
         ("`flops` and `bandwidth` are exchanged", lambda flops, bandwidth, share: (
             4 * bandwidth / (3 * flops * share))),
         ("1 over the right number", lambda flops, bandwidth, share: 3 * bandwidth * share / (4 * flops)),
-        ("a small share needs MANY", lambda flops, bandwidth, share: share * 8 * flops / (6 * bandwidth)),
-        ("a faster wire", lambda flops, bandwidth, share: 8 * bandwidth / (6 / flops) / share),
+        ("it gives 2000 where", lambda flops, bandwidth, share: share * 8 * flops / (6 * bandwidth)),
+        ("it gives 3.2e+22", lambda flops, bandwidth, share: 8 * bandwidth / (6 / flops) / share),
     ],
 }  # fmt: skip
 RIGHT = {

@@ -8,11 +8,20 @@ import pytest
 from exercise_answers import ASKED, LABELS, NOTEBOOKS, module_at, solution
 
 from exercises import judge
+from exercises.attending import ATTENTION, CAUSAL, HEADS
+from exercises.n05 import DROPS
 
 EXERCISES = judge.every()
 TABLES = [module_at(path) for path in sorted(Path(__file__).parent.glob("answers_*.py"))]
 WRONG = {label: rows for table in TABLES for label, rows in table.WRONG.items()}
 RIGHT = {label: rows for table in TABLES for label, rows in table.RIGHT.items()}
+# Where a sentence that several exercises share must be told.
+HOMES = (
+    dict.fromkeys(HEADS, "6c")
+    | dict.fromkeys(ATTENTION, "3a")
+    | dict.fromkeys(CAUSAL, "5c")
+    | dict.fromkeys(DROPS, "5c")
+)
 pytestmark = pytest.mark.usefixtures("unchecked")  # it asks hundreds of wrong answers
 
 
@@ -52,9 +61,10 @@ def test_a_broken_version_that_nobody_has_repaired_is_still_to_do(label, verdict
 
 @pytest.mark.parametrize("label", LABELS)
 def test_every_mistake_is_told_in_its_own_sentence(label, verdict):
-    exercise = EXERCISES[label]
-    for sentence, wrong in exercise.wrong_answers(exercise.mistakes):
-        assert verdict(label, wrong) == f"not yet, {sentence}"
+    """What exercises on attention share may be no mistake in one of them, and is told in another."""
+    for sentence, wrong in EXERCISES[label].wrong_answers():
+        if HOMES.get(sentence, label) == label:
+            assert verdict(label, wrong) == f"not yet, {sentence}"
 
 
 @pytest.mark.parametrize(
