@@ -1,6 +1,6 @@
 """`python -m tools.play`: the page in which a trained model writes, with its lid off.
 
-Without --run it packs the run in build/runs/playground (`make write PRESET=playground` trains it)
+Without --run it packs the run in build/runs/playground (`python -m helpers.training --preset playground` trains it)
 into docs/play, so that a clone that has trained nothing can build the page: `write` needs neither PyTorch nor a run.
 With --run folder it makes a page of that run, build/play/play.html, and docs/play stays as it is.
 """
