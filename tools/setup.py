@@ -33,7 +33,8 @@ NOT_OURS = ("PYTHON", "JUPYTER")  # other people's settings
 # Where pip finds things, its environment and its pip.conf may say; where it puts them, this says.
 DISK = os.path.splitdrive(VENV)[0] + os.sep
 PIP = [
-    *("-m", "pip", "--python=", "install", "--disable-pip-version-check", "-qq"),
+    # What is imported is compiled then: it is a small part of all that is installed.
+    *("-m", "pip", "--python=", "install", "--disable-pip-version-check", "-qq", "--no-compile"),
     *("--no-user", "--target=", f"--prefix={VENV}", f"--root={DISK}"),
 ]
 LOCK = {kind: files[-1] for kind, files in LISTS.items()}
