@@ -22,7 +22,7 @@ LONG = (
     "scaling_out.ipynb",
     "05_dropout.ipynb",
 )
-SHARED = ("test_gpt2_folder.py", "test_site.py")  # their tests share a set-up of seconds
+SHARED = ("test_site.py", "test_museum.py")  # their tests share a set-up of seconds
 # `make run` trains to the end, and draws often; for the test, a beginning is enough.
 SHORTER = {
     "08_nanogpt_shakespeare.ipynb": {"max_steps = None": "max_steps = 150"},

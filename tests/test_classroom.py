@@ -216,6 +216,7 @@ def graded(first, tmp_path_factory):
     return lines, out
 
 
+@pytest.mark.weekly  # it starts thirty processes
 def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(graded):
     lines, out = graded
     right = {student for student, line in lines.items() if line["1a said"] == "right"}
@@ -237,6 +238,7 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
         assert (out / "feedback" / student / "01_dot_product_scores").is_dir()
 
 
+@pytest.mark.weekly
 def test_a_fault_costs_one_answer_and_says_why(graded):
     lines, out = graded
     said = {student: line["1a said"] for student, line in lines.items()}
@@ -254,6 +256,7 @@ def test_a_fault_costs_one_answer_and_says_why(graded):
     assert {lines[student]["1b said"] for student in ("broken", "endless", "dying")} == {"right"}
 
 
+@pytest.mark.weekly
 def test_there_is_a_note_where_two_notebooks_are_or_none(graded):
     lines, _ = graded
     assert lines["twice"]["note"].startswith("3 notebooks, of which the better one counts: a.ipynb")
