@@ -4,7 +4,7 @@ Numbers may come as tensors, arrays, lists or plain numbers.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -142,10 +142,12 @@ def _nested(value: Any, digits: int) -> str:
     return number(value, digits)
 
 
-def difference(given: Any, right: Any, called: tuple[str, ...] = ()) -> str:
+def difference(
+    given: Any, right: Any, called: tuple[str, ...] = (), tolerance: float = TOLERANCE
+) -> str:
     """The end of a sentence: what is given, and what is right."""
     if isinstance(right, tuple):
-        return _difference_of_parts(given, right, called)
+        return _difference_of_parts(given, right, called, tolerance)
     if given is None:
         return "it returns nothing: is a `return` missing?"
     if isinstance(given, tuple):
@@ -168,10 +170,15 @@ def difference(given: Any, right: Any, called: tuple[str, ...] = ()) -> str:
     return f"it gives {ours} at {list(place)} where {theirs} is right"
 
 
-def _difference_of_parts(given: Any, right: Any, called: tuple[str, ...]) -> str:
+def first_wrong(parts: Sequence[Any], right: Sequence[Any], tolerance: float) -> int:
+    """Which of several parts is the first that is wrong."""
+    return [same(a, b, tolerance) for a, b in zip(parts, right, strict=True)].index(False)
+
+
+def _difference_of_parts(given: Any, right: Any, called: tuple[str, ...], tolerance: float) -> str:
     parts = parts_of(given)
     if parts is None or len(parts) != len(right):
         return f"it should return {len(right)} things in a tuple"
-    place = [same(a, b) for a, b in zip(parts, right, strict=True)].index(False)
+    place = first_wrong(parts, right, tolerance)
     which = called[place] if called else f"number {place + 1}"
     return f"{difference(parts[place], right[place])}, as its {which}"

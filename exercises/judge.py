@@ -305,8 +305,7 @@ def _judged_value(found: Exercise, answer: Any) -> Verdict:
         parts = compare.parts_of(given) or ()
         if len(parts) != len(right):
             return not_yet(f"it should be {len(right)} things in a tuple")
-        good = [compare.same(a, b, found.tolerance) for a, b in zip(parts, right, strict=True)]
-        place = good.index(False)
+        place = compare.first_wrong(parts, right, found.tolerance)
         return not_yet(f"number {place + 1}: {found.hints[place]}")
     return not_yet(f"{compare.shown(answer)} is not right")
 
@@ -366,7 +365,7 @@ def _example(
     when = relations.only_right_where(found.cases, wrong)
     if value.raised:
         return not_yet(f"{when}for {described(answer, first)} {value.raised}")
-    what = compare.difference(value.value, first.right, called=found.parts)
+    what = compare.difference(value.value, first.right, found.parts, found.tolerance)
     if what.endswith("things in a tuple"):
         return not_yet(what)
     example = f"for {described(answer, first)} {what}"

@@ -240,7 +240,7 @@ def _corpus(file: io.BufferedIOBase, name: str, path: Path) -> Corpus:
     return Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
 
 
-def _refuse_uniform(letters: set[str], where: Path) -> None:
+def _refuse_uniform(letters: set[str], where: Any) -> None:
     if len(letters) < 2:
         raise CorpusError(f"{where} has fewer than two different characters: nothing to learn")
 
@@ -347,8 +347,8 @@ def prepare(
     """Read texts one after the other, plain or packed by gzip, and write their tokens to `folder`.
 
     They are read twice: for their characters, and to encode them. A manifest makes the folder
-    valid, and it comes last. CorpusError when a text or the folder can't be used, OSError when the
-    disk is full.
+    valid, and it comes last. CorpusError when a text can't be used or the folder is there already,
+    OSError when it can't be written.
     """
     if folder.is_file() or ((folder / MANIFEST).exists() and not overwrite):
         raise CorpusError(f"{folder} is there already: name another folder, or add --overwrite")
@@ -358,7 +358,7 @@ def prepare(
         with _opened(path) as file:
             for piece in _pieces(file, path, text):
                 letters.update(piece)
-    _refuse_uniform(letters, paths[-1])
+    _refuse_uniform(letters, "the text")
     tokenizer = CharTokenizer("".join(sorted(letters))) if kind == "characters" else ByteTokenizer()
     manifest = {"tokenizer": tokenizer.to_json(), "text": text.hexdigest()}
     digest = hashlib.sha256(json.dumps(manifest).encode())

@@ -240,6 +240,8 @@ def train(
     RunError for a folder that can't be used, or holds another run. Later: RunError when the loss is
     no number any more or the disk is full (the last save stays), Stopped when somebody asks to stop.
     """
+    if out_dir is None and (resume or overwrite):
+        raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")
     micro_batches(config)  # refuses a batch that is too small
     # Of several processes, the leader alone reads and writes the folder.
     folder = Path(out_dir) if out_dir is not None and team.is_leader() else None

@@ -45,6 +45,6 @@ def curve(rights: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
         at = (middle, means[len(by_rate) // 2])
         ax.annotate(name, at, (0, offset), textcoords="offset points", color=color, ha="center")
         told.append(f"{name} " + ", ".join(f"{mean:.2f}" for mean in means))
-    ax.set(xlabel="share of numbers dropped, p", ylabel="right", ylim=(0, 1.15))
+    ax.set(xlabel="share of numbers dropped, p", ylabel="share right", ylim=(0, 1.15))
     rates = ", ".join(f"{p:g}" for p in next(iter(rights.values())))
     show(f"Right answers where {rates} of the numbers are dropped: {'; '.join(told)}.")

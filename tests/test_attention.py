@@ -136,6 +136,16 @@ def test_a_saved_mask_of_the_books_class_is_passed_over():
     checks.causal(other, BATCH)
 
 
+def test_who_looks_ahead_is_found_and_a_text_without_differences_tells_nothing():
+    tokens = torch.tensor([[3, 1, 4, 1, 5]])
+    checks.causal(lambda x: x.cumsum(dim=1), tokens)
+    for cheat in (lambda x: x.flip(1), lambda x: x + x.roll(-1, 1), lambda x: x + x[:, 4:]):
+        with pytest.raises(checks.CheckError, match="not causal"):
+            checks.causal(cheat, tokens)
+    with pytest.raises(checks.CheckError, match="x needs different tokens"):
+        checks.causal(lambda x: x.flip(1), torch.full((1, 5), 3))
+
+
 def test_cache_gives_the_same_outputs_token_by_token():
     torch.manual_seed(0)
     heads, cache = MultiHeadAttention(8, 8, 6, 0.0, 2).double(), KVCache(6)

@@ -526,4 +526,6 @@ def test_bad_input_leaves_no_folder(model, tokens, quick, tmp_path):
         train(model, *tokens, dataclasses.replace(quick, accumulate=9), out_dir=out)
     with pytest.raises(RunError, match="no checkpoint at"):
         train(model, *tokens, quick, out_dir=out, resume=True)
+    with pytest.raises(ConfigError, match="resume and overwrite need one"):
+        train(model, *tokens, quick, resume=True)
     assert not out.exists()

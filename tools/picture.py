@@ -1,9 +1,8 @@
 """Draw the README's moving picture from a trained run: noise turns to verse, and a head learns to look.
 
-python -m tools.picture [--run build/runs/playground]
+python -m tools.picture, once `python -m helpers.training --preset playground` has trained.
 """
 
-import argparse
 import tempfile
 import textwrap
 from pathlib import Path
@@ -21,7 +20,7 @@ from helpers.sampling import generate
 from pictures import plotting
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURE = ROOT / "docs" / "learning.gif"
+PICTURE, RUN = ROOT / "docs" / "learning.gif", ROOT / "build" / "runs" / "playground"
 STEPS = (0, 100, 500, 2000, 6000)
 # The dice are chosen from a hundred, as what makes one read on.
 PROMPT, LENGTH, TEMPERATURE, TOP_P, DICE = "ROMEO:\n", 260, 0.8, 0.9, 94
@@ -42,16 +41,16 @@ def draw_map(ax: Axes, weights: Tensor) -> None:
     hidden = torch.ones(T, T).triu(1).bool()
     ax.clear()
     ax.imshow(hidden.numpy(), cmap="Greys", vmax=8)
-    ax.imshow(weights.masked_fill(hidden, torch.nan).numpy(), cmap="Greens", vmin=0, vmax=1)
+    ax.imshow(weights.masked_fill(hidden, torch.nan).numpy(), cmap=plotting.SHARE, vmin=0, vmax=1)
     letters = plotting.labels(list(READ))
     ax.set_xticks(range(T), letters, fontsize=9, family="monospace")
     ax.set_yticks(range(T), letters, fontsize=9, family="monospace")
     ax.xaxis.tick_top()
-    ax.tick_params(length=0, pad=1)
-    ax.spines[:].set_visible(False)
+    plotting.bare(ax)
+    ax.tick_params(pad=1)
 
 
-def draw(folder: str, path: Path) -> str:
+def draw(folder: Path, path: Path) -> str:
     """Write the picture; returns its alternative text."""
     _, tokenizer = checkpoint.load_model(folder)
     losses = {record.step: record.val_loss for record in checkpoint.load(folder).history}
@@ -96,23 +95,18 @@ def draw(folder: str, path: Path) -> str:
     noise, verse = (
         next(line for line in lines[1:] if line)[:40] for lines in (written[0], written[-1])
     )
-    share = maps[-1][layer, head].diagonal(-1).mean()
+    first, last = (of_all[layer, head].diagonal(-1).mean() for of_all in (maps[0], maps[-1]))
     return (
         f'Over {models[-1][0]:,} updates, what a GPT writes goes from noise ("{noise}") to something that sounds a '
-        f'little like Shakespeare ("{verse}"). Beside it, the map of where one of its heads looks: at first evenly '
-        f"at all letters so far, by the end with {share:.0%} at the letter before"
+        f'little like Shakespeare ("{verse}"). Beside it, the map of where one of its heads looks: at first with '
+        f"{first:.0%} at the letter before, by the end with {last:.0%}"
     )
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--run", default="build/runs/playground", help="a finished run (default: %(default)s)"
-    )
-    options = parser.parse_args(arguments)
+def main(_: list[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "learning.gif"
-        alt = draw(options.run, draft)
+        alt = draw(RUN, draft)
         write(PICTURE, draft.read_bytes())
     say(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size / 1e6:.2f} MB\n{alt}")
 

@@ -771,9 +771,7 @@ export function mount(element, data) {
           map(large, places, l, k, does);
         }
         const what = `Layer ${i + 1}, head ${j + 1}: ${does}${off ? ", switched off" : ""}`;
-        button.lastChild.textContent = off
-          ? "switched off"
-          : does + (spent === null ? "" : ` ${spent < 0 ? "(none in your text)" : percent(spent)}`);
+        button.lastChild.textContent = off ? "switched off" : does + spent;
         button.classList.toggle("explore-off", off);
         button.setAttribute("aria-label", what);
         button.setAttribute("aria-pressed", i === l && j === k);
@@ -1025,14 +1023,13 @@ export function mount(element, data) {
     return heads.map((row, l) => row.map((_, k) => habit(targets, other.places, l, k)));
   }
 
-  // How much of its attention a head spends on its habit in these places, on average; -1 where they have no such letter,
-  // null where its habit is none of those that can be counted.
+  // In words, how much of its attention a head spends on its habit in these places, on average.
   function attentionTo(targets, does, places, l, k) {
     const at = targets.find((target) => target.does === does)?.at.slice(3) ?? [];
-    if (!at.length) return null;
-    if (!at.some((seen) => seen.length)) return -1;
+    if (!at.length) return "";
+    if (!at.some((seen) => seen.length)) return " (none in your text)";
     const spent = (seen, t) => seen.reduce((sum, s) => sum + places[t + 3].layers[l].weights[k][s], 0);
-    return at.reduce((sum, seen, t) => sum + spent(seen, t), 0) / at.length;
+    return ` ${percent(at.reduce((sum, seen, t) => sum + spent(seen, t), 0) / at.length)}`;
   }
 
   function lettersOf(places) {

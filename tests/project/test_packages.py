@@ -64,7 +64,7 @@ def test_the_list_for_reading_is_short_and_the_other_one_adds_to_it():
     assert "-e ." in lines_of("requirements.txt")
     reading, developing = locked("requirements"), locked("requirements-dev")
     assert all(developing.get(package) == versions for package, versions in reading.items())
-    assert not {"sphinx", "playwright", "transformers", "ruff", "hypothesis"} & set(reading)
+    assert not {"sphinx", "playwright", "ruff", "hypothesis"} & set(reading)
 
 
 def test_the_package_builds_with_the_setuptools_that_is_locked():
@@ -81,7 +81,7 @@ def test_a_lock_names_no_index_and_no_folder(name):
 
 
 def test_what_the_lessons_import_comes_with_the_list_for_reading():
-    """Readers have no Sphinx or transformers: nothing in helpers or pictures needs them."""
+    """Readers have no Sphinx: nothing in helpers or pictures needs them."""
     ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     reading = {*locked("requirements"), "torch"}
     provided = {

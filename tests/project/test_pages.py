@@ -36,7 +36,7 @@ def test_the_readme_counts_the_outputs_that_are_not_compared():
 
 def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
     assert len(STEPS) == 17
-    assert "Seventeen of the exercises are its steps" in (ROOT / "README.md").read_text(
+    assert "In seventeen exercises you write a piece of your GPT" in (ROOT / "README.md").read_text(
         encoding="utf-8"
     )
 

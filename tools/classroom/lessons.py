@@ -1,4 +1,4 @@
-"""The lessons as they were shipped, and as students get them: without proofs and solutions."""
+"""The lessons as they were shipped, and as students get them: without solutions."""
 
 import re
 import shutil

@@ -30,10 +30,6 @@ LEAD = (
     "Start from a single dot product and end with a small GPT that you have trained on "
     "Shakespeare yourself, in executable notebooks."
 )
-NEEDED = (
-    "It takes Python 3.11 or newer, `git` and `make`, and no GPU. The first `make` sets everything "
-    "up, which takes a few minutes."
-)
 
 
 @dataclass
@@ -291,7 +287,7 @@ class Stage:
         doors += ['<a href="play.html">Play with the model</a>'] if self.play else []
         readme = self.root / "README.md"
         text = readme.read_text(encoding="utf-8") if readme.exists() else ""
-        commands = re.search(r"^```\n(git clone .+?)\n```", text, re.M | re.S)
+        commands = re.search(r"^```\n(git clone .+?)\n```\n\n(.+?)\n\n", text, re.M | re.S)
         doors += ['<a href="#run-it">Run it</a>'] if commands else []
         parts.append(f'<p class="doors">{" ".join(doors)}</p>')
         figure = re.search(r"!\[([^\]]+)\]\((docs/[^)\s]+)\)", text)
@@ -307,7 +303,8 @@ class Stage:
             grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
             parts.append(f'## The lessons\n\n<div class="rows lessons">\n\n{grid}\n\n</div>')
         if commands:
-            parts.append(f"## Run it\n\n```text\n{commands[1]}\n```\n\n{NEEDED}")
+            needed = self.relinked(commands[2], readme)
+            parts.append(f"## Run it\n\n```text\n{commands[1]}\n```\n\n{needed}")
         results = [run.result for run in (self.runs or {}).values() if run.result]
         if results:
             printed = "\n\n".join(f"````text\n{text.rstrip()}\n````" for text in results)

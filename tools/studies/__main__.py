@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from helpers.data import TINY, CharTokenizer, Corpus, load_corpus
+from helpers.data import TINY, Corpus, load_corpus
 from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
 from helpers.rooms.claims import Claims
@@ -49,9 +49,8 @@ def measure(name: str, path: str | None, device: str, run: Any) -> Line:
     """One run of the study `name`, on one thread, on the text at `path`: its line of the table."""
     torch.set_num_threads(1)
     corpus = load_corpus(path)
-    tokenizer = CharTokenizer(corpus.alphabet)
-    tokens = tokenizer.encode(corpus.text)
-    return STUDIES[name].measure(run, tokens, tokenizer.vocab_size, device)
+    tokens = corpus.tokens.long()
+    return STUDIES[name].measure(run, tokens, corpus.tokenizer.vocab_size, device)
 
 
 def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:

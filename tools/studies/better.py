@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from helpers import checkpoint, errors, training
 from helpers.checkpoint import is_run
 from helpers.counting import KneserNey
-from helpers.data import CharTokenizer, Corpus, first_to_validate, load_corpus, split
+from helpers.data import Corpus, first_to_validate, load_corpus, split
 from helpers.errors import ConfigError, command, say
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
@@ -121,7 +121,7 @@ def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
 
 def counting_alone(corpus: Corpus, longest: int = 8) -> str:
     """The loss on the whole validation text of each length of context, none of which is cut off."""
-    tokens = CharTokenizer(corpus.alphabet).encode(corpus.text).long()
+    tokens = corpus.tokens.long()
     train_tokens, val_tokens = split(tokens, longest)
     counts, losses = KneserNey(train_tokens, len(corpus.alphabet), longest), []
     for windows in val_tokens.unfold(0, longest + 1, 1).split(4096):

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from helpers.data import CharTokenizer, load_corpus, split
+from helpers.data import load_corpus, split
 from helpers.errors import command, say
 from helpers.modern import ModernGPT
 from helpers.rooms import far
@@ -25,7 +25,7 @@ STEPS = 1500
 
 def main(_: list[str]) -> None:
     corpus = load_corpus()
-    tokenizer = CharTokenizer.from_text(corpus.text)
+    tokenizer = corpus.tokenizer
     train_tokens, val_tokens = split(tokenizer.encode(corpus.text), far.READ)
     lines: list[Line] = []
     for seed in SEEDS:

@@ -18,7 +18,7 @@ def trained(preset: str, seed: int, run: str) -> tuple[GPT, CharTokenizer, Integ
     The training is kept in build/runs, as `run`; one that has ended is only loaded.
     """
     corpus = load_corpus()
-    tokenizer = CharTokenizer.from_text(corpus.text)
+    tokenizer = corpus.tokenizer
     recipe = presets.choose_preset(preset, seed=seed, device="cpu")
     train_tokens, val_tokens = split(tokenizer.encode(corpus.text), recipe.model["context_length"])
     torch.manual_seed(seed)
