@@ -200,7 +200,7 @@ class Corpus:
         )
 
 
-def load_corpus(path: str | Path | None = None) -> Corpus:
+def load_corpus(path: Any = None) -> Corpus:
     """The text at `path`, else tiny Shakespeare if a place has it, else the bundled play.
 
     Places, in this order: the file named by the environment variable TINY_SHAKESPEARE,

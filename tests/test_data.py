@@ -265,7 +265,7 @@ def test_texts_that_are_no_corpus(tmp_path, content, message):
 
 
 def test_paths_that_are_no_file(tmp_path, monkeypatch):
-    for path in ("~nobody-of-this-name/x.txt", "https://example.org/input.txt", tmp_path):
+    for path in ("~nobody-of-this-name/x.txt", "https://example.org/input.txt", tmp_path, 1984):
         with pytest.raises(
             CorpusError, match=r"can't read the corpus .*; give the path of a text file"
         ):

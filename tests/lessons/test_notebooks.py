@@ -8,6 +8,7 @@ import papermill
 import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
+from scheduling import SHORTER
 
 from exercises import yours
 from helpers import errors, training
@@ -23,6 +24,12 @@ def choices(question: str) -> list[str]:
     """What each choice of a prediction answers. (Within HTML, *stars* would be stars.)"""
     choice = r"<summary>[^\n*`]+</summary>\n\n(.+?)\n</details>"
     return re.findall(choice, question, re.S)
+
+
+def test_what_make_test_shortens_stands_in_the_notebooks():
+    for name, changes in SHORTER.items():
+        source = "\n".join(cell.source for cell in cells(BY_NAME[name.removesuffix(".ipynb")]))
+        assert all(setting in source for setting in changes), name
 
 
 def pictures(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:

@@ -105,6 +105,9 @@ def project(tmp_path_factory) -> Path:
     (root / "helpers").mkdir()
     (root / "helpers" / "h.toml").write_text("x = 1\n")
     (root / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    (root / "README.md").write_text(
+        "# x\n\n```\ngit clone here\nmake lab\n```\n\nIt takes make.\n\n."
+    )
     return root
 
 
@@ -162,6 +165,9 @@ def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
     assert rows[0] == ["01", "1 < 2 and `two` Why this |that?", "Half an hour", "not run yet"]
     assert rows[1] == ["02", "B", "", "ZeroDivisionError: by <zero> , 7 s, 2026-01-02 03:04"]
     assert "so it <is>" in index.article.text
+    door = index.select_one('.doors a[href="#run-it"]')
+    told = index.select_one("section#run-it")
+    assert door and "git clone here\nmake lab" in told.text and "It takes make." in told.text
     assert "make run NB=01_a" in page(site, "01_a").select_one(".run-this").text
     assert "these are the stored results" in page(site, "01_a").select_one(".run-this").text
 
