@@ -106,7 +106,7 @@ def project(tmp_path_factory) -> Path:
     (root / "helpers" / "h.toml").write_text("x = 1\n")
     (root / "pyproject.toml").write_text('[project]\nname = "x"\n')
     (root / "README.md").write_text(
-        "# x\n\n```\ngit clone here\nmake lab\n```\n\nIt takes make.\n\n."
+        "# x\n\n```\ngit clone here\nmake lab\n```\n\nIt takes [make](helpers/h.toml).\n\n."
     )
     return root
 
@@ -167,7 +167,12 @@ def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
     assert "so it <is>" in index.article.text
     door = index.select_one('.doors a[href="#run-it"]')
     told = index.select_one("section#run-it")
-    assert door and "git clone here\nmake lab" in told.text and "It takes make." in told.text
+    assert (
+        door
+        and "git clone here\nmake lab" in told.text
+        and "It takes make." in told.text
+        and told.p.a["href"].endswith("h.toml")
+    )
     assert "make run NB=01_a" in page(site, "01_a").select_one(".run-this").text
     assert "these are the stored results" in page(site, "01_a").select_one(".run-this").text
 

@@ -303,7 +303,7 @@ class Stage:
             grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
             parts.append(f'## The lessons\n\n<div class="rows lessons">\n\n{grid}\n\n</div>')
         if commands:
-            needed = self.relinked(commands[2], readme)
+            needed = self.relinked(commands[2].replace("](", "](../"), self.notebooks / "index.md")
             parts.append(f"## Run it\n\n```text\n{commands[1]}\n```\n\n{needed}")
         results = [run.result for run in (self.runs or {}).values() if run.result]
         if results:
