@@ -11,23 +11,6 @@ from exercises.judge import exercise, prediction
 Dictionary = dict[str, str]
 
 
-def word_for_word(words: list[str], dictionary: Dictionary) -> list[str]:
-    return [dictionary.get(word, word) for word in words]
-
-
-def sentences() -> Iterator[tuple[list[str], Dictionary]]:
-    yield ["nein"], {}
-    yield ["kannst", "du"], {"du": "you", "kannst": "can"}
-    yield ["du", "und", "du"], {"du": "you"}
-    yield ["zum", "Du", "ja"], {"zum": "to the", "du": "you", "ja": ""}
-    yield ["a", "b", "c"], {"a": "b", "b": "c", "c": "a"}
-    yield ["wir", "die", "Dienstag"], {"ir": "?", "die": "the", "d": "?"}
-    yield [], {"du": "you"}
-
-
-exercise("0a", word_for_word, sentences)
-
-
 prediction(
     "0b",
     right=(128, 40 * 40),

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,46 +50,6 @@ exercise(
         "lengths must be squared first: |a + b| is not |a| + |b|": lambda a, b, s: (s - a - b) / 2,
         "that is the cosine: a · b still has both lengths in it": (
             lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)
-        ),
-    },
-)
-
-
-def nearest(i: int, vectors: Tensor, own: Any = -math.inf) -> Tensor:
-    found = vectors @ vectors[i]
-    found[i] = own
-    return found.argmax()
-
-
-def groups_of_vectors() -> Iterator[tuple[int, Tensor]]:
-    opposed = torch.tensor(
-        [[1.0, 0], [-1, 2], [-2, -3]]
-    )  # all of 0's scores with others are negative
-    for vectors in (
-        torch.tensor([[1.0], [-2]]),
-        torch.tensor([[2.0, 1], [1, 3], [2, 2]]),
-        opposed,
-        1e6 * opposed,
-        torch.tensor([[0.1, 0.1], [4, 5], [0.2, 0], [6, -1]]),  # short ones, not their own best
-        torch.tensor([[3.0, -1, 2], [-2, 0, 1], [1, 1, -4], [2, -3, 1], [-1, -2, -2]]),
-    ):
-        for i in range(len(vectors)):
-            yield i, vectors
-
-
-exercise(
-    "1c",
-    nearest,
-    groups_of_vectors,
-    mistakes={
-        "the vector itself still takes part: leave its own score out": (
-            lambda i, vectors: (vectors @ vectors[i]).argmax()
-        ),
-        "its own score is set to a number, and all others may be lower still: set it to -inf": {
-            "own": 0.0
-        },
-        "it takes the second best, but a vector need not be its own best: leave out place i, wherever it stands": (
-            lambda i, vectors: (vectors @ vectors[i]).argsort(descending=True)[1]
         ),
     },
 )

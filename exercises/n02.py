@@ -74,30 +74,8 @@ exercise(
 )
 
 
-def leads_and_shares() -> Iterator[tuple[float, float]]:
-    yield from ((1.0, 0.9), (2.5, 0.6), (0.25, 0.99), (300.0, 0.75), (7, 0.501), (0.001, 0.8))
-
-
 def log_odds(share: float) -> float:
     return math.log(share / (1 - share))
-
-
-exercise(
-    "2c",
-    lambda lead, share: lead / log_odds(share),
-    leads_and_shares,
-    mistakes={
-        "temperature divides the lead, it doesn't multiply it": (
-            lambda lead, share: lead * log_odds(share)
-        ),
-        "the logarithm is missing: the ratio of the shares is e to the power lead / temperature": (
-            lambda lead, share: lead / (share / (1 - share))
-        ),
-        "compare the two shares with each other: the smaller is 1 - share": (
-            lambda lead, share: -lead / math.log(share)
-        ),
-    },
-)
 
 
 ratios = torch.tensor([1, 2, 5])  # e to the power of each score

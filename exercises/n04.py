@@ -8,7 +8,7 @@ from torch import Tensor
 
 from exercises import compare
 from exercises.attending import ATTENTION, CAUSAL, FORBIDDEN, attention, by, causal_weights
-from exercises.judge import Asked, WrongError, built, exercise, prediction
+from exercises.judge import Asked, WrongError, built, exercise
 from exercises.properties import (
     one_head,
     rows_add_up,
@@ -61,30 +61,6 @@ def _(answer: Asked) -> None:
             ) from error
         if not compare.same(given, attention(query, key, value)):
             raise WrongError("without a mask, everything is allowed")
-
-
-def window_mask(T: int, window: int, far: int = 0) -> Tensor:
-    """Query t may see key s where far <= t - s < window."""
-    back = torch.arange(T)[:, None] - torch.arange(T)
-    return (far <= back) & (back < window)
-
-
-exercise(
-    "4b",
-    window_mask,
-    lambda: [(1, 1), (2, 1), (2, 2), (1, 3), (3, 2), (3, 9), (4, 1), (6, 3), (7, 7), (9, 4)],
-    mistakes={
-        "that is the whole past: keys before t - window + 1 are too far away": (
-            lambda T, window: window_mask(T, T)
-        ),
-        "t does not see itself: it is the first of the window": (
-            lambda T, window: window_mask(T, window, far=1)
-        ),
-        "it looks ahead: s may not be above t": (
-            lambda T, window: window_mask(T, window, far=1 - window)
-        ),
-    },
-)
 
 
 # ---------------------------------------------------------------- which functions look ahead?
@@ -177,18 +153,6 @@ exercise(
         "it sees no jumps: signs answer only to large changes, and their derivatives are 0": (
             changing(lambda x: x + 1e-3 * torch.randn(x.shape))
         ),
-    },
-)
-
-
-prediction(
-    "4d",
-    right=500_500,
-    tolerance=1e-7,
-    mistakes={
-        "that is half of all: the diagonal, 1,000 scores, is allowed as a whole": 500_000,
-        "the diagonal is missing: every token may look at itself": 499_500,
-        "that is no triangle: token t sees t tokens": 1_000_000,
     },
 )
 

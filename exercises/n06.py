@@ -15,7 +15,7 @@ from exercises.attending import (
     heads,
     join_by_view,
 )
-from exercises.judge import Answer, WrongError, built, exercise, prediction
+from exercises.judge import Answer, WrongError, built, exercise
 from exercises.properties import (
     OTHER,
     averages,
@@ -138,18 +138,6 @@ exercise(
         ),
     }
     | SLIPS,
-)
-
-
-# ---------------------------------------------------------------- 6f
-prediction(
-    "6f",
-    right=(30, 31, 2, 3),
-    hints=(
-        *2
-        * ("by view alone the second head gets what comes after the first 12 numbers in memory",),
-        *2 * ("every head should have a row for every word: row 0 holds a part of word 0",),
-    ),
 )
 
 

@@ -3,7 +3,7 @@
 import copy
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -63,57 +63,6 @@ exercise(
         "x begins at its start, and y ONE token later": {"later": (0, 2)},
         "each place of x has its own target in y, the very next token": (
             lambda tokens, starts, T: (batch(tokens, starts, T)[0], tokens[starts + T])
-        ),
-    },
-)
-
-
-def greedy(
-    model: GPT,
-    prompt: Tensor,
-    n: int,
-    seen: Callable[[Tensor, int], Tensor] = lambda text, context: text[-context:],
-    pick: Callable[[Tensor], Tensor] = lambda logits: logits[-1].argmax(),
-) -> Tensor:
-    """What the model sees of a text, and what is taken of its logits (T, V), may be exchanged."""
-    for _ in range(n):
-        logits = model(seen(prompt, model.config.context_length)[None])[0]
-        prompt = torch.cat([prompt, pick(logits).view(1)])
-    return prompt
-
-
-def writers() -> Iterator[tuple[GPT, Tensor, int]]:
-    for V, context, layers, T, n in (
-        (5, 6, 1, 2, 0),
-        (11, 5, 1, 3, 1),
-        (13, 3, 1, 1, 5),
-        (11, 5, 1, 3, 6),
-        (7, 4, 2, 6, 4),
-        (9, 6, 2, 4, 12),
-    ):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(T)
-            model = GPT(GPTConfig(V, context, layers, n_head=1, n_embd=16))
-            for parameter in model.requires_grad_(False).parameters():
-                nn.init.normal_(parameter, std=0.5)  # every token of the context matters
-            prompt = torch.randint(V, (T,))
-        model.__doc__ = f"a GPT with a context of {context}"
-        yield model.eval(), prompt, n
-
-
-exercise(
-    "8c",
-    greedy,
-    writers,
-    mistakes={
-        "the model should see the last `context_length` tokens of the text: no fewer, and no others": {
-            "seen": lambda text, context: text[:context]
-        },
-        "the last row of the logits says what comes next: take the token that is likeliest there": {
-            "pick": lambda logits: logits[0].argmax()
-        },
-        "the new token isn't fed back: each step must see what the step before wrote": (
-            lambda model, prompt, n: torch.cat([prompt, greedy(model, prompt, 1)[-1:].repeat(n)])
         ),
     },
 )

@@ -21,7 +21,6 @@ from exercises.properties import (
     stir,
     words,
 )
-from helpers.gpt import GPT, GPTConfig
 
 
 # ---------------------------------------------------------------- 9a
@@ -95,45 +94,6 @@ exercise(
 )
 
 
-# ---------------------------------------------------------------- 9d
-def variance(logits: Tensor, shares: Tensor) -> Tensor:
-    return (shares * (logits - (shares * logits).sum()) ** 2).sum()
-
-
-def slope(
-    logits: Tensor,
-    temperature: float,
-    *,
-    spread: Callable[[Tensor, Tensor], Tensor] = variance,
-    power: int = 3,
-) -> Tensor:
-    logits = logits.double()
-    return spread(logits, (logits / temperature).softmax(-1)) / temperature**power
-
-
-exercise(
-    "9d",
-    slope,
-    lambda: [
-        (torch.tensor(logits), temperature)
-        for logits in ([3.0, 1.0], [2.0, -1.0, 4.0, 0.5], [-3.0, 1.5, 0.0, 2.0, -1.0, 1.0])
-        for temperature in (2.0, 0.7, 1, 3)
-    ],
-    tolerance=1e-3,  # some measure it, in single precision
-    mistakes={
-        "the power of the temperature is 3: two from the entropy's own slope, one from z / τ": {
-            "power": 2
-        },
-        "all logits count alike in that variance: weigh each with its probability": {
-            "spread": lambda logits, shares: logits.var(unbiased=False)
-        },
-        "that is the mean of the squares: the square of the mean is to be taken away": {
-            "spread": lambda logits, shares: (shares * logits**2).sum()
-        },
-    },
-)
-
-
 # ---------------------------------------------------------------- 9e
 BYTES = 2 * 36 * 1024 * 1280 * 2  # keys and values, layers, tokens, numbers, bytes
 
@@ -146,59 +106,6 @@ prediction(
         "more heads of the same width together cut the vectors into more pieces, and no number is added",
         "each token has one key and one value per layer, however long the text is",
     ),
-)
-
-
-# ---------------------------------------------------------------- 9f
-class Small(GPT):
-    """a small GPT"""  # as a sentence says it
-
-
-def one_by_one(
-    model: GPT,
-    tokens: Tensor,
-    *,
-    place: Callable[[int, int], int] = lambda t, T: t,
-    forgets: bool = False,
-    norm: bool = True,
-) -> Tensor:
-    """Logits of tokens that are read through a cache; `place(t, T)` is where token t of T stands."""
-    cache, rows = model.new_cache(), []
-    for t, token in enumerate(tokens.view(-1, 1, 1)):
-        if forgets:
-            cache = model.new_cache()
-        x = model.through_blocks(model.embed(token, place(t, len(tokens))), cache)
-        rows.append(model.head(model.norm(x) if norm else x)[0, 0])
-    return torch.stack(rows)
-
-
-def models_and_tokens() -> Iterator[tuple[GPT, Tensor]]:
-    for layers, heads, context_length, T in (
-        (1, 1, 4, 1),
-        (1, 1, 4, 2),
-        (2, 1, 5, 5),
-        (3, 4, 9, 7),
-    ):
-        config = GPTConfig(9, context_length, n_layer=layers, n_head=heads, n_embd=16)
-        model = stir(Small(config)).eval().requires_grad_(False)
-        yield model, torch.arange(3, 3 + T) * 5 % 9
-
-
-exercise(
-    "9f",
-    one_by_one,
-    models_and_tokens,
-    broken=(
-        "the first row is right and all others are wrong. At which place does the model believe each token to stand?",
-        lambda model, tokens: one_by_one(model, tokens, place=lambda t, T: 0),
-    ),
-    mistakes={
-        "token t stands at place t: the first one at 0, and each later one place further on": {
-            "place": lambda t, T: t + 1
-        },
-        "every token gets a cache of its own, and knows nothing of its past": {"forgets": True},
-        "the last norm is missing: head(norm(x))": {"norm": False},
-    },
 )
 
 

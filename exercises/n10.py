@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.judge import exercise, prediction
@@ -60,33 +59,6 @@ exercise(
                 error(with_change - whole),
                 error(with_change) + error(whole),
             )
-        ),
-    },
-)
-
-
-def last_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(logits[:, -1], targets[:, -1])
-
-
-def with_targets(logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
-    return {"logits": logits, "targets": (7 * targets).abs().long() % logits.shape[-1]}
-
-
-exercise(
-    "10c",
-    last_loss,
-    "logits: B T V, targets: B T",
-    prepare=with_targets,
-    mistakes={
-        "that is the mean over all places: only at the last one is nothing left to peek at": (
-            lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        ),
-        "the logits of the last place belong to the target of the last place": (
-            lambda logits, targets: F.cross_entropy(logits[:, -1], targets[:, 0])
-        ),
-        "that is the last text of the batch: take the last place of each": (
-            lambda logits, targets: F.cross_entropy(logits[-1], targets[-1])
         ),
     },
 )

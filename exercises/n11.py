@@ -1,13 +1,12 @@
 """The exercises of *the museum of bugs*: faults to find and repair, and two tools to find them."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from exercises.judge import WrongError, built, exercise, prediction
+from exercises.judge import WrongError, built, exercise
 from helpers.rooms import museum_checks as checks
 from helpers.rooms.museum_planted import LINES, planted
 from helpers.rooms.museum_program import Program
@@ -58,22 +57,6 @@ for label in LINES:
     repair(label)
 
 
-exercise(
-    "11d",
-    lambda V: math.log(math.e + V - 1) - 1,
-    lambda: ((V,) for V in (2, 3, 10, 65, 50_257)),
-    mistakes={
-        "that is a blind guess: the perfect answer does better": math.log,
-        "that is the lowest of a healthy loss: here the softmax is taken of probabilities, which lie between 0 and 1": (
-            lambda V: 0.0
-        ),
-        "the right letter's logit is 1, and the logarithm of its share needs it: take 1 away": (
-            lambda V: math.log(math.e + V - 1)
-        ),
-    },
-)
-
-
 class KnowsLength(nn.Module):
     """a small program that knows how long its text is"""  # as the judge shows it to a reader
 
@@ -119,17 +102,5 @@ exercise(
         "that compares what comes after the cut: the beginnings should agree": (
             lambda program, tokens, t: (program(tokens[:, t:]) - program(tokens)[:, t:]).abs().max()
         ),
-    },
-)
-
-
-prediction(
-    "11f",
-    right=8,
-    tolerance=0.0125,
-    mistakes={
-        "each of the 64 products has size 1, and there are 64 of them": 1,
-        "that is the first loss, in the end a matter of the largest logit: the size of a logit is asked for": 41.5,
-        "that would be for a table of 0.02": 0.16,
     },
 )

@@ -155,49 +155,6 @@ exercise(
 )
 
 
-def rows_of_pairs(
-    tokens: Tensor,
-    V: int,
-    rows: int,
-    before: Callable[[Tensor, int], Tensor] = lambda tokens, V: tokens[:, :1] * 0 + V,
-    number: Callable[..., Tensor] = lambda before, now, V: before * (V + 1) + now,
-) -> Tensor:
-    """`before` is what stands before each text."""
-    previous = torch.cat([before(tokens, V), tokens[:, :-1]], 1)
-    return number(previous, tokens, V) % rows
-
-
-def batches() -> Inputs:
-    dice = torch.Generator().manual_seed(0)
-    for B, T, V, count in (
-        (1, 1, 4, 25),
-        (1, 3, 3, 7),
-        (2, 2, 50_000, 4096),
-        (2, 5, 7, 64),
-        (3, 4, 9, 17),
-        (2, 6, 65, 1000),
-    ):
-        yield torch.randint(V, (B, T), generator=dice), V, count
-
-
-exercise(
-    "13e",
-    rows_of_pairs,
-    batches,
-    mistakes={
-        "the base is V + 1: with the one that stands before the text there are V + 1 digits": {
-            "number": lambda before, now, V: before * V + now
-        },
-        "the digits are exchanged: the previous token is the higher one": {
-            "number": lambda before, now, V: now * (V + 1) + before
-        },
-        "before a text's first token stands V, and no token": {
-            "before": lambda tokens, V: tokens[:, :1] * 0
-        },
-    },
-)
-
-
 def over_letters(x: Tensor) -> Tensor:
     return x.softmax(-1)
 

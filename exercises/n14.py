@@ -8,22 +8,8 @@ import torch
 from torch import Tensor, randint
 
 from exercises import compare
-from exercises.judge import Asked, BrokenError, WrongError, built, exercise, prediction
+from exercises.judge import Asked, BrokenError, WrongError, built, exercise
 from exercises.properties import words
-
-# ---------------------------------------------------------------- bytes
-N = 7e9  # parameters
-
-prediction(
-    "14a",
-    right=(16 * N, 16 * N / 8),
-    tolerance=0.01,
-    hints=(
-        "each GPU has a weight, its gradient and AdamW's TWO averages for each parameter, four BYTES each",
-        "FSDP cuts all four, weights, gradients and both averages, and each GPU keeps its share alone",
-    ),
-)
-
 
 # ---------------------------------------------------------------- a pipeline
 exercise(
@@ -176,28 +162,3 @@ def _(answer: Asked) -> None:
         raise WrongError(
             "a text with few letters counts as much as a full one, as in a mean of means: weigh by real letters"
         )
-
-
-# ---------------------------------------------------------------- when does sending pay?
-def tokens(flops: float, bandwidth: float, share: float, sent: float = 8, done: float = 6) -> float:
-    return sent * flops / (done * bandwidth * share)
-
-
-exercise(
-    "14e",
-    tokens,
-    lambda: [
-        (6e12, 1e9, 0.25),
-        (3e13, 1e9, 0.02),
-        (4e14, 5e10, 0.4),
-        (2e12, 1e8, 2.5),
-        (312e12, 6e11, 0.05),
-    ],
-    mistakes={
-        "each parameter is a float32 of 4 bytes, and is sent TWICE: 8 bytes, not bits": {"sent": 4},
-        "each token takes 6 operations for each parameter: 2 forward, and 4 backward": {"done": 2},
-        "`share` is of the time of computing, not of the whole step": (
-            lambda flops, bandwidth, share: tokens(flops, bandwidth, share) * (1 - share)
-        ),
-    },
-)

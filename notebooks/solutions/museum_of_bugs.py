@@ -5,10 +5,8 @@
 # different and be as good: the check decides.
 
 # %%
-import math
 
 import torch
-import torch.nn.functional as F
 
 from helpers.rooms import (
     museum_checks as checks,
@@ -90,27 +88,6 @@ assert PlantedC(65).places(real).tolist() == [[4, 3, 2, 1, 0]]
 assert MyRepairC(65).places(real).tolist() == [[0, 1, 2, 3, 4]]
 
 # %% [markdown]
-# **11d · The floor.** The best that probabilities can say is 1 for the right letter and 0 for
-# the others. The softmax of these numbers gives the right letter $e / (e + V - 1)$, so the loss
-# is $\ln(e + V - 1) - 1$. For two letters that is 0.31, for 65 letters 3.20, and for the 50,257
-# tokens of GPT-2 it is 9.8, hardly below a blind guess.
-
-
-# %%
-def my_floor(V):
-    # At best the probabilities are 1 and zeros; their softmax gives the right letter e / (e + V
-    # - 1).
-    return math.log(math.e + V - 1) - 1
-
-
-# %%
-torch.manual_seed(seed)
-odds = torch.randn(1000, 65).mul(5).softmax(dim=-1)
-odds[0] = F.one_hot(torch.tensor(3), 65)
-losses = F.cross_entropy(odds, torch.full((1000,), 3), reduction="none")
-assert math.isclose(losses.min(), my_floor(65), abs_tol=1e-5)
-
-# %% [markdown]
 # **11e · The check that saw program B.** Two passes, one of the beginning alone, one of
 # everything, compared where both have something to say.
 
@@ -127,25 +104,6 @@ torch.manual_seed(seed)
 tokens = torch.randint(65, (1, T))
 assert my_difference(Program(65, seed=1), tokens, 20) < 1e-5
 assert my_difference(faults.WrongBothWays(65, seed=1), tokens, 20) > 1e-2
-
-# %% [markdown]
-# **11f · How loud?** Each of the 64 products has variance 1, so their sum has variance 64, and
-# size 8. And one logit is far larger: that of the letter that was just read, for its vector
-# meets itself in the table. A softmax of such numbers is sure, and wrong.
-
-# %%
-# A sum of 64 products, each of variance 1, has the variance 64.
-my_size = 64**0.5
-
-# %%
-torch.manual_seed(seed)
-logits = (torch.randn(100_000, 64) * torch.randn(100_000, 64)).sum(dim=-1)
-assert math.isclose(logits.std(), my_size, rel_tol=0.02)
-tokens = torch.randint(65, (8, T))
-with torch.no_grad():
-    logits = faults.LoudTable(65, seed=1)(tokens)
-own = logits.gather(2, tokens[..., None])
-assert own.mean() > 4 * logits.std()  # the letter just read is far louder than all the others
 
 # %% [markdown]
 # **11g · Plant your own.** One that is seen by no check: the loss counts only the first half of

@@ -20,26 +20,6 @@ seed = 0  # for what is drawn
 steps = 60  # of each training, in the exploration
 
 # %% [markdown]
-# **14a · Seven billion, eight times.** Sixteen bytes for each parameter: the weight, its
-# gradient and AdamW's two averages, four bytes each. With DDP that is 112 GB on every GPU, and
-# the eighth GPU makes none of it smaller. FSDP cuts all four, so 14 GB are left for each. The
-# bytes of a real model, counted after its first step, are sixteen for each parameter, too.
-
-# %%
-# A weight, its gradient and two averages, four bytes each: 16 bytes for each parameter. FSDP
-# cuts all of it.
-my_bytes = (7e9 * 16, 7e9 * 16 / 8)
-model = GPT(GPTConfig(vocab_size=65, context_length=32, n_layer=2, n_head=2, n_embd=64))
-optimizer = torch.optim.AdamW(model.parameters())
-model(torch.zeros(1, 32, dtype=torch.long)).sum().backward()
-optimizer.step()
-held = 0
-for p in model.parameters():
-    averages = [optimizer.state[p][name] for name in ("exp_avg", "exp_avg_sq")]
-    held += sum(tensor.nbytes for tensor in (p, p.grad, *averages))
-assert held == 16 * count_parameters(model)
-
-# %% [markdown]
 # **14b · An idle assembly line.** The last piece enters after M - 1 units and needs P more for
 # its way through all GPUs: M + P - 1 units in all. Each GPU works for M of them and waits for
 # P - 1, some before its first piece comes and the rest after its last one has gone. (So P - 1
@@ -127,26 +107,6 @@ for parts in (1, 2, 3, 7):
     torch.testing.assert_close(my_gradient(x, y, parts, gradient), whole)
 means = torch.stack([gradient(x[:4], y[:4]), gradient(x[4:], y[4:])])
 assert (means.mean(dim=0) - whole).norm() > 0.05 * whole.norm()
-
-# %% [markdown]
-# **14e · How much to chew on.** With N parameters and n tokens, computing takes 6 N n / flops
-# seconds, and sending 8 N / bandwidth. N cancels out: a larger model sends more and computes
-# more. Only n is left to make sending small beside computing. For 125 trillion operations a
-# second (an A100 at four tenths of its peak) and the 12.5 GB a second of a network of 100
-# Gbit/s, a tenth takes 133,000 tokens for each GPU.
-
-
-# %%
-def my_tokens(flops, bandwidth, share):
-    # For each parameter: 6 * tokens / flops seconds of computing, and 8 / bandwidth of sending.
-    return 8 * flops / (6 * bandwidth * share)
-
-
-assert round(my_tokens(125e12, 12.5e9, 0.1)) == 133_333
-for parameters in (1e6, 1e9, 1e12):
-    computing = 6 * parameters * my_tokens(125e12, 12.5e9, 0.1) / 125e12
-    sending = 2 * 4 * parameters / 12.5e9
-    assert abs(sending / computing - 0.1) < 1e-9
 
 # %% [markdown]
 # ## Explore: seldom sending

@@ -10,19 +10,6 @@ import torch.nn.functional as F
 from torch import nn
 
 # %% [markdown]
-# **0a · A dictionary is not a translator.** One look-up for each word, in order. That is all
-# that word for word can do, and why it fails: no word ever sees another one.
-
-
-# %%
-def my_word_for_word(words, dictionary):
-    # get's second argument is what an unknown word becomes: itself.
-    return [dictionary.get(word, word) for word in words]
-
-
-assert my_word_for_word(["guten", "Tag"], {"Tag": "day"}) == ["guten", "day"]
-
-# %% [markdown]
 # **0b · What goes through one vector.** The message is as wide as the state, whether the string
 # has 4 letters or 400. The scores grow with the product of both lengths: that is what attention
 # pays for its memory.

@@ -36,21 +36,6 @@ def my_dot(length_a, length_b, length_sum):
 assert my_dot(3, 4, 5) == 0  # a right angle: Pythagoras
 
 # %% [markdown]
-# **1c · Anyone but me.** Take the vector itself out of the race with a score of minus infinity.
-# Zero is a score like any other, and sometimes the best one; this trick comes back as the
-# causal mask.
-
-
-# %%
-def my_nearest(i, vectors):
-    scores = vectors @ vectors[i]
-    scores[i] = float("-inf")  # not 0, which would win where all other scores are negative
-    return scores.argmax()
-
-
-assert my_nearest(0, torch.tensor([[1.0], [-2.0], [-1.0]])) == 2  # the better of two bad ones
-
-# %% [markdown]
 # **1d · Who scores best?** A dot product multiplies and adds: 4, 2, 11 and -7. Direction,
 # distance and length would each give another order; b has the best direction and is too short
 # to win.

@@ -40,21 +40,6 @@ mixture = my_contexts(torch.zeros(1, 2), torch.randn(4, 2), torch.eye(4))
 assert torch.equal(mixture, torch.full((1, 4), 0.25))
 
 # %% [markdown]
-# **2c · The right temperature.** Softmax turns differences into ratios, so the logarithm of the
-# ratio of the shares is the lead over the temperature. Only lead and temperature together
-# matter: twice the lead at twice the temperature is the same.
-
-
-# %%
-def my_temperature(lead, share):
-    # share / (1 - share) = exp(lead / temperature): take the logarithm, and solve.
-    return lead / math.log(share / (1 - share))
-
-
-cooled = torch.tensor([2.0, 0.0]) / my_temperature(2.0, 0.9)
-assert torch.allclose(my_softmax(cooled), torch.tensor([0.9, 0.1]))
-
-# %% [markdown]
 # **2d · Colder.** Half the temperature squares what stands between two words: at a temperature
 # of 1, the third outweighs the first by 5 to 1, now by 25 to 1.
 

@@ -30,20 +30,6 @@ context, weights = my_attention(x, x, x, torch.ones(4, 4).tril().bool())
 assert torch.equal(context[:, 0], x[:, 0]) and (weights.triu(diagonal=1) == 0).all()
 
 # %% [markdown]
-# **4b · A window that moves along.** It is a triangle without a smaller triangle. The window
-# moves along with the query; with a window of T it is the whole causal mask.
-
-
-# %%
-def my_window_mask(T, window):
-    # All that is not in the future, without all that is `window` or more places back.
-    ones = torch.ones(T, T, dtype=torch.bool)
-    return ones.tril() & ~ones.tril(diagonal=-window)
-
-
-assert torch.equal(my_window_mask(4, 9), torch.ones(4, 4).tril() > 0)  # wider than the text
-
-# %% [markdown]
 # **4c · Does it look ahead?** For every place t, replace the whole future by large random
 # numbers and compare what comes before, to the last bit. Any one change that is regular, such
 # as adding 1, has leaks that it cannot see.
@@ -63,15 +49,6 @@ def my_is_causal(function, x):
 
 x = torch.randn(6, 2)
 assert my_is_causal(lambda x: x.cumsum(0), x) and not my_is_causal(lambda x: x - x.mean(0), x)
-
-# %% [markdown]
-# **4d · How much is left?** The first token sees one key, the last a thousand: 1 + 2 +
-# … + 1000. That is half of the square, and half of the diagonal.
-
-# %%
-# Token t, counted from 1, sees t tokens, itself included: 1 + 2 + ... + 1000.
-my_count = 1000 * 1001 // 2
-assert my_count == torch.ones(1000, 1000).tril().sum()
 
 # %% [markdown]
 # **4e · Not a number.** `triu()` keeps the diagonal, so each word was hidden from itself, and

@@ -91,19 +91,6 @@ before, after = (my_heads(y, y, y, num_heads=3) for y in (x, later))
 assert torch.allclose(before[:, :-1], after[:, :-1], atol=1e-5)
 
 # %% [markdown]
-# **6f · Whose numbers are these?.** `view` never changes the order in memory: 24 numbers, and
-# the second head gets the last 12 of them, which begin with word 3. So a head by view alone has
-# half of the words, whole. A head should have half of every word.
-
-# %%
-# View alone gives head 1 the second half of the text, which begins with word 3. It should get
-# numbers 2 and 3 of every word, word 0 first.
-my_rows = (30, 31, 2, 3)
-x = 10 * torch.arange(6)[:, None] + torch.arange(4)  # number c of word t is 10 t + c
-assert x.view(2, 6, 2)[1, 0].tolist() == list(my_rows[:2])
-assert x.view(6, 2, 2).transpose(0, 1)[1, 0].tolist() == list(my_rows[2:])
-
-# %% [markdown]
 # **6g · Several questions at once.** The function of 6c with matrices that can be learned:
 # `nn.Linear` keeps its matrix transposed, so `.T` turns it back.
 

@@ -49,26 +49,6 @@ x, y = my_batch(torch.arange(50), torch.tensor([0, 30, 44]), 5)
 assert (y == x + 1).all()
 
 # %% [markdown]
-# **8c · Always the likeliest.** Run, look at the last row, append, and crop to the context. The
-# model below is untrained and has a context of 4; greedy writing soon goes round in a circle,
-# since the same four tokens always have the same successor.
-
-
-# %%
-def my_greedy(model, prompt, n):
-    # The last row of logits says what comes next, and the model sees no more than its context.
-    for _ in range(n):
-        logits = model(prompt[None, -model.config.context_length :])
-        prompt = torch.cat([prompt, logits[0, -1].argmax()[None]])
-    return prompt
-
-
-torch.manual_seed(seed)
-model = GPT(GPTConfig(vocab_size=5, context_length=4, n_layer=1, n_head=1, n_embd=16)).eval()
-written = my_greedy(model, torch.tensor([0]), 5**4 + 8).tolist()
-assert written[-4:] in [written[t : t + 4] for t in range(len(written) - 4)]  # 5⁴ at most
-
-# %% [markdown]
 # **8d · What went wrong?** Each fault leaves a mark of its own. Too high a rate throws the loss
 # far above its start, too low a rate leaves it there. A loss near 0 on text that nobody has
 # seen is too good to be true. If two texts are both said to be unseen and only one is easy, the

@@ -52,38 +52,6 @@ for probabilities in torch.randn(100, 20).softmax(1):
     assert inside.sum() >= 0.9 > inside.sum() - inside.min()  # it reaches p, and none is idle
 
 # %% [markdown]
-# **9d · Hotter is more even.** Write H = ln Z - ⟨z⟩ / τ, where Z is the sum of the exponentials
-# of z / τ and ⟨z⟩ the mean of the logits under the probabilities. Differentiated by τ, ln Z
-# gives -⟨z⟩ / τ², and the second term gives + ⟨z⟩ / τ² - (d⟨z⟩/dτ) / τ. The first two cancel. A
-# mean changes with temperature by d⟨z⟩/dτ = -Var(z) / τ², so that Var(z) / τ³ is left: never
-# below 0. Differences of the entropy agree.
-
-
-# %%
-def my_slope(logits, temperature):
-    # The variance of the logits, each weighed with its probability, over the third power.
-    shares = (logits / temperature).softmax(dim=0)
-    mean = (shares * logits).sum()
-    return (shares * (logits - mean) ** 2).sum() / temperature**3
-
-
-logits = torch.tensor([3.0, 1.0, 0.5, -2.0], dtype=torch.float64)
-
-
-def entropy(hot):
-    return torch.special.entr((logits / hot).softmax(0)).sum()
-
-
-for hot in (0.3, 1.0, 4.0):
-    numerical = (entropy(hot + 1e-4) - entropy(hot - 1e-4)) / 2e-4
-    torch.testing.assert_close(my_slope(logits, hot), numerical, atol=1e-6, rtol=1e-4)
-
-# %%
-heats = torch.linspace(0.1, 4, 40).double()
-assert (torch.stack([entropy(hot) for hot in heats]).diff() > 0).all()  # hotter is more even
-assert all(my_slope(logits, hot) >= 0 for hot in heats)
-
-# %% [markdown]
 # **9e · The price of the cache.** Two vectors (key and value), for each of 36 layers, each of
 # 1,024 tokens, 1,280 numbers, two bytes a number: 189 million bytes for one text. Heads only
 # cut the 1,280 into pieces. A real cache, counted, follows the same formula.
@@ -97,29 +65,6 @@ for heads, T in ((2, 16), (4, 16), (2, 32)):
     with torch.no_grad():
         model(torch.zeros(1, T, dtype=torch.long), cache=cache)
     assert sum(kept.key.numel() + kept.value.numel() for kept in cache) == 2 * 3 * T * 24
-
-# %% [markdown]
-# **9f · Every token at place 0.** Nothing crashes: a model that gets the same place for every
-# token reads a bag of words, and writes fluent nonsense. The cache knows how many tokens it
-# has; the newest one stands right behind them.
-
-
-# %%
-def my_logits(model, tokens):
-    cache, rows = model.new_cache(), []
-    for t, token in enumerate(tokens):
-        x = model.embed(token.view(1, 1), start=t)  # the place where the token stands
-        for block, kept in zip(model.blocks, cache, strict=True):
-            x = block(x, kept)
-        rows.append(model.head(model.norm(x))[0, 0])
-    return torch.stack(rows)
-
-
-torch.manual_seed(seed)
-model = GPT(GPTConfig(vocab_size=9, context_length=12, n_layer=2, n_head=2, n_embd=16)).eval()
-tokens = torch.randint(9, (12,))
-with torch.no_grad():
-    torch.testing.assert_close(my_logits(model, tokens), model(tokens[None])[0])
 
 # %% [markdown]
 # **9g · A fast draft, a strict reader.** A token comes out in two ways: drafted and kept, draft

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 
 from helpers.counting import NEIGHBOURS, KneserNey
-from helpers.modern import ngram_rows
 
 seed = 0  # for what is drawn
 
@@ -107,26 +106,6 @@ level = KneserNey(tokens, 30, 1).levels[0]
 kinds = torch.zeros(30).index_copy(0, level.letters, level.counts[NEIGHBOURS])
 kinds[tokens[0]] -= 1  # the start of the text
 torch.testing.assert_close(my_neighbours(tokens, 30), kinds / kinds.sum())
-
-# %% [markdown]
-# **13e · A number for each pair.** Two digits in base V + 1, since there are V + 1 digits: the
-# tokens, and the one for "nothing stands here". Different pairs have different numbers, all
-# below (V + 1)². With fewer rows some pairs share one, which is what the modulo does.
-
-
-# %%
-def my_rows(tokens, V, rows):
-    # V is the digit of "nothing stands here", so there are V + 1 digits.
-    before = F.pad(tokens, (1, 0), value=V)[:, :-1]
-    return (before * (V + 1) + tokens) % rows
-
-
-torch.manual_seed(seed)
-tokens = torch.randint(5, (4, 50))
-for rows in (36, 7, 1):
-    assert torch.equal(my_rows(tokens, 5, rows), ngram_rows(tokens, 2, 5, rows))
-pairs = torch.stack([F.pad(tokens, (1, 0), value=5)[:, :-1], tokens], dim=-1)
-assert len(my_rows(tokens, 5, 36).unique()) == len(pairs.flatten(0, 1).unique(dim=0))
 
 # %% [markdown]
 # **13f · A product of experts.** Each expert's probabilities are raised to the power of its

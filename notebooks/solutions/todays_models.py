@@ -14,26 +14,6 @@ from helpers.modern import ModernConfig, ModernGPT, SwiGLU, rotate, rotations
 seed = 0  # for what is drawn
 
 # %% [markdown]
-# **12a · A quarter of the memory.** Two vectors, for each of 24 layers, each of 8,192 tokens,
-# 16 heads of 128 numbers, two bytes a number: 1.6 billion bytes for one text. With 4 heads of
-# keys and values, a quarter of it; the 16 heads of queries are never kept. A real cache,
-# counted, follows the same formula.
-
-# %%
-# Keys and values, 24 layers, 8,192 tokens, 16 heads of 128 numbers, two bytes each; then 4 such
-# heads.
-my_cache = (2 * 24 * 8192 * 16 * 128 * 2, 2 * 24 * 8192 * 4 * 128 * 2)
-for heads in (8, 2, 1):
-    model = ModernGPT(
-        ModernConfig(9, context_length=16, n_layer=3, n_head=8, n_embd=32, n_kv_head=heads)
-    )
-    cache = model.new_cache()
-    with torch.no_grad():
-        model(torch.zeros(1, 16, dtype=torch.long), cache=cache)
-    kept = sum(part.key.numel() + part.value.numel() for part in cache)
-    assert kept == 2 * 3 * 16 * heads * (32 // 8)
-
-# %% [markdown]
 # **12b · Only the distance.** Write out both turned vectors, multiply, and collect what belongs
 # to each product. Before q₀k₀ and q₁k₁ stands cos i cos j + sin i sin j, which is cos(i - j).
 # Before q₀k₁ stands sin i cos j - cos i sin j, which is sin(i - j), and before q₁k₀ the same

@@ -6,7 +6,6 @@
 
 # %%
 import torch
-import torch.nn.functional as F
 
 seed = 0  # for what is drawn
 
@@ -51,25 +50,6 @@ paired, unrelated = my_errors(with_change, whole)
 covariance = torch.cov(torch.stack([with_change, whole]))[0, 1]
 torch.testing.assert_close(unrelated**2 - paired**2, 2 * covariance / 6)
 assert paired < unrelated / 3
-
-# %% [markdown]
-# **10c · The last place.** Whatever a model sees of the other places, at the last one there is
-# nothing to peek at. So this loss does not change when everything before it is known for
-# certain, and the loss at all places does.
-
-
-# %%
-def my_last_loss(logits, targets):
-    # Behind the last place stands nothing that a leak could show.
-    return F.cross_entropy(logits[:, -1], targets[:, -1])
-
-
-torch.manual_seed(seed)
-logits, targets = torch.randn(4, 9, 7), torch.randint(7, (4, 9))
-peeking = logits + 100 * F.one_hot(targets, 7)
-peeking[:, -1] = logits[:, -1]
-everywhere = F.cross_entropy(peeking.flatten(0, 1), targets.flatten())
-assert my_last_loss(peeking, targets) == my_last_loss(logits, targets) > 5 * everywhere
 
 # %% [markdown]
 # **10e · The luckiest run.** The smallest of many draws falls with their number, and falls

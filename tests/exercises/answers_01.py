@@ -17,11 +17,6 @@ def others(i, vectors):
     return [j for j in range(len(vectors)) if j != i]
 
 
-def without_row(i, vectors):
-    rest = torch.cat([vectors[:i], vectors[i + 1 :]])
-    return (rest @ vectors[i]).argmax()
-
-
 def divided_in_place(vectors):
     return vectors.div_(vectors.norm(dim=1, keepdim=True)) @ vectors.mT
 
@@ -44,16 +39,6 @@ WRONG = {
         ("the signs are lost", lambda a, b, s: abs(s * s - a * a - b * b) / 2),
         ("it gives 8 where 0 is right", lambda a, b, s: (s * s - a * a) / 2),
     ],
-    "1c": [
-        ("it gives 0 where 1 is right", without_row),
-        ("it gives -2 where 1 is right", lambda i, v: max(v[i] @ v[j] for j in others(i, v))),
-        ("it gives", lambda i, v: min(others(i, v), key=lambda j: v[i] @ v[j])),
-        (
-            "it gives",
-            lambda i, v: max(others(i, v), key=lambda j: F.cosine_similarity(v[i], v[j], 0)),
-        ),
-        ("changes its input `v`", lambda i, v: (v.__setitem__(i, 0), (v @ v[i]).argmax())[1]),
-    ],
     "1d": [("'abcd' is not right", "abcd"), ("3 is not right", 3)],
     "1e": [
         ("right only where T = 1", lambda v: (v / v.norm()) @ (v / v.norm()).mT),
@@ -73,11 +58,6 @@ RIGHT = {
     "1b": [
         lambda a, b, s: torch.tensor(s * s - a * a - b * b, requires_grad=True) / 2,
         lambda a, b, s: np.array([(s**2 - a**2 - b**2) / 2]),
-    ],
-    "1c": [
-        lambda i, v: max(others(i, v), key=lambda j: v[i] @ v[j]),
-        lambda i, v: np.where(np.arange(len(v)) == i, -np.inf, (v @ v[i]).numpy()).argmax(),
-        lambda i, v: [float((v @ v.mT).fill_diagonal_(-math.inf).argmax(1)[i])],
     ],
     "1d": ["CABD", ["c", "a", "b", "d"], "c > a > b > d"],
     "1e": [

@@ -36,12 +36,6 @@ WRONG = {
         ("(T, S), and (T, E) is asked for", lambda q, k, v: (q @ k.mT).softmax(-1)),
         ("more dimensions in front", lambda q, k, v: F.softmax(q @ k.T, -1) @ v),
     ],
-    "2c": [
-        ("stands on its head", lambda lead, p: math.log(p / (1 - p)) / lead),
-        ("the sign is wrong", lambda lead, p: lead / math.log((1 - p) / p)),
-        ("`lead` is taken as 1", lambda lead, p: 1 / math.log(p / (1 - p))),
-        ("it gives 0.1 where 0.4551 is right", lambda lead, p: lead * (1 - p)),
-    ],
     "2d": [
         ("in reverse order", (0.833, 0.133, 0.033)),
         ("no percent", (3.33, 13.33, 83.33)),
@@ -79,10 +73,6 @@ RIGHT = {
         lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None], scale=1.0)[0],
         lambda q, k, v: numpy_softmax(q @ k.mT) @ v.numpy(),
         lambda q, k, v: ((q @ k.mT).softmax(-1)[..., None] * v[..., None, :, :]).sum(-2).tolist(),
-    ],
-    "2c": [
-        lambda lead, p: lead / torch.logit(torch.tensor(p, dtype=torch.float64)),
-        lambda lead, p: np.array([lead / (2 * np.arctanh(2 * p - 1))]),
     ],
     "2d": [
         [0.0333, 0.1333, 0.8333],

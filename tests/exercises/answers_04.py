@@ -1,6 +1,5 @@
 """Wrong answers of notebook 04, with words of what must be said, and right ones."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -21,10 +20,6 @@ def of_one_shape(query, key, value, mask=None):
 def by_pytorch(query, key, value, mask=None):
     one = torch.eye(key.shape[-2]).expand(*key.shape[:-1], -1)
     return [F.scaled_dot_product_attention(query, key, x, mask).tolist() for x in (value, one)]
-
-
-def window_by_loop(T, window):
-    return [[t - window < s <= t for s in range(T)] for t in range(T)]
 
 
 def with_future(function, x, future):
@@ -96,12 +91,6 @@ WRONG = {
         ("None means that everything is allowed", lambda q, k, v, m=None: attend(q, k, v, ~~m)),
         ("not with more dimensions in front", of_one_shape),
     ],
-    "4b": [
-        ("`window` is one too large", lambda T, window: window_by_loop(T, window + 1)),
-        ("on its side", lambda T, window: torch.tensor(window_by_loop(T, window)).T),
-        ("hides what should be seen", lambda T, window: ~torch.tensor(window_by_loop(T, window))),
-        ("something has to be True", lambda T, window: torch.zeros(T, T)),
-    ],
     "4c": [
         ("for f = attends to everything", lambda f, x: True),
         ("for f = doubles x", lambda f, x: False),
@@ -109,7 +98,6 @@ WRONG = {
         ("divides by a length over time", lambda f, x: with_future(f, x, torch.neg)),
         ("leaks signs, not sizes", lambda f, x: with_future(f, x, lambda y: 2 * y)),
     ],
-    "4d": [("twice as much", 1_001_000), ("one too many", 500_501), ("is not right", 501_501)],
     "4e": [
         ("the future is not hidden", lambda scores: scores.softmax(-1)),
         ("set to a number", lambda scores: causal(scores, fill=-1e9)),
@@ -135,16 +123,10 @@ WRONG = {
 }  # fmt: skip
 RIGHT = {
     "4a": [by_pytorch, lambda q, k, v, m=None: attend(q.double(), k.double(), v.double(), m)],
-    "4b": [
-        window_by_loop,
-        lambda T, window: torch.ones(T, T).tril().triu(-window + 1),
-        lambda T, window: np.tri(T, dtype=bool) & ~np.tri(T, k=-window, dtype=bool),
-    ],
     "4c": [
         lambda f, x: all(torch.allclose(f(x[:t]), f(x)[:t], atol=1e-6) for t in range(1, len(x))),
         lambda f, x: int(with_future(f, x, lambda y: -3 * y.flip(0, 1) + torch.arange(y.shape[1]))),
     ],
-    "4d": [500_500.0, sum(range(1, 1001)), [500500]],
     "4e": [
         lambda scores: scores.softmax(1).tril() / scores.softmax(1).tril().sum(1, keepdim=True),
         lambda scores: causal(scores, fill=torch.finfo().min).requires_grad_().numpy(force=True),

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from exercises.n08 import HIGH, LOW, diagnosis, greedy, own, silenced
+from exercises.n08 import HIGH, LOW, diagnosis, own, silenced
 
 
 def windows(tokens, starts, T, later=1):
@@ -136,12 +136,6 @@ WRONG = {
         ("it gives [[[4, 5], [2, 3]]", lambda t, s, T: windows(torch.arange(len(t)), s, T)),
         ("changes its input `starts`", lambda tokens, starts, T: windows(tokens, starts.sub_(1), T)),
     ],
-    "8c": [
-        ("that is `prompt`, as it came", lambda model, prompt, n: prompt),
-        ("it gives [] where [2, 1]", lambda model, prompt, n: greedy(model, prompt, n)[len(prompt) :]),
-        ("`n` is one too large", lambda model, prompt, n: greedy(model, prompt, n + 1)),
-        ("do not fit into a context", lambda *x: greedy(*x, seen=lambda text, context: text)),
-    ],
     "8d": [
         ("the training loss jumps far above its start", rising),
         ("'Healthy' is none of the six names", lambda *x: diagnosis(*x).capitalize()),
@@ -198,10 +192,6 @@ RIGHT = {
         lambda t, s, T: t.unfold(0, T + 1, 1)[s].unfold(1, T, 1).transpose(0, 1).float(),
         lambda t, s, T: np.stack([t.numpy()[s.numpy()[:, None] + np.arange(T) + later] for later in (0, 1)]),
         lambda t, s, T: [[[t[i + j + later].item() for j in range(T)] for i in s.tolist()] for later in (0, 1)],
-    ],
-    "8c": [
-        one_by_one,
-        lambda *x: one_by_one(*x).tolist(),
     ],
     "8d": [by_the_second_record],
     "8e": [

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from gpt_variants import GPT, AlibiGPT, Block, Heads, RotaryGPT
 from nanogpt import NanoGPT
 
-from exercises.n09 import nucleus, one_by_one, slope, speculated
+from exercises.n09 import nucleus, speculated
 
 
 def nucleus_by_loop(probabilities, p):
@@ -16,12 +16,6 @@ def nucleus_by_loop(probabilities, p):
             break
         kept[token], total = 1, total + probabilities[token].item()
     return kept
-
-
-def by_difference(logits, temperature):
-    """In single precision, with the step of the task."""
-    hot, cold = ((logits / (temperature + step)).softmax(0) for step in (0.001, -0.001))
-    return (torch.special.entr(hot).sum() - torch.special.entr(cold).sum()) / 0.002
 
 
 # ---------------------------------------------------------------- 9h
@@ -152,19 +146,9 @@ WRONG = {
         ("1 minus what is asked for", lambda x, p: [1 - kept for kept in nucleus_by_loop(x, p)]),
         ("where [0, 1] is right", lambda x, p: x.cumsum(0) - x < p),
     ],
-    "9d": [
-        ("the sign is wrong", lambda z, t: -slope(z, t)),
-        ("that is in bits", lambda z, t: slope(z, t) / np.log(2)),
-        ("it gives 0.0525", lambda z, t: slope(z, 1.0) / t**3),
-    ],
     "9e": [
         ("3 things in a tuple", 188_743_680),
         ("number 1: for each token", (188_743_000, 1, 2)),
-    ],
-    "9f": [
-        ("only the last of", lambda model, tokens: one_by_one(model, tokens)[-1]),
-        ("one softmax too many", lambda model, tokens: one_by_one(model, tokens).softmax(1)),
-        ("it raises IndexError", lambda model, tokens: model.position_embedding(tokens + 50)),
     ],
     "9g": [
         (
@@ -236,9 +220,7 @@ RIGHT = {
         lambda x, p: [float(x[x > q].sum()) < p for q in x],
         lambda x, p: np.array(nucleus_by_loop(x, p), dtype=bool),
     ],
-    "9d": [by_difference, lambda z, t: [float(slope(z, t))]],
     "9e": [[188_743_680.0, 1.0, 2.0], torch.tensor([188_743_680, 1, 2])],
-    "9f": [lambda model, tokens: model(tokens[None])[0].tolist()],
     "9g": [lambda p, q: [np.minimum(1, p.numpy() / q.numpy()), speculated(p, q)[1].tolist()]],
     "9h": [writing(), by_gumbel],
     "9i": [(NanoGPT, fast(last_too=True)), (RotaryGPT, fast()), (AlibiGPT, fast())],

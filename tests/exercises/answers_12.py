@@ -45,13 +45,6 @@ def linear_on_its_side(query, key, value):
 
 
 WRONG = {
-    "12a": [
-        ("in reverse order", (BYTES / 4, BYTES)),
-        ("half of what is right", (BYTES / 2, BYTES / 8)),
-        ("twice as much", (2 * BYTES, BYTES / 2)),
-        ("number 2: both keys", (BYTES, 4 * BYTES)),
-        ("2 things in a tuple", BYTES),
-    ],
     "12b": [
         ("the sign of `j` is wrong", lambda q, k, i, j: turned(q, i + j) @ k),
         ("it gives 0.12 where 0.5192", lambda q, k, i, j: turned(q, i) @ k),
@@ -83,7 +76,6 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "12a": [torch.tensor([BYTES, BYTES / 4]), (1.61e9, 403e6)],
     "12b": [by_complex, lambda q, k, i, j: [turned(q, i - j).double() @ k.double()]],
     "12c": [
         lambda T, W: table(T, lambda i, j: j in range(i - W + 1, i + 1)),

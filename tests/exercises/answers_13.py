@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from exercises.n13 import left_out, neighbours, rows_of_pairs, smoothed, together
+from exercises.n13 import left_out, neighbours, smoothed, together
 
 
 def struck_out(c, n, kinds, d, lower):
@@ -22,11 +22,6 @@ def neighbours_by_sets(tokens, V):
         before[tokens[i]].add(tokens[i - 1])
     sizes = [len(before[letter]) for letter in range(V)]
     return [size / sum(sizes) for size in sizes]
-
-
-def rows_by_numpy(tokens, V, rows):
-    before = np.hstack([np.full((len(tokens), 1), V), tokens.numpy()[:, :-1]])
-    return np.mod(before * (V + 1) + tokens.numpy(), rows)
 
 
 WRONG = {
@@ -57,12 +52,6 @@ WRONG = {
             shares := neighbours(tokens, V))[shares > 0]),
         ("changes its input `tokens`", lambda tokens, V: neighbours(tokens.add_(1), V + 1)),
     ],
-    "13e": [
-        ("it gives [[1, 2, 5]]", lambda tokens, *x: rows_of_pairs(tokens.flip(1), *x).flip(1)),
-        ("it gives [[12, 2, 8]]", lambda tokens, V, rows: rows_of_pairs(tokens, V, 10**12)),
-        ("for x = [[0]], V = 4", lambda x, V, rows: x % rows),
-        ("where [[20]] is right", lambda *x: rows_of_pairs(*x)[:, 1:]),
-    ],
     "13f": [
         ("a softmax is taken of `gates` first", lambda alone, counts, gates: (
             together(alone, counts, gates.softmax(-1)))),
@@ -77,6 +66,5 @@ RIGHT = {
     "13b": [struck_out, lambda *x: [left_out(*x)]],
     "13c": [lambda counts, lower, d: smoothed(counts.double(), lower, d).tolist()],
     "13d": [neighbours_by_sets, lambda *x: neighbours(*x).numpy()],
-    "13e": [rows_by_numpy, lambda *x: rows_of_pairs(*x).float().tolist()],
     "13f": [lambda *x: together(*(each.double() for each in x)).numpy()],
 }

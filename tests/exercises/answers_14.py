@@ -53,11 +53,6 @@ def as_large_as_fits(x, y, parts, gradient):
 
 
 WRONG = {
-    "14a": [
-        ("in reverse order", (14_000_000_000, 112_000_000_000)),
-        ("number 2: FSDP", (112e9, 875_000_000)),
-        ("2 things in a tuple", 112e9),
-    ],
     "14b": [
         ("`M` is taken as 1", lambda P, M: 1 - 1 / P),
         ("1 minus what is asked for", lambda P, M: M / (P + M - 1)),
@@ -87,17 +82,8 @@ WRONG = {
         ("room for 1 texts at a time", lambda x, y, parts, gradient: gradient(x, y)),
         ("changes its input `y`", lambda x, y, *more: one_text_at_a_time(x, y.clamp_(min=0), *more)),
     ],
-    "14e": [
-        ("`share` is taken as 1", lambda flops, bandwidth, share: 4 * flops / (3 * bandwidth)),
-        ("`flops` and `bandwidth` are exchanged", lambda flops, bandwidth, share: (
-            4 * bandwidth / (3 * flops * share))),
-        ("1 over the right number", lambda flops, bandwidth, share: 3 * bandwidth * share / (4 * flops)),
-        ("it gives 2000 where", lambda flops, bandwidth, share: share * 8 * flops / (6 * bandwidth)),
-        ("it gives 3.2e+22", lambda flops, bandwidth, share: 8 * bandwidth / (6 / flops) / share),
-    ],
 }  # fmt: skip
 RIGHT = {
-    "14a": [torch.tensor([112e9, 14e9]), (Fraction(7 * 10**9 * 16), Fraction(14 * 10**9))],
     "14b": [by_average, lambda P, M: Fraction(P - 1, M + P - 1)],
     "14c": [
         part(lambda starts, rank, size: sorted(starts)[::-1][size - 1 - rank :: size]),
@@ -105,8 +91,4 @@ RIGHT = {
         with_the_global_dice,
     ],
     "14d": [one_text_at_a_time, as_large_as_fits],
-    "14e": [
-        lambda flops, bandwidth, share: math.ceil(8 * flops / (6 * bandwidth * share)),
-        lambda flops, bandwidth, share: torch.tensor(flops) / bandwidth * 8 / 6 / share,
-    ],
 }
