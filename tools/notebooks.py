@@ -8,7 +8,6 @@ committed and keeps the reader's copies in mine/kept.
 
 import argparse
 import ast
-import base64
 import importlib.util
 import multiprocessing
 import re
@@ -309,8 +308,6 @@ def store(names: list[str]) -> None:
         notebook.metadata = {"kernelspec": KERNEL, "language_info": done.metadata.language_info}
         nbformat.validate(notebook)
         write(path, nbformat.writes(notebook) + "\n")
-        for name, picture in readme_pictures(notebook).items():
-            write(ROOT / "docs" / f"{name}.png", picture)
         say(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
         (NOTEBOOKS / "measured").mkdir(exist_ok=True)
         # The next one shows it.
@@ -319,17 +316,6 @@ def store(names: list[str]) -> None:
     page = ROOT / "README.md"
     if page.exists():
         write(page, lessons.readme(page.read_text(encoding="utf-8")))
-
-
-def readme_pictures(notebook: NotebookNode) -> dict[str, bytes]:
-    """What the README shows: pictures of the cells tagged readme-NAME, by name."""
-    return {
-        tag.removeprefix("readme-"): base64.b64decode(out.data["image/png"])
-        for cell in notebook.cells
-        for tag in cell.metadata.get("tags", [])
-        for out in cell.get("outputs", [])
-        if tag.startswith("readme-") and "image/png" in out.get("data", {})
-    }
 
 
 # ---------------------------------------------------------------- fresh

@@ -80,7 +80,7 @@ def draw(folder: Path, path: Path) -> str:
             left.clear()
             left.axis("off")
             left.set_title(
-                f"after {step:,} updates, loss {losses[step]:.2f}",
+                f"after {step:,} updates, validation loss {losses[step]:.2f}",
                 loc="left",
                 fontsize=11,
             )

@@ -95,7 +95,7 @@ def readme(text: str, repo: str) -> str:
     head, _, rest = text.partition("\n\n")
     text = f"{head}\n\n{MARK}\n{' '.join(badges)}\n\n{rest}"
     name, site = repo.split("/")[1], home_page(repo)
-    play = f"**[Play with it]({site}/play.html)** · **[read it]({site}/)** · **run it:**"
+    play = f"**[Play with it]({site}/play.html)** · **[read it]({site}/)** · **[run it](#run-it)**"
     text = re.sub(rf"({re.escape(DOORS)}\n).*", rf"\g<1>{play}", text)
     return re.sub(r"^git clone .*$", f"git clone {home} && cd {name}", text, count=1, flags=re.M)
 

@@ -217,16 +217,6 @@ def test_papermill_lists_every_setting_of_every_notebook():
 
 
 # ---------------------------------------------------------------- README
-def test_the_readme_shows_pictures_that_notebooks_drew():
-    drawn = {}
-    for notebook in BY_NAME.values():
-        drawn |= tools.readme_pictures(notebook)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = set(re.findall(r"!\[[^\]]{20,}\]\(docs/([^)]+)\.png\)", readme))
-    shown -= {"play", "lesson"}  # as a browser shows them: the browser tests take them
-    assert {name: (ROOT / "docs" / f"{name}.png").read_bytes() for name in shown} == drawn
-
-
 def test_the_readme_lists_every_notebook():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in LESSONS.values():

@@ -7,9 +7,10 @@ import nbformat
 import pytest
 
 from exercises.yours import STEPS
-from tools.lessons import readme, readme_path
+from tools.lessons import everyone, readme, readme_path
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -21,31 +22,49 @@ def test_links_of_the_pages_lead_to_files(page):
 
 
 def test_the_readme_counts_the_outputs_that_are_not_compared():
-    paths = (ROOT / "notebooks").glob("[0-9]*.ipynb")
     cells = [
         cell
-        for path in paths
+        for path in everyone()
         for cell in nbformat.read(path, as_version=4).cells
         if cell.cell_type == "code"
     ]
     ignored = sum("nbval-ignore-output" in cell.metadata.get("tags", []) for cell in cells)
-    assert f"except for {ignored} of {len(cells)} whose outputs" in (ROOT / "README.md").read_text(
-        encoding="utf-8"
-    )
+    assert f"except for {ignored} of {len(cells)} whose outputs" in README
 
 
 def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
-    assert len(STEPS) == 17
-    assert "In seventeen exercises you write a piece of your GPT" in (ROOT / "README.md").read_text(
-        encoding="utf-8"
-    )
+    assert len(STEPS) == 17 and "You write it in seventeen exercises, piece by piece" in README
+
+
+def test_the_readme_says_how_long_the_path_is_and_how_many_exercises_a_lesson_has():
+    path = README.partition("## The path")[2].partition("Afterwards")[0]
+    assert round(sum(map(int, re.findall(r"\((\d+) min\)", path))) / 60) == 4
+    assert "The ten take about four hours" in path and "four to eight a lesson" in path
+    counts = [
+        len(re.findall(r'^ +"\*\*\d+[a-z] · ', file.read_text("utf-8"), re.M))
+        for file in (ROOT / "notebooks").glob("[0-9]*.ipynb")
+    ]
+    assert min(counts) == 4 and max(counts) == 8
+
+
+def test_the_readme_s_surprise_is_what_lesson_05_has_found():
+    told = README.partition("## One thing you'll find")[2].partition("## ")[0]
+    cells = nbformat.read(ROOT / "notebooks" / "05_dropout.ipynb", as_version=4).cells
+    printed = "".join(out.get("text", "") for cell in cells for out in cell.get("outputs", []))
+    for line, share in (
+        ("its own scenes, card taken away:", "38%"),
+        ("new scenes, card taken away:", "4%"),
+        ("its own scenes, the card taken away:", "3%"),
+        ("half dropped, new scenes:", "90%"),
+        ("new scenes:", "35%"),
+    ):
+        assert re.search(rf"^{line} +{share} right", printed, re.M) and share in told
 
 
 def test_the_moving_picture_is_small_and_described_by_its_tool():
     assert (ROOT / "docs" / "learning.gif").stat().st_size < 2e6
     assert re.search(
-        r"!\[Over 6,000 updates, what a GPT writes.{80,}\]\(docs/learning\.gif\)",
-        (ROOT / "README.md").read_text("utf-8"),
+        r"!\[Over 6,000 updates, what a GPT writes.{80,}\]\(docs/learning\.gif\)", README
     )
 
 
@@ -58,8 +77,7 @@ def test_what_the_page_of_use_says_of_counting_is_what_was_measured():
 
 
 def test_the_readme_s_lessons_are_those_of_the_notebooks():
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert text == readme(text) and readme_path()["path"] in text
+    assert readme(README) == README and readme_path()["path"] in README
 
 
 def test_a_week_s_steps_take_as_long_as_the_exercises_say():
