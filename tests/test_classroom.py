@@ -58,7 +58,7 @@ def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(ship
 
 
 def test_a_prediction_has_no_points(first):
-    assert [task.points for task in first.tasks] == [2, 2, 2, 0, 2]
+    assert [task.points for task in first.tasks] == [2, 2, 0, 2]
 
 
 def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(
