@@ -123,9 +123,11 @@ def bar_codes(
             ax.vlines(range(left, left + 33), -y - 0.5, -y, color="white", linewidth=0.6)
             ax.text(left + 16, -y + 0.06, word, ha="center")
         ax.text(-2, -y - 0.25, name, ha="right", va="center")
-    ax.set(xlim=(-24, 102), ylim=(-len(rows) + 0.4, 0.5))
+    for left, box in ((0, "giver"), (34, "thing"), (68, "receiver")):
+        ax.text(left + 16, 0.55, box, ha="center", color="#555555", style="italic")
+    ax.set(xlim=(-24, 102), ylim=(-len(rows) + 0.4, 0.95))
     ax.axis("off")
     show(
-        "Rows of three boxes, each box a bar code of 32 numbers: the query, with one code three "
+        "Rows of three boxes for giver, thing and receiver, each box a bar code of 32 numbers: the query, with one code three "
         "times, and below it cards, of which some have that code in the first or the last box."
     )

@@ -65,7 +65,7 @@ def heads(lines: Sequence[Line]) -> None:
         for line in mine:
             color = COLORS[1 if line is most else 0]
             ax.plot(line["more"], line["loss"], "o", ms=11, alpha=0.75, color=color)
-            layer = str(line["first"]).split(".")[0]
+            layer = str(line["what"]).split(".")[0]
             ax.text(line["more"], line["loss"], layer, ha="center", va="center", color="white",
                     fontsize=8)  # fmt: skip
         rank = 1 + sum(line["loss"] > most["loss"] for line in mine)
@@ -77,29 +77,3 @@ def heads(lines: Sequence[Line]) -> None:
         )
     axes[0].set(ylabel="rise of the loss without it")
     show(f"A dot for each head, with its layer. {'; '.join(told)}.")
-
-
-def pairs(lines: Sequence[Line], marked: Mapping[int, tuple[str, str]]) -> None:
-    """For each network all pairs of heads: what both cost beyond the sum; one pair is `marked`."""
-    _, ax = figure(9, 0.9 + 0.6 * len(marked))
-    told = []
-    for y, (seed, pair) in enumerate(marked.items()):
-        mine = [line for line in lines if line["seed"] == seed]
-        (theirs,) = (line for line in mine if {line["first"], line["second"]} == set(pair))
-        beyond = [line["more"] for line in mine]
-        for line in mine:
-            lowest = str(line["first"])[0] == str(line["second"])[0] == "1"
-            color = COLORS[0] if lowest else "#777777"
-            ax.plot(line["more"], -y, "|", ms=18, color=color, alpha=0.9 if lowest else 0.5)
-        ax.plot(theirs["more"], -y, "o", ms=10, color=COLORS[1])
-        rank = 1 + sum(more > theirs["more"] for more in beyond)
-        told.append(f"network {seed}: {theirs['more']:+.3f}, number {rank} of {len(mine)}")
-    ax.axvline(0, color="#BBBBBB", lw=0.8, zorder=0)
-    ax.set_yticks([-y for y in range(len(marked))], [f"network {seed}" for seed in marked])
-    ax.set(
-        xlabel="what two heads cost beyond the sum of each (nats)", ylim=(0.5 - len(marked), 0.5)
-    )
-    ax.spines[["left", "top", "right"]].set_visible(False)
-    show(
-        f"Every pair of heads as a stroke; the two that look most at the last gap as a dot. {'; '.join(told)}."
-    )

@@ -20,7 +20,7 @@ seed = 0  # for weights and batches
 sizes = (500, 2_000, 8_000, 32_000)  # characters to train on, in the exploration
 
 # %% [markdown]
-# **8a · As unsure as among how many?** n equally likely characters cost ln n each, and e undoes
+# **8a · As unsure as choosing among how many?** n equally likely characters cost ln n each, and e undoes
 # the logarithm. So a loss of 1.9 is the doubt among less than seven characters, of 65; the
 # fresh model doubts among all.
 

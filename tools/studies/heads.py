@@ -41,20 +41,15 @@ def main(_: list[str]) -> None:
 def look_into(
     model: GPT, tokenizer: CharTokenizer, val_tokens: Integer[Tensor, "N"], seed: int
 ) -> list[Line]:
-    """A line for each head, each pair of heads, and each of the last two places."""
+    """A line for each head, and for the last place with two vectors."""
     T, lines = model.config.context_length, []
     part = val_tokens[: WINDOWS * T + 1]
     whole = loss_without(model, part, [])
     looks = looks_at_gaps(model, tokenizer, part)
-    heads = list(itertools.product(range(model.config.n_layer), range(model.config.n_head)))
-    alone = {head: loss_without(model, part, [head]) - whole for head in heads}
-    for head in heads:
-        look = looks[head].item()
-        lines.append(line_of(seed, "head", named(head), "", alone[head], look))
-    for pair in itertools.combinations(heads, 2):
-        cost = loss_without(model, part, pair) - whole
-        beyond = cost - alone[pair[0]] - alone[pair[1]]
-        lines.append(line_of(seed, "pair", named(pair[0]), named(pair[1]), cost, beyond))
+    for layer, head in itertools.product(range(model.config.n_layer), range(model.config.n_head)):
+        cost = loss_without(model, part, [(layer, head)]) - whole
+        name = f"{layer + 1}.{head + 1}"
+        lines.append(line_of(seed, "head", name, cost, looks[layer, head].item()))
 
     tokens = val_tokens[: LETTERS + 2 * T]
     last, above, error = last_place(model, tokens)
@@ -63,24 +58,17 @@ def look_into(
     vectors[-1] = vectors[-2]  # the last place believes that it is the one before
     lent, lent_above, lent_error = last_place(model, tokens)
     vectors[-1] = own
-    lines.append(line_of(seed, "last place", "its own vector", "", last, above, error))
-    lines.append(line_of(seed, "last place", "its neighbour's", "", lent, lent_above, lent_error))
+    lines.append(line_of(seed, "last place", "its own vector", last, above, error))
+    lines.append(line_of(seed, "last place", "its neighbour's", lent, lent_above, lent_error))
     return lines
 
 
-def named(head: tuple[int, int]) -> str:
-    return f"{head[0] + 1}.{head[1] + 1}"
-
-
-def line_of(
-    seed: int, kind: str, first: str, second: str, loss: float, more: float, error: float = 0.0
-) -> Line:
-    """`loss` is a rise of the loss without heads, or a place's loss. `more` is a head's attention to
-    the last gap, a pair's cost beyond the sum of both, or a place's loss above its neighbour's, with
-    its standard `error`.
+def line_of(seed: int, kind: str, what: str, loss: float, more: float, error: float = 0.0) -> Line:
+    """`loss` is a rise of the loss without a head, or a place's loss. `more` is a head's attention to
+    the last gap, or a place's loss above its neighbour's, with its standard `error`.
     """
     numbers = {"loss": round(loss, 5), "more": round(more, 5), "error": round(error, 5)}
-    return {"seed": seed, "kind": kind, "first": first, "second": second, **numbers}
+    return {"seed": seed, "kind": kind, "what": what, **numbers}
 
 
 @torch.no_grad()
