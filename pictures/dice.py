@@ -85,12 +85,13 @@ def curve_and_points(
         ax.annotate(name, (distinct, found), (12, -4), textcoords="offset points", color=color)
         told.append(f"{name}: {found:.0%} of {distinct:.0f}")
     found, distinct = real
-    most = max(d for row in [*line.values(), *points.values()] for _, d in row)
+    every = [d for row in [*line.values(), *points.values()] for _, d in row]
     ax.annotate(
         f"Shakespeare: {found:.0%}, {distinct:.0f} different words →", (1, 0.97),
         xycoords="axes fraction", ha="right", va="top",
     )  # fmt: skip
-    ax.set(xlabel="different words that are found in the training text", xlim=(None, most + 40))
+    ax.set(xlabel="different words that are found in the training text")
+    ax.set(xlim=(min(every) - 6, max(every) + 30))  # with room for names
     ax.set(ylabel="share of words that are found", ylim=(None, found))
     ends = f"from {path[0][0]:.0%} of {path[0][1]:.0f} to {path[-1][0]:.0%} of {path[-1][1]:.0f}"
     show(

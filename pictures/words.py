@@ -128,6 +128,7 @@ def bar_codes(
     ax.set(xlim=(-24, 102), ylim=(-len(rows) + 0.4, 0.95))
     ax.axis("off")
     show(
-        "Rows of three boxes for giver, thing and receiver, each box a bar code of 32 numbers: the query, with one code three "
-        "times, and below it cards, of which some have that code in the first or the last box."
+        "Rows of three boxes for giver, thing and receiver, each box a bar code of 32 numbers: the "
+        "query, with one code three times, and below it cards, of which some have that code in the "
+        "first or the last box."
     )

@@ -1,4 +1,3 @@
-import pytest
 import torch
 from torch import nn
 
@@ -12,10 +11,7 @@ from helpers.rooms.towers import (
     raises,
     said_when,
     things_of,
-    tower,
-    train,
 )
-from tools.lessons import ROOT
 
 SCENES = telegrams.scenes(50, torch.Generator().manual_seed(1))
 
@@ -63,13 +59,3 @@ def test_looks_are_the_questions_and_scores_rise_by_what_was_copied():
     nn.init.eye_(second.part.W_query.weight)
     nn.init.eye_(second.part.W_key.weight)
     assert raises(network, 0) > 0.1 > abs(raises(network, 2))  # a giver stands where own cards do
-
-
-@pytest.mark.lesson
-def test_ten_times_as_long_some_towers_that_replace_find_a_way(capsys):
-    """Lesson 07 says so below its tower of six."""
-    _, right = train("six", tower(6, adds=False), "give", [0, 1, 2], steps=1000)
-    assert sorted(share > 0.9 for share in right) == [False, False, True]
-    text = (ROOT / "notebooks" / "07_transformer_block.ipynb").read_text(encoding="utf-8")
-    said = "{:.0%}, {:.0%} and {:.0%}".format(*right)
-    assert said in text, said
