@@ -130,13 +130,12 @@ def lines(kind: type[Program]) -> None:
 
 
 def checked(kind: type[Program]) -> None:
-    """The checks alone."""
+    """The checks alone: why the one is red that sees the fault, or all where nobody says which."""
     said = checks.table([kind])[kind.__name__]
     red = {name: sentence for name, sentence in said.items() if sentence}
-    print(f"RED    {kind.seen_by}:\n       {red[kind.seen_by]}")
-    for name in red:
-        if name != kind.seen_by:
-            print(f"RED    {name}")
+    for name in sorted(red, key=lambda name: name != kind.seen_by):
+        why = f":\n       {red[name]}" if kind.seen_by in ("", name) else ""
+        print(f"RED    {name}{why}")
     print(f"green  the other {len(checks.CHECKS) - len(red)}")
 
 

@@ -13,15 +13,17 @@ PLAIN = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
 
 
 def arrows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -> None:
-    """The query and the keys as arrows, with dots on the query's line one length apart."""
+    """The query and the keys as arrows on a grid."""
     _, ax = figure(6, 4.6)
     for (name, key), color in zip(keys.items(), COLORS, strict=False):
         draw_key(ax, query, key, name, color)
     ax.annotate("query", query, (16, -18), textcoords="offset points", weight="bold")
-    show(
-        "The query, a short black arrow, and the keys as longer arrows in other directions. Dots on "
-        "the query's line are one length apart."
-    )
+    ax.axis("on")
+    ax.set(xticks=range(-1, 3), yticks=range(-1, 4), axisbelow=True)
+    ax.grid(color="#E5E5E5")
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0, labelsize=8, labelcolor="#777777")
+    show("On a grid, the query, a short black arrow, and the keys as longer arrows.")
 
 
 def shadows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -> None:
@@ -32,16 +34,16 @@ def shadows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -
         band = torch.stack([torch.zeros(2), foot])
         ax.plot(*band.T, color=color, lw=9, alpha=0.4, solid_capstyle="butt")
         ax.plot(*torch.stack([key, foot]).T, color=color, lw=1.2, ls=":")
+        ax.axline((0, 0), query.tolist(), color="#BBBBBB", lw=1, zorder=0)
+        for mark in (-1, 1, 2, 3):
+            ax.plot(*(mark * query), "o", markersize=3, color="#777777", zorder=0)
+            ax.annotate(str(mark), mark * query, (4, -10), textcoords="offset points", fontsize=8)
         draw_key(ax, query, key, f"{name}: score {query @ key:.1f}", color)
 
 
 def draw_key(
     ax: Axes, query: Float[Tensor, "2"], key: Float[Tensor, "2"], text: str, color: str
 ) -> None:
-    ax.axline((0, 0), query.tolist(), color="#BBBBBB", lw=1, zorder=0)
-    for mark in (-1, 1, 2, 3):
-        ax.plot(*(mark * query), "o", markersize=3, color="#777777", zorder=0)
-        ax.annotate(str(mark), mark * query, (4, -10), textcoords="offset points", fontsize=8)
     # A key in the query's direction is drawn beside it, or the query would hide it
     same = torch.cosine_similarity(query, key, dim=0) > 0.999
     beside = torch.tensor([-0.05, 0.07]) * same
@@ -50,6 +52,13 @@ def draw_key(
     ax.annotate(text, key, (-5, 5), textcoords="offset points", ha="right", color=color)
     ax.set(xlim=(-1.5, 2.5), ylim=(-1.2, 3.4), aspect="equal")
     ax.axis("off")
+
+
+def pair_by_pair(
+    queries: Float[Tensor, "B T D"], keys: Float[Tensor, "B S D"]
+) -> Float[Tensor, "B T S"]:
+    """The scores, each multiplied out and added up: what stands in where exercise 1a isn't solved."""
+    return (queries[:, :, None] * keys[:, None]).sum(dim=-1)
 
 
 def word_map(asks: str, vectors: Mapping[str, Float[Tensor, "V"]]) -> None:
