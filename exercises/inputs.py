@@ -150,6 +150,8 @@ def drawn(
             named = prepare(**named)
         inputs = tuple(named.values())
         right = reference(*map(precise, inputs))
+        if isinstance(right, Tensor) and right.isnan().any():
+            raise ValueError(f"the right answer has NaN for {named}: `prepare` such inputs first")
         words = {word: _size(word, sizes) for part in parts for word in part.shape or ()}
         found.append(Case(tuple(named), inputs, right, sizes, batch, scale, sizes | words))
 

@@ -406,7 +406,7 @@ def only_right_where(cases: list[Case], wrong: list[int]) -> str:
     if not good:
         return ""
     if all(case.batch for case in bad):
-        return "it is right for a table, but not with more dimensions in front: "
+        return "it is right, though not with more dimensions in front: "
     if all(case.scale > 1 for case in bad):
         return "it is right for small numbers, but not for large ones: "
     plain = [(case.sizes, True) for case in good if case.scale == 1 and not case.batch]

@@ -41,6 +41,11 @@ def test_ten_lines_make_an_exercise(said):
     assert said(7) == "not yet, it should be a function, and is an int"
 
 
+def test_inputs_for_which_nothing_is_right_are_the_teacher_s_mistake():
+    with pytest.raises(ValueError, match=r"has NaN for \{'x': .*`prepare` such inputs first"):
+        cases_of("x: T C", lambda x: x.log())
+
+
 def test_without_a_name_the_smallest_wrong_input_is_shown(said):
     x = cases_of("x: T C", lambda x: 2 * x)[0].inputs[0].item()
     found = said(lambda x: x + 3)
