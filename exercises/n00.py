@@ -12,7 +12,7 @@ Dictionary = dict[str, str]
 
 
 prediction(
-    "0b",
+    "0b",  # What goes through one vector
     right=(128, 40 * 40),
     hints=(
         "128 numbers for each letter are what the reader computes: only its last state is handed over",
@@ -26,7 +26,7 @@ def lengths_of_a_text() -> Iterator[tuple[float, int]]:
 
 
 exercise(
-    "0c",
+    "0c",  # How a first letter fades
     lambda a, T: a ** (T - 1),
     lengths_of_a_text,
     mistakes={
@@ -41,7 +41,7 @@ exercise(
 
 
 exercise(
-    "0d",
+    "0d",  # Where did it look?
     lambda weights: weights.argmax(-1),
     "scores: T S",
     prepare=lambda scores: {"weights": (scores / 4).softmax(-1)},
@@ -69,7 +69,7 @@ def with_small_matrices(**inputs: Tensor) -> dict[str, Any]:
 
 
 exercise(
-    "0e",
+    "0e",  # Additive scores
     additive_scores,
     "query: D, keys: S D, W_query: D A, W_key: D A, v: A",
     prepare=with_small_matrices,

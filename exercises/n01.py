@@ -14,7 +14,7 @@ def scores(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 exercise(
-    "1a",
+    "1a",  # All scores at once
     scores,
     "queries: ... T D, keys: ... S D",
     mistakes={
@@ -43,7 +43,7 @@ def three_lengths() -> Iterator[tuple[float, float, float]]:
 
 
 exercise(
-    "1b",
+    "1b",  # Three lengths are enough
     lambda length_a, length_b, length_sum: (length_sum**2 - length_a**2 - length_b**2) / 2,
     three_lengths,
     mistakes={
@@ -56,7 +56,7 @@ exercise(
 
 
 prediction(
-    "1d",
+    "1d",  # Who scores best?
     right="cabd",
     mistakes={
         "that is the order from worst to best": "dbac",
@@ -73,7 +73,7 @@ def products(of: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
 
 exercise(
-    "1e",
+    "1e",  # A cosine above 1
     products(lambda vectors: vectors / vectors.norm(dim=1, keepdim=True)),
     "vectors: T D",
     scales=(1000,),

@@ -35,7 +35,7 @@ def scores_of_any_shape() -> Iterator[tuple[Tensor]]:
 
 
 @exercise(
-    "2a",
+    "2a",  # A softmax that survives
     softmax,
     scores_of_any_shape,
     mistakes={
@@ -55,7 +55,7 @@ def _(answer: Asked) -> None:
 
 
 exercise(
-    "2b",
+    "2b",  # Mix the values
     lambda queries, keys, values, **options: attention(
         queries, keys, values, **{"divisor": lambda *_: 1} | options
     )[0],
@@ -81,7 +81,7 @@ def log_odds(share: float) -> float:
 ratios = torch.tensor([1, 2, 5])  # e to the power of each score
 
 prediction(
-    "2d",
+    "2d",  # Colder
     right=ratios**2 / 30,
     tolerance=0.006,  # two decimals will do
     mistakes={
@@ -96,7 +96,7 @@ prediction(
 
 
 exercise(
-    "2e",
+    "2e",  # It worked on one table
     softmax,
     "scores: B T S",
     scales=(300,),
@@ -113,7 +113,7 @@ def crowds() -> Iterator[tuple[int, float]]:
 
 
 exercise(
-    "2f",
+    "2f",  # One voice in a crowd
     lambda n, share: math.log(share / (1 - share) * (n - 1)),
     crowds,
     mistakes={
@@ -128,7 +128,7 @@ exercise(
 
 
 prediction(
-    "2g",
+    "2g",  # Change places
     right=(2, 0),
     hints=(
         "row t belongs to the word at place t: two places hold another word than before",

@@ -16,7 +16,7 @@ def divided_late(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Ten
 
 
 exercise(
-    "3a",
+    "3a",  # Attention, whole
     attention,
     "query: ... T D, key: ... S D, value: ... S E",
     gives="context, weights",
@@ -41,7 +41,7 @@ def values_of_x(
 
 
 exercise(
-    "3b",
+    "3b",  # Ask another text
     cross,
     "x: T C, memory: S C, W_query: C D, W_key: C D, W_value: C D",
     scales=(20,),
@@ -49,13 +49,14 @@ exercise(
         "the scores are divided by √C: D is the width of the projected keys": (
             lambda x, *rest: cross(x, *rest, divisor=lambda *_: x.shape[-1] ** 0.5)
         ),
-        "keys and values both come from the memory: what is found there tells": values_of_x,
+        "values come from the memory, as keys do: what is found there is what answers": values_of_x,
     }
     | ATTENTION,
 )
 
 
 def turn(weights: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+    """The derivative of the contexts with respect to a factor on all scores, where that is 1."""
     mean = (weights * scores).sum(-1, keepdim=True)
     return (weights * (scores - mean)) @ values
 
@@ -68,7 +69,7 @@ def with_weights(scores: Tensor, values: Tensor) -> dict[str, Tensor]:
 
 
 exercise(
-    "3c",
+    "3c",  # If everybody spoke louder
     turn,
     "scores: T S, values: S E",
     prepare=with_weights,
@@ -90,7 +91,7 @@ exercise(
 
 
 prediction(
-    "3d",
+    "3d",  # Unequal partners
     right=12,
     tolerance=4e-3,
     mistakes={
@@ -102,7 +103,7 @@ prediction(
 
 
 exercise(
-    "3e",
+    "3e",  # The longer, the duller
     weights_of,
     "query: ... T D, key: ... S D",
     scales=(300,),
@@ -123,7 +124,7 @@ exercise(
 
 
 exercise(
-    "3f",
+    "3f",  # Two matrices in one
     lambda W_query, W_key: W_query @ W_key.mT,
     "W_query: C D, W_key: C D",
     mistakes={
@@ -134,7 +135,7 @@ exercise(
 )
 
 
-@built("3g")
+@built("3g")  # A layer that learns
 def self_attention(MySelfAttention: Any) -> None:
     """MySelfAttention(C, D): x (B, T, C) -> contexts (B, T, D), every word looks at every word."""
     one_head(MySelfAttention, ATTENTION, causal=False)

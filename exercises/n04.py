@@ -36,7 +36,7 @@ def masked_late(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tupl
 
 
 @exercise(
-    "4a",
+    "4a",  # Attention behind a mask
     masked_attention,
     "query: ... T D, key: ... S D, value: ... S E, mask: ... T S",
     prepare=with_mask,
@@ -140,7 +140,7 @@ def drawn(x: Tensor) -> Tensor:
 
 
 exercise(
-    "4c",
+    "4c",  # Does it look ahead?
     is_causal,
     functions,
     mistakes={
@@ -168,7 +168,7 @@ def tables_of_scores() -> Iterator[tuple[Tensor]]:
 
 
 @exercise(
-    "4e",
+    "4e",  # Not a number
     causal_weights,
     tables_of_scores,
     broken=(
@@ -189,7 +189,7 @@ def _(answer: Asked) -> None:
     rows_add_up(answer)
 
 
-@built("4g")
+@built("4g")  # A layer that cannot cheat
 def causal_layer(MyCausalAttention: Any) -> None:
     """MyCausalAttention(C, D): x (B, T, C) -> contexts (B, T, D), no word looks at what comes later."""
     not_divided = by(lambda *_: 1)  # no matter here: W_query learns to make up for it

@@ -19,7 +19,7 @@ from exercises.properties import (
 
 # Word t, counted from 1, has t weights and loses all of them with probability p to the power t.
 exercise(
-    "5b",
+    "5b",  # Words left with nothing
     lambda T, p: sum(p**t for t in range(1, T + 1)),
     lambda: [(1, 0.2), (2, 0.5), (6, 0.5), (5, 0.0), (3, 0.9), (64, 0.1), (200, 0.97)],
     mistakes={
@@ -84,7 +84,7 @@ def with_draw(query: Tensor, key: Tensor, value: Tensor, keep: Tensor) -> dict[s
 
 
 exercise(
-    "5c",
+    "5c",  # The whole layer, by a given draw
     dropping_attention,
     "query: B T D, key: B T D, value: B T D, keep: B T T",
     prepare=with_draw,
@@ -104,7 +104,7 @@ exercise(
 
 
 prediction(
-    "5d",
+    "5d",  # What comes after
     right=3.5,
     mistakes={
         "2 is right before ReLU bends it: some draws are negative, and ReLU cuts them off one by one": 2,
@@ -138,7 +138,7 @@ def draws() -> Iterator[tuple[Tensor, Tensor, float, bool]]:
 
 
 exercise(
-    "5e",
+    "5e",  # Dropped, and still there
     dropped_weights,
     draws,
     broken=(
@@ -162,7 +162,7 @@ exercise(
 )
 
 
-@built("5f")
+@built("5f")  # Rely on no one
 def dropout(MyDropout: Any) -> None:
     """MyDropout(p): in training, each number of x is 0 with probability p, or divided by 1 - p."""
     for p in (0.2, 0.7, 0.0):

@@ -51,7 +51,7 @@ def without_W_out(x: Tensor, *matrices: Any) -> Tensor:
 
 
 exercise(
-    "6c",
+    "6c",  # All of it, on a blank page
     layer,
     "x: B T H*D, W_query: H*D H*D, W_key: H*D H*D, W_value: H*D H*D, W_out: H*D H*D, num_heads = H",
     scales=(1e6,),
@@ -98,7 +98,7 @@ def with_shares(shares: Callable[..., tuple[Tensor, Tensor]]) -> Answer:
 
 
 exercise(
-    "6d",
+    "6d",  # Attention in pieces
     merge,
     "m1: T 1, l1: T 1 positive, context1: T D, m2: T 1, l2: T 1 positive, context2: T D",
     gives="m, l, context",
@@ -122,7 +122,7 @@ root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
 
 
 exercise(
-    "6e",
+    "6e",  # Two faults
     heads,
     "query: B T H*D, key: B T H*D, value: B T H*D, num_heads = H",
     scales=(1e13,),
@@ -142,7 +142,7 @@ exercise(
 
 
 # ---------------------------------------------------------------- 6g
-@built("6g")
+@built("6g")  # Several questions at once
 def layer_of_heads(MyHeads: Any) -> None:
     """MyHeads(C, num_heads): causal attention of several heads, (B, T, C) -> (B, T, C)."""
     C = 24

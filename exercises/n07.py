@@ -27,7 +27,7 @@ def layer_norm(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
 
 
 exercise(
-    "7a",
+    "7a",  # LayerNorm by hand
     layer_norm,
     "x: ... T C, gain: C, shift: C",
     scales=(0.003,),  # rows that hardly vary
@@ -52,7 +52,7 @@ exercise(
 
 
 # ---------------------------------------------------------------- 7b
-@built("7b")
+@built("7b")  # A block of your own
 def block(MyBlock: Any) -> None:
     """MyBlock(C, num_heads, dropout=0.0): x (B, T, C) -> (B, T, C), two branches that are added to a stream."""
 
@@ -75,7 +75,7 @@ def block(MyBlock: Any) -> None:
 
 # ---------------------------------------------------------------- 7d
 prediction(
-    "7d",
+    "7d",  # Who bit whom?
     right=(2, 0, 1),
     hints=(
         "in one causal layer *today* takes its mixture from the same bag of words in both texts; but the mask tells "
@@ -122,7 +122,7 @@ def stacks() -> Iterator[tuple[Any, ...]]:
 
 
 exercise(
-    "7e",
+    "7e",  # The stream that forgets
     stack,
     stacks,
     broken=(
@@ -144,7 +144,7 @@ exercise(
 
 
 # ---------------------------------------------------------------- 7f
-@built("7f")
+@built("7f")  # Your GPT
 def gpt(MyGPT: Any) -> None:
     """MyGPT(vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0): tokens (B, T) -> logits (B, T, V)."""
     V, T = gpts.GPT["vocab_size"], gpts.GPT["context_length"]
@@ -160,7 +160,7 @@ def gpt(MyGPT: Any) -> None:
 
 # ---------------------------------------------------------------- 7g
 prediction(
-    "7g",
+    "7g",  # Shapes on the way through
     right=(2 * 4 * 10 * 10, 2 * 10 * 4 * 32, 2 * 10 * 65),
     hints=(
         "every head has a table of scores, T times T, in each of the two texts, and T is how many tokens were read",
@@ -177,7 +177,7 @@ def first_loss(V: int, C: int, std: float) -> float:
 
 
 exercise(
-    "7h",
+    "7h",  # How surprised is a fresh model?
     first_loss,
     lambda: [
         (65, 32, 0.02),

@@ -23,7 +23,7 @@ def must(hold: Any, sentence: str) -> None:
 
 
 exercise(
-    "8a",
+    "8a",  # As unsure as choosing among how many?
     lambda loss: math.exp(loss),
     lambda: [(0.0,), (1,), (0.25,), (1.9,), (math.log(65),), (math.log(50_257),)],
     mistakes={
@@ -55,7 +55,7 @@ def texts() -> Iterator[tuple[Tensor, Tensor, int]]:
 
 
 exercise(
-    "8b",
+    "8b",  # What comes next
     batch,
     texts,
     mistakes={
@@ -92,7 +92,7 @@ def diagnosis(training: list[float], validation: list[float], fresh: list[float]
 
 
 @exercise(
-    "8d",
+    "8d",  # What went wrong?
     diagnosis,
     lambda: sorted((tuple(lists) for _, *lists in RUNS), key=lambda lists: len(lists[0])),
     broken=(
@@ -151,7 +151,7 @@ def layers() -> Iterator[tuple[MultiHeadAttention, Tensor, int]]:
 
 
 @exercise(
-    "8e",
+    "8e",  # One head falls silent
     silenced,
     layers,
     mistakes={
@@ -183,7 +183,7 @@ def _(answer: Any) -> None:
 
 FRESH, COUNTED, LOWEST = math.log(3), 1.5 * math.log(2), 0.5 * math.log(2)
 prediction(
-    "8f",
+    "8f",  # Three rungs of a ladder
     right=(FRESH, COUNTED, LOWEST),
     tolerance=0.01,  # two decimals of the lowest
     hints=(
@@ -280,7 +280,7 @@ class Pupil(GPT):
         self.losses.append(loss)
 
 
-@built("8g", "a function")
+@built("8g", "a function")  # Teach it
 def training(my_train: Any) -> None:
     """my_train(model, tokens, steps, batch_size, report) teaches the model."""
     pupil, tokens = Pupil().eval(), torch.arange(V)

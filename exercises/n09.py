@@ -29,7 +29,7 @@ def heated(probabilities: Tensor, temperature: float) -> Tensor:
 
 
 exercise(
-    "9a",
+    "9a",  # Undo the softmax
     heated,
     lambda: [
         (torch.tensor(probabilities), temperature)
@@ -67,7 +67,7 @@ def nucleus(
 
 
 exercise(
-    "9b",
+    "9b",  # The smallest set that reaches p
     nucleus,
     lambda: [
         (torch.tensor(in_64ths) / 64, p)  # their sums are exact
@@ -98,7 +98,7 @@ exercise(
 BYTES = 2 * 36 * 1024 * 1280 * 2  # keys and values, layers, tokens, numbers, bytes
 
 prediction(
-    "9e",
+    "9e",  # The price of a memory
     right=(BYTES, 1, 2),
     tolerance=1e-9,  # bytes are counted
     hints=(
@@ -131,7 +131,7 @@ def targets_and_drafts() -> Iterator[tuple[Tensor, Tensor]]:
 
 
 exercise(
-    "9g",
+    "9g",  # A fast draft, a strict reader
     speculated,
     targets_and_drafts,
     gives="share kept, share drawn",
@@ -309,7 +309,7 @@ def may_be(counts: Tensor, probabilities: Tensor) -> bool:
     return bool(((counts - DRAWS * probabilities).abs() <= luck + 1e-6).all())
 
 
-@built("9h", "a function")
+@built("9h", "a function")  # Let it write
 def write(my_write: Writer) -> None:
     """my_write(model, prompt (T,), n, temperature=1.0, top_p=1.0) -> prompt and n tokens more."""
     shows_the_end(my_write, lambda V, T: nn.Identity())  # it takes no cache
@@ -382,7 +382,7 @@ def saves_work(model: nn.Module, V: int, T: int) -> None:
         )
 
 
-@built("9i", "a pair of a class and a function")
+@built("9i", "a pair of a class and a function")  # Compute nothing twice
 def fast(pair: tuple[Callable[..., nn.Module], Writer]) -> None:
     """model(tokens, cache), and a function that writes with it."""
     MyGPT, my_fast_write = pair

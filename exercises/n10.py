@@ -11,7 +11,7 @@ from exercises.judge import exercise, prediction
 from exercises.properties import words
 
 prediction(
-    "10a",
+    "10a",  # Twenty changes that do nothing
     right=1 - 0.95**20,
     tolerance=0.008,
     mistakes={
@@ -40,7 +40,7 @@ def losses_of_pairs() -> Iterator[tuple[Tensor, Tensor]]:
 
 
 exercise(
-    "10b",
+    "10b",  # Why pairs?
     errors,
     losses_of_pairs,
     gives="paired error, unrelated error",
@@ -97,7 +97,7 @@ def losses_of_rates() -> Iterator[tuple[dict[float, Tensor]]]:
 
 
 exercise(
-    "10e",
+    "10e",  # The luckiest run
     best_rate,
     losses_of_rates,
     broken=(

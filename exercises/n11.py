@@ -89,7 +89,7 @@ def programs() -> Iterator[tuple[nn.Module, Tensor, int]]:
 
 
 exercise(
-    "11e",
+    "11e",  # The check that saw program B
     difference,
     programs,
     mistakes={

@@ -36,7 +36,7 @@ def places() -> Iterator[tuple[Tensor, Tensor, int, int]]:
 
 
 exercise(
-    "12b",
+    "12b",  # Only the distance
     score,
     places,
     mistakes={
@@ -59,7 +59,7 @@ def table(T: int, seen: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 
 
 exercise(
-    "12c",
+    "12c",  # Too good to be true
     lambda T, W: table(T, lambda i, j: (j <= i) & (i - j < W)),
     lambda: ((1, 1), (2, 1), (3, 1), (3, 2), (3, 8), (4, 2), (5, 3), (4, 4), (8, 2), (7, 5)),
     broken=(
@@ -83,7 +83,7 @@ def gated(x: Tensor, W: Tensor, V: Tensor, gate: Callable[[Tensor], Tensor] = F.
 
 
 exercise(
-    "12d",
+    "12d",  # A gate
     gated,
     "x: B T C, W: C F, V: C F",
     scales=(1000,),
@@ -109,7 +109,7 @@ def linear(
 
 
 exercise(
-    "12e",
+    "12e",  # One state for all
     linear,
     "query: T D, key: T D, value: T E",
     mistakes={

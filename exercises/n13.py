@@ -14,7 +14,7 @@ Inputs = Iterator[tuple[Any, ...]]
 
 
 prediction(
-    "13a",
+    "13a",  # Two ways to count
     right=(4, 1, 3, 3),
     hints=(
         "count the u of all four words",
@@ -42,7 +42,7 @@ def left_out(
 
 
 exercise(
-    "13b",
+    "13b",  # As if it weren't there
     left_out,
     lambda: [
         (1, 1, 1, 0.8, 0.3),
@@ -97,7 +97,7 @@ def broken_smoothed(counts: Tensor, lower: Tensor, d: float) -> Tensor:
 
 
 @exercise(
-    "13c",
+    "13c",  # Shares that get lost
     smoothed,
     some_counts,
     broken=(
@@ -138,7 +138,7 @@ def texts() -> Inputs:
 
 
 exercise(
-    "13d",
+    "13d",  # Known by its neighbours
     neighbours,
     texts,
     mistakes={
@@ -177,7 +177,7 @@ def together(
 
 
 exercise(
-    "13f",
+    "13f",  # Together
     together,
     "alone: B V, counts: B L V, gates: B 1+L",
     prepare=lambda alone, counts, gates: {

@@ -13,7 +13,7 @@ from exercises.properties import words
 
 # ---------------------------------------------------------------- a pipeline
 exercise(
-    "14b",
+    "14b",  # An idle assembly line
     lambda P, M: (P - 1) / (M + P - 1),
     "P = P, M = M",
     mistakes={
@@ -45,7 +45,7 @@ def read(my_starts: Callable[..., Any], step: int, size: int, *more: int) -> lis
     return [row.tolist() for row in starts]
 
 
-@built("14c", kind="a function")
+@built("14c", kind="a function")  # Two who read the same
 def windows(my_starts: Callable[..., Any]) -> None:
     """my_starts(step, rank, size, batch_size, places): together, all ranks read one batch."""
     if read(my_starts, 3, 3, 7, 50) == [drawn(3, 2, 50)] * 3:
@@ -143,7 +143,7 @@ def added(
 
 
 @exercise(
-    "14d",
+    "14d",  # Parts that add up
     lambda x, y, parts, gradient: mean_gradient(x, y),
     padded_batches,
     mistakes={
