@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from exercises.judge import every
 from exercises.yours import STEPS
 from tools.lessons import everyone, readme, readme_path
 
@@ -81,6 +82,12 @@ def test_what_the_page_of_use_says_of_counting_is_what_was_measured():
 
 def test_the_readme_s_lessons_are_those_of_the_notebooks():
     assert readme(README) == README and readme_path()["path"] in README
+
+
+def test_the_page_on_teaching_names_exercises_that_exist():
+    text = (ROOT / "docs" / "teaching.md").read_text("utf-8")
+    named = set(re.findall(r"\b\d{1,2}[a-i](?=[◆,;.)])", text))
+    assert len(named) > 15 and named <= set(every())
 
 
 def test_a_week_s_steps_take_as_long_as_the_exercises_say():
