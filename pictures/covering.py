@@ -45,10 +45,10 @@ def staircase(
     _, (apart, folded) = figure(10, 4.4, columns=2)
     for t in range(T):
         for s in range(t + 1):
-            apart.add_patch(Rectangle((s, -t), 0.94, -0.9, color=SHARE(0.25), lw=0))
+            color = SHARE(0.06 + 0.94 * float(weights[t, s]))
+            for ax in (apart, folded):
+                ax.add_patch(Rectangle((s, -t), 0.94, -0.9, color=color, lw=0))
             apart.text(s + 0.47, -t - 0.47, letters[s], ha="center", va="center", fontsize=13)
-            share = 0.12 + 0.88 * float(weights[t, s])
-            folded.add_patch(Rectangle((s, -t), 0.94, -0.9, color=SHARE(share), lw=0))
         for s in range(t + 1, T):
             folded.add_patch(Rectangle((s, -t), 0.94, -0.9, color="#BBBBBB", lw=0))
         folded.text(-0.35, -t - 0.47, letters[t], ha="center", va="center", fontsize=13)
@@ -64,7 +64,7 @@ def staircase(
         f"Left, a staircase: under each other, the first letter of {''.join(letters)}, the first two, "
         f"and so on, each row with an arrow to the letter that comes next. Right, the same as one "
         f"table: the letters are written once, above the columns, and the cells on and below the "
-        f"diagonal are filled, the more strongly the more weight a letter has."
+        f"diagonal are filled. On both sides a cell is the stronger, the more weight a letter has."
     )
 
 
