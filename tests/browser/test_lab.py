@@ -170,5 +170,5 @@ def test_an_exercise_is_solved_by_typing(lab, page):
     lab.open(page, "index.ipynb")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
     page.locator(".jp-RenderedMarkdown tr", has_text="Dot-product scores").filter(
-        has_text="1 of 5: 1a"
+        has_text="1 of 4: 1a"
     ).wait_for()
