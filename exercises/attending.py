@@ -138,10 +138,9 @@ def heads(
     return put_together(contexts)
 
 
+root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
 HEADS = {
-    "the scores are divided by √C: D, the width of ONE head, is meant": (
-        by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
-    ),
+    "the scores are divided by √C: D, the width of ONE head, is meant": root_of_C,
     "the scores are divided by the root of the number of heads: D is the width of one": (
         by(lambda q, k, v: q.shape[1] ** 0.5)
     ),

@@ -165,7 +165,7 @@ def difference(
             for value, table in ((given, a), (right, b))
         )
         return f"it gives {ours} where {theirs} is right"
-    place = tuple((~close(a, b)).nonzero()[0].tolist())
+    place = tuple((~close(a, b, tolerance)).nonzero()[0].tolist())
     ours, theirs = number(a[place].item()), number(b[place].item())
     return f"it gives {ours} at {list(place)} where {theirs} is right"
 
@@ -181,4 +181,4 @@ def _difference_of_parts(given: Any, right: Any, called: tuple[str, ...], tolera
         return f"it should return {len(right)} things in a tuple"
     place = first_wrong(parts, right, tolerance)
     which = called[place] if called else f"number {place + 1}"
-    return f"{difference(parts[place], right[place])}, as its {which}"
+    return f"{difference(parts[place], right[place], (), tolerance)}, as its {which}"

@@ -194,11 +194,10 @@ class Asked:
             raise WrongError("it changes an input: work on a copy")
         return given.value
 
-    def results(self, part: int | None = None) -> Iterator[tuple[Case, Any]]:
-        """What it gives for each case, or one part of it."""
+    def results(self) -> Iterator[tuple[Case, Any]]:
+        """What it gives for each case."""
         for case in self.cases:
-            value = self(*case.copies())
-            yield case, value if part is None else value[part]
+            yield case, self(*case.copies())
 
 
 def raised(error: BaseException) -> str:
@@ -242,9 +241,11 @@ def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
     """What is to be said of an answer; ConfigError for a label that no exercise has."""
     found = find(label)
     # First what is ours, so that it takes none of the answer's time: the cases, and the first
-    # optimizer of a process, which takes seconds.
+    # gradient and the first optimizer of a process, which are slow.
+    x = torch.ones(1, requires_grad=True)
+    torch.autograd.grad(x, x, x)
     if not found.cases:
-        torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+        torch.optim.SGD([x])
     seconds = seconds or SECONDS
     try:
         with harmless(seconds):
@@ -292,7 +293,7 @@ def _judged_value(found: Exercise, answer: Any) -> Verdict:
     if callable(answer):
         return not_yet(f"it should be a value, and is {compare.kind(answer)}")
     if isinstance(answer, str) and not isinstance(right, str):
-        return not_yet("it should be a number, and is a text")
+        return not_yet("it should be a number, and is a string")
     given = compare.letters(answer) if isinstance(right, str) else answer
     if compare.same(given, right, found.tolerance):
         return RIGHT

@@ -55,22 +55,19 @@ exercise(
 )
 
 
-def turn(weights: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+def change_with_loudness(weights: Tensor, scores: Tensor, values: Tensor) -> Tensor:
     """The derivative of the contexts with respect to a factor on all scores, where that is 1."""
     mean = (weights * scores).sum(-1, keepdim=True)
     return (weights * (scores - mean)) @ values
 
 
 def with_weights(scores: Tensor, values: Tensor) -> dict[str, Tensor]:
-    # PyTorch's first gradient in a session takes long. It should not count as the answer's time.
-    x = torch.ones(1, requires_grad=True)
-    torch.autograd.grad(x, x, x)
     return {"weights": scores.softmax(-1), "scores": scores, "values": values}
 
 
 exercise(
     "3c",  # If everybody spoke louder
-    turn,
+    change_with_loudness,
     "scores: T S, values: S E",
     prepare=with_weights,
     scales=(20,),

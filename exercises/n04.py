@@ -162,9 +162,14 @@ def broken_weights(scores: Tensor) -> Tensor:
     return scores.masked_fill(future, float("-inf")).softmax(dim=-1)
 
 
+def divided_by_sums(weights: Tensor) -> Tensor:
+    return weights / weights.sum(-1, keepdim=True)
+
+
 def tables_of_scores() -> Iterator[tuple[Tensor]]:
     for T, level in ((1, 0), (2, 0), (3, 0), (5, 0), (4, 30), (3, -1e10)):
         yield ((2 * words(T, T, seed=T)).round() + level,)
+    yield (torch.tensor([[0.0, 2000.0], [0.0, 0.0]]),)  # what is hidden may be far ahead
 
 
 @exercise(
@@ -179,8 +184,11 @@ def tables_of_scores() -> Iterator[tuple[Tensor]]:
         "the NaN are gone, and their cause is not: EVERY token must see itself": (
             lambda scores: broken_weights(scores).nan_to_num()
         ),
-        "a second softmax gives the zeros weight again: divide each row by its sum": (
+        "a second softmax gives the zeros weight again: hide the future before the only one": (
             lambda scores: scores.softmax(-1).tril().softmax(-1)
+        ),
+        "where a hidden score is far ahead, softmax leaves the others 0, and 0 / 0 is NaN: hide it before": (
+            lambda scores: divided_by_sums(scores.softmax(-1).tril())
         ),
     }
     | CAUSAL,

@@ -51,6 +51,12 @@ Drop = Callable[[Tensor, Tensor, float], Tensor]
 DROPS: dict[str, dict[str, Drop]] = {
     "nothing is dropped": {"drop": unchanged},
     "what is kept is not divided by 1 - p": {"drop": lambda weights, keep, p: weights * keep},
+    "p is the share that is dropped: what is kept is divided by the other share, 1 - p": {
+        "drop": lambda weights, keep, p: weights * keep / p
+    },
+    "that makes what is kept smaller still: divide it by 1 - p": {
+        "drop": lambda weights, keep, p: weights * keep * (1 - p)
+    },
     "each row is divided by what is left of it: that is no longer right on average": {
         "drop": shared_anew
     },
@@ -79,7 +85,8 @@ def dropping_early(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: f
 
 
 def with_draw(query: Tensor, key: Tensor, value: Tensor, keep: Tensor) -> dict[str, Any]:
-    p = {1: 0.5, 2: 0.2, 3: 0.0}[len(query)]
+    B, T, _ = query.shape
+    p = (0.5, 0.2, 0.0)[(B + T) % 3]
     return {"query": query, "key": key, "value": value, "keep": (keep > 0) | (p == 0), "p": p}
 
 

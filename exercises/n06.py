@@ -11,9 +11,9 @@ from exercises.attending import (
     ATTENTION,
     CAUSAL,
     HEADS,
-    by,
     heads,
     join_by_view,
+    root_of_C,
 )
 from exercises.judge import Answer, WrongError, built, exercise
 from exercises.properties import (
@@ -118,9 +118,6 @@ exercise(
 
 
 # ---------------------------------------------------------------- 6e
-root_of_C = by(lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5)
-
-
 exercise(
     "6e",  # Two faults
     heads,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from exercises import compare
 from exercises.curves import COPY, HEALTHY, HIGH, LEAK, LOW, OVERFIT, RUNS
-from exercises.judge import WrongError, built, exercise, prediction
+from exercises.judge import Asked, WrongError, built, exercise, prediction
 from helpers.attention import MultiHeadAttention
 from helpers.gpt import GPT, GPTConfig
 
@@ -44,7 +44,7 @@ def texts() -> Iterator[tuple[Tensor, Tensor, int]]:
     dice = torch.Generator().manual_seed(0)
     for N, starts, T in (
         (9, [4, 2], 2),
-        (9, [6], 1),
+        (9, [7], 1),  # its target is the last token
         (25, [20, 3, 17], 1),
         (30, [4], 5),
         (42, [30, 7, 7, 12], 9),
@@ -54,7 +54,7 @@ def texts() -> Iterator[tuple[Tensor, Tensor, int]]:
         yield torch.randint(10 * N, (N,), generator=dice), torch.tensor(starts), T
 
 
-exercise(
+@exercise(
     "8b",  # What comes next
     batch,
     texts,
@@ -66,6 +66,10 @@ exercise(
         ),
     },
 )
+def _(answer: Asked) -> None:
+    for _, value in answer.results():
+        if any(torch.as_tensor(part).is_floating_point() for part in value):
+            raise WrongError("tokens are whole numbers, with which an embedding finds its rows")
 
 
 # ---------------------------------------------------------------- 8d: what went wrong?

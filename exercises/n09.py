@@ -73,6 +73,7 @@ exercise(
         (torch.tensor(in_64ths) / 64, p)  # their sums are exact
         for in_64ths, p in (
             ([64], 0.5),
+            ([3, 61], 0.6),
             ([16, 48], 0.5),
             ([8, 40, 16], 0.75),
             ([8, 40, 16], 0.625),
@@ -86,6 +87,9 @@ exercise(
     mistakes={
         "the token with which the sum reaches p belongs to the nucleus: without it the sum stays below": {
             "is_kept": lambda own, total, p: total <= p
+        },
+        "what is kept adds up to less than p: the token that takes the sum to p belongs to it": {
+            "is_kept": lambda own, total, p: total < p
         },
         "that is a threshold for each token: the nucleus is a sum": {
             "is_kept": lambda own, total, p: own >= p

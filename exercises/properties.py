@@ -15,12 +15,12 @@ LONG = 1100  # words, more than a mask of the usual 64, 256 or 1024
 
 
 # ---------------------------------------------------------------- of functions
-def rows_add_up(answer: Asked, part: int | None = None) -> None:
-    for _, value in answer.results(part):
+def rows_add_up(answer: Asked) -> None:
+    for _, value in answer.results():
         sums = compare.numbers(value).sum(-1)
         wrong = sums.isnan() | ((sums - 1).abs() > 1e-4)
         if wrong.any():
-            raise WrongError(f"a row of weights adds up to {sums[wrong][0]:.4g}, and should to 1")
+            raise WrongError(f"a row of weights adds up to {sums[wrong][0]:.4g}: it should be 1")
 
 
 # ---------------------------------------------------------------- modules, and what they give

@@ -215,8 +215,10 @@ def of_results(
     if why := _of_a_factor(given, rights, cases):
         return why
     if _same_numbers(given, rights):
+        if fits(lambda right, case: right.flatten(), rights, [table.flatten() for table in given]):
+            return "all numbers are right, and only their shape is another"
         why = "all numbers are right and stand in other places"
-        question = "which dimension comes first, before a view or reshape?"
+        question = "which dimension, or which row, comes first?"
         return f"{why}: {question}" if rights[0].dim() > 1 else why
     return ""
 
@@ -227,7 +229,7 @@ def _along_dimensions(
     """What can be done along one dimension, or with their order."""
     called = dimensions(tuple(right.shape), case)
     for place in range(count):
-        dim = called[place]
+        dim = f"dimension {place}" if called[place].isdigit() else called[place]
         yield f"{dim} runs in reverse order", lambda r, place=place: r.flip(place)
         yield (
             f"only the first of {dim} is there: all are asked for",
@@ -432,7 +434,7 @@ def _enough(plain: list[tuple[dict, bool]]) -> bool:
 
 def other_shape(pairs: Pairs) -> str:
     """The letters of its shape and those of the right one, where these differ."""
-    case, value = max(pairs, key=lambda pair: len(set(pair[0].sizes.values())))
+    case, value = max(pairs, key=lambda pair: len(set(pair[0].words.values())))
     table = compare.numbers(value)
     if table is None or not isinstance(case.right, Tensor) or table.shape == case.right.shape:
         return ""

@@ -180,7 +180,7 @@ def load(folder: str | Path) -> Run:
     archive, checksum = content[:-64], content[-64:]
     if hashlib.sha256(archive).hexdigest().encode() != checksum:
         raise RunError(
-            f"{path} is damaged, or no run's: its SHA-256 is wrong; use a copy or train anew"
+            f"{path} is damaged, or is no run: its SHA-256 is wrong; use a copy or train anew"
         )
     try:
         saved = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
@@ -193,8 +193,8 @@ def load(folder: str | Path) -> Run:
 def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
     """The run in `folder`, to go on with these settings; RunError names the first that differs."""
     run = load(folder)
-    for name, wanted in settings.items():
-        saved = run.settings.get(name)
+    for name in settings | run.settings:  # another class of model has other names
+        saved, wanted = run.settings.get(name), settings.get(name)
         if saved == wanted or name in MAY_CHANGE:
             continue
         if name == "text":

@@ -1,6 +1,7 @@
 """A text as numbers: characters or bytes as ids, random batches of them, and where texts come from.
 
-A Corpus is read into memory; a PreparedCorpus, which may be larger than that, stays on the disk.
+A Corpus is read into memory; a PreparedCorpus, which may be larger than that, stays on the disk
+(a GPU that trains on it holds all its tokens).
 
 python -m helpers.data FILE... --out DIR    prepares one
 """
@@ -209,12 +210,12 @@ def load_corpus(path: Any = None) -> Corpus:
     UTF-8, plain or packed by gzip, or has fewer than two different characters.
     """
     if path is not None:
-        return _read(Path(str(path)), OWN)  # papermill makes a number of 1984
+        return _read(Path(str(path)), OWN)  # papermill reads a file named 1984 as a number
     if named := os.environ.get("TINY_SHAKESPEARE"):
         return _read(Path(named), TINY)
     cache = platformdirs.user_cache_path("dot-products-to-nanogpt") / "tinyshakespeare.txt"
     for place in (BESIDE_THE_CLONE, cache):
-        if os.path.exists(place):  # whoever may not look there goes on
+        if os.path.exists(place):  # a place where we may not look is passed over
             return _read(place, TINY)
     content = _download()
     if content is None:
@@ -262,7 +263,7 @@ def _pieces(file: io.BufferedIOBase, path: Path, digest: Any = None) -> Iterator
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     lines = io.IncrementalNewlineDecoder(decoder, translate=True)
     try:
-        packed = file.read(2) == b"\x1f\x8b"  # so begins what gzip writes
+        packed = file.read(2) == b"\x1f\x8b"  # what gzip writes begins so
         file.seek(0)
         stream = gzip.GzipFile(fileobj=file) if packed else file
         while content := stream.read(CHUNK):
@@ -270,7 +271,7 @@ def _pieces(file: io.BufferedIOBase, path: Path, digest: Any = None) -> Iterator
                 digest.update(content)
             piece = lines.decode(content)
             if "\0" in piece:
-                raise CorpusError(f"{path} is no plain text, but an archive, perhaps: unpack it")
+                raise CorpusError(f"{path} is no plain text; if it is an archive, unpack it")
             yield piece
         yield lines.decode(b"", final=True)
     except UnicodeDecodeError:

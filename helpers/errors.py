@@ -49,6 +49,10 @@ if hasattr(signal, "SIGHUP"):  # Windows has none
     SIGNALS.append(signal.SIGHUP)
 
 
+# What PyTorch says where memory is short, on CUDA and on a CPU.
+TOO_MUCH = "out of memory", "can't allocate memory", "not enough memory"
+
+
 class Options(argparse.ArgumentParser):
     """The options of a command. A mistake in them is a ConfigError: one sentence."""
 
@@ -78,7 +82,7 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     except OSError as error:  # a full disk behind stdout, for example
         sentence, status = f"error: {error.strerror or error}", 2
     except (MemoryError, RuntimeError) as error:
-        if "memory" not in str(error) and not isinstance(error, MemoryError):
+        if not (isinstance(error, MemoryError) or any(words in str(error) for words in TOO_MUCH)):
             raise
         sentence, status = "error: out of memory: choose a smaller model, batch or text", 2
     if os.environ.get("RANK", "0") == "0":
@@ -140,6 +144,7 @@ def whole(least: int, most: float = math.inf) -> Rule:
     return Rule(lambda x: type(x) is int and least <= x <= most, f"a whole number {words}")
 
 
+SHARE = Rule(lambda p: 0 < p <= 1, "a number above 0 and at most 1")
 SEED = Rule(whole(0, 2**63 - 1).allows, "a whole number from 0 to 2^63 - 1")
 
 

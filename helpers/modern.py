@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import check, one_of
+from helpers.errors import ConfigError, check, one_of, optional, whole
 from helpers.gpt import GPT, Block, GPTConfig
 
 
@@ -22,7 +22,7 @@ from helpers.gpt import GPT, Block, GPTConfig
 class ModernConfig(GPTConfig):
     """Sizes of a GPT, and which of today's changes it has, by default none.
 
-    ConfigError for an unknown `mlp`, and as for GPTConfig.
+    ConfigError for an unknown `mlp`, a number out of range, and as for GPTConfig.
     """
 
     rotary: bool = False  # positions turn query and key; no table of them is added to the embedding
@@ -45,6 +45,13 @@ class ModernConfig(GPTConfig):
     def __post_init__(self):
         super().__post_init__()
         check(self, "mlp", one_of(("gelu", "relu2", "swiglu")))
+        check(self, "n_kv_head window mlp_width", optional(whole(1)))
+        if self.n_head % (self.n_kv_head or 1):
+            heads = f"n_kv_head={self.n_kv_head}", f"n_head={self.n_head}"
+            raise ConfigError("{} does not divide {}: choose a divisor of it".format(*heads))
+        width = self.n_embd // self.n_head
+        if self.rotary and width % 2:
+            raise ConfigError(f"rotary turns pairs of channels: heads can't be {width} wide")
 
 
 # ---------------------------------------------------------------- rotary positions

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from helpers.errors import SEED, ConfigError, check, whole
+from helpers.errors import SEED, SHARE, ConfigError, check, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class TrainConfig:
     """How to train.
 
     `device` is "auto" (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:N" or "mps".
-    ConfigError for a count out of range, windows out of order, and a device that isn't there.
+    ConfigError for a number out of range, an unknown name, windows out of order, and a device that
+    isn't there.
     """
 
     batch_size: int  # windows in a batch
@@ -38,7 +39,7 @@ class TrainConfig:
     weight_decay: float = 0.1
     muon_scale: float = 1.0  # Muon's rate is muon_scale * learning_rate
     muon_momentum: float = 0.95
-    grad_clip: float = 1.0
+    grad_clip: float = 1.0  # the longest gradient (0: any length)
     # ((0.7, 64),) cuts texts of 64 tokens for the first 70% of the steps.
     windows: tuple[tuple[float, int], ...] = ()
     accumulate: int = 1  # pieces of a batch, computed one after the other, to save memory
@@ -53,6 +54,9 @@ class TrainConfig:
         check(self, "batch_size max_steps eval_interval accumulate", whole(1, 1_000_000_000))
         check(self, "warmup_steps", whole(0, 1_000_000_000))
         check(self, "seed", SEED)
+        check(self, "schedule", one_of(SCHEDULES))
+        check(self, "optimizer", one_of(OPTIMIZERS))
+        check(self, "decay", SHARE)
         if list(self.windows) != sorted(self.windows):  # the first share that fits is taken
             raise ConfigError(f"windows must be in the order of their shares, not {self.windows}")
 

@@ -160,8 +160,8 @@ def choose_preset(
 ) -> Preset:
     """The preset of this name with the given settings; ConfigError names a bad one.
 
-    `max_steps=None` keeps the preset's. `device` is "auto" (CUDA if there is one, else the CPU),
-    "cpu", "cuda", "cuda:N" or "mps".
+    `max_steps=None` keeps the preset's; for another number no loss is expected. `device` is "auto"
+    (CUDA if there is one, else the CPU), "cpu", "cuda", "cuda:N" or "mps".
     """
     if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
@@ -173,6 +173,8 @@ def choose_preset(
             "max_steps": max_steps,
             "warmup_steps": min(preset.training.warmup_steps, max_steps // 10),
         }
+        if max_steps != preset.training.max_steps:
+            preset = replace(preset, expected_loss={})
     return replace(preset, training=replace(preset.training, **settings))
 
 
@@ -197,7 +199,8 @@ def run_folder(name: str, preset: Preset, corpus: Corpus | PreparedCorpus) -> Pa
 def describe_loss(loss: float, corpus_name: str, preset: Preset) -> str:
     """One sentence: where `loss` lies in the band that the preset expects on this corpus."""
     if corpus_name not in preset.expected_loss:
-        return f"validation loss {loss:.3f}; no band is known for {corpus_name}"
+        steps = f"{preset.training.max_steps:,} steps on {corpus_name}"
+        return f"validation loss {loss:.3f}; no band is known for {steps}"
     low, high = preset.expected_loss[corpus_name]
     where = "BELOW" if loss < low else "ABOVE" if loss > high else "inside"
     band = f"the expected band {low} to {high} for {corpus_name}"

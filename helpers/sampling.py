@@ -16,14 +16,24 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.checkpoint import best_run, load_model
-from helpers.errors import SEED, ConfigError, Options, Rule, check, command, optional, say, whole
+from helpers.errors import (
+    SEED,
+    SHARE,
+    ConfigError,
+    Options,
+    Rule,
+    check,
+    command,
+    optional,
+    say,
+    whole,
+)
 from helpers.gpt import evaluating, one_thread
 from helpers.presets import RUNS
 
 # For so few tokens, waking other threads takes longer than the work (at widths of 128 and 384).
 FEW = 16
 TEMPERATURE = Rule(lambda t: 1e-6 <= t < math.inf, "a number of at least 0.000001")
-SHARE = Rule(lambda p: 0 < p <= 1, "a number above 0 and at most 1")
 
 
 def filter_logits(
@@ -61,13 +71,15 @@ def stream(
     prompt: Int64[Tensor, "T"] | Int64[Tensor, "B T"],
     max_new_tokens: int,
     *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
-    **rule: Any,
 ) -> Iterator[Any]:
     """The tokens that continue the prompt, as they are drawn: ints, or for a batch lists of B ints.
 
-    The rule (temperature, top_k, top_p) is that of `filter_logits`. The prompt is cropped to the
+    temperature, top_k and top_p are those of `filter_logits`. The prompt is cropped to the
     model's context. When that is full, its last half moves to its start and writing goes on there.
 
     With `use_cache` and a model that has `new_cache`, keys and values are kept from step to step.
@@ -75,7 +87,7 @@ def stream(
     gone. Except for rounding, the logits are the same without a cache.
 
     The model is in evaluation mode until the iterator ends or is closed. RuntimeError from PyTorch
-    when its logits are no numbers: has the training diverged?
+    when its logits are NaN, as after a training that diverged.
     """
     window = prompt if prompt.dim() == 2 else prompt[None]
     everything = window.shape[1] + max_new_tokens
@@ -93,7 +105,7 @@ def stream(
             # Only here: who listens between two tokens may want gradients, and all threads.
             with torch.no_grad(), one_thread() if unread.numel() <= FEW else nullcontext():
                 logits = model(unread, **past)[:, -1]
-            probabilities = filter_logits(logits, **rule).softmax(dim=-1)
+            probabilities = filter_logits(logits, temperature, top_k, top_p).softmax(dim=-1)
             # Drawn on the CPU, so that one seed writes one text on every machine.
             drawn = torch.multinomial(probabilities.cpu(), 1, generator=generator)
             window = torch.cat([window, drawn.to(window.device)], dim=1)

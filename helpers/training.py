@@ -78,7 +78,7 @@ class Loss(nn.Module):
 
 
 class Rounded(nn.Module):
-    """The same loss by weights rounded to bfloat16.
+    """The same loss by weights and buffers rounded to bfloat16.
 
     What learns are the float32 weights, so that small updates aren't rounded away.
     """
@@ -136,7 +136,8 @@ def updates(
             # DDP leaves the mean of the processes' gradients. Their sum is that of the whole batch.
             (micro_loss * (share * processes)).backward()
             loss += micro_loss.detach() * share
-        nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
+        if config.grad_clip:
+            nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
         optimizer.step()
         yield team.total(loss).item()
 
@@ -238,7 +239,7 @@ def train(
 
     Before anything changes: ConfigError for a batch that can't be cut into `accumulate` pieces,
     RunError for a folder that can't be used, or holds another run. Later: RunError when the loss is
-    no number any more or the disk is full (the last save stays), Stopped when somebody asks to stop.
+    no longer a number or the disk is full (the last save stays), Stopped when somebody asks to stop.
     """
     if out_dir is None and (resume or overwrite):
         raise ConfigError("out_dir must name the folder of the run; resume and overwrite need one")

@@ -143,7 +143,7 @@ def test_a_byte_that_has_changed_is_found(run):
         damaged = bytearray(whole)
         damaged[random.randrange(len(whole))] ^= 1 << random.randrange(8)
         (run / CHECKPOINT).write_bytes(damaged)
-        with pytest.raises(RunError, match="is damaged, or no run's: its SHA-256 is wrong"):
+        with pytest.raises(RunError, match="is damaged, or is no run: its SHA-256 is wrong"):
             load(run)
     for cut_off in (whole[:-1000], whole[:30], b""):
         (run / CHECKPOINT).write_bytes(cut_off)
@@ -176,6 +176,7 @@ def test_only_the_same_run_goes_on(go, run, tokens, fresh):
         "its seed is 1, not 2": {"settings": {"seed": 2}},
         "its learning_rate is 0.001, not 0.002": {"settings": {"learning_rate": 0.002}},
         "its n_layer is 2, not 1": {"model": fresh(n_layer=1)},
+        "its rotary is None, not True": {"model": fresh(rotary=True)},
         "it was trained on another text": {"on": (train_tokens.flip(0), val_tokens)},
         "is at step 12 already": {"settings": {"max_steps": 5}},
     }
@@ -183,6 +184,12 @@ def test_only_the_same_run_goes_on(go, run, tokens, fresh):
         with pytest.raises(RunError, match=sentence):
             go(resume=True, **options)
     assert (run / CHECKPOINT).read_bytes() == before
+
+
+def test_a_changed_gpt_does_not_go_on_as_a_plain_one(go, fresh):
+    go(model=fresh(qk_norm=True), settings={"max_steps": 1})
+    with pytest.raises(RunError, match="holds another run: its rotary is False, not None"):
+        go(resume=True, settings={"max_steps": 2})
 
 
 # ---------------------------------------------------------------- what is in the way

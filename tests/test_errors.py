@@ -41,6 +41,11 @@ def fail(error):
         (ConfigError("\x1b[2Jred \u202egnp.txt"), 2, "error: \\x1b[2Jred \\u202egnp.txt\n"),
         (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
         (MemoryError(), 2, "error: out of memory: choose a smaller model, batch or text\n"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
+            2,
+            "error: out of memory: choose a smaller model, batch or text\n",
+        ),
         (KeyboardInterrupt(), 130, "stopped by Ctrl-C\n"),
         (Stopped(signal.SIGTERM, "after 3 steps"), 143, "stopped by SIGTERM: after 3 steps\n"),
     ],
@@ -52,8 +57,9 @@ def test_a_command_ends_with_one_sentence(capsys, error, status, sentence):
 
 def test_a_fault_of_ours_is_no_sentence():
     """What nobody foresaw must be seen whole, to be mended."""
-    with pytest.raises(ZeroDivisionError):
-        end(lambda: 1 / 0)
+    for error in (ZeroDivisionError(), RuntimeError("CUDA error: an illegal memory access")):
+        with pytest.raises(type(error)):
+            end(lambda error=error: fail(error))
 
 
 @pytest.mark.parametrize("number", SIGNALS)

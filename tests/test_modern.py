@@ -97,6 +97,10 @@ def test_writes_the_same_with_and_without_a_cache(changes):
     [
         ({"mlp": "relu"}, "mlp must be one of gelu, relu2, swiglu, not 'relu'"),
         ({"n_embd": 30}, "n_head=4 does not divide n_embd=30: choose a divisor of it"),
+        ({"n_kv_head": 3}, "n_kv_head=3 does not divide n_head=4: choose a divisor of it"),
+        ({"rotary": True, "n_embd": 12}, "rotary turns pairs of channels: heads can't be 3 wide"),
+        ({"window": -1}, "window must be a whole number of at least 1, not -1"),
+        ({"dropout": 2}, "dropout must be a share from 0 to 1, not 2"),
     ],
 )
 def test_sizes_that_make_no_sense_are_refused_when_they_are_set(wrong, sentence, unchecked):

@@ -55,6 +55,9 @@ EVERYTHING = ModernConfig(
             {"windows": ((0.7, 4), (0.2, 8))},
             "windows must be in the order of their shares, not ((0.7, 4), (0.2, 8))",
         ),
+        ({"schedule": "wsd"}, "schedule must be one of cosine, stable, not 'wsd'"),
+        ({"optimizer": "sgd"}, "optimizer must be one of adamw, muon, not 'sgd'"),
+        ({"decay": 0}, "decay must be a number above 0 and at most 1, not 0"),
         ({"accumulate": 0}, "accumulate must be a whole number from 1 to 1,000,000,000, not 0"),
     ],
 )

@@ -91,6 +91,10 @@ def test_bands():
         2.5, data.TINY, preset
     ) and "BELOW" in presets.describe_loss(0.1, data.TINY, preset)
     assert "no band" in presets.describe_loss(1.9, data.OWN, preset)
+    shorter = choose_preset("laptop", max_steps=10)
+    assert presets.describe_loss(3.2, data.TINY, shorter).endswith(
+        "for 10 steps on tiny Shakespeare"
+    )
 
 
 def test_runs_that_differ_go_to_folders_that_differ(tmp_path):

@@ -46,6 +46,16 @@ def trained(model, tokens, config, seed=None, first_step=0) -> list[float]:
 
 
 # ---------------------------------------------------------------- the loop
+def test_without_clipping_gradients_keep_their_length(tokens, quick, fresh):
+    """nanoGPT's grad_clip = 0 means none, and not gradients of 0."""
+    weights = []
+    for clip in (0.0, 1e9):
+        model = fresh()
+        trained(model, tokens[0], dataclasses.replace(quick, max_steps=2, grad_clip=clip))
+        weights.append(model.head.weight)
+    assert weights[0].equal(weights[1])
+
+
 def test_equals_a_loop_written_from_the_recipe(model, tokens, quick, small_config):
     """AdamW (Loshchilov and Hutter 2019, algorithm 2), clipping and schedule, on equal batches."""
     other = GPT(small_config)

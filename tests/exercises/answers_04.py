@@ -128,7 +128,6 @@ RIGHT = {
         lambda f, x: int(with_future(f, x, lambda y: -3 * y.flip(0, 1) + torch.arange(y.shape[1]))),
     ],
     "4e": [
-        lambda scores: scores.softmax(1).tril() / scores.softmax(1).tril().sum(1, keepdim=True),
         lambda scores: causal(scores, fill=torch.finfo().min).requires_grad_().numpy(force=True),
     ],
     "4g": [WithoutDivision, Fused, Bare],

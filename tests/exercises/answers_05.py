@@ -75,7 +75,7 @@ WRONG = {
         ("not divided by √D", lambda q, k, v, keep, p: attend(q, k, v, keep, p, divisor=1)),
         ("exchanged in `keep`", lambda q, k, v, keep, p: attend(q, k, v, ~keep, p)),
         ("nothing is dropped", lambda q, k, v, keep, p: attend(q, k, v, keep | True, 0)),
-        ("only where B = 1", lambda q, k, v, keep, p: attend(q, k, v, keep, 0.5)),
+        ("p = 0 it gives [[[4]]]", lambda q, k, v, keep, p: attend(q, k, v, keep, 0.5)),
     ],
     "5d": [("half of what is right", 1.75), ("3 is not right", 3), ("is not right", [3.5, "more"])],
     "5e": [

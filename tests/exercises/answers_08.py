@@ -135,6 +135,9 @@ WRONG = {
         ("the dimensions stand in another order", lambda *x: windows(*x).transpose(0, 1)),
         ("it gives [[[4, 5], [2, 3]]", lambda t, s, T: windows(torch.arange(len(t)), s, T)),
         ("changes its input `starts`", lambda tokens, starts, T: windows(tokens, starts.sub_(1), T)),
+        ("tokens are whole numbers", lambda *x: windows(*x).float()),
+        ("s = [7], T = 1 it gives", lambda t, s, T: windows(torch.cat([t[:-1], t[-2:-1]]), s, T)),
+        ("only their shape is another", lambda *x: windows(*x).flatten(0, 1)),
     ],
     "8d": [
         ("the training loss jumps far above its start", rising),
@@ -189,7 +192,7 @@ RIGHT = {
     ],
     "8b": [
         lambda t, s, T: (torch.stack([t[i : i + T] for i in s]), torch.stack([t[i + 1 : i + T + 1] for i in s])),
-        lambda t, s, T: t.unfold(0, T + 1, 1)[s].unfold(1, T, 1).transpose(0, 1).float(),
+        lambda t, s, T: t.unfold(0, T + 1, 1)[s].unfold(1, T, 1).transpose(0, 1),
         lambda t, s, T: np.stack([t.numpy()[s.numpy()[:, None] + np.arange(T) + later] for later in (0, 1)]),
         lambda t, s, T: [[[t[i + j + later].item() for j in range(T)] for i in s.tolist()] for later in (0, 1)],
     ],
