@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import platform
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -251,8 +252,9 @@ def refuse_folder(folder: Path, resume: bool, overwrite: bool) -> None:
 def is_run(folder: Path) -> bool:
     """Whether a run wrote what lies in `folder`; it may be damaged."""
     try:
-        checksum = (folder / CHECKPOINT).read_bytes()[-64:].decode()
-        return len(bytes.fromhex(checksum)) == 32
+        with (folder / CHECKPOINT).open("rb") as file:
+            file.seek(-64, os.SEEK_END)
+            return len(bytes.fromhex(file.read().decode())) == 32
     except (OSError, ValueError):
         return False
 
