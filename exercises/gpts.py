@@ -282,6 +282,28 @@ def has_a_path(answer: Callable[..., Any]) -> None:
         )
 
 
+@torch.no_grad()
+def goes_through_blocks_in_turn(answer: Callable[..., Any]) -> None:
+    """Where a list has two blocks, exchanging their numbers changes the logits."""
+    model = stir(made(answer, GPT | {"n_layer": 2}))
+    run, tokens = reading(model, V), ids(V, 2, T)
+    before, exchanged = run(tokens), False
+    for pair in model.modules():
+        if isinstance(pair, (nn.ModuleList, nn.Sequential)) and len(pair) == 2:
+            first, second = (dict(block.named_parameters()) for block in pair)
+            shapes = [{name: p.shape for name, p in block.items()} for block in (first, second)]
+            if first and shapes[0] == shapes[1]:
+                exchanged = True
+                for name, one in first.items():
+                    kept = one.clone()
+                    one.copy_(second[name])
+                    second[name].copy_(kept)
+    if exchanged and near(run(tokens), before):
+        raise WrongError(
+            "with the numbers of its two blocks exchanged it gives the same: does the second read the first?"
+        )
+
+
 def drops_in_blocks(answer: Callable[..., Any]) -> None:
     """In training, more layers draw more random numbers; in evaluation none are drawn."""
     start = torch.get_rng_state()

@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exercises.judge import exercise, prediction
+from exercises import compare
+from exercises.judge import Asked, WrongError, exercise, prediction
+from exercises.properties import words
 
 Dictionary = dict[str, str]
 
@@ -14,6 +16,7 @@ Dictionary = dict[str, str]
 prediction(
     "0b",  # What goes through one vector
     right=(128, 40 * 40),
+    tolerance=1e-9,  # numbers are counted
     hints=(
         "128 numbers for each letter are what the reader computes: only its last state is handed over",
         "a score is ONE number for each pair of letters, one written and one read: EACH of the 40 looks at all 40",
@@ -40,16 +43,20 @@ exercise(
 )
 
 
-exercise(
+@exercise(
     "0d",  # Where did it look?
     lambda weights: weights.argmax(-1),
     "scores: T S",
-    prepare=lambda scores: {"weights": (scores / 4).softmax(-1)},
+    prepare=lambda scores: {"weights": (scores / 40).softmax(-1)},
     broken=(
         "for 3 words written and 6 read it should give 3 places. Count them",
         lambda weights: weights.argmax(dim=0),
     ),
 )
+def _(answer: Asked) -> None:
+    weights = words(3, 6).softmax(-1)
+    if not compare.same(answer(weights), weights.argmax(-1)):
+        raise WrongError("for 3 words written and 6 read it misses a place with the largest weight")
 
 
 def additive_scores(

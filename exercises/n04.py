@@ -41,7 +41,7 @@ def masked_late(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tupl
     "query: ... T D, key: ... S D, value: ... S E, mask: ... T S",
     prepare=with_mask,
     gives="context, weights",
-    scales=(1e20,),
+    scales=(1e30,),
     mistakes={
         "the mask comes after the softmax, which has already given weight away to what is hidden": (
             masked_late
@@ -91,7 +91,7 @@ LEAK_FREE: dict[str, Function] = {
 }
 LEAKING: dict[str, Function] = {
     "attends to everything": lambda x: attention(x, x, x)[0],
-    "adds a little of the token after": plus_next(lambda after: 1e-3 * after),
+    "adds a little of the token after": plus_next(lambda after: 1e-4 * after),
     "leaks at the last place but one only": plus_next(lambda after: after, to=slice(-1, None)),
     "leaks the second token into the first": plus_next(lambda after: after, to=slice(1)),
     "divides by a length over time": lambda x: x / x.norm(dim=0),
@@ -100,6 +100,8 @@ LEAKING: dict[str, Function] = {
     "leaks directions, not lengths": plus_next(
         lambda after: after / after.norm(dim=1, keepdim=True)
     ),
+    "leaks its first channel": plus_next(lambda after: after * torch.eye(after.shape[1])[0]),
+    "leaks its last channel": plus_next(lambda after: after * torch.eye(after.shape[1])[-1]),
     "leaks what adds up to nothing": plus_next(lambda after: after - after.flip(1)),
 }
 

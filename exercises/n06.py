@@ -155,9 +155,8 @@ def layer_of_heads(MyHeads: Any) -> None:
         takes_any_length(run, C, causal=True)
         if not alike:
             raise WrongError(OTHER)
-        if num_heads == 1:
-            what = "four matrices, for query, key, value and output"
-            has_numbers(made(MyHeads, sizes), 4 * C * C, what)
+        what = "four matrices, for query, key, value and output"
+        has_numbers(made(MyHeads, sizes), 4 * C * C, what)
 
 
 def heads_of(num_heads: int, *projected: Tensor, **options: Any) -> Tensor:

@@ -154,6 +154,7 @@ def gpt(MyGPT: Any) -> None:
     gpts.uses_its_sizes(MyGPT)
     gpts.begins_unsure(MyGPT)
     gpts.has_a_path(MyGPT)
+    gpts.goes_through_blocks_in_turn(MyGPT)
     gpts.drops_in_blocks(MyGPT)
     gpts.learns_by_heart(MyGPT)
 

@@ -303,6 +303,10 @@ def training(my_train: Any) -> None:
         pupil.unmoved < STEPS // 20,
         f"in {pupil.unmoved} of {STEPS} steps no parameter changes: optimizer.step() belongs to each",
     )
+    must(
+        all(map(torch.equal, pupil.parameters(), pupil.last)),
+        "after the last report the parameters change once more: report after each update",
+    )
     draws_everywhere(torch.stack(pupil.starts))
     start, highest, end = math.log(V), max(losses), sum(losses[-20:]) / 20
     must(
@@ -324,4 +328,9 @@ def draws_everywhere(starts: Tensor) -> None:
         not missing,
         f"of {V - T} places where a window can begin, it never draws {missing}: each step draws new "
         "starts, and torch.randint leaves out its end",
+    )
+    distances = (starts - starts[:, :1]) % (V - T)
+    must(
+        (distances != distances[0]).any(),
+        "the windows of a batch lie at the same distances in every step: draw each for itself",
     )

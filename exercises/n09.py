@@ -1,5 +1,6 @@
 """The exercises of notebook 09: drawing from a model, and the cache."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from itertools import starmap
 from typing import Any
@@ -33,7 +34,13 @@ exercise(
     heated,
     lambda: [
         (torch.tensor(probabilities), temperature)
-        for probabilities in ([1.0], [0.8, 0.2], [0.1, 0.6, 0.3], [0.2, 0.05, 0.4, 0.25, 0.1])
+        for probabilities in (
+            [1.0],
+            [0.8, 0.2],
+            [0.1, 0.6, 0.3],
+            [0.001, 0.749, 0.25],
+            [0.2, 0.05, 0.4, 0.25, 0.1],
+        )
         for temperature in (2.0, 0.5, 1, 5)
     ],
     mistakes={
@@ -289,7 +296,10 @@ def draws_by_the_odds(my_write: Writer, author: Author) -> None:
         model = knowing(author(len(LOGITS), 2), 2, lambda window: LOGITS)
         return text_of(my_write, model, [1], n, *how)[1:]
 
-    counts = [  # 1 and 1 are meant where nothing is said
+    for name, parameter in inspect.signature(my_write).parameters.items():
+        if name in ("temperature", "top_p") and parameter.default != 1:
+            raise WrongError(f"{name} should be 1 where nothing is said")
+    counts = [
         drawn(DRAWS, *(way if way != (1.0, 1.0) else ())).bincount(minlength=len(LOGITS))
         for way in WAYS
     ]
@@ -393,6 +403,8 @@ def fast(pair: tuple[Callable[..., nn.Module], Writer]) -> None:
     gpts.gives_logits(MyGPT)
     gpts.uses_its_sizes(MyGPT)
     gpts.begins_unsure(MyGPT)
+    gpts.has_a_path(MyGPT)
+    gpts.drops_in_blocks(MyGPT)
 
     def gpt(V: int, T: int, n_layer: int = 1, n_head: int = 2, n_embd: int = 16) -> nn.Module:
         return stir(made(MyGPT, dict(zip(gpts.GPT, (V, T, n_layer, n_head, n_embd), strict=True))))

@@ -13,7 +13,7 @@ from exercises.properties import words
 prediction(
     "10a",  # Twenty changes that do nothing
     right=1 - 0.95**20,
-    tolerance=0.008,
+    tolerance=0.005,
     mistakes={
         "that is the chance for one change: there are twenty": 0.05,
         "1 is how many are reported on average: chances don't add up, or thirty changes would have one of 1.5": 1,
@@ -91,6 +91,9 @@ def losses_of_rates() -> Iterator[tuple[dict[float, Tensor]]]:
         {0.1: [2.0, 2.0, 2.9], 0.3: [2.5, 2.6, 2.4]},
         {0.1: [2.0, 2.0, 3.2], 0.3: [2.3, 2.2, 2.1]},
         {0.1: [2.2, 2.3], 0.3: [2.4, 2.0], 0.9: [nan, nan]},
+        {0.1: [2.0, 2.1, nan], 0.3: [2.5, 2.6]},  # NaN isn't always the first,
+        {0.1: [2.0, 2.0, 3.5], 0.3: [2.3, 2.4]},  # and every seed has a say
+        {0.1: [1e6], 0.3: [nan, 1.0]},
     ):
         yield ({rate: torch.tensor(runs) for rate, runs in losses.items()},)
     yield ({rate: 2 + rate + 3 * rate * words(40, seed=1) for rate in (0.1, 0.2, 0.4)},)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from exercises.judge import WrongError, built, exercise
+from exercises.properties import stir
 from helpers.rooms import museum_checks as checks
 from helpers.rooms.museum_planted import LINES, planted
 from helpers.rooms.museum_program import Program
@@ -28,6 +29,7 @@ def repair(label: str) -> None:
             if sentence := checks.said_of(MyRepair, name):
                 raise WrongError(f'"{name}" is red now: {sentence}')
         is_healthy(MyRepair)
+        deals_windows(MyRepair)
 
 
 def names_a_red_check(MyRepair: Any, broken: type) -> None:
@@ -46,11 +48,28 @@ def is_healthy(MyRepair: Any) -> None:
     """It gives the logits of the healthy program, also beside a text that is padded."""
     tokens, real = checks.letters(2, 12), torch.ones(2, 12, dtype=torch.bool)
     real[1, :7] = False
-    given, right = (kind(65, seed=1).eval()(tokens, real)[real] for kind in (MyRepair, Program))
-    if not torch.allclose(given, right, atol=1e-4):
-        raise WrongError(
-            "every check is green, and yet its logits aren't those of the healthy program"
-        )
+    mine, healthy = (kind(65, seed=1).eval() for kind in (MyRepair, Program))
+    for _ in range(2):  # fresh, and with numbers of which no two layers have the same
+        if not torch.allclose(mine(tokens, real)[real], healthy(tokens, real)[real], atol=1e-4):
+            raise WrongError(
+                "every check is green, and yet its logits aren't those of the healthy program"
+            )
+        mine.load_state_dict(stir(healthy).state_dict(), strict=False)
+
+
+def deals_windows(MyRepair: Any) -> None:
+    """Its batches have the healthy program's shapes, and lie in the text; another seed deals others."""
+    text = torch.arange(200)
+    given, right, other = (
+        list(kind(65, seed=1).deck(text, 3, seed))
+        for kind, seed in ((MyRepair, 1), (Program, 1), (MyRepair, 2))
+    )
+    if [batch.shape for batch in given] != [batch.shape for batch in right]:
+        raise WrongError("every check is green, and yet it deals another number or size of windows")
+    if not all((batch.diff() == 1).all() for batch in given):
+        raise WrongError("every check is green, and yet its windows aren't pieces of the text")
+    if torch.equal(torch.cat(given), torch.cat(other)):
+        raise WrongError("every check is green, and yet two seeds deal the same windows")
 
 
 for label in LINES:

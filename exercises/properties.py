@@ -20,7 +20,7 @@ def rows_add_up(answer: Asked) -> None:
         sums = compare.numbers(value).sum(-1)
         wrong = sums.isnan() | ((sums - 1).abs() > 1e-4)
         if wrong.any():
-            raise WrongError(f"a row of weights adds up to {sums[wrong][0]:.4g}: it should be 1")
+            raise WrongError(f"a row of weights adds up to {sums[wrong][0]:.6g}: it should be 1")
 
 
 # ---------------------------------------------------------------- modules, and what they give

@@ -465,7 +465,8 @@ def of_values(answer: Any, right: Any, tolerance: float) -> str:
         return ""
     for sentence, change in VALUES.items():
         try:
-            if compare.same(a, change(b), tolerance):
+            changed = change(b)
+            if compare.same(a, changed, tolerance) and not compare.same(b, changed, tolerance):
                 return sentence
         except (RuntimeError, IndexError, TypeError):
             continue

@@ -21,6 +21,8 @@ WRONG = {
         ("number 2: a score is ONE", (128, 820)),
         ("number 1: 128 numbers", (40, 1600)),
         ("2 things in a tuple", 128),
+        ("number 2: a score is ONE", (128, 1599)),
+        ("number 1: 128 numbers", (127, 1600)),
     ],
     "0c": [
         ("`a` is taken as 1", lambda a, T: 1.0),
@@ -34,6 +36,8 @@ WRONG = {
         ("it has the shape (T, S), and (T) is asked for", lambda w: (w == w.amax(1, True)).long()),
         ("it gives [1] where [0] is right", lambda w: w.amax(1)),
         ("changes its input `w`", lambda w: w.mul_(2).argmax(-1)),
+        ("not yet", lambda w: (w > 0.5).int().argmax(-1)),
+        ("for 3 words written and 6 read", lambda w: w[:, :3].argmax(-1)),
     ],
     "0e": [
         ("are exchanged", lambda q, k, A, B, v: (q @ B + k @ A).tanh() @ v),

@@ -97,6 +97,8 @@ WRONG = {
         ("leaks what adds up to nothing", lambda f, x: with_future(f, x, lambda y: y + 10)),
         ("divides by a length over time", lambda f, x: with_future(f, x, torch.neg)),
         ("leaks signs, not sizes", lambda f, x: with_future(f, x, lambda y: 2 * y)),
+        ("leaks its last channel", lambda f, x: with_future(
+            f, x, lambda y: torch.cat([30 * torch.randn(y.shape)[:, :1], y[:, 1:]], 1))),
     ],
     "4e": [
         ("the future is not hidden", lambda scores: scores.softmax(-1)),

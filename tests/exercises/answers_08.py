@@ -178,6 +178,8 @@ WRONG = {
         ("it calls report 149 times", lambda model, tokens, steps, *x: loop()(model, tokens, steps - 1, *x)),
         ("a parameter of the model is as it was", loop(learned=slice(1, None))),
         ("it never draws [6, 7", loop(lambda tokens, T, B: windows(tokens, torch.arange(B), T))),
+        ("at the same distances", loop(lambda tokens, T, B: windows(
+            tokens, (torch.randint(len(tokens) - T, (1,)) + torch.arange(B)) % (len(tokens) - T), T))),
         ("are all the same", loop(lambda *x: drawn(*x)[:, :1].expand(2, x[2], x[1]))),
         ("it never draws [12]: each step draws new starts", loop(lambda tokens, *x: drawn(tokens[:-1], *x))),
         ("it never draws [2, 3,", loop(lambda tokens, T, B: windows(tokens, torch.randint(2, (B,)), T))),

@@ -137,6 +137,7 @@ WRONG = {
         ("that is `p`, as it came", lambda p, t: p / t / (p / t).sum()),
         ("t = 2 it gives [0.6457, 0.3543]", lambda p, t: F.softmax(p, 0)),
         ("changes its input `p`", lambda p, t: p.log_().div(t).softmax(0)),
+        ("for p = [0.001", lambda p, t: (p.clamp(min=0.01).log() / t).softmax(0)),
     ],
     "9b": [
         (
@@ -160,6 +161,12 @@ WRONG = {
         ("the share kept alone", lambda p, q: speculated(p, q)[0]),
     ],
     "9h": [
+        (
+            "temperature should be 1 where",
+            lambda model, prompt, n, temperature=0.8, top_p=1.0: writing()(
+                model, prompt, n, temperature, top_p
+            ),
+        ),
         ("the last 6, is right", writing(view=lambda text, T: text[:T])),
         ("only the last of them count", writing(view=lambda text, T: text)),
         ("no chance by the last place's logits", writing(row=0)),

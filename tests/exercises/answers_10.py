@@ -29,6 +29,7 @@ WRONG = {
         ("that is 1 minus what is asked for", 0.358),
         ("no percent", 64.2),
         ("0.7 is not right", 0.7),
+        ("0.646 is not right", 0.646),
     ],
     "10b": [
         ("1.414 where 1 is right", lambda a, b: ((a - b).std() / (len(a) - 1) ** 0.5, apart(a, b))),
@@ -39,6 +40,10 @@ WRONG = {
     ],
     "10e": [
         ("0.1 where 0.3 is right", lambda losses: min(losses, key=lambda x: losses[x].nan_to_num().mean())),
+        ("0.3 where 0.1 is right", lambda losses: min(
+            losses, key=lambda x: losses[x].nan_to_num(10).mean())),
+        ("0.1 where 0.3 is right", lambda losses: min(
+            losses, key=lambda x: mean(losses[x][: min(map(len, losses.values()))]))),
         ("0.3 where 0.1 is right", lambda losses: max(losses, key=lambda x: mean(losses[x]))),
         ("where 0.5 is right", lambda losses: min(map(mean, losses.values()))),
         ("changes its input `losses`", lambda losses: losses.popitem()[0]),

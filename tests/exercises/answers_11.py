@@ -61,12 +61,26 @@ WRONG = {
         ("now replace the part", repaired(A, PAGES)),
         ("two workers read", repaired(A, PAGES, deck=deck(lambda seed, step, worker: step))),
         ("only 16 are different", repaired(A, PAGES, deck=deck(lambda seed, step, worker: worker))),
+        (
+            "number or size of windows",
+            repaired(
+                A,
+                PAGES,
+                deck=lambda self, *how: (
+                    batch[:, :-1] for batch in deck(lambda *numbers: hash(numbers))(self, *how)
+                ),
+            ),
+        ),
     ],
     "11b": [
         ("stays green", repaired(B, "no letter sees the future")),
         ("norm2.weight doesn't move", repaired(B, MOVES, forward=forward(lambda b, x: b.norm1(x)))),
         ("sees the future", repaired(B, MOVES, forward=forward(lambda b, x: b.norm2(x.flip(1))))),
         ("the healthy program", repaired(B, MOVES, forward=forward(lambda b, x: 2 * b.norm2(x)))),
+        (
+            "the healthy program",
+            repaired(B, MOVES, forward=forward(lambda b, x: b.norm2(b.norm1(x)))),
+        ),
     ],
     "11c": [
         ("now replace the part", repaired(C, LONGER)),
