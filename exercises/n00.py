@@ -47,7 +47,7 @@ exercise(
     "0d",  # Where did it look?
     lambda weights: weights.argmax(-1),
     "scores: T S",
-    prepare=lambda scores: {"weights": (scores / 40).softmax(-1)},
+    prepare=lambda scores: {"weights": (scores / 4).softmax(-1)},
     broken=(
         "for 3 words written and 6 read it should give 3 places. Count them",
         lambda weights: weights.argmax(dim=0),

@@ -60,7 +60,7 @@ prediction(
     right="cabd",
     mistakes={
         "that is the order from worst to best": "dbac",
-        "that is the order of the cosines: a dot product multiplies and adds": ("bcad"),
+        "that is the order of the cosines: a dot product multiplies and adds": "bcad",
         "the score of d is negative, and so the worst: don't drop its sign": "cdab",
     },
 )

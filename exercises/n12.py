@@ -61,19 +61,7 @@ def table(T: int, seen: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 exercise(
     "12c",  # Too good to be true
     lambda T, W: table(T, lambda i, j: (j <= i) & (i - j < W)),
-    lambda: (
-        (1, 1),
-        (2, 1),
-        (3, 1),
-        (3, 2),
-        (3, 8),
-        (4, 2),
-        (5, 3),
-        (4, 4),
-        (8, 2),
-        (7, 5),
-        (1100, 40),
-    ),
+    lambda: ((1, 1), (2, 1), (3, 1), (3, 2), (3, 8), (4, 2), (5, 3), (4, 4), (8, 2), (70, 5)),
     broken=(
         "a loss too good to be true. Print your table for T = 4: what does the first token see?",
         lambda T, W: table(T, lambda i, j: i - j < W),

@@ -465,8 +465,7 @@ def of_values(answer: Any, right: Any, tolerance: float) -> str:
         return ""
     for sentence, change in VALUES.items():
         try:
-            changed = change(b)
-            if compare.same(a, changed, tolerance) and not compare.same(b, changed, tolerance):
+            if compare.same(a, change(b), tolerance):
                 return sentence
         except (RuntimeError, IndexError, TypeError):
             continue

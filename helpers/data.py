@@ -263,7 +263,7 @@ def _pieces(file: io.BufferedIOBase, path: Path, digest: Any = None) -> Iterator
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     lines = io.IncrementalNewlineDecoder(decoder, translate=True)
     try:
-        packed = file.read(2) == b"\x1f\x8b"  # what gzip writes begins so
+        packed = file.read(2) == b"\x1f\x8b"  # the first bytes of a gzip file
         file.seek(0)
         stream = gzip.GzipFile(fileobj=file) if packed else file
         while content := stream.read(CHUNK):

@@ -46,9 +46,9 @@ class ModernConfig(GPTConfig):
         super().__post_init__()
         check(self, "mlp", one_of(("gelu", "relu2", "swiglu")))
         check(self, "n_kv_head window mlp_width", optional(whole(1)))
-        if self.n_head % (self.n_kv_head or 1):
-            heads = f"n_kv_head={self.n_kv_head}", f"n_head={self.n_head}"
-            raise ConfigError("{} does not divide {}: choose a divisor of it".format(*heads))
+        if self.n_kv_head and self.n_head % self.n_kv_head:
+            shared, heads = f"n_kv_head={self.n_kv_head}", f"n_head={self.n_head}"
+            raise ConfigError(f"{shared} does not divide {heads}: choose a divisor of it")
         width = self.n_embd // self.n_head
         if self.rotary and width % 2:
             raise ConfigError(f"rotary turns pairs of channels: heads can't be {width} wide")

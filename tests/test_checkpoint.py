@@ -214,10 +214,13 @@ def test_nothing_good_is_overwritten_unasked(go, run, monkeypatch):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_foreign_files_are_never_touched(go, tmp_path, name, overwrite):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / name).write_text('{"name": "another project"}')
+    foreign = '{"name": "another project", "long enough for a checksum at the end": "%s"}' % (
+        64 * " "
+    )
+    (tmp_path / "run" / name).write_text(foreign)
     with pytest.raises(RunError, match=f"holds {name}, which no run wrote: choose another folder"):
         go(overwrite=overwrite)
-    assert (tmp_path / "run" / name).read_text() == '{"name": "another project"}'
+    assert (tmp_path / "run" / name).read_text() == foreign
     assert os.listdir(tmp_path / "run") == [name]
 
 

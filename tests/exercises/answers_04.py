@@ -13,6 +13,13 @@ def attend(query, key, value, mask=None):
     return weights @ value, weights
 
 
+def attend_by_number(query, key, value, mask=None):
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -1e20)
+    return scores.softmax(-1) @ value, scores.softmax(-1)
+
+
 def of_one_shape(query, key, value, mask=None):
     return attend(query, key, value, mask.view(len(query), -1))
 
@@ -90,6 +97,7 @@ WRONG = {
         ("`m` makes no difference", lambda q, k, v, m=None: attend(q, k, v)),
         ("None means that everything is allowed", lambda q, k, v, m=None: attend(q, k, v, ~~m)),
         ("not with more dimensions in front", of_one_shape),
+        ("set to a number", lambda q, k, v, m=None: attend_by_number(q, k, v, m)),
     ],
     "4c": [
         ("for f = attends to everything", lambda f, x: True),

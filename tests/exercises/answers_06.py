@@ -64,6 +64,18 @@ class BareUndivided(Bare):
         return Heads.attend(self, query * query.shape[-1] ** 0.5, key, value, start)
 
 
+class SharedKeys(Heads):
+    """All heads ask the same keys, and get the same values."""
+
+    def __init__(self, C, num_heads):
+        super().__init__(C, num_heads)
+        self.W_key, self.W_value = (nn.Linear(C, C // num_heads, bias=False) for _ in range(2))
+
+    def forward(self, x):
+        key, value = self.W_key(x)[:, None], self.W_value(x)[:, None]
+        return self.W_out(self.join(self.attend(self.split(self.W_query(x)), key, value, 0)))
+
+
 class AlwaysTwo(Heads):
     def __init__(self, C, num_heads):
         super().__init__(C, 2)
@@ -105,6 +117,8 @@ WRONG = {
     "6c": [
         ("`q` and `k` are exchanged", lambda x, q, k, v, o, H: layer(x, k, q, v, o, H)),
         ("`k` is used where `v` belongs", lambda x, q, k, v, o, H: layer(x, q, k, k, o, H)),
+        ("the shape (B, T, D), and (B, T, H*D) is asked for", lambda x, q, k, v, o, H: (
+            heads(x @ q, x @ k, x @ v, H).unflatten(-1, (H, -1)).mean(-2))),
         ("`o` should be taken as it is", lambda x, q, k, v, o, H: layer(x, q, k, v, o.T, H)),
     ],
     "6d": [
@@ -127,6 +141,7 @@ WRONG = {
         ("do all heads look at the same places", with_(attend=lambda self, q, k, v, start: (
             Heads.attend(self, q[:, :1], k[:, :1], v, start)))),
         ("four matrices, for query, key, value", WordsAsValues),
+        ("four matrices, for query, key, value", SharedKeys),
         ("gives other numbers", AlwaysTwo),
         ("it looks into the future", scored(lambda scores, past: scores.softmax(-1).tril())),
         ("do the weights add up to 1", with_(attend=lambda self, q, k, v, start: (

@@ -176,6 +176,9 @@ WRONG = {
         ("in another order give the same", gpt(
             make_places=lambda self, T, C: None, placed=lambda self, x, start: x)),
         ("does a place depend on how long", gpt(placed=from_the_end)),
+        ("does the second read the first", gpt(lambda self, tokens: self.head(self.norm(
+            sum(block(self.token(tokens) + self.place.weight[: tokens.shape[1]])
+                for block in self.blocks))))),
         ("it starts out sure of itself", gpt(begin=lambda self: None)),
         ("is x added to what attention gives", gpt(block=block(lambda self, x: (
             two(0, lambda _: self.heads(self.norm1(x)), lambda x: self.mlp(self.norm2(x))))))),

@@ -103,6 +103,24 @@ def every_second_time(model, tokens, steps, batch_size, report):
     loop(update=update)(model, tokens, steps, batch_size, report)
 
 
+def told_before(model, tokens, steps, batch_size, report):
+    loop(update=lambda optimizer, loss: None, told=lambda loss: loss)(
+        model,
+        tokens,
+        steps,
+        batch_size,
+        lambda step, loss: (report(step, loss.item()), moved(model, loss)),
+    )
+
+
+def moved(model, loss):
+    model.zero_grad()
+    loss.backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.5 * parameter.grad
+
+
 def told_at_the_end(model, tokens, steps, batch_size, report):
     told = []
     loop()(model, tokens, steps, batch_size, lambda *pair: told.append(pair))
@@ -137,6 +155,7 @@ WRONG = {
         ("changes its input `starts`", lambda tokens, starts, T: windows(tokens, starts.sub_(1), T)),
         ("tokens are whole numbers", lambda *x: windows(*x).float()),
         ("s = [7], T = 1 it gives", lambda t, s, T: windows(torch.cat([t[:-1], t[-2:-1]]), s, T)),
+        ("dimension 0 runs in reverse order", lambda *x: windows(*x).flip(0)),
         ("only their shape is another", lambda *x: windows(*x).flatten(0, 1)),
     ],
     "8d": [
@@ -178,6 +197,7 @@ WRONG = {
         ("it calls report 149 times", lambda model, tokens, steps, *x: loop()(model, tokens, steps - 1, *x)),
         ("a parameter of the model is as it was", loop(learned=slice(1, None))),
         ("it never draws [6, 7", loop(lambda tokens, T, B: windows(tokens, torch.arange(B), T))),
+        ("report after each update", told_before),
         ("at the same distances", loop(lambda tokens, T, B: windows(
             tokens, (torch.randint(len(tokens) - T, (1,)) + torch.arange(B)) % (len(tokens) - T), T))),
         ("are all the same", loop(lambda *x: drawn(*x)[:, :1].expand(2, x[2], x[1]))),

@@ -131,6 +131,20 @@ def by_flag(self, query, key, value, start):
     return F.scaled_dot_product_attention(query, key, value, is_causal=query.shape[2] > 1)
 
 
+def with_parts(**parts):
+    return type("GPT", (GPT,), parts)
+
+
+def without_dropout(self, n_layer, C, n_head, dropout):
+    return torch.nn.ModuleList(Block(C, n_head) for _ in range(n_layer))
+
+
+class WithoutPath(Block):
+    def forward(self, x, cache=None):
+        x = self.drop(self.heads(self.norm1(x), cache))
+        return x + self.drop(self.mlp(self.norm2(x)))
+
+
 WRONG = {
     "9a": [
         ("divide each by its sum", lambda p, t: p ** (1 / t)),
@@ -146,6 +160,10 @@ WRONG = {
         ),
         ("1 minus what is asked for", lambda x, p: [1 - kept for kept in nucleus_by_loop(x, p)]),
         ("where [0, 1] is right", lambda x, p: x.cumsum(0) - x < p),
+        (
+            "it gives [True, True] where [0, 1]",
+            lambda x, p: x.argsort(descending=True).argsort() < p * len(x),
+        ),
     ],
     "9e": [
         ("3 things in a tuple", 188_743_680),
@@ -213,6 +231,8 @@ WRONG = {
             "one more is as much work",
             (gpt(lambda *x: reads_all_again(*x)[:, -x[1].shape[1] :]), fast()),
         ),
+        ("is x added to what attention gives", (with_parts(block=WithoutPath), fast())),
+        ("do the blocks get the dropout", (with_parts(make_blocks=without_dropout), fast())),
         ("without a cache it remembers", (gpt(always_remembers), fast())),
         ("it raises TypeError", (gpt(lambda self, tokens: GPT.forward(self, tokens)), fast())),
     ],

@@ -61,6 +61,18 @@ WRONG = {
         ("now replace the part", repaired(A, PAGES)),
         ("two workers read", repaired(A, PAGES, deck=deck(lambda seed, step, worker: step))),
         ("only 16 are different", repaired(A, PAGES, deck=deck(lambda seed, step, worker: worker))),
+        ("two seeds deal the same", repaired(A, PAGES, deck=deck(lambda seed, *rest: hash(rest)))),
+        (
+            "aren't pieces of the text",
+            repaired(
+                A,
+                PAGES,
+                deck=lambda self, text, *how: (
+                    batch.flip(1)
+                    for batch in deck(lambda *numbers: hash(numbers))(self, text, *how)
+                ),
+            ),
+        ),
         (
             "number or size of windows",
             repaired(
