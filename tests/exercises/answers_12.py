@@ -58,6 +58,7 @@ WRONG = {
         ("True and False are exchanged", lambda T, W: torch.ones(T, T).tril().triu(1 - W) < 1),
         ("rows and columns are exchanged", lambda T, W: torch.ones(T, T).tril(W - 1).triu()),
         ("for T = 1, W = 1", lambda T, W: table(T, lambda i, j: i - W < j < i)),
+        ("T = 70, W = 5", lambda T, W: torch.ones(16, 16).tril().triu(1 - W)[:T, :T]),
     ],
     "12d": [
         ("`W` and `V` are exchanged", lambda x, W, V: silu(x @ V) * (x @ W)),
