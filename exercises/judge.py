@@ -311,12 +311,12 @@ def _judged_value(found: Exercise, answer: Any) -> Verdict:
     return not_yet(f"{compare.shown(answer)} is not right")
 
 
-def _tried(found: Exercise, answer: Any) -> Verdict | None:
-    """A property that doesn't hold."""
+def _tried(found: Exercise, answer: Any, cases: list[Case] | None = None) -> Verdict | None:
+    """A property that doesn't hold, for all cases or only for some."""
     if not found.properties:
         return None
     try:
-        found.properties(Asked(answer, found.cases) if found.cases else answer)
+        found.properties(Asked(answer, cases or found.cases) if found.cases else answer)
     except BrokenError as error:
         return as_broken(str(error))
     except WrongError as error:
@@ -328,6 +328,9 @@ def _tried(found: Exercise, answer: Any) -> Verdict | None:
 
 def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[int]) -> Verdict:
     """Why an answer is wrong."""
+    if name := _tensor_of_the_notebook(answer):
+        inputs = ", ".join(names(answer, found.cases[0]))
+        return not_yet(f"it uses the notebook's `{name}`, and should use its own inputs: {inputs}")
     pairs = [
         (case, each.value) for case, each in zip(found.cases, given, strict=True) if not each.raised
     ]
@@ -347,6 +350,14 @@ def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[
         if why := relations.found(pairs, found.reference, called, found.parts, found.tolerance):
             return not_yet(why)
     return _example(found, answer, given, wrong, pairs)
+
+
+def _tensor_of_the_notebook(answer: Answer) -> str:
+    """The name of a tensor that a function finds outside, where `key` is written for `keys`, say."""
+    function = inspect.unwrap(answer)
+    code, outside = (getattr(function, name, None) for name in ("__code__", "__globals__"))
+    used = [name for name in code.co_names if name in outside] if code else []
+    return next((name for name in used if isinstance(outside[name], torch.Tensor)), "")
 
 
 def _does_the_same(mistake: Answer, pairs: relations.Pairs, tolerance: float) -> bool:
@@ -374,6 +385,6 @@ def _example(
         return not_yet(f"{when}{example}")
     if shape := relations.other_shape(pairs):
         return not_yet(f"{shape}{example}")
-    if verdict := _tried(found, answer):
+    if verdict := _tried(found, answer, [first]):  # what is said of it is true of this example
         return not_yet(f"{verdict.why}; {example}")
     return not_yet(example)

@@ -48,6 +48,10 @@ def scores_of_any_shape() -> Iterator[tuple[Tensor]]:
         "it cuts large scores off, which changes their weights": (
             lambda scores: shares(scores.clamp(-50, 50).exp())
         ),
+        "the scores themselves are divided by their sum: take e to the power of each first": shares,
+        "it divides by the sum of all rows: each row is to add up to 1, so sum along the last dimension": (
+            lambda scores: (scores - scores.max()).exp() / (scores - scores.max()).exp().sum()
+        ),
     },
 )
 def _(answer: Asked) -> None:

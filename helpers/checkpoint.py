@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers import team
-from helpers.counted import build_gpt, config_of
+from helpers.counted import CountedConfig, build_gpt, config_of
 from helpers.data import SHA256, Corpus, PreparedCorpus, Tokenizer, tokenizer_of
 from helpers.errors import RunError, write
 from helpers.gpt import GPT, GPTConfig
@@ -25,6 +25,13 @@ CHECKPOINT = "checkpoint.pt"  # what torch.save writes, then the 64 hex digits o
 VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")
 # What a resume may set otherwise than the run had it.
 MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")
+# What a setting is in a run that was saved before there was such a setting.
+DEFAULTS = {
+    field.name: field.default
+    for config in (CountedConfig, TrainConfig)
+    for field in fields(config)
+    if field.default is not MISSING
+}
 
 
 @dataclass(frozen=True)
@@ -192,10 +199,14 @@ def load(folder: str | Path) -> Run:
 
 
 def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
-    """The run in `folder`, to go on with these settings; RunError names the first that differs."""
+    """The run in `folder`, to go on with these settings; RunError names the first that differs.
+
+    A setting that one of them lacks has its default there: the run was saved before there was such
+    a setting, or by another class of model.
+    """
     run = load(folder)
-    for name in settings | run.settings:  # another class of model has other names
-        saved, wanted = run.settings.get(name), settings.get(name)
+    for name in settings | run.settings:
+        saved, wanted = (each.get(name, DEFAULTS.get(name)) for each in (run.settings, settings))
         if saved == wanted or name in MAY_CHANGE:
             continue
         if name == "text":
@@ -273,7 +284,7 @@ def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) 
         run = load(folder)
     except RunError:
         return False
-    same = run.sizes == asdict(config) and run.about["corpus_sha256"] == corpus_sha256
+    same = config_of(run.sizes) == config and run.about["corpus_sha256"] == corpus_sha256
     return same and run.finished and run.step >= steps
 
 

@@ -12,6 +12,7 @@ the network learns to answer alone as well as together with the counts, so that 
 its own and doesn't only fill their gaps.
 """
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 
 from helpers.attention import KVCache
 from helpers.counting import KneserNey
-from helpers.errors import ConfigError, check, whole
+from helpers.errors import ConfigError, Rule, check, whole
 from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig, ModernGPT
 
@@ -41,6 +42,13 @@ class CountedConfig(ModernConfig):
     def __post_init__(self):
         super().__post_init__()
         check(self, "counted", whole(0, LARGEST_TEXT))
+        check(self, "lengths", Rule(are_rising, "whole numbers of at least 1, each above the last"))
+        check(self, "temperature", Rule(lambda t: 0 < t < math.inf, "a number above 0"))
+
+
+def are_rising(lengths: Any) -> bool:
+    steps = zip((0, *lengths), lengths, strict=False)
+    return bool(lengths) and all(type(n) is int and before < n for before, n in steps)
 
 
 class CountedGPT(ModernGPT):

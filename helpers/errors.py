@@ -80,7 +80,8 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
     except OSError as error:  # a full disk behind stdout, for example
-        sentence, status = f"error: {error.strerror or error}", 2
+        where = f": {error.filename}" if error.filename else ""
+        sentence, status = f"error: {error.strerror or error}{where}", 2
     except (MemoryError, RuntimeError) as error:
         if not (isinstance(error, MemoryError) or any(words in str(error) for words in TOO_MUCH)):
             raise
@@ -142,6 +143,12 @@ def whole(least: int, most: float = math.inf) -> Rule:
     """Whole numbers from `least` to `most`. (True is no number here.)"""
     words = f"of at least {least}" if most == math.inf else f"from {least} to {most:,}"
     return Rule(lambda x: type(x) is int and least <= x <= most, f"a whole number {words}")
+
+
+def at_least(least: float, below: float = math.inf) -> Rule:
+    """Numbers from `least` on; those from `below` on are too large."""
+    words = f"a number of at least {least}" + (f" and below {below}" if below < math.inf else "")
+    return Rule(lambda x: isinstance(x, int | float) and least <= x < below, words)
 
 
 SHARE = Rule(lambda p: 0 < p <= 1, "a number above 0 and at most 1")

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from helpers.errors import SEED, SHARE, ConfigError, check, one_of, whole
+from helpers.errors import SEED, SHARE, ConfigError, Rule, at_least, check, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,21 @@ class TrainConfig:
         check(self, "schedule", one_of(SCHEDULES))
         check(self, "optimizer", one_of(OPTIMIZERS))
         check(self, "decay", SHARE)
+        check(self, "learning_rate", Rule(lambda rate: 0 < rate < math.inf, "a number above 0"))
+        check(self, "min_learning_rate weight_decay muon_scale grad_clip", at_least(0))
+        check(self, "muon_momentum", at_least(0, below=1))
+        check(self, "betas", Rule(are_betas, "two numbers of at least 0 and below 1"))
+        check(self, "windows", Rule(are_windows, "pairs of a share of the steps and a length"))
         if list(self.windows) != sorted(self.windows):  # the first share that fits is taken
             raise ConfigError(f"windows must be in the order of their shares, not {self.windows}")
+
+
+def are_betas(given: Any) -> bool:
+    return len(given) == 2 and all(map(at_least(0, below=1).allows, given))
+
+
+def are_windows(given: Any) -> bool:
+    return all(SHARE.allows(share) and whole(1).allows(length) for share, length in given)
 
 
 def device_named(name: Any) -> str:

@@ -29,8 +29,10 @@ RESTARTS = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 @contextmanager
-def connected(time_out: float = 300) -> Iterator[None]:
+def connected(time_out: float = 300, device: str = "auto") -> Iterator[None]:
     """Inside, the processes of torchrun are connected: gloo between CPUs, NCCL between GPUs.
+
+    `device` is what they will compute on, as in TrainConfig.
 
     RunError when one of them has died, or doesn't answer for `time_out` seconds. Afterwards the
     process ignores signals: as soon as one ends badly, torchrun stops the others, and each of them
@@ -40,7 +42,7 @@ def connected(time_out: float = 300) -> Iterator[None]:
         yield
         return
     try:
-        _connect(timedelta(seconds=time_out))
+        _connect(timedelta(seconds=time_out), device)
         yield
         dist.barrier()
         dist.destroy_process_group()
@@ -56,9 +58,9 @@ def connected(time_out: float = 300) -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _connect(time_out: timedelta) -> None:
+def _connect(time_out: timedelta, device: str) -> None:
     backend = "gloo"
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() and device != "cpu":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl"
     store, rank, size = next(dist.rendezvous("env://", timeout=time_out))

@@ -383,7 +383,7 @@ def main(arguments: list[str]) -> None:
     add("--accumulate", type=int, default=1, help="micro-batches of a batch, to save memory (1)")
     add("--time-out", type=float, default=300, help="seconds to wait for another process (300)")
     chosen = options.parse_args(arguments)
-    with team.connected(chosen.time_out):
+    with team.connected(chosen.time_out, chosen.device):
         train_by_options(chosen)
 
 

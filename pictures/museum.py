@@ -360,14 +360,14 @@ def quarters(lengths: Sequence[int], place: int) -> None:
 def entrance() -> None:
     """The losses of two programs, of which one is wrong, a dot for each training."""
     _, ax = plotting.figure(8, 2.2)
+    told = []
     for y, kind in enumerate((Program, ROOMS[10])):
         losses = [line["loss"] for line in measured(kind)]
+        told.append(f"{len(losses)} dots of program {'AB'[y]} around {fmean(losses):.2f}")
         ax.plot(losses, [y] * len(losses), "o", color=plotting.COLORS[y], alpha=0.7)
     ax.set_yticks([0, 1], ["program A", "program B"])
     ax.set(xlim=(2.15, 2.6), ylim=(1.6, -0.6), xlabel="loss after 300 updates")
-    plotting.show(
-        "Four dots for each of two programs: those of A lie around 2.47, those of B around 2.29."
-    )
+    plotting.show(f"The losses of two programs: {' and '.join(told)}.")
 
 
 def by_length(programs: Mapping[str, Program], text: Tensor) -> dict[str, list[float]]:

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,10 +25,13 @@ from helpers.checkpoint import (
     load_snapshots,
     plan_run,
 )
-from helpers.data import SHA256, TINY
+from helpers.data import OWN, SHA256, TINY, Corpus, split
 from helpers.errors import RunError, Stopped
+from helpers.optim import TrainConfig
+from helpers.training import train
 
 ROOT = Path(__file__).parents[1]
+ABC = "abcabacbbacabcab"  # a text
 
 # What a run can have, all of which must be saved: dropout (every model here has it), Muon, windows
 # that grow, bfloat16.
@@ -176,7 +180,7 @@ def test_only_the_same_run_goes_on(go, run, tokens, fresh):
         "its seed is 1, not 2": {"settings": {"seed": 2}},
         "its learning_rate is 0.001, not 0.002": {"settings": {"learning_rate": 0.002}},
         "its n_layer is 2, not 1": {"model": fresh(n_layer=1)},
-        "its rotary is None, not True": {"model": fresh(rotary=True)},
+        "its rotary is False, not True": {"model": fresh(rotary=True)},
         "it was trained on another text": {"on": (train_tokens.flip(0), val_tokens)},
         "is at step 12 already": {"settings": {"max_steps": 5}},
     }
@@ -188,8 +192,46 @@ def test_only_the_same_run_goes_on(go, run, tokens, fresh):
 
 def test_a_changed_gpt_does_not_go_on_as_a_plain_one(go, fresh):
     go(model=fresh(qk_norm=True), settings={"max_steps": 1})
-    with pytest.raises(RunError, match="holds another run: its rotary is False, not None"):
+    with pytest.raises(RunError, match="holds another run: its qk_norm is True, not False"):
         go(resume=True, settings={"max_steps": 2})
+
+
+@pytest.mark.slow
+def test_a_run_from_before_a_setting_existed_has_its_default(go, fresh, monkeypatch):
+    """What a run lacks counts as the default: the run goes on, or the sentence names both."""
+    settings_of = checkpoint.settings_of
+
+    def of_old(*arguments):
+        settings = settings_of(*arguments)
+        return {name: settings[name] for name in settings if name not in ("grad_clip", "softcap")}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "settings_of", of_old)
+        go(model=fresh(rotary=True), settings={"max_steps": 4})
+    with pytest.raises(RunError, match=r"its grad_clip is 1.0, not 0.5"):
+        go(model=fresh(rotary=True), settings={"grad_clip": 0.5}, resume=True)
+    with pytest.raises(RunError, match=r"its softcap is 0.0, not 15.0"):
+        go(model=fresh(rotary=True, softcap=15.0), resume=True)
+    assert go(model=fresh(rotary=True), resume=True)[-1].step == 12
+
+
+@pytest.mark.parametrize("name", ["plain", "counted"])
+def test_runs_of_november_2026_are_read_and_go_on(tmp_path, name):
+    """Kept as they were saved then: whatever has changed since, old runs stay readable."""
+    folder = Path(
+        shutil.copytree(Path(__file__).parent / "helpers" / "runs" / name, tmp_path / name)
+    )
+    run, (model, tokenizer) = load(folder), load_model(folder)
+    train_tokens, val_tokens = split(tokenizer.encode(10 * ABC), context_length=4)
+    assert model(train_tokens[None, :4].long()).shape == (1, 4, 3) and run.step == 4
+    assert [step for step, _ in load_snapshots(folder)] == [0, 1, 2, 4]
+    config = {field.name: run.settings[field.name] for field in dataclasses.fields(TrainConfig)}
+    longer = TrainConfig(**config | {"max_steps": 5})
+    corpus = Corpus("abc", OWN, Path("own.txt"), 64 * "0")
+    history = train(
+        model.train(), train_tokens, val_tokens, longer, out_dir=folder, resume=True, corpus=corpus
+    )
+    assert history[-1].step == 5 and history[:-1] == run.history
 
 
 # ---------------------------------------------------------------- what is in the way

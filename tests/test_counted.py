@@ -168,6 +168,13 @@ def test_a_text_of_another_length_is_refused(tokens):
         CountedConfig(**SIZES, counted=10**9)
 
 
+@pytest.mark.parametrize("wrong", [{"lengths": (2, 2)}, {"lengths": ()}, {"temperature": 0.0}])
+def test_counts_that_make_no_sense_are_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(ConfigError, match=f"{name} must be "):
+        CountedConfig(**SIZES | wrong)
+
+
 def test_a_config_is_of_the_first_kind_that_has_all_its_fields():
     assert type(config_of(SIZES)) is CountedConfig
     assert type(build_gpt(config_of(SIZES))) is CountedGPT

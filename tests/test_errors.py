@@ -40,6 +40,7 @@ def fail(error):
         (CorpusError("two\nlines"), 2, "error: two lines\n"),
         (ConfigError("\x1b[2Jred \u202egnp.txt"), 2, "error: \\x1b[2Jred \\u202egnp.txt\n"),
         (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
+        (FileNotFoundError(2, "No such file", "a/b"), 2, "error: No such file: a/b\n"),
         (MemoryError(), 2, "error: out of memory: choose a smaller model, batch or text\n"),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
@@ -60,6 +61,13 @@ def test_a_fault_of_ours_is_no_sentence():
     for error in (ZeroDivisionError(), RuntimeError("CUDA error: an illegal memory access")):
         with pytest.raises(type(error)):
             end(lambda error=error: fail(error))
+
+
+def test_every_program_ends_with_the_status_of_its_command():
+    for path in [*ROOT.glob("helpers/**/*.py"), *ROOT.glob("tools/**/*.py")]:
+        source = path.read_text(encoding="utf-8")
+        _, program, last = source.partition('\nif __name__ == "__main__":\n')
+        assert not program or "sys.exit(" in last or path.name == "setup.py", path
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -101,6 +101,8 @@ def test_writes_the_same_with_and_without_a_cache(changes):
         ({"rotary": True, "n_embd": 12}, "rotary turns pairs of channels: heads can't be 3 wide"),
         ({"window": -1}, "window must be a whole number of at least 1, not -1"),
         ({"dropout": 2}, "dropout must be a share from 0 to 1, not 2"),
+        ({"bigrams": -1}, "bigrams must be a whole number of at least 0, not -1"),
+        ({"softcap": -1.0}, "softcap must be a number of at least 0, not -1.0"),
     ],
 )
 def test_sizes_that_make_no_sense_are_refused_when_they_are_set(wrong, sentence, unchecked):

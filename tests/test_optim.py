@@ -55,6 +55,27 @@ EVERYTHING = ModernConfig(
             {"windows": ((0.7, 4), (0.2, 8))},
             "windows must be in the order of their shares, not ((0.7, 4), (0.2, 8))",
         ),
+        *(
+            (
+                {"windows": wrong},
+                f"windows must be pairs of a share of the steps and a length, not {wrong}",
+            )
+            for wrong in (((0.5, 0),), ((0.0, 4),), ((0.5, 4), (1.5, 8)))
+        ),
+        ({"learning_rate": -1}, "learning_rate must be a number above 0, not -1"),
+        ({"learning_rate": math.nan}, "learning_rate must be a number above 0, not nan"),
+        (
+            {"min_learning_rate": -1e-4},
+            "min_learning_rate must be a number of at least 0, not -0.0001",
+        ),
+        (
+            {"betas": (0.9, 1.0)},
+            "betas must be two numbers of at least 0 and below 1, not (0.9, 1.0)",
+        ),
+        ({"weight_decay": -0.1}, "weight_decay must be a number of at least 0, not -0.1"),
+        ({"grad_clip": -1.0}, "grad_clip must be a number of at least 0, not -1.0"),
+        ({"muon_scale": -1}, "muon_scale must be a number of at least 0, not -1"),
+        ({"muon_momentum": 1}, "muon_momentum must be a number of at least 0 and below 1, not 1"),
         ({"schedule": "wsd"}, "schedule must be one of cosine, stable, not 'wsd'"),
         ({"optimizer": "sgd"}, "optimizer must be one of adamw, muon, not 'sgd'"),
         ({"decay": 0}, "decay must be a number above 0 and at most 1, not 0"),

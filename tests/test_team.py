@@ -2,6 +2,7 @@
 
 import dataclasses
 import signal
+from datetime import timedelta
 
 import pytest
 import torch
@@ -162,6 +163,23 @@ def test_each_process_gets_a_gpu_of_its_own(monkeypatch):
     for there, chosen in ((True, "cuda:1"), (False, "auto")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
         assert team.own_device("auto") == chosen and team.own_device("cpu") == "cpu"
+
+
+def test_processes_that_compute_on_cpus_need_no_gpu_each(monkeypatch):
+    """Two of them on a machine with one GPU: the second has none to choose."""
+    chosen = []
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(team.dist, "rendezvous", lambda *_, **__: iter([(None, 1, 2)]))
+    monkeypatch.setattr(team.dist, "PrefixStore", lambda *_: None)
+    backends = []
+    monkeypatch.setattr(
+        team.dist, "init_process_group", lambda backend, **_: backends.append(backend)
+    )
+    for device in ("cpu", "auto"):
+        team._connect(timedelta(seconds=1), device)
+    assert backends == ["gloo", "cpu:gloo,cuda:nccl"] and chosen == [1]
 
 
 def test_only_errors_of_the_connection_are_called_a_lost_process(monkeypatch):

@@ -5,7 +5,7 @@ import { softmax } from "./gpt.js";
 // `cut` is the score of what top-k cuts off. (One of the faults in broken.js has another.)
 export function probabilities(logits, { temperature = 1, topK = Infinity, topP = 1, cut = -Infinity } = {}) {
   let scores = logits.map((logit) => logit / temperature);
-  const kth = topK < scores.length ? scores.slice().sort()[scores.length - topK] : -Infinity; // ties with it stay
+  const kth = topK < scores.length ? scores.slice().sort((a, b) => a - b)[scores.length - topK] : -Infinity; // ties with it stay
   scores = scores.map((score) => (score < kth ? cut : score));
   if (topP >= 1) return softmax(scores);
   const before = softmax(scores);

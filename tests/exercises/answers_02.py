@@ -24,7 +24,9 @@ WRONG = {
     "2a": [
         ("divide each by its sum", lambda s: torch.exp(s - s.amax(-1, keepdim=True))),
         ("the softmax is missing", lambda s: s.log_softmax(-1)),
-        ("a row of weights adds up to", lambda s: s.flatten().softmax(0).view(s.shape)),
+        ("it divides by the sum of all rows", lambda s: s.flatten().softmax(0).view(s.shape)),
+        ("the scores themselves are divided", lambda s: s / s.sum(-1, keepdim=True)),
+        ("for scores = [2, -1] it gives [2, -1] where", lambda scores: scores / scores.sum(0)),
         ("it raises IndexError", lambda s: s.softmax(dim=1)),
         ("it gives [1, 0]", lambda s: F.one_hot(s.argmax(-1), s.shape[-1])),
         ("changes its input `s`", lambda s: s.sub_(s.amax(-1, True)).softmax(-1)),

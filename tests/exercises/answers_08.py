@@ -91,6 +91,21 @@ def loop(batch=drawn, loss_of=mean_loss, lr=3e-3, optimizer=torch.optim.AdamW, l
     return my_train
 
 
+def with_a_look_now_and_then(model, tokens, steps, batch_size, report):
+    """What the loops of nanoGPT and lesson 08 do: evaluate every 50 steps, on other windows."""
+
+    def told(loss):
+        looks[0] += 1
+        if looks[0] % 50 == 1:
+            with torch.no_grad():
+                model.eval()(tokens[None, :3])
+                model.train()
+        return loss.item()
+
+    looks = [0]
+    loop(told=told)(model, tokens, steps, batch_size, report)
+
+
 def every_second_time(model, tokens, steps, batch_size, report):
     turn = itertools.cycle((True, False))
 
@@ -230,6 +245,7 @@ RIGHT = {
     ],
     "8g": [
         by_hand,
+        with_a_look_now_and_then,
         loop(lr=0.1, optimizer=lambda *x, lr: torch.optim.SGD(*x, lr=lr, momentum=0.9)),
         loop(loss_of=lambda logits, y: nn.NLLLoss()(logits.log_softmax(-1).transpose(1, 2), y)),
     ],

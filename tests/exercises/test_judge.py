@@ -55,6 +55,34 @@ def test_without_a_name_the_smallest_wrong_input_is_shown(said):
     assert "it is right only where T = 1: " in said(lambda x: 2 * x if len(x) == 1 else 0 * x - 1)
 
 
+def test_a_tensor_that_the_notebook_has_is_no_input(said):
+    """`key` for `keys`, where the lesson above has a `key` of its own."""
+    notebook = {"x": torch.ones(2, 2), "numbers": torch.ones(2, 2)}
+    exec("def mine(table): return 2 * numbers\ndef right(x): return 2 * x", notebook)
+    verdict = said(notebook["mine"])
+    assert (
+        verdict == "not yet, it uses the notebook's `numbers`, and should use its own inputs: table"
+    )
+    assert said(notebook["right"]) == "right"
+
+
+def test_a_property_and_an_example_speak_of_one_input(said):
+    """What doesn't hold of the example isn't said beside it."""
+
+    @exercise(
+        "99c",
+        lambda x: x.softmax(-1),
+        lambda: [(torch.tensor(x),) for x in ([2.0, -1], [900.0, 1])],
+    )
+    def _(answer):
+        for case, _ in answer.results():
+            if case.inputs[0].max() > 100:
+                raise judge.WrongError("large numbers are wrong")
+
+    verdict = said(lambda x: x * 0.5 + 7, "99c")
+    assert verdict.startswith("not yet, for x = [2, -1] it gives [8, 6.5] where [0.9526, ")
+
+
 def test_the_first_cases_can_be_followed_by_hand():
     cases = cases_of("query: ... T D, key: ... S D, H = H", lambda query, key, H: 0)
     assert cases[0].sizes == {"T": 1, "D": 1, "S": 1, "H": 1}

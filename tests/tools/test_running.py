@@ -245,6 +245,8 @@ def commit(project: Path, *names: str) -> None:
 def test_fresh_brings_notebooks_back_and_keeps_the_readers_copies(project, capsys):
     (notebooks.NOTEBOOKS / "beyond").mkdir()
     commit(project, "01_a", "02_b", "03_c", "beyond/far")
+    write_notebook(notebooks.NOTEBOOKS / "98_added.ipynb", "the reader's")
+    subprocess.run(["git", "add", "notebooks/98_added.ipynb"], cwd=project, check=True)
     committed = (notebooks.NOTEBOOKS / "01_a.ipynb").read_bytes()
     notebooks.fresh()
     assert "nothing to do" in capsys.readouterr().out and not notebooks.MINE.exists()
@@ -266,6 +268,7 @@ def test_fresh_brings_notebooks_back_and_keeps_the_readers_copies(project, capsy
         assert (notebooks.NOTEBOOKS / "02_b.ipynb").exists() and (
             notebooks.NOTEBOOKS / "99_own.ipynb"
         ).exists()
+        assert "added" not in out and (notebooks.NOTEBOOKS / "98_added.ipynb").exists()
     kept = {path.read_text(encoding="utf-8") for path in notebooks.MINE.glob("kept/*/01_a.ipynb")}
     assert kept == {"mine", "mine again"}
 

@@ -1,22 +1,14 @@
 """Train a GPT with rotary positions on 32 letters, with three seeds; store how well it reads 128.
 
 python -m tools.studies.far
-
-Weights that are there already, in build/studies/far-SEED.pt, are only loaded.
 """
 
 import sys
 
-import torch
-from jaxtyping import Integer
-from torch import Tensor
-
 from helpers.data import load_corpus, split
 from helpers.errors import command, say
-from helpers.modern import ModernGPT
 from helpers.rooms import far
 from helpers.tables import Line
-from tools.provenance import ROOT
 from tools.studies import networks
 
 SEEDS = (1, 2, 3)
@@ -29,7 +21,7 @@ def main(_: list[str]) -> None:
     train_tokens, val_tokens = split(tokenizer.encode(corpus.text), far.READ)
     lines: list[Line] = []
     for seed in SEEDS:
-        model = trained(train_tokens, tokenizer.vocab_size, seed)
+        model = far.trained(train_tokens, tokenizer.vocab_size, seed, STEPS)
         for way, options in far.WAYS.items():
             losses = far.losses_by_place(model, val_tokens, **options).tolist()
             for place, loss in zip(range(0, far.READ, 16), losses, strict=True):
@@ -43,16 +35,6 @@ def main(_: list[str]) -> None:
         "800 texts of 128 letters are read; a place stands for itself and the 15 after it"
     )
     networks.store("far", lines, budget)
-
-
-def trained(train_tokens: Integer[Tensor, "N"], vocab_size: int, seed: int) -> ModernGPT:
-    path = ROOT / "build" / "studies" / f"far-{seed}.pt"
-    if path.exists():
-        return torch.load(path, weights_only=False)
-    model = far.trained(train_tokens, vocab_size, seed, STEPS)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(model, path)
-    return model
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ python -m tools.studies.rungs
 
 import platform
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -102,4 +103,4 @@ def provenance() -> list[str]:
 
 
 if __name__ == "__main__":
-    command(main)
+    sys.exit(command(main))
