@@ -355,9 +355,9 @@ def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[
 def _tensor_of_the_notebook(answer: Answer) -> str:
     """The name of a tensor that a function finds outside, where `key` is written for `keys`, say."""
     function = inspect.unwrap(answer)
-    code, outside = (getattr(function, name, None) for name in ("__code__", "__globals__"))
-    used = [name for name in code.co_names if name in outside] if code else []
-    return next((name for name in used if isinstance(outside[name], torch.Tensor)), "")
+    outside = getattr(function, "__globals__", {})
+    used = function.__code__.co_names if outside else ()
+    return next((name for name in used if isinstance(outside.get(name), torch.Tensor)), "")
 
 
 def _does_the_same(mistake: Answer, pairs: relations.Pairs, tolerance: float) -> bool:

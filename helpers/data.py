@@ -196,8 +196,12 @@ class Corpus:
         return (
             "!!! NOT SHAKESPEARE: no tiny Shakespeare was found on this machine, and none could be "
             "downloaded.\n"
-            "!!! The short play that comes with this project stands in; every number below belongs "
-            "to it.\n" + facts
+            "!!! The short play that comes with this project stands in. Every number below belongs "
+            "to it;\n"
+            "!!! the sentences between them speak of Shakespeare's text. To get that, run this again "
+            "with a\n"
+            f"!!! network, or save {URL}\n"
+            "!!! and set the environment variable TINY_SHAKESPEARE to its path.\n" + facts
         )
 
 

@@ -29,6 +29,10 @@ with open(os.path.join(sysconfig.get_path("purelib"), "clone.pth"), "w") as file
 from ipykernel.kernelspec import install
 install(prefix=sys.prefix, kernel_name="python3", display_name="Python 3 (dot products to nanoGPT)")
 """
+LARGE = (
+    "(On Linux, PyTorch may bring gigabytes of CUDA, which this course can do without. For the small "
+    "build: Ctrl-C, then TORCH_INDEX=<its address> make setup, see docs/install.md.)"
+)
 NOT_OURS = ("PYTHON", "JUPYTER")  # other people's settings
 # Where pip finds things, its environment and its pip.conf may say; where it puts them, this says.
 DISK = os.path.splitdrive(VENV)[0] + os.sep
@@ -125,6 +129,8 @@ def install(kind, anew=False):
     except UnicodeEncodeError:  # a name in Latin-1, for example
         sys.exit(f"no .venv works in a folder whose path is no UTF-8: rename {ROOT!a}")
     print("installing packages into .venv: this takes a minute or two", flush=True)
+    if sys.platform == "linux" and not os.environ.get("TORCH_INDEX"):
+        print(LARGE, flush=True)
     venv.create(VENV, with_pip=True, symlinks=os.name != "nt", clear=is_another)
     write_stamp(whose())  # until all is done, no list is installed
     # Every file has the hash that the lock expects. But one version of PyTorch has several builds

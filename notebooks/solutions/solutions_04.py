@@ -27,7 +27,7 @@ def my_attention(query, key, value, mask=None):
 
 x = torch.randn(2, 4, 3)
 context, weights = my_attention(x, x, x, torch.ones(4, 4).tril().bool())
-assert torch.equal(context[:, 0], x[:, 0]) and (weights.triu(diagonal=1) == 0).all()
+assert torch.allclose(context[:, 0], x[:, 0]) and (weights.triu(diagonal=1) == 0).all()
 
 # %% [markdown]
 # **4c · Does it look ahead?** For every place t, replace the whole future by large random

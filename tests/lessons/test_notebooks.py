@@ -83,6 +83,13 @@ def test_no_address_or_folder_of_a_machine(name):
     assert str(ROOT) not in text and str(Path.home()) not in text
 
 
+@each
+def test_a_text_is_loaded_and_named_at_the_top(name):
+    """Without Shakespeare, the first output says so, and how to get him."""
+    loading = [i for i, cell in enumerate(cells(BY_NAME[name])) if "load_corpus(" in cell.source]
+    assert not loading or loading == [3] or name == "blank_page"  # which has no numbers of ours
+
+
 # ---------------------------------------------------------------- what a reader is asked
 @each
 def test_one_choice_of_each_prediction_is_right(name):

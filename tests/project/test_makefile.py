@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 from unittest import mock
@@ -307,3 +308,18 @@ def test_what_the_first_edition_kept_in_build_moves_to_mine(project, capsys):
 def test_the_kernel_is_called_as_stored_notebooks_call_it():
     notebook = json.loads((ROOT / "notebooks" / "00_why_attention.ipynb").read_text("utf-8"))
     assert f'"{notebook["metadata"]["kernelspec"]["display_name"]}"' in setup.FINISH
+
+
+def test_before_gigabytes_are_loaded_one_line_says_how_to_do_without(tmp_path, monkeypatch, capsys):
+    def enough(*_, **__):
+        raise SystemExit("enough")
+
+    monkeypatch.setattr(venv, "create", enough)
+    monkeypatch.setattr(setup, "ROOT", str(tmp_path))
+    monkeypatch.setattr(setup, "VENV", str(tmp_path / ".venv"))
+    for system, index, is_said in (("linux", "", 1), ("linux", "there", 0), ("darwin", "", 0)):
+        monkeypatch.setattr(sys, "platform", system)
+        monkeypatch.setenv("TORCH_INDEX", index)
+        with pytest.raises(SystemExit, match="enough"):
+            setup.install("reading")
+        assert capsys.readouterr().out.count("For the small build: Ctrl-C, then") == is_said
