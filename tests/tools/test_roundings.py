@@ -10,7 +10,8 @@ from nbclient import NotebookClient
 from notebook_file import write_notebook
 
 from tools import roundings
-from tools.roundings import ROOT, ROWS, OtherProcessor, rounded
+from tools.processor import OtherProcessor, rounded
+from tools.roundings import ROOT, ROWS
 
 
 def differing(compute) -> torch.Tensor:
