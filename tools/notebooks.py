@@ -328,6 +328,7 @@ def fresh() -> None:
     listed = git(
         "diff",
         "--name-only",
+        "--no-renames",
         "--diff-filter=a",  # what was added since has no committed version
         "-z",
         "HEAD",

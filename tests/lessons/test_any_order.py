@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
-from notebook_file import cells
+from notebook_file import cells, tags
 from scheduling import SHORTER
 
 from helpers.data import BUNDLED_PLAY
