@@ -80,8 +80,7 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
     except OSError as error:  # a full disk behind stdout, for example
-        where = f": {error.filename}" if error.filename else ""
-        sentence, status = f"error: {error.strerror or error}{where}", 2
+        sentence, status = f"error: {reason(error)}", 2
     except (MemoryError, RuntimeError) as error:
         if not (isinstance(error, MemoryError) or any(words in str(error) for words in TOO_MUCH)):
             raise
@@ -89,6 +88,12 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     if os.environ.get("RANK", "0") == "0":
         print(printable(sentence.replace("\n", " ")), file=sys.stderr)
     return status
+
+
+def reason(error: OSError) -> str:
+    """What the system says, and of which file."""
+    where = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}"
 
 
 @contextmanager

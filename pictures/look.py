@@ -41,8 +41,8 @@ def look_back(word: str, seen: Seen, place: int) -> None:
     ax.axis("off")
     show(
         f"Above the letters of {word}, each with its state as a strip of colours and the score that "
-        f"the writer gives it, {', '.join(f'{score:.1f}' for score in scores)}. Below, the writer's "
-        f"state, and the mixture, a strip that looks like the {ordinal(best)} state: the line between "
+        f"the writer gives it, the highest for the {ordinal(best)}. Below, the writer's state, and the "
+        f"mixture, a strip that looks like the {ordinal(best)} state: the line between "
         f"these two is thick, all others are thin."
     )
 

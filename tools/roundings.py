@@ -20,7 +20,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from helpers.errors import ConfigError, command, say
+from helpers.errors import HelpersError, command, say
 from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
 
 # What each row sets. Without anything, OMP_NUM_THREADS is each process's share of the cores.
@@ -61,19 +61,21 @@ def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dic
         words = ["-q", "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
         words += [f"--junitxml={report}", "-m", "not weekly and not lesson"]
         words += [*NBVAL, *map(str, notebooks), *(["tests"] if with_tests else [])]
-        subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "pytest", "-ptools.processor", *words],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.DEVNULL,
         )
         if not report.exists():
-            raise ConfigError(f"{row}: pytest did not begin; python -m tools.check test says why")
+            raise HelpersError(f"{row}: pytest did not begin; python -m tools.check test says why")
         for case in ElementTree.parse(report).iter("testcase"):
             found += case.find("skipped") is None
             for failure in [*case.iter("failure"), *case.iter("error")]:
                 name = f"{case.get('classname')}::{case.get('name')}"
                 why[name] = re.sub(r"#x1B\[[0-9;]*m", "", failure.text or "")
+    if done.returncode and not why:
+        raise HelpersError(f"{row}: pytest ended with {done.returncode}, after {found} tests")
     return found, why
 
 

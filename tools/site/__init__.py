@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
-from helpers.errors import HelpersError
+from helpers.errors import HelpersError, reason
 from tools.site import pages
 
 
@@ -50,7 +50,7 @@ def build(root: Path, out: Path, runs: dict[str, pages.Run] | None = None) -> st
             (scratch / "html").rename(out)
             return done.stderr.replace(f"{scratch / 'source'}{os.sep}", "")
     except OSError as error:
-        raise HelpersError(f"the pages could not be written: {error.strerror or error}") from None
+        raise HelpersError(f"the pages could not be written: {reason(error)}") from None
 
 
 def links(page: str) -> list[str]:
