@@ -10,8 +10,14 @@ from nbclient import NotebookClient
 from notebook_file import write_notebook
 
 from tools import roundings
-from tools.processor import OtherProcessor, rounded
+from tools.processor import OtherProcessor, round_otherwise
 from tools.roundings import ROOT, ROWS
+
+
+def rounded(x: torch.Tensor, number: int) -> torch.Tensor:
+    copy = x.clone()
+    round_otherwise(copy, number)
+    return copy
 
 
 def differing(compute) -> torch.Tensor:
