@@ -21,6 +21,7 @@ each = pytest.mark.parametrize("path", everyone(), ids=lambda path: path.stem)
 def kernel(path, tmp_path, monkeypatch):
     """A fresh one, whose runs are its own."""
     monkeypatch.setenv("NANOGPT_RUNS", str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # small tensors: threads would wait for each other
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(path.parent))
     yield client
     client.stop_channels()
