@@ -63,6 +63,8 @@ EVERYTHING = ModernConfig(
             for wrong in (((0.5, 0),), ((0.0, 4),), ((0.5, 4), (1.5, 8)))
         ),
         ({"learning_rate": -1}, "learning_rate must be a number above 0, not -1"),
+        ({"learning_rate": 0}, "learning_rate must be a number above 0, not 0"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number above 0, not 'fast'"),
         ({"learning_rate": math.nan}, "learning_rate must be a number above 0, not nan"),
         (
             {"min_learning_rate": -1e-4},
