@@ -330,7 +330,7 @@ def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[
     """Why an answer is wrong."""
     if name := _tensor_of_the_notebook(answer):
         inputs = ", ".join(names(answer, found.cases[0]))
-        return not_yet(f"it uses the notebook's `{name}`, and should use its own inputs: {inputs}")
+        return not_yet(f"it reads the notebook's `{name}`: were its own inputs meant ({inputs})?")
     pairs = [
         (case, each.value) for case, each in zip(found.cases, given, strict=True) if not each.raised
     ]

@@ -2,31 +2,27 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from helpers.errors import ConfigError
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-# What was shipped, in order: a copy beside it, which somebody has solved perhaps, is no lesson.
-PATH = (
-    "00_why_attention",
-    "01_dot_product_scores",
-    "02_softmax_weights",
-    "03_query_key_value",
-    "04_causal_mask",
-    "05_dropout",
-    "06_multi_head",
-    "07_transformer_block",
-    "08_nanogpt_shakespeare",
-    "09_sampling",
-)
-ROOMS = ("what_matters", "museum_of_bugs", "todays_models", "speedrun", "scaling_out", "blank_page")
+
+
+def course(folder: Path) -> dict[str, Any]:
+    """What course.toml lists; a folder of notebooks without one, as a reader's copy, has ours."""
+    own = folder / "course.toml"
+    listed = own if own.exists() else NOTEBOOKS / "course.toml"
+    return tomllib.loads(listed.read_text(encoding="utf-8"))
 
 
 def shipped(folder: Path) -> list[Path]:
     """The lessons that lie in `folder`, the path first, then the rooms beyond."""
-    paths = [folder / name for name in PATH] + [folder / "beyond" / name for name in ROOMS]
+    listed = course(folder)
+    rooms = [folder / "beyond" / room["name"] for room in listed["rooms"]]
+    paths = [*(folder / name for name in listed["path"]), *rooms]
     return [path for each in paths if (path := each.with_suffix(".ipynb")).exists()]
 
 

@@ -19,18 +19,10 @@ from helpers.errors import Stopped
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 from helpers.training import train
-from pictures import progress
 
 # As `make` sets it: on a busy machine several threads wait for each other.
 if "OMP_NUM_THREADS" not in os.environ:
     torch.set_num_threads(1)
-
-# What tests call their small notebooks; in the clone there is none of these.
-progress.PATH += (
-    *("01_a", "01_bad", "01_n", "02_b", "02_dead", "03_good", "03_n", "03_torn"),
-    *("04_n", "05_n", "08_n", "08_x", "18_y"),
-)
-progress.ROOMS += ("far",)
 
 
 def pytest_collection_finish():

@@ -3,35 +3,15 @@
 import contextlib
 import gc
 import re
-import sys
+import tomllib
 import warnings
 from pathlib import Path
 
-# A second of every process that imports nbformat, to check addresses that we lack: before any
-# plugin imports it.
-sys.modules["rfc3987_syntax"] = None  # ty: ignore[invalid-assignment]
+import pytest
+from xdist.scheduler import LoadFileScheduling
 
-import pytest  # noqa: E402
-from xdist.scheduler import LoadFileScheduling  # noqa: E402
-
-# What takes longest starts first, so that all workers end together.
-LONG = (
-    "09_sampling.ipynb",
-    "08_nanogpt_shakespeare.ipynb",
-    "07_transformer_block.ipynb",
-    "scaling_out.ipynb",
-    "05_dropout.ipynb",
-)
+COURSE = tomllib.loads(Path("notebooks/course.toml").read_text(encoding="utf-8"))
 SHARED = ("test_site.py", "test_museum.py")  # their tests share a set-up of seconds
-# `make run` trains to the end, and draws often; for the test, a beginning is enough.
-SHORTER = {
-    "08_nanogpt_shakespeare.ipynb": {"max_steps = None": "max_steps = 150"},
-    "09_sampling.ipynb": {
-        "max_steps=500": "max_steps=100",
-        "range(1, 9)": "range(1, 3)",
-        "range(1, 5)": "range(1, 3)",
-    },
-}
 ALONE = ("test_curves.py",)  # each test takes seconds, and they share nothing
 OF_NOTEBOOKS = ("tests/lessons", "tests/exercises/test_exercises.py")
 
@@ -64,11 +44,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Schedulin
 
 
 def place_of(item: pytest.Item) -> int:
-    """The long come first, in LONG's order; then notebooks and slow tests; then the quick."""
-    if item.path.name in LONG:
-        return LONG.index(item.path.name)
-    is_slow = item.get_closest_marker("slow") or item.path.suffix == ".ipynb"
-    return len(LONG) if is_slow else len(LONG) + 1
+    """The long notebooks come first, in their order; then all others and slow tests; then the quick."""
+    long, is_notebook = COURSE["long"], item.path.suffix == ".ipynb"
+    if is_notebook and item.path.stem in long:
+        return long.index(item.path.stem)
+    return len(long) if is_notebook or item.get_closest_marker("slow") else len(long) + 1
 
 
 def belongs(nodeid: str, notebook: str) -> bool:
@@ -95,9 +75,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
         others = [item for item in items if not belongs(item.nodeid, notebook)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
-    for name, changes in SHORTER.items():
-        cells = [item.cell for item in items if item.path.name == name]
-        for setting, shorter in changes.items() if cells else ():
+    for name, changes in COURSE["shortened"].items():
+        cells = [item.cell for item in items if item.path.name == f"{name}.ipynb"]
+        for setting, shorter in changes.items():
             for cell in cells:
                 cell.source = cell.source.replace(setting, shorter)
     items.sort(key=place_of)  # what is equally long keeps its order

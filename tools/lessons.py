@@ -1,6 +1,4 @@
-"""Where the notebooks lie: the lessons in order, notebooks/NN_*.ipynb and then
-notebooks/beyond/*.ipynb; and one for each source that the project was made from, in
-notebooks/sources/.
+"""Where the notebooks lie that notebooks/course.toml lists.
 
 A lesson is known by its name, the file's without the ending. Nothing else in tools/ knows where one
 lies.
@@ -13,13 +11,10 @@ from pathlib import Path
 import nbformat
 
 from helpers.errors import ConfigError, say
-from pictures.progress import ROOMS, shipped
+from pictures.progress import course, shipped
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
-FIRST_ROOM = 10  # with the exercises 10a, 11a, ...
-IN_WORDS = {"Half an hour": "30", "Twenty": "20", "Twenty-five": "25"}
-SOURCES = ("raschka", "hacktricks", "juejin", "gralinski", "karpathy_writeup")
 
 
 def lessons(notebooks: Path = NOTEBOOKS) -> list[Path]:
@@ -29,7 +24,7 @@ def lessons(notebooks: Path = NOTEBOOKS) -> list[Path]:
 
 def sources(notebooks: Path = NOTEBOOKS) -> list[Path]:
     """The notebooks that go through a source in its own order."""
-    paths = [notebooks / "sources" / f"{name}.ipynb" for name in SOURCES]
+    paths = [notebooks / "sources" / f"{name}.ipynb" for name in course(notebooks)["sources"]]
     return [path for path in paths if path.exists()]
 
 
@@ -54,8 +49,8 @@ def readme_path(notebooks: Path = NOTEBOOKS) -> dict[str, str]:
     for path in lessons(notebooks):
         head = nbformat.read(path, as_version=4).cells[0].source
         title = re.search(r"^# (.+)$", head, re.M)
-        said = re.search(r"^\*\*How long\.\*\* (.+?)(?: minutes)? to read", head, re.M)
-        time = f" ({IN_WORDS.get(said[1], said[1])} min)" if said else ""
+        said = re.search(r"^\*\*How long\.\*\* (\d+) minutes to read", head, re.M)
+        time = f" ({said[1]} min)" if said else ""
         assert title, f"{path} has no title"
         link = f"[{title[1].replace(' · ', ' ')}]({path.relative_to(notebooks.parent)}){time}"
         found["path" if path.parent == notebooks else "rooms"].append(link)
@@ -105,9 +100,10 @@ def short(name: str) -> str:
 
 def solutions(notebooks: Path = NOTEBOOKS) -> list[Path]:
     """The scripts that answer the exercises, in the order of the lessons; they begin with a cell."""
+    rooms = [room["name"] for room in course(notebooks)["rooms"]]
 
     def place(path: Path) -> tuple[int, str]:
-        return (ROOMS.index(path.stem) if path.stem in ROOMS else -1, path.stem)
+        return (rooms.index(path.stem) if path.stem in rooms else -1, path.stem)
 
     scripts = (notebooks / "solutions").glob("*.py")
     return sorted((p for p in scripts if p.read_text("utf-8").startswith("# %%")), key=place)
@@ -116,6 +112,6 @@ def solutions(notebooks: Path = NOTEBOOKS) -> list[Path]:
 def solution_of(label: str) -> Path:
     """The script that answers an exercise: solutions_03.py has 3a, and what_matters.py has 10a."""
     number = int(label[:-1])
-    room = number >= FIRST_ROOM
-    name = ROOMS[number - FIRST_ROOM] if room else f"solutions_{number:02}"
+    rooms = {room.get("number"): room["name"] for room in course(NOTEBOOKS)["rooms"]}
+    name = rooms.get(number, f"solutions_{number:02}")
     return NOTEBOOKS / "solutions" / f"{name}.py"

@@ -25,6 +25,7 @@ import papermill
 from nbformat import NotebookNode
 
 from helpers.errors import ConfigError, HelpersError, command, say, write
+from pictures import progress
 from tools import lessons, surroundings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,13 +37,6 @@ KERNEL = {
     "language": "python",
     "name": "python3",
 }
-# What starts early, so that all end together.
-LONG = (
-    "scaling_out",
-    "museum_of_bugs",
-    "multi_head",
-    "why_attention",
-)
 # Lines of a training, shown as they come.
 PROGRESS = re.compile(r"step +\d+  train |the run in |a new run, ")
 
@@ -201,9 +195,10 @@ def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -
 def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dict[Path, str]:
     """Why each notebook failed, or an empty text. 08 starts first; 09, after it, uses its model."""
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
+    long = progress.course(NOTEBOOKS)["long"]
     others = sorted(
         (path for path in paths if path not in trained),
-        key=lambda path: not path.stem.endswith(LONG),
+        key=lambda path: long.index(path.stem) if path.stem in long else len(long),
     )
     queues, errors = [trained, *([path] for path in others)], {}
     fresh_processes = multiprocessing.get_context("spawn")

@@ -61,7 +61,7 @@ def test_a_tensor_that_the_notebook_has_is_no_input(said):
     exec("def mine(table): return 2 * numbers\ndef right(x): return 2 * x", notebook)
     verdict = said(notebook["mine"])
     assert (
-        verdict == "not yet, it uses the notebook's `numbers`, and should use its own inputs: table"
+        verdict == "not yet, it reads the notebook's `numbers`: were its own inputs meant (table)?"
     )
     assert said(notebook["right"]) == "right"
 

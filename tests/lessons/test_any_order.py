@@ -8,7 +8,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from notebook_file import cells, tags
-from scheduling import SHORTER
+from scheduling import COURSE
 
 from helpers.data import BUNDLED_PLAY
 from tools.lessons import everyone, named
@@ -31,7 +31,7 @@ def kernel(path, tmp_path, monkeypatch):
 def code(path: Path) -> list[nbformat.NotebookNode]:
     """Its cells, with the trainings as short as `make test` has them."""
     found = cells(nbformat.read(path, as_version=4))
-    for setting, shorter in SHORTER.get(path.name, {}).items():
+    for setting, shorter in COURSE["shortened"].get(path.stem, {}).items():
         for cell in found:
             cell.source = cell.source.replace(setting, shorter)
     return found

@@ -8,7 +8,7 @@ import papermill
 import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
-from scheduling import SHORTER
+from scheduling import COURSE
 
 from exercises import yours
 from helpers import errors, training
@@ -26,9 +26,17 @@ def choices(question: str) -> list[str]:
     return re.findall(choice, question, re.S)
 
 
+def test_the_course_lists_what_lies_in_the_folders():
+    beyond = {path.stem for path in (ROOT / "notebooks" / "beyond").glob("*.ipynb")}
+    assert beyond == {room["name"] for room in COURSE["rooms"]}
+    beside = {path.stem for path in (ROOT / "notebooks" / "sources").glob("*.ipynb")}
+    assert beside == set(COURSE["sources"])
+    assert set(COURSE["long"]) | set(COURSE["shortened"]) <= BY_NAME.keys()
+
+
 def test_what_make_test_shortens_stands_in_the_notebooks():
-    for name, changes in SHORTER.items():
-        source = "\n".join(cell.source for cell in cells(BY_NAME[name.removesuffix(".ipynb")]))
+    for name, changes in COURSE["shortened"].items():
+        source = "\n".join(cell.source for cell in cells(BY_NAME[name]))
         assert all(setting in source for setting in changes), name
 
 

@@ -35,23 +35,25 @@ def test_what_is_solved_is_what_the_saved_notebook_printed_last(tmp_path):
     ]
     cells = [new_code_cell("x", outputs=[new_output("stream", text=text)]) for text in prints]
     head = new_markdown_cell("# 03 · A title\n\n**How long.** An hour to read, a minute to run.")
-    nbformat.write(new_notebook(cells=[head, *cells]), tmp_path / "03_n.ipynb")
+    nbformat.write(new_notebook(cells=[head, *cells]), tmp_path / "03_query_key_value.ipynb")
     (row,) = progress.lessons(tmp_path).splitlines()[2:]
-    assert row == "| 03 | [A title](03_n.ipynb) | An hour | 2 of 4: 3a, 3d |"
+    assert row == "| 03 | [A title](03_query_key_value.ipynb) | An hour | 2 of 4: 3a, 3d |"
 
 
 def test_a_copy_beside_the_lessons_is_no_lesson(tmp_path):
-    for name in ("03_n", "03_n-Copy1", "03_mine"):
+    for name in ("03_query_key_value", "03_query_key_value-Copy1", "03_mine"):
         nbformat.write(new_notebook(cells=[new_markdown_cell("# A")]), tmp_path / f"{name}.ipynb")
     assert progress.lessons(tmp_path).count(".ipynb") == 1
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"cells": [7]}', "\xff"])
 def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, content):
-    (tmp_path / "04_n.ipynb").write_bytes(content.encode("latin-1"))
-    nbformat.write(new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_n.ipynb")
+    (tmp_path / "04_causal_mask.ipynb").write_bytes(content.encode("latin-1"))
+    nbformat.write(
+        new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_dropout.ipynb"
+    )
     broken, whole = progress.lessons(tmp_path).splitlines()[2:]
     assert (
         broken.startswith("| 04 |") and "can't be read: `python -m tools.notebooks fresh`" in broken
     )
-    assert "[Whole](05_n.ipynb)" in whole
+    assert "[Whole](05_dropout.ipynb)" in whole

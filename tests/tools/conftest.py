@@ -9,6 +9,13 @@ import pytest
 
 from tools import notebooks, site
 
+COURSE = """\
+path = ["01_a", "01_bad", "02_b", "02_dead", "03_c", "03_good", "08_x", "18_y"]
+rooms = [{ name = "far", number = 10 }]
+sources = []
+long = []
+"""
+
 
 @pytest.fixture
 def project(monkeypatch, tmp_path) -> Path:
@@ -20,8 +27,7 @@ def project(monkeypatch, tmp_path) -> Path:
     monkeypatch.setattr(site, "build", lambda *_: "")
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "docs").mkdir()
-    page = "<!-- claims, written by make store -->\n<!-- end of claims -->\n"
-    (tmp_path / "docs" / "claims.md").write_text(page, "utf-8")
+    (tmp_path / "notebooks" / "course.toml").write_text(COURSE, "utf-8")
     return tmp_path
 
 

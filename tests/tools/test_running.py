@@ -72,7 +72,7 @@ def test_a_notebook_of_the_readers_is_none_of_the_lessons_and_is_named(project, 
 # ---------------------------------------------------------------- settings
 @pytest.fixture
 def settings(project):
-    path = notebooks.NOTEBOOKS / "08_n.ipynb"
+    path = notebooks.NOTEBOOKS / "08_x.ipynb"
     write_notebook(path, SETTINGS, tags={0: "parameters"})
     return lambda *pairs: notebooks.settings(path, [list(pair) for pair in pairs])
 
@@ -90,7 +90,7 @@ def test_values_arrive_as_they_were_meant(settings):
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("gone", "1", "08_n has no parameter 'gone': it has preset, corpus_path, seed"),
+        ("gone", "1", "08_x has no parameter 'gone': it has preset, corpus_path, seed"),
         ("seed", "1.5", "seed takes a value such as 1, not '1.5'"),
         ("reuse", "1", "reuse takes a value such as False, not '1'"),
     ],
@@ -106,10 +106,10 @@ def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(
     project, monkeypatch, capfd
 ):
     """The folder is named like papermill's templates; Jupyter's paths hold another python3."""
-    folder, other = project / "{seed}", project / "kernels" / "python3"
+    other = project / "kernels" / "python3"
+    folder = (project / "notebooks").rename(project / "{seed}")
     for name, value in (("NOTEBOOKS", folder), ("BUILD", project / "build")):
         monkeypatch.setattr(notebooks, name, value)
-    folder.mkdir()
     other.mkdir(parents=True)
     (other / "kernel.json").write_text(
         '{"argv": ["false"], "display_name": "not ours", "language": "python"}'
@@ -186,7 +186,7 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path):
 
 # ---------------------------------------------------------------- files
 def test_a_full_disk_leaves_what_was_there(project, in_process, monkeypatch, capsys):
-    path = notebooks.NOTEBOOKS / "01_n.ipynb"
+    path = notebooks.NOTEBOOKS / "01_a.ipynb"
     write_notebook(path, "1")
     last = notebooks.run_of(path)
     last.parent.mkdir(parents=True)
@@ -201,15 +201,15 @@ def test_a_full_disk_leaves_what_was_there(project, in_process, monkeypatch, cap
     assert "No space left on device" in "".join(capsys.readouterr())
     assert path.read_bytes() == last.read_bytes() == before
     left = sorted(file.name for file in project.rglob("*") if file.is_file())
-    assert set(left) <= {"01_n.ipynb", "claims.md"}  # no temporary file
+    assert set(left) <= {"01_a.ipynb", "course.toml"}  # no temporary file
 
 
 def test_a_notebook_that_fails_is_not_stored(project, in_process):
-    path = notebooks.NOTEBOOKS / "01_n.ipynb"
+    path = notebooks.NOTEBOOKS / "01_a.ipynb"
     write_notebook(path, "1 / 0")
     before = path.read_bytes()
     with pytest.raises(
-        HelpersError, match="01_n is not stored: ZeroDivisionError: division by zero"
+        HelpersError, match="01_a is not stored: ZeroDivisionError: division by zero"
     ):
         notebooks.store([])
     assert path.read_bytes() == before
@@ -218,7 +218,7 @@ def test_a_notebook_that_fails_is_not_stored(project, in_process):
 @pytest.mark.slow
 def test_storing_twice_changes_nothing(project):
     """On a kernel: what is stored is what JupyterLab would write, whatever came when."""
-    path = notebooks.NOTEBOOKS / "04_n.ipynb"
+    path = notebooks.NOTEBOOKS / "02_b.ipynb"
     prints = "import time\nprint('one', flush=True)\ntime.sleep(0.6)\nprint('two')"
     write_notebook(path, "assert True", "1 + 1", "assert 1 < 2", prints)
     notebooks.store([])

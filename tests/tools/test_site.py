@@ -38,6 +38,7 @@ def save(path: Path, *cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return notebook
 
 
+COURSE = 'path = ["01_a", "02_b", "03_torn"]\nrooms = [{ name = "what_matters" }]\nsources = []\n'
 OPENING = """# 01 · 1 < 2 and `two`
 
 **The question.** Why *this*|that?
@@ -88,6 +89,7 @@ def project(tmp_path_factory) -> Path:
     save(
         notebooks / "02_b.ipynb", new_markdown_cell("# 02 · B"), new_code_cell("'stored'", id="c2")
     )
+    (notebooks / "course.toml").write_text(COURSE, encoding="utf-8")
     (notebooks / "03_torn.ipynb").write_text("{", encoding="utf-8")
     save(
         notebooks / "beyond" / "what_matters.ipynb",

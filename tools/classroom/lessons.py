@@ -21,7 +21,7 @@ PROJECT = """
     LICENSE Makefile docs environment.yml exercises helpers pictures pyproject.toml
     requirements.txt requirements-dev.txt tools .binder .gitattributes .gitignore
 """.split()  # noqa: SIM905
-BESIDE = ("*.md", "ruff.toml", "measured")  # what else is handed out of notebooks/
+BESIDE = ("*.md", "*.toml", "measured")  # what else is handed out of notebooks/
 README = """# From dot products to nanoGPT
 
 `make setup` once (it needs Python 3.11 or newer), then `make lab`. The lessons are in `notebooks`,
