@@ -71,12 +71,8 @@ DIVISOR = {
     ),
 }
 SOFTMAX = {
-    "the softmax runs over the queries: it should run over the keys, the last dimension": (
-        {"dim": -2}
-    ),
-    "the softmax runs over dimension 1, which is the last one in a table only: with more, say -1": (
-        {"dim": 1}
-    ),
+    "the softmax runs over the queries: it should run over the keys, the last dimension": ({"dim": -2}),
+    "the softmax runs over dimension 1, which is the last one in a table only: with more, say -1": ({"dim": 1}),
     "large scores give NaN: take the largest score of each row away first, or use softmax": (
         {"normed": lambda scores, dim: shares(scores.exp())}
     ),
@@ -84,9 +80,7 @@ SOFTMAX = {
 ATTENTION = DIVISOR | SOFTMAX
 FORBIDDEN = {
     "forbidden scores are set to 0, and 0 still gets weight: they must be -inf": {"hidden": 0.0},
-    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": (
-        {"hidden": -1e9}
-    ),
+    "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": ({"hidden": -1e9}),
 }
 CAUSAL = {
     "the future is not hidden": {"seen": lambda ones: ones},
@@ -151,15 +145,9 @@ HEADS = {
     "the heads are split and joined by view alone, which cuts the words up": (
         {"cut": split_by_view, "put_together": join_by_view}
     ),
-    "the heads are joined by view alone, which puts different words into one row": (
-        {"put_together": join_by_view}
-    ),
-    "the numbers are dealt out to the heads one by one: a head owns D neighbours": (
-        {"cut": split_in_turn}
-    ),
-    "the heads' numbers are shuffled into each other: each head's D stay together": (
-        {"put_together": join_in_turn}
-    ),
+    "the heads are joined by view alone, which puts different words into one row": ({"put_together": join_by_view}),
+    "the numbers are dealt out to the heads one by one: a head owns D neighbours": ({"cut": split_in_turn}),
+    "the heads' numbers are shuffled into each other: each head's D stay together": ({"put_together": join_in_turn}),
     "the heads are in reverse order": {"put_together": lambda contexts: join(contexts.flip(1))},
 }
 

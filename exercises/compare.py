@@ -142,9 +142,7 @@ def _nested(value: Any, digits: int) -> str:
     return number(value, digits)
 
 
-def difference(
-    given: Any, right: Any, called: tuple[str, ...] = (), tolerance: float = TOLERANCE
-) -> str:
+def difference(given: Any, right: Any, called: tuple[str, ...] = (), tolerance: float = TOLERANCE) -> str:
     """The end of a sentence: what is given, and what is right."""
     if isinstance(right, tuple):
         return _difference_of_parts(given, right, called, tolerance)

@@ -86,9 +86,7 @@ def learn(
         with at_most(seconds + 60):
             return _learn(text, Training(ours), found, path, seconds, steps)
     except TooLongError:
-        print(
-            f"your GPT was still at work {seconds + 60:g} seconds after it began, and was stopped"
-        )
+        print(f"your GPT was still at work {seconds + 60:g} seconds after it began, and was stopped")
     except HelpersError as error:
         print(error)
     except Exception as error:  # a reader's code may raise anything, and the lesson goes on
@@ -144,9 +142,7 @@ def _learn(
 
 
 @torch.no_grad()
-def write(
-    model: nn.Module, found: dict[str, Any], tokenizer: CharTokenizer, prompt: str, count: int
-) -> str:
+def write(model: nn.Module, found: dict[str, Any], tokenizer: CharTokenizer, prompt: str, count: int) -> str:
     """What the model writes: by the reader's own function, or likely letters one by one."""
     tokens = tokenizer.encode(prompt)
     by_reader = found.get("my_fast_write") or found.get("my_write")

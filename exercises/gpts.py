@@ -147,9 +147,7 @@ def drops_both_branches(make: Callable[[float], nn.Module], C: int, p: float = 0
         parameter.mul_(parameter.dim() < 2)
     silent = given(block, x, C)
     if not near(given(block.train(), x, C), silent):
-        raise WrongError(
-            "where both branches write zeros, dropout still changes x: it belongs to what a branch makes"
-        )
+        raise WrongError("where both branches write zeros, dropout still changes x: it belongs to what a branch makes")
     is_added = near(silent, x)
     for branch in ("attention", "the MLP"):
         block = plain(make(p))
@@ -161,9 +159,7 @@ def drops_both_branches(make: Callable[[float], nn.Module], C: int, p: float = 0
         run = reading(block, C)
         whole, again = run(x) - x, run(x) - x
         if not near(again, whole):
-            raise WrongError(
-                f"with dropout={p:g}, two calls in evaluation differ: does dropout ask self.training?"
-            )
+            raise WrongError(f"with dropout={p:g}, two calls in evaluation differ: does dropout ask self.training?")
         dropped = reading(block.train(), C)(x) - x
         if near(dropped, whole):
             raise WrongError(
@@ -179,9 +175,7 @@ def is_dropped_at(p: float, factors: Tensor, what: str) -> None:
     """Each number is 0 or divided by 1 - p; or by its square, where it is dropped inside, too."""
     kept = factors[factors.abs() > 0.01]
     if kept.max() - kept.min() > 0.02:
-        raise WrongError(
-            f"{what} is neither 0 nor divided by {1 - p:g}: drop it at the branch's end"
-        )
+        raise WrongError(f"{what} is neither 0 nor divided by {1 - p:g}: drop it at the branch's end")
     times, share = kept.mean().item(), len(kept) / len(factors)
     if abs(times * share - 1) > 0.1:
         raise WrongError(
@@ -213,9 +207,7 @@ def gives_logits(answer: Callable[..., Any]) -> None:
         for shape in ((3, context), (1, context - 3), (2, 1)):
             logits = reading(model, vocab_size)(ids(vocab_size, *shape))
             if near(logits.exp().sum(-1), torch.ones(shape)):
-                raise WrongError(
-                    "it gives log-probabilities: logits are asked for, and cross_entropy does the rest"
-                )
+                raise WrongError("it gives log-probabilities: logits are asked for, and cross_entropy does the rest")
             if (logits >= 0).all() and near(logits.sum(-1), torch.ones(shape)):
                 raise WrongError("it gives probabilities: logits are asked for, before any softmax")
 
@@ -234,9 +226,7 @@ def knows_the_order(answer: Callable[..., Any]) -> None:
     tokens = ids(V, 8, T)
     turned = torch.cat([tokens[:, :-1].flip(1), tokens[:, -1:]], 1)
     if near(run(turned)[:, -1], run(tokens)[:, -1]):
-        raise WrongError(
-            "the tokens before in another order give the same: does it know places (positions)?"
-        )
+        raise WrongError("the tokens before in another order give the same: does it know places (positions)?")
 
 
 def uses_its_sizes(answer: Callable[..., Any]) -> None:
@@ -314,13 +304,9 @@ def drops_in_blocks(answer: Callable[..., Any]) -> None:
         reading(model, V)(ids(V, 2, T))
         drawn.append(torch.get_rng_state())
     if not torch.equal(drawn[0], start):
-        raise WrongError(
-            "with dropout=0.5, it draws in evaluation, too: does dropout ask self.training?"
-        )
+        raise WrongError("with dropout=0.5, it draws in evaluation, too: does dropout ask self.training?")
     if torch.equal(*drawn[1:]):
-        raise WrongError(
-            "3 layers draw no more random numbers in training than 1: do the blocks get the dropout, too?"
-        )
+        raise WrongError("3 layers draw no more random numbers in training than 1: do the blocks get the dropout, too?")
 
 
 def learns_by_heart(answer: Callable[..., Any]) -> None:

@@ -49,9 +49,7 @@ class Part:
     kind: str
     batched: bool = False
 
-    def draw(
-        self, sizes: dict[str, int], batch: tuple[int, ...], scale: float, by_hand: bool, dice: Any
-    ) -> Any:
+    def draw(self, sizes: dict[str, int], batch: tuple[int, ...], scale: float, by_hand: bool, dice: Any) -> Any:
         if self.shape is None:
             return _size(self.kind, sizes)
         shape = (*(batch if self.batched else ()), *(_size(word, sizes) for word in self.shape))
@@ -85,9 +83,7 @@ def read(line: str) -> list[Part]:
             name, batched, sizes, kind = table.groups("")
             parts.append(Part(name, tuple(sizes.split()), kind.strip(), bool(batched)))
         else:
-            raise ValueError(
-                f"{each.strip()!r}: an input is a table, as 'x: ... T D', or a number, as 'k = K'"
-            )
+            raise ValueError(f"{each.strip()!r}: an input is a table, as 'x: ... T D', or a number, as 'k = K'")
     return parts
 
 
@@ -138,9 +134,7 @@ def drawn(
     found = []
 
     def add(sizes: dict[str, int], batch: tuple[int, ...] = (), scale: float = 1.0) -> None:
-        whole = sum(
-            torch.Size([_size(word, sizes) for word in part.shape or ()]).numel() for part in parts
-        )
+        whole = sum(torch.Size([_size(word, sizes) for word in part.shape or ()]).numel() for part in parts)
         by_hand = whole <= HAND and not batch and scale == 1
         inputs = []
         for place, part in enumerate(parts):
@@ -155,10 +149,7 @@ def drawn(
         words = {word: _size(word, sizes) for part in parts for word in part.shape or ()}
         found.append(Case(tuple(named), inputs, right, sizes, batch, scale, sizes | words))
 
-    every = [
-        dict(each)
-        for each in dict.fromkeys(tuple(x.items()) for x in tables_of_sizes(letters(parts)))
-    ]
+    every = [dict(each) for each in dict.fromkeys(tuple(x.items()) for x in tables_of_sizes(letters(parts)))]
     drawn = any(part.shape is not None for part in parts)
     for sizes in [
         *every,

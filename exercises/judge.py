@@ -331,9 +331,7 @@ def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[
     if name := _tensor_of_the_notebook(answer):
         inputs = ", ".join(names(answer, found.cases[0]))
         return not_yet(f"it reads the notebook's `{name}`: were its own inputs meant ({inputs})?")
-    pairs = [
-        (case, each.value) for case, each in zip(found.cases, given, strict=True) if not each.raised
-    ]
+    pairs = [(case, each.value) for case, each in zip(found.cases, given, strict=True) if not each.raised]
     gives_wrong = [found.cases[place] for place in wrong if not given[place].raised]
     if not all(case.batch for case in gives_wrong):  # wrong for a table already: first things first
         pairs = [(case, value) for case, value in pairs if not case.batch]
@@ -369,9 +367,7 @@ def _does_the_same(mistake: Answer, pairs: relations.Pairs, tolerance: float) ->
     return True
 
 
-def _example(
-    found: Exercise, answer: Answer, given: list[Given], wrong: list[int], pairs: relations.Pairs
-) -> Verdict:
+def _example(found: Exercise, answer: Answer, given: list[Given], wrong: list[int], pairs: relations.Pairs) -> Verdict:
     """The smallest case that is wrong, and what is known about where it is."""
     first, value = found.cases[wrong[0]], given[wrong[0]]
     when = relations.only_right_where(found.cases, wrong)

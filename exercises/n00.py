@@ -33,9 +33,7 @@ exercise(
     lambda a, T: a ** (T - 1),
     lengths_of_a_text,
     mistakes={
-        "between h_1 and h_T lie T - 1 steps, and each of them uses a once: count them": (
-            lambda a, T: a**T
-        ),
+        "between h_1 and h_T lie T - 1 steps, and each of them uses a once: count them": (lambda a, T: a**T),
         "that is the effect of all inputs together: only x_1 is asked for": (
             lambda a, T: sum(a**step for step in range(T))
         ),

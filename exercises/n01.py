@@ -22,9 +22,7 @@ exercise(
             lambda queries, keys: queries @ keys.permute(*reversed(range(keys.dim())))
         ),
         "that is the cosine: a dot product keeps the lengths": (
-            lambda queries, keys: torch.cosine_similarity(
-                queries.unsqueeze(-2), keys.unsqueeze(-3), -1
-            )
+            lambda queries, keys: torch.cosine_similarity(queries.unsqueeze(-2), keys.unsqueeze(-3), -1)
         ),
     },
 )
@@ -48,9 +46,7 @@ exercise(
     three_lengths,
     mistakes={
         "lengths must be squared first: |a + b| is not |a| + |b|": lambda a, b, s: (s - a - b) / 2,
-        "that is the cosine: a · b still has both lengths in it": (
-            lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)
-        ),
+        "that is the cosine: a · b still has both lengths in it": (lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)),
     },
 )
 

@@ -39,15 +39,11 @@ def scores_of_any_shape() -> Iterator[tuple[Tensor]]:
     softmax,
     scores_of_any_shape,
     mistakes={
-        "large scores give NaN: take the largest score of each row away first": (
-            shifted(torch.zeros_like)
-        ),
+        "large scores give NaN: take the largest score of each row away first": (shifted(torch.zeros_like)),
         "the mean, or the largest of all, is not enough for every row: take away each row's own largest": (
             shifted(torch.max)
         ),
-        "it cuts large scores off, which changes their weights": (
-            lambda scores: shares(scores.clamp(-50, 50).exp())
-        ),
+        "it cuts large scores off, which changes their weights": (lambda scores: shares(scores.clamp(-50, 50).exp())),
         "the scores themselves are divided by their sum: take e to the power of each first": shares,
         "it divides by the sum of all rows: each row is to add up to 1, so sum along the last dimension": (
             lambda scores: (scores - scores.max()).exp() / (scores - scores.max()).exp().sum()
@@ -60,16 +56,12 @@ def _(answer: Asked) -> None:
 
 exercise(
     "2b",  # Mix the values
-    lambda queries, keys, values, **options: attention(
-        queries, keys, values, **{"divisor": lambda *_: 1} | options
-    )[0],
+    lambda queries, keys, values, **options: attention(queries, keys, values, **{"divisor": lambda *_: 1} | options)[0],
     "queries: ... T D, keys: ... S D, values: ... S E",
     scales=(300,),
     mistakes={
         "it scales the scores: in this notebook there is no √D yet": {"divisor": root_of_D},
-        "there is no softmax: the scores themselves mix the values": {
-            "normed": lambda scores, dim: scores
-        },
+        "there is no softmax: the scores themselves mix the values": {"normed": lambda scores, dim: scores},
         "it takes only the value with the best score: a mixture is asked for": {
             "normed": lambda scores, dim: (scores == scores.amax(dim, keepdim=True)).to(scores)
         },
@@ -89,12 +81,8 @@ prediction(
     right=ratios**2 / 30,
     tolerance=0.006,  # two decimals will do
     mistakes={
-        "that is the temperature 1: to divide the scores by one half is to double them": (
-            ratios / ratios.sum()
-        ),
-        "2 ln 5 is ln 25, not ln 10: to double an exponent is to square": (
-            torch.tensor([1, 4, 10]) / 15
-        ),
+        "that is the temperature 1: to divide the scores by one half is to double them": (ratios / ratios.sum()),
+        "2 ln 5 is ln 25, not ln 10: to double an exponent is to square": (torch.tensor([1, 4, 10]) / 15),
     },
 )
 

@@ -21,22 +21,16 @@ exercise(
     "query: ... T D, key: ... S D, value: ... S E",
     gives="context, weights",
     scales=(300,),
-    mistakes={
-        "it divides after the softmax: the scores are meant to shrink, not the weights": divided_late
-    }
+    mistakes={"it divides after the softmax: the scores are meant to shrink, not the weights": divided_late}
     | ATTENTION,
 )
 
 
-def cross(
-    x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor, **options: Any
-) -> Tensor:
+def cross(x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor, **options: Any) -> Tensor:
     return attention(x @ W_query, memory @ W_key, memory @ W_value, **options)[0]
 
 
-def values_of_x(
-    x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor
-) -> Tensor:
+def values_of_x(x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor) -> Tensor:
     return attention(x @ W_query, memory @ W_key, x @ W_value)[0]
 
 
@@ -76,9 +70,7 @@ exercise(
             lambda weights, scores, values: (weights * scores) @ values
         ),
         "the mean that is taken away is weighted, by the weights": (
-            lambda weights, scores, values: (
-                (weights * (scores - scores.mean(-1, keepdim=True))) @ values
-            )
+            lambda weights, scores, values: (weights * (scores - scores.mean(-1, keepdim=True))) @ values
         ),
         "that step is too large: a derivative is what it comes to as it shrinks to nothing": (
             lambda weights, scores, values: 10 * ((1.1 * scores).softmax(-1) - weights) @ values

@@ -16,9 +16,7 @@ from exercises.properties import (
 )
 
 
-def masked_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any
-) -> tuple[Tensor, Tensor]:
+def masked_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
     return attention(query, key, value, seen=lambda ones: ones & mask, **options)
 
 
@@ -42,11 +40,7 @@ def masked_late(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tupl
     prepare=with_mask,
     gives="context, weights",
     scales=(1e30,),
-    mistakes={
-        "the mask comes after the softmax, which has already given weight away to what is hidden": (
-            masked_late
-        )
-    }
+    mistakes={"the mask comes after the softmax, which has already given weight away to what is hidden": (masked_late)}
     | ATTENTION
     | FORBIDDEN,
 )
@@ -97,9 +91,7 @@ LEAKING: dict[str, Function] = {
     "divides by a length over time": lambda x: x / x.norm(dim=0),
     "leaks the order of the future": plus_next(lambda after: after - after[-1:]),
     "leaks signs, not sizes": plus_next(torch.sign),
-    "leaks directions, not lengths": plus_next(
-        lambda after: after / after.norm(dim=1, keepdim=True)
-    ),
+    "leaks directions, not lengths": plus_next(lambda after: after / after.norm(dim=1, keepdim=True)),
     "leaks its first channel": plus_next(lambda after: after * torch.eye(after.shape[1])[0]),
     "leaks its last channel": plus_next(lambda after: after * torch.eye(after.shape[1])[-1]),
     "leaks what adds up to nothing": plus_next(lambda after: after - after.flip(1)),
@@ -149,9 +141,7 @@ exercise(
         "it looks at outputs whose own input was changed, and these may change: compare outputs 0 to t": (
             changing(drawn, seen=lambda t: slice(None))
         ),
-        "only the last token was changed: a leak may come from any later token": (
-            changing(drawn, to=slice(-1, None))
-        ),
+        "only the last token was changed: a leak may come from any later token": (changing(drawn, to=slice(-1, None))),
         "it sees no jumps: signs answer only to large changes, and their derivatives are 0": (
             changing(lambda x: x + 1e-3 * torch.randn(x.shape))
         ),

@@ -57,9 +57,7 @@ DROPS: dict[str, dict[str, Drop]] = {
     "that makes what is kept smaller still: divide it by 1 - p": {
         "drop": lambda weights, keep, p: weights * keep * (1 - p)
     },
-    "each row is divided by what is left of it: that is no longer right on average": {
-        "drop": shared_anew
-    },
+    "each row is divided by what is left of it: that is no longer right on average": {"drop": shared_anew},
     "it draws numbers of its own: keep is the draw": {
         "drop": lambda weights, keep, p: torch.dropout(weights, p, train=True)
     },
@@ -99,9 +97,7 @@ exercise(
     mistakes={
         TOO_EARLY: dropping_early,
         "the mask comes after the softmax, which has already given weight away to the future": (
-            lambda query, key, value, keep, p: (
-                dropped(weights_of(query, key).tril(), keep, p) @ value
-            )
+            lambda query, key, value, keep, p: dropped(weights_of(query, key).tril(), keep, p) @ value
         ),
     }
     | DROPS
@@ -150,9 +146,7 @@ exercise(
     draws,
     broken=(
         "a dropped place still has weight, and the first word never loses anything. What is e to the power 0?",
-        lambda scores, keep, p, training: dropped_weights(
-            scores, keep, p, training, drop=unchanged, early=dropped
-        ),
+        lambda scores, keep, p, training: dropped_weights(scores, keep, p, training, drop=unchanged, early=dropped),
     ),
     mistakes={
         TOO_EARLY: {
@@ -160,9 +154,7 @@ exercise(
             "early": lambda scores, keep, p: scores.masked_fill(~keep, -math.inf),
         },
         "it drops twice: the dropout before the softmax has to go": {"early": dropped},
-        "in evaluation nothing is dropped, and nothing is scaled: training has done that": {
-            "evaluated": dropped
-        },
+        "in evaluation nothing is dropped, and nothing is scaled: training has done that": {"evaluated": dropped},
     }
     | DROPS
     | CAUSAL,

@@ -33,19 +33,13 @@ exercise(
     scales=(0.003,),  # rows that hardly vary
     mistakes={
         "each row by itself is normalised, along the last dimension: no other word has a say in it": (
-            lambda x, gain, shift: (
-                (x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt() * gain + shift
-            )
+            lambda x, gain, shift: (x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt() * gain + shift
         ),
         "the variance divides by C, not by C - 1: unbiased=False": (
-            lambda x, gain, shift: (
-                (x - x.mean(-1, True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt() * gain + shift
-            )
+            lambda x, gain, shift: (x - x.mean(-1, True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt() * gain + shift
         ),
         "1e-5 is added to the variance, below the root, so that a row survives that doesn't vary": (
-            lambda x, gain, shift: (
-                (x - x.mean(-1, True)) / x.std(-1, correction=0, keepdim=True) * gain + shift
-            )
+            lambda x, gain, shift: (x - x.mean(-1, True)) / x.std(-1, correction=0, keepdim=True) * gain + shift
         ),
     },
 )
@@ -136,9 +130,7 @@ exercise(
         "the stream is still normalised: a branch reads norm(x), and what it makes is added to x as it was": {
             "step": lambda x, norm, branch: norm(x + branch(x))
         },
-        "normalise what a branch reads, and nothing else": {
-            "step": lambda x, norm, branch: x + norm(branch(x))
-        },
+        "normalise what a branch reads, and nothing else": {"step": lambda x, norm, branch: x + norm(branch(x))},
     },
 )
 

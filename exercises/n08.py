@@ -162,9 +162,7 @@ def layers() -> Iterator[tuple[MultiHeadAttention, Tensor, int]]:
         "x and the output belong to all heads: between the heads and out_proj, a head has its own channels": (
             lambda layer, x, head: with_zeros(layer(x), own(layer, head))
         ),
-        "without query or key its scores are all equal: the head then averages, and is not silent": (
-            without_query
-        ),
+        "without query or key its scores are all equal: the head then averages, and is not silent": (without_query),
         "the head is silent, and out_proj, with its bias, still follows": (
             lambda layer, x, head: silenced(layer, x, head) - layer.out_proj.bias
         ),

@@ -98,9 +98,7 @@ exercise(
         "what is kept adds up to less than p: the token that takes the sum to p belongs to it": {
             "is_kept": lambda own, total, p: total < p
         },
-        "that is a threshold for each token: the nucleus is a sum": {
-            "is_kept": lambda own, total, p: own >= p
-        },
+        "that is a threshold for each token: the nucleus is a sum": {"is_kept": lambda own, total, p: own >= p},
     },
 )
 
@@ -254,9 +252,7 @@ def shows_the_end(my_write: Writer, author: Author, each_once: bool = False) -> 
             found, right = model.windows[end - length], window.tolist()
             if len(model.windows) == n and found != right:
                 right = f"{right}, the last {T}," if end > T else "all of it"
-                raise WrongError(
-                    f"after {text[:end].tolist()} the model has {found} before it, where {right} is right"
-                )
+                raise WrongError(f"after {text[:end].tolist()} the model has {found} before it, where {right} is right")
             raise WrongError(
                 "it writes a token that has no chance by the last place's logits: are those taken, and their softmax?"
             )
@@ -299,10 +295,7 @@ def draws_by_the_odds(my_write: Writer, author: Author) -> None:
     for name, parameter in inspect.signature(my_write).parameters.items():
         if name in ("temperature", "top_p") and parameter.default != 1:
             raise WrongError(f"{name} should be 1 where nothing is said")
-    counts = [
-        drawn(DRAWS, *(way if way != (1.0, 1.0) else ())).bincount(minlength=len(LOGITS))
-        for way in WAYS
-    ]
+    counts = [drawn(DRAWS, *(way if way != (1.0, 1.0) else ())).bincount(minlength=len(LOGITS)) for way in WAYS]
     for way, count in zip(WAYS, counts, strict=True):
         if may_be(count, odds(*way)):
             continue
@@ -372,9 +365,7 @@ class Counting(TorchFunctionMode):
 
     count = 0
 
-    def __torch_function__(
-        self, function: Any, types: Any, inputs: Any = (), named: Any = None
-    ) -> Any:
+    def __torch_function__(self, function: Any, types: Any, inputs: Any = (), named: Any = None) -> Any:
         output = function(*inputs, **(named or {}))
         self.count += output.numel() if isinstance(output, Tensor) else 0
         return output

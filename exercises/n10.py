@@ -64,9 +64,7 @@ exercise(
 )
 
 
-def best_rate(
-    losses: dict[float, Tensor], of: Callable[[Tensor], Any] = torch.mean, nan: float = math.inf
-) -> float:
+def best_rate(losses: dict[float, Tensor], of: Callable[[Tensor], Any] = torch.mean, nan: float = math.inf) -> float:
     """The rate whose losses, of which NaN has become `nan`, have the lowest mean, or `of`."""
     return min(losses, key=lambda rate: of(losses[rate].masked_fill(losses[rate].isnan(), nan)))
 

@@ -51,9 +51,7 @@ def is_healthy(MyRepair: Any) -> None:
     mine, healthy = (kind(65, seed=1).eval() for kind in (MyRepair, Program))
     for _ in range(2):  # fresh, and with numbers of which no two layers have the same
         if not torch.allclose(mine(tokens, real)[real], healthy(tokens, real)[real], atol=1e-4):
-            raise WrongError(
-                "every check is green, and yet its logits aren't those of the healthy program"
-            )
+            raise WrongError("every check is green, and yet its logits aren't those of the healthy program")
         mine.load_state_dict(stir(healthy).state_dict(), strict=False)
 
 
@@ -61,8 +59,7 @@ def deals_windows(MyRepair: Any) -> None:
     """Its batches have the healthy program's shapes, and lie in the text; another seed deals others."""
     text = torch.arange(200)
     given, right, other = (
-        list(kind(65, seed=1).deck(text, 3, seed))
-        for kind, seed in ((MyRepair, 1), (Program, 1), (MyRepair, 2))
+        list(kind(65, seed=1).deck(text, 3, seed)) for kind, seed in ((MyRepair, 1), (Program, 1), (MyRepair, 2))
     )
     if [batch.shape for batch in given] != [batch.shape for batch in right]:
         raise WrongError("every check is green, and yet it deals another number or size of windows")

@@ -15,9 +15,7 @@ def across(q: Tensor, k: Tensor) -> Tensor:
     return q[0] * k[1] - q[1] * k[0]
 
 
-def score(
-    q: Tensor, k: Tensor, i: int, j: int, across: Callable[[Tensor, Tensor], Tensor] = across
-) -> Tensor:
+def score(q: Tensor, k: Tensor, i: int, j: int, across: Callable[[Tensor, Tensor], Tensor] = across) -> Tensor:
     return (q @ k) * math.cos(i - j) + across(q, k) * math.sin(i - j)
 
 
@@ -46,9 +44,7 @@ exercise(
         "the sign before the sine is wrong: try a query at place 1 and a key at place 0": {
             "across": lambda q, k: -across(q, k)
         },
-        "in the cross term one product is taken from the other": {
-            "across": lambda q, k: q[0] * k[1] + q[1] * k[0]
-        },
+        "in the cross term one product is taken from the other": {"across": lambda q, k: q[0] * k[1] + q[1] * k[0]},
     },
 )
 
@@ -68,9 +64,7 @@ exercise(
     ),
     mistakes={
         "the future is hidden, but the window is gone": lambda T, W: table(T, lambda i, j: j <= i),
-        "it still sees W - 1 tokens of the future": (
-            lambda T, W: table(T, lambda i, j: (i - j).abs() < W)
-        ),
+        "it still sees W - 1 tokens of the future": (lambda T, W: table(T, lambda i, j: (i - j).abs() < W)),
         "those are blocks with walls between them: the window slides along": (
             lambda T, W: table(T, lambda i, j: (j <= i) & (i // W == j // W))
         ),
@@ -88,12 +82,8 @@ exercise(
     "x: B T C, W: C F, V: C F",
     scales=(1000,),
     mistakes={
-        "that is GLU, whose gate is the sigmoid alone: silu(a) is a times it": {
-            "gate": torch.sigmoid
-        },
-        "that is another gate: silu(a) is a times sigmoid(a), which is 1 / (1 + e^-a)": {
-            "gate": F.relu
-        },
+        "that is GLU, whose gate is the sigmoid alone: silu(a) is a times it": {"gate": torch.sigmoid},
+        "that is another gate: silu(a) is a times sigmoid(a), which is 1 / (1 + e^-a)": {"gate": F.relu},
         "large numbers give NaN: e^a overflows, so take torch.sigmoid or 1 / (1 + e^-a)": {
             "gate": lambda a: a * a.exp() / (1 + a.exp())
         },
@@ -101,9 +91,7 @@ exercise(
 )
 
 
-def linear(
-    query: Tensor, key: Tensor, value: Tensor, seen: Callable[[Tensor], Tensor] = torch.tril
-) -> Tensor:
+def linear(query: Tensor, key: Tensor, value: Tensor, seen: Callable[[Tensor], Tensor] = torch.tril) -> Tensor:
     """All scores at once, and those of the future 0: the loop gives the same."""
     return seen(query @ key.mT) @ value
 

@@ -57,12 +57,8 @@ exercise(
         "the place itself still counts: without it, c and n are one less, always": {
             "rest": lambda c, n, kinds: (c, n, kinds)
         },
-        "one kind fewer is left where c was 1, and only there": {
-            "rest": lambda c, n, kinds: (c - 1, n - 1, kinds)
-        },
-        "a count of 0 has nothing to give away: its own part is 0, not below": {
-            "kept": lambda c, d: c - d
-        },
+        "one kind fewer is left where c was 1, and only there": {"rest": lambda c, n, kinds: (c - 1, n - 1, kinds)},
+        "a count of 0 has nothing to give away: its own part is 0, not below": {"kept": lambda c, d: c - d},
     },
 )
 
@@ -112,9 +108,7 @@ def broken_smoothed(counts: Tensor, lower: Tensor, d: float) -> Tensor:
             "given": lambda counts, d: d * len(counts)
         },
         "letters that were seen get their part of `lower`, too": (
-            lambda counts, lower, d: (
-                smoothed(counts, lower * (counts == 0), d) if counts.any() else lower
-            )
+            lambda counts, lower, d: smoothed(counts, lower * (counts == 0), d) if counts.any() else lower
         ),
     },
 )

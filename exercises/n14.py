@@ -17,9 +17,7 @@ exercise(
     lambda P, M: (P - 1) / (M + P - 1),
     "P = P, M = M",
     mistakes={
-        "that is waiting against WORK: a share of all the time is asked for, which is both": (
-            lambda P, M: (P - 1) / M
-        ),
+        "that is waiting against WORK: a share of all the time is asked for, which is both": (lambda P, M: (P - 1) / M),
         "all takes M + P - 1 units: a GPU works for M of them, one for each piece, and waits P - 1": (
             lambda P, M: P / (M + P)
         ),
@@ -49,9 +47,7 @@ def read(my_starts: Callable[..., Any], step: int, size: int, *more: int) -> lis
 def windows(my_starts: Callable[..., Any]) -> None:
     """my_starts(step, rank, size, batch_size, places): together, all ranks read one batch."""
     if read(my_starts, 3, 3, 7, 50) == [drawn(3, 2, 50)] * 3:
-        raise BrokenError(
-            "the curve is as noisy as with a smaller batch. Print what the two workers read"
-        )
+        raise BrokenError("the curve is as noisy as with a smaller batch. Print what the two workers read")
     for step, size, batch_size, places in (
         (3, 2, 8, 100),
         (2, 1, 5, 40),
@@ -71,9 +67,7 @@ def windows(my_starts: Callable[..., Any]) -> None:
                 "and what does not come out even is shared out, too"
             )
         if most - fewest > 1:
-            raise WrongError(
-                f"{when}one worker reads {most} windows and another {fewest}: share them out evenly"
-            )
+            raise WrongError(f"{when}one worker reads {most} windows and another {fewest}: share them out evenly")
         if together != sorted(drawn(step, batch_size, places)):
             raise WrongError(
                 f"{when}they don't read what one worker alone would, so with another number of workers "
@@ -147,9 +141,7 @@ def added(
     lambda x, y, parts, gradient: mean_gradient(x, y),
     padded_batches,
     mistakes={
-        "0 · NaN is NaN: pass over a part that has no real letter": (
-            functools.partial(added, letters, least=0)
-        ),
+        "0 · NaN is NaN: pass over a part that has no real letter": (functools.partial(added, letters, least=0)),
         "a letter may have the number 0: what does not count is -100": (
             functools.partial(added, lambda y: (y > 0).sum())
         ),

@@ -60,9 +60,7 @@ def given(module: nn.Module, x: Tensor, width: int) -> Tensor:
     if not torch.equal(copy, x):
         raise WrongError("it changes its input: work on a copy")
     if not output.isfinite().all():
-        raise WrongError(
-            "it gives NaN or infinity: does a row of the mask allow nothing, or is a score too large?"
-        )
+        raise WrongError("it gives NaN or infinity: does a row of the mask allow nothing, or is a score too large?")
     return output
 
 
@@ -107,9 +105,7 @@ def near(a: Tensor, b: Tensor) -> bool:
 
 
 # ---------------------------------------------------------------- of every module
-def sound(
-    answer: Callable[..., Any], sizes: dict[str, Any], width: int, x: Tensor | None = None
-) -> Run:
+def sound(answer: Callable[..., Any], sizes: dict[str, Any], width: int, x: Tensor | None = None) -> Run:
     """A stirred module that reads words (B, T, C), or what x is, after what must hold for all."""
     x = words(3, 5, sizes["C"]) if x is None else x
     module = made(answer, sizes)
@@ -117,9 +113,7 @@ def sound(
     before = run(x)
     run(x[:, :1])  # a single word of each text
     if not torch.equal(run(x), before):
-        raise WrongError(
-            "two calls with the same input give two results: is something drawn anew at each?"
-        )
+        raise WrongError("two calls with the same input give two results: is something drawn anew at each?")
     module.train()
     if not near(run(x), before):
         raise WrongError("it gives something else in training, although no dropout is asked for")
@@ -139,26 +133,20 @@ def is_registered(module: nn.Module) -> None:
             if not name.startswith("_"):  # which nn.Module keeps for itself
                 _is_learned(name, value, known)
     if not list(module.parameters()):
-        raise WrongError(
-            "it has no parameters: make them in __init__, by nn.Linear or nn.Parameter"
-        )
+        raise WrongError("it has no parameters: make them in __init__, by nn.Linear or nn.Parameter")
 
 
 def _is_learned(name: str, value: Any, known: set[int]) -> None:
     """What stands in this attribute is known as a part of the module, if it can be learned."""
     if isinstance(value, Tensor) and (value.requires_grad or _is_a_gain(value)):
-        raise WrongError(
-            f"self.{name} will not be learned: nn.Parameter(...) makes a parameter of it"
-        )
+        raise WrongError(f"self.{name} will not be learned: nn.Parameter(...) makes a parameter of it")
     items = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(items, (list, tuple)):
         return
     own = [each for each in items if isinstance(each, (nn.Module, nn.Parameter))]
     if own and not any(id(each) in known for each in own):
         kind = "ModuleList" if isinstance(own[0], nn.Module) else "ParameterList"
-        raise WrongError(
-            f"what stands in self.{name} will not be learned: put it into an nn.{kind}"
-        )
+        raise WrongError(f"what stands in self.{name} will not be learned: put it into an nn.{kind}")
 
 
 def _is_a_gain(value: Tensor) -> bool:
@@ -188,18 +176,14 @@ def is_its_parameters(run: Run, other: Run, x: Tensor) -> None:
 def mixes_no_texts(run: Run, x: Tensor) -> None:
     together = run(x)
     if not all(near(together[b : b + 1], run(x[b : b + 1])) for b in range(len(x))):
-        raise WrongError(
-            "a text gives something else when other texts stand in its batch: they must not mix"
-        )
+        raise WrongError("a text gives something else when other texts stand in its batch: they must not mix")
 
 
 def learns(module: nn.Module, x: Tensor, width: int) -> None:
     """A gradient reaches every parameter."""
     output = given(module, x, width)
     if not output.requires_grad:
-        raise WrongError(
-            "no gradient reaches its parameters: is it computed under no_grad, or from detach()?"
-        )
+        raise WrongError("no gradient reaches its parameters: is it computed under no_grad, or from detach()?")
     (output * words(*output.shape, seed=2)).sum().backward()
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:  # a table that stays as it is
@@ -298,9 +282,7 @@ def forgets_order(run: Run, C: int, causal: bool) -> None:
     if causal:  # the last word alone sees all others
         before, after = before[:, -1:], after[:, -1:]
     if not near(after, before):
-        raise WrongError(
-            "in another order, the words before the last give something else: attention knows no places"
-        )
+        raise WrongError("in another order, the words before the last give something else: attention knows no places")
 
 
 def averages(run: Run, C: int) -> None:
@@ -308,9 +290,7 @@ def averages(run: Run, C: int) -> None:
     for T in (2, 5):
         word = words(1, 1, C, seed=T)
         if not near(run(word.expand(1, T, C)), run(word).expand(1, T, -1)):
-            raise WrongError(
-                f"{T} equal words give something else than the word alone: do the weights add up to 1?"
-            )
+            raise WrongError(f"{T} equal words give something else than the word alone: do the weights add up to 1?")
 
 
 def takes_any_length(run: Run, C: int, causal: bool) -> None:
@@ -318,9 +298,7 @@ def takes_any_length(run: Run, C: int, causal: bool) -> None:
     other_end = torch.cat([x[:, :-1], -x[:, -1:]], 1)
     before = run(x)
     if causal and not torch.equal(before[:, :-1], run(other_end)[:, :-1]):
-        raise WrongError(
-            f"in a text of {LONG} words an output changes with the last word: is the mask long enough?"
-        )
+        raise WrongError(f"in a text of {LONG} words an output changes with the last word: is the mask long enough?")
 
 
 # ---------------------------------------------------------------- the same as ours
@@ -441,9 +419,7 @@ def scales_what_it_keeps(module: nn.Module, p: float) -> None:
     if factors.max() - factors.min() > 1e-4:
         raise WrongError("a number is 0, or divided by 1 - p: there is nothing in between")
     if abs(factors[0] - 1 / (1 - p)) > 1e-4:
-        raise WrongError(
-            f"with p={p:g} what is kept is multiplied by {factors[0]:.3g}: divide it by 1 - p"
-        )
+        raise WrongError(f"with p={p:g} what is kept is multiplied by {factors[0]:.3g}: divide it by 1 - p")
     if p == 0 and not torch.equal(x, y):
         raise WrongError("with p=0 nothing is dropped, and x should come back as it is")
     if not y.requires_grad:

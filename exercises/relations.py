@@ -135,10 +135,7 @@ def _too_much(given: list, rights: list, tolerance: float) -> str:
     """Is one thing of several what is asked for?"""
     for place in range(len(given[0])):
         try:
-            if all(
-                compare.same(value[place], right, tolerance)
-                for value, right in zip(given, rights, strict=True)
-            ):
+            if all(compare.same(value[place], right, tolerance) for value, right in zip(given, rights, strict=True)):
                 return f"it returns {len(given[0])} things, and number {place + 1} of them is right: return that alone"
         except (IndexError, TypeError):
             continue
@@ -149,9 +146,7 @@ def _of_a_tuple(given: list, rights: list, gives: tuple[str, ...], tolerance: fl
     count = len(rights[0])
     called = gives or tuple(f"number {place + 1}" for place in range(count))
     for place in range(count):
-        if all(
-            compare.same(a, right[place], tolerance) for a, right in zip(given, rights, strict=True)
-        ):
+        if all(compare.same(a, right[place], tolerance) for a, right in zip(given, rights, strict=True)):
             return f"that is the {called[place]} alone: return ({', '.join(called)})"
     for order in list(itertools.permutations(range(count)))[1:]:
         turned = [tuple(right[i] for i in order) for right in rights]
@@ -182,10 +177,7 @@ def of_results(
 ) -> str:
     def fits(change: Callable[[Tensor, Case], Any], of: list[Tensor], to: list[Tensor]) -> bool:
         try:
-            return all(
-                compare.same(b, change(a, case), tolerance)
-                for a, b, case in zip(of, to, cases, strict=True)
-            )
+            return all(compare.same(b, change(a, case), tolerance) for a, b, case in zip(of, to, cases, strict=True))
         except UNFIT:
             return False
 
@@ -223,9 +215,7 @@ def of_results(
     return ""
 
 
-def _along_dimensions(
-    count: int, case: Case, right: Tensor
-) -> Iterator[tuple[str, Callable[[Tensor], Tensor]]]:
+def _along_dimensions(count: int, case: Case, right: Tensor) -> Iterator[tuple[str, Callable[[Tensor], Tensor]]]:
     """What can be done along one dimension, or with their order."""
     called = dimensions(tuple(right.shape), case)
     for place in range(count):
@@ -256,9 +246,7 @@ def dimensions(shape: tuple[int, ...], case: Case, products: bool = True) -> lis
     return [known.get(size, str(size)) for size in shape]
 
 
-def _with_inputs(
-    case: Case, names: tuple[str, ...]
-) -> Iterator[tuple[str, Callable[[Tensor, tuple], Any]]]:
+def _with_inputs(case: Case, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Tensor, tuple], Any]]]:
     """An input itself, an input on top, or two inputs together."""
     tables = [place for place, x in enumerate(case.inputs) if isinstance(x, Tensor)]
     for i in tables:
@@ -315,18 +303,13 @@ def _of_a_factor(given: list[Tensor], rights: list[Tensor], cases: list[Case]) -
         return f"all is {size} times what it should be"
     for letter in cases[0].sizes:
         for power, written in POWERS.items():
-            if all(
-                math.isclose(factor, case.sizes[letter] ** power, rel_tol=1e-3)
-                for factor, case in factors
-            ):
+            if all(math.isclose(factor, case.sizes[letter] ** power, rel_tol=1e-3) for factor, case in factors):
                 return f"all is {written.format(letter)} times what it should be: is it divided or multiplied by that?"
     return ""
 
 
 def _of_a_constant(given: list[Tensor], rights: list[Tensor]) -> str:
-    differences = torch.cat(
-        [(table - right).flatten() for table, right in zip(given, rights, strict=True)]
-    )
+    differences = torch.cat([(table - right).flatten() for table, right in zip(given, rights, strict=True)])
     if (differences - differences.mean()).abs().max() < 1e-4 * differences.mean().abs():
         return f"all is {abs(differences.mean().item()):.3g} too {'large' if differences.mean() > 0 else 'small'}"
     return ""
@@ -374,9 +357,7 @@ def _changes(case: Case, names: tuple[str, ...]) -> Iterator[tuple[str, Callable
         for sentence, change in table.items():
             yield (
                 sentence.format(names[i]),
-                lambda x, i=i, change=change: [
-                    change(each) if k == i else each for k, each in enumerate(x)
-                ],
+                lambda x, i=i, change=change: [change(each) if k == i else each for k, each in enumerate(x)],
             )
 
 
@@ -419,9 +400,7 @@ def only_right_where(cases: list[Case], wrong: list[int]) -> str:
         facts[f"{a} = 1"] = lambda sizes, a=a: sizes[a] == 1
     for a, b in itertools.combinations(letters, 2):
         facts[f"{a} = {b}"] = lambda sizes, a=a, b=b: sizes[a] == sizes[b]
-    fits = [
-        name for name, fact in facts.items() if all(fact(sizes) == right for sizes, right in plain)
-    ]
+    fits = [name for name, fact in facts.items() if all(fact(sizes) == right for sizes, right in plain)]
     if len(fits) != 1 or not _enough(plain):  # two that fit would be a guess
         return ""
     return f"it is right only where {fits[0]}: "

@@ -155,9 +155,7 @@ def loaded(text: str, path: Path) -> types.ModuleType:
         with at_most(SECONDS):
             exec(compile(text, str(path), "exec"), vars(module))  # it is the reader's own
     except SyntaxError as error:
-        raise NotKeptError(
-            f"line {error.lineno} of {called(path)} is no Python: {error.msg}"
-        ) from None
+        raise NotKeptError(f"line {error.lineno} of {called(path)} is no Python: {error.msg}") from None
     except TooLongError:
         raise NotKeptError(f"{called(path)} doesn't come to its end") from None
     except (Exception, SystemExit) as error:
@@ -231,9 +229,7 @@ def definitions(cell: str) -> str:
     lines = cell.splitlines()
     kept = []
     for node in ast.parse(cell).body:
-        if not isinstance(
-            node, (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.Import, ast.ImportFrom)
-        ):
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.Import, ast.ImportFrom)):
             continue
         source = ast.unparse(node)
         is_import = isinstance(node, (ast.Import, ast.ImportFrom))
@@ -289,10 +285,7 @@ def next_step(folder: str | Path | None = None) -> str:
             found = [name for name in names if name.startswith(lesson)]
             where = f"[{step.label}]({found[0]})" if found else step.label
             return f"**Next:** {where}, {step.title}."
-    return (
-        "**All steps are solved.** Your GPT trains at the end of "
-        "[the blank page](beyond/blank_page.ipynb)."
-    )
+    return "**All steps are solved.** Your GPT trains at the end of [the blank page](beyond/blank_page.ipynb)."
 
 
 # ---------------------------------------------------------------- later lessons use it
@@ -355,9 +348,5 @@ def bring() -> None:
 
 def show(name: str) -> None:
     """Print what you wrote under this name, to look at it or to let it grow."""
-    sources = [
-        text
-        for label, text in _steps().items()
-        if label in BY_LABEL and name in BY_LABEL[label].names
-    ]
+    sources = [text for label, text in _steps().items() if label in BY_LABEL and name in BY_LABEL[label].names]
     print("\n".join(sources) or f"`{name}` isn't in your file yet")

@@ -126,9 +126,7 @@ class MultiHeadAttention(nn.Module):
         context = self.fused_attention(query, key, value)
         return self.out_proj(self.join_heads(context))
 
-    def query_key_value(
-        self, x: Float[Tensor, "B T d_in"], start: int = 0
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def query_key_value(self, x: Float[Tensor, "B T d_in"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value of each head: three times (B, H, T, D).
 
         The first token stands at position `start`: rotary positions will depend on it.
@@ -150,9 +148,7 @@ class MultiHeadAttention(nn.Module):
         """Keys or values, one for each head of queries: here each has its own."""
         return x
 
-    def fused_attention(
-        self, query: Tensor, key: Tensor, value: Tensor
-    ) -> Float[Tensor, "B H T D"]:
+    def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
         """The context as `attention` has it, by PyTorch, which need not store the weights."""
         T_query, T_key = query.shape[-2], key.shape[-2]
         causal = T_query == T_key  # nothing came from a cache: PyTorch's own flag is quicker
@@ -202,9 +198,7 @@ class CausalAttention(SelfAttention):
 
     mask: Bool[Tensor, "T T"]
 
-    def __init__(
-        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False
-    ):
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False):
         super().__init__(d_in, d_out, qkv_bias)
         self.dropout = dropout
         self.register_buffer("mask", causal_mask(context_length), persistent=False)
@@ -212,7 +206,5 @@ class CausalAttention(SelfAttention):
     def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
         T = x.shape[-2]
         dropout_p = self.dropout if self.training else 0.0
-        context, weights = attention(
-            self.W_query(x), self.W_key(x), self.W_value(x), self.mask[:T, :T], dropout_p
-        )
+        context, weights = attention(self.W_query(x), self.W_key(x), self.W_value(x), self.mask[:T, :T], dropout_p)
         return (context, weights) if return_weights else context

@@ -182,14 +182,10 @@ def load(folder: str | Path) -> Run:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RunError(
-            f"no checkpoint at {path} ({error.strerror}): train first, or name another folder"
-        ) from None
+        raise RunError(f"no checkpoint at {path} ({error.strerror}): train first, or name another folder") from None
     archive, checksum = content[:-64], content[-64:]
     if hashlib.sha256(archive).hexdigest().encode() != checksum:
-        raise RunError(
-            f"{path} is damaged, or is no run: its SHA-256 is wrong; use a copy or train anew"
-        )
+        raise RunError(f"{path} is damaged, or is no run: its SHA-256 is wrong; use a copy or train anew")
     try:
         saved = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
         saved["history"] = History(Record(**record) for record in saved["history"])
@@ -255,9 +251,7 @@ def refuse_folder(folder: Path, resume: bool, overwrite: bool) -> None:
     if names and not is_run(folder):
         raise RunError(f"{folder} holds {names[0]}, which no run wrote: choose another folder")
     if names and not (resume or overwrite):
-        raise RunError(
-            f"{folder} holds a run already: resume it, overwrite it, or choose another folder"
-        )
+        raise RunError(f"{folder} holds a run already: resume it, overwrite it, or choose another folder")
 
 
 def is_run(folder: Path) -> bool:

@@ -33,9 +33,7 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-6) -> None:
     """
     if a.shape != b.shape:
         raise CheckError(f"the shapes differ: {tuple(a.shape)} and {tuple(b.shape)}")
-    same = torch.isclose(
-        a.detach().cpu().double(), b.detach().cpu().double(), rtol=0, atol=tolerance
-    )
+    same = torch.isclose(a.detach().cpu().double(), b.detach().cpu().double(), rtol=0, atol=tolerance)
     places = (~same).nonzero()
     if len(places):
         first = tuple(places[0].tolist())

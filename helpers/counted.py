@@ -91,9 +91,7 @@ class CountedGPT(ModernGPT):
             self._counted_text, self._counted_version = self.text, version
         return self._counts
 
-    def forward(
-        self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
-    ) -> Float[Tensor, "B T V"]:
+    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
         past = self.past_of(tokens, cache)
         together, _ = self.logits_together_and_alone(tokens, past, cache)
         return together / self.temperature

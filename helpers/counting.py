@@ -61,9 +61,7 @@ class KneserNey:
                 before = padded[longest - length :][: len(text)]
                 keys, context = (context * (vocab_size + 1) + before).unique(return_inverse=True)
             entry_one_shorter = entry
-            pairs, entry, times = (context * vocab_size + text).unique(
-                return_inverse=True, return_counts=True
-            )
+            pairs, entry, times = (context * vocab_size + text).unique(return_inverse=True, return_counts=True)
             if length:
                 # Each entry is a neighbour of the entry without its first letter: these are counted
                 # for the table before, which is still the last.
@@ -156,9 +154,7 @@ class _Level:
     vocab_size: int
 
     @classmethod
-    def of(
-        cls, keys: Tensor, pairs: Tensor, occurrences: Tensor, neighbours: Tensor, vocab_size: int
-    ) -> "_Level":
+    def of(cls, keys: Tensor, pairs: Tensor, occurrences: Tensor, neighbours: Tensor, vocab_size: int) -> "_Level":
         C, context, letters = len(keys), pairs // vocab_size, pairs % vocab_size
         first = torch.searchsorted(context, torch.arange(C + 1))
         counts = torch.stack([occurrences, neighbours]).float()
@@ -171,9 +167,7 @@ class _Level:
         sums = (torch.zeros(2, C).index_add_(1, context, x) for x in (counts, given_away))
         return cls(keys, first, pairs, letters, counts, discounts, kept, table, *sums, vocab_size)
 
-    def entries_of(
-        self, context: Int64[Tensor, "N"]
-    ) -> tuple[Int64[Tensor, "M"], Int64[Tensor, "M"]]:
+    def entries_of(self, context: Int64[Tensor, "N"]) -> tuple[Int64[Tensor, "M"], Int64[Tensor, "M"]]:
         """All entries of all these contexts, and whose each is: a place in `context`."""
         first = self.first[context.clamp_min(0)]
         count = torch.where(context >= 0, self.first[context.clamp_min(0) + 1] - first, 0)
@@ -182,9 +176,7 @@ class _Level:
         nth = torch.arange(len(place)) - (count.cumsum(0) - count)[place]
         return first[place] + nth, place
 
-    def entry_of(
-        self, context: Int64[Tensor, "N"], letter: Int64[Tensor, "N"]
-    ) -> Int64[Tensor, "N"]:
+    def entry_of(self, context: Int64[Tensor, "N"], letter: Int64[Tensor, "N"]) -> Int64[Tensor, "N"]:
         """The entry that says: after this context came this letter. UNSEEN where there is none."""
         pair = context * self.vocab_size + letter
         place = torch.searchsorted(self.pairs, pair).clamp_max(len(self.pairs) - 1)
@@ -197,9 +189,7 @@ class _Places:
     `targets` are the letters that come next; they are left out of the counts, each at its place.
     """
 
-    def __init__(
-        self, level: _Level, context: Int64[Tensor, "N"], targets: Int64[Tensor, "N"] | None
-    ):
+    def __init__(self, level: _Level, context: Int64[Tensor, "N"], targets: Int64[Tensor, "N"] | None):
         self.level, self.context, self.targets = level, context, targets
         if level.table is None:
             self.entries, self.place = level.entries_of(context)
@@ -254,9 +244,7 @@ def discounts_of(counts: Float[Tensor, "E"]) -> Float[Tensor, "4"]:
     return torch.tensor([min(max(d, LEAST), float(i)) for i, d in enumerate(discounts)])
 
 
-def pair_counts(
-    tokens: Int64[Tensor, "N"], vocab_size: int, distance: int = 1
-) -> Int64[Tensor, "V V"]:
+def pair_counts(tokens: Int64[Tensor, "N"], vocab_size: int, distance: int = 1) -> Int64[Tensor, "V V"]:
     """How often token b (column) stands `distance` places after token a (row)."""
     V = vocab_size
     pairs = tokens[:-distance] * V + tokens[distance:]

@@ -61,9 +61,7 @@ class CharTokenizer:
         ids = self._id_of[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
         if (ids < 0).any():
             unknown = "".join(sorted(set(text) - set(self.characters)))
-            raise CorpusError(
-                f"not in the vocabulary: {unknown!r:.100}; allowed are {self.characters!r:.100}"
-            )
+            raise CorpusError(f"not in the vocabulary: {unknown!r:.100}; allowed are {self.characters!r:.100}")
         return torch.from_numpy(ids)
 
     def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
@@ -254,9 +252,7 @@ def _opened(path: Path) -> io.BufferedIOBase:
     try:
         return open(os.path.expanduser(path), "rb")
     except OSError as error:
-        raise CorpusError(
-            f"can't read the corpus {path}: {error.strerror}; give the path of a text file"
-        ) from None
+        raise CorpusError(f"can't read the corpus {path}: {error.strerror}; give the path of a text file") from None
 
 
 def _pieces(file: io.BufferedIOBase, path: Path, digest: Any = None) -> Iterator[str]:
@@ -333,9 +329,7 @@ def open_prepared(folder: Path) -> PreparedCorpus:
                 digest.update(chunk)
         tokenizer = tokenizer_of(manifest["tokenizer"])
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        raise CorpusError(
-            f"{folder} is no corpus that python -m helpers.data has prepared"
-        ) from None
+        raise CorpusError(f"{folder} is no corpus that python -m helpers.data has prepared") from None
     if digest.hexdigest() != checksum:
         raise CorpusError(f"the corpus in {folder} is damaged: prepare it again")
     kind = smallest_type(tokenizer)
@@ -346,9 +340,7 @@ def open_prepared(folder: Path) -> PreparedCorpus:
     return PreparedCorpus(TINY if is_tiny else OWN, folder, manifest["text"], tokenizer, tokens)
 
 
-def prepare(
-    paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False
-) -> PreparedCorpus:
+def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False) -> PreparedCorpus:
     """Read texts one after the other, plain or packed by gzip, and write their tokens to `folder`.
 
     They are read twice: for their characters, and to encode them. A manifest makes the folder

@@ -203,6 +203,4 @@ def say(text: object = "", end: str = "\n", to: Any = None) -> None:
 
 def printable(text: str) -> str:
     """`text` with control, bidi and other invisible characters escaped."""
-    return "".join(
-        c if c in "\n\t" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text
-    )
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text)

@@ -56,14 +56,10 @@ class Block(nn.Module):
             C, C, config.context_length, config.dropout, config.n_head, qkv_bias=bias, out_bias=bias
         )
         self.norm2 = nn.LayerNorm(C, bias=bias)
-        self.mlp = nn.Sequential(
-            nn.Linear(C, 4 * C, bias=bias), nn.GELU(), nn.Linear(4 * C, C, bias=bias)
-        )
+        self.mlp = nn.Sequential(nn.Linear(C, 4 * C, bias=bias), nn.GELU(), nn.Linear(4 * C, C, bias=bias))
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(
-        self, x: Float[Tensor, "B T C"], cache: KVCache | None = None
-    ) -> Float[Tensor, "B T C"]:
+    def forward(self, x: Float[Tensor, "B T C"], cache: KVCache | None = None) -> Float[Tensor, "B T C"]:
         x = x + self.dropout(self.attention(self.norm1(x), cache=cache))
         return x + self.dropout(self.mlp(self.norm2(x)))
 
@@ -97,16 +93,12 @@ class GPT(nn.Module):
             for projection in (module.attention.out_proj, module.mlp[-1]):
                 nn.init.normal_(projection.weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
 
-    def forward(
-        self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
-    ) -> Float[Tensor, "B T V"]:
+    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
         start = len(cache[0]) if cache else 0
         x = self.embed(tokens, start)
         return self.logits(self.through_blocks(x, cache))
 
-    def through_blocks(
-        self, x: Float[Tensor, "B T C"], cache: list[KVCache] | None = None
-    ) -> Float[Tensor, "B T C"]:
+    def through_blocks(self, x: Float[Tensor, "B T C"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T C"]:
         caches = cache or [None] * len(self.blocks)
         for block, its_cache in zip(self.blocks, caches, strict=True):
             x = block(x, its_cache)
@@ -160,9 +152,7 @@ def watch(model: nn.Module, x: Tensor, layers: Iterable[nn.Module]) -> dict[nn.M
 
 
 @torch.no_grad()
-def attention_weights(
-    layer: MultiHeadAttention, x: Float[Tensor, "B T C"]
-) -> Float[Tensor, "B H T T"]:
+def attention_weights(layer: MultiHeadAttention, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T T"]:
     """The weights with which a layer reads x, without dropout: row = query, column = key."""
     with evaluating(layer):
         _, weights = layer(x, return_weights=True)

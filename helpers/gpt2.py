@@ -115,9 +115,7 @@ def sizes_of(config: dict[str, Any]) -> GPTConfig:
     for name, value in expected.items():
         found = config.get(name, PLAIN.get(name))
         if found != value:
-            raise RunError(
-                f"config.json: {name} must be {value!r} as in GPT-2, not {reprlib.repr(found)}"
-            )
+            raise RunError(f"config.json: {name} must be {value!r} as in GPT-2, not {reprlib.repr(found)}")
     return sizes
 
 

@@ -124,9 +124,7 @@ def silenced(model: GPT, layer: int, head: int) -> Iterator[None]:
         hook.remove()
 
 
-def head_score(
-    maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]
-) -> Float[Tensor, "L H"]:
+def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) -> Float[Tensor, "L H"]:
     """The share of its attention (`attention_maps`) that each head spends on the query's `target`.
 
     `target` is True for the keys (last axis) that a query looks for. The share is the mean over all

@@ -81,9 +81,7 @@ def rotate(
 
 
 # ---------------------------------------------------------------- attention
-def lean_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float
-) -> Tensor:
+def lean_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float) -> Tensor:
     """The context of `attention` in fewer passes: it scales queries, not scores, and adds the mask."""
     forbidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
     scores = (query / math.sqrt(key.shape[-1]) @ key.mT).add_(forbidden)  # (B, H, T_query, T_key)
@@ -115,9 +113,7 @@ class ModernAttention(MultiHeadAttention):
             self.register_buffer("cos", cos, persistent=False)
             self.register_buffer("sin", sin, persistent=False)
 
-    def query_key_value(
-        self, x: Float[Tensor, "B T C"], start: int = 0
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def query_key_value(self, x: Float[Tensor, "B T C"], start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, D), keys and values (B, H_kv, T, D) from position `start` on."""
         layers = (self.W_query, self.W_key, self.W_value)
         # In one product: fewer passes over memory.
@@ -148,9 +144,7 @@ class ModernAttention(MultiHeadAttention):
         group = self.num_heads // self.kv_heads
         return x.repeat_interleave(group, dim=1) if group > 1 else x
 
-    def fused_attention(
-        self, query: Tensor, key: Tensor, value: Tensor
-    ) -> Float[Tensor, "B H T D"]:
+    def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:
         T_query, T_key = query.shape[-2], key.shape[-2]
         if query.dtype == torch.bfloat16 and query.device.type == "cpu":
             # The backward pass of PyTorch's fused attention takes twice as long there.
@@ -221,9 +215,7 @@ class ModernBlock(Block):
 
 
 # ---------------------------------------------------------------- n-gram tables
-def ngram_rows(
-    tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int
-) -> Int64[Tensor, "B T"]:
+def ngram_rows(tokens: Int64[Tensor, "B T"], n: int, vocab_size: int, rows: int) -> Int64[Tensor, "B T"]:
     """At each place, the row of a table that belongs to the last `n` tokens.
 
     The tokens are read as digits in base V + 1, those before the text as V, and the row is that
@@ -281,9 +273,7 @@ class ModernGPT(GPT):
         for n, count in rows.items():
             if count:
                 self.tables[n] = nn.Embedding(count, config.n_embd)
-        self.before = nn.ModuleList(
-            nn.Embedding(config.vocab_size + 1, config.n_embd) for _ in range(config.before)
-        )
+        self.before = nn.ModuleList(nn.Embedding(config.vocab_size + 1, config.n_embd) for _ in range(config.before))
         self.apply(self._initialise)
 
     def _initialise(self, module: nn.Module) -> None:
@@ -318,16 +308,12 @@ class ModernGPT(GPT):
             x = x + self.position_embedding.weight[start:end]
         return self.dropout(x)
 
-    def forward(
-        self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None
-    ) -> Float[Tensor, "B T V"]:
+    def forward(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None = None) -> Float[Tensor, "B T V"]:
         past = self.past_of(tokens, cache)
         x = self.embed(tokens, past.shape[1], past)
         return self.logits(self.through_blocks(x, cache))
 
-    def past_of(
-        self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None
-    ) -> Int64[Tensor, "B T_past"]:
+    def past_of(self, tokens: Int64[Tensor, "B T"], cache: list[KVCache] | None) -> Int64[Tensor, "B T_past"]:
         """The tokens before these: the cache keeps them, too."""
         if not cache:
             return tokens[:, :0]

@@ -82,9 +82,7 @@ def device_named(name: Any) -> str:
     try:
         torch.zeros(1, device=name).item()  # "meta" has no values
     except (RuntimeError, AssertionError, TypeError):
-        raise ConfigError(
-            f"this PyTorch has no device {name!r}: choose auto, cpu, cuda, cuda:N or mps"
-        ) from None
+        raise ConfigError(f"this PyTorch has no device {name!r}: choose auto, cpu, cuda, cuda:N or mps") from None
     return name
 
 

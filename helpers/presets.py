@@ -48,9 +48,7 @@ class Preset:
 
 
 # What today's models changed, as far as it helps here (what today's models changed).
-CHANGES: dict[str, Any] = dict(
-    rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False
-)
+CHANGES: dict[str, Any] = dict(rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False)
 # 4,356 = (65 + 1)^2: each pair of letters has its row
 TABLES = dict(bigrams=4356, trigrams=8192, fourgrams=16384)
 # Of three minutes on two cores, alone and beside counts.
@@ -75,9 +73,7 @@ PRESETS = {
     "smoke": Preset(
         about="2 layers, 2 heads, width 64, context 32: seconds, to see that everything works",
         model=dict(context_length=32, n_layer=2, n_head=2, n_embd=64),
-        training=TrainConfig(
-            batch_size=16, max_steps=300, eval_interval=100, learning_rate=3e-3, warmup_steps=30
-        ),
+        training=TrainConfig(batch_size=16, max_steps=300, eval_interval=100, learning_rate=3e-3, warmup_steps=30),
         expected_loss={TINY: (2.35, 2.47), BUNDLED: (2.23, 2.36)},
     ),
     "laptop": Preset(
@@ -89,18 +85,14 @@ PRESETS = {
     "gpu": Preset(
         about="6 layers, 6 heads, width 384, context 256: minutes on a GPU (nanoGPT's baby GPT)",
         model=dict(context_length=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2),
-        training=TrainConfig(
-            batch_size=64, max_steps=5000, eval_interval=250, bfloat16=True, compile=True
-        ),
+        training=TrainConfig(batch_size=64, max_steps=5000, eval_interval=250, bfloat16=True, compile=True),
         # Published by nanoGPT, not measured by this project: 1.4697, the best of its estimates on
         # 200 random batches.
         expected_loss={TINY: (1.44, 1.52)},
     ),
     "speedrun": Preset(
         about="1 layer, 2 heads, width 64, context 64, n-gram tables: the loss of laptop in a second or two",
-        model=dict(
-            context_length=64, n_layer=1, n_head=2, n_embd=64, mlp_width=128, **CHANGES, **TABLES
-        ),
+        model=dict(context_length=64, n_layer=1, n_head=2, n_embd=64, mlp_width=128, **CHANGES, **TABLES),
         training=TrainConfig(
             batch_size=64,
             max_steps=24,
@@ -155,9 +147,7 @@ PRESETS = {
 }
 
 
-def choose_preset(
-    name: object, *, max_steps: Any = None, seed: Any = 1, device: Any = "auto"
-) -> Preset:
+def choose_preset(name: object, *, max_steps: Any = None, seed: Any = 1, device: Any = "auto") -> Preset:
     """The preset of this name with the given settings; ConfigError names a bad one.
 
     `max_steps=None` keeps the preset's; for another number no loss is expected. `device` is "auto"

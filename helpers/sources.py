@@ -42,9 +42,7 @@ def check(what: str, printed: str, ours: object, units: float) -> None:
     close |= (mine - theirs).abs() <= (units + 0.001) * unit
     if not close.all():
         i = int((~close).nonzero()[0])
-        raise AssertionError(
-            f"{what}: number {i + 1} is printed as {printed.split()[i]}, here it is {mine[i]:.8g}"
-        )
+        raise AssertionError(f"{what}: number {i + 1} is printed as {printed.split()[i]}, here it is {mine[i]:.8g}")
 
 
 def flat(numbers: object) -> Tensor:

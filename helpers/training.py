@@ -142,9 +142,7 @@ def updates(
         yield team.total(loss).item()
 
 
-def loss_module(
-    model: nn.Module, config: TrainConfig
-) -> tuple[nn.Module, AbstractContextManager[None]]:
+def loss_module(model: nn.Module, config: TrainConfig) -> tuple[nn.Module, AbstractContextManager[None]]:
     """The loss as the settings want it, compiled, in bfloat16, shared by several processes.
 
     Beside it, the context in which to call it: with bfloat16 on CUDA, that is autocast.
@@ -318,9 +316,7 @@ def record_steps(config: TrainConfig) -> list[int]:
     return sorted(step for step in {*early, *regular, config.max_steps} if step <= config.max_steps)
 
 
-def measure(
-    run: Run, model: nn.Module, train_tokens: Tensor, val_tokens: Tensor, config: TrainConfig
-) -> Record:
+def measure(run: Run, model: nn.Module, train_tokens: Tensor, val_tokens: Tensor, config: TrainConfig) -> Record:
     """The record of the run's step: the validation loss, and means since the record before."""
     T = model.config.context_length
     losses = run.losses or [first_loss(model, train_tokens, config)]  # at step 0
@@ -357,9 +353,7 @@ def finite(loss: float, step: int) -> float:
     """The loss; RunError when it is NaN or infinite."""
     if math.isfinite(loss):
         return loss
-    raise RunError(
-        f"the loss is {loss} at step {step}: try a lower learning rate; a run that was saved is kept"
-    )
+    raise RunError(f"the loss is {loss} at step {step}: try a lower learning rate; a run that was saved is kept")
 
 
 # ---------------------------------------------------------------- the command

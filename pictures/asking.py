@@ -27,9 +27,7 @@ def ring_moves_further(
             ax.annotate("", end.tolist(), ring, arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
         left = new[0] < ring[0]
         where, side = ((14, 8), "left") if left else ((-12, -14), "right")
-        ax.annotate(
-            f"in “{scene}”", new.tolist(), where, textcoords="offset points", ha=side, color=color
-        )
+        ax.annotate(f"in “{scene}”", new.tolist(), where, textcoords="offset points", ha=side, color=color)
     ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.3), ylim=(-0.1, 2.2))
     ax.set_aspect("equal")
     show(
@@ -117,6 +115,4 @@ def slopes(widths: Sequence[int], reacts: Mapping[str, Sequence[float]]) -> None
     ax.set_xticks(widths, [str(width) for width in widths])
     ax.minorticks_off()
     ends = "; ".join(f"{name} {row[0]:.2f} to {row[-1]:.2f}" for name, row in reacts.items())
-    show(
-        f"How much 40 weights react to their scores, from width {widths[0]} to {widths[-1]}: {ends}."
-    )
+    show(f"How much 40 weights react to their scores, from width {widths[0]} to {widths[-1]}: {ends}.")

@@ -40,9 +40,7 @@ class _Stream(Canvas):
             numbers=False,
         )
         for h in range(H):
-            self.frame(
-                (left + h * width / H, top, width / H, height), 6, KNOWN.line, width=KNOWN.width
-            )
+            self.frame((left + h * width / H, top, width / H, height), 6, KNOWN.line, width=KNOWN.width)
 
     def bars(self, chances: Tensor, names: Sequence[str], box: Box) -> int:
         """Draw a named bar for each column of a framed row of logits; return the highest one."""

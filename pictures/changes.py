@@ -86,9 +86,7 @@ def by_rate(lines: Sequence[Line]) -> dict[str, dict[float, list[float]]]:
         called = name if name == "QK-norm" else "without QK-norm"
         ax.text(rates[-1] * 1.06, fmean(losses[rates[-1]]), called, color=color, va="center")
     rates = sorted({rate for losses in found.values() for rate in losses})
-    ax.set(
-        xscale="log", xlabel="learning rate", ylabel="loss after 1,200 steps", xlim=(0.0026, 0.12)
-    )
+    ax.set(xscale="log", xlabel="learning rate", ylabel="loss after 1,200 steps", xlim=(0.0026, 0.12))
     ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
     ax.minorticks_off()
     plotting.show(

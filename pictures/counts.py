@@ -11,9 +11,7 @@ from pictures import plotting
 BLUE, ORANGE, GREEN = plotting.COLORS[:3]
 
 
-def pouring(
-    followers: Mapping[str, Mapping[str, int]], asked: str, vocab_size: int, d: float
-) -> None:
+def pouring(followers: Mapping[str, Mapping[str, int]], asked: str, vocab_size: int, d: float) -> None:
     """A bar for each run, from the longest down: what its letters keep, and what they give away.
 
     What is given away (grey) becomes the whole of the next bar. The share of the letter `asked` is
@@ -33,9 +31,7 @@ def pouring(
                 ax.text(left + width / 2, y, label, ha="center", va="center", color="white")
             left += width
         ax.add_patch(Rectangle((left, y - 0.3), 1 - left, 0.6, facecolor="#CCCCCC"))
-        ax.add_patch(
-            Polygon([(left, y + 0.3), (1, y + 0.3), (1, y + 0.7), (0, y + 0.7)], color="#EEEEEE")
-        )
+        ax.add_patch(Polygon([(left, y + 0.3), (1, y + 0.3), (1, y + 0.7), (0, y + 0.7)], color="#EEEEEE"))
         label = "no letters" if not run else "".join(plotting.labels(run))
         ax.text(-0.012, y, label, ha="right", va="center", family="monospace")
         given = d * len(counts) / n

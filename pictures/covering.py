@@ -37,9 +37,7 @@ def guesses(rows: Mapping[str, Guesses], *right: Sequence[str]) -> None:
     )
 
 
-def staircase(
-    letters: Sequence[str], answers: Sequence[str], weights: Float[Tensor, "T T"]
-) -> None:
+def staircase(letters: Sequence[str], answers: Sequence[str], weights: Float[Tensor, "T T"]) -> None:
     """A question for each place, one under the other, and the same folded into one table."""
     T = len(letters)
     _, (apart, folded) = figure(10, 4.4, columns=2)

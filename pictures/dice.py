@@ -30,15 +30,11 @@ def wheels(logits: Float[Tensor, "V"], alphabet: Sequence[str], nucleus: Rule) -
         for wedge, stays in zip(wedges, kept, strict=True):
             wedge.set_alpha(0.75 if stays else 0.15)
         ax.set_title(f"temperature {heat:g}")
-        told.append(
-            f"at {heat:g}, {names[0]} has {shares[0]:.0%}, and {sum(kept)} letters are kept"
-        )
+        told.append(f"at {heat:g}, {names[0]} has {shares[0]:.0%}, and {sum(kept)} letters are kept")
     show(f"Three wheels, a slice for each letter, as wide as it is likely: {'; '.join(told)}.")
 
 
-def kept(
-    places: Mapping[str, Float[Tensor, "V"]], alphabet: Sequence[str], rules: Mapping[str, Rule]
-) -> None:
+def kept(places: Mapping[str, Float[Tensor, "V"]], alphabet: Sequence[str], rules: Mapping[str, Rule]) -> None:
     """At each place the likeliest letters as bars; grey is what a rule cuts."""
     _, axes = figure(11, 4.6, rows=len(places), columns=len(rules))
     told = []
@@ -53,9 +49,7 @@ def kept(
             ax.set_title(f"{name} keeps {int(keeps.sum())}")
             told.append(f"{name} {int(keeps.sum())} {place}")
         row[0].set_ylabel(place)
-    show(
-        f"The likeliest letters at {len(places)} places, as bars. How many are kept: {', '.join(told)}."
-    )
+    show(f"The likeliest letters at {len(places)} places, as bars. How many are kept: {', '.join(told)}.")
 
 
 def curve_and_points(

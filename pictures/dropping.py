@@ -8,9 +8,7 @@ from torch import Tensor
 from pictures.plotting import COLORS, SIGNED, figure, show
 
 
-def bar_codes(
-    name: str, numbers: Float[Tensor, "C"], keeps: Mapping[str, Bool[Tensor, "C"]], p: float
-) -> None:
+def bar_codes(name: str, numbers: Float[Tensor, "C"], keeps: Mapping[str, Bool[Tensor, "C"]], p: float) -> None:
     """A word's numbers as a bar code, once for each row of `keeps`; what isn't kept is crossed out.
 
     Where something is missing, the others are divided by 1 - p.

@@ -29,9 +29,7 @@ CASE = ("name", "above", "below", "weights")
 
 
 # ---------------------------------------------------------------- the explorers
-def shadows(
-    alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str]
-) -> None:
+def shadows(alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
     """Drag a query and its `keys` with `names`; see shadows on the query's line, and scores.
 
     The picture is the figure that you have drawn, and `alt` its text.
@@ -43,9 +41,7 @@ def shadows(
     )
 
 
-def temperature(
-    alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]
-) -> None:
+def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
     """Change the heat or drag a query: see how the mixture of `values` (the keys) moves.
 
     The picture is the figure that you have drawn, and `alt` its text.
@@ -146,9 +142,7 @@ def votes(
     adds to the scores of the N `things` if it gets all the weight. Card `needed` is the one that
     says thing `right`. The picture shows all cards.
     """
-    _, axes = plotting.figure(
-        3.2 + 2.6 * len(students), 0.9 + 0.4 * len(cards), columns=len(students)
-    )
+    _, axes = plotting.figure(3.2 + 2.6 * len(students), 0.9 + 0.4 * len(cards), columns=len(students))
     told, data = [], []
     all_votes = [scores.softmax(dim=0) * says[:, right] for scores, says in students.values()]
     least, most = torch.cat(all_votes).min().item(), torch.cat(all_votes).max().item()
@@ -163,9 +157,7 @@ def votes(
         ax.invert_yaxis()
         plotting.bare(ax)
         best = things[int(cast.sum(dim=0).argmax())]
-        told.append(
-            f"{name} says {best}, to which the right card adds {mine[needed]:.1f} of {mine.sum():.1f}"
-        )
+        told.append(f"{name} says {best}, to which the right card adds {mine[needed]:.1f} of {mine.sum():.1f}")
         rounded = {"scores": plotting.rounded(scores), "says": plotting.rounded(says)}
         data.append({"name": name, **rounded})
     axes[0].set(xlabel=f"added to the score of {things[right]}")
@@ -174,9 +166,7 @@ def votes(
     show("votes", named | {"needed": needed, "right": right, "students": data}, alt)
 
 
-def filters(
-    logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1
-) -> None:
+def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:
     """Probabilities after each letter of `line`, under sliders for temperature, top-k and top-p.
 
     `logits[t]` is what a model says after letter t, in the order of `characters`; `place` is the
@@ -215,9 +205,7 @@ def machine(tokens: Sequence[str], **options: Any) -> None:
     finite, the picture stays still.
     """
     drawing = machines.draw(tokens, **options)
-    tables = [
-        table for name, table in options.items() if name in machines.SHAPES and table is not None
-    ]
+    tables = [table for name, table in options.items() if name in machines.SHAPES and table is not None]
     if all(table.isfinite().all() for table in tables):
         show("machine", drawing.data, drawing.text)
     else:
@@ -241,9 +229,7 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
     }
 
     widths = [H * D + 1, *[max(D, 3) + 1] * H]  # titles need room, too
-    drawing, axes = plotting.figure(
-        1.5 + 0.45 * sum(widths), 1.6 + 0.62 * T, rows=2, columns=1 + H, widths=widths
-    )
+    drawing, axes = plotting.figure(1.5 + 0.45 * sum(widths), 1.6 + 0.62 * T, rows=2, columns=1 + H, widths=widths)
     for ax in axes[:, 0]:
         ax.remove()
     whole = drawing.add_subplot(axes[0, 0].get_gridspec()[:, 0])
@@ -263,9 +249,7 @@ def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:
             ax.set_title(f"{way}: head {h + 1}", loc="right", fontsize=10)
     for ax in drawing.axes:
         for t, label in enumerate(ax.get_yticklabels()):
-            label.set_bbox(
-                {"facecolor": plotting.COLORS[t], "alpha": 0.3, "linewidth": 0, "pad": 3}
-            )
+            label.set_bbox({"facecolor": plotting.COLORS[t], "alpha": 0.3, "linewidth": 0, "pad": 3})
 
     owners = torch.arange(T)[:, None]
     strange = int((ways["view alone"](word) != owners).sum())
@@ -286,9 +270,7 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
     """
     if query.shape != key.shape or tuple(query.shape) not in {(2,), (4,), (6,), (8,)}:
         shapes = f"{tuple(query.shape)} and {tuple(key.shape)}"
-        raise ConfigError(
-            f"query and key must have equally many numbers, 2, 4, 6 or 8, not shapes of {shapes}"
-        )
+        raise ConfigError(f"query and key must have equally many numbers, 2, 4, 6 or 8, not shapes of {shapes}")
     H = len(query) // 2
     reach = max(abs(hand) for x in (query, key) for hand in _hands(x, 0, base))
     names = ["first", "second", "third", "fourth"]
@@ -304,9 +286,7 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
         for i, (ask, offer) in enumerate(pairs):
             ax = axes.reshape(2, H)[row, i]
             _face(ax, ask / reach, offer / reach)
-            ax.text(
-                0, -1.08, f"{abs(angles[i]):.0f}° between, adds {added[i]}", ha="center", va="top"
-            )
+            ax.text(0, -1.08, f"{abs(angles[i]):.0f}° between, adds {added[i]}", ha="center", va="top")
             if row == 0:
                 turn = f"{names[i]} hand: {math.degrees(base ** (-i / H)):.2g}° a place"
                 ax.text(0, 1.08, turn, ha="center", va="bottom")
@@ -353,9 +333,7 @@ def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
 
     The picture is the figure that you have drawn, and `alt` its text.
     """
-    named = [
-        tuple(one[key] for key in CASE) if isinstance(one, Mapping) else tuple(one) for one in cases
-    ]
+    named = [tuple(one[key] for key in CASE) if isinstance(one, Mapping) else tuple(one) for one in cases]
     data = []
     for name, above, below, weights in named:
         words = {"above": plotting.labels(above), "below": plotting.labels(below)}
@@ -374,12 +352,9 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
     budgets = list(next(iter(differences.values()), {}))
     # As they are stored.
     numbers = [
-        [[round(float(x), 5) for x in values] for values in by_budget.values()]
-        for by_budget in differences.values()
+        [[round(float(x), 5) for x in values] for values in by_budget.values()] for by_budget in differences.values()
     ]
-    found = {
-        part: verdicts.verdict(all_[-1], margin) for part, all_ in zip(parts, numbers, strict=True)
-    }
+    found = {part: verdicts.verdict(all_[-1], margin) for part, all_ in zip(parts, numbers, strict=True)}
 
     _, ax = plotting.figure(9, 1.1 + 0.36 * len(parts))
     color_of = {
@@ -391,9 +366,7 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
     ax.axvline(0, color="#999999", linewidth=0.8)
     for y, v in enumerate(found.values()):
         color = color_of.get(v.says.split()[-1], "#777777")
-        ax.plot(
-            [v.low, v.high], [y, y], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt"
-        )
+        ax.plot([v.low, v.high], [y, y], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
         ax.plot(v.mean, y, "|", color=color, markersize=13, markeredgewidth=2.5)
         ax.text(
             1.02,
@@ -405,9 +378,7 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
             transform=ax.get_yaxis_transform(),
         )
     ax.set_yticks(range(len(parts)), parts)
-    ax.set(
-        xlabel=f"damage after {budgets[-1]} (nats), 95 % interval", ylim=(len(parts) - 0.4, -0.6)
-    )
+    ax.set(xlabel=f"damage after {budgets[-1]} (nats), 95 % interval", ylim=(len(parts) - 0.4, -0.6))
     means = {part: f"{v.mean:+.2f}".replace("-", "−") for part, v in found.items()}
     listed = "; ".join(f"{part} {means[part]}, {v.says}" for part, v in found.items())
     alt = (
@@ -439,9 +410,7 @@ def questions(
     givers, given, receivers = ([card[i] for card in cards] for i in range(3))
     data: list[dict[str, Any]] = []
     for name, (weights, scores) in networks.items():
-        data.append(
-            {"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)}
-        )
+        data.append({"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)})
 
     who = people[0]
     card_of = {"gives": givers.index(who), "gets": receivers.index(who)}
@@ -451,9 +420,7 @@ def questions(
         answers = []
         for (role, t), close in zip(card_of.items(), network["scores"][0], strict=True):
             word = things[close.index(max(close))]
-            answers.append(
-                f"{role} the {word} ({'right' if word == given[t] else f'wrong: the {given[t]}'})"
-            )
+            answers.append(f"{role} the {word} ({'right' if word == given[t] else f'wrong: the {given[t]}'})")
         heads = network["weights"][0]
         for h, shares in enumerate(heads):
             row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
@@ -480,9 +447,7 @@ def questions(
                 **beside,
             )
         most = sorted(range(A), key=lambda t: -looks[row][t])[:2]
-        shares = " and ".join(
-            f"{plotting.numeral(looks[row][t], 2)} to the {given[t]}" for t in most
-        )
+        shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {given[t]}" for t in most)
         sentences.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
     alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(sentences)}"
     named = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
@@ -533,9 +498,7 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     """
     tokens = tokenizer.encode(text)
     if not 2 <= len(tokens) <= model.config.context_length:
-        raise ConfigError(
-            f"text must have from 2 to {model.config.context_length} letters, not {len(tokens)}"
-        )
+        raise ConfigError(f"text must have from 2 to {model.config.context_length} letters, not {len(tokens)}")
     _, ax = plotting.figure(0.22 * len(tokens) + 1, 2)
     ax.bar(range(1, len(tokens)), surprise(model, tokens).tolist(), color=plotting.COLORS[1])
     ax.set_xticks(range(len(tokens)), plotting.labels(text))
@@ -564,9 +527,7 @@ def _face(ax: Axes, query: complex, key: complex) -> None:
     rim = [cmath.rect(1, math.radians(6 * i)) for i in range(61)]
     between = [0j, *(cmath.rect(0.26, start + angle * i / 40) for i in range(41)), 0j]
     ax.plot([z.real for z in rim], [z.imag for z in rim], color="#999999", linewidth=1)
-    ax.fill(
-        [z.real for z in between], [z.imag for z in between], color=plotting.COLORS[2], alpha=0.35
-    )
+    ax.fill([z.real for z in between], [z.imag for z in between], color=plotting.COLORS[2], alpha=0.35)
     looks = (("the query's hand", query, "-", 4), ("the key's hand", key, "--", 2.5))
     for (name, tip, style, width), color in zip(looks, plotting.COLORS[:2], strict=True):
         ax.plot(

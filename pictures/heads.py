@@ -58,6 +58,4 @@ def threads(line: str, heads: Mapping[str, Float[Tensor, "T T"]]) -> None:
         most = max(range(4), key=back.__getitem__)
         told.append(f"{name} mostly {most} back, {back[most]:.0%}")
     cases = [(name, letters, letters, weights) for name, weights in heads.items()]
-    explore.lines(
-        cases, f"Threads from each letter of {line} to those it looks at: {'; '.join(told)}."
-    )
+    explore.lines(cases, f"Threads from each letter of {line} to those it looks at: {'; '.join(told)}.")

@@ -56,9 +56,7 @@ def page(output: Mapping[str, Any]) -> str:
 def mounting(name: str) -> str:
     """The script that a page needs once, however many explorers with the front end `name` it has."""
     places = f"for (const place of document.querySelectorAll('[data-explorer=\"{name}\"]')) "
-    script = (
-        f"{front_end(name)}{places}takePlace(place, JSON.parse(place.nextElementSibling.text));"
-    )
+    script = f"{front_end(name)}{places}takePlace(place, JSON.parse(place.nextElementSibling.text));"
     return f'<script type="module">\n{script}\n</script>'
 
 

@@ -30,9 +30,7 @@ def look_back(word: str, seen: Seen, place: int) -> None:
     n = len(word)
     strip(ax, seen.h[0, place], 1.5, bottom=-1.2)
     strip(ax, seen.context[0, place], 5.5, bottom=-1.2)
-    ax.text(
-        1.5, -1.3, "the writer's state,\nagainst which each state is scored", ha="center", va="top"
-    )
+    ax.text(1.5, -1.3, "the writer's state,\nagainst which each state is scored", ha="center", va="top")
     ax.text(5.5, -1.3, f"the mixture: {weights[best]:.0%} of this\nis the {ordinal(best)} state",
             ha="center", va="top")  # fmt: skip
     for y, name in ((5.3, "read"), (3.95, "states"), (2.65, "scores"), (2.25, "weights")):

@@ -126,9 +126,7 @@ def _played_by_x(given: Mapping[str, Tensor]) -> list[str]:
     return parts
 
 
-def _describe(
-    rows: list, columns: list, given: Mapping, alone: list, lit: Sequence[str], follow: int | None
-) -> str:
+def _describe(rows: list, columns: list, given: Mapping, alone: list, lit: Sequence[str], follow: int | None) -> str:
     """The drawing in words: what is filled, lit, forbidden, followed and still missing."""
     sizes = [f"{name} ({len(table)} × {table.shape[1]})" for name, table in given.items()]
     text = f"The machine of attention for the words {', '.join(rows[:12])}."
@@ -192,22 +190,12 @@ class Canvas:
         self.ax.axis("off")
 
     def write(self, x: float, y: float, text: str, size: float = SMALL, **style: Any) -> None:
-        self.ax.text(
-            x, y, text, **{"ha": "center", "va": "center", "zorder": 5, "fontsize": size} | style
-        )
+        self.ax.text(x, y, text, **{"ha": "center", "va": "center", "zorder": 5, "fontsize": size} | style)
 
-    def frame(
-        self, box: Box, zorder: float, line: str = "none", fill: str = "none", width: float = 0
-    ) -> None:
-        self.ax.add_patch(
-            Rectangle(
-                box[:2], *box[2:], zorder=zorder, edgecolor=line, facecolor=fill, linewidth=width
-            )
-        )
+    def frame(self, box: Box, zorder: float, line: str = "none", fill: str = "none", width: float = 0) -> None:
+        self.ax.add_patch(Rectangle(box[:2], *box[2:], zorder=zorder, edgecolor=line, facecolor=fill, linewidth=width))
 
-    def arrow(
-        self, *path: Point, line: str = KNOWN.line, width: float = KNOWN.width, zorder: float = 1
-    ) -> None:
+    def arrow(self, *path: Point, line: str = KNOWN.line, width: float = KNOWN.width, zorder: float = 1) -> None:
         """Along a path of straight lines, with the tip at its end."""
         style: dict[str, Any] = {"color": line, "lw": width, "zorder": zorder}
         self.ax.plot(*zip(*path[:-1], strict=True), solid_capstyle="butt", **style)
@@ -218,9 +206,7 @@ class Canvas:
         """Words beside a table's rows, right-aligned at x: as many as there is room for."""
         step = 1 + int(10 // (height / len(words)))
         for k in range(0, len(words), step):
-            self.write(
-                x, top + (k + 0.5) * height / len(words), words[k], color=KNOWN.ink, ha="right"
-            )
+            self.write(x, top + (k + 0.5) * height / len(words), words[k], color=KNOWN.ink, ha="right")
 
     def table(
         self,
@@ -269,9 +255,7 @@ class _Sketch(Canvas):
         self.room = room_for(rows + columns)
         self.boxes = layout(shown, len(rows), len(columns), self.room)
         self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
-        self.gap = (
-            self.right("scores") + self.boxes["weights"][0] - 5
-        ) / 2  # between scores and weights
+        self.gap = (self.right("scores") + self.boxes["weights"][0] - 5) / 2  # between scores and weights
         super().__init__(_bottom(self.boxes["x"]) + 32)
 
     def tone(self, part: str, result: str = "") -> Tone:
@@ -365,9 +349,7 @@ class _Sketch(Canvas):
             along = (k + 0.5) * size
             if name == "key":
                 rotation = 90 if self.room > 30 else 0
-                self.write(
-                    left + along, top - 5, words[k], rotation=rotation, va="bottom", color=color
-                )
+                self.write(left + along, top - 5, words[k], rotation=rotation, va="bottom", color=color)
             elif name == "value":
                 self.write(left + width + 13, top + along, words[k], ha="left", color=color)
             else:
@@ -385,9 +367,7 @@ class _Sketch(Canvas):
             self.frame((2, y, WIDTH - 4, tall), 0, fill="#FBE9B7")
 
     # ------------------------------------------------------------ the arrows between the tables
-    def step(
-        self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left"
-    ) -> None:
+    def step(self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left") -> None:
         """An arrow along a path, and at a spot what happens on it; lit ones lie on top."""
         tone = self.tone(part, result)
         self.arrow(*path, line=tone.line, width=tone.width, zorder=1 + tone.strength / 2)
@@ -420,9 +400,7 @@ class _Sketch(Canvas):
             if name == "key":
                 end -= self.room  # its words stand between
             text = "" if name in self.alone else f"W_{name}"
-            self.step(
-                name, text, (x + 6, bus + 12), (start, bottom), (start, bus), (x, bus), (x, end)
-            )
+            self.step(name, text, (x + 6, bus + 12), (start, bottom), (start, bus), (x, bus), (x, end))
 
     def arrows_along_the_row(self) -> None:
         query = "=" if "query" in self.alone else "W_query"
@@ -454,13 +432,9 @@ class _Sketch(Canvas):
         if "query" in self.shown and "query" not in self.alone:
             product += " ÷ √D"
         x = self.middle("scores")
-        self.step(
-            "scores", product, (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores"
-        )
+        self.step("scores", product, (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores")
         x = self.middle("context")
-        self.step(
-            "mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context"
-        )
+        self.step("mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context")
         mask = self.boxes["mask"]
         start = (mask[0] - 5, _middle(mask))
         self.step(

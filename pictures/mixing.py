@@ -103,9 +103,7 @@ def hill(
         reach = torch.tensor([-0.05, 0.05])
         ax.plot(knob + reach, error + slope * reach, color=COLORS[1], lw=1.5, zorder=2)
         ax.plot(knob, error, "o", color=COLORS[1], ms=11, zorder=3)
-        ax.annotate(
-            str(step), (knob, error), ha="center", va="center", color="white", fontsize=8, zorder=4
-        )
+        ax.annotate(str(step), (knob, error), ha="center", va="center", color="white", fontsize=8, zorder=4)
     ax.set(xlabel="the giver's knob", ylabel="error", title=title)
     if alone:
         show(
@@ -114,9 +112,7 @@ def hill(
         )
 
 
-def error_along(
-    turns: Float[Tensor, "N"], error_at: Callable[[float], tuple[Tensor, Tensor]]
-) -> Float[Tensor, "N"]:
+def error_along(turns: Float[Tensor, "N"], error_at: Callable[[float], tuple[Tensor, Tensor]]) -> Float[Tensor, "N"]:
     """The error at each setting of the knob; `error_at` gives it and the knobs."""
     with torch.no_grad():
         return torch.stack([error_at(float(turn))[0] for turn in turns])

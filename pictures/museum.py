@@ -204,9 +204,7 @@ def floor(V: int) -> None:
     perfect = 1000 * F.one_hot(torch.tensor(V // 2), V).float()
     _, axes = plotting.figure(10, 2.4, columns=2)
     once = perfect.softmax(dim=-1)
-    for ax, title, chances in zip(
-        axes, ("one softmax", "and another"), (once, once.softmax(dim=-1)), strict=True
-    ):
+    for ax, title, chances in zip(axes, ("one softmax", "and another"), (once, once.softmax(dim=-1)), strict=True):
         ax.bar(range(V), chances, color=[ORANGE if x == V // 2 else BLUE for x in range(V)])
         ax.set(title=title, ylim=(0, 1.08), xticks=[], xlabel=f"{V} letters")
         ax.text(V // 2 + 2, chances[V // 2], f"{chances[V // 2]:.2f}", va="bottom", color=ORANGE)
@@ -256,9 +254,7 @@ def maps(programs: Mapping[str, Program], text: str, tokens: Tensor) -> None:
     for ax, (title, program) in zip(axes, programs.items(), strict=True):
         weights = first_weights(program, tokens, louder=8)[0]
         ahead = torch.ones_like(weights, dtype=torch.bool).triu(1)
-        plotting.heatmap(
-            weights.masked_fill(ahead, torch.nan), plotting.labels(text), title=title, ax=ax
-        )
+        plotting.heatmap(weights.masked_fill(ahead, torch.nan), plotting.labels(text), title=title, ax=ax)
     plotting.show(
         "Two maps of weights, letters by letters, grey above the diagonal. On the left each row adds up "
         "to 1, and the first letter looks at itself with 1.00; on the right each column does."
@@ -310,8 +306,7 @@ def climbed(scores: Mapping[str, Tensor], forbidden: float = -1e4) -> None:
         ax.yaxis.set_major_formatter("{x:,.0f}")
         told.append(f"{title}: {int((row < forbidden).sum())} of {len(row)} scores lie below it")
     plotting.show(
-        f"Scores of a letter's past as dots, and a line at {forbidden:,.0f}, where the future is. "
-        f"{'; '.join(told)}."
+        f"Scores of a letter's past as dots, and a line at {forbidden:,.0f}, where the future is. {'; '.join(told)}."
     )
 
 
@@ -342,9 +337,7 @@ def quarters(lengths: Sequence[int], place: int) -> None:
             shares = places.bincount(minlength=length) / CHANNELS
             for x in shares.nonzero()[:, 0].tolist():
                 color = plotting.COLORS[head]
-                ax.add_patch(
-                    Rectangle((x, y - 0.4), 0.94, 0.8, color=color, alpha=0.55, linewidth=0)
-                )
+                ax.add_patch(Rectangle((x, y - 0.4), 0.94, 0.8, color=color, alpha=0.55, linewidth=0))
         own = next(h for h, places in enumerate(heads) if (places == place).any())
         told.append(f"{own + 1} of a text of {length}")
     ax.axvspan(place, place + 0.94, color="black", alpha=0.25, linewidth=0)
@@ -390,9 +383,7 @@ def two_losses(kinds: Sequence[type[Program]]) -> None:
     _, ax = plotting.figure(9, 0.9 + 0.33 * len(shown))
     told = []
     for y, kind in enumerate(shown):
-        loss, honest = (
-            fmean(line[column] for line in measured(kind)) for column in ("loss", "honest")
-        )
+        loss, honest = (fmean(line[column] for line in measured(kind)) for column in ("loss", "honest"))
         color = BLUE if kind is Program else ORANGE
         ax.plot([loss, honest], [y, y], color=color, linewidth=1, alpha=0.5)
         ax.plot(loss, y, "o", color=color)
@@ -411,9 +402,7 @@ def infected(program: Program, kind: type) -> Program:
     return copied
 
 
-def our_gpt(
-    V: int, T: int, n_layer: int, n_head: int, n_embd: int, dropout: float
-) -> torch.nn.Module:
+def our_gpt(V: int, T: int, n_layer: int, n_head: int, n_embd: int, dropout: float) -> torch.nn.Module:
     return GPT(GPTConfig(V, T, n_layer, n_head, n_embd, dropout))
 
 

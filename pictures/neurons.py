@@ -8,9 +8,7 @@ from helpers.telegrams import THINGS
 from pictures.plotting import figure, heatmap, show
 
 
-def neuron(
-    hidden: Float[Tensor, "n M"], given: Int64[Tensor, "n"], got: Int64[Tensor, "n"]
-) -> None:
+def neuron(hidden: Float[Tensor, "n M"], given: Int64[Tensor, "n"], got: Int64[Tensor, "n"]) -> None:
     """Of M numbers, the one that responds most to a single pair of things: its mean for every pair.
 
     `given` and `got` number the things from 0 to 7.

@@ -36,23 +36,17 @@ def pack(
     than characters.
     """
     if isinstance(model, CountedGPT):
-        raise ConfigError(
-            "the page can't count a text, and this model counts one: make write can use it"
-        )
+        raise ConfigError("the page can't count a text, and this model counts one: make write can use it")
     with torch.device("meta"):  # where weights take no memory
         described = build_gpt(model.config)
     if repr(model) != repr(described):  # every layer with its kind and sizes
-        raise ConfigError(
-            "the model has layers that its config doesn't name: the page would compute something else"
-        )
+        raise ConfigError("the model has layers that its config doesn't name: the page would compute something else")
     if tokenizer.vocab_size != model.config.vocab_size:
         raise ConfigError(
             f"the tokenizer has {tokenizer.vocab_size} characters, the model {model.config.vocab_size}: they must agree"
         )
     if not isinstance(tokenizer, CharTokenizer):
-        raise ConfigError(
-            "the page writes characters, and this model writes bytes: make write can use it"
-        )
+        raise ConfigError("the page writes characters, and this model writes bytes: make write can use it")
     body = bytearray()
     tensors = {}
     for name, weight in model.named_parameters():  # shared ones once
@@ -97,9 +91,7 @@ def unpack(packed: bytes) -> tuple[GPT, CharTokenizer, dict[str, Any]]:
         weights.setdefault("head.weight", weights["token_embedding.weight"])
         model.load_state_dict(weights)
     except (ValueError, TypeError, KeyError, RuntimeError):
-        raise ConfigError(
-            "these bytes are damaged, or were not written by pictures.packing.pack"
-        ) from None
+        raise ConfigError("these bytes are damaged, or were not written by pictures.packing.pack") from None
     return model.eval(), tokenizer, facts["about"]
 
 
@@ -114,14 +106,10 @@ def _bytes(tensor: Tensor) -> bytes:
     return raw + bytes(-len(raw) % 4)
 
 
-def _read(
-    body: bytearray, dtype: str, shape: list[int], offset: int, scales: int | None = None
-) -> Tensor:
+def _read(body: bytearray, dtype: str, shape: list[int], offset: int, scales: int | None = None) -> Tensor:
     count = torch.Size(shape).numel()
     kind = {"float16": torch.float16, "int8": torch.int8}[dtype]
     values = torch.frombuffer(body, dtype=kind, count=count, offset=offset).view(shape).float()
     if scales is None:
         return values
-    return (
-        values * torch.frombuffer(body, dtype=torch.float32, count=shape[0], offset=scales)[:, None]
-    )
+    return values * torch.frombuffer(body, dtype=torch.float32, count=shape[0], offset=scales)[:, None]

@@ -148,9 +148,7 @@ def heatmap(
     low, high = limits
     cmap = SIGNED if low < 0 else SHARE
     ax.imshow(values, cmap=cmap.with_extremes(bad="#BBBBBB"), vmin=low, vmax=high, aspect="auto")
-    ax.set_xticks(
-        range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0
-    )
+    ax.set_xticks(range(len(columns)), labels(columns), rotation=90 if max(map(len, columns)) > 10 else 0)
     ax.set_yticks(range(len(rows)), labels(rows))
     ax.set(xlabel=column_name, ylabel=row_name, title=title)
     bare(ax)
@@ -199,9 +197,7 @@ def table(
     style: dict[str, Any] = {"vmin": limits[0], "vmax": limits[1], "alpha": strength, "zorder": 3}
     if texts:
         style |= {"edgecolors": "white", "linewidth": 1}
-    ax.pcolormesh(
-        x, y, np.ma.masked_equal(values, 0), cmap=cmap.with_extremes(bad=NOTHING), **style
-    )
+    ax.pcolormesh(x, y, np.ma.masked_equal(values, 0), cmap=cmap.with_extremes(bad=NOTHING), **style)
     _fill(ax, x, y, ~free, NOTHING, edgecolor="#8C8C8C", hatch="////", linewidth=0)
     _fill(ax, x, y, dropped, "white", edgecolor=NOTHING, linewidth=1)
 
@@ -223,9 +219,7 @@ def _em(ax: Axes, fontsize: float) -> float:
     return fontsize * ax.figure.get_dpi() / 72 / pixels[0]
 
 
-def _fill(
-    ax: Axes, x: np.ndarray, y: np.ndarray, where: np.ndarray, color: str, **style: Any
-) -> None:
+def _fill(ax: Axes, x: np.ndarray, y: np.ndarray, where: np.ndarray, color: str, **style: Any) -> None:
     """Give those cells of a table one colour, whatever their numbers."""
     if where.any():
         cells = np.ma.masked_where(~where, np.zeros(where.shape))
@@ -256,11 +250,7 @@ def rounded(tensor: Tensor) -> Any:
     """A tensor as lists, to four decimals so that machines store the same; a mask as 0 and 1."""
     if tensor.dim() > 1:
         return [rounded(row) for row in tensor]
-    return (
-        tensor.int().tolist()
-        if tensor.dtype == torch.bool
-        else [round(x, 4) for x in tensor.double().tolist()]
-    )
+    return tensor.int().tolist() if tensor.dtype == torch.bool else [round(x, 4) for x in tensor.double().tolist()]
 
 
 def curves(
@@ -333,9 +323,7 @@ def cells(
     for i, line in enumerate(texts):
         for j, text in enumerate(line):
             color = COLORS[int(groups[i, j]) % len(COLORS)]
-            ax.add_patch(
-                Rectangle((j - 0.48, i - 0.46), 0.96, 0.92, facecolor=color, alpha=0.3, linewidth=0)
-            )
+            ax.add_patch(Rectangle((j - 0.48, i - 0.46), 0.96, 0.92, facecolor=color, alpha=0.3, linewidth=0))
             ax.text(j, i, text, ha="center", va="center", fontsize=9)
     ax.set(xlim=(-0.6, len(texts[0]) - 0.4), ylim=(len(texts) - 0.5, -0.5), title=title)
     ax.set_xticks([])
@@ -360,9 +348,7 @@ def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = 
     return ax
 
 
-def arcs(
-    read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Axes | None = None
-) -> Axes:
+def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Axes | None = None) -> Axes:
     """Lines from words `written` below to those `read` above, as thick as the weights (T, S)."""
     if ax is None:
         _, ax = figure(7, 2.5)

@@ -100,9 +100,7 @@ def to_csv(rows: Sequence[Row]) -> str:
                 f"{row.part} needs the same seeds without and with: {len(row.without)}, {len(row.having)}"
             )
         for without, having in zip(row.without, row.having, strict=True):
-            table.writerow(
-                [row.notebook, row.part, row.question, f"{without:.2f}", f"{having:.2f}"]
-            )
+            table.writerow([row.notebook, row.part, row.question, f"{without:.2f}", f"{having:.2f}"])
     return text.getvalue()
 
 
@@ -130,9 +128,7 @@ def in_a_gpt() -> dict[str, Verdict]:
         _, lines = read_table(MEASURED / f"{name}.csv")
         verdicts = judge(STUDIES[name], lines)
         longest = max(STUDIES[name].steps)
-        found |= {
-            (name, row): verdict for (steps, row), verdict in verdicts.items() if steps == longest
-        }
+        found |= {(name, row): verdict for (steps, row), verdict in verdicts.items() if steps == longest}
     return {part: found[row] for part, row in IN_A_GPT.items() if row}
 
 
@@ -217,12 +213,8 @@ def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:
         ("with", row.having, WITH, WITH),
     ):
         ends = (min(side), max(side))
-        ax.plot(
-            ends, (y, y), color=color, alpha=0.25, linewidth=11, solid_capstyle="round", zorder=1
-        )
-        ax.plot(
-            side, [y] * len(side), "o", color=color, markerfacecolor=inside, markersize=6, zorder=3
-        )
+        ax.plot(ends, (y, y), color=color, alpha=0.25, linewidth=11, solid_capstyle="round", zorder=1)
+        ax.plot(side, [y] * len(side), "o", color=color, markerfacecolor=inside, markersize=6, zorder=3)
         label = f"{name} {_spread(side)}" if y == 0 else _spread(side)
         ax.text(
             sum(ends) / 2,

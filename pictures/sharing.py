@@ -99,9 +99,7 @@ class _Halves(Canvas):
         self.frame(box, 6, line=MISSING.line, width=MISSING.width)
         self.write(left + width / 2, top - 12, name, LARGE, color=KNOWN.ink)
 
-    def half(
-        self, name: str, table: Tensor, process: int, box: Box, borrowed: bool = False
-    ) -> None:
+    def half(self, name: str, table: Tensor, process: int, box: Box, borrowed: bool = False) -> None:
         """A table of which the process holds one half; the other is empty, or pale if borrowed."""
         left, top, width, height = box
         self.named(name, box)
@@ -135,9 +133,7 @@ class _Halves(Canvas):
                 line=LIT.line,
                 width=2,
             )
-        self.ax.plot(
-            meet, level, "o", markersize=22, color="white", markeredgecolor=LIT.line, zorder=4
-        )
+        self.ax.plot(meet, level, "o", markersize=22, color="white", markeredgecolor=LIT.line, zorder=4)
         self.ax.plot(meet, level, "+", markersize=12, color="black", markeredgewidth=1.6, zorder=5)
         self.write(meet + 24, level, name, LARGE, ha="left", weight="bold")
 
@@ -152,9 +148,7 @@ class _Halves(Canvas):
 
 
 # ---------------------------------------------------------------- the ring, and two lanes
-def circle(
-    workers: int, turns: Sequence[int], after: Callable[[int], Int64[Tensor, "N N"]]
-) -> None:
+def circle(workers: int, turns: Sequence[int], after: Callable[[int], Int64[Tensor, "N N"]]) -> None:
     """Workers in a circle with a gradient in as many parts each, after so many turns.
 
     `after(turn)` says of how many gradients each worker's part (N, N) is the sum. Parts have a

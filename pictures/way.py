@@ -20,9 +20,7 @@ def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -
     places = [(i, 0.28 * (-1) ** i) for i in range(len(labels))]
     for (x, y), (x_next, y_next), label in zip(places, places[1:], labels, strict=False):
         color = DONE if label in solved else AHEAD
-        ax.plot(
-            [x, x_next], [y, y_next], color=color, linewidth=3, zorder=1, solid_capstyle="round"
-        )
+        ax.plot([x, x_next], [y, y_next], color=color, linewidth=3, zorder=1, solid_capstyle="round")
     for (x, y), label in zip(places, labels, strict=True):
         color = DONE if label in solved else NEXT if label == following else AHEAD
         face = color if label in solved else "white"
@@ -57,6 +55,4 @@ def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -
     ax.axis("off")
     ax.set_title(about, fontsize=10, color="#444444", loc="left")
     where = f"the next one, {following}, is {steps[following]}" if following else "the way is done"
-    plotting.show(
-        f"A path of {len(labels)} steps to a GPT of your own: {len(solved)} are solved, {where}."
-    )
+    plotting.show(f"A path of {len(labels)} steps to a GPT of your own: {len(solved)} are solved, {where}.")

@@ -41,9 +41,7 @@ def shadows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -
         draw_key(ax, query, key, f"{name}: score {query @ key:.1f}", color)
 
 
-def draw_key(
-    ax: Axes, query: Float[Tensor, "2"], key: Float[Tensor, "2"], text: str, color: str
-) -> None:
+def draw_key(ax: Axes, query: Float[Tensor, "2"], key: Float[Tensor, "2"], text: str, color: str) -> None:
     # A key in the query's direction is drawn beside it, or the query would hide it
     same = torch.cosine_similarity(query, key, dim=0) > 0.999
     beside = torch.tensor([-0.05, 0.07]) * same
@@ -54,9 +52,7 @@ def draw_key(
     ax.axis("off")
 
 
-def pair_by_pair(
-    queries: Float[Tensor, "B T D"], keys: Float[Tensor, "B S D"]
-) -> Float[Tensor, "B T S"]:
+def pair_by_pair(queries: Float[Tensor, "B T D"], keys: Float[Tensor, "B S D"]) -> Float[Tensor, "B T S"]:
     """The scores, each multiplied out and added up: what stands in where exercise 1a isn't solved."""
     return (queries[:, :, None] * keys[:, None]).sum(dim=-1)
 
@@ -77,9 +73,7 @@ def word_map(asks: str, vectors: Mapping[str, Float[Tensor, "V"]]) -> None:
     height = apart(scores, 8 * rest @ direction, [len(word) for word in words])
     _, ax = figure(10, 5.6)
     ax.plot([0, 0.67], [0, 0], color="black", lw=3)
-    ax.text(
-        0.655, 0.15, f"{asks} (its tip is far right, at 1)", ha="right", va="bottom", weight="bold"
-    )
+    ax.text(0.655, 0.15, f"{asks} (its tip is far right, at 1)", ha="right", va="bottom", weight="bold")
     best = scores.topk(min(4, len(words))).indices.tolist()
     for i, (word, x, y) in enumerate(zip(words, scores.tolist(), height.tolist(), strict=True)):
         color = COLORS[1] if i in best else "#444444"

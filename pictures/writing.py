@@ -18,9 +18,7 @@ def tower(rungs: Mapping[str, tuple[float, str]], parts: Mapping[str, Sequence[s
         color = COLORS[1 if "don't" in name else 0]
         for x, part in enumerate(parts[name]):
             wide = 0.86
-            box = FancyBboxPatch(
-                (x, y), wide, 0.5, boxstyle="round,pad=0.02", fc=color, alpha=0.3, lw=0
-            )
+            box = FancyBboxPatch((x, y), wide, 0.5, boxstyle="round,pad=0.02", fc=color, alpha=0.3, lw=0)
             ax.add_patch(box)
             ax.text(x + wide / 2, y + 0.25, part, ha="center", va="center", fontsize=8)
         ax.text(-0.2, y + 0.25, name, ha="right", va="center")
@@ -29,9 +27,7 @@ def tower(rungs: Mapping[str, tuple[float, str]], parts: Mapping[str, Sequence[s
         told.append(f"{name}: {loss:.2f}, {text[:48]!r}")
     ax.set(xlim=(-4.4, 15.6), ylim=(-0.2, len(rungs)))
     ax.axis("off")
-    show(
-        f"A tower of models, from the ground up, each with its loss and a line of its text. {'; '.join(told)}."
-    )
+    show(f"A tower of models, from the ground up, each with its loss and a line of its text. {'; '.join(told)}.")
 
 
 def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float = 6.0) -> None:
@@ -42,9 +38,7 @@ def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float 
             shade = 0.85 * min(1.0, n / top)
             box = Rectangle((j, i), 1, 0.92, facecolor=COLORS[1], alpha=shade, linewidth=0)
             ax.add_patch(box)
-            ax.text(
-                j + 0.5, i + 0.48, letter, ha="center", va="center", family="monospace", fontsize=11
-            )
+            ax.text(j + 0.5, i + 0.48, letter, ha="center", va="center", family="monospace", fontsize=11)
     ax.set(xlim=(0, len(text)), ylim=(len(rows), 0), xticks=[])
     ax.set_yticks([i + 0.46 for i in range(len(rows))], [f"step {step:,}" for step in rows])
     bare(ax)

@@ -76,9 +76,7 @@ def quick() -> TrainConfig:
 @pytest.fixture(autouse=True)
 def annotations(request):
     """Quick tests check every annotation; slow ones, with thousands of calls, check none."""
-    jaxtyping.config.update(
-        "jaxtyping_disable", request.node.get_closest_marker("slow") is not None
-    )
+    jaxtyping.config.update("jaxtyping_disable", request.node.get_closest_marker("slow") is not None)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
@@ -97,9 +95,7 @@ def fresh(small_config, tokens):
         torch.manual_seed(0)
         if "lengths" in changes:
             changes["counted"] = len(tokens[0])
-        model = build_gpt(
-            config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes})
-        )
+        model = build_gpt(config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes}))
         if "lengths" in changes:
             model.count(tokens[0])
         return model
@@ -119,9 +115,7 @@ def go(fresh, tokens, quick, corpus, tmp_path):
 
     def run(*, model=None, on=tokens, settings=None, **options):
         options = {"out_dir": tmp_path / "run", "corpus": corpus} | options
-        return train(
-            model or fresh(), *on, dataclasses.replace(quick, **(settings or {})), **options
-        )
+        return train(model or fresh(), *on, dataclasses.replace(quick, **(settings or {})), **options)
 
     return run
 

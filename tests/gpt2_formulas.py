@@ -33,17 +33,12 @@ def weights_of(config: dict, seed: int = 0) -> dict[str, torch.Tensor]:
         "ln_2": (C, None),
     }
     for i in range(L):
-        for name, (rows, columns) in (
-            layers | {"mlp.c_fc": (C, 4 * C), "mlp.c_proj": (4 * C, C)}
-        ).items():
+        for name, (rows, columns) in (layers | {"mlp.c_fc": (C, 4 * C), "mlp.c_proj": (4 * C, C)}).items():
             shapes[f"h.{i}.{name}.weight"] = (rows, columns) if columns else (rows,)
             shapes[f"h.{i}.{name}.bias"] = (columns or rows,)
     generator = torch.Generator().manual_seed(seed)
     scale = {"wte.weight": 0.02, "wpe.weight": 0.02}
-    return {
-        name: torch.randn(shape, generator=generator) * scale.get(name, 0.3)
-        for name, shape in shapes.items()
-    }
+    return {name: torch.randn(shape, generator=generator) * scale.get(name, 0.3) for name, shape in shapes.items()}
 
 
 def formulas(weights: dict[str, torch.Tensor], config: dict, tokens: torch.Tensor) -> torch.Tensor:
@@ -52,9 +47,7 @@ def formulas(weights: dict[str, torch.Tensor], config: dict, tokens: torch.Tenso
 
 
 def some_tokens(config: dict) -> torch.Tensor:
-    return torch.randint(
-        config["vocab_size"], (3, config["n_positions"]), generator=torch.Generator().manual_seed(1)
-    )
+    return torch.randint(config["vocab_size"], (3, config["n_positions"]), generator=torch.Generator().manual_seed(1))
 
 
 def close(logits: torch.Tensor, wanted: torch.Tensor) -> bool:

@@ -22,9 +22,7 @@ class Heads(nn.Module):
     def __init__(self, C, num_heads):
         super().__init__()
         self.num_heads = num_heads
-        self.W_query, self.W_key, self.W_value, self.W_out = (
-            nn.Linear(C, C, bias=False) for _ in range(4)
-        )
+        self.W_query, self.W_key, self.W_value, self.W_out = (nn.Linear(C, C, bias=False) for _ in range(4))
 
     def split(self, x):
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -38,10 +36,7 @@ class Heads(nn.Module):
     def kept(self, key, value, cache):
         if cache is not None:
             if self in cache:
-                key, value = (
-                    torch.cat([old, new], 2)
-                    for old, new in zip(cache[self], (key, value), strict=True)
-                )
+                key, value = (torch.cat([old, new], 2) for old, new in zip(cache[self], (key, value), strict=True))
             cache[self] = key, value
         return key, value
 
@@ -140,9 +135,7 @@ class GPT(nn.Module):
 class TorchGPT(nn.Module):
     """Post-norm, an encoder with a mask, and a head of its own with a bias."""
 
-    def __init__(
-        self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0, norm_first=False
-    ):
+    def __init__(self, vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0, norm_first=False):
         super().__init__()
         self.context_length = context_length
         self.embed = nn.Embedding(vocab_size, n_embd)
@@ -174,9 +167,7 @@ class TorchBlock(nn.Module):
         super().__init__()
         self.attention = nn.MultiheadAttention(C, num_heads, dropout=dropout, batch_first=True)
         self.norms = nn.ModuleList(nn.LayerNorm(C) for _ in range(2))
-        self.mlp = nn.Sequential(
-            nn.Linear(C, 2 * C), nn.ReLU(), nn.Dropout(dropout), nn.Linear(2 * C, C)
-        )
+        self.mlp = nn.Sequential(nn.Linear(C, 2 * C), nn.ReLU(), nn.Dropout(dropout), nn.Linear(2 * C, C))
 
     def forward(self, x):
         future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -203,13 +194,9 @@ class RMSNorm(nn.Module):
 def turned(x, start):
     """Rotary positions: pairs of numbers (B, T, H, D) are turned by the angles of their places."""
     D = x.shape[-1]
-    angle = torch.arange(start, start + x.shape[1])[:, None, None] * 100.0 ** (
-        -torch.arange(0, D, 2) / D
-    )
+    angle = torch.arange(start, start + x.shape[1])[:, None, None] * 100.0 ** (-torch.arange(0, D, 2) / D)
     a, b = x[..., 0::2], x[..., 1::2]
-    return torch.stack(
-        [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1
-    ).flatten(-2)
+    return torch.stack([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1).flatten(-2)
 
 
 class RotaryBlock(nn.Module):
@@ -278,12 +265,7 @@ class OneHead(nn.Module):
         rows = []
         for t in range(query.shape[1]):
             end = key.shape[1] - query.shape[1] + t + 1
-            weights = (
-                (query[:, t : t + 1] * key[:, :end])
-                .sum(-1, keepdim=True)
-                .div(key.shape[-1] ** 0.5)
-                .softmax(1)
-            )
+            weights = (query[:, t : t + 1] * key[:, :end]).sum(-1, keepdim=True).div(key.shape[-1] ** 0.5).softmax(1)
             rows.append((weights * value[:, :end]).sum(1))
         return torch.stack(rows, 1)
 

@@ -21,10 +21,7 @@ def together(size: int, work: Callable[[], Any], seconds: float = 60) -> list[An
     """
     forks = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
-        members = [
-            forks.Process(target=_take_part, args=(rank, size, Path(folder), work))
-            for rank in range(size)
-        ]
+        members = [forks.Process(target=_take_part, args=(rank, size, Path(folder), work)) for rank in range(size)]
         # Pytest has threads, which rest.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             for member in members:

@@ -77,9 +77,7 @@ class NanoGPT(nn.Module):
                 "wte": nn.Embedding(vocab_size, n_embd),
                 "wpe": nn.Embedding(context_length, n_embd),
                 "drop": nn.Dropout(dropout),
-                "h": nn.ModuleList(
-                    NanoBlock(n_embd, n_head, dropout, bias, gelu) for _ in range(n_layer)
-                ),
+                "h": nn.ModuleList(NanoBlock(n_embd, n_head, dropout, bias, gelu) for _ in range(n_layer)),
                 "ln_f": nn.LayerNorm(n_embd, bias=bias),
             }
         )
@@ -123,9 +121,7 @@ def of_gpt2(weights: dict[str, torch.Tensor], config: dict) -> NanoGPT:
     """GPT-2 from weights as Hugging Face names and stores them, in float64."""
     sizes = (config[name] for name in ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd"))
     state = {
-        f"transformer.{name}": weights[name].T
-        if ".c_" in name and name.endswith("weight")
-        else weights[name]
+        f"transformer.{name}": weights[name].T if ".c_" in name and name.endswith("weight") else weights[name]
         for name in gpt2.names(config["n_layer"])  # masks may be there, too
     }
     nano = NanoGPT(*sizes, gelu="tanh").double()

@@ -40,9 +40,7 @@ def in_small(preset: Preset) -> Preset:
     tables = {name: 500 for name in ("bigrams", "trigrams", "fourgrams") if name in preset.model}
     windows = tuple((share, 8) for share, _ in preset.training.windows)
     sizes = dict(batch_size=4, max_steps=12, eval_interval=4, windows=windows)
-    training = dataclasses.replace(
-        preset.training, **sizes, warmup_steps=0, compile=False, device="cpu"
-    )
+    training = dataclasses.replace(preset.training, **sizes, warmup_steps=0, compile=False, device="cpu")
     model = {
         **preset.model,
         **tables,
@@ -57,9 +55,7 @@ def in_small(preset: Preset) -> Preset:
 def end_of(folder) -> Any:
     """All that must be equal after a stop and a resume, to the last bit; the clock is left out."""
     run = vars(checkpoint.load(folder))
-    records = [
-        {**dataclasses.asdict(r), "seconds": 0, "tokens_per_second": 0} for r in run["history"]
-    ]
+    records = [{**dataclasses.asdict(r), "seconds": 0, "tokens_per_second": 0} for r in run["history"]]
     return plain(
         run
         | {

@@ -63,11 +63,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """What can't belong to the notebook isn't even imported."""
     if not config.getoption("--notebook") or collection_path.suffix != ".py":
         return None
-    return (
-        None
-        if collection_path.relative_to(config.rootpath).as_posix().startswith(OF_NOTEBOOKS)
-        else True
-    )
+    return None if collection_path.relative_to(config.rootpath).as_posix().startswith(OF_NOTEBOOKS) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:

@@ -95,17 +95,11 @@ def test_fused_and_written_out_paths_agree():
 
 def test_multi_head_equals_pytorchs_multihead_attention():
     torch.manual_seed(0)
-    ours = MultiHeadAttention(
-        8, 8, context_length=5, dropout=0.0, num_heads=4, qkv_bias=True
-    ).double()
+    ours = MultiHeadAttention(8, 8, context_length=5, dropout=0.0, num_heads=4, qkv_bias=True).double()
     theirs = nn.MultiheadAttention(8, 4, batch_first=True).double()
     with torch.no_grad():
-        theirs.in_proj_weight.copy_(
-            torch.cat([ours.W_query.weight, ours.W_key.weight, ours.W_value.weight])
-        )
-        theirs.in_proj_bias.copy_(
-            torch.cat([ours.W_query.bias, ours.W_key.bias, ours.W_value.bias])
-        )
+        theirs.in_proj_weight.copy_(torch.cat([ours.W_query.weight, ours.W_key.weight, ours.W_value.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([ours.W_query.bias, ours.W_key.bias, ours.W_value.bias]))
         theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     expected, _ = theirs(x, x, x, attn_mask=~causal_mask(5))  # there, True means forbidden
@@ -127,9 +121,7 @@ def test_the_mask_is_made_where_it_is_used():
 
 def test_a_saved_mask_of_the_books_class_is_passed_over():
     torch.manual_seed(0)
-    one, other = (
-        MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2) for _ in range(2)
-    )
+    one, other = (MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2) for _ in range(2))
     book = {**one.state_dict(), "mask": torch.triu(torch.ones(6, 6), diagonal=1)}
     other.load_state_dict(book, strict=False)
     assert torch.equal(one(BATCH), other(BATCH))
@@ -175,9 +167,7 @@ def test_a_full_cache_takes_no_more(more):
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(
-        ConfigError, match="3 heads do not divide the width 8: choose a divisor of 8"
-    ):
+    with pytest.raises(ConfigError, match="3 heads do not divide the width 8: choose a divisor of 8"):
         MultiHeadAttention(8, 8, 4, 0.0, 3)
 
 
@@ -191,11 +181,7 @@ def test_it_is_causal_and_drops_only_in_training():
 
 def test_biases_are_where_they_were_asked_for():
     def biased(layer: nn.Module) -> set[str]:
-        return {
-            name.removesuffix(".bias")
-            for name, _ in layer.named_parameters()
-            if name.endswith(".bias")
-        }
+        return {name.removesuffix(".bias") for name, _ in layer.named_parameters() if name.endswith(".bias")}
 
     projections = {"W_query", "W_key", "W_value"}
     assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2)) == {"out_proj"}
@@ -261,19 +247,11 @@ def test_the_mask_moves_with_its_layer_and_is_not_saved():
 
 def test_the_books_biases_are_where_they_were_asked_for():
     def biased(layer: nn.Module) -> set[str]:
-        return {
-            name.removesuffix(".bias")
-            for name, _ in layer.named_parameters()
-            if name.endswith(".bias")
-        }
+        return {name.removesuffix(".bias") for name, _ in layer.named_parameters() if name.endswith(".bias")}
 
     projections = {"W_query", "W_key", "W_value"}
     assert biased(SelfAttention(4, 4)) == biased(CausalAttention(4, 4, 5, 0.0)) == set()
-    assert (
-        biased(SelfAttention(4, 4, True))
-        == biased(CausalAttention(4, 4, 5, 0.0, True))
-        == projections
-    )
+    assert biased(SelfAttention(4, 4, True)) == biased(CausalAttention(4, 4, 5, 0.0, True)) == projections
 
 
 def test_more_tokens_than_its_mask_has_are_not_attended_to():

@@ -46,9 +46,7 @@ KINDS = {
 # ---------------------------------------------------------------- stops and kills
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(
-    go, stopped, fresh, tmp_path, monkeypatch, kind
-):
+def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fresh, tmp_path, monkeypatch, kind):
     """Bit for bit; once between two records, and once in the middle of the longer windows."""
     monkeypatch.setattr(training, "has_bfloat16", lambda: True)
     sizes, settings = KINDS[kind]
@@ -218,9 +216,7 @@ def test_a_run_from_before_a_setting_existed_has_its_default(go, fresh, monkeypa
 @pytest.mark.parametrize("name", ["plain", "counted"])
 def test_runs_of_november_2026_are_read_and_go_on(tmp_path, name):
     """Kept as they were saved then: whatever has changed since, old runs stay readable."""
-    folder = Path(
-        shutil.copytree(Path(__file__).parent / "helpers" / "runs" / name, tmp_path / name)
-    )
+    folder = Path(shutil.copytree(Path(__file__).parent / "helpers" / "runs" / name, tmp_path / name))
     run, (model, tokenizer) = load(folder), load_model(folder)
     train_tokens, val_tokens = split(tokenizer.encode(10 * ABC), context_length=4)
     assert model(train_tokens[None, :4].long()).shape == (1, 4, 3) and run.step == 4
@@ -228,18 +224,14 @@ def test_runs_of_november_2026_are_read_and_go_on(tmp_path, name):
     config = {field.name: run.settings[field.name] for field in dataclasses.fields(TrainConfig)}
     longer = TrainConfig(**config | {"max_steps": 5})
     corpus = Corpus("abc", OWN, Path("own.txt"), 64 * "0")
-    history = train(
-        model.train(), train_tokens, val_tokens, longer, out_dir=folder, resume=True, corpus=corpus
-    )
+    history = train(model.train(), train_tokens, val_tokens, longer, out_dir=folder, resume=True, corpus=corpus)
     assert history[-1].step == 5 and history[:-1] == run.history
 
 
 # ---------------------------------------------------------------- what is in the way
 @pytest.mark.slow
 def test_nothing_good_is_overwritten_unasked(go, run, monkeypatch):
-    with pytest.raises(
-        RunError, match="run holds a run already: resume it, overwrite it, or choose another folder"
-    ):
+    with pytest.raises(RunError, match="run holds a run already: resume it, overwrite it, or choose another folder"):
         go(settings={"max_steps": 1})
     with pytest.raises(RunError, match="choose one of the two"):
         go(resume=True, overwrite=True)
@@ -256,9 +248,7 @@ def test_nothing_good_is_overwritten_unasked(go, run, monkeypatch):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_foreign_files_are_never_touched(go, tmp_path, name, overwrite):
     (tmp_path / "run").mkdir()
-    foreign = '{"name": "another project", "long enough for a checksum at the end": "%s"}' % (
-        64 * " "
-    )
+    foreign = '{"name": "another project", "long enough for a checksum at the end": "%s"}' % (64 * " ")
     (tmp_path / "run" / name).write_text(foreign)
     with pytest.raises(RunError, match=f"holds {name}, which no run wrote: choose another folder"):
         go(overwrite=overwrite)
@@ -286,18 +276,14 @@ def test_snapshots_show_the_model_as_it_learned(go, fresh, tokens, tmp_path, siz
     assert [step for step, _ in found] == [0, 2, 4, 8, 12]
     text = tokens[1][None, :16].long()
     with torch.no_grad():
-        torch.testing.assert_close(
-            found[0][1](text), fresh(**sizes).eval()(text), rtol=1e-2, atol=1e-2
-        )
+        torch.testing.assert_close(found[0][1](text), fresh(**sizes).eval()(text), rtol=1e-2, atol=1e-2)
         assert torch.equal(found[-1][1].head.weight, load(tmp_path / "run").model["head.weight"])
     if sizes:
         assert all(torch.equal(model.text.long(), tokens[0].long()) for _, model in found)
 
 
 @pytest.mark.slow
-def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(
-    go, stopped, fresh, tokens, quick, corpus, tmp_path
-):
+def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(go, stopped, fresh, tokens, quick, corpus, tmp_path):
     run = tmp_path / "run"
     asked = checkpoint.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
     ask = {"reuse": True, "overwrite": False, "may_move_aside": True}
@@ -336,9 +322,7 @@ def test_a_run_on_tiny_shakespeare_comes_before_one_on_another_text(go, corpus, 
     go(out_dir=tmp_path / "own")
     tiny = dataclasses.replace(corpus, name=TINY, sha256=SHA256)
     go(out_dir=tmp_path / "tiny", corpus=tiny, settings={"max_steps": 4})
-    assert (
-        load(tmp_path / "own").history.best.val_loss < load(tmp_path / "tiny").history.best.val_loss
-    )
+    assert load(tmp_path / "own").history.best.val_loss < load(tmp_path / "tiny").history.best.val_loss
     folder, why = best_run(tmp_path)
     assert folder.name == "tiny" and why.endswith(", the lowest on tiny Shakespeare")
 

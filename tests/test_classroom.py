@@ -53,18 +53,14 @@ def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(ship
         facts = [cell.metadata.nbgrader for cell in made.cells if "nbgrader" in cell.metadata]
         assert len(facts) == 2 * len(lesson.tasks)
         points = {each.grade_id: each.points for each in facts if each.grade}
-        assert points == {
-            f"check-{each.label}": each.points for each in lesson.tasks if each.points
-        }
+        assert points == {f"check-{each.label}": each.points for each in lesson.tasks if each.points}
 
 
 def test_a_prediction_has_no_points(first):
     assert [task.points for task in first.tasks] == [2, 2, 0, 2]
 
 
-def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(
-    first, tmp_path, monkeypatch, capsys
-):
+def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(first, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(lessons, "ROOT", tmp_path)
     monkeypatch.setattr(lessons, "NOTEBOOKS", tmp_path / "notebooks")
     notebook = tmp_path / "notebooks" / first.path.name
@@ -201,9 +197,7 @@ def graded(first, tmp_path_factory):
         "tar": {"1.tar.gz": gzip.compress(tarfile.TarInfo("1.ipynb").tobuf())},
         "cut": {"1.gz": gzip.compress(b"half of a hand-in")[:-20]},
     }
-    others["garbage"] = {
-        f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')
-    }
+    others["garbage"] = {f"x{text}.ipynb": text.encode() for text in ("{", "", "[]", '{"cells": 3}')}
     for student, files in others.items():
         (folder / student).mkdir()
         for file, content in files.items():
@@ -279,9 +273,7 @@ def test_a_notebook_may_hold_two_lessons_and_what_is_missing_is_named(shipped, t
         made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
         (tmp_path / student).mkdir()
         nbformat.write(made, tmp_path / student / "homework.ipynb")
-    found = [
-        each for student in ("both", "one") for each in grade.read(tmp_path / student, shipped)
-    ]
+    found = [each for student in ("both", "one") for each in grade.read(tmp_path / student, shipped)]
     grade.note_missing(found)
     assert [(each.student, each.lesson.name[:2], each.notes) for each in found] == [
         ("both", "01", []),
@@ -329,9 +321,7 @@ def test_steps_of_earlier_lessons_are_ours_and_what_is_asked_for_is_not(shipped)
         "grade {0}/in {0}/out --jobs 0",
     ],
 )
-def test_a_wrong_folder_is_refused_in_a_sentence_and_nothing_is_written(
-    arguments, tmp_path, capsys
-):
+def test_a_wrong_folder_is_refused_in_a_sentence_and_nothing_is_written(arguments, tmp_path, capsys):
     (tmp_path / "in").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match="2"):

@@ -124,9 +124,7 @@ def test_a_bad_option_gets_one_sentence_and_leaves_nothing(train, runs, options,
 @pytest.mark.parametrize("path", ["/no/text", "https://x.org/text", 500 * "n", "\x1b[31mred.txt"])
 def test_a_text_that_is_not_there_gets_one_sentence(train, runs, path):
     status, _, said = train("--preset", "smoke", on=path)
-    assert (
-        status == 2 and said.startswith("error: ") and said.count("\n") == 1 and "\x1b" not in said
-    )
+    assert status == 2 and said.startswith("error: ") and said.count("\n") == 1 and "\x1b" not in said
     assert not runs.exists()
 
 
@@ -174,9 +172,7 @@ def test_a_bad_option_of_writing_gets_one_sentence(trained, write):
     for options, sentence in BAD.items():
         status, printed, said = write(*options)
         said = said.splitlines()[-1]
-        assert status == 2 and not printed and said.startswith("error: ") and sentence in said, (
-            options
-        )
+        assert status == 2 and not printed and said.startswith("error: ") and sentence in said, options
         assert "\x1b" not in said
 
 
@@ -198,10 +194,7 @@ def test_what_several_say_is_the_mean_of_their_probabilities():
     from tools.studies import better
 
     one, two = (torch.tensor(odds).log() for odds in ([0.7, 0.2, 0.1], [0.1, 0.2, 0.7]))
-    models = [
-        torch.nn.Embedding.from_pretrained(logits[None] + shift)
-        for logits, shift in ((one, 3.0), (two, -1.0))
-    ]
+    models = [torch.nn.Embedding.from_pretrained(logits[None] + shift) for logits, shift in ((one, 3.0), (two, -1.0))]
     said = better.Mean(models)(torch.tensor([0]))[0].exp()
     assert said.tolist() == pytest.approx([0.4, 0.2, 0.4])
 

@@ -35,9 +35,7 @@ def pair(tokens):
 
 
 def learned(model, train_tokens, steps, **settings):
-    config = TrainConfig(
-        batch_size=8, max_steps=steps, eval_interval=steps, learning_rate=1e-2, **settings
-    )
+    config = TrainConfig(batch_size=8, max_steps=steps, eval_interval=steps, learning_rate=1e-2, **settings)
     torch.manual_seed(1)
     generator = torch.Generator().manual_seed(1)
     return list(updates(model, train_tokens, config, make_optimizer(model, config), generator))
@@ -55,9 +53,7 @@ def test_it_sees_nothing_that_comes_later_and_its_cache_changes_nothing(pair):
         pieces = [model(text[:, a:b], cache=cache) for a, b in ((0, 1), (1, 7), (7, 8), (8, 16))]
         checks.close(torch.cat(pieces, dim=1), model(text), tolerance=1e-4)
     written = [
-        generate(
-            model, text[0, :5], 30, generator=torch.Generator().manual_seed(1), use_cache=use_cache
-        )
+        generate(model, text[0, :5], 30, generator=torch.Generator().manual_seed(1), use_cache=use_cache)
         for use_cache in (True, False)
     ]
     assert torch.equal(*written)
@@ -100,9 +96,7 @@ def test_the_text_goes_with_the_weights_and_is_counted_anew(pair):
     before = other.eval()(val[None, :16].long())
     other.load_state_dict(model.state_dict())
     after = other(val[None, :16].long())
-    assert not torch.equal(before, after) and torch.equal(
-        after, model.eval()(val[None, :16].long())
-    )
+    assert not torch.equal(before, after) and torch.equal(after, model.eval()(val[None, :16].long()))
     assert torch.equal(copy.deepcopy(model)(val[None, :16].long()), after)
     # As when a model is moved to another device.
     before, other.text = (
@@ -141,9 +135,7 @@ def test_nothing_of_the_validation_text_was_counted(tokens):
     assert torch.equal(model.text, train_tokens.to(model.text.dtype))
     assert (model.counts.contexts(planted[None].long())[4] < 0).all()
     with_it = counted_gpt(torch.cat([train_tokens, planted]))
-    assert (
-        with_it.counts.contexts(planted[None].long())[4][0, 4:] >= 0
-    ).all()  # where it was, it leaves a trace
+    assert (with_it.counts.contexts(planted[None].long())[4][0, 4:] >= 0).all()  # where it was, it leaves a trace
 
 
 def test_the_loss_that_counts_is_the_one_of_both_together_and_both_learn(pair):

@@ -10,10 +10,7 @@ from helpers import counting
 from helpers.counting import KneserNey, discounts_of
 from helpers.data import CharTokenizer
 
-TEXT = (
-    "to be or not to be, that is the question: whether it is nobler in the mind to suffer or to be. "
-    * 3
-)
+TEXT = "to be or not to be, that is the question: whether it is nobler in the mind to suffer or to be. " * 3
 LENGTHS = (0, 1, 2, 3, 5)
 LONGEST = 5
 
@@ -42,10 +39,7 @@ class ByHand:
     def __init__(self, tokens, V, longest, discounts=None, without=None):
         self.V = V
         padded = [V] * (longest + 1) + tokens.tolist()
-        events = [
-            (tuple(padded[i : i + longest + 1]), padded[i + longest + 1])
-            for i in range(len(tokens))
-        ]
+        events = [(tuple(padded[i : i + longest + 1]), padded[i + longest + 1]) for i in range(len(tokens))]
         if without is not None:
             del events[without]
         self.tables = {}
@@ -82,9 +76,7 @@ def test_every_probability_is_that_of_the_definition(counts, tokens, tokenizer):
         torch.testing.assert_close(p[0, place, column], torch.tensor(right), rtol=1e-4, atol=1e-6)
 
 
-def test_a_place_of_the_text_is_predicted_as_if_it_had_never_been_counted(
-    counts, tokens, tokenizer
-):
+def test_a_place_of_the_text_is_predicted_as_if_it_had_never_been_counted(counts, tokens, tokenizer):
     V = tokenizer.vocab_size
     discounts = ByHand(tokens, V, LONGEST).discounts  # they are those of the whole text
     windows = tokens[None, :-1]
@@ -94,19 +86,13 @@ def test_a_place_of_the_text_is_predicted_as_if_it_had_never_been_counted(
         for column, length in enumerate(LENGTHS):
             context = tuple(tokens[place - length + 1 : place + 1].tolist()) if length else ()
             right = [by_hand.probability(context, letter) for letter in range(V)]
-            torch.testing.assert_close(
-                p[0, place, column], torch.tensor(right), rtol=1e-4, atol=1e-6
-            )
-            assert seen[0, place, column] == sum(
-                by_hand.tables[length][0][context, letter] for letter in range(V)
-            )
+            torch.testing.assert_close(p[0, place, column], torch.tensor(right), rtol=1e-4, atol=1e-6)
+            assert seen[0, place, column] == sum(by_hand.tables[length][0][context, letter] for letter in range(V))
 
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_they_sum_to_one_everywhere_and_nothing_is_impossible(counts, tokens, forget):
-    p, _ = counts.probabilities(
-        tokens[None, :-1], range(LONGEST + 1), tokens[None, 1:] if forget else None
-    )
+    p, _ = counts.probabilities(tokens[None, :-1], range(LONGEST + 1), tokens[None, 1:] if forget else None)
     assert (p > 0).all()
     torch.testing.assert_close(p.sum(-1), torch.ones(p.shape[:-1]), rtol=1e-5, atol=1e-5)
 
@@ -114,9 +100,7 @@ def test_they_sum_to_one_everywhere_and_nothing_is_impossible(counts, tokens, fo
 def test_what_comes_later_changes_nothing(counts, tokens):
     other = tokens.clone()
     other[40:] = 0
-    before, after = (
-        counts.probabilities(text[None], LENGTHS)[0][0, :40] for text in (tokens, other)
-    )
+    before, after = (counts.probabilities(text[None], LENGTHS)[0][0, :40] for text in (tokens, other))
     assert torch.equal(before, after)
 
 

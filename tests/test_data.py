@@ -84,9 +84,7 @@ def test_batches_of_small_integers_are_the_same(play):
 def test_split_is_the_first_ninety_percent():
     train, val = split(torch.arange(1_115_394), 64)
     assert (len(train), len(val), train[-1].item() + 1) == (1_003_854, 111_540, val[0].item())
-    with pytest.raises(
-        CorpusError, match="its 100 tokens leave 90 for training and 10 for validation"
-    ):
+    with pytest.raises(CorpusError, match="its 100 tokens leave 90 for training and 10 for validation"):
         split(torch.arange(100), 10)
 
 
@@ -108,10 +106,7 @@ def test_a_batch_is_windows_of_the_text_and_the_same_one_later():
 
 
 def test_batches_come_from_the_generator_alone():
-    batches = [
-        get_batch(torch.arange(1000), 4, 8, torch.Generator().manual_seed(seed))[0]
-        for seed in (1, 1, 2)
-    ]
+    batches = [get_batch(torch.arange(1000), 4, 8, torch.Generator().manual_seed(seed))[0] for seed in (1, 1, 2)]
     assert torch.equal(batches[0], batches[1]) and not torch.equal(batches[0], batches[2])
 
 
@@ -128,9 +123,7 @@ def nowhere(monkeypatch, tmp_path):
     """A machine with no corpus, an empty cache and no network."""
     monkeypatch.delenv("TINY_SHAKESPEARE", raising=False)
     monkeypatch.setattr(data, "BESIDE_THE_CLONE", tmp_path / "shared" / "tinyshakespeare.txt")
-    monkeypatch.setattr(
-        data.platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name
-    )
+    monkeypatch.setattr(data.platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name)
     monkeypatch.setattr(data, "URL", "http://127.0.0.1:9/nobody-listens-here")
     return tmp_path
 
@@ -222,9 +215,7 @@ def test_download_once_then_from_the_cache(nowhere, pretend, monkeypatch, serve)
     assert load_corpus() == first
 
 
-def test_a_cache_that_cannot_be_written_costs_only_the_next_download(
-    nowhere, pretend, monkeypatch, serve
-):
+def test_a_cache_that_cannot_be_written_costs_only_the_next_download(nowhere, pretend, monkeypatch, serve):
     (nowhere / "cache").write_text("a file in the way")
     monkeypatch.setattr(data, "URL", serve(pretend.encode()))
     assert load_corpus().name == data.TINY
@@ -232,9 +223,7 @@ def test_a_cache_that_cannot_be_written_costs_only_the_next_download(
 
 def test_a_corrupted_download_is_an_error_and_leaves_nothing(nowhere, pretend, monkeypatch, serve):
     monkeypatch.setattr(data, "URL", serve(b"a log-in page"))
-    with pytest.raises(
-        CorpusError, match=r"is not tiny Shakespeare.*\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"
-    ):
+    with pytest.raises(CorpusError, match=r"is not tiny Shakespeare.*\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"):
         load_corpus()
     assert not [path for path in (nowhere / "cache").rglob("*") if path.is_file()]
 
@@ -266,9 +255,7 @@ def test_texts_that_are_no_corpus(tmp_path, content, message):
 
 def test_paths_that_are_no_file(tmp_path, monkeypatch):
     for path in ("~nobody-of-this-name/x.txt", "https://example.org/input.txt", tmp_path, 1984):
-        with pytest.raises(
-            CorpusError, match=r"can't read the corpus .*; give the path of a text file"
-        ):
+        with pytest.raises(CorpusError, match=r"can't read the corpus .*; give the path of a text file"):
             load_corpus(path)
     monkeypatch.setenv("TINY_SHAKESPEARE", str(tmp_path / "gone.txt"))
     with pytest.raises(CorpusError, match=r"gone\.txt"):
@@ -282,16 +269,11 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_characters(tmp_path):
 
 def test_the_bundled_play_has_the_form_of_the_corpus(play):
     assert len(play.encode()) >= 40_000
-    assert (
-        "".join(sorted(set(play)))
-        == (
-            "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # tiny Shakespeare's 65
-        )
+    assert "".join(sorted(set(play))) == (
+        "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # tiny Shakespeare's 65
     )
     speeches = play.strip().split("\n\n")
-    assert len(speeches) > 250 and all(
-        re.match(r"[A-Z][A-Za-z '-]*:\n\S", speech) for speech in speeches
-    )
+    assert len(speeches) > 250 and all(re.match(r"[A-Z][A-Za-z '-]*:\n\S", speech) for speech in speeches)
     lines = Counter(line for line in play.splitlines() if len(line) > 20)
     assert lines.most_common(1)[0][1] <= 3
 
@@ -360,12 +342,7 @@ def test_bytes_write_every_text(tmp_path, text):
 def test_several_files_are_one_text(tmp_path):
     for name, content in (("b", "zuerst"), ("a", ""), ("c", "\ufeffdann")):
         plain(tmp_path / name, content.encode())
-    assert (
-        data.command(
-            data.main, [*(str(tmp_path / name) for name in "bac"), "--out", str(tmp_path / "out")]
-        )
-        == 0
-    )
+    assert data.command(data.main, [*(str(tmp_path / name) for name in "bac"), "--out", str(tmp_path / "out")]) == 0
     found = open_corpus(tmp_path / "out")
     assert found.tokenizer.decode(found.tokens) == "zuerstdann"
 
@@ -393,9 +370,7 @@ def test_a_byte_that_has_changed_is_found(tmp_path, text):
             damaged = bytearray(whole)
             damaged[random.randrange(len(whole))] ^= 1 << random.randrange(8)
             (tmp_path / "out" / name).write_bytes(damaged)
-            with pytest.raises(
-                CorpusError, match=r"is damaged: prepare it again|is no corpus that"
-            ):
+            with pytest.raises(CorpusError, match=r"is damaged: prepare it again|is no corpus that"):
                 open_corpus(tmp_path / "out")
         (tmp_path / "out" / name).write_bytes(whole)
     assert open_corpus(tmp_path / "out").name == data.OWN
@@ -415,9 +390,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
     prepare([text], tmp_path / "out")
     before = text.read_bytes()
     for out in (tmp_path / "out", text):
-        with pytest.raises(
-            CorpusError, match="is there already: name another folder, or add --overwrite"
-        ):
+        with pytest.raises(CorpusError, match="is there already: name another folder, or add --overwrite"):
             prepare([text], out)
     assert text.read_bytes() == before
     prepare([text], tmp_path / "out", "bytes", overwrite=True)

@@ -138,9 +138,7 @@ def test_a_write_that_is_interrupted_leaves_the_old_file_alone(tmp_path, monkeyp
             with pytest.raises((RunError, KeyboardInterrupt)) as caught:
                 write(tmp_path / "a.txt", "new")
         if name == "fsync":
-            assert "a.txt: No space left on device; what was there before is kept" in str(
-                caught.value
-            )
+            assert "a.txt: No space left on device; what was there before is kept" in str(caught.value)
         assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
 
 
@@ -148,9 +146,7 @@ def test_the_bytes_are_on_the_disk_before_the_name_changes_hands(tmp_path, monke
     calls = []
     for name in ("fsync", "replace"):
         real = getattr(os, name)
-        monkeypatch.setattr(
-            errors.os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1]
-        )
+        monkeypatch.setattr(errors.os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
     write(tmp_path / "a.txt", b"new")
     assert calls == ["fsync", "replace"]
 
@@ -165,7 +161,5 @@ def test_a_full_disk_is_one_sentence(tmp_path):
         "except RunError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert (
-        done.stdout.startswith("can't write") and done.stdout.count("\n") == 1 and not done.stderr
-    )
+    assert done.stdout.startswith("can't write") and done.stdout.count("\n") == 1 and not done.stderr
     assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]

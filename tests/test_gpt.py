@@ -20,9 +20,7 @@ def test_equals_nanogpt(bias):
     torch.manual_seed(0)
     config = GPTConfig(vocab_size=11, context_length=9, n_layer=3, n_head=2, n_embd=8, bias=bias)
     model = GPT(config).double()
-    for (
-        parameter
-    ) in model.parameters():  # far from the initial values, where most terms are nearly 0
+    for parameter in model.parameters():  # far from the initial values, where most terms are nearly 0
         nn.init.normal_(parameter, std=0.7)
     tokens = torch.randint(11, (2, 9))
     checks.close(model(tokens), with_weights_of(model)(tokens), tolerance=1e-10)
@@ -67,9 +65,7 @@ def test_initial_values(small_config):
     assert model.head.weight is model.token_embedding.weight
 
 
-@pytest.mark.parametrize(
-    ("n_layer", "n_head", "n_embd", "millions"), [(12, 12, 768, 124.4), (48, 25, 1600, 1557.6)]
-)
+@pytest.mark.parametrize(("n_layer", "n_head", "n_embd", "millions"), [(12, 12, 768, 124.4), (48, 25, 1600, 1557.6)])
 def test_gpt2_sizes(n_layer, n_head, n_embd, millions):
     with torch.device("meta"):
         model = GPT(GPTConfig(50257, 1024, n_layer, n_head, n_embd, bias=True))
@@ -107,9 +103,7 @@ def test_attention_maps_follow_the_model(model):
     inputs, tokens = [], torch.randint(65, (2, 10))
     model.dropout.p = model.blocks[0].dropout.p = 0.5
     nn.init.normal_(model.blocks[1].norm1.weight)  # so that the other norm in its place is noticed
-    hook = model.blocks[1].attention.register_forward_pre_hook(
-        lambda _, args: inputs.append(args[0])
-    )
+    hook = model.blocks[1].attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     model.eval()(tokens)
     hook.remove()
     _, expected = model.blocks[1].attention(inputs[0], return_weights=True)
@@ -126,9 +120,7 @@ def test_attention_maps_leave_the_mode_as_it_was_even_when_the_tokens_do_not_fit
     assert {module.training for module in model.modules()} == {training}
 
 
-@pytest.mark.parametrize(
-    "place", ["embedding", "attention weights", "after attention", "after the MLP"]
-)
+@pytest.mark.parametrize("place", ["embedding", "attention weights", "after attention", "after the MLP"])
 def test_dropout_is_in_its_four_places(small_config, place):
     """Silence all places but one: the outputs still differ from draw to draw."""
     model = GPT(dataclasses.replace(small_config, dropout=0.5, n_layer=1))
@@ -176,9 +168,7 @@ def test_a_token_outside_the_vocabulary_has_no_embedding(model, token):
         ({"n_embd": 16_385}, "n_embd must be a whole number from 1 to 16,384, not 16385"),
     ],
 )
-def test_sizes_that_make_no_sense_are_refused_when_they_are_set(
-    small_config, wrong, sentence, unchecked
-):
+def test_sizes_that_make_no_sense_are_refused_when_they_are_set(small_config, wrong, sentence, unchecked):
     with pytest.raises(ConfigError) as error:
         dataclasses.replace(small_config, **wrong)
     assert str(error.value) == sentence

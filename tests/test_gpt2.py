@@ -37,9 +37,7 @@ def test_every_way_in_which_the_names_come_is_the_same_model():
         for prefix in ("", "transformer."):
             prefixed = {prefix + name: tensor for name, tensor in (weights | buffers).items()}
             for whole in (prefixed, prefixed | head):
-                model = gpt2.from_hugging_face(
-                    whole, config | {"n_inner": None, "tie_word_embeddings": True}
-                )
+                model = gpt2.from_hugging_face(whole, config | {"n_inner": None, "tie_word_embeddings": True})
                 assert close(model(tokens), formulas(weights, config, tokens))
                 assert model.head.weight is model.token_embedding.weight
     given = {name: tensor.clone() for name, tensor in weights.items()}
@@ -57,9 +55,7 @@ def test_half_precision_is_widened():
             some_tokens(config),
         )
         model = gpt2.from_hugging_face(weights, config)
-        assert model.norm.weight.dtype == torch.float32 and close(
-            model(tokens), formulas(weights, config, tokens)
-        )
+        assert model.norm.weight.dtype == torch.float32 and close(model(tokens), formulas(weights, config, tokens))
 
 
 def test_the_names_cover_our_model():

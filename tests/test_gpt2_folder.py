@@ -27,15 +27,11 @@ def byte_letters() -> list[str]:
 def folder(tmp_path):
     """Like GPT-2's: masks among weights, no prefix, no head; 256 bytes, 3 merges, 1 special."""
     config = config_of(n_positions=12)
-    weights = weights_of(config) | {
-        f"h.{i}.attn.bias": torch.ones(1, 1, 12, 12).tril() for i in range(2)
-    }
+    weights = weights_of(config) | {f"h.{i}.attn.bias": torch.ones(1, 1, 12, 12).tril() for i in range(2)}
     safetensors.torch.save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
     vocab = {t: i for i, t in enumerate([*byte_letters(), "th", "the", "Ġthe", START])}
-    tokenizer = tokenizers.implementations.ByteLevelBPETokenizer(
-        vocab, [("t", "h"), ("th", "e"), ("Ġ", "the")]
-    )
+    tokenizer = tokenizers.implementations.ByteLevelBPETokenizer(vocab, [("t", "h"), ("th", "e"), ("Ġ", "the")])
     tokenizer.add_special_tokens([START])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     return tmp_path
@@ -77,12 +73,7 @@ def test_the_command_prints_the_prompt_and_what_is_drawn(folder, capsys):
             "--top-p",
             0.9,
         ]
-        assert (
-            command(
-                gpt2.main, options_of(folder, *options, *(["--prompt", prompt] if prompt else []))
-            )
-            == 0
-        )
+        assert command(gpt2.main, options_of(folder, *options, *(["--prompt", prompt] if prompt else []))) == 0
         drawn = generate(
             model,
             start := tokenizer.encode(prompt or START),
@@ -90,10 +81,7 @@ def test_the_command_prints_the_prompt_and_what_is_drawn(folder, capsys):
             **{"temperature": 1.3, "top_k": 99, "top_p": 0.9, "use_cache": False},
             generator=torch.Generator().manual_seed(seed),
         )
-        assert (
-            capsys.readouterr().out
-            == (prompt or "") + tokenizer.decode(drawn[len(start) :].tolist()) + "\n"
-        )
+        assert capsys.readouterr().out == (prompt or "") + tokenizer.decode(drawn[len(start) :].tolist()) + "\n"
 
 
 def test_a_letter_of_several_tokens_is_printed_whole(folder):
@@ -125,21 +113,14 @@ def test_a_letter_of_several_tokens_is_printed_whole(folder):
 def test_the_command_refuses_in_a_sentence(folder, capsys, options, message):
     assert command(gpt2.main, options_of(folder, *options)) == 2
     said = capsys.readouterr()
-    assert (
-        said.out == ""
-        and said.err.startswith("error: ")
-        and message in said.err
-        and said.err.count("\n") == 1
-    )
+    assert said.out == "" and said.err.startswith("error: ") and message in said.err and said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_missing_file_is_named_and_where_it_is_to_be_had(folder, name):
     (folder / name).unlink()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch PWNED'\ntR.")
-    with pytest.raises(
-        RunError, match=rf"has no file {name}: .*/gpt2 \(a pytorch_model.bin may run any code"
-    ):
+    with pytest.raises(RunError, match=rf"has no file {name}: .*/gpt2 \(a pytorch_model.bin may run any code"):
         gpt2.load(folder)
     (folder / name).mkdir()  # no file either
     with pytest.raises(RunError, match=f"has no file {name}"):
@@ -200,9 +181,7 @@ def theirs(transformers, config: dict):
     torch.manual_seed(0)
     ids = {"bos_token_id": config["vocab_size"] - 1, "eos_token_id": config["vocab_size"] - 1}
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**CONFIGS[0] | config | ids))
-    model.load_state_dict(
-        {f"transformer.{n}": t for n, t in weights_of(config).items()}, strict=False
-    )
+    model.load_state_dict({f"transformer.{n}": t for n, t in weights_of(config).items()}, strict=False)
     return model.eval()
 
 
@@ -220,16 +199,12 @@ def test_it_computes_what_transformers_computes(transformers, i):
 
 @pytest.mark.weekly
 @torch.no_grad()
-def test_a_folder_that_transformers_saved_writes_what_transformers_writes(
-    transformers, folder, capsys
-):
+def test_a_folder_that_transformers_saved_writes_what_transformers_writes(transformers, folder, capsys):
     their = theirs(transformers, CONFIGS[0] | {"n_positions": 64})
     their.save_pretrained(folder)
     tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).model.save(str(folder))
     (folder / "tokenizer.json").unlink()
-    their_tokenizer = transformers.GPT2Tokenizer(
-        str(folder / "vocab.json"), str(folder / "merges.txt")
-    )
+    their_tokenizer = transformers.GPT2Tokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
     their_tokenizer.save_pretrained(folder)
     assert (folder / "tokenizer.json").exists()
     model, tokenizer = gpt2.load(folder)
@@ -237,11 +212,6 @@ def test_a_folder_that_transformers_saved_writes_what_transformers_writes(
     ids = torch.tensor([their_tokenizer.encode(prompt)])
     assert tokenizer.encode(prompt).tolist() == ids[0].tolist()
     assert close(model(ids), their(ids).logits)
-    written = their.generate(
-        ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0
-    )[0]
-    assert (
-        command(gpt2.main, options_of(folder, "--prompt", prompt, "--top-k", 1, "--length", 30))
-        == 0
-    )
+    written = their.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0)[0]
+    assert command(gpt2.main, options_of(folder, "--prompt", prompt, "--top-k", 1, "--length", 30)) == 0
     assert capsys.readouterr().out == their_tokenizer.decode(written) + "\n"

@@ -67,14 +67,10 @@ def test_each_change_is_causal_trains_and_gives_the_same_with_a_cache(changes):
     )
     logits, cache = model(tokens), model.new_cache()
     checks.causal(model, tokens)
-    pieces = [
-        model(tokens[:, start:end], cache=cache) for start, end in ((0, 5), (5, 6), (6, 7), (7, 16))
-    ]
+    pieces = [model(tokens[:, start:end], cache=cache) for start, end in ((0, 5), (5, 6), (6, 7), (7, 16))]
     checks.close(torch.cat(pieces, dim=1), logits, tolerance=1e-10)
     logits.square().sum().backward()
-    assert all(
-        parameter.grad is not None and parameter.grad.any() for parameter in model.parameters()
-    )
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("changes", [dict(window=3), dict(trigrams=50), EVERYTHING])
@@ -147,9 +143,7 @@ def test_rotary_turns_each_pair_by_its_angle():
     """As complex numbers: the pair (a, b) at position t is (a + ib) e^(i t / 10000^(2i/D))."""
     x, (cos, sin) = torch.randn(7, 6), rotations(7, 6)
     frequency = torch.tensor([1.0, 10_000 ** (-1 / 3), 10_000 ** (-2 / 3)])
-    turned = torch.complex(x[:, :3], x[:, 3:]) * torch.exp(
-        1j * torch.arange(7)[:, None] * frequency
-    )
+    turned = torch.complex(x[:, :3], x[:, 3:]) * torch.exp(1j * torch.arange(7)[:, None] * frequency)
     checks.close(rotate(x, cos, sin), torch.cat([turned.real, turned.imag], dim=1), tolerance=1e-5)
 
 
@@ -162,20 +156,14 @@ def test_attention_with_all_its_changes_equals_the_formula():
         query = layer.W_query(x[0])[:, own]
         key, value = layer.W_key(x[0])[:, shared], layer.W_value(x[0])[:, shared]
         query, key = (v / (v * v).mean(dim=1, keepdim=True).sqrt() for v in (query, key))
-        query, key = (
-            rotate(v, *(table.double() for table in rotations(9, 8))) for v in (query, key)
-        )
+        query, key = (rotate(v, *(table.double() for table in rotations(9, 8))) for v in (query, key))
         row, column = torch.arange(9)[:, None], torch.arange(9)
         context.append(attention(query, key, value, (column <= row) & (column > row - 3))[0])
     expected = layer.out_proj(torch.cat(context, dim=1))[None]
     checks.close(layer(x), expected, tolerance=1e-6)
     output, weights = layer(x, return_weights=True)
     checks.close(output, expected, tolerance=1e-6)
-    assert (
-        weights.shape == (1, 4, 9, 9)
-        and weights[0, 0, 8, :6].eq(0).all()
-        and weights[0, 0, 8, 6:].gt(0).all()
-    )
+    assert weights.shape == (1, 4, 9, 9) and weights[0, 0, 8, :6].eq(0).all() and weights[0, 0, 8, 6:].gt(0).all()
 
 
 def test_a_window_as_long_as_the_context_is_none():
@@ -198,9 +186,7 @@ def test_the_parts_of_a_block_by_their_formulas():
     gated = SwiGLU(32, 48, bias=True)
     W, V = gated.weight.chunk(2)
     b, c = gated.bias.chunk(2)
-    checks.close(
-        gated(x), (x @ W.T + b) * torch.sigmoid(x @ W.T + b) * (x @ V.T + c), tolerance=1e-5
-    )
+    checks.close(gated(x), (x @ W.T + b) * torch.sigmoid(x @ W.T + b) * (x @ V.T + c), tolerance=1e-5)
     assert SquaredReLU()(torch.tensor([-3.0, 0.5, 2.0])).tolist() == [0.0, 0.25, 4.0]
     norm = build(rms_norm=True).norm
     y = torch.randn(5, 32, dtype=torch.float64)

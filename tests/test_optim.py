@@ -101,11 +101,7 @@ def test_the_cosine_by_hand():
     rates = [learning_rate(step, RECIPE) for step in range(120)]
     # A tenth more each step.
     assert rates[0] == pytest.approx(1e-4) and rates[8] == pytest.approx(9e-4)
-    assert (
-        rates[9] == pytest.approx(1e-3)
-        and rates[59] == pytest.approx(5.5e-4)
-        and rates[109] == pytest.approx(1e-4)
-    )
+    assert rates[9] == pytest.approx(1e-3) and rates[59] == pytest.approx(5.5e-4) and rates[109] == pytest.approx(1e-4)
     assert rates[119] == rates[109] and rates[9:110] == sorted(rates[9:110], reverse=True)
     assert learning_rate(30, RECIPE) == cosine(30, RECIPE)
 
@@ -127,9 +123,7 @@ def test_the_plateau_and_its_end_by_hand():
 
 
 def test_the_learning_rate_falls_along_a_cosine_and_not_along_a_line(quick):
-    config = dataclasses.replace(
-        quick, warmup_steps=0, max_steps=1000, learning_rate=1.0, min_learning_rate=0.0
-    )
+    config = dataclasses.replace(quick, warmup_steps=0, max_steps=1000, learning_rate=1.0, min_learning_rate=0.0)
     for step in (1, 250, 333, 900):
         assert learning_rate(step, config) == pytest.approx(math.cos(math.pi * step / 2000) ** 2)
     assert learning_rate(250, config) > 0.85  # a line would have reached 0.75
@@ -139,19 +133,14 @@ def test_the_learning_rate_falls_along_a_cosine_and_not_along_a_line(quick):
 @pytest.mark.parametrize("warmup_steps", [0, 5, 500])
 def test_a_rate_is_never_below_zero_or_above_the_highest(schedule, warmup_steps):
     config = dataclasses.replace(RECIPE, schedule=schedule, warmup_steps=warmup_steps)
-    assert all(
-        0 < learning_rate(step, config) <= config.learning_rate
-        for step in range(config.max_steps + 1)
-    )
+    assert all(0 < learning_rate(step, config) <= config.learning_rate for step in range(config.max_steps + 1))
 
 
 # ---------------------------------------------------------------- optimizers
 def test_decay_on_matrices_only(model, quick):
     decayed, spared = make_optimizer(model, quick).param_groups
     assert decayed["weight_decay"] == 0.1 and spared["weight_decay"] == 0.0
-    assert {p.dim() for p in decayed["params"]} == {2} and {p.dim() for p in spared["params"]} == {
-        1
-    }
+    assert {p.dim() for p in decayed["params"]} == {2} and {p.dim() for p in spared["params"]} == {1}
     assert len(decayed["params"]) + len(spared["params"]) == len(list(model.parameters()))
 
 
@@ -169,15 +158,10 @@ def test_muon_takes_the_matrices_of_the_blocks_and_adamw_the_rest(quick):
     taken = [names[p] for group in muon.param_groups for p in group["params"]]
     left = [names[p] for group in others.param_groups for p in group["params"]]
     assert sorted(taken + left) == sorted(names.values())
-    assert all(
-        name.startswith("blocks.") and name.endswith("weight") and "norm" not in name
-        for name in taken
-    )
+    assert all(name.startswith("blocks.") and name.endswith("weight") and "norm" not in name for name in taken)
     assert len(taken) == 2 * 6
     assert [group["weight_decay"] for group in others.param_groups] == [0.3, 0.0]
-    assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [
-        (0.3, 0.8)
-    ]
+    assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [(0.3, 0.8)]
 
 
 def test_muon_takes_the_steps_of_pytorchs():
@@ -240,8 +224,6 @@ def test_several_optimizers_are_one(model, quick):
     before = [parameter.detach().clone() for parameter in model.parameters()]
     model(torch.arange(16)[None]).square().sum().backward()
     optimizer.step()
-    assert not any(
-        torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)
-    )
+    assert not any(torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
     optimizer.zero_grad()
     assert all(parameter.grad is None for parameter in model.parameters())

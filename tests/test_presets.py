@@ -87,24 +87,18 @@ def test_settings_reach_the_recipe():
 def test_bands():
     preset = PRESETS["laptop"]
     assert "inside the expected band" in presets.describe_loss(1.9, data.TINY, preset)
-    assert "ABOVE" in presets.describe_loss(
-        2.5, data.TINY, preset
-    ) and "BELOW" in presets.describe_loss(0.1, data.TINY, preset)
+    assert "ABOVE" in presets.describe_loss(2.5, data.TINY, preset) and "BELOW" in presets.describe_loss(
+        0.1, data.TINY, preset
+    )
     assert "no band" in presets.describe_loss(1.9, data.OWN, preset)
     shorter = choose_preset("laptop", max_steps=10)
-    assert presets.describe_loss(3.2, data.TINY, shorter).endswith(
-        "for 10 steps on tiny Shakespeare"
-    )
+    assert presets.describe_loss(3.2, data.TINY, shorter).endswith("for 10 steps on tiny Shakespeare")
 
 
 def test_runs_that_differ_go_to_folders_that_differ(tmp_path):
     def folder(corpus=data.TINY, **settings):
         text = Corpus("ab", corpus, tmp_path, sha256="0123456789abcdef")
-        return (
-            presets.run_folder("smoke", choose_preset("smoke", **settings), text)
-            .relative_to(RUNS)
-            .as_posix()
-        )
+        return presets.run_folder("smoke", choose_preset("smoke", **settings), text).relative_to(RUNS).as_posix()
 
     assert folder() == "smoke" and folder(max_steps=300) == "smoke"
     assert folder(max_steps=3) == "smoke-3-steps" and folder(seed=2) == "smoke-seed-2"

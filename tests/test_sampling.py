@@ -71,9 +71,7 @@ def test_draws_follow_the_probabilities():
         def forward(self, tokens):
             return PROBABILITIES.log().expand(*tokens.shape, -1)
 
-    drawn = generate(
-        Constant(), torch.tensor([0]), 20_000, generator=torch.Generator().manual_seed(0)
-    )[1:]
+    drawn = generate(Constant(), torch.tensor([0]), 20_000, generator=torch.Generator().manual_seed(0))[1:]
     expected = 20_000 * PROBABILITIES
     assert ((drawn.bincount(minlength=5) - expected) ** 2 / expected).sum() < 18.47
 
@@ -95,9 +93,7 @@ def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None
         if len(tokens) - start > 10:
             start = len(tokens) - 5
         logits = model(torch.tensor([tokens[start:]]))[0, -1] / temperature
-        ranked = sorted(enumerate(logits.softmax(-1).tolist()), key=lambda pair: -pair[1])[
-            : top_k or 13
-        ]
+        ranked = sorted(enumerate(logits.softmax(-1).tolist()), key=lambda pair: -pair[1])[: top_k or 13]
         if top_p:
             total, nucleus = sum(p for _, p in ranked), []
             while sum(p for _, p in nucleus) < top_p * total:
@@ -169,9 +165,7 @@ def test_the_cache_saves_work(sharp):
 
 def test_a_hook_deep_inside_hears_every_token(sharp):
     fed = []
-    sharp.blocks[1].attention.W_key.register_forward_pre_hook(
-        lambda _, inputs: fed.append(inputs[0].shape[1])
-    )
+    sharp.blocks[1].attention.W_key.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].shape[1]))
     generate(sharp, torch.tensor([1, 2, 3]), 5)
     assert fed == [3, 1, 1, 1, 1]
 
@@ -216,13 +210,9 @@ def test_tokens_are_drawn_as_torch_draws_them(batch):
             return PROBABILITIES.log().expand(*tokens.shape, -1)
 
     dice, rows = torch.Generator().manual_seed(2), PROBABILITIES.expand(*batch or (1,), -1)
-    expected = torch.cat(
-        [torch.multinomial(rows, 1, generator=dice) for _ in range(50)], dim=1
-    ).view(*batch, 50)
+    expected = torch.cat([torch.multinomial(rows, 1, generator=dice) for _ in range(50)], dim=1).view(*batch, 50)
     prompt = torch.zeros(*batch, 1, dtype=torch.long)
-    assert torch.equal(
-        generate(Constant(), prompt, 50, generator=dice.manual_seed(2))[..., 1:], expected
-    )
+    assert torch.equal(generate(Constant(), prompt, 50, generator=dice.manual_seed(2))[..., 1:], expected)
 
 
 def test_a_full_context_makes_room_and_is_filled_again(sharp):
@@ -236,17 +226,13 @@ def test_a_full_context_makes_room_and_is_filled_again(sharp):
 def test_of_a_prompt_longer_than_the_context_the_end_is_read(sharp, use_cache):
     T, V = sharp.config.context_length, sharp.config.vocab_size
     long, greedy = torch.arange(2 * T + 5) % V, {"top_k": 1, "use_cache": use_cache}
-    assert torch.equal(
-        generate(sharp, long, 8, **greedy)[2 * T + 5 :], generate(sharp, long[-T:], 8, **greedy)[T:]
-    )
+    assert torch.equal(generate(sharp, long, 8, **greedy)[2 * T + 5 :], generate(sharp, long[-T:], 8, **greedy)[T:])
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use_cache):
     def write(prompt):
-        return generate(
-            sharp, prompt, 25, generator=torch.Generator().manual_seed(5), use_cache=use_cache
-        )
+        return generate(sharp, prompt, 25, generator=torch.Generator().manual_seed(5), use_cache=use_cache)
 
     prompt = torch.tensor([3, 1, 4])
     assert torch.equal(write(prompt[None])[0], write(prompt))
@@ -254,10 +240,7 @@ def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use
     assert write(prompts).shape == (2, 28) and torch.equal(write(prompts)[:, :3], prompts)
     # Greedy rows need no dice: each is its own.
     cold = generate(sharp, prompts, 25, top_k=1, use_cache=use_cache)
-    assert all(
-        torch.equal(row, generate(sharp, p, 25, top_k=1))
-        for row, p in zip(cold, prompts, strict=True)
-    )
+    assert all(torch.equal(row, generate(sharp, p, 25, top_k=1)) for row, p in zip(cold, prompts, strict=True))
     assert generate(sharp, prompts, 0).shape == (2, 3)
 
 
@@ -278,9 +261,7 @@ def test_rows_of_a_batch_are_independent_and_as_likely_as_alone():
     )
     counts = (5 * rows[0, 1:] + rows[1, 1:]).bincount(minlength=25)
     expected = N * torch.outer(PROBABILITIES, PROBABILITIES).flatten()
-    assert (
-        (counts - expected) ** 2 / expected
-    ).sum() < 75.0  # P(chi-square of 24 degrees > 75) is 4e-7
+    assert ((counts - expected) ** 2 / expected).sum() < 75.0  # P(chi-square of 24 degrees > 75) is 4e-7
 
 
 def test_who_stops_listening_gets_the_mode_back(sharp):

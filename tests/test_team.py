@@ -51,11 +51,7 @@ def test_one_two_and_four_processes_are_one_training(shared, kind):
             off, size = (
                 torch.cat([x.flatten().float() for x in each])
                 for each in (
-                    [
-                        its_weights[name] - weight
-                        for name, weight in weights.items()
-                        if weight.is_floating_point()
-                    ],
+                    [its_weights[name] - weight for name, weight in weights.items() if weight.is_floating_point()],
                     [weight for weight in weights.values() if weight.is_floating_point()],
                 )
             )
@@ -82,9 +78,7 @@ def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, t
         return str(stop.value)
 
     said = together(2, stopped)
-    assert said[0] == said[1] and said[0].startswith(
-        "stopped by SIGTERM: after 4 of 12 steps, all saved in"
-    )
+    assert said[0] == said[1] and said[0].startswith("stopped by SIGTERM: after 4 of 12 steps, all saved in")
     together(2, lambda: go(resume=True) and None)
     together(2, lambda: go(out_dir=tmp_path / "whole") and None)
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
@@ -135,9 +129,7 @@ def test_processes_that_were_started_otherwise_refuse_to_begin(fresh, tokens, qu
 
     def begin():
         other = tokens[0].flip(0) if team.rank() else tokens[0]
-        with pytest.raises(
-            ConfigError, match="the processes were started otherwise: their text differs"
-        ):
+        with pytest.raises(ConfigError, match="the processes were started otherwise: their text differs"):
             train(fresh(), other, tokens[1], quick)
 
     together(2, begin)
@@ -150,9 +142,7 @@ def test_a_batch_that_can_not_be_cut_is_refused(go):
 
 def test_without_torchrun_a_process_is_alone(fresh, tokens, quick):
     with team.connected():
-        assert (
-            (team.rank(), team.size()) == (0, 1) and team.is_leader() and team.broadcast("a") == "a"
-        )
+        assert (team.rank(), team.size()) == (0, 1) and team.is_leader() and team.broadcast("a") == "a"
         assert team.total(torch.tensor(3)) == 3
         team.refuse_differences(settings_of(fresh(), quick, *tokens))
 
@@ -174,9 +164,7 @@ def test_processes_that_compute_on_cpus_need_no_gpu_each(monkeypatch):
     monkeypatch.setattr(team.dist, "rendezvous", lambda *_, **__: iter([(None, 1, 2)]))
     monkeypatch.setattr(team.dist, "PrefixStore", lambda *_: None)
     backends = []
-    monkeypatch.setattr(
-        team.dist, "init_process_group", lambda backend, **_: backends.append(backend)
-    )
+    monkeypatch.setattr(team.dist, "init_process_group", lambda backend, **_: backends.append(backend))
     for device in ("cpu", "auto"):
         team._connect(timedelta(seconds=1), device)
     assert backends == ["gloo", "cpu:gloo,cuda:nccl"] and chosen == [1]
@@ -203,9 +191,7 @@ def test_only_errors_of_the_connection_are_called_a_lost_process(monkeypatch):
 
 
 def test_the_number_of_parts_may_change_when_a_run_goes_on(fresh, tokens, quick):
-    one, other = (
-        settings_of(fresh(), dataclasses.replace(quick, accumulate=n), *tokens) for n in (1, 2)
-    )
+    one, other = (settings_of(fresh(), dataclasses.replace(quick, accumulate=n), *tokens) for n in (1, 2))
     assert {name for name in one if one[name] != other[name]} == {"accumulate"}
 
 

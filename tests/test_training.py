@@ -40,9 +40,7 @@ def trained(model, tokens, config, seed=None, first_step=0) -> list[float]:
     seed = config.seed if seed is None else seed
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    return list(
-        updates(model, tokens, config, make_optimizer(model, config), generator, first_step)
-    )
+    return list(updates(model, tokens, config, make_optimizer(model, config), generator, first_step))
 
 
 # ---------------------------------------------------------------- the loop
@@ -60,17 +58,13 @@ def test_equals_a_loop_written_from_the_recipe(model, tokens, quick, small_confi
     """AdamW (Loshchilov and Hutter 2019, algorithm 2), clipping and schedule, on equal batches."""
     other = GPT(small_config)
     other.load_state_dict(model.state_dict())
-    config = dataclasses.replace(
-        quick, max_steps=6, eval_interval=100, grad_clip=0.5, learning_rate=1e-2
-    )
+    config = dataclasses.replace(quick, max_steps=6, eval_interval=100, grad_clip=0.5, learning_rate=1e-2)
     model.eval()  # the loop trains in training mode, whatever was before
     found = trained(model, tokens[0], config)
 
     generator, losses = torch.Generator().manual_seed(config.seed), []
     state = [(p, torch.zeros_like(p), torch.zeros_like(p)) for p in other.parameters()]
-    for step, rate in enumerate(
-        [1 / 3 * 1e-2, 2 / 3 * 1e-2, *(learning_rate(step, config) for step in range(2, 6))]
-    ):
+    for step, rate in enumerate([1 / 3 * 1e-2, 2 / 3 * 1e-2, *(learning_rate(step, config) for step in range(2, 6))]):
         x, y = get_batch(tokens[0], 8, 16, generator)
         loss = -other(x).log_softmax(-1).gather(-1, y[..., None]).mean()
         losses.append(loss.item())
@@ -83,11 +77,7 @@ def test_equals_a_loop_written_from_the_recipe(model, tokens, quick, small_confi
                 m.mul_(0.9).add_(0.1 * g)
                 v.mul_(0.99).add_(0.01 * g**2)
                 p.mul_(1 - rate * (0.1 if p.dim() == 2 else 0.0))
-                p.sub_(
-                    rate
-                    * (m / (1 - 0.9 ** (step + 1)))
-                    / ((v / (1 - 0.99 ** (step + 1))).sqrt() + 1e-8)
-                )
+                p.sub_(rate * (m / (1 - 0.9 ** (step + 1))) / ((v / (1 - 0.99 ** (step + 1))).sqrt() + 1e-8))
     assert torch.allclose(weights_of(model), weights_of(other), atol=2e-4)
     assert found == pytest.approx(losses, abs=1e-4) and model.training
 
@@ -103,9 +93,7 @@ def test_same_seeds_same_weights(fresh, tokens, quick):
     assert torch.equal(ends[0], ends[1]) and not torch.equal(ends[0], ends[2])
 
 
-def test_a_loop_that_begins_later_makes_the_steps_that_are_left_at_their_own_rates(
-    model, tokens, quick
-):
+def test_a_loop_that_begins_later_makes_the_steps_that_are_left_at_their_own_rates(model, tokens, quick):
     optimizer, rates = make_optimizer(model, quick), []
     for _ in updates(model, tokens[0], quick, optimizer, torch.Generator(), first_step=9):
         rates.append(optimizer.param_groups[0]["lr"])
@@ -114,9 +102,7 @@ def test_a_loop_that_begins_later_makes_the_steps_that_are_left_at_their_own_rat
 
 
 def test_updates_follow_the_schedule_and_each_groups_scale(tokens, quick):
-    config = dataclasses.replace(
-        quick, schedule="stable", decay=0.5, optimizer="muon", muon_scale=3.0
-    )
+    config = dataclasses.replace(quick, schedule="stable", decay=0.5, optimizer="muon", muon_scale=3.0)
     model = ModernGPT(ModernConfig(65, 16, 2, 4, 32))
     optimizer, seen = make_optimizer(model, config), []
     for _ in updates(model, tokens[0], config, optimizer, torch.Generator()):
@@ -131,9 +117,7 @@ def test_what_a_reader_does_between_two_updates_to_the_mode_does_not_matter(fres
     for meddle in (False, True):
         model = fresh()
         torch.manual_seed(0)
-        for _ in updates(
-            model, tokens[0], quick, make_optimizer(model, quick), torch.Generator().manual_seed(0)
-        ):
+        for _ in updates(model, tokens[0], quick, make_optimizer(model, quick), torch.Generator().manual_seed(0)):
             model.train(not meddle)
         ends.append(weights_of(model))
     assert torch.equal(*ends)
@@ -145,12 +129,8 @@ def test_what_a_reader_does_between_two_updates_to_the_mode_does_not_matter(fres
 def test_every_way_to_train_learns(tokens, quick, monkeypatch, optimizer, bfloat16):
     monkeypatch.setattr("helpers.training.has_bfloat16", lambda: True)
     torch.manual_seed(0)
-    model = ModernGPT(
-        ModernConfig(65, 16, 2, 2, 32, rotary=True, qk_norm=True, tied=False, bigrams=500, before=2)
-    )
-    config = dataclasses.replace(
-        quick, learning_rate=1e-2, optimizer=optimizer, bfloat16_cpu=bfloat16
-    )
+    model = ModernGPT(ModernConfig(65, 16, 2, 2, 32, rotary=True, qk_norm=True, tied=False, bigrams=500, before=2))
+    config = dataclasses.replace(quick, learning_rate=1e-2, optimizer=optimizer, bfloat16_cpu=bfloat16)
     before = evaluate(model, tokens[1], 16)
     losses = trained(model, tokens[0], config)
     assert before == pytest.approx(math.log(65), abs=0.1)
@@ -160,14 +140,10 @@ def test_every_way_to_train_learns(tokens, quick, monkeypatch, optimizer, bfloat
 
 # ---------------------------------------------------------------- windows that grow
 def test_the_shape_of_a_batch_by_hand():
-    config = TrainConfig(
-        batch_size=4, max_steps=10, eval_interval=10, windows=((0.25, 8), (0.5, 16))
-    )
+    config = TrainConfig(batch_size=4, max_steps=10, eval_interval=10, windows=((0.25, 8), (0.5, 16)))
     shapes = [batch_shape(step, config, 32) for step in range(10)]
     assert shapes == 3 * [(16, 8)] + 2 * [(8, 16)] + 5 * [(4, 32)]  # as many tokens each time
-    assert [
-        batch_shape(step, dataclasses.replace(config, windows=()), 32) for step in (0, 9)
-    ] == 2 * [(4, 32)]
+    assert [batch_shape(step, dataclasses.replace(config, windows=()), 32) for step in (0, 9)] == 2 * [(4, 32)]
     uneven = dataclasses.replace(config, windows=((1.0, 12),))
     assert [batch_shape(step, uneven, 32) for step in (0, 9)] == 2 * [(10, 12)]
 
@@ -187,13 +163,9 @@ def test_a_window_that_the_context_does_not_hold_is_refused(model, tokens, quick
 # ---------------------------------------------------------------- the loss
 def test_the_loss_is_the_mean_of_what_the_right_tokens_cost():
     logits, targets = torch.randn(2, 5, 7, dtype=torch.float64), torch.randint(7, (2, 5))
-    costs = [
-        -logits[b, t].softmax(-1)[targets[b, t]].log().item() for b in range(2) for t in range(5)
-    ]
+    costs = [-logits[b, t].softmax(-1)[targets[b, t]].log().item() for b in range(2) for t in range(5)]
     assert cross_entropy(logits, targets).item() == pytest.approx(sum(costs) / 10, abs=1e-6)
-    assert cross_entropy(logits, targets, reduction="sum").item() == pytest.approx(
-        sum(costs), abs=1e-5
-    )
+    assert cross_entropy(logits, targets, reduction="sum").item() == pytest.approx(sum(costs), abs=1e-5)
     # A sum in bfloat16 would lose most of it.
     assert cross_entropy(logits.bfloat16(), targets).dtype == torch.float32
 
@@ -273,30 +245,22 @@ def test_evaluate_leaves_the_mode_as_it_was_even_when_the_model_raises(model, tr
 
 
 # ---------------------------------------------------------------- in fewer bits
-@pytest.mark.parametrize(
-    "todays", [dict(), dict(rotary=True, qk_norm=True, tied=False, bigrams=500)]
-)
-def test_rounded_it_is_the_loss_by_rounded_weights_and_float32_ones_learn(
-    small_config, tokens, todays
-):
+@pytest.mark.parametrize("todays", [dict(), dict(rotary=True, qk_norm=True, tied=False, bigrams=500)])
+def test_rounded_it_is_the_loss_by_rounded_weights_and_float32_ones_learn(small_config, tokens, todays):
     """A step that is too small to be seen in bfloat16 is not lost."""
     torch.manual_seed(0)
     model = ModernGPT(ModernConfig(**dataclasses.asdict(small_config), **todays))
     x, y = get_batch(tokens[0], 3, 16, torch.Generator().manual_seed(0))
     before = copy.deepcopy(model)
     loss = Rounded(Loss(model))(x, y)
-    assert loss.equal(Loss(copy.deepcopy(model).bfloat16())(x, y)) and not loss.equal(
-        Loss(model)(x, y)
-    )
+    assert loss.equal(Loss(copy.deepcopy(model).bfloat16())(x, y)) and not loss.equal(Loss(model)(x, y))
     loss.backward()
     torch.optim.Adam(model.parameters(), lr=1e-6).step()
     for weight, old in zip(model.parameters(), before.parameters(), strict=True):
         assert weight.dtype == torch.float32 and not weight.equal(old)
 
 
-@pytest.mark.parametrize(
-    ("asked", "has", "rounds"), [(True, True, True), (False, True, False), (True, False, False)]
-)
+@pytest.mark.parametrize(("asked", "has", "rounds"), [(True, True, True), (False, True, False), (True, False, False)])
 def test_it_is_rounded_where_it_was_asked_for_and_the_processor_can(
     model, tokens, quick, monkeypatch, asked, has, rounds
 ):
@@ -304,9 +268,7 @@ def test_it_is_rounded_where_it_was_asked_for_and_the_processor_can(
     monkeypatch.setattr("helpers.training.has_bfloat16", lambda: has)
     seen = []
     model.register_forward_hook(lambda _, inputs, logits: seen.append(logits.dtype))
-    config = dataclasses.replace(
-        quick, max_steps=1, bfloat16=True, compile=True, bfloat16_cpu=asked
-    )
+    config = dataclasses.replace(quick, max_steps=1, bfloat16=True, compile=True, bfloat16_cpu=asked)
     trained(model, tokens[0], config)
     assert seen == [torch.bfloat16 if rounds else torch.float32]
 
@@ -322,17 +284,13 @@ def test_which_processors_have_bfloat16(monkeypatch):
 
 # ---------------------------------------------------------------- in pieces, and by a loss of one's own
 @pytest.mark.parametrize("pieces", [2, 3, 8])
-def test_a_batch_in_pieces_gives_the_same_weights_but_for_rounding(
-    small_config, tokens, quick, pieces
-):
+def test_a_batch_in_pieces_gives_the_same_weights_but_for_rounding(small_config, tokens, quick, pieces):
     """Of 8 windows: three pieces are unequal, eight have one each."""
     ends = []
     for accumulate in (1, pieces):
         torch.manual_seed(0)
         model = GPT(small_config)
-        losses = trained(
-            model, tokens[0], dataclasses.replace(quick, max_steps=4, accumulate=accumulate)
-        )
+        losses = trained(model, tokens[0], dataclasses.replace(quick, max_steps=4, accumulate=accumulate))
         ends.append((weights_of(model), torch.tensor(losses)))
     for one, other in zip(*ends, strict=True):
         assert torch.allclose(one, other, atol=1e-4)
@@ -404,9 +362,7 @@ def test_train_is_the_loop_of_updates(small_config, tokens, quick, dropout):
             ends.append(weights_of(model))
         else:
             last = []
-            history = train(
-                model, *tokens, quick, on_record=lambda m, _, last=last: last.append(weights_of(m))
-            )
+            history = train(model, *tokens, quick, on_record=lambda m, _, last=last: last.append(weights_of(m)))
             ends.append(last[-1])
     assert torch.equal(*ends)
     assert history[-1].train_loss == pytest.approx(sum(losses[8:]) / 4)
@@ -418,18 +374,12 @@ def test_the_first_record_is_in_evaluation_mode(small_config, tokens, quick):
     first = []
     for dropout in (0.0, 0.9):
         torch.manual_seed(0)
-        first.append(
-            train(GPT(dataclasses.replace(small_config, dropout=dropout)), *tokens, quick)[
-                0
-            ].train_loss
-        )
+        first.append(train(GPT(dataclasses.replace(small_config, dropout=dropout)), *tokens, quick)[0].train_loss)
     assert first[0] == first[1]
 
 
 @pytest.mark.slow
-def test_the_model_is_left_with_its_best_weights(
-    model, tokens, quick, corpus, tmp_path, monkeypatch
-):
+def test_the_model_is_left_with_its_best_weights(model, tokens, quick, corpus, tmp_path, monkeypatch):
     """The validation losses are dictated: the record at step 4 is the best of the five."""
     losses, weights = iter([4.0, 3.0, 1.0, 2.0, 3.0]), {}
     monkeypatch.setattr("helpers.training.evaluate", lambda *_: next(losses))
@@ -472,12 +422,8 @@ def test_what_on_record_does_to_the_mode_does_not_matter(small_config, tokens, q
 def test_the_settings_choose_optimizer_schedule_and_windows(tokens, quick):
     """Other tests see what `updates` does; here settings must arrive and records say the rate."""
     torch.manual_seed(0)
-    model = ModernGPT(
-        ModernConfig(65, 16, 2, 4, 32, rotary=True, tied=False, bigrams=100, zero_start=True)
-    )
-    config = dataclasses.replace(
-        quick, schedule="stable", decay=0.5, optimizer="muon", windows=((0.5, 8),)
-    )
+    model = ModernGPT(ModernConfig(65, 16, 2, 4, 32, rotary=True, tied=False, bigrams=100, zero_start=True))
+    config = dataclasses.replace(quick, schedule="stable", decay=0.5, optimizer="muon", windows=((0.5, 8),))
     seen = []
 
     def look(model, inputs):
@@ -486,13 +432,8 @@ def test_the_settings_choose_optimizer_schedule_and_windows(tokens, quick):
 
     model.register_forward_pre_hook(look)
     history = train(model, *tokens, config)
-    assert history.column("learning_rate") == [
-        learning_rate(step, config) for step in history.column("step")
-    ]
-    assert (
-        history[-1].learning_rate == config.min_learning_rate
-        and history.best.val_loss < history[0].val_loss
-    )
+    assert history.column("learning_rate") == [learning_rate(step, config) for step in history.column("step")]
+    assert history[-1].learning_rate == config.min_learning_rate and history.best.val_loss < history[0].val_loss
     assert seen == 6 * [8] + 6 * [16]
 
 
@@ -501,9 +442,7 @@ def test_the_records_say_the_mean_loss_and_the_speed_since_the_last_one(model, t
     history = train(model, *tokens, quick)
     for before, after in itertools.pairwise(history):
         seconds = after.seconds - before.seconds
-        assert after.tokens_per_second == pytest.approx(
-            (after.step - before.step) * 8 * 16 / seconds
-        )
+        assert after.tokens_per_second == pytest.approx((after.step - before.step) * 8 * 16 / seconds)
 
 
 class Explodes(nn.Module):

@@ -39,9 +39,7 @@ Race = tuple[str, Callable, str, Callable]  # ours by name, ours, the rival by n
 
 
 # ---------------------------------------------------------------- measuring
-def race(
-    ours: Callable, theirs: Callable, rounds: int, clock: Callable[[], float] = time.perf_counter
-) -> Line:
+def race(ours: Callable, theirs: Callable, rounds: int, clock: Callable[[], float] = time.perf_counter) -> Line:
     """Call ours, theirs, ours, theirs, ...: the ratio of medians, and the range of the rounds' own.
 
     One more round comes first, for caches and imports, and doesn't count.
@@ -144,9 +142,7 @@ class NanoGPT(nn.Module):
         self.head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         self.head.weight = self.token_embedding.weight
 
-    def forward(
-        self, tokens: Tensor, targets: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, tokens: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.dropout(self.token_embedding(tokens) + self.position_embedding(positions))
         for block in self.blocks:

@@ -65,9 +65,7 @@ def mend() -> int:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__)
     parser.add_argument("what", choices=["test", "check", "format"])
-    parser.add_argument(
-        "notebook", nargs="?", default="", help="for test: one notebook, and what belongs to it"
-    )
+    parser.add_argument("notebook", nargs="?", default="", help="for test: one notebook, and what belongs to it")
     options = parser.parse_args(arguments)
     if options.what == "format":
         sys.exit(mend())

@@ -72,9 +72,7 @@ def readme(text: str, notebooks: Path = NOTEBOOKS) -> str:
         if cell.cell_type == "code"
     ]
     ignored = sum("nbval-ignore-output" in cell.metadata.get("tags", []) for cell in cells)
-    return re.sub(
-        r"except for \d+ of \d+ whose", f"except for {ignored} of {len(cells)} whose", text
-    )
+    return re.sub(r"except for \d+ of \d+ whose", f"except for {ignored} of {len(cells)} whose", text)
 
 
 def named(name: str, notebooks: Path = NOTEBOOKS) -> Path:

@@ -142,9 +142,7 @@ def settings(path: Path, given: list[list[str]]) -> dict[str, object]:
     values = {}
     for name, text in given:
         if name not in known:
-            raise ConfigError(
-                f"{path.stem} has no parameter {name!r}: it has {', '.join(known) or 'none'}"
-            )
+            raise ConfigError(f"{path.stem} has no parameter {name!r}: it has {', '.join(known) or 'none'}")
         default, value = literal(known[name]["default"]), literal(text)
         if isinstance(default, str):
             value = text
@@ -176,19 +174,13 @@ def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -
     values = settings(paths[0], given) if given else {}
     errors = side_by_side(paths, values, jobs)
     failed = [path.stem for path in paths if errors[path]]
-    say(
-        f"\n{len(paths) - len(failed)} passed, {len(failed)} failed"
-        + (f": {', '.join(failed)}" if failed else "")
-    )
+    say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
     no_pages = write_pages()
     for path in paths:
         if not errors[path]:
             say_result(path)
     if failed:  # once more, where one looks first
-        say(
-            "\n"
-            + "\n".join(f"{path.stem} FAILED: {errors[path]}" for path in paths if errors[path])
-        )
+        say("\n" + "\n".join(f"{path.stem} FAILED: {errors[path]}" for path in paths if errors[path]))
     return 1 if failed or no_pages else 0
 
 
@@ -251,9 +243,7 @@ def say_result(path: Path) -> None:
 def write_pages() -> str:
     """Pages of all last runs in build/html, if Sphinx is there; why that failed, or ""."""
     if not importlib.util.find_spec("sphinx"):
-        say(
-            "to read them: build/notebooks, in JupyterLab; for pages of them: make site, then make run"
-        )
+        say("to read them: build/notebooks, in JupyterLab; for pages of them: make site, then make run")
         return ""
     from tools import site
 
@@ -277,9 +267,7 @@ def last_run(path: Path):
         return pages.Run(None, "not run yet")
     facts, status = notebook.metadata.get("papermill", {}), tables.why_incomplete(notebook) or "ok"
     when = (facts.get("start_time") or "")[:16].replace("T", " ")
-    return pages.Run(
-        notebook, status, when, facts.get("duration"), tables.printed(notebook, "result")
-    )
+    return pages.Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
 
 
 # ---------------------------------------------------------------- store
@@ -316,9 +304,7 @@ def store(names: list[str]) -> None:
 # ---------------------------------------------------------------- fresh
 def fresh() -> None:
     """Bring back the notebooks as committed; changed ones are copied to mine/kept/ first."""
-    if git(
-        "rev-parse", "--show-cdup", or_say="this folder is no clone of a git repository"
-    ).strip():
+    if git("rev-parse", "--show-cdup", or_say="this folder is no clone of a git repository").strip():
         raise HelpersError("this folder is no clone of a git repository: it only lies in one")
     listed = git(
         "diff",
@@ -344,23 +330,16 @@ def fresh() -> None:
     git("checkout", "HEAD", "--", *names, or_say="git can't bring back the notebooks")
     for name in names:
         copy = kept / Path(name).relative_to("notebooks")
-        say(
-            f"{Path(name).stem}: as committed"
-            + (f", yours is in {copy.relative_to(ROOT)}" if copy.exists() else "")
-        )
+        say(f"{Path(name).stem}: as committed" + (f", yours is in {copy.relative_to(ROOT)}" if copy.exists() else ""))
 
 
 def git(*words: str, or_say: str) -> str:
     try:
-        done = subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True, encoding="utf-8"
-        )
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
     except FileNotFoundError:
         raise HelpersError("git is needed and was not found") from None
     if done.returncode:
-        raise HelpersError(
-            f"{or_say} ({done.stderr.strip().splitlines()[0] if done.stderr.strip() else 'git failed'})"
-        )
+        raise HelpersError(f"{or_say} ({done.stderr.strip().splitlines()[0] if done.stderr.strip() else 'git failed'})")
     return done.stdout
 
 
@@ -385,9 +364,7 @@ def main(arguments: list[str]) -> None:
         metavar="NOTEBOOK",
         help="08, 08_nanogpt_shakespeare or a path (all)",
     )
-    parser.add_argument(
-        "-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), dest="parameters"
-    )
+    parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), dest="parameters")
     options = parser.parse_args(arguments)
     surroundings.shut_out_others()
     jobs = surroundings.jobs()

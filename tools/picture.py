@@ -92,9 +92,7 @@ def draw(folder: Path, path: Path) -> str:
                 shown.set_text(whole[: round(len(whole) * share)].replace("$", r"\$"))
                 writer.grab_frame()
     plt.close(figure)
-    noise, verse = (
-        next(line for line in lines[1:] if line)[:40] for lines in (written[0], written[-1])
-    )
+    noise, verse = (next(line for line in lines[1:] if line)[:40] for lines in (written[0], written[-1]))
     first, last = (of_all[layer, head].diagonal(-1).mean() for of_all in (maps[0], maps[-1]))
     return (
         f'Over {models[-1][0]:,} updates, what a GPT writes goes from noise ("{noise}") to something that sounds a '

@@ -28,9 +28,7 @@ CODE = (
     "broken.js",
     "play.js",
 )
-BEFORE = re.compile(
-    r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M
-)
+BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
 SITE = re.compile(r"^<nav>.*</nav>\n", re.M)  # the way back to the site
 
 
@@ -57,9 +55,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         about = header(snapshot)["about"]
         path = folder / f"play-step-{about['step']}.js"
         listed.append({"step": about["step"], "loss": about["loss"], "file": path.name})
-        errors.write(
-            path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n"
-        )
+        errors.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
         written.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
@@ -70,9 +66,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
     page = (FRONT / "play.html").read_text(encoding="utf-8")
     if packed is not None:
         page = SITE.sub("", page)
-    errors.write(
-        folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page)
-    )
+    errors.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
     return [folder / "play.html", *written]
 
 
@@ -106,9 +100,7 @@ def pack_run(run: Path) -> list[bytes]:
     records = {record.step: record for record in state.history}
     best = state.history.best.step
     known = state.about
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    )
+    commit = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     facts = {
         "preset": known["preset"],
         "corpus": known["corpus"],
@@ -142,18 +134,14 @@ def commit_packed(packed: Sequence[bytes]) -> None:
         about = header(model)["about"]
         compressed = gzip.compress(model, 9, mtime=0)
         errors.write(PACKED / f"step-{about['step']:09}.gz", compressed)
-        errors.say(
-            f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB"
-        )
+        errors.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
 
 
 def main(arguments: list[str]) -> None:
     from helpers.presets import RUNS
 
     parser = errors.Options(prog="python -m tools.play", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--run", help="folder of a run (default: build/runs/playground, for docs/play)"
-    )
+    parser.add_argument("--run", help="folder of a run (default: build/runs/playground, for docs/play)")
     if named := parser.parse_args(arguments).run:
         pages = write(ROOT / "build" / "play", pack_run(Path(named)))
     else:

@@ -58,9 +58,7 @@ class OtherProcessor(TorchDispatchMode):
         super().__init__()
         self.number = number
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func.__name__.split(".")[0]
         if name.rstrip("_") not in LISTED:

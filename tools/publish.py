@@ -79,18 +79,14 @@ def notebook(text: str, name: str, repo: str) -> str:
 def pyproject(text: str, repo: str) -> str:
     text = re.sub(r"^\[project\.urls\]\n(?:.+\n)*\n", "", text, flags=re.M)
     lines = f'[project.urls]\nRepository = "https://github.com/{repo}"\n\n'
-    return text.replace(
-        "[project.optional-dependencies]", lines + "[project.optional-dependencies]", 1
-    )
+    return text.replace("[project.optional-dependencies]", lines + "[project.optional-dependencies]", 1)
 
 
 def readme(text: str, repo: str) -> str:
     home = f"https://github.com/{repo}"
     badges = [f"[![tests]({home}/actions/workflows/ci.yml/badge.svg)]({home}/actions)"]
     for label, address in doors(repo, lessons()[0].relative_to(ROOT).as_posix()).items():
-        badges.append(
-            f"[![open in {label}](https://img.shields.io/badge/open%20in-{label}-blue)]({address})"
-        )
+        badges.append(f"[![open in {label}](https://img.shields.io/badge/open%20in-{label}-blue)]({address})")
     text = re.sub(rf"{re.escape(MARK)}\n.*\n\n", "", text)
     head, _, rest = text.partition("\n\n")
     text = f"{head}\n\n{MARK}\n{' '.join(badges)}\n\n{rest}"

@@ -50,9 +50,7 @@ def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dic
     with tempfile.TemporaryDirectory() as scratch:
         startup = Path(scratch, "profile_default", "startup")
         startup.mkdir(parents=True)
-        Path(startup, "processor.py").write_text(
-            "from tools import processor\nprocessor.install()\n", encoding="utf-8"
-        )
+        Path(startup, "processor.py").write_text("from tools import processor\nprocessor.install()\n", encoding="utf-8")
         runs = ROOT / "build" / "test-runs"
         shutil.rmtree(runs, ignore_errors=True)
         environment = {**os.environ, "IPYTHONDIR": scratch, "NANOGPT_RUNS": str(runs)} | ROWS[row]

@@ -154,9 +154,7 @@ def main():
         os.environ["HOME"] = VENV
     move_to_mine()
     stamp = read_stamp() if os.path.exists(PYTHON) else {}
-    kinds = (
-        ["reading", "developing"] if "dev" in sys.argv[1:] or "developing" in stamp else ["reading"]
-    )
+    kinds = ["reading", "developing"] if "dev" in sys.argv[1:] or "developing" in stamp else ["reading"]
     lists = {kind: contents(LISTS[kind]) for kind in kinds}
     anew = "asked" in sys.argv[1:] and is_of_another_python()
     if anew or stamp != whose() | lists:

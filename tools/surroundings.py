@@ -58,9 +58,7 @@ def share_cores(jobs: int) -> None:
     """
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given and not all(part.strip().isdecimal() and int(part) for part in given.split(",")):
-        raise ConfigError(
-            f"OMP_NUM_THREADS={given!r} is not a whole number from 1, or several with commas"
-        )
+        raise ConfigError(f"OMP_NUM_THREADS={given!r} is not a whole number from 1, or several with commas")
     # A list has a number for each level of nesting: ours is the first.
     cores = (os.cpu_count() or 1) // jobs
     os.environ["OMP_NUM_THREADS"] = given.split(",")[0].strip() or str(max(1, min(cores, 4)))

@@ -15,9 +15,7 @@ from tools.lessons import lessons, sources
 def printed(notebook: NotebookNode, tag: str | None = None) -> str:
     """Everything that its cells printed, or those with the tag."""
     cells = [cell for cell in notebook.cells if tag is None or tag in cell.metadata.get("tags", [])]
-    return "".join(
-        out.text for cell in cells for out in cell.get("outputs", []) if out.output_type == "stream"
-    )
+    return "".join(out.text for cell in cells for out in cell.get("outputs", []) if out.output_type == "stream")
 
 
 def stored_error(notebook: NotebookNode) -> str:
@@ -78,9 +76,7 @@ def title(notebook: NotebookNode) -> str:
     return notebook.cells[0].source.splitlines()[0].removeprefix("# ").partition(":")[0]
 
 
-def places(
-    found: dict[Path, NotebookNode], folder: Path
-) -> Iterator[tuple[NotebookNode, str, str]]:
+def places(found: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[NotebookNode, str, str]]:
     """Each cell of the sources' notebooks, with the heading above it and a link to it."""
     for path, notebook in found.items():
         heading = ""
@@ -92,9 +88,7 @@ def places(
             yield cell, f"{title(notebook)}: {heading}", f"[here]({address})"
 
 
-def comparisons(
-    found: dict[Path, NotebookNode], folder: Path
-) -> Iterator[tuple[str, str, list[str], str]]:
+def comparisons(found: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[str, str, list[str], str]]:
     """What each `same` and `slip` has shown: section, what, its lines of numbers, a link."""
     for cell, section, link in places(found, folder):
         text = "".join(out.text for out in cell.get("outputs", []) if "text" in out)
@@ -113,9 +107,7 @@ def number_row(section: str, what: str, lines: list[str], link: str) -> str:
     return f"| {escaped(section)} | {escaped(what)} | {printed}{slipped} | {link} |"
 
 
-def tagged(
-    tag: str, found: dict[Path, NotebookNode], folder: Path
-) -> Iterator[tuple[str, str, str]]:
+def tagged(tag: str, found: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[str, str, str]]:
     """The text of each cell with the tag, its section, a link to it."""
     for cell, section, link in places(found, folder):
         if tag in cell.metadata.get("tags", []):

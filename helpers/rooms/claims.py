@@ -104,9 +104,7 @@ class Student(nn.Module):
         self.W_value = nn.Linear(96, 32, bias=False)
         self.dropout = nn.Dropout(p)
 
-    def forward(
-        self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]
-    ) -> Float[Tensor, "B 32"]:
+    def forward(self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]) -> Float[Tensor, "B 32"]:
         asker, cards = self.dropout(asker), self.dropout(cards)
         query, key, value = self.W_query(asker)[:, None], self.W_key(cards), self.W_value(cards)
         return ((query @ key.mT / 32**0.5).softmax(dim=-1) @ value)[:, 0]
@@ -188,9 +186,7 @@ class Claims(Study):
         of_parts = Comparison(self.variants, self.sizes, (self.steps,))
         return of_parts.recipe(Run(self.steps, run.variant, run.rate, run.seed, REPORT), device)
 
-    def measure(
-        self, run: Tried, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
-    ) -> Line:
+    def measure(self, run: Tried, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         start = time.process_time()
         if run.task == FEW_SCENES:
             model, found = learn_scenes(run)
@@ -202,8 +198,7 @@ class Claims(Study):
             model, _ = self.train(run, learnt, vocab_size, device)
             pieces = {"own": learnt[: len(held_out)], "held_out": held_out, "new": new}
             found = {
-                name: no_worse_than_guessing(evaluate(model, piece, T), vocab_size)
-                for name, piece in pieces.items()
+                name: no_worse_than_guessing(evaluate(model, piece, T), vocab_size) for name, piece in pieces.items()
             }
         seconds = round(time.process_time() - start, 1)
         return {**run._asdict(), "parameters": count_parameters(model), **found, "seconds": seconds}
@@ -213,9 +208,7 @@ class Claims(Study):
         lines, rows = list(lines), []
         for task, told in self.tasks.items():
             for variant in told.variants:
-                by_rate = {
-                    rate: of_one(lines, task, variant, rate) for rate in rates_of(told, variant)
-                }
+                by_rate = {rate: of_one(lines, task, variant, rate) for rate in rates_of(told, variant)}
                 by_rate = {rate: found for rate, found in by_rate.items() if found}
                 if by_rate:
                     best = best_rate(task, by_rate)
@@ -225,9 +218,7 @@ class Claims(Study):
                         [task, variant, str(best), f"{fmean(own):.3f}", f"{fmean(new):.3f}",
                          f"{min(new):.3f} to {max(new):.3f}", tables.row(at_all, ".3f")]
                     )  # fmt: skip
-        return tables.table(
-            ["task", "variant", "rate", "own", "new", "over seeds", "new, by rate"], rows
-        )
+        return tables.table(["task", "variant", "rate", "own", "new", "over seeds", "new, by rate"], rows)
 
 
 def learn_scenes(run: Tried) -> tuple[nn.Module, Line]:

@@ -101,9 +101,7 @@ class Comparison(Study):
         )
         return replace(config, **self.variants[run.variant].recipe)
 
-    def measure(
-        self, run: Run, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
-    ) -> Line:
+    def measure(self, run: Run, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         """Train once; return the table's line: the run, its losses, and what it took.
 
         The weights are the last ones: choosing the best ones on the way would need yet another
@@ -140,9 +138,7 @@ class Comparison(Study):
                 runs += [Run(steps, name, rate, seed, REPORT) for seed in range(1, seeds + 1)]
         return runs
 
-    def _choose(
-        self, done: dict[Run, Line], steps: int, name: str
-    ) -> tuple[float | None, list[Run]]:
+    def _choose(self, done: dict[Run, Line], steps: int, name: str) -> tuple[float | None, list[Run]]:
         """A variant's best rate, or None while it is unknown; and the runs that find it."""
         rates = list(self.variants[name].rates or self.rates)
         seeds = range(FIRST_CHOOSING_SEED, FIRST_CHOOSING_SEED + self.choosing_seeds)
@@ -169,23 +165,15 @@ class Comparison(Study):
     def report(self, lines: Iterable[Line]) -> str:
         """The verdicts as a table of text, the largest differences first."""
         lines = list(lines)
-        rates = {
-            (line["steps"], line["variant"]): line["rate"]
-            for line in lines
-            if line["part"] == REPORT
-        }
+        rates = {(line["steps"], line["variant"]): line["rate"] for line in lines if line["part"] == REPORT}
         judged = judge(self, lines)
 
         rows = []
-        for (steps, row), found in sorted(
-            judged.items(), key=lambda item: (item[0][0], -item[1].mean)
-        ):
+        for (steps, row), found in sorted(judged.items(), key=lambda item: (item[0][0], -item[1].mean)):
             interval = f"{found.low:+.3f} to {found.high:+.3f}"
             rate = str(rates[steps, row])
             rows.append([steps, row, rate, f"{found.mean:+.3f}", interval, found.says])
-        return tables.table(
-            ["steps", "changed", "rate", "damage", "95 % interval", "verdict"], rows
-        )
+        return tables.table(["steps", "changed", "rate", "damage", "95 % interval", "verdict"], rows)
 
 
 def no_worse_than_guessing(loss: float, vocab_size: int) -> float:
@@ -195,9 +183,7 @@ def no_worse_than_guessing(loss: float, vocab_size: int) -> float:
 
 
 @torch.no_grad()
-def last_place_loss(
-    model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Iterable[int], stride: int = 32
-) -> float:
+def last_place_loss(model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Iterable[int], stride: int = 32) -> float:
     """Mean loss in nats at the LAST place of windows `stride` apart, averaged over lengths.
 
     Nothing stands after the last place, so a model that cheats by looking ahead cannot cheat here.
@@ -206,9 +192,7 @@ def last_place_loss(
     found = []
     for T in lengths:
         if len(tokens) <= T:
-            raise CorpusError(
-                f"{len(tokens)} tokens are too few: a window of {T} needs at least {T + 1}"
-            )
+            raise CorpusError(f"{len(tokens)} tokens are too few: a window of {T} needs at least {T + 1}")
         windows = tokens.unfold(0, T + 1, stride).long()
         total = 0.0
         with evaluating(model):
@@ -235,9 +219,7 @@ def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Ver
             changed = reported.get((steps, name), {})
             kept = reported.get((steps, variant.against or study.whole), {})
             metric = study.metric(name)
-            damages = [
-                changed[seed][metric] - kept[seed][metric] for seed in sorted(changed.keys() & kept)
-            ]
+            damages = [changed[seed][metric] - kept[seed][metric] for seed in sorted(changed.keys() & kept)]
             if name != study.whole and len(damages) >= study.seeds:
                 found[steps, name] = verdict(damages, study.margin)
     return found

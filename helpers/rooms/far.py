@@ -22,9 +22,7 @@ WAYS = {
 BLIND = "letter frequencies alone"
 
 
-def trained(
-    train_tokens: Integer[Tensor, "N"], vocab_size: int, seed: int, steps: int, **sizes: int
-) -> ModernGPT:
+def trained(train_tokens: Integer[Tensor, "N"], vocab_size: int, seed: int, steps: int, **sizes: int) -> ModernGPT:
     """A small GPT with rotary positions, trained on windows of 32 letters."""
     torch.manual_seed(seed)
     usual: dict[str, Any] = {"n_layer": 2, "n_head": 4, "n_embd": 64}
@@ -92,9 +90,7 @@ def clamped(
 ) -> Float[Tensor, "B T C"]:
     """Causal attention with rotary positions, in which no distance is larger than `reach`."""
     T, D = x.shape[1], layer.head_width
-    query, key, value = (
-        layer.split_heads(matrix(x)) for matrix in (layer.W_query, layer.W_key, layer.W_value)
-    )
+    query, key, value = (layer.split_heads(matrix(x)) for matrix in (layer.W_query, layer.W_key, layer.W_value))
     near = rotate(query, *rotations(T, D)) @ rotate(key, *rotations(T, D)).mT
     turn = (table[reach:].expand(T, D) for table in rotations(reach + 1, D))
     far = rotate(query, *turn) @ key.mT

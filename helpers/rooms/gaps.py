@@ -25,9 +25,7 @@ def last_gap(x: Int64[Tensor, "B T"], characters: Iterable[str]) -> Bool[Tensor,
     return (place == last) & (last >= 0) & (last < place[:, None])
 
 
-def looks_at_gaps(
-    model: GPT, tokenizer: CharTokenizer, tokens: Integer[Tensor, "N"]
-) -> Float[Tensor, "L H"]:
+def looks_at_gaps(model: GPT, tokenizer: CharTokenizer, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "L H"]:
     """What share of its attention each head spends on the last gap, over the first 96 windows."""
     T = model.config.context_length
     x = tokens.cpu().long()[: len(tokens) // T * T].view(-1, T)[:96]

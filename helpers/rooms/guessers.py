@@ -39,17 +39,13 @@ def losses(
         found.append(-guess.log().mean().item())
         if neighbours and length < longest:
             longer, _, _ = grams[length + 1]
-            kinds = torch.bincount(
-                torch.searchsorted(numbers, longer % V ** (length + 1)), minlength=len(numbers)
-            )
+            kinds = torch.bincount(torch.searchsorted(numbers, longer % V ** (length + 1)), minlength=len(numbers))
             guess = smoothed(numbers, kinds, ahead, shorter, V, fitted)
         shorter = guess
     return found
 
 
-def smoothed(
-    numbers: Tensor, counts: Tensor, ahead: Tensor, shorter: Tensor, V: int, fitted: bool
-) -> Tensor:
+def smoothed(numbers: Tensor, counts: Tensor, ahead: Tensor, shorter: Tensor, V: int, fitted: bool) -> Tensor:
     """How likely each place's letter is: `ahead` is its run with the letter, `shorter` the guess of
     the shorter run, and `counts` (E,) belong to the runs of the text, `numbers` (E,), sorted.
     """
@@ -69,9 +65,7 @@ def find(wanted: Tensor, among: Tensor, values: Tensor) -> Tensor:
     return torch.where(among[place] == wanted, values[place], 0.0)
 
 
-def loss_of(
-    counts: KneserNey, tokens: Integer[Tensor, "N"], length: int, piece: int = 4096
-) -> float:
+def loss_of(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int, piece: int = 4096) -> float:
     """The mean loss in nats of guessing by counts of runs of `length` letters."""
     total, past = 0.0, counts.longest
     for start in range(past, len(tokens) - 1, piece):  # a piece begins with letters of the last
@@ -132,9 +126,7 @@ def gates_alone(model: CountedGPT, config: TrainConfig) -> torch.optim.Optimizer
 class KnowsTheAnswer(CountedGPT):
     """In training, the counts know the very letter that is asked for."""
 
-    def _by_counting(
-        self, tokens: Tensor, past: Tensor, targets: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _by_counting(self, tokens: Tensor, past: Tensor, targets: Tensor | None) -> tuple[Tensor, Tensor]:
         return super()._by_counting(tokens, past, None)
 
 

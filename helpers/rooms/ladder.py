@@ -34,26 +34,18 @@ def stacked(changes: dict[str, Rung]) -> dict[str, Rung]:
     rungs = {}
     below = Rung()
     for name, change in changes.items():
-        below = replace(
-            change, sizes=below.sizes | change.sizes, recipe=below.recipe | change.recipe
-        )
+        below = replace(change, sizes=below.sizes | change.sizes, recipe=below.recipe | change.recipe)
         rungs[name] = below
     return rungs
 
 
 laptop = PRESETS["laptop"].model
 speedrun = PRESETS["speedrun"].model
-plain = dict(
-    batch_size=12, learning_rate=1e-3, min_learning_rate=1e-4, warmup_steps=100, betas=(0.9, 0.99)
-)
-steeper = dict(
-    learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=30, schedule="stable", decay=0.8
-)
+plain = dict(batch_size=12, learning_rate=1e-3, min_learning_rate=1e-4, warmup_steps=100, betas=(0.9, 0.99))
+steeper = dict(learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=30, schedule="stable", decay=0.8)
 muon = dict(learning_rate=0.01, warmup_steps=0, weight_decay=0.0, optimizer="muon", muon_scale=3.0)
 shape = {name: speedrun[name] for name in ("rotary", "qk_norm", "mlp", "zero_start", "softcap")}
-bolder = dict(
-    batch_size=64, learning_rate=0.03, betas=(0.6, 0.95), muon_scale=2.0, muon_momentum=0.85
-)
+bolder = dict(batch_size=64, learning_rate=0.03, betas=(0.6, 0.95), muon_scale=2.0, muon_momentum=0.85)
 RUNGS = stacked(
     {
         "nanoGPT's recipe": Rung(recipe=plain, steps=1800),
@@ -117,9 +109,7 @@ class Ladder(Study):
             for part in self.around
         ]
 
-    def measure(
-        self, run: Climb, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
-    ) -> Line:
+    def measure(self, run: Climb, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         """Train once; a line of the table. Seconds are the processor's, in the updates alone."""
         config = self.recipe(run, device)
         T = (self.sizes | RUNGS[run.variant].sizes)["context_length"]
@@ -160,9 +150,7 @@ class Ladder(Study):
                 ]
             )
             before = seconds
-        return tables.table(
-            ["rung", "parameters", "steps", "over seeds", "seconds", "factor", "speed-up"], rows
-        )
+        return tables.table(["rung", "parameters", "steps", "over seeds", "seconds", "factor", "speed-up"], rows)
 
 
 def build(name: str, vocab_size: int, steps: int, seed: int) -> tuple[GPT, TrainConfig]:

@@ -68,17 +68,12 @@ def next_letter(kind: Kind) -> None:
 @check("every step and every worker reads other pages")
 def other_pages(kind: Kind) -> None:
     text = torch.arange(100_000)
-    decks = [
-        {w[0].item() for batch in kind(V).deck(text, 4, 0, worker) for w in batch}
-        for worker in (0, 1)
-    ]
+    decks = [{w[0].item() for batch in kind(V).deck(text, 4, 0, worker) for w in batch} for worker in (0, 1)]
     demand(
         len(decks[0] & decks[1]) < 5,
         "two workers read the same windows: each has drawn them with the same dice",
     )
-    demand(
-        len(decks[0]) > 50, f"of 64 windows in four steps only {len(decks[0])} are different ones"
-    )
+    demand(len(decks[0]) > 50, f"of 64 windows in four steps only {len(decks[0])} are different ones")
 
 
 # ---------------------------------------------------------------- look at the first loss
@@ -105,9 +100,7 @@ def by_heart(kind: Kind) -> None:
         optimizer.step()
         if loss < 0.3:
             return
-    raise CheckError(
-        f"four short texts are still not known by heart after 120 updates: the loss is {loss:.2f}"
-    )
+    raise CheckError(f"four short texts are still not known by heart after 120 updates: the loss is {loss:.2f}")
 
 
 # ---------------------------------------------------------------- who sees whom
@@ -220,9 +213,7 @@ def finite(kind: Kind) -> None:
         "a padded text makes gradients that are no numbers",
     )
     loss = program.gradient([(tokens, torch.full_like(targets, IGNORED))])
-    demand(
-        math.isfinite(loss), "a batch in which nothing is asked for has a loss that is no number"
-    )
+    demand(math.isfinite(loss), "a batch in which nothing is asked for has a loss that is no number")
 
 
 @check("every parameter moves, and only matrices decay")
@@ -267,9 +258,7 @@ def pieces(kind: Kind) -> None:
     whole, parts = kind(V).train(), kind(V).train()
     whole.gradient([(tokens, targets)])
     parts.gradient([(tokens[i : i + 2], targets[i : i + 2]) for i in range(0, 8, 2)])
-    ours, theirs = (
-        torch.cat([x.grad.flatten() for x in one.parameters()]) for one in (parts, whole)
-    )
+    ours, theirs = (torch.cat([x.grad.flatten() for x in one.parameters()]) for one in (parts, whole))
     off = ((ours - theirs).norm() / theirs.norm()).item()
     demand(
         off < 1e-3,
@@ -291,9 +280,7 @@ def exams_agree(kind: Kind) -> None:
     program = kind(V, dropout=0.3).train()
     texts = [letters(20, seed=i) for i in range(4)]
     marks = [program.evaluate(texts) for _ in range(2)]
-    demand(
-        marks[0] == marks[1], f"two exams on the same texts give {marks[0]:.4f} and {marks[1]:.4f}"
-    )
+    demand(marks[0] == marks[1], f"two exams on the same texts give {marks[0]:.4f} and {marks[1]:.4f}")
     demand(program.training, "after an exam the program is no longer in training")
     tokens = letters(1, 20)
     with torch.no_grad():

@@ -99,23 +99,14 @@ class Museum(Study):
         )
 
     def recipe(self, run: Visit, device: str = "cpu") -> TrainConfig:
-        return TrainConfig(
-            16, run.steps, run.steps, learning_rate=self.rate, seed=run.seed, device="cpu"
-        )
+        return TrainConfig(16, run.steps, run.steps, learning_rate=self.rate, seed=run.seed, device="cpu")
 
     def plan(self, lines: Iterable[Line]) -> list[Visit]:
         """Seed by seed, so that a table that is cut off has all programs."""
         seeds = range(1, self.seeds + 1)
-        return [
-            Visit(kind.__name__, steps, seed)
-            for seed in seeds
-            for kind, all_ in SHOWN.items()
-            for steps in all_
-        ]
+        return [Visit(kind.__name__, steps, seed) for seed in seeds for kind, all_ in SHOWN.items() for steps in all_]
 
-    def measure(
-        self, run: Visit, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
-    ) -> Line:
+    def measure(self, run: Visit, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         """Train once; the first loss, the loss as a curve shows it (`loss`), and the loss that
         writing meets.
         """
@@ -143,17 +134,13 @@ class Museum(Study):
         for (name, steps), group in found.items():
             told = [
                 f"{fmean(numbers):.2f} ± {stdev(numbers) if len(numbers) > 1 else 0:.2f}"
-                for numbers in (
-                    [line[column] for line in group] for column in ("first", "loss", "honest")
-                )
+                for numbers in ([line[column] for line in group] for column in ("first", "loss", "honest"))
             ]
             rows.append([name, f"{steps:,}", *told])
         return tables.table(["program", "updates", "first loss", "curve", "honest"], rows)
 
 
-def windows(
-    text: Integer[Tensor, "N"], count: int, length: int
-) -> Integer[Tensor, "count length+1"]:
+def windows(text: Integer[Tensor, "N"], count: int, length: int) -> Integer[Tensor, "count length+1"]:
     """Pieces of a text, spread evenly over it."""
     starts = torch.linspace(0, len(text) - length - 1, count).long()
     return text[starts[:, None] + torch.arange(length + 1)].long()

@@ -222,15 +222,8 @@ class ByBatch(Program):
     seen_by = "the mark doesn't depend on the size of a batch"
 
     def evaluate(self, texts, batch: int = 16) -> float:
-        parts = [
-            Program.evaluate(self, texts[first : first + batch])
-            for first in range(0, len(texts), batch)
-        ]
+        parts = [Program.evaluate(self, texts[first : first + batch]) for first in range(0, len(texts), batch)]
         return sum(parts) / len(parts)
 
 
-FAULTS = [
-    thing
-    for thing in list(vars().values())
-    if isinstance(thing, type) and Program in thing.__bases__
-]
+FAULTS = [thing for thing in list(vars().values()) if isinstance(thing, type) and Program in thing.__bases__]

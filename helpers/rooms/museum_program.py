@@ -20,9 +20,7 @@ class Block(nn.Module):
     def __init__(self):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(C), nn.LayerNorm(C)
-        self.query, self.key, self.value, self.project = (
-            nn.Linear(C, C, bias=False) for _ in range(4)
-        )
+        self.query, self.key, self.value, self.project = (nn.Linear(C, C, bias=False) for _ in range(4))
         self.mlp = nn.Sequential(nn.Linear(C, 4 * C), nn.GELU(), nn.Linear(4 * C, C))
 
 
@@ -72,9 +70,7 @@ class Program(nn.Module):
         return ((past & real[:, None]) | itself)[:, None]
 
     def attention(self, block: Any, x: Tensor, allowed: Tensor) -> Tensor:
-        query, key, value = (
-            self.split(matrix(x)) for matrix in (block.query, block.key, block.value)
-        )
+        query, key, value = (self.split(matrix(x)) for matrix in (block.query, block.key, block.value))
         return block.project(self.join(self.weights(self.scores(query, key), allowed) @ value))
 
     # ---------------------------------------------------------------- the model
@@ -105,9 +101,7 @@ class Program(nn.Module):
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The sum over all targets that are asked for."""
-        return F.cross_entropy(
-            logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
     def gradient(self, pieces: Sequence[tuple[Tensor, Tensor]]) -> float:
         """Of a batch that comes in pieces: the mean loss of all its targets, and their gradient in

@@ -64,9 +64,7 @@ class Study(ABC):
         """How a run trains."""
 
     @abstractmethod
-    def measure(
-        self, run: Any, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
-    ) -> Line:
+    def measure(self, run: Any, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         """Train once; the run's line of the table."""
 
     @abstractmethod
@@ -122,9 +120,7 @@ class Study(ABC):
         done = {self.run_of(line) for line in lines}
         return [run for run in self.plan(lines) if self.is_known(run) and run not in done]
 
-    def conduct(
-        self, tokens: Integer[Tensor, "N"], vocab_size: int, lines: Iterable[Line] = ()
-    ) -> list[Line]:
+    def conduct(self, tokens: Integer[Tensor, "N"], vocab_size: int, lines: Iterable[Line] = ()) -> list[Line]:
         """The `lines` that are there and those that the study still needs, one run after the other.
 
         For a study that takes seconds, in a notebook. Others take `python -m tools.studies`.

@@ -50,9 +50,7 @@ class Torchrun:
     def __enter__(self) -> "Torchrun":
         return self
 
-    def __exit__(
-        self, kind: type | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type | None, error: BaseException | None, where: TracebackType | None) -> None:
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._process.pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
@@ -74,9 +72,7 @@ class Torchrun:
                 with suppress(psutil.Error):
                     if process.environ().get("RANK") == str(rank):
                         return process
-        raise RunError(
-            f"there is no process with rank {rank}: it has not started yet, or has ended"
-        )
+        raise RunError(f"there is no process with rank {rank}: it has not started yet, or has ended")
 
     def wait(self, seconds: float = 120) -> str:
         """What they printed, once all have ended. RunError if one failed or they still work."""

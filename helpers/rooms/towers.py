@@ -133,9 +133,7 @@ class Add(nn.Module):
         return x + self.part(x)
 
 
-def tower(
-    layers: int, adds: bool = True, *, places: bool = False, **look: int
-) -> Callable[[], nn.Sequential]:
+def tower(layers: int, adds: bool = True, *, places: bool = False, **look: int) -> Callable[[], nn.Sequential]:
     """What makes a tower of looks with its answer on top. Each layer adds to what it reads, or
     replaces it; with `places`, lines know where they stand.
     """
@@ -170,9 +168,7 @@ class Brewer(nn.Module):
         self.bend = bend
         self.narrow = nn.Linear(4 * WIDTH, WIDTH)
 
-    def hidden(
-        self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]
-    ) -> Float[Tensor, "B 128"]:
+    def hidden(self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]) -> Float[Tensor, "B 128"]:
         """What stands between the two matrices, behind the bend."""
         giver, _, receiver = cards.split(WIDTH, dim=-1)
         query = self.W_query(asker)[:, None]
@@ -181,9 +177,7 @@ class Brewer(nn.Module):
         found = [attention(*part)[0][:, 0] for part in zip(*parts, strict=True)]
         return self.bend(self.widen(torch.cat(found, dim=-1)))
 
-    def forward(
-        self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]
-    ) -> Float[Tensor, "B 32"]:
+    def forward(self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]) -> Float[Tensor, "B 32"]:
         return self.narrow(self.hidden(asker, cards))
 
 

@@ -17,16 +17,12 @@ def browser() -> Iterator:
     """Chromium without a window; the tests are skipped where there is none."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        pytest.skip(
-            f"no browser: none of {', '.join(NAMES)} is installed, and CHROMIUM names no other"
-        )
+        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed, and CHROMIUM names no other")
     from playwright.sync_api import sync_playwright  # slow, and of no use without a browser
 
     with sync_playwright() as playwright:
         root = hasattr(os, "geteuid") and os.geteuid() == 0  # whom Chromium's sandbox refuses
-        browser = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox"] if root else []
-        )
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
         yield browser
         browser.close()
 

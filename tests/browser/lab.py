@@ -35,9 +35,7 @@ class Lab:
 
     def asks(self, path: str, method: str = "GET") -> bytes:
         headers = {"Authorization": f"token {self.token}"}
-        with urllib.request.urlopen(
-            urllib.request.Request(self.address + path, headers=headers, method=method)
-        ) as got:
+        with urllib.request.urlopen(urllib.request.Request(self.address + path, headers=headers, method=method)) as got:
             return got.read()
 
     def open(self, page: Page, name: str) -> None:
@@ -49,9 +47,7 @@ class Lab:
     def run_all(self, page: Page) -> None:
         page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
         outputs = f"{SHOWN}.content.model.sharedModel.cells.flatMap((cell) => cell.toJSON().outputs ?? [])"
-        errors = page.evaluate(
-            f"{outputs}.filter((output) => output.output_type === 'error').map((e) => e.evalue)"
-        )
+        errors = page.evaluate(f"{outputs}.filter((output) => output.output_type === 'error').map((e) => e.evalue)")
         assert not errors, errors
 
     def save(self, page: Page) -> None:
@@ -68,10 +64,7 @@ def jupyterlab(folder: Path) -> Iterator[Lab]:
     """JupyterLab with a token of its own, until the test is over."""
     lab = Lab(folder)
     lab.notebooks.mkdir()
-    folders = {
-        name: str(folder / name.lower())
-        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
-    }
+    folders = {name: str(folder / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
     folders |= {
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
@@ -98,9 +91,7 @@ def jupyterlab(folder: Path) -> Iterator[Lab]:
     shutil.copy(ROOT / "tools" / "lab" / "look.css", look)
     command += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     with (folder / "lab.log").open("w") as log:
-        server = subprocess.Popen(
-            command, env=os.environ | folders | ours, stdout=log, stderr=log, cwd=folder
-        )
+        server = subprocess.Popen(command, env=os.environ | folders | ours, stdout=log, stderr=log, cwd=folder)
     try:
         for _ in range(300):
             try:

@@ -19,9 +19,7 @@ OUTPUTS = f"{CELLS}.flatMap((cell) => cell.model.sharedModel.toJSON().outputs ??
 # Every output that is a picture; where a live kernel made it an explorer's, it says so, and the
 # explorer stands there.
 PICTURES = f"{OUTPUTS}.filter(({{ data }}) => data?.['image/png'])"
-PLACES = (
-    f"{PICTURES}.filter(({{ data }}) => `${{data['text/html'] ?? ''}}`.includes('data-explore'))"
-)
+PLACES = f"{PICTURES}.filter(({{ data }}) => `${{data['text/html'] ?? ''}}`.includes('data-explore'))"
 IMAGES = f"[...{SHOWN}.node.querySelectorAll('img')]"
 EXPLORERS = ":is(.explore, .explore-play)"
 INSIDE = f"image.closest('.jp-OutputArea') && !image.closest('{EXPLORERS}')"  # the machine has its picture inside
@@ -46,9 +44,7 @@ def lab(browser, tmp_path_factory):
             eight = lab.notebooks / "08_nanogpt_shakespeare.ipynb"  # which would train for minutes
             text = eight.read_text(encoding="utf-8")
             assert text.count(r"preset = \"laptop\"") == 1
-            eight.write_text(
-                text.replace(r"preset = \"laptop\"", r"preset = \"smoke\""), encoding="utf-8"
-            )
+            eight.write_text(text.replace(r"preset = \"laptop\"", r"preset = \"smoke\""), encoding="utf-8")
             yield lab
 
 
@@ -72,9 +68,7 @@ def open_from_start(lab, page, name: str) -> None:
 
 def test_the_start_page_lists_the_lessons_in_light_and_dark(lab, page, screens):
     lab.open(page, "index.ipynb")
-    links = page.locator(".jp-RenderedMarkdown td a").evaluate_all(
-        "(links) => links.map((a) => a.innerText)"
-    )
+    links = page.locator(".jp-RenderedMarkdown td a").evaluate_all("(links) => links.map((a) => a.innerText)")
     assert len(links) == len(LESSONS)
     files = page.locator(".jp-DirListing-itemName").all_inner_texts()
     assert {name for name in LESSONS if "/" not in name} < {name.strip() for name in files}
@@ -84,12 +78,8 @@ def test_the_start_page_lists_the_lessons_in_light_and_dark(lab, page, screens):
 
 
 def change_theme(page, theme: str) -> None:
-    page.evaluate(
-        f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})"
-    )
-    page.wait_for_function(
-        f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()"
-    )
+    page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})")
+    page.wait_for_function(f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()")
     page.wait_for_timeout(300)
 
 
@@ -103,13 +93,9 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     page.wait_for_function(f"{OUTPUTS}.length === 0")
     page.wait_for_function(f"{SHOWN}.sessionContext.session.kernel.status === 'idle'")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")  # until the last has run
-    errors = page.evaluate(
-        f"{OUTPUTS}.filter((o) => o.output_type === 'error').map((o) => o.traceback.join('\\n'))"
-    )
+    errors = page.evaluate(f"{OUTPUTS}.filter((o) => o.output_type === 'error').map((o) => o.traceback.join('\\n'))")
     assert not errors, "\n".join(errors)
-    counts = page.evaluate(
-        f"{CELLS}.filter((c) => c.model.type === 'code').map((c) => c.model.executionCount)"
-    )
+    counts = page.evaluate(f"{CELLS}.filter((c) => c.model.type === 'code').map((c) => c.model.executionCount)")
     assert counts == list(range(1, len(counts) + 1))
 
     page.evaluate("jupyterapp.commands.execute('toc:show-panel')")
@@ -122,22 +108,15 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     sources = page.evaluate(f"{CELLS}.map((c) => c.model.sharedModel.getSource())")
     assert pictures >= 2 and places == len(re.findall(r"^explore\.\w+\(", "\n".join(sources), re.M))
     page.wait_for_function(f"{PAINTED}.length === {pictures - places}")
-    page.wait_for_function(
-        f"{SHOWN}.node.querySelectorAll('[data-explore] > {EXPLORERS}').length === {places}"
-    )
+    page.wait_for_function(f"{SHOWN}.node.querySelectorAll('[data-explore] > {EXPLORERS}').length === {places}")
     assert page.evaluate(f"{IMAGES}.filter((image) => !image.naturalWidth).length") == 0
     told = page.evaluate(f"{PICTURES}.map(({{ metadata }}) => metadata['image/png'].alt)")
-    assert all(
-        text in told
-        for text in page.evaluate(f"{PAINTED}.map((image) => image.alt || '(no text)')")
-    )
+    assert all(text in told for text in page.evaluate(f"{PAINTED}.map((image) => image.alt || '(no text)')"))
     if name.startswith(("03", "08")):
         for theme in ("Light", "Dark"):
             change_theme(page, theme)
             shown = page.locator(f".jp-OutputArea-output:has(img), {EXPLORERS}")
-            look = page.evaluate(
-                "getComputedStyle(document.querySelector('.jp-RenderedImage img')).filter"
-            )
+            look = page.evaluate("getComputedStyle(document.querySelector('.jp-RenderedImage img')).filter")
             assert ("invert" in look) == (theme == "Dark")
             for i, place in enumerate(shown.filter(visible=True).all()[:3]):
                 place.scroll_into_view_if_needed()
@@ -169,6 +148,4 @@ def test_an_exercise_is_solved_by_typing(lab, page):
     lab.save(page)
     lab.open(page, "index.ipynb")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
-    page.locator(".jp-RenderedMarkdown tr", has_text="Dot-product scores").filter(
-        has_text="1 of 4: 1a"
-    ).wait_for()
+    page.locator(".jp-RenderedMarkdown tr", has_text="Dot-product scores").filter(has_text="1 of 4: 1a").wait_for()

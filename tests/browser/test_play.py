@@ -34,9 +34,7 @@ def visit(browser, site):
 
     def opened(width: int = 1200, scheme: str = "light", folder: Path = site):
         size = {"width": width, "height": 900}
-        contexts.append(
-            browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
-        )
+        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce"))
         page = contexts[-1].new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -51,10 +49,7 @@ def visit(browser, site):
     yield opened
     for context in contexts:
         context.close()
-    assert (
-        errors == []
-        and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
-    )
+    assert errors == [] and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
 def test_the_first_letter_comes_soon_and_writing_pauses_and_goes_on(visit):
@@ -113,35 +108,23 @@ def test_sliders_change_the_chances(visit):
     )
     assert first.inner_text() == "100%"
     page.locator(".explore-bar").nth(3).click()  # a cut one: the visitor may
-    page.wait_for_function(
-        f"document.querySelectorAll('.explore-ruler span').length === {len(START) + 1}"
-    )
+    page.wait_for_function(f"document.querySelectorAll('.explore-ruler span').length === {len(START) + 1}")
 
 
 def test_a_letter_is_pointed_at_by_mouse_and_by_keyboard(visit):
     page = visit()
     looks = page.inner_text(".explore-looks")
     page.locator(".explore-ruler span").nth(9).hover()
-    page.wait_for_function(
-        "document.querySelector('.explore-ruler').getAttribute('aria-valuenow') === '10'"
-    )
+    page.wait_for_function("document.querySelector('.explore-ruler').getAttribute('aria-valuenow') === '10'")
     page.wait_for_selector(DRAWN)
-    assert page.inner_text(".explore-looks") != looks and "“R” at place 10" in page.inner_text(
-        ".explore-looks"
-    )
+    assert page.inner_text(".explore-looks") != looks and "“R” at place 10" in page.inner_text(".explore-looks")
     page.locator(".explore-ruler").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function(
-        "document.querySelector('.explore-ruler').getAttribute('aria-valuetext').startsWith('“o”')"
-    )
+    page.wait_for_function("document.querySelector('.explore-ruler').getAttribute('aria-valuetext').startsWith('“o”')")
     page.keyboard.press("End")
-    page.wait_for_function(
-        "document.querySelector('.explore-looks').textContent.includes('place 25')"
-    )
+    page.wait_for_function("document.querySelector('.explore-looks').textContent.includes('place 25')")
     page.get_by_role("button", name="Layer 4, head 1").press("Enter")
-    page.wait_for_function(
-        "document.querySelector('.explore-maps h3').textContent.startsWith('Layer 4, head 1')"
-    )
+    page.wait_for_function("document.querySelector('.explore-maps h3').textContent.startsWith('Layer 4, head 1')")
 
 
 def test_the_scores_of_query_and_key_explain_the_shares(visit, screens):
@@ -157,9 +140,7 @@ def test_the_scores_of_query_and_key_explain_the_shares(visit, screens):
     ]
     assert len(rows) == 3 and all("key of " in name for name in cells[::4])
     assert page.locator(".explore-why canvas").count() == 4
-    (high, most), (second, some), (low, _) = (
-        rows  # softmax: a difference of scores is a ratio of shares (both rounded)
-    )
+    (high, most), (second, some), (low, _) = rows  # softmax: a difference of scores is a ratio of shares (both rounded)
     assert high >= second > low
     if some:
         assert abs(math.log(most / some) - (high - second)) < 0.1 + 0.006 / some
@@ -174,17 +155,13 @@ def test_a_head_is_switched_off_and_missed(visit):
     first = page.locator(".explore-bars").first.inner_text()
     page.get_by_role("button", name="Switch this head off").click()
     page.wait_for_selector(DRAWN)
-    assert re.match(
-        r"Without head \d of layer \d: after “e”, .+ gets \d+% instead of \d+%", said.inner_text()
-    )
+    assert re.match(r"Without head \d of layer \d: after “e”, .+ gets \d+% instead of \d+%", said.inner_text())
     without, whole = map(float, re.findall(r"(\d\.\d\d)", said.inner_text()))
     assert without != whole and page.locator(".explore-bars").first.inner_text() != first
     assert page.locator(".explore-off").count() == 1
     page.get_by_role("button", name="Switch this head on again").click()
     page.wait_for_selector(DRAWN)
-    assert (
-        "Guess" in said.inner_text() and page.locator(".explore-bars").first.inner_text() == first
-    )
+    assert "Guess" in said.inner_text() and page.locator(".explore-bars").first.inner_text() == first
 
 
 def test_snapshots_are_loaded_when_asked_for_and_differ(visit):
@@ -198,9 +175,7 @@ def test_snapshots_are_loaded_when_asked_for_and_differ(visit):
             "(s) => document.querySelector('h3[aria-live]').textContent.includes(`After ${s} of`)",
             arg=step,
         )
-        page.wait_for_function(
-            "document.querySelector('.explore-verse span').textContent.length === 150"
-        )
+        page.wait_for_function("document.querySelector('.explore-verse span').textContent.length === 150")
         verses.append(page.inner_text(".explore-verse"))
     assert len(set(verses)) == 4 and all(verse.startswith(START) for verse in verses)
     # About ln 65: it knows nothing yet.
@@ -214,26 +189,18 @@ def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, schem
     papers, said = room.locator(".explore-paper"), room.locator(".explore-result")
 
     def heard(sentence):
-        page.wait_for_function(
-            "(s) => document.querySelector('.explore-result').textContent.includes(s)", arg=sentence
-        )
-        return [paper.strip() for paper in papers.all_inner_texts()], room.locator(
-            "td"
-        ).all_inner_texts()
+        page.wait_for_function("(s) => document.querySelector('.explore-result').textContent.includes(s)", arg=sentence)
+        return [paper.strip() for paper in papers.all_inner_texts()], room.locator("td").all_inner_texts()
 
     assert not papers.first.is_visible() and said.inner_text() == ""  # a guess comes first
     room.get_by_role("button", name="1e-10").focus()
     page.keyboard.press("Enter")
-    (healthy, broken), (loss, same, judged, worse) = heard(
-        "and the text goes wrong. Watch only the loss"
-    )
+    (healthy, broken), (loss, same, judged, worse) = heard("and the text goes wrong. Watch only the loss")
     assert healthy.startswith(START) and broken.startswith(START) and healthy != broken
     assert loss == same and float(worse) > float(judged) + 0.25 and "minGPT" in room.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     room.screenshot(path=screens / f"play-broken-{width}-{scheme}.png")
-    serious = [
-        v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")
-    ]
+    serious = [v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
     assert serious == []
     for _ in range(3):
         page.keyboard.press("Tab")
@@ -254,11 +221,7 @@ def test_nobody_is_shut_out(visit, width, scheme):
     page.wait_for_selector(DRAWN)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     found = Axe().run(page).response["violations"]
-    serious = [
-        (v["id"], v["nodes"][0]["html"][:160])
-        for v in found
-        if v["impact"] in ("serious", "critical")
-    ]
+    serious = [(v["id"], v["nodes"][0]["html"][:160]) for v in found if v["impact"] in ("serious", "critical")]
     assert serious == []
 
 
@@ -266,12 +229,8 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
     """One layer, no positions, shared keys, another MLP: nothing of it is the plain model's."""
     torch.manual_seed(1)
     tokenizer = CharTokenizer("\n ,!ORadefhmoruw")
-    sizes = dict(
-        vocab_size=16, context_length=32, n_layer=1, n_head=4, n_embd=32, mlp="swiglu", mlp_width=20
-    )
-    model = build_gpt(
-        ModernConfig(**sizes, rotary=True, qk_norm=True, n_kv_head=2, tied=False, trigrams=90)
-    ).eval()
+    sizes = dict(vocab_size=16, context_length=32, n_layer=1, n_head=4, n_embd=32, mlp="swiglu", mlp_width=20)
+    model = build_gpt(ModernConfig(**sizes, rotary=True, qk_norm=True, n_kv_head=2, tied=False, trigrams=90)).eval()
     about = {
         "parameters": count_parameters(model),
         "seconds": 1,
@@ -281,10 +240,7 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
     }
     play.write(tmp_path, [pack(model, tokenizer, about=about)])
     page = visit(folder=tmp_path)
-    assert (
-        "for a second, until it was good at guessing the next letter of your own text"
-        in page.inner_text("h1 + p")
-    )
+    assert "for a second, until it was good at guessing the next letter of your own text" in page.inner_text("h1 + p")
     page.get_by_role("button", name="Let it write").first.click()
     page.wait_for_function("document.querySelector('.explore-written').textContent.length > 12")
     page.get_by_role("button", name="Pause").first.click()
@@ -300,10 +256,7 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
     for number in range(6):
         page.locator(".explore-part").nth(number).focus()
         said.append(page.inner_text(".explore-told"))
-    assert (
-        "say which letters stand before it (below)" in said[1]
-        and "turns queries and keys" in said[1]
-    )
+    assert "say which letters stand before it (below)" in said[1] and "turns queries and keys" in said[1]
     assert "of its 20 neurons" in said[3]
     # It kept no snapshots: there is nothing to slide to.
     assert page.get_by_label("Step of the training").count() == 0

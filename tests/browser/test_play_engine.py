@@ -54,17 +54,11 @@ def engine(browser):
 def texts(alphabet: str, longest: int, count: int = 200) -> list[str]:
     """Half of them random letters, half cut out of the bundled play."""
     dice = random.Random(0)
-    whole = "".join(
-        letter for letter in BUNDLED_PLAY.read_text(encoding="utf-8") if letter in alphabet
-    )
+    whole = "".join(letter for letter in BUNDLED_PLAY.read_text(encoding="utf-8") if letter in alphabet)
     found = []
     for number in range(count):
         length, start = dice.randint(1, longest), dice.randrange(len(whole) - longest)
-        found.append(
-            "".join(dice.choices(alphabet, k=length))
-            if number % 2
-            else whole[start : start + length]
-        )
+        found.append("".join(dice.choices(alphabet, k=length)) if number % 2 else whole[start : start + length])
     return found
 
 
@@ -73,9 +67,7 @@ def farthest(page, model, tokens: list[torch.Tensor]) -> float:
     """The largest difference between the browser's logits and PyTorch's, at any place of any text."""
     theirs = page.evaluate(LOGITS, [each.tolist() for each in tokens])
     return max(
-        float(
-            (model(each[None])[0].double() - torch.tensor(found, dtype=torch.float64)).abs().max()
-        )
+        float((model(each[None])[0].double() - torch.tensor(found, dtype=torch.float64)).abs().max())
         for each, found in zip(tokens, theirs, strict=True)
     )
 
@@ -86,9 +78,7 @@ def test_the_browser_computes_what_pytorch_computes(engine, simd):
     packed = LAST
     model, tokenizer, _ = unpack(packed)
     page = engine(packed, simd)
-    tokens = [
-        tokenizer.encode(text) for text in texts(tokenizer.characters, model.config.context_length)
-    ]
+    tokens = [tokenizer.encode(text) for text in texts(tokenizer.characters, model.config.context_length)]
     assert farthest(page, model, tokens) < 1e-4
 
 
@@ -109,9 +99,7 @@ SNOWMAN = CharTokenizer("abcdefg☃")
 def modern(changes: dict) -> GPT:
     """A small model with large weights: small ones hide mistakes, and biases begin as zeros."""
     torch.manual_seed(1)
-    config = ModernConfig(
-        vocab_size=8, context_length=13, n_layer=2, n_head=4, n_embd=24, **changes
-    )
+    config = ModernConfig(vocab_size=8, context_length=13, n_layer=2, n_head=4, n_embd=24, **changes)
     model = build_gpt(config).eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.3)
@@ -149,14 +137,10 @@ def test_what_is_shown_on_the_way_is_what_the_microscope_shows(engine, changes):
     for t, place in enumerate(theirs):
         wanted = {name: getattr(ours, name)[:, t] for name in ("stream", "attended", "hidden")}
         # All heads.
-        wanted |= {
-            name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")
-        }
+        wanted |= {name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")}
         wanted["weights"] = ours.weights[:, :, t, : t + 1]
         for name, tensor in wanted.items():
-            torch.testing.assert_close(
-                torch.tensor(place[name]).float(), tensor, atol=1e-5, rtol=1e-5
-            )
+            torch.testing.assert_close(torch.tensor(place[name]).float(), tensor, atol=1e-5, rtol=1e-5)
 
 
 def test_what_is_kept_of_another_text_changes_nothing(engine):
@@ -276,18 +260,12 @@ def test_a_broken_model_is_broken_as_in_python(engine, name, monkeypatch):
     tokens, P = tokenizer.encode("O Romeo, Romeo! wherefore art thou Romeo? Deny thy father"), 25
     places = torch.arange(len(tokens))
     if name.startswith("Heads"):
-        monkeypatch.setattr(
-            MultiHeadAttention, "join_heads", lambda self, x: x.reshape(len(x), x.shape[2], -1)
-        )
+        monkeypatch.setattr(MultiHeadAttention, "join_heads", lambda self, x: x.reshape(len(x), x.shape[2], -1))
     elif name.startswith("Scores"):
         for block in model.blocks:
-            block.attention.W_query.weight.mul_(
-                math.sqrt(model.config.n_embd / model.config.n_head)
-            )
+            block.attention.W_query.weight.mul_(math.sqrt(model.config.n_embd / model.config.n_head))
     else:  # P - 1, P, 2 P, 2 P + 1, … as far as there are places
-        places = torch.where(places > P, places + P - 1, places).clamp(
-            max=model.config.context_length - 1
-        )
+        places = torch.where(places > P, places + P - 1, places).clamp(max=model.config.context_length - 1)
     x = model.token_embedding(tokens) + model.position_embedding(places)
     expected = model.logits(model.through_blocks(x[None]))[0]
     found = engine(packed).evaluate(

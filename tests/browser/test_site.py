@@ -27,16 +27,12 @@ def tab(browser) -> Iterator:
     """A page that has no network, and that must end without an error in its console."""
     context = browser.new_context(offline=True, viewport={"width": 1400, "height": 900})
     page, errors = context.new_page(), []
-    page.on(
-        "console", lambda message: errors.append(message.text) if message.type == "error" else None
-    )
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     # A picture that is on its way when a reader leaves is no fault.
     page.on(
         "requestfailed",
-        lambda r: (
-            None if "ABORTED" in (r.failure or "") else errors.append(f"{r.url}: {r.failure}")
-        ),
+        lambda r: None if "ABORTED" in (r.failure or "") else errors.append(f"{r.url}: {r.failure}"),
     )
     yield page
     context.close()
@@ -54,15 +50,11 @@ def all_guessed(tab) -> None:
         button.click()
 
 
-@pytest.mark.parametrize(
-    "pages", ("lessons", "others")
-)  # tests of a length that four workers share well
+@pytest.mark.parametrize("pages", ("lessons", "others"))  # tests of a length that four workers share well
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
     """With all folds open, axe-core finds no serious or critical fault; nothing sticks out."""
-    context = browser.new_context(
-        offline=True, color_scheme=scheme, viewport={"width": width, "height": 900}
-    )
+    context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
     page, faults = context.new_page(), []
     for path in sorted(site.rglob("*.html")):
         if (pages == "lessons") != path.name[:1].isdigit():
@@ -70,18 +62,14 @@ def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
         name = path.relative_to(site).with_suffix("").as_posix()
         opened(page, site, f"{name}.html")
         page.screenshot(path=screens / f"{name.replace('/', '-')}-{width}-{scheme}.png")
-        page.evaluate(
-            "for (const details of document.querySelectorAll('article details')) details.open = true"
-        )
+        page.evaluate("for (const details of document.querySelectorAll('article details')) details.open = true")
         page.wait_for_timeout(50)  # folds tell that they were opened
         if page.evaluate("document.documentElement.scrollWidth") > width:
             faults.append(f"{name} is wider than the window")
         # A scheme is nothing but other colours: what the other rules say in the light they would
         # say again in the dark.
         if scheme == "light":
-            faults += serious(
-                page, name, {"rules": {rule: {"enabled": False} for rule in COLOUR_RULES}}
-            )
+            faults += serious(page, name, {"rules": {rule: {"enabled": False} for rule in COLOUR_RULES}})
         page.evaluate(THIN_OUT)
         faults += serious(page, name, {"runOnly": COLOUR_RULES})
     context.close()
@@ -91,24 +79,18 @@ def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
 @pytest.mark.parametrize(("width", "scheme"), SCREENS[::2])
 def test_every_drawing_of_every_lesson_answers(browser, site, width, scheme):
     """Keys alone or pointer alone change what is said; nothing sticks out at the side."""
-    context = browser.new_context(
-        offline=True, color_scheme=scheme, viewport={"width": width, "height": 1300}
-    )
+    context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 1300})
     page, silent, answered = context.new_page(), [], 0
     for path in sorted(site.glob("[0-9]*.html")):
         opened(page, site, path.name)
-        page.evaluate(
-            "for (const details of document.querySelectorAll('article details')) details.open = true"
-        )
+        page.evaluate("for (const details of document.querySelectorAll('article details')) details.open = true")
         for number, drawing in enumerate(page.locator("article .explore").all()):
             says = drawing.locator(".explore-line").inner_text
             by_keys = _answers(says, _keys_everywhere(page, drawing))
             by_pointer = _answers(says, _pointer_everywhere(page, drawing))
             answered += by_keys and by_pointer
             if not (by_keys and by_pointer):
-                silent.append(
-                    f"{path.stem}, drawing {number}: keys {by_keys}, pointer {by_pointer}"
-                )
+                silent.append(f"{path.stem}, drawing {number}: keys {by_keys}, pointer {by_pointer}")
         if page.evaluate("document.documentElement.scrollWidth") > width:
             silent.append(f"{path.stem} is wider than the window")
     context.close()
@@ -134,9 +116,7 @@ def _pointer_everywhere(page, drawing) -> Iterator[None]:
     for row in range(1, 24):
         for column in range(1, 12):
             at = box["x"] + box["width"] * column / 12, box["y"] + box["height"] * row / 24
-            if drawing.evaluate(
-                "(it, at) => it.contains(document.elementFromPoint(...at))", at
-            ):  # not under the menu
+            if drawing.evaluate("(it, at) => it.contains(document.elementFromPoint(...at))", at):  # not under the menu
                 yield page.mouse.click(*at)
 
 
@@ -145,9 +125,7 @@ def test_an_answer_is_folded_until_one_looks_and_can_then_be_played_with(tab, si
     all_guessed(page)
     explorer = page.locator(".explore-shadows")
     assert not explorer.is_visible()
-    page.locator("details.part", has=explorer).locator(
-        "summary"
-    ).first.click()  # the one inside holds its code
+    page.locator("details.part", has=explorer).locator("summary").first.click()  # the one inside holds its code
     page.set_viewport_size({"width": 1180, "height": 900})
     page.get_by_role("button", name="make all keys equally long").click()
     assert "a wins" in explorer.inner_text()
@@ -186,16 +164,9 @@ THIN_OUT = """() => {
 
 def serious(page, name: str, options: dict) -> list[str]:
     """What axe-core calls serious or critical in page `name`, each with its first place."""
-    found = (
-        Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
-    )
-    found = [
-        (fault, fault["nodes"][0]) for fault in found if fault["impact"] in ("serious", "critical")
-    ]
-    return [
-        f"{name}: {f['id']} ({len(f['nodes'])}x): {at['html'][:150]} {at['target']}"
-        for f, at in found
-    ]
+    found = Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
+    found = [(fault, fault["nodes"][0]) for fault in found if fault["impact"] in ("serious", "critical")]
+    return [f"{name}: {f['id']} ({len(f['nodes'])}x): {at['html'][:150]} {at['target']}" for f, at in found]
 
 
 def test_search_finds_what_an_answer_hides(tab, site):
@@ -252,9 +223,7 @@ def test_what_follows_a_prediction_waits_for_a_guess(browser, tab, site):
 
 def test_a_link_to_what_waits_shows_it(tab, site):
     opened(tab, site, "03_query_key_value.html")
-    hidden = tab.evaluate(
-        "document.querySelector('article [hidden] [id], article [hidden][id]').id"
-    )
+    hidden = tab.evaluate("document.querySelector('article [hidden] [id], article [hidden][id]').id")
     tab.goto("about:blank")
     opened(tab, site, f"03_query_key_value.html#{hidden}")
     tab.wait_for_function(f"document.getElementById('{hidden}').closest('[hidden]') === null")
@@ -265,9 +234,7 @@ def test_pictures_are_dark_in_the_dark(browser, site):
     for scheme in ("light", "dark"):
         context = browser.new_context(offline=True, color_scheme=scheme)
         page = opened(context.new_page(), site, "03_query_key_value.html")
-        picture = Image.open(
-            io.BytesIO(page.query_selector("article img.figure-card").screenshot())
-        )
+        picture = Image.open(io.BytesIO(page.query_selector("article img.figure-card").screenshot()))
         brightness[scheme] = ImageStat.Stat(picture.convert("L")).mean[0]
         context.close()
     assert brightness["dark"] < 80 < 180 < brightness["light"]
@@ -294,9 +261,7 @@ def test_it_counts_what_was_foreseen_by_keyboard_too_and_keeps_it(tab, site):
     right = choices.filter(has_text="it stays: nothing changes").first.locator("summary")
     right.focus()
     tab.keyboard.press("Enter")
-    choices.filter(has_text="it grows: the angles").first.locator(
-        "summary"
-    ).click()  # a second one doesn't count
+    choices.filter(has_text="it grows: the angles").first.locator("summary").click()  # a second one doesn't count
     choices.filter(has_text="32 places").last.locator("summary").click()
     assert told.inner_text().startswith("You foresaw 1 of 4, with 2 still to open.")
     tab.reload()

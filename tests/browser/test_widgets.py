@@ -79,9 +79,7 @@ def pages(tmp_path_factory):
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>explorer</title>'
     head += '<meta name="viewport" content="width=device-width"><style>body { margin: 8px }</style>'
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            plotting, "display", lambda *bundle, **options: shown.append((bundle, options))
-        )
+        patch.setattr(plotting, "display", lambda *bundle, **options: shown.append((bundle, options)))
         patch.delenv("JPY_SESSION_NAME", raising=False)
         for name, cell in (CELLS | {"temperature": WARM}).items():
             exec(cell, {"explore": explore, "torch": torch})
@@ -97,13 +95,9 @@ def pages(tmp_path_factory):
 
 def module(page, name: str, expression: str, data) -> list:
     """What an expression makes of `data`, with the exports of a front end as `it`."""
-    source = (
-        "data:text/javascript;base64," + base64.b64encode(host.front_end(name).encode()).decode()
-    )
+    source = "data:text/javascript;base64," + base64.b64encode(host.front_end(name).encode()).decode()
     plain = "(_, x) => x !== x ? 'NaN' : x"
-    script = (
-        f"([source, data]) => import(source).then((it) => JSON.stringify({expression}, {plain}))"
-    )
+    script = f"([source, data]) => import(source).then((it) => JSON.stringify({expression}, {plain}))"
     return json.loads(page.evaluate(script, [source, data]), parse_constant=float)
 
 
@@ -125,9 +119,7 @@ def test_the_filters_equal_those_of_sampling(page):
         logits[torch.randint(65, (5,))] = logits[7].item()  # ties
         cases.append([logits.tolist(), heat, k, p])
         wanted.append(filter_logits(logits, float(heat), k, float(p)).softmax(dim=-1))
-    ours = torch.tensor(
-        module(page, "filters", "data.map((one) => it.softmax(it.filterLogits(...one)))", cases)
-    )
+    ours = torch.tensor(module(page, "filters", "data.map((one) => it.softmax(it.filterLogits(...one)))", cases))
     assert (ours - torch.stack(wanted).float()).abs().max() < 1e-6
     assert ((ours == 0) == (torch.stack(wanted).float() == 0)).all() and (ours == 0).any()
 
@@ -135,9 +127,7 @@ def test_the_filters_equal_those_of_sampling(page):
 def test_weights_and_mixture_equal_those_of_attention(page):
     torch.manual_seed(2)
     query, keys, values = torch.randn(2), torch.randn(6, 2), torch.randn(6, 3)
-    ours = module(
-        page, "attend", "it.attend(...data, true)", [query.tolist(), keys.tolist(), values.tolist()]
-    )
+    ours = module(page, "attend", "it.attend(...data, true)", [query.tolist(), keys.tolist(), values.tolist()])
     context, weights = attention(query[None], keys, values)
     assert torch.allclose(torch.tensor(ours["weights"]), weights[0], atol=1e-6)
     assert torch.allclose(torch.tensor(ours["mixture"]), context[0], atol=1e-6)
@@ -147,14 +137,10 @@ def test_weights_and_mixture_equal_those_of_attention(page):
         "it.attend(...data, false, 3)",
         [query.tolist(), keys.tolist(), values.tolist()],
     )
-    assert torch.allclose(
-        torch.tensor(ours["weights"]), (keys @ query / 3).softmax(dim=0), atol=1e-6
-    )
+    assert torch.allclose(torch.tensor(ours["weights"]), (keys @ query / 3).softmax(dim=0), atol=1e-6)
     ours = {
         name: torch.tensor(x)
-        for name, x in module(
-            page, "shadows", "it.shadows(...data)", [query.tolist(), keys.tolist()]
-        ).items()
+        for name, x in module(page, "shadows", "it.shadows(...data)", [query.tolist(), keys.tolist()]).items()
     }
     assert torch.allclose(ours["scores"], keys @ query, atol=1e-6)
     assert torch.allclose(ours["cosines"], torch.cosine_similarity(query, keys, dim=1), atol=1e-6)
@@ -176,9 +162,7 @@ def test_a_cut_number_lands_where_view_and_transpose_put_it(page):
     landed += "{ const { head, row, column } = it.landing(k, T, H, D, way); return [head, row, column]; })))"
     for (T, H, D), ours in zip(sizes, module(page, "cut", landed, sizes), strict=True):
         number = torch.arange(T * H * D)
-        for wanted, places in zip(
-            (number.view(H, T, D), number.view(T, H, D).transpose(0, 1)), ours, strict=True
-        ):
+        for wanted, places in zip((number.view(H, T, D), number.view(T, H, D).transpose(0, 1)), ours, strict=True):
             assert wanted.shape == (H, T, D)
             assert torch.equal(wanted[tuple(torch.tensor(places).T)], number)
 
@@ -198,9 +182,7 @@ def test_the_score_of_the_clocks_equals_that_of_rotary_positions(page):
             assert torch.allclose(torch.tensor(ours["parts"]), pairs.real, atol=1e-5)
             assert abs(ours["score"] - asks[m] @ offers[n]) < 1e-5
             assert torch.allclose(torch.tensor(ours["angles"]), pairs.angle(), atol=1e-4)
-        assert torch.allclose(
-            torch.tensor(found[0]["angles"]), torch.tensor(found[1]["angles"]), atol=1e-5
-        )
+        assert torch.allclose(torch.tensor(found[0]["angles"]), torch.tensor(found[1]["angles"]), atol=1e-5)
 
 
 def test_verdicts_on_one_comparison_equal_those_of_the_studies(page):
@@ -208,9 +190,7 @@ def test_verdicts_on_one_comparison_equal_those_of_the_studies(page):
     cases, wanted = [[0.0] * 3, [0.04] * 3, [0.05] * 4, [-0.3] * 20], []
     for n in [*range(2, 21)] * 12:
         mean, spread = 0.15 * torch.rand(2, generator=random) - torch.tensor([0.075, 0.0])
-        cases.append(
-            (mean + spread / 3 * torch.randn(n, generator=random, dtype=torch.float64)).tolist()
-        )
+        cases.append((mean + spread / 3 * torch.randn(n, generator=random, dtype=torch.float64)).tolist())
     ours = module(page, "verdict", "data.map((numbers) => it.judged(numbers, 0.05))", cases)
     for numbers, one in zip(cases, ours, strict=True):
         found = verdict(numbers, margin=0.05)
@@ -222,18 +202,14 @@ def test_verdicts_on_one_comparison_equal_those_of_the_studies(page):
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(
-    browser, page, pages, name
-):
+def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(browser, page, pages, name):
     without = browser.new_context(java_script_enabled=False).new_page()
     without.goto(pages[name])
     assert without.locator("img[alt]").is_visible() and without.locator(".explore").count() == 0
     without.context.close()
     page.goto(pages[name])
     # Which is drawn upon.
-    assert page.locator(f".explore-{name}").is_visible() and page.locator("img").count() == (
-        name == "machine"
-    )
+    assert page.locator(f".explore-{name}").is_visible() and page.locator("img").count() == (name == "machine")
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -243,9 +219,7 @@ def test_an_explorer_is_mounted_twice_and_removed_without_a_trace(page, pages, n
     data = page.locator('script[type="application/json"]').text_content()
     places = "[0, 1].map(() => document.body.appendChild(document.createElement('div')))"
     mounted = f"{places}.map((place) => [place, it.mount(place, data)])"
-    kept = (
-        f"{mounted}.map(([place, remove]) => (remove(), place.innerHTML + (place.remove() ?? '')))"
-    )
+    kept = f"{mounted}.map(([place, remove]) => (remove(), place.innerHTML + (place.remove() ?? '')))"
     assert module(page, name, kept, json.loads(data)) == ["", ""]
     assert page.evaluate("document.body.outerHTML.length") == before
 
@@ -295,15 +269,9 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
     for box in boxes[1:]:
         page.mouse.move(box["x"] + 9, box["y"] + 9, steps=5)
     page.mouse.up()
-    assert (
-        "to (word 1) may look at nobody" in line.inner_text()
-        and page.locator(".explore-broken").count() == 4
-    )
+    assert "to (word 1) may look at nobody" in line.inner_text() and page.locator(".explore-broken").count() == 4
     page.get_by_role("button", name="causal mask", exact=True).click()
-    assert (
-        "this is the causal mask" in line.inner_text()
-        and page.locator(".explore-hidden").count() == 6
-    )
+    assert "this is the causal mask" in line.inner_text() and page.locator(".explore-hidden").count() == 6
     cells.first.focus()
     for key in ("ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)
@@ -311,21 +279,14 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(page, pages):
 
 
 def test_a_cut_is_tapped(browser, pages):
-    context = browser.new_context(
-        viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True
-    )
+    context = browser.new_context(viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True)
     page = context.new_page()
     page.goto(pages["cut"])
     page.locator("[role=grid] [data-k='10']").tap()
     text = page.locator(LINE.format("cut")).inner_text()
-    assert text.startswith(
-        "10, number 5 of be, lands in head 2, in the row of to: from now on to asks with"
-    )
+    assert text.startswith("10, number 5 of be, lands in head 2, in the row of to: from now on to asks with")
     page.get_by_role("button", name="transpose").tap()
-    assert (
-        page.locator(LINE.format("cut")).inner_text()
-        == "10, number 5 of be, lands in head 2, in the row of be."
-    )
+    assert page.locator(LINE.format("cut")).inner_text() == "10, number 5 of be, lands in head 2, in the row of be."
     page.locator(".explore-cut .explore-invitation").tap()
     assert page.locator(LINE.format("cut")).inner_text().startswith("view and transpose")
     context.close()
@@ -337,14 +298,10 @@ def test_sliders_strike_letters_out(page, pages):
     assert "All 30 letters may come" in line.inner_text() and out.count() == 0
     page.get_by_label("top-k").fill("5")
     assert "5 of 30 letters may come" in line.inner_text() and out.count() == 24 - 5
-    assert "line-through" in out.first.locator(".explore-letter").evaluate(
-        "(x) => getComputedStyle(x).textDecoration"
-    )
+    assert "line-through" in out.first.locator(".explore-letter").evaluate("(x) => getComputedStyle(x).textDecoration")
     page.get_by_label("temperature").fill("0.1")
     page.get_by_label("top-p").fill("0.5")
-    assert (
-        "Only one of 30 letters may come" in line.inner_text() and "0.00 nats" in line.inner_text()
-    )
+    assert "Only one of 30 letters may come" in line.inner_text() and "0.00 nats" in line.inner_text()
     page.get_by_text("draw 20 letters").click()
     assert len(set(page.locator(".explore-drawn").inner_text().split())) == 1
     page.get_by_text("start again").click()
@@ -453,9 +410,7 @@ def test_a_number_lands_in_anothers_row_until_transpose_helps(page, pages):
 
     assert seen() == number.view(2, 9).tolist()
     page.get_by_role("grid", name="the big table").locator("[data-k='4']").click()
-    assert line.inner_text().startswith(
-        "4, number 5 of to, lands in head 1, in the row of be: from"
-    )
+    assert line.inner_text().startswith("4, number 5 of to, lands in head 1, in the row of be: from")
     way.click()
     assert line.inner_text() == "4, number 5 of to, lands in head 2, in the row of to."
     assert seen() == number.view(3, 2, 3).transpose(0, 1).flatten(1).tolist()
@@ -575,9 +530,7 @@ def test_who_asks_and_how_many_heads_answer_is_chosen(page, pages):
             for q, half in enumerate(page.locator(".explore-half").all()):
                 numbers = [f"{x:z.2f}".replace("-", "−") for x in scores[a, q].tolist()]
                 assert half.locator(".explore-number").all_inner_texts() == numbers
-                word, wanted = (
-                    names["things"][int(x)] for x in (scores[a, q].argmax(), names["given"][a, q])
-                )
+                word, wanted = (names["things"][int(x)] for x in (scores[a, q].argmax(), names["given"][a, q]))
                 verdict = "right" if word == wanted else f"wrong, it is the {wanted}"
                 assert half.inner_text().endswith(f"says {word}: {verdict}")
 
@@ -588,9 +541,7 @@ def test_cards_are_clicked_away_until_the_friend_is_left(page, pages):
     assert "Looked at: 6 cards. Everybody cancels" in line.inner_text()
     for name in ("Ann gives the ring to Bob", "Bob gives the rose to Cleo"):
         page.get_by_role("button", name=name).press("Enter")
-    assert (
-        "A plus is left for Cleo, a minus for Ann. That plus is Bob's friend." in line.inner_text()
-    )
+    assert "A plus is left for Cleo, a minus for Ann. That plus is Bob's friend." in line.inner_text()
     marks = page.locator(".explore-mark").all_text_contents()
     assert marks == ["−1", "0", "+1", "0", "0", "0"]
     page.get_by_role("button", name="only Bob's card").click()
@@ -602,14 +553,10 @@ def test_cards_are_clicked_away_until_the_friend_is_left(page, pages):
     assert "Looked at: 4 cards. A plus is left for Cleo, a minus for Ann." in line.inner_text()
 
 
-def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(
-    page, screens, tmp_path
-):
+def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(page, screens, tmp_path):
     page.set_default_timeout(60_000)
     sources = ["import torch\nfrom pictures import explore", *CELLS.values()]
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(source) for source in sources]
-    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     notebook.metadata.kernelspec = {
         "name": "python3",
         "display_name": "Python 3",
@@ -620,22 +567,16 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         nbformat.write(notebook, path)
         lab.open(page, path.name)
         lab.run_all(page)
-        page.wait_for_function(
-            "document.querySelectorAll('.explore').length === " + str(len(CELLS))
-        )
+        page.wait_for_function("document.querySelectorAll('.explore').length === " + str(len(CELLS)))
         assert page.locator(".jp-OutputArea img").count() == 1  # the machine's
         page.get_by_role("button", name="causal mask", exact=True).click()
         assert "this is the causal mask" in page.locator(LINE.format("mask")).inner_text()
-        page.locator(".explore-cell").nth(
-            1
-        ).click()  # now it has the focus, and the notebook is in command mode
+        page.locator(".explore-cell").nth(1).click()  # now it has the focus, and the notebook is in command mode
         page.keyboard.press("b")  # which would add a cell
         for key in ("ArrowDown", "Enter"):
             page.keyboard.press(key)
         assert "to (word 1) sees be (word 2)" in page.locator(LINE.format("mask")).inner_text()
-        assert (
-            "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
-        )
+        assert "be (word 2) doesn't see itself" not in page.locator(LINE.format("mask")).inner_text()
         # The keys are not the notebook's.
         assert page.evaluate(f"{SHOWN}.content.model.cells.length") == 1 + len(CELLS)
         page.get_by_role("button", name="south asks").click()
@@ -643,12 +584,8 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         page.get_by_label("top-k").fill("5")
         assert "5 of 30 letters" in page.locator(LINE.format("filters")).inner_text()
         for theme in ("Light", "Dark"):
-            page.evaluate(
-                f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})"
-            )
-            page.wait_for_function(
-                f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()"
-            )
+            page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})")
+            page.wait_for_function(f"document.body.dataset.jpThemeLight === '{theme == 'Light'}'.toLowerCase()")
             ink = page.locator(".explore").first.evaluate("(x) => getComputedStyle(x).color")
             assert ink == {"Light": "rgb(27, 27, 27)", "Dark": "rgb(236, 236, 236)"}[theme]
             page.screenshot(path=screens / f"widgets-{theme.lower()}.png")
@@ -657,9 +594,7 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert "widgets" not in stored.metadata and "widget-view" not in path.read_text("utf-8")
 
         lab.open(page, path.name)  # the kernel lives: so do they
-        page.wait_for_function(
-            "document.querySelectorAll('.explore').length === " + str(len(CELLS))
-        )
+        page.wait_for_function("document.querySelectorAll('.explore').length === " + str(len(CELLS)))
         page.goto("about:blank")
         lab.stop_kernels()
         lab.open(page, path.name)  # another kernel, which knows nothing of them
@@ -667,9 +602,6 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         pictures = page.locator(".jp-OutputArea img[alt]")
         assert pictures.count() == len(CELLS) and page.locator(".explore").count() == 0
         assert all(picture.evaluate("(x) => x.naturalWidth") > 300 for picture in pictures.all())
-        assert (
-            page.get_by_text("Error").count() == 0
-            and page.get_by_text("Loading widget").count() == 0
-        )
+        assert page.get_by_text("Error").count() == 0 and page.get_by_text("Loading widget").count() == 0
         assert not page.evaluate(f"{SHOWN}.context.model.dirty")
         page.screenshot(path=screens / "widgets-reopened.png")

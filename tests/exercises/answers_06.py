@@ -13,8 +13,7 @@ from exercises.n06 import layer, merge
 def head_by_head(x, W_query, W_key, W_value, W_out, num_heads):
     cut = (W.chunk(num_heads, 1) for W in (W_query, W_key, W_value))
     outputs = [
-        F.scaled_dot_product_attention(x @ q, x @ k, x @ v, is_causal=True)
-        for q, k, v in zip(*cut, strict=True)
+        F.scaled_dot_product_attention(x @ q, x @ k, x @ v, is_causal=True) for q, k, v in zip(*cut, strict=True)
     ]
     return torch.cat(outputs, -1) @ W_out
 
@@ -54,9 +53,7 @@ class Bare(Heads):
         nn.Module.__init__(self)
         self.num_heads = num_heads
         self.matrices = nn.ParameterList(torch.randn(C, C) / C**0.5 for _ in range(4))
-        self.W_query, self.W_key, self.W_value, self.W_out = (
-            lambda x, i=i: x @ self.matrices[i] for i in range(4)
-        )
+        self.W_query, self.W_key, self.W_value, self.W_out = (lambda x, i=i: x @ self.matrices[i] for i in range(4))
 
 
 class BareUndivided(Bare):

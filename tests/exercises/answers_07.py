@@ -36,9 +36,7 @@ def collected(x, norm, branches):
 
 # ---------------------------------------------------------------- blocks
 def block(forward=Block.forward, **parts):
-    return type(
-        "Block", (Block,), {"forward": lambda self, x, cache=None: forward(self, x)} | parts
-    )
+    return type("Block", (Block,), {"forward": lambda self, x, cache=None: forward(self, x)} | parts)
 
 
 def two(x, first, second):
@@ -52,9 +50,7 @@ def with_mlp(*layers):
 
     def __init__(self, C, num_heads, dropout=0.0):
         Block.__init__(self, C, num_heads, dropout)
-        self.mlp = nn.Sequential(
-            *(nn.Linear(x[0] * C, x[1] * C) if isinstance(x, tuple) else x() for x in layers)
-        )
+        self.mlp = nn.Sequential(*(nn.Linear(x[0] * C, x[1] * C) if isinstance(x, tuple) else x() for x in layers))
 
     return block(__init__=__init__)
 
@@ -227,9 +223,7 @@ RIGHT = {
     "7d": [[2, 0, 1], np.array([2.0, 0.0, 1.0]), (2, False, True)],
     "7e": [
         collected,
-        lambda x, norm, branches: functools.reduce(
-            lambda y, b: y + b(norm(y)), branches, x
-        ).numpy(),
+        lambda x, norm, branches: functools.reduce(lambda y, b: y + b(norm(y)), branches, x).numpy(),
         lambda x, norm, branches: stack(x.requires_grad_(), norm, tuple(branches)).tolist(),
     ],
     "7f": [NanoGPT, RotaryGPT, SinusGPT, AlibiGPT, TorchGPT, gpt(block=Loose)],

@@ -181,9 +181,7 @@ WRONG = {
     "9h": [
         (
             "temperature should be 1 where",
-            lambda model, prompt, n, temperature=0.8, top_p=1.0: writing()(
-                model, prompt, n, temperature, top_p
-            ),
+            lambda model, prompt, n, temperature=0.8, top_p=1.0: writing()(model, prompt, n, temperature, top_p),
         ),
         ("the last 6, is right", writing(view=lambda text, T: text[:T])),
         ("only the last of them count", writing(view=lambda text, T: text)),

@@ -68,8 +68,7 @@ WRONG = {
                 A,
                 PAGES,
                 deck=lambda self, text, *how: (
-                    batch.flip(1)
-                    for batch in deck(lambda *numbers: hash(numbers))(self, text, *how)
+                    batch.flip(1) for batch in deck(lambda *numbers: hash(numbers))(self, text, *how)
                 ),
             ),
         ),
@@ -78,9 +77,7 @@ WRONG = {
             repaired(
                 A,
                 PAGES,
-                deck=lambda self, *how: (
-                    batch[:, :-1] for batch in deck(lambda *numbers: hash(numbers))(self, *how)
-                ),
+                deck=lambda self, *how: (batch[:, :-1] for batch in deck(lambda *numbers: hash(numbers))(self, *how)),
             ),
         ),
     ],

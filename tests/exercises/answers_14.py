@@ -44,12 +44,8 @@ def one_text_at_a_time(x, y, parts, gradient):
 
 def as_large_as_fits(x, y, parts, gradient):
     n = math.ceil(len(x) / parts)
-    found = [
-        (letters(y[i : i + n]), gradient(x[i : i + n], y[i : i + n])) for i in range(0, len(x), n)
-    ]
-    return np.average(
-        [g.numpy() for n, g in found if n], axis=0, weights=[n for n, _ in found if n]
-    )
+    found = [(letters(y[i : i + n]), gradient(x[i : i + n], y[i : i + n])) for i in range(0, len(x), n)]
+    return np.average([g.numpy() for n, g in found if n], axis=0, weights=[n for n, _ in found if n])
 
 
 WRONG = {

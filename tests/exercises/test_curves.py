@@ -71,9 +71,7 @@ def recorded(recipe: Recipe, seed: int = 0, T: int = 16) -> list[list[float]]:
 
 def test_every_fault_is_recorded_at_two_sizes():
     assert [name for name, *_ in curves.RUNS] == [name for size in SIZES for name in size]
-    for (name, *lists), recipe in zip(
-        curves.RUNS, [r for size in SIZES for r in size.values()], strict=True
-    ):
+    for (name, *lists), recipe in zip(curves.RUNS, [r for size in SIZES for r in size.values()], strict=True):
         assert [len(row) for row in lists] == 3 * [recipe.records + 1], name
 
 

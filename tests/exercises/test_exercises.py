@@ -68,18 +68,14 @@ def test_every_mistake_is_told_in_its_own_sentence(label, verdict):
         assert verdict(label, told[sentence]) == f"not yet, {sentence}"
 
 
-@pytest.mark.parametrize(
-    ("label", "number"), [(label, i) for label in WRONG for i in range(len(WRONG[label]))]
-)
+@pytest.mark.parametrize(("label", "number"), [(label, i) for label in WRONG for i in range(len(WRONG[label]))])
 def test_a_wrong_answer_is_refused_in_words_that_help(label, number, verdict):
     words, answer = WRONG[label][number]
     said = verdict(label, answer)
     assert said.startswith("not yet, ") and words in said
 
 
-@pytest.mark.parametrize(
-    ("label", "number"), [(label, i) for label in RIGHT for i in range(len(RIGHT[label]))]
-)
+@pytest.mark.parametrize(("label", "number"), [(label, i) for label in RIGHT for i in range(len(RIGHT[label]))])
 def test_a_right_answer_is_accepted_however_it_is_written(label, number, verdict):
     assert verdict(label, RIGHT[label][number]) == "right"
 

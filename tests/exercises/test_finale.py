@@ -57,9 +57,7 @@ def test_it_ends_when_its_time_is_over(file, capsys):
     assert "after 1 seconds it had made" in capsys.readouterr().out and training.loss < 4
 
 
-def test_what_ours_writes_stands_beside_it_where_somebody_reads(
-    file, tmp_path, monkeypatch, capsys
-):
+def test_what_ours_writes_stands_beside_it_where_somebody_reads(file, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(finale.presets, "run_folder", lambda *_: tmp_path)
     finale.show_ours(None)
     (tmp_path / "sample.txt").write_text("What; thy", encoding="utf-8")

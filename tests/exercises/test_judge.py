@@ -34,10 +34,7 @@ def test_ten_lines_make_an_exercise(said):
     assert said(lambda x: x + 0) == "not yet, it is not doubled"
     assert said(lambda x: 2 * x.mT).startswith("not yet, rows and columns are exchanged")
     assert said(lambda x: -2 * x) == "not yet, the sign is wrong"
-    assert (
-        said(lambda x: x.numel() and print())
-        == "not yet, it returns nothing: is a `return` missing?"
-    )
+    assert said(lambda x: x.numel() and print()) == "not yet, it returns nothing: is a `return` missing?"
     assert said(7) == "not yet, it should be a function, and is an int"
 
 
@@ -49,9 +46,7 @@ def test_inputs_for_which_nothing_is_right_are_the_teacher_s_mistake():
 def test_without_a_name_the_smallest_wrong_input_is_shown(said):
     x = cases_of("x: T C", lambda x: 2 * x)[0].inputs[0].item()
     found = said(lambda x: x + 3)
-    assert found.startswith(
-        f"not yet, for x = [[{x:g}]] it gives [[{x + 3:g}]] where [[{2 * x:g}]]"
-    )
+    assert found.startswith(f"not yet, for x = [[{x:g}]] it gives [[{x + 3:g}]] where [[{2 * x:g}]]")
     assert "it is right only where T = 1: " in said(lambda x: 2 * x if len(x) == 1 else 0 * x - 1)
 
 
@@ -60,9 +55,7 @@ def test_a_tensor_that_the_notebook_has_is_no_input(said):
     notebook = {"x": torch.ones(2, 2), "numbers": torch.ones(2, 2)}
     exec("def mine(table): return 2 * numbers\ndef right(x): return 2 * x", notebook)
     verdict = said(notebook["mine"])
-    assert (
-        verdict == "not yet, it reads the notebook's `numbers`: were its own inputs meant (table)?"
-    )
+    assert verdict == "not yet, it reads the notebook's `numbers`: were its own inputs meant (table)?"
     assert said(notebook["right"]) == "right"
 
 

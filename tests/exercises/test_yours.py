@@ -17,10 +17,7 @@ from exercises.yours import BY_LABEL, STEPS
 
 SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)"
 SOFTMAX = "# as in 02\ndef my_softmax(scores):\n    return torch.softmax(scores, dim=-1)"
-CONTEXTS = (
-    "def my_contexts(queries, keys, values):\n"
-    "    return my_softmax(my_scores(queries, keys)) @ values"
-)
+CONTEXTS = "def my_contexts(queries, keys, values):\n    return my_softmax(my_scores(queries, keys)) @ values"
 ATTENTION = """
 def my_attention(query, key, value):
     weights = my_softmax(my_scores(query, key) / key.shape[-1] ** 0.5)
@@ -113,9 +110,7 @@ def test_what_cannot_run_alone_is_right_and_not_kept(source, why, file, notebook
 
 
 def test_what_pytorch_wraps_is_kept(file, notebook):
-    source = (
-        "import torch\n@torch.no_grad()\ndef my_scores(q, k):\n    return q @ k.transpose(-2, -1)"
-    )
+    source = "import torch\n@torch.no_grad()\ndef my_scores(q, k):\n    return q @ k.transpose(-2, -1)"
     notebook.solve(("1a", source, "my_scores"))
     assert "@torch.no_grad()\ndef my_scores" in file.read_text(encoding="utf-8")
 
@@ -195,10 +190,7 @@ def test_a_part_that_fails_or_never_ends_gives_way_to_ours(file, notebook, capsy
 
     ours = lambda q, k: 0  # noqa: E731
     assert yours.run(work, my_scores=ours) == ("done", "our")
-    assert (
-        "`my_scores` in your file: it raises ValueError: no: here is ours"
-        in capsys.readouterr().out
-    )
+    assert "`my_scores` in your file: it raises ValueError: no: here is ours" in capsys.readouterr().out
 
     def endless(scores):
         while scores.__name__ == "my_scores":
@@ -217,9 +209,7 @@ def test_a_part_that_fails_or_never_ends_gives_way_to_ours(file, notebook, capsy
 def test_the_next_step_is_named(file, notebook, tmp_path):
     for name in ("01_dot_product_scores.ipynb", "02_softmax_weights.ipynb"):
         (tmp_path / name).touch()
-    assert yours.next_step(tmp_path).startswith(
-        "**Next:** [1a](01_dot_product_scores.ipynb), scores"
-    )
+    assert yours.next_step(tmp_path).startswith("**Next:** [1a](01_dot_product_scores.ipynb), scores")
     notebook.solve(ONE)
     assert yours.next_step(tmp_path).startswith("**Next:** [2a](02_softmax_weights.ipynb), softmax")
 

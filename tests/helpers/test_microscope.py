@@ -16,11 +16,7 @@ D = C // H
 def small() -> GPT:
     """Weights large enough that every part of it shows, and dropout, which no instrument may see."""
     torch.manual_seed(3)
-    model = GPT(
-        GPTConfig(
-            vocab_size=V, context_length=T, n_layer=L, n_head=H, n_embd=C, dropout=0.4, bias=True
-        )
-    )
+    model = GPT(GPTConfig(vocab_size=V, context_length=T, n_layer=L, n_head=H, n_embd=C, dropout=0.4, bias=True))
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return model.train()
@@ -65,9 +61,7 @@ def close(found, expected, **options):
 def test_surprise_shows_the_whole_past_or_more_than_half_a_context(small, text, length):
     text, expected = text[:length], []
     for i in range(1, length):
-        starts = [start for start in range(0, length, T // 2) if start + T < length] + [
-            max(0, length - 1 - T)
-        ]
+        starts = [start for start in range(0, length, T // 2) if start + T < length] + [max(0, length - 1 - T)]
         start = min(start for start in starts if start < i <= start + T)
         assert start == 0 or i - start > T // 2
         expected.append(-log_probabilities(small, text[start:i])[text[i]].item())
@@ -127,17 +121,13 @@ def test_every_tensor_is_what_flows_through_the_model(small, text):
 def test_a_silenced_head_says_its_mean_at_every_place_and_comes_back(small, text, layer, head):
     x, said = torch.stack([text[:T], text[T : 2 * T]]), []
     block, part = small.eval().blocks[layer], slice(head * D, (head + 1) * D)
-    hook = block.attention.out_proj.register_forward_pre_hook(
-        lambda _, inputs: said.append(inputs[0])
-    )
+    hook = block.attention.out_proj.register_forward_pre_hook(lambda _, inputs: said.append(inputs[0]))
     with torch.no_grad():
         before = small(x)
         hook.remove()
         changed = said[0].clone()
         changed[..., part] = changed[..., part].mean(dim=(0, 1))
-        constant = block.attention.register_forward_hook(
-            lambda *_: block.attention.out_proj(changed)
-        )
+        constant = block.attention.register_forward_hook(lambda *_: block.attention.out_proj(changed))
         expected = small(x)
         constant.remove()
         with microscope.silenced(small, layer, head):
@@ -152,12 +142,7 @@ def test_head_score(text):
     x = torch.stack([text[:12], text[20:32]]) % 4  # letters come again, and some queries find none
     maps = torch.rand(L, 2, H, 12, 12, generator=torch.Generator().manual_seed(6)).tril()
     maps = maps / maps.sum(-1, keepdim=True)
-    asked = [
-        (b, t, keys)
-        for b in range(2)
-        for t in range(12)
-        if (keys := [s for s in range(t) if x[b, s] == x[b, t]])
-    ]
+    asked = [(b, t, keys) for b in range(2) for t in range(12) if (keys := [s for s in range(t) if x[b, s] == x[b, t]])]
     target = torch.zeros(2, 12, 12, dtype=torch.bool)
     for b, t, keys in asked:
         target[b, t, keys] = True

@@ -61,14 +61,8 @@ def test_three_people_give_twice_and_only_the_place_says_which_was_last(seeded):
     scene = telegrams.letters(4000, seeded)
     for cards in scene[:100].tolist():
         givers, things, _ = zip(*cards, strict=True)
-        assert (
-            sorted(givers.count(name) for name in set(givers)) == [2, 2, 2]
-            and len(set(things)) == 6
-        )
-        assert all(
-            giver < 8 <= thing and receiver != giver and receiver < 8
-            for giver, thing, receiver in cards
-        )
+        assert sorted(givers.count(name) for name in set(givers)) == [2, 2, 2] and len(set(things)) == 6
+        assert all(giver < 8 <= thing and receiver != giver and receiver < 8 for giver, thing, receiver in cards)
     chained = (scene[:, :-1, 2] == scene[:, 1:, 0]).float().mean()
     # Who gives next is no likelier to have just got something.
     assert abs(chained - 4 / 5 / 7) < 0.02
@@ -81,9 +75,7 @@ def test_answers_are_what_the_cards_say(question, seeded):
     for cards, names, things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
         gives = {WORDS[giver]: WORDS[thing] for giver, thing, _ in cards}
         found = [gives[name if question == "give" else HERO[name]] for name in words(names)]
-        assert words(things) == (
-            [telegrams.MAKER[thing] for thing in found] if question == "maker" else found
-        )
+        assert words(things) == ([telegrams.MAKER[thing] for thing in found] if question == "maker" else found)
         if question != "give":
             assert {name for name in HERO if HERO[name] == WORDS[names[0]]} <= set(gives)
 
@@ -92,9 +84,7 @@ def test_answers_that_need_two_cards_are_what_they_say(seeded):
     scene = scenes(50, seeded)
     for question in ("both", "next", "brew"):
         askers, answers = questions(question, scene, seeded)
-        for cards, [name], things in zip(
-            scene.tolist(), askers.tolist(), answers.tolist(), strict=True
-        ):
+        for cards, [name], things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
             gives = {giver: thing for giver, thing, _ in cards}
             [friend] = [receiver for giver, _, receiver in cards if giver == name]
             [got] = [thing for _, thing, receiver in cards if receiver == name]
@@ -106,12 +96,8 @@ def test_answers_that_need_two_cards_are_what_they_say(seeded):
 def test_the_last_card_of_a_giver_counts(seeded):
     scene = telegrams.letters(50, seeded)
     askers, answers = questions("last", scene, seeded)
-    for cards, [name], [thing] in zip(
-        scene.tolist(), askers.tolist(), answers.tolist(), strict=True
-    ):
-        assert {giver: thing for giver, thing, _ in cards}[
-            name
-        ] == thing  # later cards overwrite earlier ones
+    for cards, [name], [thing] in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
+        assert {giver: thing for giver, thing, _ in cards}[name] == thing  # later cards overwrite earlier ones
 
 
 @pytest.mark.parametrize("question", ["give", "last"])
@@ -119,11 +105,7 @@ def test_a_page_holds_the_cards_and_then_the_question(question, seeded):
     (tokens,), answers = telegrams.page(question, 20, seeded)
     (asker, cards), same = look_up(question, 20, torch.Generator().manual_seed(1))
     assert tokens.shape == (20, 7, 96) and torch.equal(answers, same)
-    assert (
-        torch.equal(tokens[:, :6], cards)
-        and torch.equal(tokens[:, 6, :32], asker)
-        and not tokens[:, 6, 32:].any()
-    )
+    assert torch.equal(tokens[:, :6], cards) and torch.equal(tokens[:, 6, :32], asker) and not tokens[:, 6, 32:].any()
     giver = nearest_words(cards[:, :, :32])
     assert sorted(set(giver[0].bincount().tolist()) - {0}) == ([2] if question == "last" else [1])
 
@@ -132,17 +114,11 @@ def test_few_scenes_are_always_the_same_and_the_exam_brings_others(seeded):
     def seen(examples):
         return {
             tuple(row.tolist())
-            for row in nearest_words(
-                examples("hero", 400, seeded)[0][1].unflatten(2, (3, 32))
-            ).flatten(1)
+            for row in nearest_words(examples("hero", 400, seeded)[0][1].unflatten(2, (3, 32))).flatten(1)
         }
 
-    assert len(seen(telegrams.few(5, 1))) == 5 and seen(telegrams.few(5, 1)) == seen(
-        telegrams.few(5, 1)
-    )
-    assert not seen(telegrams.few(5, 1)) & seen(telegrams.few(5, 2)) and not seen(
-        telegrams.few(5, 1)
-    ) & seen(look_up)
+    assert len(seen(telegrams.few(5, 1))) == 5 and seen(telegrams.few(5, 1)) == seen(telegrams.few(5, 1))
+    assert not seen(telegrams.few(5, 1)) & seen(telegrams.few(5, 2)) and not seen(telegrams.few(5, 1)) & seen(look_up)
 
 
 @pytest.mark.slow

@@ -37,9 +37,7 @@ def code(path: Path) -> list[nbformat.NotebookNode]:
     return found
 
 
-def wrong_with(
-    kernel: BlockingKernelClient, cell: nbformat.NotebookNode, shown: list[str] | None = None
-) -> list[str]:
+def wrong_with(kernel: BlockingKernelClient, cell: nbformat.NotebookNode, shown: list[str] | None = None) -> list[str]:
     """Why the cell fails now, if it does; what it prints goes to `shown`."""
 
     def hook(message: dict) -> None:
@@ -84,9 +82,7 @@ TRIED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "value"), TRIED, ids=lambda it: it.stem if isinstance(it, Path) else None
-)
+@pytest.mark.parametrize(("path", "name", "value"), TRIED, ids=lambda it: it.stem if isinstance(it, Path) else None)
 def test_it_runs_with_other_values_of_each_parameter(path, name, value, kernel, tmp_path):
     """Or says in a sentence what is wrong with them."""
     if name in ("corpus_path", "out_dir"):
@@ -108,9 +104,7 @@ def test_after_ctrl_c_in_its_training_08_says_how_far_it_came(path, kernel):
     shown = []
     for cell in code(path):
         if cell.id == "part-09":  # as if the key were pressed after the first records
-            stop = (
-                "records.append(record)\n    if record.step > 0:\n        raise KeyboardInterrupt"
-            )
+            stop = "records.append(record)\n    if record.step > 0:\n        raise KeyboardInterrupt"
             cell.source = cell.source.replace("records.append(record)", stop)
             assert "KeyboardInterrupt" in str(wrong_with(kernel, cell))
         else:

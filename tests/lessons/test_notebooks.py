@@ -178,9 +178,7 @@ def test_it_runs_on_a_text_of_the_reader_s_own(name, settings, own_text, monkeyp
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array_wrap__")  # torch's way with NumPy 2
 @pytest.mark.filterwarnings("ignore:Glyph")  # of the reader's text
-def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(
-    own_text, tmp_path, monkeypatch, capsys
-):
+def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(own_text, tmp_path, monkeypatch, capsys):
     """In a folder that is not the project's, on a text of the reader's, too shortly to warm up."""
     command = "--preset smoke --max-steps 3 --seed 5 --corpus own.txt --out run"
     assert errors.command(training.main, command.split()) == 0

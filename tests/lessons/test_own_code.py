@@ -13,9 +13,7 @@ from tools.lessons import named
 
 def defined(lesson: str, name: str, **names: object) -> object:
     """The class `name` of a lesson, made by its cell from the names that it uses."""
-    (source,) = [
-        c.source for c in cells(BY_NAME[named(lesson).stem]) if f"class {name}(" in c.source
-    ]
+    (source,) = [c.source for c in cells(BY_NAME[named(lesson).stem]) if f"class {name}(" in c.source]
     scope = {"torch": torch, "nn": nn} | names
     exec(compile(source, name, "exec"), scope)
     return scope[name]

@@ -30,9 +30,5 @@ def test_every_exercise_is_answered_by_a_script_and_explained_there():
         for line in cell.source.splitlines()
         if line.startswith('exercises.check("')
     ]
-    missing = [
-        label
-        for label in labels
-        if f"# **{label} · " not in solution_of(label).read_text(encoding="utf-8")
-    ]
+    missing = [label for label in labels if f"# **{label} · " not in solution_of(label).read_text(encoding="utf-8")]
     assert sorted(labels) == sorted(every()) and not missing

@@ -15,9 +15,7 @@ FOUND = {path.stem: nbformat.read(path, as_version=4) for path in sources()}
 
 def test_numbers_are_compared_at_the_digits_that_are_printed(capsys):
     same("two", "0.1235 1.56e-07", [0.12351, 1.5552e-07])
-    assert (
-        capsys.readouterr().out == "two\n  printed  0.1235 1.56e-07\n  here     0.1235 1.56e-07\n"
-    )
+    assert capsys.readouterr().out == "two\n  printed  0.1235 1.56e-07\n  here     0.1235 1.56e-07\n"
     for printed, ours in (("0.1235", [0.12358]), ("1.56e-07", [1.5449e-07]), ("117", [118.0])):
         with pytest.raises(AssertionError, match="number 1 is printed as"):
             same("one", printed, ours)

@@ -11,8 +11,6 @@ def drawn(monkeypatch):
     """What would be displayed: pairs of axes and alternative texts."""
     pictures = []
     plt.switch_backend("agg")
-    monkeypatch.setattr(
-        plotting, "show", lambda alt, figure: pictures.append((figure.axes[0], alt))
-    )
+    monkeypatch.setattr(plotting, "show", lambda alt, figure: pictures.append((figure.axes[0], alt)))
     yield pictures
     plt.close("all")

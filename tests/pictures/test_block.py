@@ -56,9 +56,7 @@ def test_a_gpt_of_today_is_drawn_with_what_it_adds_to_its_tokens(drawn):
 def holds(found, *wanted):
     for table in wanted:
         like = table.detach().numpy()
-        assert any(
-            one.shape == like.shape and np.allclose(one, like, atol=1e-5) for one in found
-        ), like.shape
+        assert any(one.shape == like.shape and np.allclose(one, like, atol=1e-5) for one in found), like.shape
 
 
 def test_the_map_of_a_block_says_and_colours_what_each_part_costs(drawn):
@@ -117,10 +115,7 @@ def test_the_gpt_is_drawn_from_its_tables_to_the_next_token(drawn):
     assert torch.allclose(heights, 60 * chances / chances.max(), atol=1e-3)
     bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold"]
     best = plotting.labels(LETTERS)[chances.argmax()]
-    assert (
-        bold == ["block × 3", best]
-        and f"The likeliest next token is {best}, with {chances.max():.3f}." in alt
-    )
+    assert bold == ["block × 3", best] and f"The likeliest next token is {best}, with {chances.max():.3f}." in alt
     assert texts(ax).count("·") == 5 and alt.startswith("A GPT reads r, o, m, ·.")
 
 
@@ -146,15 +141,8 @@ def test_it_is_legible_at_700_pixels_and_no_arrow_crosses_a_text(drawn, case):
     lines = [line.get_window_extent(renderer) for line in lines]
     for text, box in zip(written, boxes, strict=True):
         assert text.get_fontsize() >= 8 and not text.get_parse_math(), text
-        assert (
-            box.x0 >= 0
-            and box.x1 <= ax.figure.bbox.x1
-            and box.y0 >= 0
-            and box.y1 <= ax.figure.bbox.y1
-        ), text
+        assert box.x0 >= 0 and box.x1 <= ax.figure.bbox.x1 and box.y0 >= 0 and box.y1 <= ax.figure.bbox.y1, text
         assert not box.padded(-2).count_overlaps(lines), text
     for (a, one), (b, two) in itertools.combinations(zip(written, boxes, strict=True), 2):
-        apart = (
-            one.x1 < two.x0 + 1 or two.x1 < one.x0 + 1 or one.y1 < two.y0 + 3 or two.y1 < one.y0 + 3
-        )
+        apart = one.x1 < two.x0 + 1 or two.x1 < one.x0 + 1 or one.y1 < two.y0 + 3 or two.y1 < one.y0 + 3
         assert apart, (a, b)

@@ -49,9 +49,7 @@ CALLS = {
     "questions": lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, NETWORKS),
     "shadows": lambda: explore.shadows(SEEN, QUERY, KEYS, WORDS),
     "temperature": lambda: explore.temperature(SEEN, QUERY, KEYS, WORDS),
-    "attend": lambda: explore.attend(
-        KEYS, KEYS.flip(0), WORDS, ["ring", "rose", "lute"], {"a query": KEYS[1]}
-    ),
+    "attend": lambda: explore.attend(KEYS, KEYS.flip(0), WORDS, ["ring", "rose", "lute"], {"a query": KEYS[1]}),
     "mask": lambda: explore.mask(SCORES, WORDS),
     "filters": lambda: explore.filters(LOGITS, "ab", list("ab\n ")),
     "votes": lambda: explore.votes(
@@ -66,9 +64,7 @@ CALLS = {
     ),
     "machine": lambda: explore.machine(WORDS, x=KEYS, scores=SCORES, lit=("scores",), follow=1),
     "cut": lambda: explore.cut(WORDS),
-    "clock": lambda: explore.clock(
-        torch.tensor([1.0, 0.5, -0.4, 2.0]), torch.tensor([0.6, 1.5, 0.8, -1.0])
-    ),
+    "clock": lambda: explore.clock(torch.tensor([1.0, 0.5, -0.4, 2.0]), torch.tensor([0.6, 1.5, 0.8, -1.0])),
     "lines": lambda: explore.lines([("a word", "abc", "cba", SHARES)], LINED),
     "verdict": lambda: explore.verdict(DAMAGES),
 }
@@ -111,18 +107,14 @@ FRONT_ENDS = {"temperature": "attend"}  # where it isn't called as the explorer 
 def shown(monkeypatch):
     """What is displayed, as bundles with their metadata; nobody sees it."""
     bundles = []
-    monkeypatch.setattr(
-        plotting, "display", lambda bundle, metadata, raw: bundles.append((bundle, metadata))
-    )
+    monkeypatch.setattr(plotting, "display", lambda bundle, metadata, raw: bundles.append((bundle, metadata)))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     return bundles
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
-def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(
-    shown, monkeypatch, name
-):
+def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(shown, monkeypatch, name):
     monkeypatch.setattr(widget, "Explorer", None)  # a widget that is made is kept in the notebook
     CALLS[name]()
     ((bundle, metadata),) = shown
@@ -133,9 +125,7 @@ def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(
     assert all(words in bundle["text/plain"] for words in SAYS[name])
 
 
-def test_in_jupyterlab_each_explorer_knows_its_place_and_the_picture_is_what_is_stored(
-    shown, monkeypatch
-):
+def test_in_jupyterlab_each_explorer_knows_its_place_and_the_picture_is_what_is_stored(shown, monkeypatch):
     made = []
     monkeypatch.setattr(widget, "Explorer", lambda **traits: made.append(traits))
     monkeypatch.setenv("JPY_SESSION_NAME", "03.ipynb")
@@ -176,14 +166,8 @@ def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeyp
 @pytest.mark.parametrize("name", sorted({FRONT_ENDS.get(name, name) for name in CALLS}))
 def test_a_front_end_is_one_module_without_imports(name):
     source = host.front_end(name)
-    assert not re.search(
-        r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M
-    )
-    assert (
-        source.count("export function mount(element, data")
-        == source.count("function takePlace(")
-        == 1
-    )
+    assert not re.search(r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M)
+    assert source.count("export function mount(element, data") == source.count("function takePlace(") == 1
     names = re.findall(r"^(?:export )?(?:const|let|function|class) (\w+)", source, re.M)
     assert len(names) == len(set(names))
 

@@ -17,13 +17,9 @@ torch.manual_seed(5)
 X = torch.rand(6, 3)
 SCORES = X @ X.T
 ALONE = {"x": X, "scores": SCORES, "weights": SCORES.softmax(-1), "context": SCORES.softmax(-1) @ X}
-PROJECTED = dict(
-    zip(("query", "key", "value"), (X @ torch.randn(3, 3, 2)).unbind(), strict=True)
-) | {"x": X}
+PROJECTED = dict(zip(("query", "key", "value"), (X @ torch.randn(3, 3, 2)).unbind(), strict=True)) | {"x": X}
 PROJECTED["scores"] = PROJECTED["query"] @ PROJECTED["key"].T / 2**0.5
-PROJECTED["context"], PROJECTED["weights"] = attention(
-    PROJECTED["query"], PROJECTED["key"], PROJECTED["value"]
-)
+PROJECTED["context"], PROJECTED["weights"] = attention(PROJECTED["query"], PROJECTED["key"], PROJECTED["value"])
 CAUSAL = PROJECTED | {"mask": causal_mask(6)}
 CAUSAL["context"], CAUSAL["weights"] = attention(
     PROJECTED["query"], PROJECTED["key"], PROJECTED["value"], CAUSAL["mask"]
@@ -63,9 +59,7 @@ def numbers(ax, box):
     """The numbers in a box by their rows."""
     cells = [text for text in ax.texts if box[0] < text.get_position()[0] < box[2]]
     cells = [text for text in cells if box[1] < text.get_position()[1] < box[3]]
-    rows = itertools.groupby(
-        sorted(cells, key=lambda t: t.get_position()[::-1]), key=lambda t: t.get_position()[1]
-    )
+    rows = itertools.groupby(sorted(cells, key=lambda t: t.get_position()[::-1]), key=lambda t: t.get_position()[1])
     return [[text.get_text() for text in row] for _, row in rows]
 
 
@@ -93,15 +87,9 @@ def test_what_is_not_given_is_an_outline_with_its_name(draw):
         "D × T",
     } <= {*texts(ax)}
     assert not ax.findobj(QuadMesh) and not ax.findobj(PolyCollection)
-    assert all(
-        same_color(text.get_color(), machine.MISSING.ink)
-        for text in ax.texts
-        if text.get_text() != ""
-    )
+    assert all(same_color(text.get_color(), machine.MISSING.ink) for text in ax.texts if text.get_text() != "")
     assert "Filled with numbers: nothing yet." in alt
-    assert alt.endswith(
-        "Outlines only: x, output, query, context, key, value, scores, mask, weights, heads."
-    )
+    assert alt.endswith("Outlines only: x, output, query, context, key, value, scores, mask, weights, heads.")
 
 
 def test_every_table_has_its_name_and_its_shape(draw):
@@ -121,9 +109,7 @@ def test_the_numbers_stand_in_their_cells(draw):
         written = [[f"{number:.2f}" for number in row] for row in ALONE[name].tolist()]
         assert numbers(ax, box_of(ALONE | {"query": X, "key": X, "value": X}, name)) == written
     ax, _ = draw(WORDS, **PROJECTED)
-    transposed = [
-        [f"{number:.1f}".replace("-", "−") for number in row] for row in PROJECTED["key"].T.tolist()
-    ]
+    transposed = [[f"{number:.1f}".replace("-", "−") for number in row] for row in PROJECTED["key"].T.tolist()]
     found = numbers(ax, box_of(PROJECTED, "key"))
     assert [[n.replace("−0.0", "0.0") for n in row] for row in transposed] == found
 
@@ -133,9 +119,7 @@ def test_what_is_lit_stands_out(draw, part):
     ax, alt = draw(WORDS, **PROJECTED, lit=[part])
     lit = [patch for patch in ax.findobj(Rectangle) if patch.get_linewidth() == machine.LIT.width]
     left, top, right, bottom = box_of(PROJECTED, part)
-    assert [patch.get_bbox().extents.tolist() for patch in lit] == [
-        pytest.approx((left, top, right, bottom))
-    ]
+    assert [patch.get_bbox().extents.tolist() for patch in lit] == [pytest.approx((left, top, right, bottom))]
     assert same_color(lit[0].get_edgecolor(), machine.LIT.line)
     bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold" and text.get_text()]
     assert ("keyᵀ" if part == "key" else part) in bold and len(bold) <= 2
@@ -146,11 +130,7 @@ def test_what_is_lit_stands_out(draw, part):
 
 def test_one_word_is_followed_through_the_machine(draw):
     ax, alt = draw(WORDS, **CAUSAL, follow=2)
-    framed = [
-        patch.get_bbox().extents.tolist()
-        for patch in ax.findobj(Rectangle)
-        if patch.get_zorder() == 7
-    ]
+    framed = [patch.get_bbox().extents.tolist() for patch in ax.findobj(Rectangle) if patch.get_zorder() == 7]
     for name in ("x", "query", "scores", "weights", "context"):
         left, top, right, bottom = box_of(CAUSAL, name)
         high = (bottom - top) / 6
@@ -169,9 +149,7 @@ def test_one_word_is_followed_through_the_machine(draw):
 def test_other_words_can_be_looked_at(draw):
     x, key = torch.rand(2, 4), torch.rand(3, 4)
     scores = x @ key.T
-    ax, alt = draw(
-        ["el", "gato"], keys=["the", "black", "cat"], x=x, query=x, key=key, scores=scores
-    )
+    ax, alt = draw(["el", "gato"], keys=["the", "black", "cat"], x=x, query=x, key=key, scores=scores)
     assert {"from other words", "T × T′ = 2 × 3", "D × T′ = 4 × 3", "T′ × D"} <= {*texts(ax)}
     assert "for the words el, gato." in alt and "The words looked at are the, black, cat." in alt
     assert texts(ax).count("gato") == 1 and texts(ax).count("black") == 2
@@ -190,14 +168,10 @@ def test_it_is_legible_at_700_pixels(draw, case):
     boxes = [text.get_window_extent(renderer) for text in written]
     for text, box in zip(written, boxes, strict=True):
         assert text.get_fontsize() / 72 * 700 / figure.get_size_inches()[0] >= 8, text
-        assert (
-            box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0 and box.y1 <= figure.bbox.y1
-        ), text
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0 and box.y1 <= figure.bbox.y1, text
         assert not text.get_parse_math()
     for (a, one), (b, two) in itertools.combinations(zip(written, boxes, strict=True), 2):
-        apart = (
-            one.x1 < two.x0 + 1 or two.x1 < one.x0 + 1 or one.y1 < two.y0 + 3 or two.y1 < one.y0 + 3
-        )
+        apart = one.x1 < two.x0 + 1 or two.x1 < one.x0 + 1 or one.y1 < two.y0 + 3 or two.y1 < one.y0 + 3
         assert apart, (a, b)  # a line's box is higher than its letters
 
 
@@ -217,10 +191,7 @@ def test_what_the_mask_forbids_is_hatched_and_no_small_weight_is(draw):
     for name, cells in zip(("mask", "weights"), hatched, strict=True):
         left, top, right, bottom = box_of(tables, name)
         middles = [path.vertices[:4].mean(0) for path in cells.get_paths()]
-        places = {
-            (int((y - top) / (bottom - top) * 6), int((x - left) / (right - left) * 6))
-            for x, y in middles
-        }
+        places = {(int((y - top) / (bottom - top) * 6), int((x - left) / (right - left) * 6)) for x, y in middles}
         assert places == forbidden
     weights = ax.findobj(QuadMesh)[-1].get_array()
     # An exact zero is grey, a small weight has its colour.
@@ -234,14 +205,11 @@ def test_what_the_mask_forbids_is_hatched_and_no_small_weight_is(draw):
 def test_dropout_is_a_step_whose_cells_are_white_crosses_and_no_zeros(draw):
     kept = torch.ones(6, 6, dtype=torch.bool)
     kept[3, 1], kept[5, 0], kept[0, 4] = False, False, False  # the last one is forbidden anyway
-    ax, alt = draw(
-        WORDS, **CAUSAL | {"weights": CAUSAL["weights"] * kept}, kept=kept, lit=("dropout",)
-    )
+    ax, alt = draw(WORDS, **CAUSAL | {"weights": CAUSAL["weights"] * kept}, kept=kept, lit=("dropout",))
     left, top, right, bottom = box_of(CAUSAL, "weights")
     (crosses,) = [line for line in ax.lines if line.get_marker() == "x"]
     spots = {
-        (int((y - top) / (bottom - top) * 6), int((x - left) / (right - left) * 6))
-        for x, y in crosses.get_xydata()
+        (int((y - top) / (bottom - top) * 6), int((x - left) / (right - left) * 6)) for x, y in crosses.get_xydata()
     }
     assert spots == {(3, 1), (5, 0)}
     (white,) = [cells for cells in ax.findobj(PolyCollection) if not cells.get_hatch()]
@@ -250,10 +218,7 @@ def test_dropout_is_a_step_whose_cells_are_white_crosses_and_no_zeros(draw):
     (step,) = [text for text in ax.texts if text.get_text() == "then\ndropout"]
     assert step.get_weight() == "bold" and right < 700 and step.get_position()[0] < left
     sums = (CAUSAL["weights"] * kept).sum(-1)
-    assert (
-        f"2 of 21 weights are dropped (×), and rows add up to between {sums.min():.2f} and {sums.max():.2f}."
-        in alt
-    )
+    assert f"2 of 21 weights are dropped (×), and rows add up to between {sums.min():.2f} and {sums.max():.2f}." in alt
     ax, alt = draw(WORDS, **CAUSAL)
     assert (
         "then\ndropout" not in texts(ax)

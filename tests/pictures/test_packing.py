@@ -22,20 +22,14 @@ TOKENIZER = CharTokenizer("abc☃\n")
 
 def model(vocab_size: int = 5) -> GPT:
     torch.manual_seed(0)
-    return GPT(
-        GPTConfig(vocab_size=vocab_size, context_length=7, n_layer=2, n_head=3, n_embd=9)
-    ).eval()
+    return GPT(GPTConfig(vocab_size=vocab_size, context_length=7, n_layer=2, n_head=3, n_embd=9)).eval()
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_what_is_packed_is_found_again_rounded_to_float16(tied):
     """With a head of its own or a shared one, without a table of positions, with tables of n-grams."""
-    changes = dict(
-        rotary=True, rms_norm=True, mlp="swiglu", mlp_width=7, n_kv_head=1, window=3, softcap=9.0
-    )
-    sizes = dict(
-        vocab_size=5, context_length=7, n_layer=2, n_head=2, n_embd=8, bigrams=11, before=2
-    )
+    changes = dict(rotary=True, rms_norm=True, mlp="swiglu", mlp_width=7, n_kv_head=1, window=3, softcap=9.0)
+    sizes = dict(vocab_size=5, context_length=7, n_layer=2, n_head=2, n_embd=8, bigrams=11, before=2)
     ours = build_gpt(ModernConfig(**sizes, **changes, tied=tied))
     again, _, _ = unpack(pack(ours, TOKENIZER))
     assert again.config == ours.config
@@ -104,9 +98,7 @@ def run(tmp_path):
     torch.manual_seed(0)
     sizes = dict(vocab_size=5, context_length=4, n_layer=1, n_head=2, n_embd=8)
     ours = build_gpt(ModernConfig(**sizes, rotary=True, tied=False, bigrams=11))
-    config = TrainConfig(
-        batch_size=2, max_steps=8, eval_interval=1, learning_rate=0.01, warmup_steps=0
-    )
+    config = TrainConfig(batch_size=2, max_steps=8, eval_interval=1, learning_rate=0.01, warmup_steps=0)
     tokens = torch.arange(60) % 5
     train(
         ours,
@@ -139,11 +131,7 @@ def test_any_run_becomes_a_page_and_what_is_committed_stays(run, tmp_path, monke
     best, tokenizer = checkpoint.load_model(run)
     packed = play.pack_run(run)[-1]
     about = play.header(packed)["about"]
-    assert (
-        packed == pack(best, tokenizer, about=about)
-        and about["preset"] == "tiny"
-        and about["step"] == 8
-    )
+    assert packed == pack(best, tokenizer, about=about) and about["preset"] == "tiny" and about["step"] == 8
     state = checkpoint.load(run)
     state.snapshots.clear()
     checkpoint.save(run, state)

@@ -17,9 +17,7 @@ def displayed(monkeypatch):
     """What would be displayed, instead of displaying it; every figure is closed afterwards."""
     plt.switch_backend("agg")
     outputs = []
-    monkeypatch.setattr(
-        plotting, "display", lambda data, **options: outputs.append((data, options))
-    )
+    monkeypatch.setattr(plotting, "display", lambda data, **options: outputs.append((data, options)))
     yield outputs
     plt.close("all")
 
@@ -65,9 +63,7 @@ def texts_of(ax):
 
 
 def test_the_numbers_stand_in_their_cells_and_what_is_missing_stays_grey():
-    ax = plotting.heatmap(
-        torch.tensor([[1.0, float("nan")], [3.0, 4.0], [5.0, 6.0]]), list("abc"), list("xy")
-    )
+    ax = plotting.heatmap(torch.tensor([[1.0, float("nan")], [3.0, 4.0], [5.0, 6.0]]), list("abc"), list("xy"))
     assert texts_of(ax) == {
         (0, 0): "1.00",
         (0, 1): "3.00",
@@ -88,14 +84,10 @@ def test_a_dollar_is_a_dollar_and_not_mathematics():
         plotting.letters({"$a line$": "$a$"}),
         plotting.cells([["$a$"]], torch.zeros(1, 1, dtype=torch.int64), ["$a$"]),
         plotting.arrows({"$a$": torch.tensor([1.0, 2.0])}),
-        plotting.curves(
-            [0, 1], {"$a$": [0, 1], "b": [1, 0]}, xlabel="x", ylabel="y", milestones={"$a$": 0.5}
-        ),
+        plotting.curves([0, 1], {"$a$": [0, 1], "b": [1, 0]}, xlabel="x", ylabel="y", milestones={"$a$": 0.5}),
     ):
         dollars = [text for text in ax.findobj(Text) if "$" in text.get_text()]
-        assert dollars and not any(
-            text.get_parse_math() or "\\" in text.get_text() for text in dollars
-        )
+        assert dollars and not any(text.get_parse_math() or "\\" in text.get_text() for text in dollars)
 
 
 def test_names_at_the_ends_of_lines_stay_apart(displayed):
@@ -105,17 +97,13 @@ def test_names_at_the_ends_of_lines_stay_apart(displayed):
     where = {text.get_text(): sum(text.get_window_extent().intervaly) / 2 for text in ax.texts}
     assert sorted(where, key=where.get) == ["a", "b", "c", "d"]
     # A line's height.
-    assert (
-        min(b - a for a, b in itertools.pairwise(sorted(where.values()))) > 10 * ax.figure.dpi / 72
-    )
+    assert min(b - a for a, b in itertools.pairwise(sorted(where.values()))) > 10 * ax.figure.dpi / 72
     assert max(abs(text.get_position()[1]) for text in ax.texts) < 15  # and near their ends
 
 
 def test_where_numbers_are_negative_colours_lie_evenly_around_zero():
     signed = plotting.heatmap(torch.tensor([[-1.0, 0.0], [2.0, 0.5]]), list("ab"))
-    red, green, blue, _ = (
-        signed.images[0].to_rgba(signed.images[0].get_array(), bytes=True)[0, 1].tolist()
-    )
+    red, green, blue, _ = signed.images[0].to_rgba(signed.images[0].get_array(), bytes=True)[0, 1].tolist()
     low, high = signed.images[0].get_clim()
     assert low == -high == -3 and min(red, green, blue) > 250
     shares = plotting.heatmap(torch.tensor([[1.0, 0.0], [2.0, 0.5]]), list("ab"))
@@ -125,9 +113,7 @@ def test_where_numbers_are_negative_colours_lie_evenly_around_zero():
 def test_letters_are_read_from_left_to_right_and_pairs_of_lines_share_a_colour():
     ax = plotting.letters({"text": "a b", "next": " bc", "other": "xyz", "last": "yz\n"})
     rows = ["a\u00b7b", "\u00b7bc", "xyz", "yz\u21b5"]
-    assert texts_of(ax) == {
-        (x, y): letter for y, row in enumerate(rows) for x, letter in enumerate(row)
-    }
+    assert texts_of(ax) == {(x, y): letter for y, row in enumerate(rows) for x, letter in enumerate(row)}
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first line is on top
     assert [label.get_text() for label in ax.get_yticklabels()] == ["text", "next", "other", "last"]
     boxes = [text.get_bbox_patch().get_facecolor() for text in ax.texts[::3]]
@@ -141,14 +127,10 @@ def test_live_replaces_its_figure(monkeypatch):
     class Handle(DisplayHandle):
         def update(self, data, **options):
             updates.append(data)
-            assert options["raw"] and options["metadata"] == {
-                "image/png": {"alt": "a curve", "width": 700}
-            }
+            assert options["raw"] and options["metadata"] == {"image/png": {"alt": "a curve", "width": 700}}
 
     monkeypatch.setattr(plotting, "display", lambda *a, **k: Handle())
-    live = plotting.Live(
-        lambda y: plotting.curves([0, 1], {"loss": y}, xlabel="step", ylabel="loss"), "a curve"
-    )
+    live = plotting.Live(lambda y: plotting.curves([0, 1], {"loss": y}, xlabel="step", ylabel="loss"), "a curve")
     live.update([2, 1])
     live.update([2, 0])
     assert not plt.get_fignums()  # shown is closed

@@ -17,9 +17,7 @@ def test_the_table_lists_every_lesson_with_its_time_and_all_its_exercises_unsolv
     rows = progress.lessons(NOTEBOOKS).splitlines()[2:]
     listed = [re.search(r"\]\((.+?)\)", row)[1] for row in rows]
     assert listed[:10] == [path.name for path in sorted(NOTEBOOKS.glob("0*_*.ipynb"))]
-    assert sorted(listed[10:]) == sorted(
-        f"beyond/{path.name}" for path in NOTEBOOKS.glob("beyond/*.ipynb")
-    )
+    assert sorted(listed[10:]) == sorted(f"beyond/{path.name}" for path in NOTEBOOKS.glob("beyond/*.ipynb"))
     blank_page = rows.pop()  # which asks for the steps again
     assert blank_page.endswith("| Two hours, or a weekend | 0 of 13 |")
     assert all(re.search(r"\| ([\w-]+ )*(minutes|hour) \| 0 of \d \|$", row) for row in rows)
@@ -49,11 +47,7 @@ def test_a_copy_beside_the_lessons_is_no_lesson(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", '{"cells": [7]}', "\xff"])
 def test_a_damaged_notebook_is_one_row_and_the_others_are_listed(tmp_path, content):
     (tmp_path / "04_causal_mask.ipynb").write_bytes(content.encode("latin-1"))
-    nbformat.write(
-        new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_dropout.ipynb"
-    )
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# 05 · Whole")]), tmp_path / "05_dropout.ipynb")
     broken, whole = progress.lessons(tmp_path).splitlines()[2:]
-    assert (
-        broken.startswith("| 04 |") and "can't be read: `python -m tools.notebooks fresh`" in broken
-    )
+    assert broken.startswith("| 04 |") and "can't be read: `python -m tools.notebooks fresh`" in broken
     assert "[Whole](05_dropout.ipynb)" in whole

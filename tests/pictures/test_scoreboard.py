@@ -16,9 +16,7 @@ VALUE = Row("03", "value", "and who made it?", (0.28, 0.51, 0.26), (1.0, 1.0, 0.
 def shown(monkeypatch):
     plt.switch_backend("agg")
     texts = []
-    monkeypatch.setattr(
-        plotting, "display", lambda data, **options: texts.append(data["text/plain"])
-    )
+    monkeypatch.setattr(plotting, "display", lambda data, **options: texts.append(data["text/plain"]))
     yield texts
     plt.close("all")
 
@@ -53,20 +51,14 @@ def test_every_stored_row_has_its_place_in_the_column():
 def test_what_a_gpt_loses_is_what_its_runs_say():
     _, lines = read_table(MEASURED / "parts.csv")
     losses = {
-        name: {
-            line["seed"]: line["loss"]
-            for line in lines
-            if (line["part"], line["steps"], line["variant"]) == key
-        }
+        name: {line["seed"]: line["loss"] for line in lines if (line["part"], line["steps"], line["variant"]) == key}
         for name in ("the whole model", "no MLP")
         for key in [("report", 1200, name)]
     }
     rises = [losses["no MLP"][seed] - losses["the whole model"][seed] for seed in losses["no MLP"]]
     found = scoreboard.in_a_gpt()
     assert found["MLP"].mean == pytest.approx(sum(rises) / len(rises)) and len(rises) == 8
-    assert (
-        found["heads"].says == found["dropout"].says == "no difference" and "softmax" not in found
-    )
+    assert found["heads"].says == found["dropout"].says == "no difference" and "softmax" not in found
 
 
 @pytest.mark.parametrize("question", ["hero", "last", "both"])
@@ -77,9 +69,5 @@ def test_a_blind_guess_is_as_often_right_as_its_mark_says(question):
     # Of six cards, in any order.
     things = scene[:, :, 1].gather(1, torch.rand(n, 6, generator=dice).argsort(dim=1))
     right = (things[:, : answers.shape[1]] == answers).all(dim=1).double().mean().item()
-    mark = (
-        scoreboard.BLIND["what does romeo give and get?"]
-        if question == "both"
-        else scoreboard.ANY_CARD
-    )
+    mark = scoreboard.BLIND["what does romeo give and get?"] if question == "both" else scoreboard.ANY_CARD
     assert right == pytest.approx(mark, abs=0.01)

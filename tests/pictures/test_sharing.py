@@ -19,18 +19,13 @@ def tables(ax):
     for mesh in ax.collections:
         if isinstance(mesh, QuadMesh):
             left, top = mesh.get_coordinates()[0, 0]
-            found[round(left), round(top)] = (
-                mesh.get_array().filled(0).reshape(mesh.get_coordinates().shape[0] - 1, -1)
-            )
+            found[round(left), round(top)] = mesh.get_array().filled(0).reshape(mesh.get_coordinates().shape[0] - 1, -1)
     return found
 
 
 def strengths(ax):
     meshes = [mesh for mesh in ax.collections if isinstance(mesh, QuadMesh)]
-    return {
-        tuple(round(edge) for edge in mesh.get_coordinates()[0, 0]): mesh.get_alpha()
-        for mesh in meshes
-    }
+    return {tuple(round(edge) for edge in mesh.get_coordinates()[0, 0]): mesh.get_alpha() for mesh in meshes}
 
 
 def equal(drawn, table):

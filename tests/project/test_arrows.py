@@ -22,15 +22,8 @@ HOUSES = (
 
 def files() -> dict[str, ast.Module]:
     """Every module of the project by its dotted name."""
-    paths = [
-        path
-        for house in ("helpers", "pictures", "exercises", "tools")
-        for path in (ROOT / house).rglob("*.py")
-    ]
-    names = {
-        path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for path in paths
-    }
+    paths = [path for house in ("helpers", "pictures", "exercises", "tools") for path in (ROOT / house).rglob("*.py")]
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths}
     return {name: ast.parse(path.read_text("utf-8")) for path, name in names.items()}
 
 
@@ -63,12 +56,7 @@ def test_there_is_no_circle():
 
 
 def test_arrows_point_one_way():
-    against = [
-        f"{a} imports {b}"
-        for a, others in arrows().items()
-        for b in others
-        if house_of(b) > house_of(a)
-    ]
+    against = [f"{a} imports {b}" for a, others in arrows().items() for b in others if house_of(b) > house_of(a)]
     assert not against
 
 

@@ -37,26 +37,18 @@ print(repr((sys.argv[1:], ours)), file=open({!r}, "a"))
 def make(tmp_path):
     """Run make where each Python only notes its arguments and environment; return these."""
 
-    def run(
-        folder: str, *arguments: str, **environment: str
-    ) -> list[tuple[list[str], dict[str, str]]]:
+    def run(folder: str, *arguments: str, **environment: str) -> list[tuple[list[str], dict[str, str]]]:
         clone, seen = tmp_path / folder, tmp_path / "seen"
         (clone / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
         for stub in (clone / ".venv" / "bin" / "python", tmp_path / "python3"):
             stub.write_text(STUB.format(sys.executable, str(seen)), encoding="utf-8")
             stub.chmod(0o755)
         shutil.copy(ROOT / "Makefile", clone)
-        clean = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("MAKE", "MFLAGS"))
-        }
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
         clean |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"} | environment
         seen.write_text("")
         subprocess.run(["make", *arguments], cwd=clone, env=clean, check=True, capture_output=True)
-        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-            [folder, "python3", "seen"]
-        )
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([folder, "python3", "seen"])
         return [eval(line) for line in seen.read_text("utf-8").splitlines()]
 
     return run
@@ -101,9 +93,7 @@ def test_a_python_that_is_asked_for_is_told_from_the_usual_one(make, tmp_path):
 def test_no_script_is_started_by_its_first_line(monkeypatch):
     """A shell reads that line where the folder has a blank in its name, and fails at a backquote."""
     started = []
-    monkeypatch.setattr(
-        subprocess, "run", lambda words, **_: started.append(words) or mock.Mock(returncode=0)
-    )
+    monkeypatch.setattr(subprocess, "run", lambda words, **_: started.append(words) or mock.Mock(returncode=0))
     assert check.check(with_notebooks=False) == 0 and check.mend() == 0
     for program, *words in started:
         assert program == str(check.BIOME) or (program, words[0]) == (sys.executable, "-m")
@@ -121,10 +111,7 @@ def test_clean_leaves_what_only_the_reader_has(make, tmp_path):
             "build/studies/a",
         )
     ]
-    ours = [
-        clone / name
-        for name in (".venv/a", "build/notebooks/a", "build/site/a", "build/test-runs/a")
-    ]
+    ours = [clone / name for name in (".venv/a", "build/notebooks/a", "build/site/a", "build/test-runs/a")]
     for path in (*theirs, *ours):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -135,9 +122,7 @@ def test_clean_leaves_what_only_the_reader_has(make, tmp_path):
 def test_make_help_names_every_target():
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for target in (
-        re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).replace("setup-dev ", "").split()
-    ):
+    for target in re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).replace("setup-dev ", "").split():
         assert re.search(rf"^{target}\s", done.stdout, re.M), target
 
 
@@ -153,9 +138,7 @@ def test_settings_of_others_end_here_whatever_their_names(monkeypatch):
         "RUFF_OUTPUT_FILE",
         "GIT_DIR",
     )
-    monkeypatch.setattr(
-        os, "environ", {**dict.fromkeys(theirs, "theirs"), "MY_GPT": "mine", "PIP_PROXY": "mine"}
-    )
+    monkeypatch.setattr(os, "environ", {**dict.fromkeys(theirs, "theirs"), "MY_GPT": "mine", "PIP_PROXY": "mine"})
     surroundings.shut_out_others()
     assert "theirs" not in os.environ.values() and [*os.environ.values()].count("mine") == 2
     assert os.environ["JUPYTER_DATA_DIR"].startswith(str(ROOT))
@@ -239,9 +222,7 @@ def test_set_up_happens_once_and_again_when_it_is_no_longer_true(project):
     assert run() == ["reading"]
 
 
-def test_set_up_leaves_alone_what_a_link_leads_to_and_refuses_a_folder_with_a_colon(
-    tmp_path, monkeypatch
-):
+def test_set_up_leaves_alone_what_a_link_leads_to_and_refuses_a_folder_with_a_colon(tmp_path, monkeypatch):
     """As in a worktree that shares its .venv: to make that anew would empty the other clone's."""
     theirs, ours = tmp_path / "theirs" / ".venv", tmp_path / "ours" / ".venv"
     for folder in (theirs, ours.parent):
@@ -294,15 +275,11 @@ def test_what_the_first_edition_kept_in_build_moves_to_mine(project, capsys):
         (root / name).write_text(name)
     run()
     assert (root / "mine" / "my_gpt.py").read_text() == "build/my_gpt.py"
-    assert (root / "mine" / "kept" / "2026" / "01.ipynb").exists() and (
-        root / "build" / "runs" / "a"
-    ).exists()
+    assert (root / "mine" / "kept" / "2026" / "01.ipynb").exists() and (root / "build" / "runs" / "a").exists()
     assert capsys.readouterr().out.count("is now mine/") == 2
     (root / "build" / "my_gpt.py").write_text("an old one that came back")
     run()
-    assert (root / "mine" / "my_gpt.py").read_text() == "build/my_gpt.py" and (
-        root / "build" / "my_gpt.py"
-    ).exists()
+    assert (root / "mine" / "my_gpt.py").read_text() == "build/my_gpt.py" and (root / "build" / "my_gpt.py").exists()
 
 
 def test_the_kernel_is_called_as_stored_notebooks_call_it():

@@ -30,9 +30,7 @@ def locked(name: str) -> dict[str, set[str]]:
     """Name of a package -> its versions in the lock, one for each kind of machine. Each has a hash."""
     found: dict[str, set[str]] = {}
     text = (ROOT / "tools" / f"{name}.lock").read_text(encoding="utf-8")
-    for package, version, rest in re.findall(
-        r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M
-    ):
+    for package, version, rest in re.findall(r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M):
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", rest), package
         found.setdefault(package, set()).add(version)
     return found
@@ -40,11 +38,7 @@ def locked(name: str) -> dict[str, set[str]]:
 
 def ranges(name: str) -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    texts = (
-        project["dependencies"]
-        if name == "requirements"
-        else project["optional-dependencies"]["dev"]
-    )
+    texts = project["dependencies"] if name == "requirements" else project["optional-dependencies"]["dev"]
     return {requirement.name: requirement for requirement in map(Requirement, texts)}
 
 
@@ -67,9 +61,7 @@ def test_the_list_for_reading_is_short_and_the_other_one_adds_to_it():
 
 
 def test_the_package_builds_with_the_setuptools_that_is_locked():
-    (build,) = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"][
-        "requires"
-    ]
+    (build,) = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
     assert build == f"setuptools{pinned('requirements')['setuptools'].specifier}"
 
 
@@ -116,13 +108,10 @@ def test_what_is_imported_is_declared(folders, lists, apart):
     undeclared = {
         f"{file} imports {top}"
         for top, file in imported(folders).items()
-        if top not in apart
-        and not {re.sub(r"[-_.]+", "-", name).lower() for name in owners.get(top, ())} & declared
+        if top not in apart and not {re.sub(r"[-_.]+", "-", name).lower() for name in owners.get(top, ())} & declared
     }
     assert not undeclared
 
 
 def test_conda_defers_to_the_one_list():
-    assert "- -r requirements.txt" in lines_of("environment.yml") and "==" not in "".join(
-        lines_of("environment.yml")
-    )
+    assert "- -r requirements.txt" in lines_of("environment.yml") and "==" not in "".join(lines_of("environment.yml"))

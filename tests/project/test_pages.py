@@ -14,9 +14,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.md")])
-)
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.md")]))
 def test_links_of_the_pages_lead_to_files(page):
     addresses = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert all("://" in address or (page.parent / address).exists() for address in addresses)
@@ -29,10 +27,7 @@ def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
 def test_the_readme_says_how_long_the_path_is_and_how_many_exercises_a_lesson_has():
     path = README.partition("## The path")[2].partition("Afterwards")[0]
     assert round(sum(map(int, re.findall(r"\((\d+) min\)", path))) / 60) == 4
-    assert (
-        "about four hours to read, and eight to twelve with" in path
-        and "four to eight a lesson" in path
-    )
+    assert "about four hours to read, and eight to twelve with" in path and "four to eight a lesson" in path
     counts = [
         len(re.findall(r'^ +"\*\*\d+[a-z] · ', file.read_text("utf-8"), re.M))
         for file in (ROOT / "notebooks").glob("[0-9]*.ipynb")
@@ -56,9 +51,7 @@ def test_the_readme_s_surprise_is_what_lesson_05_has_found():
 
 def test_the_moving_picture_is_small_and_described_by_its_tool():
     assert (ROOT / "docs" / "learning.gif").stat().st_size < 2e6
-    assert re.search(
-        r"!\[Over 6,000 updates, what a GPT writes.{80,}\]\(docs/learning\.gif\)", README
-    )
+    assert re.search(r"!\[Over 6,000 updates, what a GPT writes.{80,}\]\(docs/learning\.gif\)", README)
 
 
 def test_what_the_page_of_use_says_of_counting_is_what_was_measured():
@@ -87,14 +80,7 @@ def test_a_week_s_steps_take_as_long_as_the_exercises_say():
         for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")
         for cell in nbformat.read(path, as_version=4).cells
     ]
-    minutes = dict(
-        re.findall(r"^\*\*(\d+[a-z]) · .+?\*\* ◆ \(.+?(\d+) minutes\)", "\n".join(cells), re.M)
-    )
-    weeks = [
-        re.findall(r"(\d+[a-z])◆", row.split("|")[4])
-        for row in re.findall(r"^\| \d · .+$", teaching, re.M)
-    ]
+    minutes = dict(re.findall(r"^\*\*(\d+[a-z]) · .+?\*\* ◆ \(.+?(\d+) minutes\)", "\n".join(cells), re.M))
+    weeks = [re.findall(r"(\d+[a-z])◆", row.split("|")[4]) for row in re.findall(r"^\| \d · .+$", teaching, re.M)]
     said = re.search(r"come to (.+?) minutes \(6\)", teaching)[1] + " (6)"
-    assert re.findall(r"(\d+) \((?:session )?\d\)", said) == [
-        str(sum(int(minutes[k]) for k in week)) for week in weeks
-    ]
+    assert re.findall(r"(\d+) \((?:session )?\d\)", said) == [str(sum(int(minutes[k]) for k in week)) for week in weeks]

@@ -19,10 +19,5 @@ def test_the_workflows_fit_their_schema():
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_names_its_actions_by_commit(path):
-    used = [
-        line.strip() for line in path.read_text(encoding="utf-8").splitlines() if "uses:" in line
-    ]
-    assert used and all(
-        re.fullmatch(r"- uses: actions/[a-z-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line)
-        for line in used
-    )
+    used = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if "uses:" in line]
+    assert used and all(re.fullmatch(r"- uses: actions/[a-z-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line) for line in used)

@@ -58,9 +58,7 @@ def test_full_width_heads_are_heads_of_the_whole_width_side_by_side():
         layer.W_query.weight *= 20  # so that weights differ
     heads = []
     for rows in torch.arange(4 * 64).split(64):  # 64 rows of each matrix belong to a head
-        query, key, value = (
-            X @ getattr(layer, name).weight[rows].T for name in ("W_query", "W_key", "W_value")
-        )
+        query, key, value = (X @ getattr(layer, name).weight[rows].T for name in ("W_query", "W_key", "W_value"))
         scores = (query @ key.mT / 8).masked_fill(~layer.mask[:8, :8], float("-inf"))
         heads.append(scores.softmax(dim=-1) @ value)
     expected = torch.cat(heads, dim=-1) @ layer.out_proj.weight.T
@@ -155,6 +153,4 @@ def test_the_stored_table_is_that_of_the_whole_study():
     assert len(lines) == len({study.run_of(line) for line in lines}) == len(study.plan())
     sizes = {name: count_parameters(study.build(name, 65, 1)) for name in GPTS}
     of_gpts = (ALL_TEXT, SUMS, FEW_PAGES)
-    assert all(
-        line["parameters"] == sizes[line["variant"]] for line in lines if line["task"] in of_gpts
-    )
+    assert all(line["parameters"] == sizes[line["variant"]] for line in lines if line["task"] in of_gpts)

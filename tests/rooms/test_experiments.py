@@ -38,12 +38,8 @@ def carry_out(study, loss):
 def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     """The first piece trains, the second chooses, and the third is reported."""
     seen, measured = [], []
-    monkeypatch.setattr(
-        "helpers.rooms.study.updates", lambda model, tokens, *_: iter(seen.append(tokens) or [1.0])
-    )
-    monkeypatch.setattr(
-        experiments, "evaluate", lambda model, tokens, T: measured.append(tokens) or 1.0
-    )
+    monkeypatch.setattr("helpers.rooms.study.updates", lambda model, tokens, *_: iter(seen.append(tokens) or [1.0]))
+    monkeypatch.setattr(experiments, "evaluate", lambda model, tokens, T: measured.append(tokens) or 1.0)
     for part in (CHOOSE, REPORT):
         SMALL.measure(Run(5, WHOLE, 0.01, 1, part), TOKENS, V)
     pieces = [seen[0], measured[0], measured[1]]
@@ -73,9 +69,7 @@ def test_who_diverges_counts_as_one_who_guesses():
     def explode(model):
         model.head.weight *= math.nan
 
-    study = dataclasses.replace(
-        SMALL, variants={WHOLE: Variant(), "exploded": Variant(change=explode)}
-    )
+    study = dataclasses.replace(SMALL, variants={WHOLE: Variant(), "exploded": Variant(change=explode)})
     found = study.measure(Run(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
     assert found["loss"] == found["last_loss"] == round(math.log(V), 5)
 
@@ -86,9 +80,7 @@ def test_the_last_place_loss_is_that_of_the_last_place_of_every_window():
     model.dropout.p = 0.5  # off while one measures
     expected = []
     for T in (3, 8):
-        windows = torch.stack(
-            [TOKENS[start : start + T + 1] for start in range(0, len(TOKENS) - T, 5)]
-        )
+        windows = torch.stack([TOKENS[start : start + T + 1] for start in range(0, len(TOKENS) - T, 5)])
         with torch.no_grad():
             logits = model.eval()(windows[:, :-1])[:, -1]
         expected.append(torch.nn.functional.cross_entropy(logits, windows[:, -1]))
@@ -115,9 +107,7 @@ def test_the_last_place_loss_cannot_be_cheated():
 
 
 # ---------------------------------------------------------------- which runs
-CHOOSING = dataclasses.replace(
-    SMALL, rates=(0.01, 0.1, 1.0), choosing_seeds=2, seeds=3, whole_seeds=4
-)
+CHOOSING = dataclasses.replace(SMALL, rates=(0.01, 0.1, 1.0), choosing_seeds=2, seeds=3, whole_seeds=4)
 
 
 def rates_tried(best, study=CHOOSING):
@@ -149,9 +139,7 @@ def test_a_rate_is_chosen_by_the_metric_that_is_reported_and_by_all_choosing_see
                     last_loss=(run.rate - 0.1) ** 2 + (run == (5, "other", 0.1, 1001, CHOOSE)),
                 )
             )
-    reported = {
-        entry["rate"] for entry in lines if (entry["variant"], entry["part"]) == ("other", REPORT)
-    }
+    reported = {entry["rate"] for entry in lines if (entry["variant"], entry["part"]) == ("other", REPORT)}
     # 0.1 has one bad seed, and the loss at all places, which says 100, does not count.
     assert reported == {0.01}
 
@@ -167,11 +155,7 @@ def test_seeds_that_choose_are_not_reported_and_the_whole_model_has_more():
         [1001, 1002],
         [1, 2, 3],
     ]
-    assert (
-        len(lines)
-        == len({tuple(entry[key] for key in Run._fields) for entry in lines})
-        == 2 * 6 + 4 + 3
-    )
+    assert len(lines) == len({tuple(entry[key] for key in Run._fields) for entry in lines}) == 2 * 6 + 4 + 3
 
 
 # ---------------------------------------------------------------- verdicts
@@ -195,27 +179,17 @@ DAMAGE = {WHOLE: 0.0, "a": 0.3, "b": 0.01, "a and b": 1.0, "leak": -2.0}
 def made_up(run):
     # Of the seed: the same for every variant, and much larger than what they differ by.
     luck = math.sin(3 * run.seed)
-    return (
-        2
-        + luck
-        + DAMAGE[run.variant] * run.steps / 10
-        + 0.001 * math.sin(run.seed * len(run.variant))
-    )
+    return 2 + luck + DAMAGE[run.variant] * run.steps / 10 + 0.001 * math.sin(run.seed * len(run.variant))
 
 
 def test_rows_are_paired_by_seed_and_held_against_what_they_name():
     lines = carry_out(CROSSED, made_up)
     found = experiments.judge(CROSSED, lines)
-    assert list(found) == [
-        (steps, row) for steps in (5, 10) for row in ("a", "b", "a and b", "leak")
-    ]
+    assert list(found) == [(steps, row) for steps in (5, 10) for row in ("a", "b", "a and b", "leak")]
     for steps in (5, 10):
         for row, expected in {"a": 0.3, "b": 0.01, "a and b": 0.99}.items():
             verdict = found[steps, row]
-            assert (
-                verdict.mean == pytest.approx(expected * steps / 10, abs=0.003)
-                and verdict.high - verdict.low < 0.02
-            )
+            assert verdict.mean == pytest.approx(expected * steps / 10, abs=0.003) and verdict.high - verdict.low < 0.02
     assert [found[10, row].says for row in ("a", "b", "a and b")] == [
         "worse",
         "slightly worse",
@@ -227,11 +201,7 @@ def test_what_chose_the_rate_is_not_judged_and_rows_wait_for_all_their_seeds():
     lines = carry_out(CROSSED, made_up)
     chosen = [line(Run(10, "a", 0.01, seed, CHOOSE), 50.0) for seed in (1, 2, 1001)]
     assert experiments.judge(CROSSED, lines + chosen) == experiments.judge(CROSSED, lines)
-    short = [
-        entry
-        for entry in lines
-        if (entry["steps"], entry["variant"], entry["seed"]) != (10, "a", 4)
-    ]
+    short = [entry for entry in lines if (entry["steps"], entry["variant"], entry["seed"]) != (10, "a", 4)]
     missing = set(experiments.judge(CROSSED, lines)) - set(experiments.judge(CROSSED, short))
     assert missing == {(10, "a")} and experiments.judge(CROSSED, []) == {}
 

@@ -55,9 +55,7 @@ def test_a_rung_keeps_what_is_below_it_and_changes_something():
     assert not pairs["rotary to softcap"] and pairs["pairs in a table"] == pairs[LAST] > 0
     head = count_parameters(models["a head of its own"]) - count_parameters(models["and fours"])
     assert head == 65 * 128
-    assert [config.schedule for _, config in built.values()] == ["cosine"] + ["stable"] * (
-        len(RUNGS) - 1
-    )
+    assert [config.schedule for _, config in built.values()] == ["cosine"] + ["stable"] * (len(RUNGS) - 1)
 
 
 def lines(seed=1, less=1.95, more=1.85):
@@ -96,10 +94,7 @@ def test_the_target_is_met_between_the_two_runs():
 @pytest.mark.slow
 def test_the_stored_table_is_whole():
     comments, found = read_table(MEASURED / "ladder.csv")
-    assert (
-        comments[0].startswith("made by: make study NAME=ladder, at commit ")
-        and "uncommitted" not in comments[0]
-    )
+    assert comments[0].startswith("made by: make study NAME=ladder, at commit ") and "uncommitted" not in comments[0]
     assert not Ladder().missing(found) and len(found) == len(Ladder().plan([]))
     for line in found[: 2 * len(RUNGS)]:
         assert line["parameters"] == count_parameters(ladder.build(line["variant"], 65, 10, 1)[0])

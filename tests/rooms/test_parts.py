@@ -43,9 +43,7 @@ def test_every_variant_differs_in_its_outputs_or_in_its_training(name):
     torch.manual_seed(0)  # draws the dropout
     # More than another order of the sums.
     differs = not torch.allclose(whole(TOKENS), other(TOKENS), atol=1e-4)
-    assert (
-        differs or ALL.variants[name].recipe or ALL.variants[name].optimizer is not make_optimizer
-    )
+    assert differs or ALL.variants[name].recipe or ALL.variants[name].optimizer is not make_optimizer
 
 
 def test_only_the_leak_sees_its_future():
@@ -81,8 +79,7 @@ def test_parts_that_are_taken_out_are_gone():
 def test_more_layers_or_more_width_give_the_mlps_numbers_back():
     study = STUDIES["parts"]
     whole, *others = (
-        count_parameters(study.build(name, 65, 1))
-        for name in (WHOLE, "no MLP, 6 layers", "no MLP, width 108")
+        count_parameters(study.build(name, 65, 1)) for name in (WHOLE, "no MLP, 6 layers", "no MLP, width 108")
     )
     assert others == pytest.approx([whole, whole], rel=0.011)
 
@@ -124,11 +121,7 @@ def test_post_norm_has_two_norms_each_after_its_sum():
 def test_the_stored_table_is_that_of_the_whole_study(name):
     study = STUDIES[name]
     comments, lines = read_table(MEASURED / f"{name}.csv")
-    assert (
-        comments[0].startswith("made by: ")
-        and name in comments[0]
-        and "uncommitted" not in comments[0]
-    )
+    assert comments[0].startswith("made by: ") and name in comments[0] and "uncommitted" not in comments[0]
     assert f"budget: {study.budget()}" in comments and not study.missing(lines)
     assert len(lines) == len({study.run_of(line) for line in lines})
     sizes = {name: count_parameters(study.build(name, 65, 1)) for name in study.variants}

@@ -39,21 +39,15 @@ def in_process(monkeypatch):
         notebook, scope = nbformat.read(path, as_version=4), {}
         if values:
             settings = "\n".join(f"{name} = {value!r}" for name, value in values.items())
-            notebook.cells.insert(
-                1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]})
-            )
-        for number, cell in enumerate(
-            [cell for cell in notebook.cells if cell.cell_type == "code"], start=1
-        ):
+            notebook.cells.insert(1, nbformat.v4.new_code_cell(settings, metadata={"tags": ["injected-parameters"]}))
+        for number, cell in enumerate([cell for cell in notebook.cells if cell.cell_type == "code"], start=1):
             cell.execution_count, printed = number, io.StringIO()
             try:
                 with contextlib.redirect_stdout(printed):
                     exec(cell.source, scope)
             except Exception as error:
                 name, text = type(error).__name__, str(error)
-                cell.outputs.append(
-                    nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[])
-                )
+                cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
             if printed.getvalue():
                 cell.outputs.insert(0, nbformat.v4.new_output("stream", text=printed.getvalue()))
             if len(cell.outputs) and cell.outputs[-1].output_type == "error":

@@ -56,18 +56,14 @@ def test_the_address_is_written_everywhere_once_and_another_replaces_it(tmp_path
     texts = {
         publish.pyproject: (ROOT / "pyproject.toml").read_text("utf-8"),
         publish.readme: (ROOT / "README.md").read_text("utf-8"),
-        lambda text, repo: publish.notebook(
-            text, f"notebooks/{NOTEBOOK.name}", repo
-        ): NOTEBOOK.read_text("utf-8"),
+        lambda text, repo: publish.notebook(text, f"notebooks/{NOTEBOOK.name}", repo): NOTEBOOK.read_text("utf-8"),
     }
     for change, text in texts.items():
         once = change(text, "ada/notes")
         assert "ada/notes" in once and change(once, "ada/notes") == once
         other = change(once, "eve/more.notes")
         assert "ada/notes" not in other and other == change(text, "eve/more.notes")
-    (tmp_path / "pyproject.toml").write_text(
-        publish.pyproject(texts[publish.pyproject], "ada/notes"), "utf-8"
-    )
+    (tmp_path / "pyproject.toml").write_text(publish.pyproject(texts[publish.pyproject], "ada/notes"), "utf-8")
     assert repository(tmp_path) == "ada/notes"
     changed = tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]
     changed.pop("urls")

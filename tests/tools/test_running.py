@@ -78,9 +78,7 @@ def settings(project):
 
 
 def test_values_arrive_as_they_were_meant(settings):
-    given = settings(
-        ("seed", "-3"), ("rate", "3"), ("reuse", "True"), ("seeds", "[3]"), ("corpus_path", "None")
-    )
+    given = settings(("seed", "-3"), ("rate", "3"), ("reuse", "True"), ("seeds", "[3]"), ("corpus_path", "None"))
     assert given == {"seed": -3, "rate": 3.0, "reuse": True, "seeds": [3], "corpus_path": None}
     for odd in ("5", "None", "$HOME; `x` {y} 'q' \"d\" \\ \n--z \U0001f600", ""):
         assert settings(("preset", "x"), ("preset", odd)) == {"preset": odd}
@@ -102,45 +100,28 @@ def test_other_settings_are_refused_in_one_sentence(settings, name, value, sente
 
 # ---------------------------------------------------------------- papermill
 @pytest.mark.slow
-def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(
-    project, monkeypatch, capfd
-):
+def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(project, monkeypatch, capfd):
     """The folder is named like papermill's templates; Jupyter's paths hold another python3."""
     other = project / "kernels" / "python3"
     folder = (project / "notebooks").rename(project / "{seed}")
     for name, value in (("NOTEBOOKS", folder), ("BUILD", project / "build")):
         monkeypatch.setattr(notebooks, name, value)
     other.mkdir(parents=True)
-    (other / "kernel.json").write_text(
-        '{"argv": ["false"], "display_name": "not ours", "language": "python"}'
-    )
+    (other / "kernel.json").write_text('{"argv": ["false"], "display_name": "not ours", "language": "python"}')
     monkeypatch.setenv("JUPYTER_PATH", str(project))
     built = []
     monkeypatch.setattr(site, "build", lambda root, out, runs: built.append(runs) or "")
     write_notebook(folder / "01_bad.ipynb", "1 / 0")
     write_notebook(folder / "02_dead.ipynb", "import os", "os._exit(0)", "print('never')")
-    write_notebook(
-        folder / "03_good.ipynb", "print('step     4  train 2.0\\nall well')", tags={0: "result"}
-    )
+    write_notebook(folder / "03_good.ipynb", "print('step     4  train 2.0\\nall well')", tags={0: "result"})
     with pytest.raises(SystemExit, match="1"):
         notebooks.main(["run"])
     out = capfd.readouterr().out
-    assert (
-        "FAILED: ZeroDivisionError: division by zero" in out
-        and "1 passed, 2 failed: 01_bad, 02_dead" in out
-    )
-    assert (
-        "03_good: step     4  train 2.0\n" in out
-        and "03_good: ok, " in out
-        and "\nall well\n" in out
-    )
+    assert "FAILED: ZeroDivisionError: division by zero" in out and "1 passed, 2 failed: 01_bad, 02_dead" in out
+    assert "03_good: step     4  train 2.0\n" in out and "03_good: ok, " in out and "\nall well\n" in out
     first, second = out.splitlines()[-2:]  # and once more at the end
-    assert first == "01_bad FAILED: ZeroDivisionError: division by zero" and second.startswith(
-        "02_dead FAILED: "
-    )
-    assert "cells were not run" in tables.why_incomplete(
-        notebooks.read_run(notebooks.run_of(folder / "02_dead.ipynb"))
-    )
+    assert first == "01_bad FAILED: ZeroDivisionError: division by zero" and second.startswith("02_dead FAILED: ")
+    assert "cells were not run" in tables.why_incomplete(notebooks.read_run(notebooks.run_of(folder / "02_dead.ipynb")))
     (runs,) = built
     assert "ZeroDivisionError" in runs["01_bad"].status and "all well" in runs["03_good"].result
 
@@ -176,11 +157,7 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path):
         start = time.monotonic()
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does at Ctrl-C: to all in the group
         said = run.communicate(timeout=20)[1]
-    assert (
-        time.monotonic() - start < 8
-        and said.startswith("stopped by Ctrl-C")
-        and said.count("\n") == 1
-    )
+    assert time.monotonic() - start < 8 and said.startswith("stopped by Ctrl-C") and said.count("\n") == 1
     assert last.read_text() == "the last run"
 
 
@@ -208,9 +185,7 @@ def test_a_notebook_that_fails_is_not_stored(project, in_process):
     path = notebooks.NOTEBOOKS / "01_a.ipynb"
     write_notebook(path, "1 / 0")
     before = path.read_bytes()
-    with pytest.raises(
-        HelpersError, match="01_a is not stored: ZeroDivisionError: division by zero"
-    ):
+    with pytest.raises(HelpersError, match="01_a is not stored: ZeroDivisionError: division by zero"):
         notebooks.store([])
     assert path.read_bytes() == before
 
@@ -257,17 +232,11 @@ def test_fresh_brings_notebooks_back_and_keeps_the_readers_copies(project, capsy
         (notebooks.NOTEBOOKS / "99_own.ipynb").write_text("the reader's", encoding="utf-8")
         notebooks.fresh()
         out = capsys.readouterr().out
-        assert re.search(
-            r"^01_a: as committed, yours is in mine/kept/[-\d]+/01_a.ipynb$", out, re.M
-        )
-        assert re.search(
-            r"^far: as committed, yours is in mine/kept/[-\d]+/beyond/far.ipynb$", out, re.M
-        )
+        assert re.search(r"^01_a: as committed, yours is in mine/kept/[-\d]+/01_a.ipynb$", out, re.M)
+        assert re.search(r"^far: as committed, yours is in mine/kept/[-\d]+/beyond/far.ipynb$", out, re.M)
         assert re.search(r"^02_b: as committed$", out, re.M) and "03_c" not in out
         assert (notebooks.NOTEBOOKS / "01_a.ipynb").read_bytes() == committed
-        assert (notebooks.NOTEBOOKS / "02_b.ipynb").exists() and (
-            notebooks.NOTEBOOKS / "99_own.ipynb"
-        ).exists()
+        assert (notebooks.NOTEBOOKS / "02_b.ipynb").exists() and (notebooks.NOTEBOOKS / "99_own.ipynb").exists()
         assert "added" not in out and (notebooks.NOTEBOOKS / "98_added.ipynb").exists()
     kept = {path.read_text(encoding="utf-8") for path in notebooks.MINE.glob("kept/*/01_a.ipynb")}
     assert kept == {"mine", "mine again"}
@@ -285,23 +254,14 @@ def test_fresh_outside_a_clone_changes_nothing(project, monkeypatch):
 
 
 # ---------------------------------------------------------------- pages
-def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(
-    project, in_process, monkeypatch, capsys
-):
+def test_a_run_ends_with_pages_that_know_how_each_notebook_fared(project, in_process, monkeypatch, capsys):
     built = []
-    monkeypatch.setattr(
-        site, "build", lambda root, out, runs: built.append((root, out, runs)) or ""
-    )
+    monkeypatch.setattr(site, "build", lambda root, out, runs: built.append((root, out, runs)) or "")
     write_notebook(notebooks.NOTEBOOKS / "01_a.ipynb", "1")
-    write_notebook(
-        notebooks.NOTEBOOKS / "02_b.ipynb", "print('so it is')", "1 / 0", tags={0: "result"}
-    )
+    write_notebook(notebooks.NOTEBOOKS / "02_b.ipynb", "print('so it is')", "1 / 0", tags={0: "result"})
     assert notebooks.run(["02_b"]) == 1
     ((root, out, runs),) = built  # once, after all
     assert (root, out) == (project, project / "build" / "html")
     assert runs["01_a"].notebook is None and runs["01_a"].status == "not run yet"
-    assert (
-        runs["02_b"].status == "ZeroDivisionError: division by zero"
-        and runs["02_b"].result == "so it is\n"
-    )
+    assert runs["02_b"].status == "ZeroDivisionError: division by zero" and runs["02_b"].result == "so it is\n"
     assert "to read them: build/html/index.html" in capsys.readouterr().out

@@ -77,18 +77,14 @@ def project(tmp_path_factory) -> Path:
             outputs=[picture('one "lonely" bar'), picture("two", width=300)],
         ),
         new_code_cell("decide()", id="c1", metadata={"tags": ["covered"]}, outputs=[printed]),
-        new_code_cell(
-            "show()", id="c1b", metadata={"tags": ["covered"]}, outputs=[picture("three")]
-        ),
+        new_code_cell("show()", id="c1b", metadata={"tags": ["covered"]}, outputs=[picture("three")]),
         new_markdown_cell("## More\n\nAll of it.", id="m2"),
         new_markdown_cell("### One", id="m3"),
         new_code_cell("prove()", id="c2", outputs=[wide, slider]),
         new_markdown_cell("## After", id="m4"),
     ]
     save(notebooks / "01_a.ipynb", *cells)
-    save(
-        notebooks / "02_b.ipynb", new_markdown_cell("# 02 · B"), new_code_cell("'stored'", id="c2")
-    )
+    save(notebooks / "02_b.ipynb", new_markdown_cell("# 02 · B"), new_code_cell("'stored'", id="c2"))
     (notebooks / "course.toml").write_text(COURSE, encoding="utf-8")
     (notebooks / "03_torn.ipynb").write_text("{", encoding="utf-8")
     save(
@@ -99,9 +95,7 @@ def project(tmp_path_factory) -> Path:
     script = "# %% [markdown]\n# # Solutions 01\n#\n# [a](../01_a.ipynb)\n\n\n# %%\nx = 1\n"
     (notebooks / "solutions" / "solutions_01.py").write_text(script, encoding="utf-8")
     (notebooks / "solutions" / "page.py").write_text("x = 2\n")
-    (notebooks / "ledger.md").write_text(
-        "# The ledger\n\n| a | b |\n|---|---|\n| `1` | [c](01_a.ipynb#cell-id=c2) |\n"
-    )
+    (notebooks / "ledger.md").write_text("# The ledger\n\n| a | b |\n|---|---|\n| `1` | [c](01_a.ipynb#cell-id=c2) |\n")
     (notebooks / "measured").mkdir()
     (notebooks / "measured" / "parts.csv").write_text('# made by: us\nvariant,loss\n"<a>, b",1.5\n')
     (root / "helpers").mkdir()
@@ -122,9 +116,7 @@ def site(project) -> Path:
         evalue="by <zero>",
         traceback=["ZeroDivisionError: by zero"],
     )
-    ran = nbformat.v4.new_notebook(
-        cells=[new_markdown_cell("# 02 · B"), new_code_cell("1 / 0", outputs=[error])]
-    )
+    ran = nbformat.v4.new_notebook(cells=[new_markdown_cell("# 02 · B"), new_code_cell("1 / 0", outputs=[error])])
     failed = pages.Run(ran, "ZeroDivisionError: by <zero>", "2026-01-02 03:04", 7.2, "so it <is>\n")
     runs = {"01_a": pages.Run(None, "not run yet"), "02_b": failed}
     warnings = website.build(project, project / "build" / "html", runs)
@@ -138,9 +130,7 @@ def page(site: Path, name: str) -> BeautifulSoup:
 
 def test_every_notebook_has_a_page_with_its_title_and_its_neighbours(site):
     first, second = page(site, "01_a"), page(site, "02_b")
-    assert first.title.text.startswith("01 · 1 < 2 and two") and first.h1.text.startswith(
-        "01 · 1 < 2 and two"
-    )
+    assert first.title.text.startswith("01 · 1 < 2 and two") and first.h1.text.startswith("01 · 1 < 2 and two")
     assert [link["href"] for link in second.select(".related-pages a")] == [
         "03_torn.html",
         "01_a.html",
@@ -160,10 +150,7 @@ def test_every_notebook_has_a_page_with_its_title_and_its_neighbours(site):
 
 def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
     index = page(site, "index")
-    rows = [
-        [cell.get_text(" ", strip=True) for cell in row.select("td")]
-        for row in index.select(".lessons tbody tr")
-    ]
+    rows = [[cell.get_text(" ", strip=True) for cell in row.select("td")] for row in index.select(".lessons tbody tr")]
     assert rows[0] == ["01", "1 < 2 and `two` Why this |that?", "Half an hour", "not run yet"]
     assert rows[1] == ["02", "B", "", "ZeroDivisionError: by <zero> , 7 s, 2026-01-02 03:04"]
     assert "so it <is>" in index.article.text
@@ -209,26 +196,17 @@ def test_links_lead_to_pages_cells_headings_and_files(site):
                      "https://example.org"]  # fmt: skip
     assert "[code](stays.ipynb)" in page(site, "01_a").text
     assert (site / "files" / "helpers" / "h.toml").read_text() == "x = 1\n"
-    assert page(site, "ledger").select_one("td a")["href"] == "01_a.html#c2" and page(
-        site, "01_a"
-    ).find(id="c2")
-    beyond = [
-        link["href"] for link in page(site, "beyond/what_matters").select("article p a[href]")
-    ]
+    assert page(site, "ledger").select_one("td a")["href"] == "01_a.html#c2" and page(site, "01_a").find(id="c2")
+    beyond = [link["href"] for link in page(site, "beyond/what_matters").select("article p a[href]")]
     assert beyond == ["../index.html", "../01_a.html"]
-    assert (
-        page(site, "measured/parts").select_one("article p a[href]")["href"]
-        == "../beyond/what_matters.html"
-    )
+    assert page(site, "measured/parts").select_one("article p a[href]")["href"] == "../beyond/what_matters.html"
     assert website.broken_links(site) == ["01_a.html: 02_b.html#c2"]  # that run never came so far
 
 
 def test_a_broken_link_is_named(tmp_path):
     (tmp_path / "a.html").write_text('<p id="x"></p><a href="#x">1</a><a href="b.html#y">2</a><img src="no.png">'
                                      '<script>"<a href="not-a-link">"</script><a href="d/">3</a>')  # fmt: skip
-    (tmp_path / "b.html").write_text(
-        '<a href="a.html#x"></a><a href="c.html"></a><a href="https://example.org"></a>'
-    )
+    (tmp_path / "b.html").write_text('<a href="a.html#x"></a><a href="c.html"></a><a href="https://example.org"></a>')
     assert website.broken_links(tmp_path) == [
         "a.html: b.html#y",
         "a.html: no.png",
@@ -251,10 +229,7 @@ def test_what_jupyterlab_folds_the_page_folds_too(site):
 
 def test_a_page_says_what_it_is_to_those_who_link_to_it(site):
     head = page(site, "01_a").head
-    title, about = (
-        head.select_one(f'meta[property="og:{name}"]')["content"]
-        for name in ("title", "description")
-    )
+    title, about = (head.select_one(f'meta[property="og:{name}"]')["content"] for name in ("title", "description"))
     assert title == "01 · 1 < 2 and two" and about and head.select_one('meta[name="description"]')
     assert not head.select_one('meta[property="og:image"]')  # as long as it has no address
 
@@ -279,10 +254,7 @@ def test_launch_buttons_come_with_the_address_of_the_project(project, tmp_path):
     assert "http" not in box("") and "http" not in box("https://example.org/somewhere")
     text = box("https://github.com/some-one/a.name")
     assert "https://mybinder.org/v2/gh/some-one/a.name/HEAD?labpath=notebooks/01_a.ipynb" in text
-    assert (
-        "https://colab.research.google.com/github/some-one/a.name/blob/main/notebooks/01_a.ipynb"
-        in text
-    )
+    assert "https://colab.research.google.com/github/some-one/a.name/blob/main/notebooks/01_a.ipynb" in text
 
 
 def test_a_site_that_cannot_be_built_leaves_the_old_one(project, tmp_path, monkeypatch):
@@ -295,9 +267,7 @@ def test_a_site_that_cannot_be_built_leaves_the_old_one(project, tmp_path, monke
     monkeypatch.setattr(website.sys, "executable", str(tmp_path / "no-python"))
     with pytest.raises(HelpersError, match=r"^the pages could not be written: No such file"):
         website.build(project, out)
-    assert [path.name for path in tmp_path.iterdir()] == ["site"] and (
-        out / "index.html"
-    ).read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["site"] and (out / "index.html").read_text() == "old"
 
 
 def test_every_word_of_the_glossary_leads_to_a_section_that_uses_it():
@@ -313,8 +283,4 @@ def test_every_word_of_the_glossary_leads_to_a_section_that_uses_it():
     for term, name, anchor in found:
         assert term.lower().removesuffix("s") in sections[name, pages.anchor_of(anchor)], term
     terms = [term for term, *_ in found]
-    assert (
-        len(terms) > 50
-        and terms == sorted(terms, key=str.lower)
-        and text.count("\n- **") == len(terms)
-    )
+    assert len(terms) > 50 and terms == sorted(terms, key=str.lower) and text.count("\n- **") == len(terms)

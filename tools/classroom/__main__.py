@@ -13,23 +13,17 @@ def main(arguments: list[str]) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     student = commands.add_parser("student", help="what to hand out")
     grading = commands.add_parser("grade", help="judge what has come back")
-    grading.add_argument(
-        "submissions", type=Path, metavar="SUBMISSIONS", help="a folder for each student"
-    )
+    grading.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="a folder for each student")
     for command in (student, grading):
         command.add_argument("out", type=Path, metavar="OUT", help="a folder, new or empty")
-        command.add_argument(
-            "--only", nargs="+", default=[], metavar="LESSON", help="such as 3 05 or what_matters"
-        )
+        command.add_argument("--only", nargs="+", default=[], metavar="LESSON", help="such as 3 05 or what_matters")
     grading.add_argument("--seconds", type=float, default=10.0, help="the limit of an answer")
     grading.add_argument("--jobs", type=int, default=1, help="hand-ins judged at a time")
     given = parser.parse_args(arguments)
     try:
         if given.out.exists() and not (given.out.is_dir() and not any(given.out.iterdir())):
             raise ValueError(f"{given.out} is there already: name a folder that is new or empty")
-        there = next(
-            place for place in (given.out, *given.out.absolute().parents) if place.exists()
-        )
+        there = next(place for place in (given.out, *given.out.absolute().parents) if place.exists())
         if not there.is_dir() or not os.access(there, os.W_OK):
             raise ValueError(f"{given.out} can't be made: {there} is no folder to write into")
         wanted = lessons.lessons(given.only)

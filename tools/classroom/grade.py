@@ -62,9 +62,7 @@ class HandIn:
         return sum(each.points for each in self.judged)
 
 
-def grade(
-    folder: Path, out: Path, lessons: Sequence[Lesson], seconds: float = 10.0, jobs: int = 1
-) -> None:
+def grade(folder: Path, out: Path, lessons: Sequence[Lesson], seconds: float = 10.0, jobs: int = 1) -> None:
     """Judge all hand-ins, and write points.csv, feedback and a course of nbgrader's into `out`."""
     hand_ins = [each for path in sorted(folder.iterdir()) for each in read(path, lessons)]
     note_missing(hand_ins)

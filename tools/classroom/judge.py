@@ -27,9 +27,7 @@ if METHOD == "forkserver":  # each process is a copy of one that has loaded them
     processes.set_forkserver_preload([*loaded, "IPython.core.interactiveshell"])
 
 
-def judge(
-    label: str, source: str, expression: str, given: Sequence[str], seconds: float
-) -> tuple[str, str]:
+def judge(label: str, source: str, expression: str, given: Sequence[str], seconds: float) -> tuple[str, str]:
     """The word and the reason of the verdict on `expression`, after `source` has run.
 
     The names in `given` come from our own steps. RuntimeError if the fault is not the answer's.

@@ -112,9 +112,7 @@ def assignment(lesson: Lesson) -> NotebookNode:
     return notebook
 
 
-def _split(
-    cell: NotebookNode, code: Sequence[Statement], points: dict[str, int]
-) -> list[NotebookNode]:
+def _split(cell: NotebookNode, code: Sequence[Statement], points: dict[str, int]) -> list[NotebookNode]:
     """An exercise as nbgrader knows it: a cell for the answer, and one for its check."""
     label = next(iter(code[-1].checks), "") if code else ""
     if label not in points:

@@ -63,10 +63,7 @@ def links(page: str) -> list[str]:
 def broken_links(site: Path) -> list[str]:
     """ "page: address" for every link that leads to no file, or to no place in its page."""
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
-    places = {
-        path: set(map(html.unescape, re.findall(r'\sid="([^"]*)"', text)))
-        for path, text in pages.items()
-    }
+    places = {path: set(map(html.unescape, re.findall(r'\sid="([^"]*)"', text))) for path, text in pages.items()}
     broken = []
     for path, text in pages.items():
         for link in links(text):

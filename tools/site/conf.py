@@ -27,9 +27,7 @@ nb_mime_priority_overrides = [("html", "text/html", 0)]
 nb_ipywidgets_js = {}  # myst-nb's own come from the network
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_dmath_double_inline = True  # as in JupyterLab
-myst_all_links_external = (
-    True  # pages.py has made them addresses of pages; `broken_links` follows each
-)
+myst_all_links_external = True  # pages.py has made them addresses of pages; `broken_links` follows each
 suppress_warnings = ["myst.header"]  # a reader's notebook may skip a level
 
 html_theme = "furo"
@@ -88,9 +86,7 @@ class Fold(SphinxPostTransform):
             for part in list(cell.children):
                 flag, summary = FOLDS[part["nb_element"]]
                 if hidden.get(flag):
-                    if flag == "covered" and any(
-                        "<img" in html.astext() for html in part.findall(nodes.raw)
-                    ):
+                    if flag == "covered" and any("<img" in html.astext() for html in part.findall(nodes.raw)):
                         summary = "show the picture"
                     start = f'<details class="part {flag}"><summary>{summary}</summary>'
                     place = cell.index(part)
@@ -106,9 +102,7 @@ def raw(html: str) -> nodes.raw:
 def level_captions(app, pagename, templatename, context, doctree) -> None:
     """Give the sidebar's captions the level that screen readers ask for and Sphinx leaves out."""
     tree = context.get("furo_navigation_tree", "")
-    context["furo_navigation_tree"] = tree.replace(
-        'role="heading"', 'role="heading" aria-level="2"'
-    )
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
 def describe(app, pagename, templatename, context, doctree) -> None:

@@ -121,9 +121,7 @@ class Stage:
             page = PurePosixPath("index.html")
         elif target == self.notebooks / "solutions":
             page = PurePosixPath("solutions/index.html")
-        elif target in self.solutions or (
-            target.is_relative_to(self.notebooks) and target.suffix in pages
-        ):
+        elif target in self.solutions or (target.is_relative_to(self.notebooks) and target.suffix in pages):
             page = PurePosixPath(f"{self.page_of(target)}.html")
         elif target.is_relative_to(self.root) and target.is_file():
             page = PurePosixPath("files") / target.relative_to(self.root).as_posix()
@@ -177,11 +175,7 @@ class Stage:
         """An output that needs no kernel: of a picture the PNG, with its text; explorers play."""
         if "data" not in output:
             return dict(output)
-        data = {
-            kind: value
-            for kind, value in output.data.items()
-            if not kind.startswith("application/")
-        }
+        data = {kind: value for kind, value in output.data.items() if not kind.startswith("application/")}
         if picture := output.data.get("image/png"):
             facts = output.get("metadata", {}).get("image/png", {})
             data = {"text/html": self.picture(base64.b64decode(picture), path, **facts)}
@@ -191,9 +185,7 @@ class Stage:
             data = {"text/html": host.page(output)}
         return {"output_type": "display_data", "metadata": {}, "data": data} if data else None
 
-    def picture(
-        self, png: bytes, page: Path, alt: str = "", width: object = None, **_: object
-    ) -> str:
+    def picture(self, png: bytes, page: Path, alt: str = "", width: object = None, **_: object) -> str:
         """The tag of a picture, whose file goes to pictures/ under a name made of its bytes."""
         name = hashlib.sha256(png).hexdigest()[:16] + ".png"
         (self.extra / "pictures").mkdir(exist_ok=True)
@@ -224,9 +216,7 @@ class Stage:
         if self.repository:
             binder = f"https://mybinder.org/v2/gh/{self.repository}/HEAD?labpath={name}"
             colab = f"https://colab.research.google.com/github/{self.repository}/blob/main/{name}"
-            lines.append(
-                f'Elsewhere: <a href="{binder}">open in Binder</a>, <a href="{colab}">open in Colab</a>.'
-            )
+            lines.append(f'Elsewhere: <a href="{binder}">open in Binder</a>, <a href="{colab}">open in Colab</a>.')
         paragraphs = "\n".join(f"<p>{line}</p>" for line in lines)
         return f'<div class="run-this">\n{paragraphs}\n</div>'
 
@@ -263,10 +253,7 @@ class Stage:
             lesson = named(reader, self.notebooks)
             says += f" [{short(lesson.stem)}](../{self.page_of(lesson)}.html) reads this table."
         names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(value)}</td>' for value in row)}</tr>\n"
-            for row in rows
-        )
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(value)}</td>' for value in row)}</tr>\n" for row in rows)
         name = path.relative_to(self.root).as_posix()
         self.write(
             f"{self.page_of(path)}.md",
@@ -280,10 +267,7 @@ class Stage:
         """The first page: what this is, the lessons, and after a run how they fared."""
         parts = ["# From dot products to nanoGPT", f'<p class="lead">{LEAD}</p>']
         pages = {path: self.page_of(path) for path in shown}
-        doors = [
-            f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>'
-            for path in list(shown)[:1]
-        ]
+        doors = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(shown)[:1]]
         doors += ['<a href="play.html">Play with the model</a>'] if self.play else []
         readme = self.root / "README.md"
         text = readme.read_text(encoding="utf-8") if readme.exists() else ""
@@ -293,9 +277,7 @@ class Stage:
         figure = re.search(r"!\[([^\]]+)\]\((docs/[^)\s]+)\)", text)
         if figure and (self.root / figure[2]).is_file():
             address = self.address(f"../{figure[2]}", self.notebooks / "index.md")
-            parts.append(
-                f'<img class="figure-card door-picture" src="{address}" alt="{html.escape(figure[1])}">'
-            )
+            parts.append(f'<img class="figure-card door-picture" src="{address}" alt="{html.escape(figure[1])}">')
         head = ["", "lesson", "to read"] + (["last run"] if self.runs is not None else [])
         rows = [self.row(path, notebook) for path, notebook in shown.items()]
         if rows:
@@ -347,9 +329,7 @@ def markdown(text: str) -> dict:
     return {"cell_type": "markdown", "metadata": {}, "source": text}
 
 
-def code(
-    source: str, anchor: str = "", flags: dict | None = None, outputs: list | None = None
-) -> dict:
+def code(source: str, anchor: str = "", flags: dict | None = None, outputs: list | None = None) -> dict:
     """A cell of code: `flags` are source_hidden and covered, `anchor` is where links find it."""
     metadata = {"anchor": [anchor] if anchor else [], **(flags or {})}
     return {

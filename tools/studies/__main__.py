@@ -99,19 +99,13 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.studies", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.studies", description=__doc__.splitlines()[0])
     parser.add_argument("name", choices=STUDIES, help=f"one of: {', '.join(STUDIES)}")
-    parser.add_argument(
-        "--jobs", type=int, default=2, help="runs side by side, of one thread each (2)"
-    )
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side, of one thread each (2)")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
     parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")
     parser.add_argument("--out", type=Path, default=MEASURED, help="folder for the finished table")
-    parser.add_argument(
-        "--growing", type=Path, default=GROWING, help="folder for what is done so far"
-    )
+    parser.add_argument("--growing", type=Path, default=GROWING, help="folder for what is done so far")
     parser.add_argument("--verdicts", action="store_true", help="print what the finished rows show")
     options = parser.parse_args(arguments)
     path = options.growing / f"{options.name}.csv"
@@ -120,9 +114,7 @@ def main(arguments: list[str]) -> None:
     elif found := [table for table in (path, options.out / path.name) if table.exists()]:
         _, lines = read_table(found[0])
     else:
-        raise RunError(
-            f"there are no runs of this study yet, neither in {path} nor in {options.out}"
-        )
+        raise RunError(f"there are no runs of this study yet, neither in {path} nor in {options.out}")
     print(STUDIES[options.name].report(lines))
 
 

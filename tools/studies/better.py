@@ -42,15 +42,10 @@ TOP_P = 0.9
 def main(arguments: list[str]) -> None:
     (chosen,) = arguments or [None]
     if chosen not in (None, *SEEDS):
-        raise ConfigError(
-            f"{chosen} is no preset of this command: choose one of {', '.join(SEEDS)}"
-        )
+        raise ConfigError(f"{chosen} is no preset of this command: choose one of {', '.join(SEEDS)}")
     corpus = load_corpus()
     for preset in [chosen] if chosen else SEEDS:
-        folders = {
-            seed: run_folder(preset, choose_preset(preset, seed=seed), corpus)
-            for seed in SEEDS[preset]
-        }
+        folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
         for seed, folder in folders.items():
             resume = ["--resume"] if is_run(folder) else []
             if status := errors.command(
@@ -64,17 +59,12 @@ def main(arguments: list[str]) -> None:
 
 def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     """Where the numbers come from, how each run fared, and what the first one's model writes."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT
-    )
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
     cut = first_to_validate(len(corpus.text))
     training, validation = corpus.text[:cut], corpus.text[cut:]
     first, folder = next(iter(folders.items()))
     written = sample(folder)
-    theirs = [
-        longest_copy(validation[i : i + len(written)], training)
-        for i in range(0, 20 * LENGTH, LENGTH)
-    ]
+    theirs = [longest_copy(validation[i : i + len(written)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
         f"made by: python -m tools.studies.better, at commit {commit.stdout.strip() or 'unknown'}",
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
@@ -126,9 +116,7 @@ def counting_alone(corpus: Corpus, longest: int = 8) -> str:
     counts, losses = KneserNey(train_tokens, len(corpus.alphabet), longest), []
     for windows in val_tokens.unfold(0, longest + 1, 1).split(4096):
         p, _ = counts.probabilities(windows[:, :-1], range(longest + 1))
-        losses.append(
-            -p[:, -1].log().gather(2, windows[:, -1, None, None].expand(-1, longest + 1, 1))[..., 0]
-        )
+        losses.append(-p[:, -1].log().gather(2, windows[:, -1, None, None].expand(-1, longest + 1, 1))[..., 0])
     said = ", ".join(f"{loss:.3f}" for loss in torch.cat(losses).mean(dim=0).tolist())
     return f"counts alone, by contexts of 0 to {longest} letters: loss {said}"
 
@@ -137,9 +125,7 @@ def longest_copy(written: str, source: str) -> str:
     """The longest piece of `written` that stands in `source` too."""
     longest = ""
     for start in range(len(written)):
-        while (piece := written[start : start + len(longest) + 1]) in source and len(piece) > len(
-            longest
-        ):
+        while (piece := written[start : start + len(longest) + 1]) in source and len(piece) > len(longest):
             longest = piece
     return longest
 

@@ -26,11 +26,7 @@ LETTERS = 5900  # that every place guesses
 
 
 def main(_: list[str]) -> None:
-    lines = [
-        line
-        for seed in SEEDS
-        for line in look_into(*networks.trained("laptop", seed, f"heads-{seed}"), seed)
-    ]
+    lines = [line for seed in SEEDS for line in look_into(*networks.trained("laptop", seed, f"heads-{seed}"), seed)]
     budget = (
         f"budget: the preset laptop; heads are silenced on {WINDOWS} windows of validation text, "
         f"places guess {LETTERS} letters each"
@@ -38,9 +34,7 @@ def main(_: list[str]) -> None:
     networks.store("heads", lines, budget)
 
 
-def look_into(
-    model: GPT, tokenizer: CharTokenizer, val_tokens: Integer[Tensor, "N"], seed: int
-) -> list[Line]:
+def look_into(model: GPT, tokenizer: CharTokenizer, val_tokens: Integer[Tensor, "N"], seed: int) -> list[Line]:
     """A line for each head, and for the last place with two vectors."""
     T, lines = model.config.context_length, []
     part = val_tokens[: WINDOWS * T + 1]

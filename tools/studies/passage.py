@@ -34,9 +34,7 @@ def main(_: list[str]) -> None:
         lines.append({"what": kind, "letter": "", "letters": len(chosen), "gain": mean})
     begin = text.find("\n\n", 5000) + 2
     for letter, gain in zip(text[begin:], gains[begin : begin + LETTERS].tolist(), strict=False):
-        lines.append(
-            {"what": "passage", "letter": ord(letter), "letters": 1, "gain": round(gain, 4)}
-        )
+        lines.append({"what": "passage", "letter": ord(letter), "letters": 1, "gain": round(gain, 4)})
     budget = (
         f"the preset counted, seed {SEED}: by how many nats a letter of the validation text became "
         "likelier than by counts of six letters, the mean by kinds and letter by letter (code points)"

@@ -44,16 +44,8 @@ rung("with norms, rate 0.03", lambda: Letters(*(normed_block() for _ in range(3)
 
 
 def main(_: list[str]) -> None:
-    cells = {
-        cell.id: cell.source
-        for cell in nbformat.read(NOTEBOOK, as_version=4).cells
-        if cell.cell_type == "code"
-    }
-    climbing = [
-        source
-        for name, source in cells.items()
-        if name.startswith("ladder-") and "plotting" not in source
-    ]
+    cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"}
+    climbing = [source for name, source in cells.items() if name.startswith("ladder-") and "plotting" not in source]
     lines = []
     for seed in (1, 2, 3):
         names: dict = {"__name__": "notebook"}
@@ -64,9 +56,7 @@ def main(_: list[str]) -> None:
             exec(timed(source), names)
         for rung, (loss, written) in names["rungs"].items():
             sizes = names["measured"][rung]
-            lines.append(
-                {"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": written}
-            )
+            lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": written})
     errors.write(MEASURED / "rungs.csv", csv_table(lines, provenance()))
     say(f"stored {len(lines)} rows in notebooks/measured/rungs.csv")
 
@@ -90,9 +80,7 @@ def rung(name, make, **recipe):
 
 
 def provenance() -> list[str]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT
-    )
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
     corpus = load_corpus()
     return [
         f"made by: python -m tools.studies.rungs, at commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d')}",

@@ -102,9 +102,7 @@ def main(arguments: list[str]) -> None:
             # A processor's seconds, for others may be at work on the same machine.
             found = race(run_ours, run_theirs, 2 if told.quick else 25, time.process_time)
             lines.append({"ours": ours, "theirs": theirs, **found})
-            say(
-                f"{ours} / {theirs}: {found['ratio']:.3g} ({found['low']:.3g} to {found['high']:.3g})"
-            )
+            say(f"{ours} / {theirs}: {found['ratio']:.3g} ({found['low']:.3g} to {found['high']:.3g})")
     if not told.quick:
         write(MEASURED / "times.csv", csv_table(lines, comments))
 
