@@ -1,18 +1,17 @@
 """Every solution is right, every stub is still to do, and what learners get wrong is refused."""
 
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
-from exercise_answers import ASKED, LABELS, NOTEBOOKS, module_at, solution
+from exercise_answers import ANSWERS, ASKED, LABELS, NOTEBOOKS, module_at, solution
 
 from exercises import judge
 from exercises.attending import ATTENTION, CAUSAL, HEADS
 from exercises.n05 import DROPS
 
 EXERCISES = judge.every()
-TABLES = [module_at(path) for path in sorted(Path(__file__).parent.glob("answers_*.py"))]
+TABLES = [module_at(path) for path in sorted(ANSWERS.glob("*.py"))]
 WRONG = {label: rows for table in TABLES for label, rows in table.WRONG.items()}
 RIGHT = {label: rows for table in TABLES for label, rows in table.RIGHT.items()}
 # Where a sentence that several exercises share must be told.

@@ -1,4 +1,4 @@
-"""python tests/kills.py FOLDER COUNT: kill a training COUNT times; it goes on each time.
+"""python tests/support/kills.py FOLDER COUNT: kill a training COUNT times; it goes on each time.
 
 The moments are random.
 

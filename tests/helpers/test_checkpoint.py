@@ -30,7 +30,7 @@ from helpers.errors import RunError, Stopped
 from helpers.optim import TrainConfig
 from helpers.training import train
 
-ROOT = Path(__file__).parents[1]
+SUPPORT = Path(__file__).parents[1] / "support"
 ABC = "abcabacbbacabcab"  # a text
 
 # What a run can have, all of which must be saved: dropout (every model here has it), Muon, windows
@@ -64,8 +64,8 @@ def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fr
 @pytest.mark.slow
 def test_killed_again_and_again_it_ends_as_the_undisturbed_one(tmp_path):
     """kill -9, at random moments: the last save is whole, and nothing depends on memory."""
-    env = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "tests" / "kills.py"), str(tmp_path), "5"]
+    env = os.environ | {"PYTHONPATH": f"{SUPPORT}{os.pathsep}{SUPPORT.parents[1]}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(SUPPORT / "kills.py"), str(tmp_path), "5"]
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     assert end_of(tmp_path / "killed") == end_of(tmp_path / "whole"), f"killed at {done.stdout}"
@@ -216,7 +216,7 @@ def test_a_run_from_before_a_setting_existed_has_its_default(go, fresh, monkeypa
 @pytest.mark.parametrize("name", ["plain", "counted"])
 def test_runs_of_november_2026_are_read_and_go_on(tmp_path, name):
     """Kept as they were saved then: whatever has changed since, old runs stay readable."""
-    folder = Path(shutil.copytree(Path(__file__).parent / "helpers" / "runs" / name, tmp_path / name))
+    folder = Path(shutil.copytree(SUPPORT / "runs" / name, tmp_path / name))
     run, (model, tokenizer) = load(folder), load_model(folder)
     train_tokens, val_tokens = split(tokenizer.encode(10 * ABC), context_length=4)
     assert model(train_tokens[None, :4].long()).shape == (1, 4, 3) and run.step == 4

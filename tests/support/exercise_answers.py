@@ -13,9 +13,10 @@ import torch
 from exercises import judge
 from tools.lessons import lessons, named, solution_of
 
-NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 # Where my_gpt.py lies, on which the later solutions stand.
 sys.path.append(str(NOTEBOOKS / "solutions"))
+ANSWERS = Path(__file__).parent / "answers"
 LABELS = list(judge.every())
 
 

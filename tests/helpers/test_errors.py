@@ -20,7 +20,7 @@ from helpers.errors import (
     write,
 )
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 # ---------------------------------------------------------------- commands
