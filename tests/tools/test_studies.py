@@ -117,6 +117,31 @@ def test_softmax_written_out_is_the_librarys(softmax):
     torch.testing.assert_close(softmax(scores), scores.softmax(dim=-1))
 
 
+def test_ours_and_theirs_take_turns_and_the_first_round_does_not_count():
+    now, calls = [0.0], []
+
+    def takes(name, *seconds):
+        left = iter(seconds)
+
+        def run():
+            calls.append(name)
+            now[0] += next(left)
+
+        return run
+
+    ours, theirs = takes("ours", 99.0, 1.0, 3.0, 2.0), takes("theirs", 0.5, 4.0, 5.0, 4.0)
+    found = times.race(ours, theirs, rounds=3, clock=lambda: now[0])
+    assert calls == ["ours", "theirs"] * 4
+    assert found == {
+        "ratio": 0.5,
+        "low": 0.25,
+        "high": 0.6,
+        "seconds": 2.0,
+        "their_seconds": 4.0,
+        "rounds": 3,
+    }
+
+
 def test_the_stored_times_are_those_of_all_pairs():
     comments, lines = read_table(MEASURED / "times.csv")
     assert comments[0].startswith("made by: python -m tools.studies.times, at commit ")

@@ -4,20 +4,52 @@ python -m tools.studies.times            at GPT-2's width
 python -m tools.studies.times --quick    small sizes, only printed: to see that it works
 """
 
+import os
+import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from statistics import median
 
 import torch
 from torch import Tensor, nn
 
-from helpers.attention import MultiHeadAttention
+from helpers.attention import MultiHeadAttention, attention
 from helpers.errors import Options, command, say, write
 from helpers.gpt import one_thread
 from helpers.rooms.claims import make_heads_full_width
-from helpers.tables import MEASURED, csv_table
-from tools.bench import Race, about, in_the_way, race, written_out
+from helpers.tables import MEASURED, Line, csv_table
+from tools.provenance import made_by
+
+Race = tuple[str, Callable, str, Callable]  # ours by name, ours, the rival by name, the rival
+
+
+# ---------------------------------------------------------------- measuring
+def race(ours: Callable, theirs: Callable, rounds: int, clock: Callable[[], float] = time.process_time) -> Line:
+    """Call ours, theirs, ours, theirs, ...: the ratio of medians, and the range of the rounds' own.
+
+    One more round comes first, for caches and imports, and doesn't count. The clock counts the
+    processor's seconds, for others may be at work on the same machine.
+    """
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(1 + rounds):
+        for run, seconds in zip((ours, theirs), taken, strict=True):
+            start = clock()
+            run()
+            seconds.append(clock() - start)
+    times, their_times = taken[0][1:], taken[1][1:]
+    ratios = [a / b for a, b in zip(times, their_times, strict=True)]
+    found = {
+        "ratio": median(times) / median(their_times),
+        "low": min(ratios),
+        "high": max(ratios),
+        "seconds": median(times),
+        "their_seconds": median(their_times),
+    }
+    return {name: float(f"{value:.4g}") for name, value in found.items()} | {"rounds": rounds}
 
 
 # ---------------------------------------------------------------- softmax, written out
@@ -49,6 +81,13 @@ def both_passes(forward: Callable[[Tensor], Tensor], layer: nn.Module, x: Tensor
     return lambda: torch.autograd.grad(forward(x).sum(), [x, *layer.parameters()])
 
 
+def written_out(layer: MultiHeadAttention, x: Tensor) -> Tensor:
+    """What `layer` computes, (B, T, C) -> (B, T, C), with weights that are stored."""
+    mask = layer.mask[: x.shape[1], : x.shape[1]]
+    context, _ = attention(*layer.query_key_value(x), mask)
+    return layer.out_proj(layer.join_heads(context))
+
+
 def heads_races(quick: bool) -> Iterator[Race]:
     """Several heads of C / H beside one of C, as the GPT computes them and written out."""
     T, C = (8, 48) if quick else (256, 768)
@@ -62,7 +101,7 @@ def heads_races(quick: bool) -> Iterator[Race]:
             "one head",
             both_passes(one, one, x),
         )
-        in_steps = [partial(in_the_way, written_out, layer) for layer in (several, one)]
+        in_steps = [partial(written_out, layer) for layer in (several, one)]
         yield (
             f"{H} heads, written out, T {T}, C {C}",
             both_passes(in_steps[0], several, x),
@@ -86,7 +125,22 @@ def full_width_races(quick: bool) -> Iterator[Race]:
         )
 
 
+# ---------------------------------------------------------------- the command
 RACES = (softmax_races, heads_races, full_width_races)
+
+
+def about(program: str) -> list[str]:
+    """The comment lines of a table: how it was made, and where."""
+    cpuinfo = Path("/proc/cpuinfo")  # Linux; elsewhere Python knows the name
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    named = re.search(r"model name\s*: (.+)", text)
+    processor = named[1] if named else platform.processor()
+    cores, threads = os.cpu_count(), torch.get_num_threads()
+    return [
+        made_by(program),
+        f"machine: {processor}, {cores} logical cores, {platform.system()} {platform.machine()}",
+        f"{threads} threads, Python {platform.python_version()}, torch {torch.__version__}",
+    ]
 
 
 @one_thread()
@@ -99,8 +153,7 @@ def main(arguments: list[str]) -> None:
     for races in RACES:
         torch.manual_seed(1)
         for ours, run_ours, theirs, run_theirs in races(told.quick):
-            # A processor's seconds, for others may be at work on the same machine.
-            found = race(run_ours, run_theirs, 2 if told.quick else 25, time.process_time)
+            found = race(run_ours, run_theirs, 2 if told.quick else 25)
             lines.append({"ours": ours, "theirs": theirs, **found})
             say(f"{ours} / {theirs}: {found['ratio']:.3g} ({found['low']:.3g} to {found['high']:.3g})")
     if not told.quick:
