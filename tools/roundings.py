@@ -55,7 +55,8 @@ def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dic
         shutil.rmtree(runs, ignore_errors=True)
         environment = {**os.environ, "IPYTHONDIR": scratch, "NANOGPT_RUNS": str(runs)} | ROWS[row]
         report = Path(scratch, "report.xml")
-        workers = jobs() if with_tests else min(jobs(), len(notebooks))
+        side_by_side = jobs() // int(ROWS[row].get("OMP_NUM_THREADS", 1)) or 1  # or threads wait for each other
+        workers = side_by_side if with_tests else min(side_by_side, len(notebooks))
         words = ["-q", "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
         words += [f"--junitxml={report}", "-m", "not weekly and not lesson"]
         words += [*NBVAL, *map(str, notebooks), *(["tests"] if with_tests else [])]

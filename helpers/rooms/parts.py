@@ -250,3 +250,20 @@ TASTE = Comparison(
     rates=(6e-3,),
     seeds=5,
 )
+
+
+# ---------------------------------------------------------------- what a block costs
+def flop_shares(T: int, C: int) -> dict[str, float]:
+    """Of the operations of one GPT block that reads T tokens of width C, the share of each part.
+
+    For each token, a multiplication by a matrix costs two for each of its numbers: Q, K, V and W_o
+    have 4 C C of them, the MLP 8 C C. Scores and mixture take 2 T C each, whatever the number of
+    heads; nothing is saved by the mask.
+    """
+    counted = {
+        "projections": 4 * 2 * C * C,
+        "scores": 2 * T * C,
+        "mixture": 2 * T * C,
+        "MLP": 8 * 2 * C * C,
+    }
+    return {part: flops / sum(counted.values()) for part, flops in counted.items()}

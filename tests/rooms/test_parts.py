@@ -4,10 +4,11 @@ import math
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import checks
 from helpers.errors import CheckError
-from helpers.gpt import GPT, GPTConfig, count_parameters
+from helpers.gpt import GPT, Block, GPTConfig, count_parameters
 from helpers.optim import TrainConfig, make_optimizer
 from helpers.rooms import parts
 from helpers.rooms.experiments import Comparison
@@ -126,3 +127,22 @@ def test_the_stored_table_is_that_of_the_whole_study(name):
     assert len(lines) == len({study.run_of(line) for line in lines})
     sizes = {name: count_parameters(study.build(name, 65, 1)) for name in study.variants}
     assert all(line["parameters"] == sizes[line["variant"]] for line in lines)
+
+
+# ---------------------------------------------------------------- counted
+@pytest.mark.parametrize("T", [16, 64, 512])
+def test_shares_of_flops_are_those_that_pytorch_counts(T):
+    C = 32
+    block, x = Block(GPTConfig(11, T, n_layer=1, n_head=4, n_embd=C)), torch.randn(1, T, C)
+    with FlopCounterMode(display=False) as of_mlp:
+        block.mlp(x)
+    with FlopCounterMode(display=False) as of_attention:
+        block.attention(x, return_weights=True)
+    by_operation = of_attention.get_flop_counts()["Global"]
+    mixing = by_operation[torch.ops.aten.bmm]  # scores and mixture
+    attention, mlp = of_attention.get_total_flops(), of_mlp.get_total_flops()
+    counted = {"projections": attention - mixing, "scores": mixing / 2, "MLP": mlp}
+    shares = parts.flop_shares(T, C)
+    assert sum(shares.values()) == pytest.approx(1) and shares["scores"] == shares["mixture"]
+    for part, flops in counted.items():
+        assert shares[part] == pytest.approx(flops / (attention + mlp))

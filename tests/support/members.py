@@ -35,6 +35,7 @@ def together(size: int, work: Callable[[], Any], seconds: float = 60) -> list[An
 
 
 def _take_part(rank: int, size: int, folder: Path, work: Callable[[], Any]) -> None:
+    torch.set_num_threads(1)  # a fork lacks OpenMP's other threads, and would wait for them
     try:
         timeout = timedelta(seconds=20)
         dist.init_process_group(

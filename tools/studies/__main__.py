@@ -19,12 +19,12 @@ from tqdm import tqdm
 from helpers.data import TINY, Corpus, load_corpus
 from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
-from helpers.rooms.claims import Claims
 from helpers.rooms.ladder import Ladder
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.study import Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.provenance import ROOT, made_by
+from tools.studies.claims import Claims
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,

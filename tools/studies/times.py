@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from helpers.attention import MultiHeadAttention, attention
 from helpers.errors import Options, command, say, write
 from helpers.gpt import one_thread
-from helpers.rooms.claims import make_heads_full_width
 from helpers.tables import MEASURED, Line, csv_table
 from tools.provenance import made_by
+from tools.studies.claims import make_heads_full_width
 
 Race = tuple[str, Callable, str, Callable]  # ours by name, ours, the rival by name, the rival
 

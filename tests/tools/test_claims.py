@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import checks, telegrams
 from helpers.data import BUNDLED_PLAY, CharTokenizer
-from helpers.gpt import Block, GPTConfig, count_parameters
-from helpers.rooms import claims
-from helpers.rooms.claims import (
+from helpers.gpt import count_parameters
+from helpers.tables import MEASURED, read_table
+from tools.studies import claims
+from tools.studies.claims import (
     ALL_TEXT,
     FEW_PAGES,
     FEW_SCENES,
@@ -21,7 +21,6 @@ from helpers.rooms.claims import (
     Student,
     Task,
 )
-from helpers.tables import MEASURED, read_table
 
 TOKENS = torch.randint(11, (2, 20), generator=torch.Generator().manual_seed(0))
 X = torch.randn(2, 8, 64, generator=torch.Generator().manual_seed(1))
@@ -93,25 +92,6 @@ def test_the_student_drops_in_training_only():
     (asker, cards), _ = telegrams.look_up("hero", 50, torch.Generator().manual_seed(1))
     assert not torch.equal(student(asker, cards), student(asker, cards))
     assert torch.equal(student.eval()(asker, cards), student(asker, cards))
-
-
-# ---------------------------------------------------------------- counted
-@pytest.mark.parametrize("T", [16, 64, 512])
-def test_shares_of_flops_are_those_that_pytorch_counts(T):
-    C = 32
-    block, x = Block(GPTConfig(11, T, n_layer=1, n_head=4, n_embd=C)), torch.randn(1, T, C)
-    with FlopCounterMode(display=False) as of_mlp:
-        block.mlp(x)
-    with FlopCounterMode(display=False) as of_attention:
-        block.attention(x, return_weights=True)
-    by_operation = of_attention.get_flop_counts()["Global"]
-    mixing = by_operation[torch.ops.aten.bmm]  # scores and mixture
-    attention, mlp = of_attention.get_total_flops(), of_mlp.get_total_flops()
-    counted = {"projections": attention - mixing, "scores": mixing / 2, "MLP": mlp}
-    shares = claims.flop_shares(T, C)
-    assert sum(shares.values()) == pytest.approx(1) and shares["scores"] == shares["mixture"]
-    for part, flops in counted.items():
-        assert shares[part] == pytest.approx(flops / (attention + mlp))
 
 
 # ---------------------------------------------------------------- the study

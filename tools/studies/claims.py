@@ -2,7 +2,7 @@
 
 `python -m tools.studies claims` trains the small GPT of parts.py, on all of the text and on a few
 pages of it, and the student of notebook 05; within a task, all have the same budget and the same
-seeds. `flop_shares` counts, and tools/studies/times.py takes the times.
+seeds. times.py takes the times.
 """
 
 import time
@@ -248,19 +248,3 @@ def best_rate(task: str, by_rate: dict[float, list[Line]]) -> float:
     """The rate with the best mean on what was held out: a low loss, or many right answers."""
     sign = -1 if task == FEW_SCENES else 1
     return min(by_rate, key=lambda rate: sign * fmean(line["held_out"] for line in by_rate[rate]))
-
-
-def flop_shares(T: int, C: int) -> dict[str, float]:
-    """Of the operations of one GPT block that reads T tokens of width C, the share of each part.
-
-    For each token, a multiplication by a matrix costs two for each of its numbers: Q, K, V and W_o
-    have 4 C C of them, the MLP 8 C C. Scores and mixture take 2 T C each, whatever the number of
-    heads; nothing is saved by the mask.
-    """
-    counted = {
-        "projections": 4 * 2 * C * C,
-        "scores": 2 * T * C,
-        "mixture": 2 * T * C,
-        "MLP": 8 * 2 * C * C,
-    }
-    return {part: flops / sum(counted.values()) for part, flops in counted.items()}
