@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from helpers import team
 from helpers.counted import CountedConfig, build_gpt, config_of
-from helpers.data import SHA256, Corpus, PreparedCorpus, Tokenizer, tokenizer_of
+from helpers.data import SHA256, CharTokenizer, Corpus, PreparedCorpus
 from helpers.errors import RunError, write
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import Optimizer, TrainConfig
@@ -138,7 +138,7 @@ def settings_of(
     config: TrainConfig,
     train_tokens: Tensor,
     val_tokens: Tensor,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: CharTokenizer | None = None,
 ) -> dict[str, Any]:
     """All that the numbers of a run depend on, by name; "text" is a SHA-256."""
     digest = hashlib.sha256(tokenizer.to_json().encode() if tokenizer else b"")
@@ -214,14 +214,14 @@ def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
     return run
 
 
-def load_model(folder: str | Path) -> tuple[GPT, Tokenizer]:
+def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
     """The best model of a run, in evaluation mode, and its tokenizer; RunError as in `load`."""
     run = load(folder)
     if not run.tokenizer:
         raise RunError(f"the run in {folder} has no tokenizer: it can't write")
     model = build_gpt(config_of(run.sizes))
     model.load_state_dict(run.best)
-    return model.eval(), tokenizer_of(run.tokenizer)
+    return model.eval(), CharTokenizer.from_json(run.tokenizer)
 
 
 def load_snapshots(folder: str | Path) -> list[tuple[int, GPT]]:

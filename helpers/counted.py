@@ -106,6 +106,11 @@ class CountedGPT(ModernGPT):
         together, alone = (F.cross_entropy(each.flatten(0, 1), y.flatten()) for each in logits)
         return together + (alone - alone.detach())  # adds its gradient, and 0 to the value
 
+    def compile_parts(self) -> None:
+        """Compile the blocks; counting can't be compiled."""
+        for block in self.blocks:
+            block.compile()
+
     def logits_together_and_alone(
         self,
         tokens: Tensor,

@@ -1,9 +1,9 @@
-"""A text as numbers: characters or bytes as ids, random batches of them, and where texts come from.
+"""A text as numbers: characters as ids, random batches of them, and where texts come from.
 
 A Corpus is read into memory; a PreparedCorpus, which may be larger than that, stays on the disk
 (a GPU that trains on it holds all its tokens).
 
-python -m helpers.data FILE... --out DIR    prepares one
+python -m helpers.data FILE --out DIR    prepares one
 """
 
 import codecs
@@ -68,6 +68,10 @@ class CharTokenizer:
         """The characters behind `ids`."""
         return "".join(self.characters[i] for i in torch.as_tensor(ids).tolist())
 
+    @classmethod
+    def from_json(cls, text: str) -> "CharTokenizer":
+        return cls(json.loads(text)["characters"])
+
     def to_json(self) -> str:
         return json.dumps({"characters": self.characters}, ensure_ascii=False)
 
@@ -79,38 +83,7 @@ class CharTokenizer:
         return ids
 
 
-class ByteTokenizer:
-    """The ids are the bytes of UTF-8: 256 of them write every text."""
-
-    vocab_size = 256
-    start_of_text = "\n"
-
-    def encode(self, text: str) -> Int64[Tensor, "T"]:
-        """The bytes of `text`; CorpusError when it isn't Unicode."""
-        try:
-            content = np.frombuffer(text.encode(), dtype=np.uint8)
-        except UnicodeEncodeError:
-            raise CorpusError(f"this is no text in Unicode: {text!r:.60}") from None
-        return torch.from_numpy(content.astype(np.int64))
-
-    def decode(self, ids: Integer[Tensor, "T"] | Sequence[int]) -> str:
-        """The text behind `ids`, with a replacement character for bytes that are no letter."""
-        return bytes(map(int, ids)).decode(errors="replace")
-
-    def to_json(self) -> str:
-        return json.dumps({"bytes": self.vocab_size})
-
-
-Tokenizer = CharTokenizer | ByteTokenizer
-
-
-def tokenizer_of(text: str) -> Tokenizer:
-    """The tokenizer that wrote `text` by its `to_json`."""
-    content = json.loads(text)
-    return CharTokenizer(content["characters"]) if "characters" in content else ByteTokenizer()
-
-
-def smallest_type(tokenizer: Tokenizer) -> torch.dtype:
+def smallest_type(tokenizer: CharTokenizer) -> torch.dtype:
     """The smallest integers that hold all ids, for a whole corpus; a model wants int64."""
     if tokenizer.vocab_size <= 2**8:
         return torch.uint8
@@ -290,7 +263,7 @@ def _download() -> bytes | None:
 
 
 # ---------------------------------------------------------------- a text larger than memory
-TOKENS, MANIFEST = "tokens.bin", "manifest.json"
+TOKENS, ABOUT = "tokens.npy", "corpus.json"
 
 
 @dataclass(frozen=True)
@@ -300,90 +273,70 @@ class PreparedCorpus:
     name: str
     path: Path
     sha256: str
-    tokenizer: Tokenizer
+    tokenizer: CharTokenizer
     tokens: Integer[Tensor, "N"]
 
     def __str__(self) -> str:
-        size = f"{len(self.tokens):,} tokens, {self.tokenizer.vocab_size:,} different ones"
+        size = f"{len(self.tokens):,} characters, {self.tokenizer.vocab_size:,} different ones"
         return f"{self.name}: {size}, from the folder {self.path.name}"
 
 
 def open_corpus(path: Any = None) -> Corpus | PreparedCorpus:
-    """What to train on: a prepared corpus where `path` is a folder, else as `load_corpus`."""
-    if isinstance(path, (str, os.PathLike)) and os.path.isdir(os.path.expanduser(path)):
-        return open_prepared(Path(os.path.expanduser(path)))
-    return load_corpus(path)
+    """What to train on: a prepared corpus where `path` is a folder, else as `load_corpus`.
 
-
-def open_prepared(folder: Path) -> PreparedCorpus:
-    """The corpus that `prepare` wrote into the folder.
-
-    The tokens are read once, for their checksum; CorpusError when a byte has changed.
+    CorpusError for a folder that `prepare` has not written, or not to its end.
     """
+    folder = Path(os.path.expanduser(str(path)))
+    if path is None or not folder.is_dir():
+        return load_corpus(path)
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        checksum = manifest.pop("sha256")
-        digest = hashlib.sha256(json.dumps(manifest).encode())
-        with (folder / TOKENS).open("rb") as file:
-            while chunk := file.read(CHUNK):
-                digest.update(chunk)
-        tokenizer = tokenizer_of(manifest["tokenizer"])
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        about = json.loads((folder / ABOUT).read_bytes())
+        tokenizer = CharTokenizer.from_json(about["tokenizer"])
+        tokens = np.load(folder / TOKENS, mmap_mode="c")  # PyTorch has no arrays that can't be written to
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
         raise CorpusError(f"{folder} is no corpus that python -m helpers.data has prepared") from None
-    if digest.hexdigest() != checksum:
-        raise CorpusError(f"the corpus in {folder} is damaged: prepare it again")
-    kind = smallest_type(tokenizer)
-    size = (folder / TOKENS).stat().st_size // kind.itemsize
-    tokens = torch.from_file(str(folder / TOKENS), size=size, dtype=kind)
-    # What is known of tiny Shakespeare's losses is known for characters.
-    is_tiny = manifest["text"] == SHA256 and isinstance(tokenizer, CharTokenizer)
-    return PreparedCorpus(TINY if is_tiny else OWN, folder, manifest["text"], tokenizer, tokens)
+    name = TINY if about["sha256"] == SHA256 else OWN
+    return PreparedCorpus(name, folder, about["sha256"], tokenizer, torch.from_numpy(tokens))
 
 
-def prepare(paths: Sequence[Path], folder: Path, kind: str = "characters", overwrite: bool = False) -> PreparedCorpus:
-    """Read texts one after the other, plain or packed by gzip, and write their tokens to `folder`.
+def prepare(text: Path, folder: Path) -> PreparedCorpus:
+    """Write the tokens of a text, plain or packed by gzip, to `folder`, with what is known of them.
 
-    They are read twice: for their characters, and to encode them. A manifest makes the folder
-    valid, and it comes last. CorpusError when a text can't be used or the folder is there already,
+    It is read twice: for its characters, and to encode them. corpus.json makes the folder valid,
+    and it comes last. CorpusError when the text can't be used or the folder is there already,
     OSError when it can't be written.
     """
-    if folder.is_file() or ((folder / MANIFEST).exists() and not overwrite):
-        raise CorpusError(f"{folder} is there already: name another folder, or add --overwrite")
+    if folder.is_file() or (folder / ABOUT).exists():
+        raise CorpusError(f"{folder} is there already: name another folder")
     letters: set[str] = set()
-    text = hashlib.sha256()
-    for path in paths:
-        with _opened(path) as file:
-            for piece in _pieces(file, path, text):
-                letters.update(piece)
-    _refuse_uniform(letters, "the text")
-    tokenizer = CharTokenizer("".join(sorted(letters))) if kind == "characters" else ByteTokenizer()
-    manifest = {"tokenizer": tokenizer.to_json(), "text": text.hexdigest()}
-    digest = hashlib.sha256(json.dumps(manifest).encode())
+    size, digest = 0, hashlib.sha256()
+    with _opened(text) as file:
+        for piece in _pieces(file, text, digest):
+            letters.update(piece)
+            size += len(piece)
+    _refuse_uniform(letters, text)
+    tokenizer = CharTokenizer("".join(sorted(letters)))
+    kind = torch.empty(0, dtype=smallest_type(tokenizer)).numpy().dtype
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MANIFEST).unlink(missing_ok=True)
-    with (folder / TOKENS).open("wb") as tokens:
-        for path in paths:
-            with _opened(path) as file:
-                for piece in _pieces(file, path):
-                    ids = tokenizer.encode(piece).to(smallest_type(tokenizer))
-                    content = ids.numpy().tobytes()
-                    tokens.write(content)
-                    digest.update(content)
-    write(folder / MANIFEST, json.dumps(manifest | {"sha256": digest.hexdigest()}))
-    return open_prepared(folder)
+    tokens = np.lib.format.open_memmap(folder / TOKENS, "w+", kind, (size,))
+    with _opened(text) as file:
+        end = 0
+        for piece in _pieces(file, text):
+            start, end = end, end + len(piece)
+            tokens[start:end] = tokenizer.encode(piece).numpy()
+    tokens.flush()
+    about = {"tokenizer": tokenizer.to_json(), "sha256": digest.hexdigest()}
+    write(folder / ABOUT, json.dumps(about))
+    return open_corpus(folder)
 
 
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
-    options = Options("python -m helpers.data", description="Prepare texts for a training.")
-    add = options.add_argument
-    add("files", nargs="+", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
-    add("--out", required=True, type=Path, help="folder, for helpers.training --corpus")
-    add("--tokenizer", default="characters", choices=("characters", "bytes"), help="(characters)")
-    add("--overwrite", action="store_true", help="replace the corpus in --out")
+    options = Options("python -m helpers.data", description="Prepare a text for a training.")
+    options.add_argument("text", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
+    options.add_argument("--out", required=True, type=Path, help="folder, for helpers.training --corpus")
     chosen = options.parse_args(arguments)
-    folder = Path(os.path.expanduser(chosen.out))
-    say(prepare(chosen.files, folder, chosen.tokenizer, chosen.overwrite))
+    say(prepare(chosen.text, Path(os.path.expanduser(chosen.out))))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,6 @@ from helpers.checkpoint import (
     save,
     was_launched_now,
 )
-from helpers.counted import CountedGPT
 from helpers.data import Corpus, PreparedCorpus, get_batch, open_corpus, split
 from helpers.errors import (
     ConfigError,
@@ -150,10 +149,9 @@ def loss_module(model: nn.Module, config: TrainConfig) -> tuple[nn.Module, Abstr
     kind = torch.device(config.device).type
     compute_loss: nn.Module = Loss(model)
     if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
-        # Compiling takes triton; Windows has none. Counting can't be compiled, but the blocks can.
-        if isinstance(model, CountedGPT):
-            for block in model.blocks:
-                block.compile()
+        # Compiling takes triton; Windows has none. A model may have a way of its own.
+        if hasattr(model, "compile_parts"):
+            model.compile_parts()
         else:
             compute_loss = torch.compile(compute_loss)
     if computes_in_bfloat16_on_cpu(config):

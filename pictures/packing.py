@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from helpers.counted import CountedGPT, build_gpt, config_of
-from helpers.data import CharTokenizer, Tokenizer
+from helpers.data import CharTokenizer
 from helpers.errors import ConfigError
 from helpers.gpt import GPT
 
@@ -23,7 +23,7 @@ LARGEST = torch.finfo(torch.float16).max
 
 def pack(
     model: GPT,
-    tokenizer: Tokenizer,
+    tokenizer: CharTokenizer,
     levels: int | None = None,
     about: dict[str, Any] | None = None,
 ) -> bytes:
@@ -32,8 +32,7 @@ def pack(
     With `levels`, each row of a matrix is rounded to that many steps on either side of zero: one
     byte a weight, and fewer once compressed. `about` (plain values) goes into the header as it is.
     ConfigError for a model that counts a text, or has layers that its config doesn't name, for
-    weights that float16 doesn't hold, and for a tokenizer of another vocabulary or of other tokens
-    than characters.
+    weights that float16 doesn't hold, and for a tokenizer of another vocabulary.
     """
     if isinstance(model, CountedGPT):
         raise ConfigError("the page can't count a text, and this model counts one: make write can use it")
@@ -45,8 +44,6 @@ def pack(
         raise ConfigError(
             f"the tokenizer has {tokenizer.vocab_size} characters, the model {model.config.vocab_size}: they must agree"
         )
-    if not isinstance(tokenizer, CharTokenizer):
-        raise ConfigError("the page writes characters, and this model writes bytes: make write can use it")
     body = bytearray()
     tensors = {}
     for name, weight in model.named_parameters():  # shared ones once

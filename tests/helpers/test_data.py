@@ -29,7 +29,6 @@ from helpers.data import (
     open_corpus,
     prepare,
     split,
-    tokenizer_of,
 )
 from helpers.errors import CorpusError
 from helpers.training import train
@@ -41,7 +40,7 @@ from helpers.training import train
 def test_decode_undoes_encode(text):
     tokenizer = CharTokenizer.from_text(text)
     assert tokenizer.decode(tokenizer.encode(text)) == text
-    again = tokenizer_of(tokenizer.to_json())
+    again = CharTokenizer.from_json(tokenizer.to_json())
     assert again.characters == tokenizer.characters and again.vocab_size == len(set(text))
 
 
@@ -310,7 +309,7 @@ def test_prepared_characters_are_those_of_the_text_in_memory(tmp_path, monkeypat
     monkeypatch.setattr(data, "CHUNK", chunk)
     in_memory = load_corpus(tmp_path / "wild")
     assert in_memory.text == io.TextIOWrapper(io.BytesIO(WILD.encode()), "utf-8-sig").read()
-    prepare([tmp_path / "wild"], tmp_path / "out")
+    prepare(tmp_path / "wild", tmp_path / "out")
     found = open_corpus(tmp_path / "out")
     assert found.tokenizer.characters == in_memory.alphabet
     assert torch.equal(found.tokens, in_memory.tokens)
@@ -321,36 +320,17 @@ def test_prepared_characters_are_those_of_the_text_in_memory(tmp_path, monkeypat
 @pytest.mark.parametrize(("size", "width"), [(400, 2), (40_000, 4)])
 def test_more_than_256_characters_take_two_bytes_each_or_four(tmp_path, size, width):
     (tmp_path / "text.txt").write_text("".join(map(chr, range(200, 200 + size))), encoding="utf-8")
-    prepare([tmp_path / "text.txt"], tmp_path / "out")
+    prepare(tmp_path / "text.txt", tmp_path / "out")
     found = open_corpus(tmp_path / "out")
     assert found.tokens.tolist() == [*range(size)]
-    assert (tmp_path / "out" / "tokens.bin").stat().st_size == width * size
+    assert found.tokens.element_size() == width
     assert found.tokens.dtype == load_corpus(tmp_path / "text.txt").tokens.dtype
-
-
-def test_bytes_write_every_text(tmp_path, text):
-    prepare([text], tmp_path / "out", "bytes")
-    found = open_corpus(tmp_path / "out")
-    assert bytes(found.tokens.tolist()) == text.read_bytes() and found.tokenizer.vocab_size == 256
-    tokenizer = data.tokenizer_of(found.tokenizer.to_json())
-    assert tokenizer.decode(tokenizer.encode("N\u00e9e \U0001f642")) == "N\u00e9e \U0001f642"
-    assert tokenizer.decode([0xC3]) == "\ufffd" and len(tokenizer.encode("")) == 0
-    with pytest.raises(CorpusError, match="no text in Unicode"):
-        tokenizer.encode("\ud800")
-
-
-def test_several_files_are_one_text(tmp_path):
-    for name, content in (("b", "zuerst"), ("a", ""), ("c", "\ufeffdann")):
-        plain(tmp_path / name, content.encode())
-    assert data.command(data.main, [*(str(tmp_path / name) for name in "bac"), "--out", str(tmp_path / "out")]) == 0
-    found = open_corpus(tmp_path / "out")
-    assert found.tokenizer.decode(found.tokens) == "zuerstdann"
 
 
 @pytest.mark.slow
 def test_a_text_and_its_prepared_tokens_give_the_same_run(fresh, quick, tmp_path, text):
     """And each goes on with a run that the other began."""
-    prepare([text], tmp_path / "prepared")
+    prepare(text, tmp_path / "prepared")
     for number, on in enumerate((text, tmp_path / "prepared")):
         for folder, begun_on, steps in (("whole", on, 12), ("in two", text, 8), ("in two", on, 12)):
             corpus = open_corpus(begun_on)
@@ -362,39 +342,42 @@ def test_a_text_and_its_prepared_tokens_give_the_same_run(fresh, quick, tmp_path
     assert end_of(tmp_path / "in two 0") == end_of(tmp_path / "in two 1")
 
 
-def test_a_byte_that_has_changed_is_found(tmp_path, text):
-    prepare([text], tmp_path / "out")
-    for name in ("tokens.bin", "manifest.json"):
-        whole = (tmp_path / "out" / name).read_bytes()
-        for _ in range(20):
-            damaged = bytearray(whole)
-            damaged[random.randrange(len(whole))] ^= 1 << random.randrange(8)
-            (tmp_path / "out" / name).write_bytes(damaged)
-            with pytest.raises(CorpusError, match=r"is damaged: prepare it again|is no corpus that"):
-                open_corpus(tmp_path / "out")
-        (tmp_path / "out" / name).write_bytes(whole)
-    assert open_corpus(tmp_path / "out").name == data.OWN
+@pytest.mark.parametrize("name", ["tokens.npy", "corpus.json"])
+def test_a_file_that_is_cut_or_missing_is_no_corpus(tmp_path, text, name):
+    prepare(text, tmp_path / "out")
+    path = tmp_path / "out" / name
+    whole = path.read_bytes()
+    for rest in (whole[:-1], whole[:5], b""):
+        path.write_bytes(rest)
+        with pytest.raises(CorpusError, match="is no corpus that python -m"):
+            open_corpus(tmp_path / "out")
+    path.unlink()
+    with pytest.raises(CorpusError, match="is no corpus that python -m"):
+        open_corpus(tmp_path / "out")
+
+
+def test_the_command_prepares_a_text(tmp_path, text, capsys):
+    assert data.command(data.main, [str(text), "--out", str(tmp_path / "out")]) == 0
+    assert "from the folder out" in capsys.readouterr().out
 
 
 def test_what_was_stopped_is_no_corpus_and_can_be_begun_again(tmp_path, text, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(data, "write", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            prepare([text], tmp_path / "out")
+            prepare(text, tmp_path / "out")
     with pytest.raises(CorpusError, match="is no corpus that python -m"):
         open_corpus(tmp_path / "out")
-    assert len(prepare([text], tmp_path / "out").tokens) > 40_000
+    assert len(prepare(text, tmp_path / "out").tokens) > 40_000
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path, text):
-    prepare([text], tmp_path / "out")
+    prepare(text, tmp_path / "out")
     before = text.read_bytes()
     for out in (tmp_path / "out", text):
-        with pytest.raises(CorpusError, match="is there already: name another folder, or add --overwrite"):
-            prepare([text], out)
+        with pytest.raises(CorpusError, match="is there already: name another folder"):
+            prepare(text, out)
     assert text.read_bytes() == before
-    prepare([text], tmp_path / "out", "bytes", overwrite=True)
-    assert open_corpus(tmp_path / "out").tokenizer.vocab_size == 256
 
 
 @pytest.mark.parametrize(
@@ -415,7 +398,7 @@ def test_a_bad_text_gets_one_sentence_and_leaves_nothing(tmp_path, content, sent
     if content is not None:
         (tmp_path / "bad").write_bytes(content)
     with pytest.raises(CorpusError, match=sentence):
-        prepare([tmp_path / "bad"], tmp_path / "out")
+        prepare(tmp_path / "bad", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -427,7 +410,7 @@ def test_a_pipe_is_no_text_to_prepare(tmp_path):
     try:
         os.write(writer, b"a text")
         with pytest.raises(CorpusError, match=r"can't read the text .*pipe: .*not seekable"):
-            data.prepare([tmp_path / "pipe"], tmp_path / "out")
+            data.prepare(tmp_path / "pipe", tmp_path / "out")
     finally:
         os.close(writer)
     assert not (tmp_path / "out").exists()
