@@ -299,7 +299,7 @@ def open_corpus(path: Any = None) -> Corpus | PreparedCorpus:
     return PreparedCorpus(name, folder, about["sha256"], tokenizer, torch.from_numpy(tokens))
 
 
-def prepare(text: Path, folder: Path) -> PreparedCorpus:
+def prepare(text: Path, folder: Path) -> Corpus | PreparedCorpus:
     """Write the tokens of a text, plain or packed by gzip, to `folder`, with what is known of them.
 
     It is read twice: for its characters, and to encode them. corpus.json makes the folder valid,

@@ -12,8 +12,8 @@ import nbformat
 
 from helpers.errors import ConfigError, say
 from pictures.progress import course, shipped
+from tools.surroundings import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 
 

@@ -6,11 +6,10 @@ first.
 
 import subprocess
 import sys
-from pathlib import Path
 
 from helpers.errors import HelpersError, command
+from tools.surroundings import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = [
     "--quiet",
     "--universal",

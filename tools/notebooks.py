@@ -27,8 +27,8 @@ from nbformat import NotebookNode
 from helpers.errors import ConfigError, HelpersError, command, say, write
 from pictures import progress
 from tools import lessons, surroundings
+from tools.surroundings import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS, BUILD, MINE = ROOT / "notebooks", ROOT / "build", ROOT / "mine"
 # As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook
 # changes nothing.

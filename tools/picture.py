@@ -18,8 +18,8 @@ from helpers.errors import command, say, write
 from helpers.microscope import every_tensor
 from helpers.sampling import generate
 from pictures import plotting
+from tools.surroundings import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PICTURE, RUN = ROOT / "docs" / "learning.gif", ROOT / "build" / "runs" / "playground"
 STEPS = (0, 100, 500, 2000, 6000)
 # The dice are chosen from a hundred, as what makes one read on.

@@ -1,16 +1,19 @@
 """Where the numbers of a table come from: its first comment line."""
 
 import subprocess
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tools.surroundings import ROOT
 
 
 def made_by(command: str) -> str:
     """The command, and the commit."""
     code = ("helpers", "exercises", "pictures", "tools")
     changed = " with uncommitted changes" if _git("status", "--porcelain", *code) else ""
-    return f"made by: {command}, at commit {_git('rev-parse', '--short', 'HEAD') or 'unknown'}{changed}"
+    return f"made by: {command}, at commit {commit()}{changed}"
+
+
+def commit() -> str:
+    return _git("rev-parse", "--short", "HEAD") or "unknown"
 
 
 def _git(*arguments: str) -> str:

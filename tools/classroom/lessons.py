@@ -12,8 +12,8 @@ from nbformat import NotebookNode
 
 from tools.classroom.answers import Statement, statements
 from tools.lessons import everyone, name_others, named
+from tools.surroundings import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 MY_GPT = NOTEBOOKS / "solutions" / "my_gpt.py"  # the steps of all lessons
 # Neither README nor tests, which lead to solutions.

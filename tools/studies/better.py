@@ -9,7 +9,6 @@ finished is only read.
 
 import math
 import platform
-import subprocess
 import sys
 from collections.abc import Iterable
 from itertools import combinations
@@ -25,10 +24,10 @@ from helpers.data import Corpus, first_to_validate, load_corpus, split
 from helpers.errors import ConfigError, command, say
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
+from helpers.tables import MEASURED
 from helpers.training import evaluate, has_bfloat16
+from tools.provenance import made_by
 
-ROOT = Path(__file__).resolve().parents[2]
-STORED = ROOT / "notebooks" / "measured"
 # Of counted, none with which its settings were chosen.
 SEEDS = {
     "three-minutes": (1, 2),
@@ -53,20 +52,19 @@ def main(arguments: list[str]) -> None:
                 ["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume],
             ):
                 sys.exit(status)  # why, has been said
-        errors.write(STORED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
-        say(f"stored in {STORED / preset}.txt")
+        errors.write(MEASURED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
+        say(f"stored in {MEASURED / preset}.txt")
 
 
 def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     """Where the numbers come from, how each run fared, and what the first one's model writes."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
     cut = first_to_validate(len(corpus.text))
     training, validation = corpus.text[:cut], corpus.text[cut:]
     first, folder = next(iter(folders.items()))
     written = sample(folder)
     theirs = [longest_copy(validation[i : i + len(written)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
-        f"made by: python -m tools.studies.better, at commit {commit.stdout.strip() or 'unknown'}",
+        made_by("python -m tools.studies.better"),
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
         f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         *(how_it_fared(seed, folder) for seed, folder in folders.items()),

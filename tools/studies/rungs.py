@@ -4,10 +4,7 @@ python -m tools.studies.rungs
 """
 
 import platform
-import subprocess
 import sys
-import time
-from pathlib import Path
 
 import nbformat
 import torch
@@ -16,8 +13,9 @@ from helpers import errors
 from helpers.data import load_corpus
 from helpers.errors import command, say
 from helpers.tables import MEASURED, csv_table
+from tools.provenance import made_by
+from tools.surroundings import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
 # Settings, imports, corpus, tokens
 BEFORE = ("settings", "imports", "corpus")
@@ -80,10 +78,9 @@ def rung(name, make, **recipe):
 
 
 def provenance() -> list[str]:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
     corpus = load_corpus()
     return [
-        f"made by: python -m tools.studies.rungs, at commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d')}",
+        made_by("python -m tools.studies.rungs"),
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} thread",
         f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         "seconds of one core, for building, training, measuring and writing; settings in the cells of notebook 08",
