@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from helpers.rooms.far import BLIND, TRAINED, WAYS
+from helpers.rooms.extrapolation import BLIND, TRAINED, WAYS
 from helpers.rooms.verdicts import Verdict
 from helpers.tables import Line
 from pictures import plotting

@@ -126,9 +126,9 @@ def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
 
 
 def why_incomplete(notebook: NotebookNode) -> str:
-    from tools import tables
+    from tools import ledger
 
-    return tables.why_incomplete(notebook)
+    return ledger.why_incomplete(notebook)
 
 
 # ---------------------------------------------------------------- settings
@@ -233,10 +233,10 @@ def run_in_turn(work: list[tuple[Path, Path]], values: dict[str, object]) -> dic
 
 def say_result(path: Path) -> None:
     """What the cells tagged "result" have printed: of 08, what the GPT writes."""
-    from tools import tables
+    from tools import ledger
 
     notebook = read_run(run_of(path))
-    if notebook and (result := tables.printed(notebook, "result")):
+    if notebook and (result := ledger.printed(notebook, "result")):
         say(f"\n{result.rstrip()}")
 
 
@@ -259,15 +259,15 @@ def write_pages() -> str:
 
 def last_run(path: Path):
     """What build/ knows of a notebook, as the pages take it."""
-    from tools import tables
+    from tools import ledger
     from tools.site import pages
 
     notebook = read_run(run_of(path))
     if notebook is None:
         return pages.Run(None, "not run yet")
-    facts, status = notebook.metadata.get("papermill", {}), tables.why_incomplete(notebook) or "ok"
+    facts, status = notebook.metadata.get("papermill", {}), ledger.why_incomplete(notebook) or "ok"
     when = (facts.get("start_time") or "")[:16].replace("T", " ")
-    return pages.Run(notebook, status, when, facts.get("duration"), tables.printed(notebook, "result"))
+    return pages.Run(notebook, status, when, facts.get("duration"), ledger.printed(notebook, "result"))
 
 
 # ---------------------------------------------------------------- store
@@ -276,7 +276,7 @@ def store(names: list[str]) -> None:
 
     A notebook that fails stays as it was, and those after it too: HelpersError says why.
     """
-    from tools import tables
+    from tools import ledger
 
     for path in chosen(names):
         notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
@@ -294,8 +294,8 @@ def store(names: list[str]) -> None:
         say(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
         (NOTEBOOKS / "measured").mkdir(exist_ok=True)
         # The next one shows it.
-        write(NOTEBOOKS / "measured" / "scoreboard.csv", tables.scoreboard_table(NOTEBOOKS))
-    write(NOTEBOOKS / "ledger.md", tables.ledger_page(NOTEBOOKS))
+        write(NOTEBOOKS / "measured" / "scoreboard.csv", ledger.scoreboard_table(NOTEBOOKS))
+    write(NOTEBOOKS / "ledger.md", ledger.ledger_page(NOTEBOOKS))
     page = ROOT / "README.md"
     if page.exists():
         write(page, lessons.readme(page.read_text(encoding="utf-8")))

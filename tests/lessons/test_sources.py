@@ -7,7 +7,7 @@ import pytest
 from notebook_file import cells, tags
 
 from helpers.sources import same, slip
-from tools import tables
+from tools import ledger
 from tools.lessons import NOTEBOOKS, sources
 
 FOUND = {path.stem: nbformat.read(path, as_version=4) for path in sources()}
@@ -47,7 +47,7 @@ def test_tables_stand_side_by_side(capsys):
 
 def test_the_page_is_what_the_notebooks_say():
     page = (NOTEBOOKS / "ledger.md").read_text(encoding="utf-8")
-    assert page == tables.ledger_page(NOTEBOOKS)
+    assert page == ledger.ledger_page(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -19,7 +19,7 @@ import pytest
 
 from exercises.judge import every
 from tools.classroom import __main__ as commands
-from tools.classroom import grade, lessons
+from tools.classroom import grade, handout
 from tools.classroom.answers import needed, statements
 from tools.lessons import everyone
 
@@ -32,7 +32,7 @@ CHECK = 'exercises.check("1a", my_scores)'
 
 @pytest.fixture(scope="module")
 def shipped():
-    return lessons.lessons()
+    return handout.lessons()
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(ship
     labels = [task.label for lesson in shipped for task in lesson.tasks]
     assert sorted(labels) == sorted(every())
     for lesson in shipped:
-        made = lessons.assignment(lesson)
+        made = handout.assignment(lesson)
         nbformat.validate(made)
         text = "\n".join(cell.source for cell in made.cells)
         assert "](solutions/" not in text
@@ -61,8 +61,8 @@ def test_a_prediction_has_no_points(first):
 
 
 def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(first, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(lessons, "ROOT", tmp_path)
-    monkeypatch.setattr(lessons, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(handout, "ROOT", tmp_path)
+    monkeypatch.setattr(handout, "NOTEBOOKS", tmp_path / "notebooks")
     notebook = tmp_path / "notebooks" / first.path.name
     notebook.parent.mkdir()
     shutil.copy(first.path, notebook)
@@ -122,7 +122,7 @@ def test_what_changes_a_name_comes_along():
 # ---------------------------------------------------------------- what came back
 def hand_in(path: Path, lesson, *more: str, ids: bool = True) -> None:
     """The lesson as it was handed out, with more cells at its end."""
-    made = lessons.assignment(lesson)
+    made = handout.assignment(lesson)
     for cell in made.cells:
         if cell.cell_type == "code":
             cell.outputs = []
@@ -286,7 +286,7 @@ def test_a_folder_for_temporary_files_may_have_a_long_name(tmp_path):
     """A socket's name may not, and answers wait at one."""
     (tmp_path / ("x" * 120)).mkdir()
     words = (
-        "import tools.classroom.judge; from multiprocessing import connection;"
+        "import tools.classroom.process; from multiprocessing import connection;"
         "print(len(connection.arbitrary_address('AF_UNIX')))"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path / ("x" * 120))}

@@ -15,7 +15,7 @@ from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
 from helpers.errors import ConfigError, HelpersError, command
-from tools import notebooks, site, tables
+from tools import ledger, notebooks, site
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = """\
@@ -121,7 +121,7 @@ def test_notebooks_run_side_by_side_and_those_that_fail_or_die_stop_nobody(proje
     assert "03_good: step     4  train 2.0\n" in out and "03_good: ok, " in out and "\nall well\n" in out
     first, second = out.splitlines()[-2:]  # and once more at the end
     assert first == "01_bad FAILED: ZeroDivisionError: division by zero" and second.startswith("02_dead FAILED: ")
-    assert "cells were not run" in tables.why_incomplete(notebooks.read_run(notebooks.run_of(folder / "02_dead.ipynb")))
+    assert "cells were not run" in ledger.why_incomplete(notebooks.read_run(notebooks.run_of(folder / "02_dead.ipynb")))
     (runs,) = built
     assert "ZeroDivisionError" in runs["01_bad"].status and "all well" in runs["03_good"].result
 

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from tools.classroom import grade, lessons
+from tools.classroom import grade, handout
 
 
 def main(arguments: list[str]) -> None:
@@ -26,13 +26,13 @@ def main(arguments: list[str]) -> None:
         there = next(place for place in (given.out, *given.out.absolute().parents) if place.exists())
         if not there.is_dir() or not os.access(there, os.W_OK):
             raise ValueError(f"{given.out} can't be made: {there} is no folder to write into")
-        wanted = lessons.lessons(given.only)
+        wanted = handout.lessons(given.only)
         if given.command == "student":
             print("looking whether a lesson is solved already", file=sys.stderr)
             for lesson in wanted:
                 if solved := grade.solved(lesson):
                     raise ValueError(f"{lesson.path} answers {', '.join(solved)} already")
-            lessons.hand_out(given.out, wanted)
+            handout.hand_out(given.out, wanted)
             return
         if not given.submissions.is_dir():
             raise ValueError(f"{given.submissions} is no folder")

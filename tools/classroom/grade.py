@@ -20,8 +20,8 @@ from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
 from tools.classroom.answers import Statement, needed, statements
-from tools.classroom.judge import judge
-from tools.classroom.lessons import Lesson, Task, assignment
+from tools.classroom.handout import Lesson, Task, assignment
+from tools.classroom.process import judge
 
 CONFIG = """c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "from_dot_products_to_nanogpt"

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import nbformat
 from nbformat import NotebookNode
 
-from tools import tables
+from tools import ledger
 from tools.lessons import lessons, named, short, solutions, sources
 from tools.publish import repository
 from tools.site.captions import CAPTIONS
@@ -307,7 +307,7 @@ class Stage:
         asks = f"<br>{self.relinked(question[1], path)}" if question else ""
         long = re.search(r"\*\*How long\.\*\* (.+)", text)
         long = re.split(r",|\.| to read| for the story", long[1])[0] if long else ""
-        cells = [number, f"[{tables.escaped(title)}]({self.page_of(path)}.html){asks}", long]
+        cells = [number, f"[{ledger.escaped(title)}]({self.page_of(path)}.html){asks}", long]
         if self.runs is not None:
             cells.append(str(self.runs.get(path.stem) or "not run yet"))
         return [cell.replace("|", "\\|") for cell in cells]

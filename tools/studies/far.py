@@ -7,7 +7,7 @@ import sys
 
 from helpers.data import load_corpus, split
 from helpers.errors import command, say
-from helpers.rooms import far
+from helpers.rooms import extrapolation
 from helpers.tables import Line
 from tools.studies import networks
 
@@ -18,18 +18,18 @@ STEPS = 1500
 def main(_: list[str]) -> None:
     corpus = load_corpus()
     tokenizer = corpus.tokenizer
-    train_tokens, val_tokens = split(tokenizer.encode(corpus.text), far.READ)
+    train_tokens, val_tokens = split(tokenizer.encode(corpus.text), extrapolation.READ)
     lines: list[Line] = []
     for seed in SEEDS:
-        model = far.trained(train_tokens, tokenizer.vocab_size, seed, STEPS)
-        for way, options in far.WAYS.items():
-            losses = far.losses_by_place(model, val_tokens, **options).tolist()
-            for place, loss in zip(range(0, far.READ, 16), losses, strict=True):
+        model = extrapolation.trained(train_tokens, tokenizer.vocab_size, seed, STEPS)
+        for way, options in extrapolation.WAYS.items():
+            losses = extrapolation.losses_by_place(model, val_tokens, **options).tolist()
+            for place, loss in zip(range(0, extrapolation.READ, 16), losses, strict=True):
                 lines.append({"seed": seed, "reads": way, "place": place, "loss": round(loss, 5)})
         say(f"seed {seed}: {lines[-24]['loss']:.2f} to {lines[-17]['loss']:.2f} without a window")
     shares = train_tokens.long().bincount(minlength=tokenizer.vocab_size) / len(train_tokens)
     blind = -shares.log()[val_tokens.long()].mean().item()
-    lines.append({"seed": 0, "reads": far.BLIND, "place": 0, "loss": round(blind, 5)})
+    lines.append({"seed": 0, "reads": extrapolation.BLIND, "place": 0, "loss": round(blind, 5)})
     budget = (
         f"budget: 2 layers, 4 heads, width 64, {STEPS} steps of 32 windows of 32 letters, rate 0.005; "
         "800 texts of 128 letters are read; a place stands for itself and the 15 after it"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tools.classroom.lessons import MY_GPT
+from tools.classroom.handout import MY_GPT
 
 START = 120.0  # seconds for a process to begin, which are no answer's
 READY = b"ready"
@@ -23,7 +23,7 @@ processes: Any = multiprocessing.get_context(METHOD)
 if len(os.fsencode(tempfile.gettempdir())) > 70 and os.access("/tmp", os.W_OK):
     tempfile.tempdir = "/tmp"  # the name of a socket has 107 bytes at most
 if METHOD == "forkserver":  # each process is a copy of one that has loaded them and nothing else
-    loaded = ["__main__", "tools.classroom.judge", "tools.classroom.graders"]
+    loaded = ["__main__", "tools.classroom.process", "tools.classroom.graders"]
     processes.set_forkserver_preload([*loaded, "IPython.core.interactiveshell"])
 
 

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from helpers.modern import ModernConfig, ModernGPT
-from helpers.rooms import far
+from helpers.rooms import extrapolation
 
 
 @pytest.fixture
 def model():
     torch.manual_seed(0)
-    config = ModernConfig(30, context_length=far.READ, n_layer=2, n_head=4, n_embd=32, rotary=True)
+    config = ModernConfig(30, context_length=extrapolation.READ, n_layer=2, n_head=4, n_embd=32, rotary=True)
     model = ModernGPT(config).eval()
     for block in model.blocks:  # so that attention has something to say
         for matrix in (block.attention.W_query, block.attention.W_key):
@@ -22,7 +22,7 @@ def model():
 
 def held(model, reach):
     for block in model.blocks:
-        block.attention.forward = partial(far.clamped, block.attention, reach=reach)
+        block.attention.forward = partial(extrapolation.clamped, block.attention, reach=reach)
     return model
 
 
@@ -39,19 +39,19 @@ def test_beyond_the_reach_all_distances_are_one(model):
     """A word further away scores what it would score at the reach itself."""
     layer, x = model.blocks[0].attention, torch.randn(1, 12, 32)
     x[:, 1:4] = x[:, :1]  # the same word in the first four places
-    seen = far.clamped(layer, x, reach=6)
+    seen = extrapolation.clamped(layer, x, reach=6)
     other = x.clone()
     other[:, [0, 3]] = other[:, [3, 0]]
-    assert torch.allclose(far.clamped(layer, other, reach=6)[:, -1], seen[:, -1], atol=1e-5)
+    assert torch.allclose(extrapolation.clamped(layer, other, reach=6)[:, -1], seen[:, -1], atol=1e-5)
 
 
 def test_four_windows_of_eight_reach_28_places():
-    model = far.trained(torch.randint(30, (500,)), 30, seed=1, steps=0, n_layer=4, window=8)
-    felt = far.felt(model, torch.randint(30, (32,)))
+    model = extrapolation.trained(torch.randint(30, (500,)), 30, seed=1, steps=0, n_layer=4, window=8)
+    felt = extrapolation.felt(model, torch.randint(30, (32,)))
     assert int((felt > 0).nonzero().max()) == 28
 
 
 def test_places_are_means_over_sixteen():
-    model = far.trained(torch.randint(30, (500,)), 30, seed=1, steps=2)
-    losses = far.losses_by_place(model, torch.randint(30, (3000,)), texts=10)
+    model = extrapolation.trained(torch.randint(30, (500,)), 30, seed=1, steps=2)
+    losses = extrapolation.losses_by_place(model, torch.randint(30, (3000,)), texts=10)
     assert losses.shape == (8,) and losses.isfinite().all()
