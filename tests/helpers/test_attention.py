@@ -171,21 +171,25 @@ def test_heads_that_do_not_divide_the_width_are_refused():
         MultiHeadAttention(8, 8, 4, 0.0, 3)
 
 
-def test_it_is_causal_and_drops_only_in_training():
-    layer, x = MultiHeadAttention(6, 6, 9, 0.5, 2), torch.randn(2, 9, 6)
+@pytest.mark.parametrize("layer", [MultiHeadAttention(6, 6, 9, 0.5, 2), CausalAttention(6, 6, 9, 0.5)])
+def test_it_is_causal_and_drops_only_in_training(layer):
+    x = torch.randn(2, 9, 6)
     checks.causal(layer.eval(), x)
     assert torch.equal(layer(x), layer(x))
     layer.train()
     assert not torch.equal(layer(x), layer(x))
 
 
-def test_biases_are_where_they_were_asked_for():
-    def biased(layer: nn.Module) -> set[str]:
-        return {name.removesuffix(".bias") for name, _ in layer.named_parameters() if name.endswith(".bias")}
+def biased(layer: nn.Module) -> set[str]:
+    return {name.removesuffix(".bias") for name, _ in layer.named_parameters() if name.endswith(".bias")}
 
+
+def test_biases_are_where_they_were_asked_for():
     projections = {"W_query", "W_key", "W_value"}
     assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2)) == {"out_proj"}
     assert biased(MultiHeadAttention(4, 4, 5, 0.0, 2, True, out_bias=False)) == projections
+    assert biased(SelfAttention(4, 4)) == biased(CausalAttention(4, 4, 5, 0.0)) == set()
+    assert biased(SelfAttention(4, 4, True)) == biased(CausalAttention(4, 4, 5, 0.0, True)) == projections
 
 
 # ---------------------------------------------------------------- the book's classes
@@ -224,14 +228,6 @@ def test_multi_head_equals_heads_side_by_side_with_the_same_weights():
     checks.close(ours(x), torch.cat([head(x) for head in heads], dim=-1), tolerance=1e-12)
 
 
-def test_causal_and_dropout_only_in_training():
-    layer, x = CausalAttention(6, 6, 9, 0.5), torch.randn(2, 9, 6)
-    checks.causal(layer.eval(), x)
-    assert torch.equal(layer(x), layer(x))
-    layer.train()
-    assert not torch.equal(layer(x), layer(x))
-
-
 def test_causal_attention_is_self_attention_on_each_beginning():
     causal, plain = CausalAttention(6, 4, 9, 0.0), SelfAttention(6, 4)
     plain.load_state_dict(causal.state_dict())
@@ -243,15 +239,6 @@ def test_causal_attention_is_self_attention_on_each_beginning():
 def test_the_mask_moves_with_its_layer_and_is_not_saved():
     layer = CausalAttention(6, 4, 9, 0.0).to("meta")
     assert layer.mask.is_meta and "mask" not in layer.state_dict()
-
-
-def test_the_books_biases_are_where_they_were_asked_for():
-    def biased(layer: nn.Module) -> set[str]:
-        return {name.removesuffix(".bias") for name, _ in layer.named_parameters() if name.endswith(".bias")}
-
-    projections = {"W_query", "W_key", "W_value"}
-    assert biased(SelfAttention(4, 4)) == biased(CausalAttention(4, 4, 5, 0.0)) == set()
-    assert biased(SelfAttention(4, 4, True)) == biased(CausalAttention(4, 4, 5, 0.0, True)) == projections
 
 
 def test_more_tokens_than_its_mask_has_are_not_attended_to():

@@ -343,31 +343,6 @@ def test_tokens_that_a_model_excludes_are_never_drawn():
     assert set(drawn.tolist()) == {0, 2}
 
 
-class Broken(nn.Module):
-    """A model that raises at its second call."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model, self.config, self.calls = model, model.config, 0
-
-    def forward(self, tokens):
-        self.calls += 1
-        if self.calls == 2:
-            raise RuntimeError("out of memory")
-        return self.model(tokens)
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_generate_leaves_the_mode_as_it_was_even_when_the_model_raises(model, training):
-    model.train(training)
-    generate(model, torch.tensor([0]), 3)
-    assert {module.training for module in model.modules()} == {training}
-    broken = Broken(model).train(training)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        generate(broken, torch.tensor([0]), 3)
-    assert {module.training for module in broken.modules()} == {training}
-
-
 def test_one_token_ties_and_a_nucleus_of_everything_lose_nothing():
     assert filter_logits(torch.tensor([1.0, 3.0, 3.0, 2.0]), top_k=1).isfinite().tolist() == [
         False,

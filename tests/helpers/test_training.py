@@ -219,31 +219,6 @@ def test_a_diverged_model_has_no_loss(model, tokens):
     assert math.isnan(evaluate(model, tokens[1], 16))
 
 
-class Broken(nn.Module):
-    """A model that raises at its second call."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model, self.config, self.calls = model, model.config, 0
-
-    def forward(self, tokens):
-        self.calls += 1
-        if self.calls == 2:
-            raise RuntimeError("out of memory")
-        return self.model(tokens)
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_evaluate_leaves_the_mode_as_it_was_even_when_the_model_raises(model, training):
-    model.train(training)
-    evaluate(model, torch.randint(65, (200,)), 16)
-    assert {module.training for module in model.modules()} == {training}
-    broken = Broken(model).train(training)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        evaluate(broken, torch.randint(65, (20_000,)), 16)
-    assert {module.training for module in broken.modules()} == {training}
-
-
 # ---------------------------------------------------------------- in fewer bits
 @pytest.mark.parametrize("todays", [dict(), dict(rotary=True, qk_norm=True, tied=False, bigrams=500)])
 def test_rounded_it_is_the_loss_by_rounded_weights_and_float32_ones_learn(small_config, tokens, todays):
