@@ -13,5 +13,5 @@ def check(label: str, answer: Any) -> None:
     is kept when it is right, and the line says so. ConfigError for a label that no exercise has.
     """
     verdict = said(label, answer)
-    kept = keep(label, answer) if verdict == RIGHT else ""
-    print(f"{label}: {verdict}{'; ' if kept else ''}{kept}")
+    note = keep(label, answer) if verdict == RIGHT else ""
+    print(f"{label}: {verdict}{'; ' if note else ''}{note}")

@@ -35,14 +35,14 @@ def weights_of(
     divisor: Divisor = root_of_D,
     dim: int = -1,
     normed: Callable[[Tensor, int], Tensor] = softmax,
-    seen: Callable[[Tensor], Tensor] | None = None,
+    mask_of: Callable[[Tensor], Tensor] | None = None,
     hidden: float = -math.inf,
 ) -> Tensor:
-    """The weights of attention; `seen` makes a mask of a table of ones."""
+    """The weights of attention; `mask_of` makes a mask of a table of ones."""
     value = key if value is None else value
     scores = query @ key.mT / divisor(query, key, value)
-    if seen is not None:
-        scores = scores.masked_fill(~seen(torch.ones_like(scores, dtype=torch.bool)), hidden)
+    if mask_of is not None:
+        scores = scores.masked_fill(~mask_of(torch.ones_like(scores, dtype=torch.bool)), hidden)
     return normed(scores, dim)
 
 
@@ -83,9 +83,9 @@ FORBIDDEN = {
     "forbidden scores are set to a number, below which an allowed score may lie: they must be -inf": ({"hidden": -1e9}),
 }
 CAUSAL = {
-    "the future is not hidden": {"seen": lambda ones: ones},
-    "the past is hidden: row t may see the columns up to t": {"seen": lambda ones: ones.triu()},
-    "a word does not see itself, so the first row is empty": {"seen": lambda ones: ones.tril(-1)},
+    "the future is not hidden": {"mask_of": lambda ones: ones},
+    "the past is hidden: row t may see the columns up to t": {"mask_of": lambda ones: ones.triu()},
+    "a word does not see itself, so the first row is empty": {"mask_of": lambda ones: ones.tril(-1)},
 } | FORBIDDEN
 
 
@@ -123,12 +123,12 @@ def heads(
     cut: Callable[[Tensor, int], Tensor] = split,
     put_together: Callable[[Tensor], Tensor] = join,
     count: Callable[[int, int], int] = lambda H, C: H,
-    seen: Callable[[Tensor], Tensor] = torch.tril,
+    mask_of: Callable[[Tensor], Tensor] = torch.tril,
     **options: Any,
 ) -> Tensor:
     """Causal attention of several heads, side by side."""
     H = count(num_heads, query.shape[-1])
-    contexts, _ = attention(cut(query, H), cut(key, H), cut(value, H), seen=seen, **options)
+    contexts, _ = attention(cut(query, H), cut(key, H), cut(value, H), mask_of=mask_of, **options)
     return put_together(contexts)
 
 
@@ -156,10 +156,10 @@ HEADS = {
 def causal_weights(
     scores: Tensor,
     *,
-    seen: Callable[[Tensor], Tensor] = torch.tril,
+    mask_of: Callable[[Tensor], Tensor] = torch.tril,
     hidden: float = -math.inf,
     dim: int = -1,
 ) -> Tensor:
     """Causal weights, made of one table of scores."""
-    mask = seen(torch.ones_like(scores, dtype=torch.bool))
+    mask = mask_of(torch.ones_like(scores, dtype=torch.bool))
     return scores.masked_fill(~mask, hidden).softmax(dim)

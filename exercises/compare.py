@@ -50,15 +50,15 @@ def parts_of(value: Any) -> Any:
     return None
 
 
-def same(given: Any, right: Any, tolerance: float = TOLERANCE) -> bool:
+def same(result: Any, right: Any, tolerance: float = TOLERANCE) -> bool:
     if isinstance(right, (list, tuple)):
-        parts = parts_of(given)
+        parts = parts_of(result)
         if parts is None or len(parts) != len(right):
             return False
         return all(same(a, b, tolerance) for a, b in zip(parts, right, strict=True))
     if right is None or isinstance(right, (str, dict)):
-        return isinstance(given, type(right)) and given == right
-    a, b = numbers(given), numbers(right)
+        return isinstance(result, type(right)) and result == right
+    a, b = numbers(result), numbers(right)
     if a is None or b is None:
         return False
     if b.dim() == 0 and a.numel() == 1:  # one number may stand in brackets
@@ -142,30 +142,30 @@ def _nested(value: Any, digits: int) -> str:
     return number(value, digits)
 
 
-def difference(given: Any, right: Any, called: tuple[str, ...] = (), tolerance: float = TOLERANCE) -> str:
+def difference(result: Any, right: Any, names: tuple[str, ...] = (), tolerance: float = TOLERANCE) -> str:
     """The end of a sentence: what is given, and what is right."""
     if isinstance(right, tuple):
-        return _difference_of_parts(given, right, called, tolerance)
-    if given is None:
+        return _difference_of_parts(result, right, names, tolerance)
+    if result is None:
         return "it returns nothing: is a `return` missing?"
-    if isinstance(given, tuple):
-        return f"it returns {len(given)} things in a tuple: one is asked for"
-    a, b = numbers(given), numbers(right)
+    if isinstance(result, tuple):
+        return f"it returns {len(result)} things in a tuple: one is asked for"
+    a, b = numbers(result), numbers(right)
     if a is None or b is None:
-        return f"it gives {shown(given)} where {shown(right)} is right"
+        return f"it gives {shown(result)} where {shown(right)} is right"
     small = a.numel() + b.numel() <= 18
     if a.shape != b.shape and not small:
         return f"it has the shape {tuple(a.shape)} and should have {tuple(b.shape)}"
     if small:
         digits = next((n for n in (4, 8) if shown(a, n) != shown(b, n)), 16)
-        ours, theirs = (
+        actual, expected = (
             str(table.bool().tolist()) if is_boolean(value) else shown(table, digits)
-            for value, table in ((given, a), (right, b))
+            for value, table in ((result, a), (right, b))
         )
-        return f"it gives {ours} where {theirs} is right"
+        return f"it gives {actual} where {expected} is right"
     place = tuple((~close(a, b, tolerance)).nonzero()[0].tolist())
-    ours, theirs = number(a[place].item()), number(b[place].item())
-    return f"it gives {ours} at {list(place)} where {theirs} is right"
+    actual, expected = number(a[place].item()), number(b[place].item())
+    return f"it gives {actual} at {list(place)} where {expected} is right"
 
 
 def first_wrong(parts: Sequence[Any], right: Sequence[Any], tolerance: float) -> int:
@@ -173,10 +173,10 @@ def first_wrong(parts: Sequence[Any], right: Sequence[Any], tolerance: float) ->
     return [same(a, b, tolerance) for a, b in zip(parts, right, strict=True)].index(False)
 
 
-def _difference_of_parts(given: Any, right: Any, called: tuple[str, ...], tolerance: float) -> str:
-    parts = parts_of(given)
+def _difference_of_parts(result: Any, right: Any, names: tuple[str, ...], tolerance: float) -> str:
+    parts = parts_of(result)
     if parts is None or len(parts) != len(right):
         return f"it should return {len(right)} things in a tuple"
     place = first_wrong(parts, right, tolerance)
-    which = called[place] if called else f"number {place + 1}"
+    which = names[place] if names else f"number {place + 1}"
     return f"{difference(parts[place], right[place], (), tolerance)}, as its {which}"

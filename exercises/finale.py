@@ -53,11 +53,11 @@ class Training:
         curves = [(name, (self.steps, self.losses), plotting.COLORS[0], 2.5, 8)]
         if self.ours:
             curves.append((others, self.ours, "#888888", 1.5, -12))
-        for called, (steps, losses), color, width, above in curves:
+        for label, (steps, losses), color, width, above in curves:
             ax.plot(steps, losses, color=color, linewidth=width)
             if len(steps):
                 end = steps[-1], losses[-1]
-                ax.annotate(called, end, (6, above), textcoords="offset points", color=color)
+                ax.annotate(label, end, (6, above), textcoords="offset points", color=color)
         ax.margins(x=0.1, y=0.12)
         ax.set(xlabel="step", ylabel="loss (nats per letter)", title=f"step {self.step:,}")
 
@@ -76,15 +76,15 @@ def learn(
     sentence says so.
     """
     path = yours.place()
-    found = yours.parts()
-    missing = [label for name, label in NEEDED.items() if name not in found]
+    parts = yours.parts()
+    missing = [label for name, label in NEEDED.items() if name not in parts]
     if path is None or missing:
-        wanted = ", ".join(missing)
-        print(f"Your own GPT trains here as soon as its steps are in your file. Missing: {wanted}.")
+        labels = ", ".join(missing)
+        print(f"Your own GPT trains here as soon as its steps are in your file. Missing: {labels}.")
         return None
     try:
         with at_most(seconds + 60):
-            return _learn(text, Training(ours), found, path, seconds, steps)
+            return _learn(text, Training(ours), parts, path, seconds, steps)
     except TooLongError:
         print(f"your GPT was still at work {seconds + 60:g} seconds after it began, and was stopped")
     except HelpersError as error:
@@ -95,18 +95,18 @@ def learn(
 
 
 def _learn(
-    text: str, training: Training, found: dict[str, Any], path: Path, seconds: float, steps: int
+    text: str, training: Training, parts: dict[str, Any], path: Path, seconds: float, steps: int
 ) -> Training | None:
     tokenizer = CharTokenizer.from_text(text)
     train_tokens, val_tokens = split(tokenizer.encode(text), SIZES["context_length"])
     torch.manual_seed(1)
-    model = found["MyGPT"](tokenizer.vocab_size, **SIZES)
+    model = parts["MyGPT"](tokenizer.vocab_size, **SIZES)
     live = plotting.Live(training.draw, "The loss of your GPT as it learns, beside that of ours.")
-    start = drawn = time.monotonic()
+    start = last_update = time.monotonic()
     recent: list[float] = []
 
     def report(step: int, loss: float) -> None:
-        nonlocal drawn
+        nonlocal last_update
         now = time.monotonic()
         training.step, training.seconds = step, now - start
         recent.append(float(loss))
@@ -114,14 +114,14 @@ def _learn(
             training.steps.append(step)
             training.losses.append(sum(recent) / len(recent))
             recent.clear()
-            if now - drawn > 2:  # a picture takes a while itself
+            if now - last_update > 2:  # a picture takes a while itself
                 live.update()
-                drawn = now
+                last_update = now
         if training.seconds > seconds:
             raise EnoughError
 
     try:
-        found["my_train"](model, train_tokens, steps, BATCH, report)
+        parts["my_train"](model, train_tokens, steps, BATCH, report)
     except EnoughError:
         print(f"after {seconds:g} seconds it had made {training.step:,} of {steps:,} steps")
     if not training.step:
@@ -131,7 +131,7 @@ def _learn(
     training.parameters = count_parameters(model)
     training.loss = evaluate(model, val_tokens, SIZES["context_length"])
     torch.save(model.state_dict(), path.with_suffix(".pt"))
-    training.sample = write(model, found, tokenizer, tokenizer.start_of_text, 400).strip()
+    training.sample = write(model, parts, tokenizer, tokenizer.start_of_text, 400).strip()
     print(
         f"your GPT: {training.parameters:,} parameters, {training.seconds:.0f} s, "
         f"validation loss {training.loss:.3f}\n{training.sample}"
@@ -142,10 +142,10 @@ def _learn(
 
 
 @torch.no_grad()
-def write(model: nn.Module, found: dict[str, Any], tokenizer: CharTokenizer, prompt: str, count: int) -> str:
+def write(model: nn.Module, parts: dict[str, Any], tokenizer: CharTokenizer, prompt: str, count: int) -> str:
     """What the model writes: by the reader's own function, or likely letters one by one."""
     tokens = tokenizer.encode(prompt)
-    by_reader = found.get("my_fast_write") or found.get("my_write")
+    by_reader = parts.get("my_fast_write") or parts.get("my_write")
     if by_reader:
         return tokenizer.decode(by_reader(model, tokens, count, 0.8, 0.95))
     model.eval()
@@ -158,16 +158,16 @@ def write(model: nn.Module, found: dict[str, Any], tokenizer: CharTokenizer, pro
 def write_again(text: str, prompt: str, length: int = 300) -> str | None:
     """What your trained GPT writes after `prompt`; None, and a sentence, where it can't."""
     path = yours.place()
-    found = yours.parts()
-    if path is None or not {"MyGPT", "my_write"} <= set(found) or not _weights(path).exists():
+    parts = yours.parts()
+    if path is None or not {"MyGPT", "my_write"} <= set(parts) or not _weights(path).exists():
         print("Your GPT writes here as soon as it has trained (08) and step 9h is in your file.")
         return None
     tokenizer = CharTokenizer.from_text(text)
     try:
         with at_most(60):
-            model = found["MyGPT"](tokenizer.vocab_size, **SIZES)
+            model = parts["MyGPT"](tokenizer.vocab_size, **SIZES)
             model.load_state_dict(torch.load(_weights(path), weights_only=True))
-            return write(model, found, tokenizer, prompt, length)
+            return write(model, parts, tokenizer, prompt, length)
     except TooLongError:
         print("your GPT was still writing after a minute, and was stopped")
     except Exception as error:  # another vocabulary, other names of its parts, or a mistake

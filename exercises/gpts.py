@@ -31,10 +31,10 @@ def leaves_the_stream(block: nn.Module, C: int) -> None:
     """Large inputs come out nearly as they were (pre-norm), or all rows at one size (post-norm)."""
     x = 1e3 * words(2, 5, C)
     output = reading(plain(block), C)(x)
-    kept = (output - x).norm() < 0.1 * x.norm()
+    unchanged = (output - x).norm() < 0.1 * x.norm()
     # LayerNorm brings the centred rows to one size, RMSNorm the rows themselves.
     sizes = [(output - mean).norm(dim=-1) for mean in (output.mean(-1, keepdim=True), 0)]
-    if not kept and not any(size.std() < 5e-3 * size.mean() for size in sizes):
+    if not unchanged and not any(size.std() < 5e-3 * size.mean() for size in sizes):
         raise WrongError(
             "large inputs don't come out nearly as they were: a branch reads a normed copy of x, and what it makes "
             "of it is added to x as it was, once"
@@ -84,12 +84,12 @@ def mlp_bends(block: nn.Module, C: int) -> None:
         )
     for factor in (3, -1):  # ReLU doesn't mind the first, and tanh not the second
         factors = [factor if matrix.shape[0] > C else 1 / factor for matrix in matrices]
-        for matrix, each in zip(matrices, factors, strict=True):
-            matrix.mul_(each)
+        for matrix, scale in zip(matrices, factors, strict=True):
+            matrix.mul_(scale)
         if not near(run(x), before):
             return
-        for matrix, each in zip(matrices, factors, strict=True):
-            matrix.div_(each)
+        for matrix, scale in zip(matrices, factors, strict=True):
+            matrix.div_(scale)
     raise WrongError("its MLP is linear: is there a GELU or ReLU between the two matrices?")
 
 
@@ -121,7 +121,7 @@ def norms_come_first(block: nn.Module, C: int) -> None:
         for matrix in matrices:
             matrix.mul_(3)
         if near(run(x), before):
-            branch = "the MLP" if any(matrices[0] is each for each in mlp) else "attention"
+            branch = "the MLP" if any(matrices[0] is matrix for matrix in mlp) else "attention"
             raise WrongError(
                 f"three times as large, the matrices of {branch} add no more: a norm stands at the entrance of a "
                 "branch, and none behind it"
@@ -171,18 +171,18 @@ def drops_both_branches(make: Callable[[float], nn.Module], C: int, p: float = 0
             is_dropped_at(p, (dropped / whole)[large], f"with dropout={p:g}, what {branch} makes")
 
 
-def is_dropped_at(p: float, factors: Tensor, what: str) -> None:
+def is_dropped_at(p: float, factors: Tensor, subject: str) -> None:
     """Each number is 0 or divided by 1 - p; or by its square, where it is dropped inside, too."""
-    kept = factors[factors.abs() > 0.01]
-    if kept.max() - kept.min() > 0.02:
-        raise WrongError(f"{what} is neither 0 nor divided by {1 - p:g}: drop it at the branch's end")
-    times, share = kept.mean().item(), len(kept) / len(factors)
+    nonzero = factors[factors.abs() > 0.01]
+    if nonzero.max() - nonzero.min() > 0.02:
+        raise WrongError(f"{subject} is neither 0 nor divided by {1 - p:g}: drop it at the branch's end")
+    times, share = nonzero.mean().item(), len(nonzero) / len(factors)
     if abs(times * share - 1) > 0.1:
         raise WrongError(
-            f"{what} is kept at a share of {share:.2f}, and multiplied by {times:.2f}: divide it by what is kept"
+            f"{subject} is kept at a share of {share:.2f}, and multiplied by {times:.2f}: divide it by what is kept"
         )
     if all(abs(times * (1 - p) ** often - 1) > 0.02 for often in (1, 2)):
-        raise WrongError(f"{what} is dropped at another rate: a share of {share:.2f} is kept")
+        raise WrongError(f"{subject} is dropped at another rate: a share of {share:.2f} is kept")
 
 
 # ---------------------------------------------------------------- of a GPT
@@ -199,10 +199,10 @@ def gives_logits(answer: Callable[..., Any]) -> None:
     """For every place of texts as long as the context and shorter, of every size."""
     for sizes in ((11, 8, 2, 2, 32), (65, 5, 1, 4, 32), (7, 12, 3, 1, 16)):
         model, (vocab_size, context) = made(answer, dict(zip(GPT, sizes, strict=True))), sizes[:2]
-        kept = getattr(model, "context_length", "missing")
-        if kept != context:
+        length = getattr(model, "context_length", "missing")
+        if length != context:
             raise WrongError(
-                f"its attribute context_length should be {context}, and is {kept}: training and writing ask for it"
+                f"its attribute context_length should be {context}, and is {length}: training and writing ask for it"
             )
         for shape in ((3, context), (1, context - 3), (2, 1)):
             logits = reading(model, vocab_size)(ids(vocab_size, *shape))
@@ -284,10 +284,10 @@ def goes_through_blocks_in_turn(answer: Callable[..., Any]) -> None:
             shapes = [{name: p.shape for name, p in block.items()} for block in (first, second)]
             if first and shapes[0] == shapes[1]:
                 exchanged = True
-                for name, one in first.items():
-                    kept = one.clone()
-                    one.copy_(second[name])
-                    second[name].copy_(kept)
+                for name, parameter in first.items():
+                    backup = parameter.clone()
+                    parameter.copy_(second[name])
+                    second[name].copy_(backup)
     if exchanged and near(run(tokens), before):
         raise WrongError(
             "with the numbers of its two blocks exchanged it gives the same: does the second read the first?"
@@ -297,15 +297,15 @@ def goes_through_blocks_in_turn(answer: Callable[..., Any]) -> None:
 def drops_in_blocks(answer: Callable[..., Any]) -> None:
     """In training, more layers draw more random numbers; in evaluation none are drawn."""
     start = torch.get_rng_state()
-    drawn = []
+    states = []
     for n_layer, training in ((3, False), (1, True), (3, True)):
         model = made(answer, GPT | {"n_layer": n_layer, "dropout": 0.5}).train(training)
         torch.set_rng_state(start)
         reading(model, V)(ids(V, 2, T))
-        drawn.append(torch.get_rng_state())
-    if not torch.equal(drawn[0], start):
+        states.append(torch.get_rng_state())
+    if not torch.equal(states[0], start):
         raise WrongError("with dropout=0.5, it draws in evaluation, too: does dropout ask self.training?")
-    if torch.equal(*drawn[1:]):
+    if torch.equal(*states[1:]):
         raise WrongError("3 layers draw no more random numbers in training than 1: do the blocks get the dropout, too?")
 
 

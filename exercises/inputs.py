@@ -76,14 +76,14 @@ def _size(word: str, sizes: dict[str, int]) -> int:
 def read(line: str) -> list[Part]:
     """The inputs of a line; ValueError for one that is written in another way."""
     parts = []
-    for each in line.split(","):
-        if number := re.fullmatch(r"\s*(\w+) = ([A-Z]\S*)", each):
+    for text in line.split(","):
+        if number := re.fullmatch(r"\s*(\w+) = ([A-Z]\S*)", text):
             parts.append(Part(number[1], None, number[2]))
-        elif table := re.fullmatch(r"\s*(\w+):( \.\.\.)?((?: [A-Z1]\S*)*)( positive)?", each):
+        elif table := re.fullmatch(r"\s*(\w+):( \.\.\.)?((?: [A-Z1]\S*)*)( positive)?", text):
             name, batched, sizes, kind = table.groups("")
             parts.append(Part(name, tuple(sizes.split()), kind.strip(), bool(batched)))
         else:
-            raise ValueError(f"{each.strip()!r}: an input is a table, as 'x: ... T D', or a number, as 'k = K'")
+            raise ValueError(f"{text.strip()!r}: an input is a table, as 'x: ... T D', or a number, as 'k = K'")
     return parts
 
 
@@ -118,8 +118,8 @@ def cases_of(
     """Every input that an answer gets, and what is right for it, the smallest first."""
     if isinstance(inputs, str):
         return drawn(inputs, reference, prepare, scales)
-    called = tuple(inspect.signature(reference).parameters)
-    return [Case(called[: len(each)], each, reference(*copy.deepcopy(each))) for each in inputs()]
+    names = tuple(inspect.signature(reference).parameters)
+    return [Case(names[: len(values)], values, reference(*copy.deepcopy(values))) for values in inputs()]
 
 
 def drawn(
@@ -131,7 +131,7 @@ def drawn(
     """The cases of a line of inputs."""
     parts = read(line)
     dice = torch.Generator().manual_seed(0)
-    found = []
+    cases = []
 
     def add(sizes: dict[str, int], batch: tuple[int, ...] = (), scale: float = 1.0) -> None:
         whole = sum(torch.Size([_size(word, sizes) for word in part.shape or ()]).numel() for part in parts)
@@ -139,21 +139,21 @@ def drawn(
         inputs = []
         for place, part in enumerate(parts):
             inputs.append(part.draw(sizes, batch, scale if place == 0 else 1.0, by_hand, dice))
-        named = dict(zip((part.name for part in parts), inputs, strict=True))
+        by_name = dict(zip((part.name for part in parts), inputs, strict=True))
         if prepare:  # inputs that depend on each other
-            named = prepare(**named)
-        inputs = tuple(named.values())
+            by_name = prepare(**by_name)
+        inputs = tuple(by_name.values())
         right = reference(*map(precise, inputs))
         if isinstance(right, Tensor) and right.isnan().any():
-            raise ValueError(f"the right answer has NaN for {named}: `prepare` such inputs first")
+            raise ValueError(f"the right answer has NaN for {by_name}: `prepare` such inputs first")
         words = {word: _size(word, sizes) for part in parts for word in part.shape or ()}
-        found.append(Case(tuple(named), inputs, right, sizes, batch, scale, sizes | words))
+        cases.append(Case(tuple(by_name), inputs, right, sizes, batch, scale, sizes | words))
 
-    every = [dict(each) for each in dict.fromkeys(tuple(x.items()) for x in tables_of_sizes(letters(parts)))]
-    drawn = any(part.shape is not None for part in parts)
+    every = [dict(sizes) for sizes in dict.fromkeys(tuple(x.items()) for x in tables_of_sizes(letters(parts)))]
+    has_tables = any(part.shape is not None for part in parts)
     for sizes in [
         *every,
-        *(every[:-2] if drawn else []),
+        *(every[:-2] if has_tables else []),
     ]:  # the small ones twice: numbers may agree by chance
         add(sizes)
     for scale in scales:
@@ -163,4 +163,4 @@ def drawn(
         add(dict.fromkeys(every[-1], 2), batch=(2,))
         add(every[-1], batch=(2,))
         add(every[-2], batch=(3, 2))
-    return sorted(found, key=lambda case: (case.scale != 1, bool(case.batch), case.count))
+    return sorted(cases, key=lambda case: (case.scale != 1, bool(case.batch), case.count))

@@ -187,12 +187,12 @@ class Asked:
     cases: list[Case]
 
     def __call__(self, *inputs: Any) -> Any:
-        given = ask(self.answer, Case(("",) * len(inputs), inputs, None))
-        if given.raised:
-            raise WrongError(given.raised)
-        if given.changed:
+        result = ask(self.answer, Case(("",) * len(inputs), inputs, None))
+        if result.raised:
+            raise WrongError(result.raised)
+        if result.changed:
             raise WrongError("it changes an input: work on a copy")
-        return given.value
+        return result.value
 
     def results(self) -> Iterator[tuple[Case, Any]]:
         """What it gives for each case."""
@@ -215,8 +215,8 @@ def names(answer: Answer, case: Case) -> tuple[str, ...]:
 
 
 def described(answer: Answer, case: Case) -> str:
-    named = zip(names(answer, case), case.inputs, strict=True)
-    return ", ".join(f"{name} = {compare.shown(x)}" for name, x in named)
+    pairs = zip(names(answer, case), case.inputs, strict=True)
+    return ", ".join(f"{name} = {compare.shown(x)}" for name, x in pairs)
 
 
 def is_stub(value: Any) -> bool:
@@ -239,17 +239,17 @@ def does_nothing(answer: Any) -> bool:
 # ---------------------------------------------------------------- the verdict
 def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
     """What is to be said of an answer; ConfigError for a label that no exercise has."""
-    found = find(label)
+    exercise = find(label)
     # First what is ours, so that it takes none of the answer's time: the cases, and the first
     # gradient and the first optimizer of a process, which are slow.
     x = torch.ones(1, requires_grad=True)
     torch.autograd.grad(x, x, x)
-    if not found.cases:
+    if not exercise.cases:
         torch.optim.SGD([x])
     seconds = seconds or SECONDS
     try:
         with harmless(seconds):
-            return judged(found, answer)
+            return judged(exercise, answer)
     except Exception as error:  # what it returns may raise, too, when it is looked at
         return not_yet(raised(error))
     except TooLongError:
@@ -257,66 +257,66 @@ def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
         return not_yet(why)
 
 
-def judged(found: Exercise, answer: Any) -> Verdict:
+def judged(exercise: Exercise, answer: Any) -> Verdict:
     if is_stub(answer):
         return STILL_TO_DO
-    if found.kind == "a value":
-        return _judged_value(found, answer)
-    if not _is_of_its_kind(found, answer):
-        return not_yet(f"it should be {found.kind}, and is {compare.kind(answer)}")
-    if not found.cases:
-        return STILL_TO_DO if does_nothing(answer) else _tried(found, answer) or RIGHT
-    given = [ask(answer, case) for case in found.cases]
-    if any(is_stub(each.value) for each in given):
+    if exercise.kind == "a value":
+        return _judged_value(exercise, answer)
+    if not _is_of_its_kind(exercise, answer):
+        return not_yet(f"it should be {exercise.kind}, and is {compare.kind(answer)}")
+    if not exercise.cases:
+        return STILL_TO_DO if does_nothing(answer) else _tried(exercise, answer) or RIGHT
+    results = [ask(answer, case) for case in exercise.cases]
+    if any(is_stub(result.value) for result in results):
         return STILL_TO_DO
-    if all(each.value is None and not each.fails for each in given):
+    if all(result.value is None and not result.fails for result in results):
         nothing = not_yet("it returns nothing: is a `return` missing?")
         return STILL_TO_DO if does_nothing(answer) else nothing
     wrong = [
         place
-        for place, (case, each) in enumerate(zip(found.cases, given, strict=True))
-        if each.fails or not compare.same(each.value, case.right, found.tolerance)
+        for place, (case, result) in enumerate(zip(exercise.cases, results, strict=True))
+        if result.fails or not compare.same(result.value, case.right, exercise.tolerance)
     ]
     if not wrong:
-        return _tried(found, answer) or RIGHT
-    return _explained(found, answer, given, wrong)
+        return _tried(exercise, answer) or RIGHT
+    return _explained(exercise, answer, results, wrong)
 
 
-def _is_of_its_kind(found: Exercise, answer: Any) -> bool:
-    count = len(re.findall(r"\b(?:class|function)\b", found.kind))
+def _is_of_its_kind(exercise: Exercise, answer: Any) -> bool:
+    count = len(re.findall(r"\b(?:class|function)\b", exercise.kind))
     parts = answer if isinstance(answer, (tuple, list)) else (answer,)
     return len(parts) == count and all(map(callable, parts))
 
 
-def _judged_value(found: Exercise, answer: Any) -> Verdict:
-    right = compare.letters(found.cases[0].right)
+def _judged_value(exercise: Exercise, answer: Any) -> Verdict:
+    right = compare.letters(exercise.cases[0].right)
     if callable(answer):
         return not_yet(f"it should be a value, and is {compare.kind(answer)}")
     if isinstance(answer, str) and not isinstance(right, str):
         return not_yet("it should be a number, and is a string")
-    given = compare.letters(answer) if isinstance(right, str) else answer
-    if compare.same(given, right, found.tolerance):
+    value = compare.letters(answer) if isinstance(right, str) else answer
+    if compare.same(value, right, exercise.tolerance):
         return RIGHT
-    for sentence, mistake in found.wrong_answers():
-        if compare.same(given, compare.letters(mistake), found.tolerance):
+    for sentence, mistake in exercise.wrong_answers():
+        if compare.same(value, compare.letters(mistake), exercise.tolerance):
             return not_yet(sentence)
-    if why := relations.of_values(given, right, found.tolerance):
+    if why := relations.of_values(value, right, exercise.tolerance):
         return not_yet(why)
     if isinstance(right, tuple):
-        parts = compare.parts_of(given) or ()
+        parts = compare.parts_of(value) or ()
         if len(parts) != len(right):
             return not_yet(f"it should be {len(right)} things in a tuple")
-        place = compare.first_wrong(parts, right, found.tolerance)
-        return not_yet(f"number {place + 1}: {found.hints[place]}")
+        place = compare.first_wrong(parts, right, exercise.tolerance)
+        return not_yet(f"number {place + 1}: {exercise.hints[place]}")
     return not_yet(f"{compare.shown(answer)} is not right")
 
 
-def _tried(found: Exercise, answer: Any, cases: list[Case] | None = None) -> Verdict | None:
+def _tried(exercise: Exercise, answer: Any, cases: list[Case] | None = None) -> Verdict | None:
     """A property that doesn't hold, for all cases or only for some."""
-    if not found.properties:
+    if not exercise.properties:
         return None
     try:
-        found.properties(Asked(answer, cases or found.cases) if found.cases else answer)
+        exercise.properties(Asked(answer, cases or exercise.cases) if exercise.cases else answer)
     except BrokenError as error:
         return as_broken(str(error))
     except WrongError as error:
@@ -326,28 +326,28 @@ def _tried(found: Exercise, answer: Any, cases: list[Case] | None = None) -> Ver
     return None
 
 
-def _explained(found: Exercise, answer: Answer, given: list[Given], wrong: list[int]) -> Verdict:
+def _explained(exercise: Exercise, answer: Answer, results: list[Given], wrong: list[int]) -> Verdict:
     """Why an answer is wrong."""
     if name := _tensor_of_the_notebook(answer):
-        inputs = ", ".join(names(answer, found.cases[0]))
+        inputs = ", ".join(names(answer, exercise.cases[0]))
         return not_yet(f"it reads the notebook's `{name}`: were its own inputs meant ({inputs})?")
-    pairs = [(case, each.value) for case, each in zip(found.cases, given, strict=True) if not each.raised]
-    gives_wrong = [found.cases[place] for place in wrong if not given[place].raised]
+    pairs = [(case, result.value) for case, result in zip(exercise.cases, results, strict=True) if not result.raised]
+    gives_wrong = [exercise.cases[place] for place in wrong if not results[place].raised]
     if not all(case.batch for case in gives_wrong):  # wrong for a table already: first things first
         pairs = [(case, value) for case, value in pairs if not case.batch]
-    if gives_wrong and found.broken and _does_the_same(found.broken[1], pairs, found.tolerance):
-        return as_broken(found.broken[0])
-    for each in given:
-        if each.changed:
-            return not_yet(f"it changes its input `{each.changed}`: work on a copy")
+    if gives_wrong and exercise.broken and _does_the_same(exercise.broken[1], pairs, exercise.tolerance):
+        return as_broken(exercise.broken[0])
+    for result in results:
+        if result.changed:
+            return not_yet(f"it changes its input `{result.changed}`: work on a copy")
     if gives_wrong:
-        for sentence, mistake in found.wrong_answers():
-            if _does_the_same(mistake, pairs, found.tolerance):
+        for sentence, mistake in exercise.wrong_answers():
+            if _does_the_same(mistake, pairs, exercise.tolerance):
                 return not_yet(sentence)
-        called = names(answer, found.cases[0])
-        if why := relations.found(pairs, found.reference, called, found.parts, found.tolerance):
+        arguments = names(answer, exercise.cases[0])
+        if why := relations.found(pairs, exercise.reference, arguments, exercise.parts, exercise.tolerance):
             return not_yet(why)
-    return _example(found, answer, given, wrong, pairs)
+    return _example(exercise, answer, results, wrong, pairs)
 
 
 def _tensor_of_the_notebook(answer: Answer) -> str:
@@ -361,26 +361,28 @@ def _tensor_of_the_notebook(answer: Answer) -> str:
 def _does_the_same(mistake: Answer, pairs: relations.Pairs, tolerance: float) -> bool:
     """Does a wrong answer give the same, wherever this one gives something? The largest case first."""
     for case, value in reversed(pairs):
-        other = ask(mistake, case)
-        if other.raised or not compare.same(value, other.value, tolerance):
+        result = ask(mistake, case)
+        if result.raised or not compare.same(value, result.value, tolerance):
             return False
     return True
 
 
-def _example(found: Exercise, answer: Answer, given: list[Given], wrong: list[int], pairs: relations.Pairs) -> Verdict:
+def _example(
+    exercise: Exercise, answer: Answer, results: list[Given], wrong: list[int], pairs: relations.Pairs
+) -> Verdict:
     """The smallest case that is wrong, and what is known about where it is."""
-    first, value = found.cases[wrong[0]], given[wrong[0]]
-    when = relations.only_right_where(found.cases, wrong)
-    if value.raised:
-        return not_yet(f"{when}for {described(answer, first)} {value.raised}")
-    what = compare.difference(value.value, first.right, found.parts, found.tolerance)
-    if what.endswith("things in a tuple"):
-        return not_yet(what)
-    example = f"for {described(answer, first)} {what}"
+    first, result = exercise.cases[wrong[0]], results[wrong[0]]
+    when = relations.only_right_where(exercise.cases, wrong)
+    if result.raised:
+        return not_yet(f"{when}for {described(answer, first)} {result.raised}")
+    difference = compare.difference(result.value, first.right, exercise.parts, exercise.tolerance)
+    if difference.endswith("things in a tuple"):
+        return not_yet(difference)
+    example = f"for {described(answer, first)} {difference}"
     if when:
         return not_yet(f"{when}{example}")
     if shape := relations.other_shape(pairs):
         return not_yet(f"{shape}{example}")
-    if verdict := _tried(found, answer, [first]):  # what is said of it is true of this example
+    if verdict := _tried(exercise, answer, [first]):  # what is said of it is true of this example
         return not_yet(f"{verdict.why}; {example}")
     return not_yet(example)

@@ -71,11 +71,11 @@ def at_most(seconds: float) -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, stop)
     # Again and again: a bare `except:` swallows it.
-    left = signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, *left)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 

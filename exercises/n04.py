@@ -17,7 +17,7 @@ from exercises.properties import (
 
 
 def masked_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
-    return attention(query, key, value, seen=lambda ones: ones & mask, **options)
+    return attention(query, key, value, mask_of=lambda ones: ones & mask, **options)
 
 
 def with_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> dict[str, Tensor]:
@@ -48,12 +48,12 @@ def _(answer: Asked) -> None:
     query, key, value = words(2, 4, 5), words(2, 6, 5, seed=1), words(2, 6, 3, seed=2)
     for no_mask in ((), (None,)):
         try:
-            given = answer(query, key, value, *no_mask)
+            context = answer(query, key, value, *no_mask)
         except WrongError as error:
             raise WrongError(
                 f"without a mask {error}. None means that everything is allowed: ask `if mask is not None`"
             ) from error
-        if not compare.same(given, attention(query, key, value)):
+        if not compare.same(context, attention(query, key, value)):
             raise WrongError("without a mask, everything is allowed")
 
 
@@ -114,7 +114,7 @@ def is_causal(function: Function, x: Tensor) -> bool:
 def changing(
     change: Function,
     to: slice = slice(None),
-    seen: Callable[[int], slice] = lambda t: slice(t + 1),
+    outputs: Callable[[int], slice] = lambda t: slice(t + 1),
 ) -> Callable:
     """A test that changes some tokens after each t, and looks at some of the outputs."""
 
@@ -122,7 +122,7 @@ def changing(
         for t in range(len(x) - 1):
             changed = x.clone()
             changed[t + 1 :][to] = change(x[t + 1 :][to])
-            if not torch.equal(function(changed)[seen(t)], function(x)[seen(t)]):
+            if not torch.equal(function(changed)[outputs(t)], function(x)[outputs(t)]):
                 return False
         return True
 
@@ -139,7 +139,7 @@ exercise(
     functions,
     mistakes={
         "it looks at outputs whose own input was changed, and these may change: compare outputs 0 to t": (
-            changing(drawn, seen=lambda t: slice(None))
+            changing(drawn, outputs=lambda t: slice(None))
         ),
         "only the last token was changed: a leak may come from any later token": (changing(drawn, to=slice(-1, None))),
         "it sees no jumps: signs answer only to large changes, and their derivatives are 0": (

@@ -39,8 +39,8 @@ def dropped(weights: Tensor, keep: Tensor, p: float) -> Tensor:
 
 
 def shared_anew(weights: Tensor, keep: Tensor, p: float) -> Tensor:
-    left = weights * keep
-    return left / left.sum(-1, keepdim=True)
+    masked = weights * keep
+    return masked / masked.sum(-1, keepdim=True)
 
 
 def unchanged(weights: Tensor, keep: Tensor, p: float) -> Tensor:
@@ -72,10 +72,10 @@ def dropping_attention(
     keep: Tensor,
     p: float,
     drop: Drop = dropped,
-    seen: Callable[[Tensor], Tensor] = torch.tril,
+    mask_of: Callable[[Tensor], Tensor] = torch.tril,
     **options: Any,
 ) -> Tensor:
-    return drop(weights_of(query, key, seen=seen, **options), keep, p) @ value
+    return drop(weights_of(query, key, mask_of=mask_of, **options), keep, p) @ value
 
 
 def dropping_early(query: Tensor, key: Tensor, value: Tensor, keep: Tensor, p: float) -> Tensor:

@@ -146,8 +146,8 @@ def layer_of_heads(MyHeads: Any) -> None:
     for num_heads in (3, 1, 4):
         sizes = {"C": C, "num_heads": num_heads}
         run = sound(MyHeads, sizes, width=C)
-        ours = functools.partial(heads_of, num_heads)
-        alike = like_ours(made(MyHeads, sizes), C, C, 4, ours, SLIPS)
+        reference = functools.partial(heads_of, num_heads)
+        alike = like_ours(made(MyHeads, sizes), C, C, 4, reference, SLIPS)
         sees(run, C, future=False)
         forgets_order(run, C, causal=True)
         averages(run, C)
@@ -155,8 +155,8 @@ def layer_of_heads(MyHeads: Any) -> None:
         takes_any_length(run, C, causal=True)
         if not alike:
             raise WrongError(OTHER)
-        what = "four matrices, for query, key, value and output"
-        has_numbers(made(MyHeads, sizes), 4 * C * C, what)
+        matrices = "four matrices, for query, key, value and output"
+        has_numbers(made(MyHeads, sizes), 4 * C * C, matrices)
 
 
 def heads_of(num_heads: int, *projected: Tensor, **options: Any) -> Tensor:

@@ -106,8 +106,8 @@ def diagnosis(training: list[float], validation: list[float], fresh: list[float]
 )
 def _(answer: Any) -> None:
     for case, name in answer.results():
-        known = isinstance(name, str) and name in MARKS
-        must(known, f"{name!r} is none of the six names: 'healthy', and FAULTS, letter by letter")
+        is_name = isinstance(name, str) and name in MARKS
+        must(is_name, f"{name!r} is none of the six names: 'healthy', and FAULTS, letter by letter")
         must(name == case.right, MARKS[case.right])
 
 
@@ -172,15 +172,15 @@ def _(answer: Any) -> None:
     """Other values of the head change nothing, and other values of any other head do."""
     for case, before in answer.results():
         layer, x, head = case.inputs
-        for other in range(layer.num_heads):
+        for other_head in range(layer.num_heads):
             changed = copy.deepcopy(layer)
-            changed.W_value.weight[own(layer, other)] *= 2
-            changed.W_value.bias[own(layer, other)] *= 2
+            changed.W_value.weight[own(layer, other_head)] *= 2
+            changed.W_value.bias[own(layer, other_head)] *= 2
             is_silent = compare.same(answer(changed, x, head), before)
-            if other == head:
+            if other_head == head:
                 must(is_silent, f"head {head} is not silent: its values still make a difference")
             else:
-                must(not is_silent, f"head {other} is silent, and head {head} alone should be")
+                must(not is_silent, f"head {other_head} is silent, and head {head} alone should be")
 
 
 FRESH, COUNTED, LOWEST = math.log(3), 1.5 * math.log(2), 0.5 * math.log(2)
@@ -248,16 +248,16 @@ class Pupil(GPT):
         right = (logits.softmax(-1) - F.one_hot(x + 1, V)) / x.numel()
         if not right.abs().amax(-1).min() * x.numel() > 1e-3:  # it knows the text, or is NaN
             return
-        learned = gradient.any(-1).any(0)
+        places = gradient.any(-1).any(0)
         must(
-            learned.all(),
-            f"of a window, only these places learn: {learned.nonzero().flatten().tolist()}; each "
+            places.all(),
+            f"of a window, only these places learn: {places.nonzero().flatten().tolist()}; each "
             "place has a target of its own",
         )
         later = (gradient.argmin(-1) - x).unique().tolist()
-        where = f"stands at {later[0]:+d}" if len(later) == 1 else "has nothing to do with it"
-        where = "is the token itself" if later == [0] else where
-        must(later == [1], f"the target of a token {where}: it should be the next one, at +1")
+        position = f"stands at {later[0]:+d}" if len(later) == 1 else "has nothing to do with it"
+        position = "is the token itself" if later == [0] else position
+        must(later == [1], f"the target of a token {position}: it should be the next one, at +1")
         must(
             (gradient - right).abs().max() < 1e-2 * right.abs().max(),
             f"the gradient at the logits isn't softmax minus 1 for the target, over {B} * {T}: does "

@@ -68,9 +68,9 @@ def nucleus(
     descending, order = probabilities.sort(descending=True)
     if not near(descending.sum(), torch.tensor(1.0)):
         raise ValueError("probabilities add up to 1")
-    kept = torch.zeros_like(order)
-    kept[order] = is_kept(descending, descending.cumsum(0), float(p)).long()
-    return kept
+    mask = torch.zeros_like(order)
+    mask[order] = is_kept(descending, descending.cumsum(0), float(p)).long()
+    return mask
 
 
 exercise(
@@ -174,11 +174,11 @@ def knowing(model: nn.Module, T: int, next_logits: Callable[[Tensor], Tensor]) -
     forward = model.forward
     model.context_length, model.read, model.windows = T, [], []
 
-    def watched(tokens: Tensor, *more: Any, **named: Any) -> Tensor:
+    def watched(tokens: Tensor, *more: Any, **options: Any) -> Tensor:
         if tokens.dim() != 2 or len(tokens) != 1 or not tokens.numel():
             shape = tuple(tokens.shape)
             raise WrongError(f"the model gets tokens of the shape {shape}: (1, T) is right")
-        goes_on = any([*more, *named.values()])
+        goes_on = any([*more, *options.values()])
         if goes_on and not model.windows:
             raise WrongError("a text begins with a cache that is in use: make a new one, {}")
         window = (model.windows[-1] if goes_on else []) + tokens[0].tolist()
@@ -193,7 +193,7 @@ def knowing(model: nn.Module, T: int, next_logits: Callable[[Tensor], Tensor]) -
             raise WrongError("gradients are kept while it writes: @torch.no_grad() saves that work")
         model.read += tokens[0].tolist()
         model.windows.append(window)
-        forward(tokens, *more, **named)  # it may keep something in a cache
+        forward(tokens, *more, **options)  # it may keep something in a cache
         last = next_logits(torch.tensor(window))
         return torch.stack([last.flip(0)] * (tokens.shape[1] - 1) + [last])[None]
 
@@ -201,26 +201,26 @@ def knowing(model: nn.Module, T: int, next_logits: Callable[[Tensor], Tensor]) -
     return model.train()
 
 
-def text_of(my_write: Writer, model: nn.Module, prompt: list[int], n: int, *how: float) -> Tensor:
+def text_of(my_write: Writer, model: nn.Module, prompt: list[int], n: int, *settings: float) -> Tensor:
     """What it writes, after what holds for every text."""
     before = torch.tensor(prompt)
-    given = before.clone()
-    what = f"a prompt of {len(prompt)} and n={n}"
+    tokens = before.clone()
+    task = f"a prompt of {len(prompt)} and n={n}"
     try:
-        text = my_write(model, given, n, *how)
+        text = my_write(model, tokens, n, *settings)
     except WrongError:
         raise
     except (Exception, SystemExit) as error:
-        raise WrongError(f"for {what} {raised(error)}") from error
+        raise WrongError(f"for {task} {raised(error)}") from error
     if text is None:
         raise WrongError("it returns nothing: is a `return` missing?")
     if not isinstance(text, Tensor) or text.shape != (len(prompt) + n,):
         is_tensor = isinstance(text, Tensor)
-        found = f"one of shape {tuple(text.shape)}" if is_tensor else compare.kind(text)
+        result = f"one of shape {tuple(text.shape)}" if is_tensor else compare.kind(text)
         raise WrongError(
-            f"after {what} it should give a tensor of {len(prompt) + n} tokens, and gives {found}",
+            f"after {task} it should give a tensor of {len(prompt) + n} tokens, and gives {result}",
         )
-    if not torch.equal(given, before):
+    if not torch.equal(tokens, before):
         raise WrongError("it changes the prompt: work on a copy")
     if text.is_floating_point() or not torch.equal(text[: len(prompt)], before):
         raise WrongError("what it returns should begin with the prompt, as whole numbers")
@@ -249,10 +249,12 @@ def shows_the_end(my_write: Writer, author: Author, each_once: bool = False) -> 
             window = text[max(0, end - T) : end]
             if text[end] == certain(window).argmax():
                 continue
-            found, right = model.windows[end - length], window.tolist()
-            if len(model.windows) == n and found != right:
+            context, right = model.windows[end - length], window.tolist()
+            if len(model.windows) == n and context != right:
                 right = f"{right}, the last {T}," if end > T else "all of it"
-                raise WrongError(f"after {text[:end].tolist()} the model has {found} before it, where {right} is right")
+                raise WrongError(
+                    f"after {text[:end].tolist()} the model has {context} before it, where {right} is right"
+                )
             raise WrongError(
                 "it writes a token that has no chance by the last place's logits: are those taken, and their softmax?"
             )
@@ -272,8 +274,8 @@ DRAWS = 200
 
 def odds(temperature: float, top_p: float) -> Tensor:
     powers = (LOGITS / temperature).softmax(-1)
-    kept = powers * nucleus(powers, top_p)
-    return kept / kept.sum()
+    masked = powers * nucleus(powers, top_p)
+    return masked / masked.sum()
 
 
 SLIPS: dict[str, Callable[[float, float], Tensor]] = {
@@ -288,9 +290,9 @@ SLIPS: dict[str, Callable[[float, float], Tensor]] = {
 def draws_by_the_odds(my_write: Writer, author: Author) -> None:
     """Tokens come as often as they should, and those outside of the nucleus never."""
 
-    def drawn(n: int, *how: float) -> Tensor:
+    def drawn(n: int, *settings: float) -> Tensor:
         model = knowing(author(len(LOGITS), 2), 2, lambda window: LOGITS)
-        return text_of(my_write, model, [1], n, *how)[1:]
+        return text_of(my_write, model, [1], n, *settings)[1:]
 
     for name, parameter in inspect.signature(my_write).parameters.items():
         if name in ("temperature", "top_p") and parameter.default != 1:
@@ -341,7 +343,7 @@ def reads_as_without(model: nn.Module, V: int, T: int) -> None:
     text, without = gpts.ids(V, 3, T), reading(model, V)
     whole = without(text)
     every = range(1, T + 1)
-    for how, ends, texts, why in (
+    for manner, ends, texts, why in (
         ("token by token", every, 1, "does each get its own place, and see what is cached alone"),
         ("in turn with another text", every, 2, "is something kept outside of the cache"),
         ("in pieces", (3, T - 1, T), 1, "does the mask show what is cached, and no more"),
@@ -352,7 +354,7 @@ def reads_as_without(model: nn.Module, V: int, T: int) -> None:
                 logits = through(model, cache, V)(text.roll(turn, 0)[:, start:end])
                 if not near(logits, whole.roll(turn, 0)[:, start:end]):
                     raise WrongError(
-                        f"read {how}, with a cache, place {start} gets other logits than without one: {why}?"
+                        f"read {manner}, with a cache, place {start} gets other logits than without one: {why}?"
                     )
         if not all(caches):
             raise WrongError("the cache stays empty: whatever is kept should stand in there")
@@ -365,8 +367,8 @@ class Counting(TorchFunctionMode):
 
     count = 0
 
-    def __torch_function__(self, function: Any, types: Any, inputs: Any = (), named: Any = None) -> Any:
-        output = function(*inputs, **(named or {}))
+    def __torch_function__(self, function: Any, types: Any, inputs: Any = (), options: Any = None) -> Any:
+        output = function(*inputs, **(options or {}))
         self.count += output.numel() if isinstance(output, Tensor) else 0
         return output
 

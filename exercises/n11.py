@@ -33,14 +33,14 @@ def repair(label: str) -> None:
 
 
 def names_a_red_check(MyRepair: Any, broken: type) -> None:
-    named = MyRepair.seen_by
-    if named not in checks.CHECKS:
+    name = MyRepair.seen_by
+    if name not in checks.CHECKS:
         raise WrongError(
-            f"`seen_by` should be the name of a check, and {named!r} is none: "
+            f"`seen_by` should be the name of a check, and {name!r} is none: "
             f"checks.table([{broken.__name__}]) lists them"
         )
-    if not checks.said_of(broken, named):
-        raise WrongError(f'on the program as it is, "{named}" stays green: which check goes red?')
+    if not checks.said_of(broken, name):
+        raise WrongError(f'on the program as it is, "{name}" stays green: which check goes red?')
 
 
 @torch.no_grad()
@@ -58,14 +58,14 @@ def is_healthy(MyRepair: Any) -> None:
 def deals_windows(MyRepair: Any) -> None:
     """Its batches have the healthy program's shapes, and lie in the text; another seed deals others."""
     text = torch.arange(200)
-    given, right, other = (
+    batches, right, other_batches = (
         list(kind(65, seed=1).deck(text, 3, seed)) for kind, seed in ((MyRepair, 1), (Program, 1), (MyRepair, 2))
     )
-    if [batch.shape for batch in given] != [batch.shape for batch in right]:
+    if [batch.shape for batch in batches] != [batch.shape for batch in right]:
         raise WrongError("every check is green, and yet it deals another number or size of windows")
-    if not all((batch.diff() == 1).all() for batch in given):
+    if not all((batch.diff() == 1).all() for batch in batches):
         raise WrongError("every check is green, and yet its windows aren't pieces of the text")
-    if torch.equal(torch.cat(given), torch.cat(other)):
+    if torch.equal(torch.cat(batches), torch.cat(other_batches)):
         raise WrongError("every check is green, and yet two seeds deal the same windows")
 
 

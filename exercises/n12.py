@@ -91,9 +91,9 @@ exercise(
 )
 
 
-def linear(query: Tensor, key: Tensor, value: Tensor, seen: Callable[[Tensor], Tensor] = torch.tril) -> Tensor:
+def linear(query: Tensor, key: Tensor, value: Tensor, mask: Callable[[Tensor], Tensor] = torch.tril) -> Tensor:
     """All scores at once, and those of the future 0: the loop gives the same."""
-    return seen(query @ key.mT) @ value
+    return mask(query @ key.mT) @ value
 
 
 exercise(
@@ -102,10 +102,10 @@ exercise(
     "query: T D, key: T D, value: T E",
     mistakes={
         "the state is read before the token has entered it: a token sees itself, too": {
-            "seen": lambda scores: scores.tril(-1)
+            "mask": lambda scores: scores.tril(-1)
         },
         "every row knows the whole text: read the state in the loop, when it holds the tokens up to t": {
-            "seen": lambda scores: scores
+            "mask": lambda scores: scores
         },
     },
 )

@@ -32,13 +32,13 @@ def left_out(
     d: float,
     lower: float,
     rest: Callable[..., tuple] = lambda c, n, kinds: (c - 1, n - 1, kinds - (c == 1)),
-    kept: Callable[[int, float], float] = lambda c, d: max(c - d, 0),
+    discounted: Callable[[int, float], float] = lambda c, d: max(c - d, 0),
 ) -> float:
-    """`rest` is what is left of the three counts, and `kept` what the letter's own keeps of it."""
+    """`rest` is what is left of the three counts, and `discounted` what the letter's own keeps of it."""
     if n == 1:
         return lower
     c, n, kinds = rest(c, n, kinds)
-    return (kept(c, d) + d * kinds * lower) / n
+    return (discounted(c, d) + d * kinds * lower) / n
 
 
 exercise(
@@ -58,7 +58,7 @@ exercise(
             "rest": lambda c, n, kinds: (c, n, kinds)
         },
         "one kind fewer is left where c was 1, and only there": {"rest": lambda c, n, kinds: (c - 1, n - 1, kinds)},
-        "a count of 0 has nothing to give away: its own part is 0, not below": {"kept": lambda c, d: c - d},
+        "a count of 0 has nothing to give away: its own part is 0, not below": {"discounted": lambda c, d: c - d},
     },
 )
 
@@ -67,12 +67,12 @@ def smoothed(
     counts: Tensor,
     lower: Tensor,
     d: float,
-    given: Callable[[Tensor, float], Any] = lambda counts, d: d * (counts > 0).sum(),
+    given_away: Callable[[Tensor, float], Any] = lambda counts, d: d * (counts > 0).sum(),
 ) -> Tensor:
-    """`given` is what all letters give away together."""
+    """`given_away` is what all letters give away together."""
     if not counts.any():
         return lower
-    return ((counts - d).clamp(min=0) + given(counts, d) * lower) / counts.sum()
+    return ((counts - d).clamp(min=0) + given_away(counts, d) * lower) / counts.sum()
 
 
 def some_counts() -> Inputs:
@@ -105,7 +105,7 @@ def broken_smoothed(counts: Tensor, lower: Tensor, d: float) -> Tensor:
             lambda *x: F.normalize(broken_smoothed(*x), p=1, dim=0)
         ),
         "d for each DIFFERENT letter that was seen: not for each time, and not for letters never seen": {
-            "given": lambda counts, d: d * len(counts)
+            "given_away": lambda counts, d: d * len(counts)
         },
         "letters that were seen get their part of `lower`, too": (
             lambda counts, lower, d: smoothed(counts, lower * (counts == 0), d) if counts.any() else lower

@@ -31,21 +31,21 @@ def words(*shape: int, seed: int = 0) -> Tensor:
 
 def made(answer: Callable[..., Any], sizes: dict[str, Any]) -> nn.Module:
     """A module of these sizes, which the answer gets in their order."""
-    listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    arguments = ", ".join(f"{name}={size}" for name, size in sizes.items())
     try:
         module = answer(*sizes.values())
     except (Exception, SystemExit) as error:
-        raise WrongError(f"for {listed} {raised(error)}") from error
+        raise WrongError(f"for {arguments} {raised(error)}") from error
     if not isinstance(module, nn.Module):
         kind = compare.kind(module)
-        raise WrongError(f"for {listed} it makes {kind}: a class of nn.Module is asked for")
+        raise WrongError(f"for {arguments} it makes {kind}: a class of nn.Module is asked for")
     return module.eval()
 
 
 def given(module: nn.Module, x: Tensor, width: int) -> Tensor:
     """What it gives for x (B, T, ...): so many numbers for each word."""
     copy = x.clone()
-    shape, wanted = tuple(x.shape), (*x.shape[:2], width)
+    shape, expected = tuple(x.shape), (*x.shape[:2], width)
     try:
         output = module(copy)
     except (Exception, SystemExit) as error:
@@ -54,9 +54,9 @@ def given(module: nn.Module, x: Tensor, width: int) -> Tensor:
         raise WrongError("it returns nothing: is a `return` missing?")
     if not isinstance(output, Tensor):
         raise WrongError(f"it returns {compare.kind(output)}: a tensor alone is asked for")
-    if output.shape != wanted:
-        ours = tuple(output.shape)
-        raise WrongError(f"for x of shape {shape} it has the shape {ours}, not {wanted}")
+    if output.shape != expected:
+        actual = tuple(output.shape)
+        raise WrongError(f"for x of shape {shape} it has the shape {actual}, not {expected}")
     if not torch.equal(copy, x):
         raise WrongError("it changes its input: work on a copy")
     if not output.isfinite().all():
@@ -94,8 +94,8 @@ def plain(module: nn.Module, silent: bool = False) -> nn.Module:
             is_gain = parameter.unique().numel() == 1 and bool(parameter.any())
             # Some draw a gain, too. It may be a bias without a name, so a silent branch has none;
             # and that of a hidden layer is longer.
-            drawn = bool(parameter.any()) and "bias" not in name and not silent
-            may_be_gain = drawn and len(parameter.flatten()) < widest
+            is_random = bool(parameter.any()) and "bias" not in name and not silent
+            may_be_gain = is_random and len(parameter.flatten()) < widest
             parameter.fill_(is_gain or may_be_gain or parameter.numel() == 1)
     return module
 
@@ -127,24 +127,24 @@ def sound(answer: Callable[..., Any], sizes: dict[str, Any], width: int, x: Tens
 
 
 def is_registered(module: nn.Module) -> None:
-    known = {id(part) for part in (*module.modules(), *module.parameters())}
+    ids = {id(part) for part in (*module.modules(), *module.parameters())}
     for part in module.modules():
         for name, value in vars(part).items():
             if not name.startswith("_"):  # which nn.Module keeps for itself
-                _is_learned(name, value, known)
+                _is_learned(name, value, ids)
     if not list(module.parameters()):
         raise WrongError("it has no parameters: make them in __init__, by nn.Linear or nn.Parameter")
 
 
-def _is_learned(name: str, value: Any, known: set[int]) -> None:
+def _is_learned(name: str, value: Any, ids: set[int]) -> None:
     """What stands in this attribute is known as a part of the module, if it can be learned."""
     if isinstance(value, Tensor) and (value.requires_grad or _is_a_gain(value)):
         raise WrongError(f"self.{name} will not be learned: nn.Parameter(...) makes a parameter of it")
     items = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(items, (list, tuple)):
         return
-    own = [each for each in items if isinstance(each, (nn.Module, nn.Parameter))]
-    if own and not any(id(each) in known for each in own):
+    own = [item for item in items if isinstance(item, (nn.Module, nn.Parameter))]
+    if own and not any(id(item) in ids for item in own):
         kind = "ModuleList" if isinstance(own[0], nn.Module) else "ParameterList"
         raise WrongError(f"what stands in self.{name} will not be learned: put it into an nn.{kind}")
 
@@ -157,16 +157,16 @@ def _is_a_gain(value: Tensor) -> bool:
 
 def twin(answer: Callable[..., Any], sizes: dict[str, Any], module: nn.Module) -> nn.Module:
     """Another module, with the same parameters."""
-    other = made(answer, sizes)
+    clone = made(answer, sizes)
     try:
-        other.load_state_dict(module.state_dict())
+        clone.load_state_dict(module.state_dict())
     except RuntimeError as error:
         raise WrongError(f"with the parameters of another one {raised(error)}") from error
-    return other
+    return clone
 
 
-def is_its_parameters(run: Run, other: Run, x: Tensor) -> None:
-    if not near(other(x), run(x)):
+def is_its_parameters(run: Run, twin_run: Run, x: Tensor) -> None:
+    if not near(twin_run(x), run(x)):
         raise WrongError(
             "two with the same parameters give two results: what is drawn at random must be a parameter, made in "
             "__init__ by nn.Parameter, nn.Linear or nn.Embedding"
@@ -212,10 +212,10 @@ def numbers_in(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.dim() > 1)
 
 
-def has_numbers(module: nn.Module, least: int, what: str) -> None:
+def has_numbers(module: nn.Module, least: int, matrices: str) -> None:
     count = numbers_in(module)
     if count < least:
-        raise WrongError(f"its matrices have {count} numbers, and {least} are needed: {what}")
+        raise WrongError(f"its matrices have {count} numbers, and {least} are needed: {matrices}")
 
 
 def uses_heads(make: Callable[[int], nn.Module], x: Tensor, width: int) -> None:
@@ -237,30 +237,30 @@ def touched(run: Run, x: Tensor, others: Tensor) -> Tensor:
 
 def sees(run: Run, C: int, future: bool) -> None:
     """Every output changes with every input, or with those up to its own place alone."""
-    seen = touched(run, 0.3 * words(6, C), 0.3 * words(6, C, seed=1))
+    influence = touched(run, 0.3 * words(6, C), 0.3 * words(6, C, seed=1))
     if future:
-        _sees_all(seen)
+        _sees_all(influence)
         return
-    sees_the_past(seen)
+    sees_the_past(influence)
     for seed in range(6):
         x, others = 3000 * words(6, C, seed=seed), 3000 * words(6, C, seed=seed + 100)
         _hides(touched(run, x, others), " for large numbers")
 
 
-def sees_the_past(seen: Tensor) -> None:
-    _hides(seen)
-    _sees_all(seen | torch.ones_like(seen).tril(-1))
+def sees_the_past(influence: Tensor) -> None:
+    _hides(influence)
+    _sees_all(influence | torch.ones_like(influence).tril(-1))
 
 
-def _hides(seen: Tensor, when: str = "") -> None:
-    if seen.tril(-1).any():
-        s, t = seen.tril(-1).nonzero()[0].tolist()
+def _hides(influence: Tensor, when: str = "") -> None:
+    if influence.tril(-1).any():
+        s, t = influence.tril(-1).nonzero()[0].tolist()
         raise WrongError(f"output {t} changes with input {s}{when}: it looks into the future")
 
 
-def _sees_all(seen: Tensor) -> None:
-    if not seen.all():
-        s, t = (~seen).nonzero()[0].tolist()
+def _sees_all(influence: Tensor) -> None:
+    if not influence.all():
+        s, t = (~influence).nonzero()[0].tolist()
         raise WrongError(f"output {t} doesn't change with input {s}: it should see that word, too")
 
 
@@ -308,7 +308,7 @@ def like_ours(
     C: int,
     width: int,
     roles: int,
-    ours: Callable[..., Tensor],
+    reference: Callable[..., Tensor],
     slips: dict[str, Any],
     allowed: tuple[dict[str, Any], ...] = (),
 ) -> bool:
@@ -322,13 +322,13 @@ def like_ours(
     for parameter in module.parameters():
         parameter.fill_(0.1 * (parameter.dim() > 1))
     texts = [words(2, 4, C), 3000 * words(2, 4, C, seed=5)]
-    given = [module(x) for x in texts]
+    outputs = [module(x) for x in texts]
 
     def fits(options: dict[str, Any]) -> bool:
-        for x, right in zip(texts, given, strict=True):
+        for x, right in zip(texts, outputs, strict=True):
             row = 0.1 * x.sum(-1, keepdim=True).expand(*x.shape[:-1], width)
             try:
-                context = ours(row, row, row, **options)
+                context = reference(row, row, row, **options)
             except (RuntimeError, IndexError):
                 return False
             if roles == 4:
@@ -355,10 +355,10 @@ def one_head(
     *alternatives: dict[str, Any],
 ) -> None:
     """A layer answer(C, D) of one head, x (B, T, C) -> contexts (B, T, D), with all that holds for it."""
-    seen = {"seen": torch.tril} if causal else {}
+    masking = {"mask_of": torch.tril} if causal else {}
 
     def ours(*projected: Tensor, **options: Any) -> Tensor:
-        return attention(*projected, **seen | options)[0]
+        return attention(*projected, **masking | options)[0]
 
     for sizes in ({"C": 3, "D": 7}, {"C": 5, "D": 5}, {"C": 6, "D": 3}):
         run = sound(answer, sizes, width=sizes["D"])
@@ -393,16 +393,16 @@ def drops_each_number(module: nn.Module, p: float) -> None:
         raise WrongError(f"in training, with p={p:g}, {'all' if share else 'no'} numbers become 0")
     if torch.equal(*draws[:2]):
         raise WrongError("two calls drop the same numbers: draw anew at each call")
-    for dim, what in enumerate(("texts of a batch", "words of a text", "numbers of a word")):
+    for dim, group in enumerate(("texts of a batch", "words of a text", "numbers of a word")):
         if (dropped == dropped.narrow(dim, 0, 1)).all():
-            raise WrongError(f"all {what} are dropped together: each number has its own draw")
+            raise WrongError(f"all {group} are dropped together: each number has its own draw")
         if torch.equal(*dropped.unflatten(dim, (-1, 2)).unbind(dim + 1)):
-            raise WrongError(f"{what} are dropped two by two: each number has its own draw")
-    for dim, what in ((3, "word"), (2, "text"), (1, "call")):
+            raise WrongError(f"{group} are dropped two by two: each number has its own draw")
+    for dim, group in ((3, "word"), (2, "text"), (1, "call")):
         counts = draws.flatten(dim).sum(-1)
         if (counts == counts.flatten()[0]).all():
             raise WrongError(
-                f"of every {what} the same count is dropped: each number has its own draw, whatever becomes of others"
+                f"of every {group} the same count is dropped: each number has its own draw, whatever becomes of others"
             )
     by_luck = 5 * (p * (1 - p) / x.numel()) ** 0.5  # further off once in a million times
     if abs(share - p) > by_luck:
@@ -414,8 +414,8 @@ def scales_what_it_keeps(module: nn.Module, p: float) -> None:
     """In training a number is 0, or divided by 1 - p, and so is its gradient; x may have any shape."""
     x = words(2, 30, 20).requires_grad_()
     y = given(module, x, 20)
-    kept = y != 0
-    factors = (y / x)[kept]
+    keep = y != 0
+    factors = (y / x)[keep]
     if factors.max() - factors.min() > 1e-4:
         raise WrongError("a number is 0, or divided by 1 - p: there is nothing in between")
     if abs(factors[0] - 1 / (1 - p)) > 1e-4:
@@ -425,7 +425,7 @@ def scales_what_it_keeps(module: nn.Module, p: float) -> None:
     if not y.requires_grad:
         raise WrongError("no gradient comes back: is it computed under no_grad, or from detach()?")
     y.sum().backward()
-    if not near(x.grad, kept / (1 - p)):
+    if not near(x.grad, keep / (1 - p)):
         raise WrongError("the gradient should pass as x does: 1 / (1 - p) where x is kept, and 0")
     for shape in ((5,), (2, 3), (2, 3, 2, 2)):
         try:

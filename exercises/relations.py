@@ -101,64 +101,64 @@ def found(
     """A sentence that fits all cases, or an empty text."""
     pairs = sorted(pairs, key=lambda pair: -pair[0].count)  # the largest case tells most
     rights = [_as_tensor(case.right) for case, _ in pairs]
-    given = [value for _, value in pairs]
-    where = ""
-    several = isinstance(rights[0], Tensor) and isinstance(given[0], (tuple, list))
-    if several and (why := _too_much(given, rights, tolerance)):
+    values = [value for _, value in pairs]
+    prefix = ""
+    several = isinstance(rights[0], Tensor) and isinstance(values[0], (tuple, list))
+    if several and (why := _too_much(values, rights, tolerance)):
         return why
     if isinstance(rights[0], tuple):
-        if why := _of_a_tuple(given, rights, gives, tolerance):
+        if why := _of_a_tuple(values, rights, gives, tolerance):
             return why
-        place = _only_wrong_part(given, rights, tolerance)
+        place = _only_wrong_part(values, rights, tolerance)
         if place is not None:
-            where = f"{gives[place] if gives else f'number {place + 1}'}: "
+            prefix = f"{gives[place] if gives else f'number {place + 1}'}: "
             rights = [right[place] for right in rights]
-            given = [compare.parts_of(value)[place] for value in given]
+            values = [compare.parts_of(value)[place] for value in values]
     cases = [case for case, _ in pairs]
     why = ""
     if all(isinstance(right, Tensor) for right in rights):
-        tables = [compare.numbers(value) for value in given]
+        tables = [compare.numbers(value) for value in values]
         if any(table is None for table in tables):
             return ""
         why = of_results(tables, rights, cases, names, tolerance)
     if not why:
         whole = [value for _, value in pairs]
         return _of_inputs(whole, cases, reference, names, tolerance)
-    return where + why
+    return prefix + why
 
 
 def _as_tensor(right: Any) -> Any:
     return torch.tensor(right) if type(right) in (int, float) else right
 
 
-def _too_much(given: list, rights: list, tolerance: float) -> str:
+def _too_much(values: list, rights: list, tolerance: float) -> str:
     """Is one thing of several what is asked for?"""
-    for place in range(len(given[0])):
+    for place in range(len(values[0])):
         try:
-            if all(compare.same(value[place], right, tolerance) for value, right in zip(given, rights, strict=True)):
-                return f"it returns {len(given[0])} things, and number {place + 1} of them is right: return that alone"
+            if all(compare.same(value[place], right, tolerance) for value, right in zip(values, rights, strict=True)):
+                return f"it returns {len(values[0])} things, and number {place + 1} of them is right: return that alone"
         except (IndexError, TypeError):
             continue
     return ""
 
 
-def _of_a_tuple(given: list, rights: list, gives: tuple[str, ...], tolerance: float) -> str:
+def _of_a_tuple(values: list, rights: list, gives: tuple[str, ...], tolerance: float) -> str:
     count = len(rights[0])
-    called = gives or tuple(f"number {place + 1}" for place in range(count))
+    names = gives or tuple(f"number {place + 1}" for place in range(count))
     for place in range(count):
-        if all(compare.same(a, right[place], tolerance) for a, right in zip(given, rights, strict=True)):
-            return f"that is the {called[place]} alone: return ({', '.join(called)})"
+        if all(compare.same(a, right[place], tolerance) for a, right in zip(values, rights, strict=True)):
+            return f"that is the {names[place]} alone: return ({', '.join(names)})"
     for order in list(itertools.permutations(range(count)))[1:]:
         turned = [tuple(right[i] for i in order) for right in rights]
-        if all(compare.same(a, right, tolerance) for a, right in zip(given, turned, strict=True)):
-            return f"all is there, in another order: return ({', '.join(called)})"
+        if all(compare.same(a, right, tolerance) for a, right in zip(values, turned, strict=True)):
+            return f"all is there, in another order: return ({', '.join(names)})"
     return ""
 
 
-def _only_wrong_part(given: list, rights: list, tolerance: float) -> int | None:
+def _only_wrong_part(values: list, rights: list, tolerance: float) -> int | None:
     """The first part of a tuple that isn't right."""
     for place in range(len(rights[0])):
-        for value, right in zip(given, rights, strict=True):
+        for value, right in zip(values, rights, strict=True):
             parts = compare.parts_of(value)
             if parts is None or len(parts) != len(right):
                 return None
@@ -169,7 +169,7 @@ def _only_wrong_part(given: list, rights: list, tolerance: float) -> int | None:
 
 # ---------------------------------------------------------------- something was done to the result
 def of_results(
-    given: list[Tensor],
+    tables: list[Tensor],
     rights: list[Tensor],
     cases: list[Case],
     names: tuple[str, ...],
@@ -181,33 +181,33 @@ def of_results(
         except UNFIT:
             return False
 
-    if not all(table.isfinite().all() for table in given):
+    if not all(table.isfinite().all() for table in tables):
         return ""
     if all(getattr(case.right, "dtype", None) == torch.bool for case in cases):
-        done, left = DONE_TO_MASKS, {}
+        changes, repairs = DONE_TO_MASKS, {}
     elif all(right.dim() == 0 for right in rights):
-        done, left = DONE, LEFT if given[0].dim() else {}
+        changes, repairs = DONE, LEFT if tables[0].dim() else {}
     else:
-        done, left = DONE | DONE_TO_TABLES, LEFT
-    for sentence, change in done.items():
-        if fits(lambda right, case, change=change: change(right), rights, given):
+        changes, repairs = DONE | DONE_TO_TABLES, LEFT
+    for sentence, change in changes.items():
+        if fits(lambda right, case, change=change: change(right), rights, tables):
             return sentence
-    if done is DONE_TO_MASKS:
+    if changes is DONE_TO_MASKS:
         return ""
-    for sentence, change in left.items():
-        if fits(lambda table, case, change=change: change(table), given, rights):
+    for sentence, change in repairs.items():
+        if fits(lambda table, case, change=change: change(table), tables, rights):
             return sentence
     count = rights[0].dim() - len(cases[0].batch)
     for sentence, change in _along_dimensions(count, cases[0], rights[0]):
-        if fits(lambda right, case, change=change: change(right), rights, given):
+        if fits(lambda right, case, change=change: change(right), rights, tables):
             return sentence
     for sentence, change in _with_inputs(cases[0], names):
-        if fits(lambda right, case, change=change: change(right, case.inputs), rights, given):
+        if fits(lambda right, case, change=change: change(right, case.inputs), rights, tables):
             return sentence
-    if why := _of_a_factor(given, rights, cases):
+    if why := _of_a_factor(tables, rights, cases):
         return why
-    if _same_numbers(given, rights):
-        if fits(lambda right, case: right.flatten(), rights, [table.flatten() for table in given]):
+    if _same_numbers(tables, rights):
+        if fits(lambda right, case: right.flatten(), rights, [table.flatten() for table in tables]):
             return "all numbers are right, and only their shape is another"
         why = "all numbers are right and stand in other places"
         question = "which dimension, or which row, comes first?"
@@ -217,9 +217,9 @@ def of_results(
 
 def _along_dimensions(count: int, case: Case, right: Tensor) -> Iterator[tuple[str, Callable[[Tensor], Tensor]]]:
     """What can be done along one dimension, or with their order."""
-    called = dimensions(tuple(right.shape), case)
+    names = dimensions(tuple(right.shape), case)
     for place in range(count):
-        dim = f"dimension {place}" if called[place].isdigit() else called[place]
+        dim = f"dimension {place}" if names[place].isdigit() else names[place]
         yield f"{dim} runs in reverse order", lambda r, place=place: r.flip(place)
         yield (
             f"only the first of {dim} is there: all are asked for",
@@ -230,20 +230,20 @@ def _along_dimensions(count: int, case: Case, right: Tensor) -> Iterator[tuple[s
             lambda r, place=place: r.select(place, -1),
         )
     for order in list(itertools.permutations(range(count)))[1:]:
-        turned = ", ".join(called[i] for i in order)
+        turned = ", ".join(names[i] for i in order)
         yield (
-            f"the dimensions stand in another order: it has ({turned}), and ({', '.join(called)}) is asked for",
+            f"the dimensions stand in another order: it has ({turned}), and ({', '.join(names)}) is asked for",
             lambda r, order=order: r.permute(order),
         )
 
 
 def dimensions(shape: tuple[int, ...], case: Case, products: bool = True) -> list[str]:
     """The letters of a table's dimensions, where sizes tell them; else numbers."""
-    known = {size: word for word, size in reversed(case.words.items())}
+    word_of = {size: word for word, size in reversed(case.words.items())}
     if products:
-        for (a, one), (b, two) in itertools.permutations(case.sizes.items(), 2):
-            known.setdefault(one * two, f"{a}*{b}")
-    return [known.get(size, str(size)) for size in shape]
+        for (a, m), (b, n) in itertools.permutations(case.sizes.items(), 2):
+            word_of.setdefault(m * n, f"{a}*{b}")
+    return [word_of.get(size, str(size)) for size in shape]
 
 
 def _with_inputs(case: Case, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Tensor, tuple], Any]]]:
@@ -258,24 +258,24 @@ def _with_inputs(case: Case, names: tuple[str, ...]) -> Iterator[tuple[str, Call
             lambda r, x, i=i: r * x[i],
         )
     for i, j in itertools.combinations(tables, 2):
-        both = f"`{names[i]}` and `{names[j]}`"
-        yield f"it only adds {both}", lambda r, x, i=i, j=j: x[i] + x[j]
-        yield f"it only averages {both}", lambda r, x, i=i, j=j: (x[i] + x[j]) / 2
-        yield f"it multiplies {both} number by number", lambda r, x, i=i, j=j: x[i] * x[j]
-        yield f"it takes the smaller of {both}", lambda r, x, i=i, j=j: torch.minimum(x[i], x[j])
-        yield f"it takes the larger of {both}", lambda r, x, i=i, j=j: torch.maximum(x[i], x[j])
+        pair = f"`{names[i]}` and `{names[j]}`"
+        yield f"it only adds {pair}", lambda r, x, i=i, j=j: x[i] + x[j]
+        yield f"it only averages {pair}", lambda r, x, i=i, j=j: (x[i] + x[j]) / 2
+        yield f"it multiplies {pair} number by number", lambda r, x, i=i, j=j: x[i] * x[j]
+        yield f"it takes the smaller of {pair}", lambda r, x, i=i, j=j: torch.minimum(x[i], x[j])
+        yield f"it takes the larger of {pair}", lambda r, x, i=i, j=j: torch.maximum(x[i], x[j])
         yield (
-            f"that is the matrix product of {both}, and no more",
+            f"that is the matrix product of {pair}, and no more",
             lambda r, x, i=i, j=j: x[i] @ x[j],
         )
 
 
-def _of_a_factor(given: list[Tensor], rights: list[Tensor], cases: list[Case]) -> str:
+def _of_a_factor(tables: list[Tensor], rights: list[Tensor], cases: list[Case]) -> str:
     """One factor, or one of a size, or something that is added."""
-    if any(table.shape != right.shape for table, right in zip(given, rights, strict=True)):
+    if any(table.shape != right.shape for table, right in zip(tables, rights, strict=True)):
         return ""
     factors: list | None = []
-    for table, right, case in zip(given, rights, cases, strict=True):
+    for table, right, case in zip(tables, rights, cases, strict=True):
         large = right.abs() > 1e-3 * right.abs().max()
         if not large.any():
             if table.any():
@@ -290,42 +290,42 @@ def _of_a_factor(given: list[Tensor], rights: list[Tensor], cases: list[Case]) -
             break
         factors.append((factor.item(), case))
     if not factors:
-        return _of_a_constant(given, rights) if factors is None else ""
+        return _of_a_constant(tables, rights) if factors is None else ""
     first = factors[0][0]
     if all(factor == 0 for factor, _ in factors):
         return "all of it is 0"
     is_one_factor = all(math.isclose(factor, first, rel_tol=1e-3) for factor, _ in factors)
     if is_one_factor and not math.isclose(first, 1, rel_tol=1e-2):
-        for known, sentence in FACTORS.items():
-            if math.isclose(first, known, rel_tol=1e-3):
+        for expected, sentence in FACTORS.items():
+            if math.isclose(first, expected, rel_tol=1e-3):
                 return sentence
         size = f"1/{1 / first:.3g}" if 0 < abs(first) < 1 else f"{first:.3g}"
         return f"all is {size} times what it should be"
     for letter in cases[0].sizes:
-        for power, written in POWERS.items():
+        for power, template in POWERS.items():
             if all(math.isclose(factor, case.sizes[letter] ** power, rel_tol=1e-3) for factor, case in factors):
-                return f"all is {written.format(letter)} times what it should be: is it divided or multiplied by that?"
+                return f"all is {template.format(letter)} times what it should be: is it divided or multiplied by that?"
     return ""
 
 
-def _of_a_constant(given: list[Tensor], rights: list[Tensor]) -> str:
-    differences = torch.cat([(table - right).flatten() for table, right in zip(given, rights, strict=True)])
+def _of_a_constant(tables: list[Tensor], rights: list[Tensor]) -> str:
+    differences = torch.cat([(table - right).flatten() for table, right in zip(tables, rights, strict=True)])
     if (differences - differences.mean()).abs().max() < 1e-4 * differences.mean().abs():
         return f"all is {abs(differences.mean().item()):.3g} too {'large' if differences.mean() > 0 else 'small'}"
     return ""
 
 
-def _same_numbers(given: list[Tensor], rights: list[Tensor]) -> bool:
+def _same_numbers(tables: list[Tensor], rights: list[Tensor]) -> bool:
     return all(
         table.numel() == right.numel() > 0
         and compare.same(table.flatten().sort().values, right.flatten().sort().values)
-        for table, right in zip(given, rights, strict=True)
+        for table, right in zip(tables, rights, strict=True)
     )
 
 
 # ---------------------------------------------------------------- right, for other inputs
 def _of_inputs(
-    given: list,
+    values: list,
     cases: list[Case],
     reference: Callable[..., Any],
     names: tuple[str, ...],
@@ -333,7 +333,7 @@ def _of_inputs(
 ) -> str:
     """Inputs exchanged, one in place of another, or one changed."""
     for sentence, change in _changes(cases[0], names):
-        if _is_right_for(change, given, cases, reference, tolerance):
+        if _is_right_for(change, values, cases, reference, tolerance):
             return sentence
     return ""
 
@@ -350,32 +350,32 @@ def _changes(case: Case, names: tuple[str, ...]) -> Iterator[tuple[str, Callable
     for i, j in itertools.permutations(range(count), 2):
         yield (
             f"`{names[j]}` is used where `{names[i]}` belongs",
-            lambda x, i=i, j=j: [x[j] if k == i else each for k, each in enumerate(x)],
+            lambda x, i=i, j=j: [x[j] if k == i else y for k, y in enumerate(x)],
         )
     for i in range(count):
         table = CHANGED_TRUTHS if compare.is_boolean(case.inputs[i]) else CHANGED
         for sentence, change in table.items():
             yield (
                 sentence.format(names[i]),
-                lambda x, i=i, change=change: [change(each) if k == i else each for k, each in enumerate(x)],
+                lambda x, i=i, change=change: [change(y) if k == i else y for k, y in enumerate(x)],
             )
 
 
 def _is_right_for(
     change: Callable[[list], list],
-    given: list,
+    values: list,
     cases: list[Case],
     reference: Callable[..., Any],
     tolerance: float,
 ) -> bool:
     """Is what is given right for changed inputs, in all cases in which these make sense?"""
     fits = 0
-    for value, case in zip(given, cases, strict=True):
+    for value, case in zip(values, cases, strict=True):
         try:
-            other = reference(*map(precise, change(list(case.copies()))))
+            result = reference(*map(precise, change(list(case.copies()))))
         except UNFIT:
             return False  # the answer gave something here
-        if not compare.same(value, other, tolerance):
+        if not compare.same(value, result, tolerance):
             return False
         fits += not compare.same(value, case.right, tolerance)
     return fits > 1
@@ -419,9 +419,9 @@ def other_shape(pairs: Pairs) -> str:
         return ""
     if not case.sizes:  # inputs that a function gave: no letters are known
         return ""
-    theirs = dimensions(tuple(case.right.shape), case)
-    ours = dimensions(tuple(table.shape), case, products=False)
-    return f"it has the shape ({', '.join(ours)}), and ({', '.join(theirs)}) is asked for: "
+    expected = dimensions(tuple(case.right.shape), case)
+    actual = dimensions(tuple(table.shape), case, products=False)
+    return f"it has the shape ({', '.join(actual)}), and ({', '.join(expected)}) is asked for: "
 
 
 # ---------------------------------------------------------------- of a prediction

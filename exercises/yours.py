@@ -100,8 +100,8 @@ class NotKeptError(Exception):
 # ---------------------------------------------------------------- the file
 def place() -> Path | None:
     """The reader's file; None where nobody reads. The variable MY_GPT names another one."""
-    if named := os.environ.get("MY_GPT"):
-        return Path(named)
+    if file := os.environ.get("MY_GPT"):
+        return Path(file)
     # A front end with a person before it can be asked for input, others can't.
     reads = getattr(getattr(_shell(), "kernel", None), "_allow_stdin", False)
     return PLACE if reads else None
@@ -209,8 +209,8 @@ def keep(label: str, answer: Any) -> str:
 def source_of(answer: Any) -> str:
     """What the reader defined in the cell of an answer, as it was written."""
     cells = []
-    for each in answer if isinstance(answer, tuple) else (answer,):
-        inside = [*vars(each).values()] if isinstance(each, type) else [each]
+    for item in answer if isinstance(answer, tuple) else (answer,):
+        inside = [*vars(item).values()] if isinstance(item, type) else [item]
         # Behind @torch.no_grad() the reader's function is wrapped in one of PyTorch's
         functions = [inspect.unwrap(x) for x in inside if isinstance(x, types.FunctionType)]
         files = [function.__code__.co_filename for function in functions]
@@ -227,7 +227,7 @@ def definitions(cell: str) -> str:
     Calls are left out, and so are imports that the file has already, or that are ours.
     """
     lines = cell.splitlines()
-    kept = []
+    pieces = []
     for node in ast.parse(cell).body:
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.Import, ast.ImportFrom)):
             continue
@@ -235,18 +235,18 @@ def definitions(cell: str) -> str:
         is_import = isinstance(node, (ast.Import, ast.ImportFrom))
         if is_import and (source in HEAD or re.search(r"\b(exercises|helpers|pictures)\b", source)):
             continue
-        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
         while first > 1 and lines[first - 2].startswith("#"):
             first -= 1
-        kept.append("\n".join(lines[first - 1 : node.end_lineno]))
-    return "\n\n\n".join(kept)
+        pieces.append("\n".join(lines[first - 1 : node.end_lineno]))
+    return "\n\n\n".join(pieces)
 
 
 # ---------------------------------------------------------------- how far it is
 def solved(steps: dict[str, str]) -> list[str]:
     """The labels of the steps that are in the file, or have grown into one that is."""
-    done = set(steps) | {BY_LABEL[label].instead for label in steps if label in BY_LABEL}
-    return [step.label for step in STEPS if step.label in done]
+    labels = set(steps) | {BY_LABEL[label].instead for label in steps if label in BY_LABEL}
+    return [step.label for step in STEPS if step.label in labels]
 
 
 def progress(steps: dict[str, str]) -> str:
@@ -270,21 +270,21 @@ def path(*, finished: bool = False) -> None:
     `finished` draws the way as it will be once all are.
     """
     steps = _steps()
-    done = [step.label for step in STEPS] if finished else solved(steps)
-    about = f"{called(place() or PLACE)}: {progress(steps)}" if done and not finished else ""
-    draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, done, about)
+    labels = [step.label for step in STEPS] if finished else solved(steps)
+    about = f"{called(place() or PLACE)}: {progress(steps)}" if labels and not finished else ""
+    draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, labels, about)
 
 
 def next_step(folder: str | Path | None = None) -> str:
     """Where the next step waits, as a line of Markdown; the notebooks are in `folder`."""
-    done = solved(_steps())
+    labels = solved(_steps())
     for step in STEPS:
-        if step.label not in done:
+        if step.label not in labels:
             lesson = f"{step.label[:-1]:0>2}_"
-            names = [each.name for each in shipped(Path(folder or here()))]
-            found = [name for name in names if name.startswith(lesson)]
-            where = f"[{step.label}]({found[0]})" if found else step.label
-            return f"**Next:** {where}, {step.title}."
+            names = [notebook.name for notebook in shipped(Path(folder or here()))]
+            matches = [name for name in names if name.startswith(lesson)]
+            link = f"[{step.label}]({matches[0]})" if matches else step.label
+            return f"**Next:** {link}, {step.title}."
     return "**All steps are solved.** Your GPT trains at the end of [the blank page](beyond/blank_page.ipynb)."
 
 
@@ -294,7 +294,7 @@ def parts(*names: str) -> dict[str, Any]:
 
     One sentence says what is not right: until it is mended, ours does the work.
     """
-    steps, path, found = _steps(), place(), {}
+    steps, path, by_name = _steps(), place(), {}
     if not steps or path is None:
         return {}
     text = path.read_text(encoding="utf-8-sig")
@@ -309,14 +309,14 @@ def parts(*names: str) -> dict[str, Any]:
         if why := judged(step, module, text):
             print(f"`{step.names[0]}` in your file is {why}. Until it is mended, ours works here.")
             continue
-        found |= {name: getattr(module, name) for name in step.names}
-    return {name: found[name] for name in names if name in found} if names else found
+        by_name |= {name: getattr(module, name) for name in step.names}
+    return {name: by_name[name] for name in names if name in by_name} if names else by_name
 
 
 def part(name: str, ours: Any) -> tuple[Any, str]:
     """What is called so in your file, or ours, and whose it is: "your" or "our"."""
-    found = parts(name)
-    return (found[name], "your") if found else (ours, "our")
+    own = parts(name)
+    return (own[name], "your") if own else (ours, "our")
 
 
 def run(work: Callable[..., Any], *, seconds: float = SECONDS, **ours: Any) -> tuple[Any, str]:
@@ -325,12 +325,12 @@ def run(work: Callable[..., Any], *, seconds: float = SECONDS, **ours: Any) -> t
     The parts are named: `run(work, my_softmax=softmax)` takes yours if it is in your file. Where
     yours raises or takes too long, one sentence says so, and ours does the work.
     """
-    found = parts(*ours)
-    if found.keys() == ours.keys():
+    own = parts(*ours)
+    if own.keys() == ours.keys():
         names = " and ".join(f"`{name}`" for name in ours)
         try:
             with at_most(seconds):
-                return work(*(found[name] for name in ours)), "your"
+                return work(*(own[name] for name in ours)), "your"
         except TooLongError:
             print(f"{names} in your file took longer than {seconds:g} seconds: here is ours")
         except Exception as error:  # a reader's code may raise anything, and a lesson goes on
@@ -340,10 +340,10 @@ def run(work: Callable[..., Any], *, seconds: float = SECONDS, **ours: Any) -> t
 
 def bring() -> None:
     """Put what your file has into this notebook, under its names, to build on."""
-    shell, found = _shell(), parts()
-    if shell is not None and found:
-        shell.user_ns.update(found)
-        print(f"from your file: {', '.join(found)}")
+    shell, own = _shell(), parts()
+    if shell is not None and own:
+        shell.user_ns.update(own)
+        print(f"from your file: {', '.join(own)}")
 
 
 def show(name: str) -> None:

@@ -202,12 +202,12 @@ def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
     """
     run = load(folder)
     for name in settings | run.settings:
-        saved, wanted = (each.get(name, DEFAULTS.get(name)) for each in (run.settings, settings))
-        if saved == wanted or name in MAY_CHANGE:
+        saved, new = (config.get(name, DEFAULTS.get(name)) for config in (run.settings, settings))
+        if saved == new or name in MAY_CHANGE:
             continue
         if name == "text":
             raise RunError(f"{folder} holds another run: it was trained on another text")
-        raise RunError(f"{folder} holds another run: its {name} is {saved}, not {wanted}")
+        raise RunError(f"{folder} holds another run: its {name} is {saved}, not {new}")
     if run.step > settings["max_steps"]:
         raise RunError(f"{folder} is at step {run.step:,} already: max_steps must not be below")
     run.settings = settings

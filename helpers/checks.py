@@ -57,5 +57,5 @@ def causal(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     for t in range(x.shape[1] - 1):
         after = function(torch.cat([x[:, : t + 1], x[:, t:-1]], dim=1))
         if not torch.equal(before[:, : t + 1], after[:, : t + 1]):
-            where = f"position {t} or before" if t else "position 0"
-            raise CheckError(f"not causal: the output at {where} changes with what comes after it")
+            place = f"position {t} or before" if t else "position 0"
+            raise CheckError(f"not causal: the output at {place} changes with what comes after it")

@@ -103,7 +103,7 @@ class CountedGPT(ModernGPT):
         together; the network learns to answer alone as well.
         """
         logits = self.logits_together_and_alone(x, x[:, :0], targets=y)
-        together, alone = (F.cross_entropy(each.flatten(0, 1), y.flatten()) for each in logits)
+        together, alone = (F.cross_entropy(branch.flatten(0, 1), y.flatten()) for branch in logits)
         return together + (alone - alone.detach())  # adds its gradient, and 0 to the value
 
     def compile_parts(self) -> None:
@@ -137,12 +137,12 @@ class CountedGPT(ModernGPT):
         That is how often each context was seen, and how many of them were seen at all.
         """
         text = torch.cat([past[:, -self.lengths[-1] :], tokens], dim=1)
-        where = self.counts.device
-        targets = None if targets is None else targets.to(where)
-        p, seen = self.counts.probabilities(text.to(where), self.lengths, targets)
-        p, seen = (x[:, -tokens.shape[1] :].to(tokens.device) for x in (p, seen))
-        how_many = F.one_hot((seen > 0).sum(-1), len(self.lengths) + 1)
-        return p.log(), torch.cat([seen.log1p(), how_many], dim=-1)
+        device = self.counts.device
+        targets = None if targets is None else targets.to(device)
+        p, totals = self.counts.probabilities(text.to(device), self.lengths, targets)
+        p, totals = (x[:, -tokens.shape[1] :].to(tokens.device) for x in (p, totals))
+        how_many = F.one_hot((totals > 0).sum(-1), len(self.lengths) + 1)
+        return p.log(), torch.cat([totals.log1p(), how_many], dim=-1)
 
 
 def build_gpt(config: GPTConfig) -> GPT:

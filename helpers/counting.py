@@ -77,16 +77,16 @@ class KneserNey:
         UNSEEN where the counted text doesn't have it, TOO_EARLY where it would begin before the
         first token.
         """
-        found = [torch.zeros_like(tokens)]
+        contexts = [torch.zeros_like(tokens)]
         for length in range(1, self.longest + 1):
             keys = self.levels[length].keys
             before = F.pad(tokens, (length - 1, 0))[:, : tokens.shape[1]]
-            key = found[-1] * (self.vocab_size + 1) + before
+            key = contexts[-1] * (self.vocab_size + 1) + before
             place = torch.searchsorted(keys, key).clamp_max(len(keys) - 1)
-            here = torch.where((found[-1] >= 0) & (keys[place] == key), place, UNSEEN)
+            here = torch.where((contexts[-1] >= 0) & (keys[place] == key), place, UNSEEN)
             here[:, : length - 1] = TOO_EARLY
-            found.append(here)
-        return found
+            contexts.append(here)
+        return contexts
 
     def probabilities(
         self,
@@ -115,21 +115,21 @@ class KneserNey:
             for level, context in zip(self.levels, self.contexts(tokens), strict=True)
         ]
         lower = torch.full((tokens.numel(), self.vocab_size), 1 / self.vocab_size)
-        p, seen = [], []
+        p, totals = [], []
         for length, here in enumerate(places):
             of_length, total = here.smoothed(OCCURRENCES, lower, here.left_out)
             if length:
                 early = here.context == TOO_EARLY
                 of_length = torch.where(early[:, None], p[-1], of_length)
-                total = torch.where(early, seen[-1], total)
+                total = torch.where(early, totals[-1], total)
             p.append(of_length)
-            seen.append(total)
+            totals.append(total)
             if length < self.longest:
                 left_out = places[length + 1].neighbour_left_out
                 lower, _ = here.smoothed(NEIGHBOURS, lower, left_out)
-        chosen = (torch.stack([x[length] for length in lengths], dim=1) for x in (p, seen))
-        p, seen = (x.unflatten(0, tokens.shape) for x in chosen)
-        return p, seen
+        by_length = (torch.stack([x[length] for length in lengths], dim=1) for x in (p, totals))
+        p, totals = (x.unflatten(0, tokens.shape) for x in by_length)
+        return p, totals
 
 
 @dataclass
@@ -146,7 +146,7 @@ class _Level:
     letters: Int64[Tensor, "E"]
     counts: Float[Tensor, "2 E"]
     discounts: Float[Tensor, "2 4"]
-    kept: Float[Tensor, "2 E"]  # counts less their discounts
+    discounted: Float[Tensor, "2 E"]  # counts less their discounts
     # The same, a row for each context, which is quicker: where they are few.
     table: Float[Tensor, "2 C V"] | None
     totals: Float[Tensor, "2 C"]
@@ -160,12 +160,12 @@ class _Level:
         counts = torch.stack([occurrences, neighbours]).float()
         discounts = torch.stack([discounts_of(way) for way in counts])
         given_away = discounts.gather(1, counts.clamp_max(3).long())
-        kept, table = counts - given_away, None
+        discounted, table = counts - given_away, None
         if C * vocab_size <= LARGEST_TABLE:
-            table = torch.zeros(2, C * vocab_size).index_copy_(1, pairs, kept)
+            table = torch.zeros(2, C * vocab_size).index_copy_(1, pairs, discounted)
             table = table.unflatten(1, (C, vocab_size))
         sums = (torch.zeros(2, C).index_add_(1, context, x) for x in (counts, given_away))
-        return cls(keys, first, pairs, letters, counts, discounts, kept, table, *sums, vocab_size)
+        return cls(keys, first, pairs, letters, counts, discounts, discounted, table, *sums, vocab_size)
 
     def entries_of(self, context: Int64[Tensor, "N"]) -> tuple[Int64[Tensor, "M"], Int64[Tensor, "M"]]:
         """All entries of all these contexts, and whose each is: a place in `context`."""
@@ -210,23 +210,23 @@ class _Places:
 
         What the counts give away is shared out as `lower`, the shorter context, has it.
         """
-        level, known = self.level, self.context.clamp_min(0)
+        level, rows = self.level, self.context.clamp_min(0)
         if level.table is None:
-            kept = torch.zeros_like(lower)
-            kept[self.place, level.letters[self.entries]] = level.kept[way][self.entries]
+            discounted = torch.zeros_like(lower)
+            discounted[self.place, level.letters[self.entries]] = level.discounted[way][self.entries]
         else:
-            kept = level.table[way][known]
-        total = torch.where(self.context >= 0, level.totals[way][known], 0.0)
-        given_away = level.given_away[way][known]
+            discounted = level.table[way][rows]
+        total = torch.where(self.context >= 0, level.totals[way][rows], 0.0)
+        given_away = level.given_away[way][rows]
         if left_out is not None:
             count, discounts = level.counts[way][self.own], level.discounts[way]
             fewer = count - left_out
             # The count falls by `left_out`: partly that had been kept, the rest given away.
-            drop = level.kept[way][self.own] - (fewer - discounts[fewer.clamp_max(3).long()])
-            kept[torch.arange(len(kept)), self.targets] -= drop
+            drop = level.discounted[way][self.own] - (fewer - discounts[fewer.clamp_max(3).long()])
+            discounted[torch.arange(len(discounted)), self.targets] -= drop
             total = total - left_out
             given_away = given_away - (left_out - drop)
-        p = (kept + given_away[:, None] * lower) / total.clamp_min(1)[:, None]
+        p = (discounted + given_away[:, None] * lower) / total.clamp_min(1)[:, None]
         return torch.where(total[:, None] > 0, p, lower), total
 
 

@@ -186,8 +186,8 @@ def load_corpus(path: Any = None) -> Corpus:
     """
     if path is not None:
         return _read(Path(str(path)), OWN)  # papermill reads a file named 1984 as a number
-    if named := os.environ.get("TINY_SHAKESPEARE"):
-        return _read(Path(named), TINY)
+    if override := os.environ.get("TINY_SHAKESPEARE"):
+        return _read(Path(override), TINY)
     cache = platformdirs.user_cache_path("dot-products-to-nanogpt") / "tinyshakespeare.txt"
     for place in (BESIDE_THE_CLONE, cache):
         if os.path.exists(place):  # a place where we may not look is passed over
@@ -216,9 +216,9 @@ def _corpus(file: io.BufferedIOBase, name: str, path: Path) -> Corpus:
     return Corpus(text, TINY if checksum == SHA256 else name, path, checksum)
 
 
-def _refuse_uniform(letters: set[str], where: Any) -> None:
+def _refuse_uniform(letters: set[str], path: Any) -> None:
     if len(letters) < 2:
-        raise CorpusError(f"{where} has fewer than two different characters: nothing to learn")
+        raise CorpusError(f"{path} has fewer than two different characters: nothing to learn")
 
 
 def _opened(path: Path) -> io.BufferedIOBase:
@@ -332,11 +332,11 @@ def prepare(text: Path, folder: Path) -> Corpus | PreparedCorpus:
 
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
-    options = Options("python -m helpers.data", description="Prepare a text for a training.")
-    options.add_argument("text", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
-    options.add_argument("--out", required=True, type=Path, help="folder, for helpers.training --corpus")
-    chosen = options.parse_args(arguments)
-    say(prepare(chosen.text, Path(os.path.expanduser(chosen.out))))
+    parser = Options("python -m helpers.data", description="Prepare a text for a training.")
+    parser.add_argument("text", type=Path, metavar="FILE", help="UTF-8 text, plain or packed by gzip")
+    parser.add_argument("--out", required=True, type=Path, help="folder, for helpers.training --corpus")
+    options = parser.parse_args(arguments)
+    say(prepare(options.text, Path(os.path.expanduser(options.out))))
 
 
 if __name__ == "__main__":

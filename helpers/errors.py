@@ -92,8 +92,8 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
 
 def reason(error: OSError) -> str:
     """What the system says, and of which file."""
-    where = f": {error.filename}" if error.filename else ""
-    return f"{error.strerror or error}{where}"
+    suffix = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{suffix}"
 
 
 @contextmanager
@@ -140,8 +140,8 @@ def check(settings: Any, names: str, rule: Rule) -> None:
     for name in names.split():
         value = getattr(settings, name)
         if not rule.allows(value):
-            found = " ".join(repr(value).split())[:100]
-            raise ConfigError(f"{name} must be {rule.words}, not {found}")
+            text = " ".join(repr(value).split())[:100]
+            raise ConfigError(f"{name} must be {rule.words}, not {text}")
 
 
 def whole(least: int, most: float = math.inf) -> Rule:

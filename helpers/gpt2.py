@@ -63,12 +63,12 @@ def names(n_layer: int) -> dict[str, list[str]]:
     """The name of each tensor of GPT-2 -> ours: one, or three for c_attn."""
     layers = dict(MODEL)
     for i in range(n_layer):
-        for name, ours in BLOCK.items():
-            layers[f"h.{i}.{name}"] = [f"blocks.{i}.{our}" for our in ours]
+        for name, our_names in BLOCK.items():
+            layers[f"h.{i}.{name}"] = [f"blocks.{i}.{our}" for our in our_names]
     tensors = {}
-    for name, ours in layers.items():
+    for name, our_names in layers.items():
         for kind in ["weight"] if name in ("wte", "wpe") else ["weight", "bias"]:
-            tensors[f"{name}.{kind}"] = [f"{our}.{kind}" for our in ours]
+            tensors[f"{name}.{kind}"] = [f"{our}.{kind}" for our in our_names]
     return tensors
 
 
@@ -80,18 +80,18 @@ def from_hugging_face(weights: Mapping[str, Tensor], config: dict[str, Any]) -> 
     another model of it.
     """
     sizes = sizes_of(config)
-    ours_of = names(sizes.n_layer)
-    theirs = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}
-    read = {name for name in theirs if not PASSED_OVER.fullmatch(name)}
-    for name in sorted(ours_of.keys() ^ read):
-        what = "lack" if name in ours_of else "hold"
-        raise RunError(f"the weights {what} {name}: a GPT-2 with n_layer={sizes.n_layer} doesn't")
-    state = {"head.weight": theirs["wte.weight"]}
-    for name, ours in ours_of.items():
+    mapping = names(sizes.n_layer)
+    tensors = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}
+    tensor_names = {name for name in tensors if not PASSED_OVER.fullmatch(name)}
+    for name in sorted(mapping.keys() ^ tensor_names):
+        verb = "lack" if name in mapping else "hold"
+        raise RunError(f"the weights {verb} {name}: a GPT-2 with n_layer={sizes.n_layer} doesn't")
+    state = {"head.weight": tensors["wte.weight"]}
+    for name, our_names in mapping.items():
         # GPT-2 computes x @ W, nn.Linear x @ W.T
         turned = ".c_" in name and name.endswith("weight")
-        parts = (theirs[name].T if turned else theirs[name]).chunk(len(ours))
-        state |= zip(ours, parts, strict=True)
+        parts = (tensors[name].T if turned else tensors[name]).chunk(len(our_names))
+        state |= zip(our_names, parts, strict=True)
     model = GPT(sizes)
     try:
         model.load_state_dict(state)
@@ -104,18 +104,18 @@ def from_hugging_face(weights: Mapping[str, Tensor], config: dict[str, Any]) -> 
 
 def sizes_of(config: dict[str, Any]) -> GPTConfig:
     """The sizes that config.json says. RunError when it says more than sizes: another model."""
-    ours: dict[str, Any] = {our: config.get(name) for name, our in SIZES.items()}
+    fields: dict[str, Any] = {our: config.get(name) for name, our in SIZES.items()}
     try:
-        sizes = GPTConfig(**ours, bias=True)
+        sizes = GPTConfig(**fields, bias=True)
     except ConfigError as error:
         raise RunError(f"config.json: {error}".replace("context_length", "n_positions")) from None
     expected = PLAIN | {"model_type": "gpt2"}
     if config.get("n_inner") is not None:
         expected["n_inner"] = 4 * sizes.n_embd
     for name, value in expected.items():
-        found = config.get(name, PLAIN.get(name))
-        if found != value:
-            raise RunError(f"config.json: {name} must be {value!r} as in GPT-2, not {reprlib.repr(found)}")
+        entry = config.get(name, PLAIN.get(name))
+        if entry != value:
+            raise RunError(f"config.json: {name} must be {value!r} as in GPT-2, not {reprlib.repr(entry)}")
     return sizes
 
 
@@ -165,11 +165,11 @@ def _read(path: Path, reader: Callable[[str], Any]) -> Any:
 
 # ---------------------------------------------------------------- the command
 def main(arguments: list[str]) -> None:
-    options = options_of("python -m helpers.gpt2", "Write with GPT-2.", "tokens", length=200)
+    parser = options_of("python -m helpers.gpt2", "Write with GPT-2.", "tokens", length=200)
     files = "config.json, model.safetensors, tokenizer.json"
-    options.add_argument("--weights", required=True, help=f"folder with {files}")
-    chosen = options.parse_args(arguments)
-    print_texts(*load(chosen.weights), chosen)
+    parser.add_argument("--weights", required=True, help=f"folder with {files}")
+    options = parser.parse_args(arguments)
+    print_texts(*load(options.weights), options)
 
 
 if __name__ == "__main__":

@@ -84,14 +84,14 @@ def every_tensor(model: GPT, tokens: Integer[Tensor, "T"]) -> Trace:
     layers = []
     for block in model.blocks:
         attention = block.attention
-        read = passed[attention].input
-        query, key, value = attention.query_key_value(read)
+        x = passed[attention].input
+        query, key, value = attention.query_key_value(x)
         layers.append(
             (
                 query,
                 attention.repeat_kv(key),
                 attention.repeat_kv(value),
-                attention_weights(attention, read),
+                attention_weights(attention, x),
                 attention.split_heads(passed[attention.out_proj].input),
                 passed[block.norm2].input,
                 passed[block.mlp[-1]].input,

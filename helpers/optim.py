@@ -67,12 +67,12 @@ class TrainConfig:
             raise ConfigError(f"windows must be in the order of their shares, not {self.windows}")
 
 
-def are_betas(given: Any) -> bool:
-    return len(given) == 2 and all(map(at_least(0, below=1).allows, given))
+def are_betas(betas: Any) -> bool:
+    return len(betas) == 2 and all(map(at_least(0, below=1).allows, betas))
 
 
-def are_windows(given: Any) -> bool:
-    return all(SHARE.allows(share) and whole(1).allows(length) for share, length in given)
+def are_windows(windows: Any) -> bool:
+    return all(SHARE.allows(share) and whole(1).allows(length) for share, length in windows)
 
 
 def device_named(name: Any) -> str:
@@ -106,8 +106,8 @@ def warmup_stable_decay(step: int, config: TrainConfig) -> float:
     low, high = config.min_learning_rate, config.learning_rate
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
     # 1 where the decay begins, 0 at the end:
-    left = (config.max_steps - step) / (config.decay * config.max_steps)
-    return min(high * warm, low + (high - low) * max(0.0, min(left, 1.0)))
+    remaining = (config.max_steps - step) / (config.decay * config.max_steps)
+    return min(high * warm, low + (high - low) * max(0.0, min(remaining, 1.0)))
 
 
 SCHEDULES = {"cosine": cosine, "stable": warmup_stable_decay}
@@ -222,8 +222,8 @@ def muon_matrices(model: nn.Module) -> list[nn.Parameter]:
 def muon_and_adamw(model: nn.Module, config: TrainConfig) -> CombinedOptimizer:
     """Muon, at `muon_scale` times the rate, for the matrices in the blocks; AdamW for all else."""
     matrices = muon_matrices(model)
-    taken = set(matrices)
-    others = [p for p in model.parameters() if p not in taken]
+    matrix_set = set(matrices)
+    others = [p for p in model.parameters() if p not in matrix_set]
     groups = [{"params": matrices, "scale": config.muon_scale}]
     muon = Muon(groups, config.weight_decay, config.muon_momentum)
     return CombinedOptimizer(muon, _adamw(others, config))

@@ -192,6 +192,6 @@ def describe_loss(loss: float, corpus_name: str, preset: Preset) -> str:
         steps = f"{preset.training.max_steps:,} steps on {corpus_name}"
         return f"validation loss {loss:.3f}; no band is known for {steps}"
     low, high = preset.expected_loss[corpus_name]
-    where = "BELOW" if loss < low else "ABOVE" if loss > high else "inside"
+    position = "BELOW" if loss < low else "ABOVE" if loss > high else "inside"
     band = f"the expected band {low} to {high} for {corpus_name}"
-    return f"validation loss {loss:.3f}, {where} {band}"
+    return f"validation loss {loss:.3f}, {position} {band}"

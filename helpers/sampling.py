@@ -107,9 +107,9 @@ def stream(
                 logits = model(unread, **past)[:, -1]
             probabilities = filter_logits(logits, temperature, top_k, top_p).softmax(dim=-1)
             # Drawn on the CPU, so that one seed writes one text on every machine.
-            drawn = torch.multinomial(probabilities.cpu(), 1, generator=generator)
-            window = torch.cat([window, drawn.to(window.device)], dim=1)
-            yield drawn[:, 0].tolist() if prompt.dim() == 2 else int(drawn)
+            token = torch.multinomial(probabilities.cpu(), 1, generator=generator)
+            window = torch.cat([window, token.to(window.device)], dim=1)
+            yield token[:, 0].tolist() if prompt.dim() == 2 else int(token)
 
 
 def generate(
@@ -125,22 +125,22 @@ def generate(
     from what the same seed gives for its prompt alone.
     """
     tokens = list(stream(model, prompt, max_new_tokens, **options))
-    drawn = prompt.new_tensor(tokens).view(-1, *prompt.shape[:-1])  # (new,) or (new, B)
-    return torch.cat([prompt, drawn.movedim(0, -1)], dim=-1)
+    new_tokens = prompt.new_tensor(tokens).view(-1, *prompt.shape[:-1])  # (new,) or (new, B)
+    return torch.cat([prompt, new_tokens.movedim(0, -1)], dim=-1)
 
 
 # ---------------------------------------------------------------- the command
 def options_of(program: str, does: str, tokens: str, length: int) -> Options:
     """The options of every command that writes; `tokens` names what its model draws."""
-    options = Options(prog=program, description=does)
-    add = options.add_argument
+    parser = Options(prog=program, description=does)
+    add = parser.add_argument
     add("--prompt", help="what to continue (the start of a text)")
     add("--temperature", type=float, default=0.8, help="below 1 is safer, above bolder (0.8)")
     add("--top-k", type=int, help=f"draw only from the k likeliest {tokens}")
     add("--top-p", type=float, help="draw only from the likeliest that have this share together")
     add("--length", type=int, default=length, help=f"{tokens} to write ({length})")
     add("--seed", type=int, default=1, help="the same seed writes the same text (1)")
-    return options
+    return parser
 
 
 def print_texts(model: nn.Module, tokenizer: Any, options: Any) -> None:
@@ -158,9 +158,9 @@ def print_texts(model: nn.Module, tokenizer: Any, options: Any) -> None:
     if not len(prompt):
         raise ConfigError("the prompt is empty: it needs at least one token to continue from")
     generator = torch.Generator().manual_seed(options.seed)
-    how = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+    settings = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
     say((options.prompt or "").lstrip("\n"), end="")
-    tokens = stream(model, prompt, options.length, generator=generator, **how)
+    tokens = stream(model, prompt, options.length, generator=generator, **settings)
     for piece in pieces(tokens, tokenizer.decode):
         say(piece, end="")
     say()
@@ -184,15 +184,15 @@ def pieces(tokens: Iterable[int], decode: Callable[[list[int]], str]) -> Iterato
 
 def main(arguments: list[str]) -> None:
     name, does = "python -m helpers.sampling", "Write with a trained model."
-    options = options_of(name, does, "characters", length=500)
-    options.add_argument("--run", help="folder of a run (the best finished one in build/runs)")
-    chosen = options.parse_args(arguments)
-    if chosen.run:
-        folder = Path(os.path.expanduser(chosen.run))
+    parser = options_of(name, does, "characters", length=500)
+    parser.add_argument("--run", help="folder of a run (the best finished one in build/runs)")
+    options = parser.parse_args(arguments)
+    if options.run:
+        folder = Path(os.path.expanduser(options.run))
     else:
         folder, why = best_run(RUNS)
         say(why, to=sys.stderr)
-    print_texts(*load_model(folder), chosen)
+    print_texts(*load_model(folder), options)
 
 
 if __name__ == "__main__":

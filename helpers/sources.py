@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def same(what: str, printed: str, ours: object, *, units: float = 0.5, by: str = "printed") -> None:
+def same(label: str, printed: str, ours: object, *, units: float = 0.5, by: str = "printed") -> None:
     """Assert that `ours` rounds to the numbers that a source prints, and show both.
 
     `printed` is the source's own text: numbers between spaces, a line for each row of a table.
@@ -13,36 +13,36 @@ def same(what: str, printed: str, ours: object, *, units: float = 0.5, by: str =
     none. `ours` is a tensor of any shape with as many numbers, or
     nested lists. AssertionError with the first number that differs.
     """
-    check(what, printed, ours, units)
-    print(what)
+    check(label, printed, ours, units)
+    print(label)
     print(beside({by: printed, "here": rounded(ours, printed)}))
 
 
-def slip(what: str, printed: str, produced: object, right: object) -> None:
+def slip(label: str, printed: str, produced: object, right: object) -> None:
     """Assert that `produced` gives what a source prints, and `right` doesn't; show all three.
 
     `produced` is made here as the source must have made it, `right` as it should be; both as
     `ours` in `same`. AssertionError with the first number that differs, or when none does.
     """
-    check(what, printed, produced, 0.5)
+    check(label, printed, produced, 0.5)
     corrected = rounded(right, printed)
-    assert corrected.split() != printed.split(), f"{what}: what is printed is right"
-    print(what)
+    assert corrected.split() != printed.split(), f"{label}: what is printed is right"
+    print(label)
     print(beside({"printed": printed, "right": corrected}))
 
 
-def check(what: str, printed: str, ours: object, units: float) -> None:
+def check(label: str, printed: str, ours: object, units: float) -> None:
     numbers = [float(text) for text in printed.split()]
-    theirs = torch.tensor(numbers, dtype=torch.float64)
+    expected = torch.tensor(numbers, dtype=torch.float64)
     mine = flat(ours)
-    assert len(mine) == len(theirs), f"{what}: {len(theirs)} are printed, here are {len(mine)}"
+    assert len(mine) == len(expected), f"{label}: {len(expected)} are printed, here are {len(mine)}"
     # A little more than half a unit: float32 rounds, too
     unit = torch.tensor([unit_of(text) for text in printed.split()], dtype=torch.float64)
-    close = torch.isclose(mine, theirs, rtol=0, atol=0, equal_nan=True)
-    close |= (mine - theirs).abs() <= (units + 0.001) * unit
+    close = torch.isclose(mine, expected, rtol=0, atol=0, equal_nan=True)
+    close |= (mine - expected).abs() <= (units + 0.001) * unit
     if not close.all():
         i = int((~close).nonzero()[0])
-        raise AssertionError(f"{what}: number {i + 1} is printed as {printed.split()[i]}, here it is {mine[i]:.8g}")
+        raise AssertionError(f"{label}: number {i + 1} is printed as {printed.split()[i]}, here it is {mine[i]:.8g}")
 
 
 def flat(numbers: object) -> Tensor:
@@ -58,14 +58,14 @@ def unit_of(text: str) -> float:
 
 def rounded(numbers: object, printed: str) -> str:
     """Our numbers as text, each with the digits of the number printed in its place."""
-    ours = iter(flat(numbers).tolist())
+    values = iter(flat(numbers).tolist())
     rows = []
     for line in printed.strip().splitlines():
         texts = []
         for text in line.split():
             mantissa, e, _ = text.partition("e")
             kind = f".{len(mantissa.partition('.')[2])}{'e' if e else 'f'}"
-            texts.append(f"{next(ours):z{kind}}")
+            texts.append(f"{next(values):z{kind}}")
         rows.append(" ".join(texts))
     return "\n".join(rows)
 

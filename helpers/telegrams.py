@@ -172,7 +172,7 @@ def few(size: int, seed: int) -> Callable[[str, int, torch.Generator], Examples]
     def examples(question: str, n: int, generator: torch.Generator) -> Examples:
         inputs, answers = look_up(question, size, torch.Generator().manual_seed(seed))
         picked = torch.randint(size, (n,), generator=generator)
-        return tuple(each[picked] for each in inputs), answers[picked]
+        return tuple(x[picked] for x in inputs), answers[picked]
 
     return examples
 

@@ -94,8 +94,8 @@ class Rounded(nn.Module):
 
 def has_bfloat16() -> bool:
     """Whether the processor multiplies matrices in bfloat16; others only imitate it, and slowly."""
-    known = torch.cpu.get_capabilities()
-    return any(has for name, has in known.items() if name.endswith("bf16"))
+    capabilities = torch.cpu.get_capabilities()
+    return any(has for name, has in capabilities.items() if name.endswith("bf16"))
 
 
 # ---------------------------------------------------------------- the loop
@@ -358,12 +358,12 @@ def finite(loss: float, step: int) -> float:
 def main(arguments: list[str]) -> None:
     """A text, a preset and a folder, from the command line to `train`."""
     recipes = "; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items())
-    options = Options(
+    parser = Options(
         prog="python -m helpers.training",
         description="Train a GPT on a text.",
         epilog=f"presets: {recipes}",
     )
-    add = options.add_argument
+    add = parser.add_argument
     add("--preset", default="laptop", help=f"size and recipe: {', '.join(PRESETS)} (laptop)")
     add("--corpus", help="UTF-8 text, or folder of helpers.data (tiny Shakespeare, found)")
     add("--out", help="folder for the run (build/runs/ and the preset, with what differs)")
@@ -374,9 +374,9 @@ def main(arguments: list[str]) -> None:
     add("--overwrite", action="store_true", help="replace the run in --out by a new one")
     add("--accumulate", type=int, default=1, help="micro-batches of a batch, to save memory (1)")
     add("--time-out", type=float, default=300, help="seconds to wait for another process (300)")
-    chosen = options.parse_args(arguments)
-    with team.connected(chosen.time_out, chosen.device):
-        train_by_options(chosen)
+    options = parser.parse_args(arguments)
+    with team.connected(options.time_out, options.device):
+        train_by_options(options)
 
 
 def train_by_options(options: Any) -> None:

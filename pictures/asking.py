@@ -19,15 +19,15 @@ def ring_moves_further(
     for word in dict.fromkeys(" ".join(moves).split()):
         at = meaning[word][:2]
         ax.plot(*at, "o", color="#555555", ms=11 if word == "ring" else 6, zorder=3)
-        where = (7, -14 if word == "a" else 5)
-        ax.annotate(word, at, where, textcoords="offset points", fontsize=11)
+        offset = (7, -14 if word == "a" else 5)
+        ax.annotate(word, at, offset, textcoords="offset points", fontsize=11)
     for (scene, (old, new)), color in zip(moves.items(), COLORS, strict=False):
         for end, alpha, width in ((new, 1.0, 2.5), (old, 0.35, 8.0)):
             arrow = {"arrowstyle": "-|>", "color": color, "lw": width, "alpha": alpha}
             ax.annotate("", end.tolist(), ring, arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
         left = new[0] < ring[0]
-        where, side = ((14, 8), "left") if left else ((-12, -14), "right")
-        ax.annotate(f"in “{scene}”", new.tolist(), where, textcoords="offset points", ha=side, color=color)
+        offset, side = ((14, 8), "left") if left else ((-12, -14), "right")
+        ax.annotate(f"in “{scene}”", new.tolist(), offset, textcoords="offset points", ha=side, color=color)
     ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.3), ylim=(-0.1, 2.2))
     ax.set_aspect("equal")
     show(
@@ -37,40 +37,40 @@ def ring_moves_further(
 
 
 def learned_beside_counted(
-    asked: Sequence[str],
+    askers: Sequence[str],
     vocabulary: Sequence[str],
     learned: Float[Tensor, "V V"],
     counts: Float[Tensor, "V V"],
     best: int = 5,
 ) -> None:
     """For each word that asks, what it looks for most (rows of weights), beside what was counted."""
-    _, axes = figure(2.5 * len(asked), 2.9, columns=len(asked))
-    told, far = [], 0.02 + float(learned[[vocabulary.index(word) for word in asked]].max())
-    for word, ax in zip(asked, axes, strict=True):
+    _, axes = figure(2.5 * len(askers), 2.9, columns=len(askers))
+    phrases, far = [], 0.02 + float(learned[[vocabulary.index(word) for word in askers]].max())
+    for word, ax in zip(askers, axes, strict=True):
         i = vocabulary.index(word)
         weights, counted = learned[i], counts[i] / counts[i].sum()
-        found = weights.topk(min(best, len(weights))).indices
-        names = [vocabulary[j] for j in found]
-        told.append(f"{word} looks for {', '.join(names)}")
+        top = weights.topk(min(best, len(weights))).indices
+        names = [vocabulary[j] for j in top]
+        phrases.append(f"{word} looks for {', '.join(names)}")
         up, down = [y - 0.2 for y in range(len(names))], [y + 0.2 for y in range(len(names))]
-        ax.barh(up, weights[found].tolist(), 0.38, color=COLORS[0], label="learned")
-        ax.barh(down, counted[found].tolist(), 0.38, color="#BBBBBB", label="counted")
+        ax.barh(up, weights[top].tolist(), 0.38, color=COLORS[0], label="learned")
+        ax.barh(down, counted[top].tolist(), 0.38, color="#BBBBBB", label="counted")
         ax.set_yticks(range(len(names)), names)
         ax.invert_yaxis()
         ax.set(title=f"{word} looks for", xlabel="weight", xlim=(0, far))
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
     axes[-1].legend(frameon=False, loc="lower right")
-    show("Bars, learned beside counted, nearly equally long. " + "; ".join(told) + ".")
+    show("Bars, learned beside counted, nearly equally long. " + "; ".join(phrases) + ".")
 
 
 def arcs(words: Sequence[str], weights: Float[Tensor, "T T"]) -> None:
     """A line, and an arc from each word to the one that it looks at most, as wide as the weight."""
     _, ax = figure(9, 3)
-    told = []
+    phrases = []
     for i, row in enumerate(weights):
         j, weight = int(row.argmax()), float(row.max())
-        told.append(f"{words[i]} at {words[j]}, {weight:.0%}")
+        phrases.append(f"{words[i]} at {words[j]}, {weight:.0%}")
         ax.text(i, 0, words[i], ha="center", va="center", fontsize=14)
         # What lies before a word is drawn above the line, what comes after it below
         back = j <= i
@@ -92,7 +92,7 @@ def arcs(words: Sequence[str], weights: Float[Tensor, "T T"]) -> None:
                 ha="center", va="center", color=color, fontsize=9)  # fmt: skip
     ax.set(xlim=(-0.6, len(words) - 0.4))
     ax.axis("off")
-    show("Arcs over a line, from each word to the one it looks at most: " + "; ".join(told) + ".")
+    show("Arcs over a line, from each word to the one it looks at most: " + "; ".join(phrases) + ".")
 
 
 def table(

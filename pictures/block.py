@@ -78,11 +78,11 @@ def block_map(fill: Mapping[str, str], notes: Mapping[str, str] | None = None) -
     canvas = _Stream(250)
     notes = notes or {}
 
-    def part(name: str, box: Box, called: str = "") -> None:
+    def part(name: str, box: Box, label: str = "") -> None:
         left, top, width, height = box
         canvas.frame(box, 3, KNOWN.line, fill.get(name, "white"), KNOWN.width)
         middle = top + height / 2 - (9 if name in notes else 0)
-        canvas.write(left + width / 2, middle, called or name, LARGE)
+        canvas.write(left + width / 2, middle, label or name, LARGE)
         if name in notes:
             canvas.write(left + width / 2, middle + 18, notes[name], weight="bold")
 
@@ -118,11 +118,11 @@ def block_map(fill: Mapping[str, str], notes: Mapping[str, str] | None = None) -
             canvas.arrow((588, 118), (reads, 118))
             canvas.arrow((end, 140), (end, stream - 12))
         canvas.plus(writes, stream)
-    said = f"; {', '.join(f'{name} {what}' for name, what in notes.items())}" if notes else ""
+    phrase = f"; {', '.join(f'{name} {note}' for name, note in notes.items())}" if notes else ""
     plotting.show(
         "A block beside its residual stream, to which positions are added first, then attention, which "
         "reads through a LayerNorm, then the MLP, which reads through another. Coloured: "
-        f"{', '.join(fill)}{said}.",
+        f"{', '.join(fill)}{phrase}.",
         canvas.ax.figure,
     )
 

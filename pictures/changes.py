@@ -20,14 +20,14 @@ def beyond(lines: Sequence[Line]) -> None:
     """The losses of far.csv by place, a line for each way to read and each seed."""
     _, ax = plotting.figure(9, 3.8)
     (blind,) = (line["loss"] for line in lines if line["reads"] == BLIND)
-    told = []
+    phrases = []
     for way, color in zip(WAYS, (1, 2, 0), strict=True):
         ends = []
         for seed in sorted({line["seed"] for line in lines if line["reads"] == way}):
-            found = [x for x in lines if (x["reads"], x["seed"]) == (way, seed)]
-            losses = [line["loss"] for line in found]
+            points = [x for x in lines if (x["reads"], x["seed"]) == (way, seed)]
+            losses = [line["loss"] for line in points]
             ax.plot(
-                [line["place"] + 8 for line in found],
+                [line["place"] + 8 for line in points],
                 losses,
                 "o-",
                 color=plotting.COLORS[color],
@@ -37,7 +37,7 @@ def beyond(lines: Sequence[Line]) -> None:
             ends.append(losses[-1])
         height = fmean(ends) + (0.07 if color == 0 else -0.04 if color == 2 else 0)
         ax.text(126, height, way, color=plotting.COLORS[color], va="center", weight="bold")
-        told.append(f"{way} {min(ends):.2f} to {max(ends):.2f}")
+        phrases.append(f"{way} {min(ends):.2f} to {max(ends):.2f}")
     ax.axhline(blind, color="#777777", linestyle=":")
     ax.text(2, blind, BLIND, color="#555555", va="bottom")
     ax.axvspan(0, TRAINED, color="#999999", alpha=0.15)
@@ -46,7 +46,7 @@ def beyond(lines: Sequence[Line]) -> None:
     ax.set_xticks(range(0, 129, 32))
     plotting.show(
         f"The loss by place, trained up to place {TRAINED}. At the last sixteen of 128 places: "
-        f"{'; '.join(told)}. Letter frequencies alone have {blind:.2f}."
+        f"{'; '.join(phrases)}. Letter frequencies alone have {blind:.2f}."
     )
 
 
@@ -61,8 +61,8 @@ def groups() -> None:
             ax.plot([head, at], [1, 0], color=color, linewidth=1.5)
             ax.plot(head, 1, "o", color=color, markersize=9)
             ax.plot(at, 0, "s", color=color, markersize=13)
-        kept = "each head has its own" if sets == 8 else f"{sets} for eight"
-        ax.set(title=kept, xticks=[], ylim=(-0.5, 1.4), xlim=(-0.7, 7.7))
+        title = "each head has its own" if sets == 8 else f"{sets} for eight"
+        ax.set(title=title, xticks=[], ylim=(-0.5, 1.4), xlim=(-0.7, 7.7))
         ax.set_yticks([0, 1], ["keys, values", "queries"] if sets == 8 else ["", ""])
         ax.spines[:].set_visible(False)
         ax.grid(False)
@@ -74,18 +74,18 @@ def groups() -> None:
 
 def by_rate(lines: Sequence[Line]) -> dict[str, dict[float, list[float]]]:
     """Draw, and return, the losses of each variant's seeds at each learning rate."""
-    found: dict[str, dict[float, list[float]]] = {}
+    by_variant: dict[str, dict[float, list[float]]] = {}
     for line in lines:
-        found.setdefault(line["variant"], {}).setdefault(line["rate"], []).append(line["loss"])
+        by_variant.setdefault(line["variant"], {}).setdefault(line["rate"], []).append(line["loss"])
     _, ax = plotting.figure(7, 3.2)
-    for (name, losses), color in zip(found.items(), (ORANGE, BLUE), strict=True):
+    for (name, losses), color in zip(by_variant.items(), (ORANGE, BLUE), strict=True):
         rates = sorted(losses)
         ax.plot(rates, [fmean(losses[rate]) for rate in rates], color=color)
         for rate in rates:
             ax.plot([rate] * len(losses[rate]), losses[rate], "o", color=color, markersize=4)
-        called = name if name == "QK-norm" else "without QK-norm"
-        ax.text(rates[-1] * 1.06, fmean(losses[rates[-1]]), called, color=color, va="center")
-    rates = sorted({rate for losses in found.values() for rate in losses})
+        label = name if name == "QK-norm" else "without QK-norm"
+        ax.text(rates[-1] * 1.06, fmean(losses[rates[-1]]), label, color=color, va="center")
+    rates = sorted({rate for losses in by_variant.values() for rate in losses})
     ax.set(xscale="log", xlabel="learning rate", ylabel="loss after 1,200 steps", xlim=(0.0026, 0.12))
     ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
     ax.minorticks_off()
@@ -93,12 +93,12 @@ def by_rate(lines: Sequence[Line]) -> dict[str, dict[float, list[float]]]:
         "The loss against the learning rate, three seeds each. Up to 0.012 the two models are alike; at "
         "higher rates the loss without QK-norm climbs much more than the one with it."
     )
-    return found
+    return by_variant
 
 
-def changes(found: Mapping[str, Verdict], margin: float) -> None:
+def changes(verdicts: Mapping[str, Verdict], margin: float) -> None:
     """How the loss changes with each of today's changes: an interval each, the best ones on top."""
-    ordered = dict(sorted(found.items(), key=lambda item: item[1].mean))
+    ordered = dict(sorted(verdicts.items(), key=lambda item: item[1].mean))
     _, ax = plotting.figure(9, 4)
     for y, v in enumerate(ordered.values()):
         color = GREEN if v.says.endswith("better") else ORANGE if v.says.endswith("worse") else BLUE

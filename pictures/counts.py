@@ -11,19 +11,19 @@ from pictures import plotting
 BLUE, ORANGE, GREEN = plotting.COLORS[:3]
 
 
-def pouring(followers: Mapping[str, Mapping[str, int]], asked: str, vocab_size: int, d: float) -> None:
+def pouring(followers: Mapping[str, Mapping[str, int]], lit: str, vocab_size: int, d: float) -> None:
     """A bar for each run, from the longest down: what its letters keep, and what they give away.
 
-    What is given away (grey) becomes the whole of the next bar. The share of the letter `asked` is
+    What is given away (grey) becomes the whole of the next bar. The share of the letter `lit` is
     orange. `followers` are the counts after each run; below the empty one all letters are alike.
     """
     _, ax = plotting.figure(10, 0.75 * len(followers) + 1)
-    told, reached = [], 1.0
+    phrases, reached = [], 1.0
     for y, (run, counts) in enumerate(followers.items()):
         n, left = sum(counts.values()), 0.0
         for letter, count in sorted(counts.items(), key=lambda item: -item[1]):
             width = (count - d) / n
-            color = ORANGE if letter == asked else BLUE
+            color = ORANGE if letter == lit else BLUE
             box = Rectangle((left, y - 0.3), width, 0.6, facecolor=color, edgecolor="white")
             ax.add_patch(box)
             if width > 0.016:
@@ -34,11 +34,11 @@ def pouring(followers: Mapping[str, Mapping[str, int]], asked: str, vocab_size: 
         ax.add_patch(Polygon([(left, y + 0.3), (1, y + 0.3), (1, y + 0.7), (0, y + 0.7)], color="#EEEEEE"))
         label = "no letters" if not run else "".join(plotting.labels(run))
         ax.text(-0.012, y, label, ha="right", va="center", family="monospace")
-        given = d * len(counts) / n
-        ax.text(1.012, y, f"gives {given:.1%} away", va="center", color="#555555")
-        kept = max(counts.get(asked, 0) - d, 0) / n
-        told.append(f"{label} keeps {kept:.3f} for {asked} and gives {given:.3f} away")
-        reached *= given
+        given_away = d * len(counts) / n
+        ax.text(1.012, y, f"gives {given_away:.1%} away", va="center", color="#555555")
+        share = max(counts.get(lit, 0) - d, 0) / n
+        phrases.append(f"{label} keeps {share:.3f} for {lit} and gives {given_away:.3f} away")
+        reached *= given_away
     y = len(followers)
     ax.add_patch(Rectangle((0, y - 0.3), 1, 0.6, facecolor=BLUE, alpha=0.35))
     ax.text(0.5, y, f"each of {vocab_size} letters the same", ha="center", va="center")
@@ -46,7 +46,7 @@ def pouring(followers: Mapping[str, Mapping[str, int]], asked: str, vocab_size: 
     ax.axis("off")
     plotting.show(
         f"A bar for each run of letters, each of which hands a grey part on to the next one: "
-        f"{'; '.join(told)}. At the bottom all {vocab_size} letters are alike."
+        f"{'; '.join(phrases)}. At the bottom all {vocab_size} letters are alike."
     )
 
 
@@ -54,11 +54,11 @@ def two_ways(often: Mapping[str, int], how_many: Mapping[str, int], lit: str, ru
     """How often each letter came after a run, beside after how many different letters."""
     _, axes = plotting.figure(10, 2.6, columns=2)
     titles = ("how often it came", "after how many different letters")
-    for ax, found, title in zip(axes, (often, how_many), titles, strict=True):
-        total = sum(found.values()) or 1
-        colors = [ORANGE if letter == lit else BLUE for letter in found]
-        ax.bar(range(len(found)), [count / total for count in found.values()], color=colors)
-        ax.set_xticks(range(len(found)), plotting.labels([*found]), family="monospace")
+    for ax, counts, title in zip(axes, (often, how_many), titles, strict=True):
+        total = sum(counts.values()) or 1
+        colors = [ORANGE if letter == lit else BLUE for letter in counts]
+        ax.bar(range(len(counts)), [count / total for count in counts.values()], color=colors)
+        ax.set_xticks(range(len(counts)), plotting.labels([*counts]), family="monospace")
         ax.set(title=title, yticks=[])
     axes[0].set(ylabel="its share", xlabel=f"letter after {run}")
     plotting.show(
@@ -82,36 +82,36 @@ def by_length(lines: Mapping[str, Sequence[float]], levels: Mapping[str, float])
     ax.set(xlabel="letters that it looks back at", ylabel="loss (nats per letter)")
     ax.set(xlim=(-0.2, 12.5), ylim=(1.3, 3.5))
     ax.set_xticks(range(9))
-    told = (f"{name} {min(losses):.2f}" for name, losses in lines.items())
-    plotting.show(f"The loss by run length. The lowest: {', '.join(told)}.")
+    phrases = (f"{name} {min(losses):.2f}" for name, losses in lines.items())
+    plotting.show(f"The loss by run length. The lowest: {', '.join(phrases)}.")
 
 
 def ladder(climbs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """The seconds that each rung takes to the target, a dot for each seed, and the factor gained."""
     _, ax = plotting.figure(9, 4)
-    before, told = None, []
+    before, phrases = None, []
     for y, (name, seeds) in enumerate(climbs.items()):
-        taken = fmean(seconds for _, seconds in seeds)
+        mean_seconds = fmean(seconds for _, seconds in seeds)
         steps = fmean(steps for steps, _ in seeds)
         ax.plot([seconds for _, seconds in seeds], [y] * len(seeds), "o", color=BLUE, markersize=5)
-        factor = f", {before / taken:.1f} times faster" if before else ""
+        factor = f", {before / mean_seconds:.1f} times faster" if before else ""
         right = max(seconds for _, seconds in seeds)
-        label = f"{taken:.1f} s, {steps:,.0f} steps{factor}"
+        label = f"{mean_seconds:.1f} s, {steps:,.0f} steps{factor}"
         ax.annotate(label, (right, y), (8, 0), textcoords="offset points", va="center")
-        told.append(f"{name} {taken:.1f} s")
-        before = taken
+        phrases.append(f"{name} {mean_seconds:.1f} s")
+        before = mean_seconds
     ax.set_yticks(range(len(climbs)), list(climbs))
     ax.set(xscale="log", xlim=(0.3, 2000), ylim=(len(climbs) - 0.5, -0.5))
     ax.set_xticks([1, 10, 100], ["1", "10", "100"])
     ax.set_xlabel("seconds of one processor core until the loss is 1.90")
-    plotting.show(f"Three dots for each rung, on a logarithmic axis: {'; '.join(told)}.")
+    plotting.show(f"Three dots for each rung, on a logarithmic axis: {'; '.join(phrases)}.")
 
 
 def passage(lines: Sequence[Line], width: int = 50) -> None:
     """A text's letters, blue where a network made them likelier than counting, orange where less."""
-    found = [(chr(line["letter"]), line["gain"]) for line in lines if line["what"] == "passage"]
+    pairs = [(chr(line["letter"]), line["gain"]) for line in lines if line["what"] == "passage"]
     rows: list[list[tuple[str, float]]] = [[]]
-    for letter, gain in found:
+    for letter, gain in pairs:
         rows[-1].append((letter, gain))
         if letter == "\n" or len(rows[-1]) == width:
             rows.append([])
@@ -122,13 +122,13 @@ def passage(lines: Sequence[Line], width: int = 50) -> None:
             shade = 0.9 * min(abs(gain) / 2, 1)
             color = BLUE if gain > 0 else ORANGE
             ax.add_patch(Rectangle((x, y), 1, 0.94, facecolor=color, alpha=shade, linewidth=0))
-            shown = "↵" if letter == "\n" else letter
-            ax.text(x + 0.5, y + 0.5, shown, ha="center", va="center", family="monospace")
+            label = "↵" if letter == "\n" else letter
+            ax.text(x + 0.5, y + 0.5, label, ha="center", va="center", family="monospace")
     ax.set(xlim=(0, width), ylim=(len(rows), 0), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
-    best = sorted(found, key=lambda pair: -pair[1])[:3]
+    best = sorted(pairs, key=lambda pair: -pair[1])[:3]
     plotting.show(
-        f"The passage {''.join(letter for letter, _ in found)[:60]!r} and on. Blue letters became likelier "
+        f"The passage {''.join(letter for letter, _ in pairs)[:60]!r} and on. Blue letters became likelier "
         f"than by counting alone, orange ones less likely; most of all "
         f"{', '.join(f'{x!r} by {g:.1f} nats' for x, g in best)}."
     )

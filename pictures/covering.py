@@ -17,7 +17,7 @@ def guesses(rows: Mapping[str, Guesses], *right: Sequence[str]) -> None:
     `right` are the letters that come next, a sequence for each row.
     """
     _, ax = figure(9, 0.5 + len(rows))
-    told = []
+    phrases = []
     for y, ((name, row), answers) in enumerate(zip(rows.items(), right, strict=True)):
         hits = 0
         for t, ((letter, sure), answer) in enumerate(zip(row, answers, strict=True)):
@@ -25,7 +25,7 @@ def guesses(rows: Mapping[str, Guesses], *right: Sequence[str]) -> None:
             color = COLORS[0 if letter == answer else 1]
             ax.bar(t, sure, 0.8, bottom=-1.4 * y, color=color, alpha=0.35)
             ax.text(t, 0.12 - 1.4 * y, letter, ha="center", color="black")
-        told.append(f"{name}: {hits} of {len(answers)} right")
+        phrases.append(f"{name}: {hits} of {len(answers)} right")
     ax.set_yticks([0.4 - 1.4 * y for y in range(len(rows))], list(rows))
     next_letters = ["\n".join(dict.fromkeys(letters)) for letters in zip(*right, strict=True)]
     ax.set_xticks(range(len(next_letters)), next_letters, fontsize=12)
@@ -33,7 +33,7 @@ def guesses(rows: Mapping[str, Guesses], *right: Sequence[str]) -> None:
     bare(ax)
     show(
         "What is guessed at each place of a line, as bars that are as high as the guess is sure, blue "
-        f"where it is right and orange where it is wrong. {'; '.join(told)}."
+        f"where it is right and orange where it is wrong. {'; '.join(phrases)}."
     )
 
 
@@ -77,5 +77,5 @@ def seeds(losses: Mapping[str, Sequence[float]], blind: float, xlabel: str) -> N
     ax.set(xlabel=xlabel, ylim=(0.5 - len(losses), 0.5))
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    told = "; ".join(f"{name} {min(row):.2f} to {max(row):.2f}" for name, row in losses.items())
-    show(f"Losses of networks as dots: {told}. Blind guessing: {blind:.2f}.")
+    phrases = "; ".join(f"{name} {min(row):.2f} to {max(row):.2f}" for name, row in losses.items())
+    show(f"Losses of networks as dots: {phrases}. Blind guessing: {blind:.2f}.")

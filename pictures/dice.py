@@ -15,11 +15,11 @@ def wheels(logits: Float[Tensor, "V"], alphabet: Sequence[str], nucleus: Rule) -
     """The die for one letter as a wheel at temperatures 0.5, 1 and 2; what the nucleus cuts is pale."""
     heats = (0.5, 1.0, 2.0)
     _, axes = figure(9, 3.4, columns=len(heats))
-    told = []
+    phrases = []
     for ax, heat in zip(axes, heats, strict=True):
         p = (logits / heat).softmax(dim=0)
         order = p.argsort(descending=True)
-        kept = nucleus(p)[order].tolist()
+        keep = nucleus(p)[order].tolist()
         names = labels([alphabet[i] for i in order.tolist()])
         shares = p[order].tolist()
         wedges, _ = ax.pie(
@@ -27,17 +27,17 @@ def wheels(logits: Float[Tensor, "V"], alphabet: Sequence[str], nucleus: Rule) -
             startangle=90, counterclock=False, wedgeprops={"edgecolor": "white", "linewidth": 0.8},
             colors=[COLORS[i % 5] for i in range(len(shares))],
         )  # fmt: skip
-        for wedge, stays in zip(wedges, kept, strict=True):
+        for wedge, stays in zip(wedges, keep, strict=True):
             wedge.set_alpha(0.75 if stays else 0.15)
         ax.set_title(f"temperature {heat:g}")
-        told.append(f"at {heat:g}, {names[0]} has {shares[0]:.0%}, and {sum(kept)} letters are kept")
-    show(f"Three wheels, a slice for each letter, as wide as it is likely: {'; '.join(told)}.")
+        phrases.append(f"at {heat:g}, {names[0]} has {shares[0]:.0%}, and {sum(keep)} letters are kept")
+    show(f"Three wheels, a slice for each letter, as wide as it is likely: {'; '.join(phrases)}.")
 
 
 def kept(places: Mapping[str, Float[Tensor, "V"]], alphabet: Sequence[str], rules: Mapping[str, Rule]) -> None:
     """At each place the likeliest letters as bars; grey is what a rule cuts."""
     _, axes = figure(11, 4.6, rows=len(places), columns=len(rules))
-    told = []
+    phrases = []
     for row, (place, p) in zip(axes, places.items(), strict=True):
         order = p.argsort(descending=True)[:24]
         for ax, (name, rule) in zip(row, rules.items(), strict=True):
@@ -47,9 +47,9 @@ def kept(places: Mapping[str, Float[Tensor, "V"]], alphabet: Sequence[str], rule
             names = labels([alphabet[i] for i in order.tolist()])
             ax.set_xticks(range(len(order)), names, fontsize=7)
             ax.set_title(f"{name} keeps {int(keeps.sum())}")
-            told.append(f"{name} {int(keeps.sum())} {place}")
+            phrases.append(f"{name} {int(keeps.sum())} {place}")
         row[0].set_ylabel(place)
-    show(f"The likeliest letters at {len(places)} places, as bars. How many are kept: {', '.join(told)}.")
+    show(f"The likeliest letters at {len(places)} places, as bars. How many are kept: {', '.join(phrases)}.")
 
 
 def curve_and_points(
@@ -60,37 +60,37 @@ def curve_and_points(
     """Found words against different ones: temperatures as a curve, rules as points, a dot for each draw."""
 
     def mean(row: Sequence[tuple[float, float]]) -> tuple[float, float]:
-        found, distinct = torch.tensor(row).mean(dim=0).tolist()
-        return found, distinct
+        share, distinct = torch.tensor(row).mean(dim=0).tolist()
+        return share, distinct
 
     _, ax = figure(8.5, 4.8)
     path = [mean(row) for row in line.values()]
     ax.plot([d for _, d in path], [f for f, _ in path], color="#777777", lw=2, zorder=1)
-    for heat, (found, distinct) in zip(line, path, strict=True):
-        ax.plot(distinct, found, "o", color="#777777", ms=7)
-        ax.annotate(f"at {heat:g}", (distinct, found), (-9, -3), textcoords="offset points",
+    for heat, (share, distinct) in zip(line, path, strict=True):
+        ax.plot(distinct, share, "o", color="#777777", ms=7)
+        ax.annotate(f"at {heat:g}", (distinct, share), (-9, -3), textcoords="offset points",
                     ha="right", color="#555555", fontsize=9)  # fmt: skip
-    told = []
+    phrases = []
     for (name, row), color in zip(points.items(), COLORS, strict=False):
-        for found, distinct in row:
-            ax.plot(distinct, found, ".", color=color, alpha=0.5, ms=6)
-        found, distinct = mean(row)
-        ax.plot(distinct, found, "D", color=color, ms=8)
-        ax.annotate(name, (distinct, found), (12, -4), textcoords="offset points", color=color)
-        told.append(f"{name}: {found:.0%} of {distinct:.0f}")
-    found, distinct = real
+        for share, distinct in row:
+            ax.plot(distinct, share, ".", color=color, alpha=0.5, ms=6)
+        share, distinct = mean(row)
+        ax.plot(distinct, share, "D", color=color, ms=8)
+        ax.annotate(name, (distinct, share), (12, -4), textcoords="offset points", color=color)
+        phrases.append(f"{name}: {share:.0%} of {distinct:.0f}")
+    share, distinct = real
     every = [d for row in [*line.values(), *points.values()] for _, d in row]
     ax.annotate(
-        f"Shakespeare: {found:.0%}, {distinct:.0f} different words →", (1, 0.97),
+        f"Shakespeare: {share:.0%}, {distinct:.0f} different words →", (1, 0.97),
         xycoords="axes fraction", ha="right", va="top",
     )  # fmt: skip
     ax.set(xlabel="different words that are found in the training text")
     ax.set(xlim=(min(every) - 6, max(every) + 30))  # with room for names
-    ax.set(ylabel="share of words that are found", ylim=(None, found))
+    ax.set(ylabel="share of words that are found", ylim=(None, share))
     ends = f"from {path[0][0]:.0%} of {path[0][1]:.0f} to {path[-1][0]:.0%} of {path[-1][1]:.0f}"
     show(
-        f"A curve of temperatures, {ends} different words, and rules as points: {'; '.join(told)}. "
-        f"Shakespeare: {found:.0%} of {distinct:.0f}."
+        f"A curve of temperatures, {ends} different words, and rules as points: {'; '.join(phrases)}. "
+        f"Shakespeare: {share:.0%} of {distinct:.0f}."
     )
 
 

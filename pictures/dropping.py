@@ -20,19 +20,19 @@ def bar_codes(name: str, numbers: Float[Tensor, "C"], keeps: Mapping[str, Bool[T
         extent = (0, C, -y - 0.8, -y)
         ax.imshow(code[None].numpy(), extent=extent, aspect="auto", cmap=SIGNED, clim=(-0.4, 0.4))
         ax.vlines(range(C + 1), -y - 0.8, -y, color="white", linewidth=1.5)
-        gone = [i + 0.5 for i, kept in enumerate(keep) if not kept]
+        gone = [i + 0.5 for i, stays in enumerate(keep) if not stays]
         ax.plot(gone, [-y - 0.4] * len(gone), "x", color="#777777", markersize=6)
         ax.text(-0.5, -y - 0.4, title, ha="right", va="center")
     ax.set(xlim=(-6, C), ylim=(-len(keeps) + 0.1, 0.1))
     ax.axis("off")
-    left = ", ".join(f"{title}: {int(keep.sum())}" for title, keep in keeps.items())
-    show(f"The {C} numbers of {name} as bar codes. How many are left: {left}.")
+    counts = ", ".join(f"{title}: {int(keep.sum())}" for title, keep in keeps.items())
+    show(f"The {C} numbers of {name} as bar codes. How many are left: {counts}.")
 
 
 def curve(rights: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
     """The share of right answers against the share that is dropped: a line through the means, a dot a seed."""
     _, ax = figure(7.5, 3.8)
-    told = []
+    phrases = []
     styles = zip(("#777777", *COLORS), (8, -26, 14), strict=False)
     for (name, by_rate), (color, offset) in zip(rights.items(), styles, strict=False):
         means = [sum(row) / len(row) for row in by_rate.values()]
@@ -42,7 +42,7 @@ def curve(rights: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
         middle = list(by_rate)[len(by_rate) // 2]
         at = (middle, means[len(by_rate) // 2])
         ax.annotate(name, at, (0, offset), textcoords="offset points", color=color, ha="center")
-        told.append(f"{name} " + ", ".join(f"{mean:.2f}" for mean in means))
+        phrases.append(f"{name} " + ", ".join(f"{mean:.2f}" for mean in means))
     ax.set(xlabel="share of numbers dropped, p", ylabel="share right", ylim=(0, 1.15))
     rates = ", ".join(f"{p:g}" for p in next(iter(rights.values())))
-    show(f"Right answers where {rates} of the numbers are dropped: {'; '.join(told)}.")
+    show(f"Right answers where {rates} of the numbers are dropped: {'; '.join(phrases)}.")

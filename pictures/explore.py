@@ -119,8 +119,8 @@ def mask(scores: Float[Tensor, "T T"], words: Sequence[str]) -> None:
     _, axes = plotting.figure(3 + 1.1 * len(words), 1.4 + 0.5 * len(words), columns=2)
     tables = {"scores": scores, "weights": weights}
     for ax, (name, table) in zip(axes, tables.items(), strict=True):
-        seen = table.masked_fill(future, float("nan"))  # NaN is drawn in grey
-        plotting.heatmap(seen, words, title=f"{name} under the causal mask", ax=ax)
+        masked = table.masked_fill(future, float("nan"))  # NaN is drawn in grey
+        plotting.heatmap(masked, words, title=f"{name} under the causal mask", ax=ax)
         ax.tick_params(axis="x", rotation=30)
     alt = (
         f"Scores and weights of {len(words)} words under the causal mask. The future, above the diagonal, is "
@@ -143,7 +143,7 @@ def votes(
     says thing `right`. The picture shows all cards.
     """
     _, axes = plotting.figure(3.2 + 2.6 * len(students), 0.9 + 0.4 * len(cards), columns=len(students))
-    told, data = [], []
+    phrases, data = [], []
     all_votes = [scores.softmax(dim=0) * says[:, right] for scores, says in students.values()]
     least, most = torch.cat(all_votes).min().item(), torch.cat(all_votes).max().item()
     for ax, (name, (scores, says)) in zip(axes, students.items(), strict=True):
@@ -157,13 +157,13 @@ def votes(
         ax.invert_yaxis()
         plotting.bare(ax)
         best = things[int(cast.sum(dim=0).argmax())]
-        told.append(f"{name} says {best}, to which the right card adds {mine[needed]:.1f} of {mine.sum():.1f}")
+        phrases.append(f"{name} says {best}, to which the right card adds {mine[needed]:.1f} of {mine.sum():.1f}")
         rounded = {"scores": plotting.rounded(scores), "says": plotting.rounded(says)}
         data.append({"name": name, **rounded})
     axes[0].set(xlabel=f"added to the score of {things[right]}")
-    alt = f"What each of {len(cards)} cards adds to the score of the right answer, as bars. {'; '.join(told)}."
-    named = {"cards": plotting.labels(cards), "things": plotting.labels(things)}
-    show("votes", named | {"needed": needed, "right": right, "students": data}, alt)
+    alt = f"What each of {len(cards)} cards adds to the score of the right answer, as bars. {'; '.join(phrases)}."
+    labels = {"cards": plotting.labels(cards), "things": plotting.labels(things)}
+    show("votes", labels | {"needed": needed, "right": right, "students": data}, alt)
 
 
 def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:
@@ -291,11 +291,11 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
                 turn = f"{names[i]} hand: {math.degrees(base ** (-i / H)):.2g}° a place"
                 ax.text(0, 1.08, turn, ha="center", va="bottom")
             if i == 0:
-                where = f"places {m} and {n}\nscore {scores[-1]}"
+                label = f"places {m} and {n}\nscore {scores[-1]}"
                 ax.text(
                     -1.15,
                     0,
-                    where,
+                    label,
                     rotation=90,
                     ha="right",
                     va="center",
@@ -308,11 +308,11 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
         ncols=2,
         frameon=False,
     )
-    listed = ", ".join(f"{abs(angle):.0f}°" for angle in angles)
+    degrees = ", ".join(f"{abs(angle):.0f}°" for angle in angles)
     alt = (
         f"Two rows of clock faces, each face with a hand of the query and one of the key. Above, the two stand at the "
         f"places 3 and 1, below at 13 and 11. The hands have turned, and the angles between them are the same in both "
-        f"rows: {listed}. So is the score: {scores[0]} above, {scores[1]} below."
+        f"rows: {degrees}. So is the score: {scores[0]} above, {scores[1]} below."
     )
     data = {
         "query": plotting.rounded(query),
@@ -333,9 +333,9 @@ def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
 
     The picture is the figure that you have drawn, and `alt` its text.
     """
-    named = [tuple(one[key] for key in CASE) if isinstance(one, Mapping) else tuple(one) for one in cases]
+    rows = [tuple(case[key] for key in CASE) if isinstance(case, Mapping) else tuple(case) for case in cases]
     data = []
-    for name, above, below, weights in named:
+    for name, above, below, weights in rows:
         words = {"above": plotting.labels(above), "below": plotting.labels(below)}
         data.append({"name": name, **words, "weights": plotting.rounded(weights)})
     show("lines", {"cases": data}, alt)
@@ -354,7 +354,7 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
     numbers = [
         [[round(float(x), 5) for x in values] for values in by_budget.values()] for by_budget in differences.values()
     ]
-    found = {part: verdicts.verdict(all_[-1], margin) for part, all_ in zip(parts, numbers, strict=True)}
+    verdict_of = {part: verdicts.verdict(all_[-1], margin) for part, all_ in zip(parts, numbers, strict=True)}
 
     _, ax = plotting.figure(9, 1.1 + 0.36 * len(parts))
     color_of = {
@@ -364,7 +364,7 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
     }
     ax.axvspan(-margin, margin, color="#999999", alpha=0.25, linewidth=0)
     ax.axvline(0, color="#999999", linewidth=0.8)
-    for y, v in enumerate(found.values()):
+    for y, v in enumerate(verdict_of.values()):
         color = color_of.get(v.says.split()[-1], "#777777")
         ax.plot([v.low, v.high], [y, y], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
         ax.plot(v.mean, y, "|", color=color, markersize=13, markeredgewidth=2.5)
@@ -379,11 +379,11 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
         )
     ax.set_yticks(range(len(parts)), parts)
     ax.set(xlabel=f"damage after {budgets[-1]} (nats), 95 % interval", ylim=(len(parts) - 0.4, -0.6))
-    means = {part: f"{v.mean:+.2f}".replace("-", "−") for part, v in found.items()}
-    listed = "; ".join(f"{part} {means[part]}, {v.says}" for part, v in found.items())
+    means = {part: f"{v.mean:+.2f}".replace("-", "−") for part, v in verdict_of.items()}
+    summary = "; ".join(f"{part} {means[part]}, {v.says}" for part, v in verdict_of.items())
     alt = (
         f"The damage of {len(parts)} parts left out, after {budgets[-1]}, each with its 95 % interval as a bar, over a "
-        f"grey band from −{margin:g} to {margin:g}: {listed}."
+        f"grey band from −{margin:g} to {margin:g}: {summary}."
     )
     show(
         "verdict",
@@ -407,7 +407,7 @@ def questions(
     answers for the first of the people.
     """
     A = len(people)
-    givers, given, receivers = ([card[i] for card in cards] for i in range(3))
+    givers, gifts, receivers = ([card[i] for card in cards] for i in range(3))
     data: list[dict[str, Any]] = []
     for name, (weights, scores) in networks.items():
         data.append({"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)})
@@ -420,7 +420,7 @@ def questions(
         answers = []
         for (role, t), close in zip(card_of.items(), network["scores"][0], strict=True):
             word = things[close.index(max(close))]
-            answers.append(f"{role} the {word} ({'right' if word == given[t] else f'wrong: the {given[t]}'})")
+            answers.append(f"{role} the {word} ({'right' if word == gifts[t] else f'wrong: the {gifts[t]}'})")
         heads = network["weights"][0]
         for h, shares in enumerate(heads):
             row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
@@ -447,11 +447,11 @@ def questions(
                 **beside,
             )
         most = sorted(range(A), key=lambda t: -looks[row][t])[:2]
-        shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {given[t]}" for t in most)
+        shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {gifts[t]}" for t in most)
         sentences.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
     alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(sentences)}"
-    named = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
-    show("questions", named | {"things": plotting.labels(things), "networks": data}, alt)
+    labels = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
+    show("questions", labels | {"things": plotting.labels(things), "networks": data}, alt)
 
 
 def ring(names: Sequence[str], things: Sequence[str], asker: int) -> None:

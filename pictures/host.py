@@ -38,18 +38,18 @@ def front_end(name: str) -> str:
         seen.add(file)
         return IMPORT.sub(imported, _read(file))
 
-    def imported(found: re.Match) -> str:
-        return "" if found[1] in seen else joined(found[1])
+    def imported(match: re.Match) -> str:
+        return "" if match[1] in seen else joined(match[1])
 
     return joined(f"{name}.js") + _read("host.js")
 
 
 def page(output: Mapping[str, Any]) -> str:
     """A stored explorer as HTML: its picture, and the data for `mounting` to put it there."""
-    found = output["metadata"]["explore"]
-    data = json.dumps(found["data"], ensure_ascii=False).replace("</", "<\\/")
+    explorer = output["metadata"]["explore"]
+    data = json.dumps(explorer["data"], ensure_ascii=False).replace("</", "<\\/")
     picture = _picture(output["data"]["image/png"].strip(), **output["metadata"]["image/png"])
-    place = f'<div data-explorer="{found["front_end"]}">{picture}</div>'
+    place = f'<div data-explorer="{explorer["front_end"]}">{picture}</div>'
     return f'{place}\n<script type="application/json">{data}</script>'
 
 

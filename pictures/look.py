@@ -10,17 +10,17 @@ from pictures.plotting import COLORS, SIGNED, figure, show
 GREY = "#555555"
 
 
-def look_back(word: str, seen: Seen, place: int) -> None:
+def look_back(word: str, trace: Seen, place: int) -> None:
     """How the letter at `place` is written: states, scores, lines as wide as weights, mixture.
 
-    `seen` is what the network had before it, for this one word. A state is a strip of colours, one
+    `trace` is what the network had before it, for this one word. A state is a strip of colours, one
     for each of its numbers: blue above zero, orange below.
     """
     _, ax = figure(9, 5.2)
-    scores, weights = seen.scores[0, place], seen.weights[0, place]
+    scores, weights = trace.scores[0, place], trace.weights[0, place]
     best = int(weights.argmax())
     for x, letter in enumerate(word):
-        strip(ax, seen.memory[0, x], x)
+        strip(ax, trace.memory[0, x], x)
         ax.text(x, 5.12, letter, ha="center", va="bottom", fontsize=15)
         ax.text(x, 2.78, f"{scores[x]:.1f}", ha="center", va="top", color=GREY)
         ax.text(x, 2.38, f"{weights[x]:.0%}", ha="center", va="top", color=COLORS[2])
@@ -28,8 +28,8 @@ def look_back(word: str, seen: Seen, place: int) -> None:
         width = 9 * float(weights[x])
         ax.plot([x, 5.5], [1.95, 1.1], color=COLORS[2], linewidth=max(width, 0.4), zorder=0)
     n = len(word)
-    strip(ax, seen.h[0, place], 1.5, bottom=-1.2)
-    strip(ax, seen.context[0, place], 5.5, bottom=-1.2)
+    strip(ax, trace.h[0, place], 1.5, bottom=-1.2)
+    strip(ax, trace.context[0, place], 5.5, bottom=-1.2)
     ax.text(1.5, -1.3, "the writer's state,\nagainst which each state is scored", ha="center", va="top")
     ax.text(5.5, -1.3, f"the mixture: {weights[best]:.0%} of this\nis the {ordinal(best)} state",
             ha="center", va="top")  # fmt: skip

@@ -68,16 +68,16 @@ def draw(
     the weights that dropout keeps, it is drawn as a step of its own. Parts in `lit` (of `PARTS`)
     and the row of token `follow` stand out.
     """
-    given = {name: table.detach().cpu() for name, table in tables.items() if table is not None}
+    numbers = {name: table.detach().cpu() for name, table in tables.items() if table is not None}
     rows = short(tokens)
     columns = rows if keys is None else short(keys)
-    alone = _played_by_x(given) if rows == columns else []
-    shown = given | {name: given["x"] for name in alone}
-    text = _describe(rows, columns, given, alone, lit, follow)
+    alone = _played_by_x(numbers) if rows == columns else []
+    contents = numbers | {name: numbers["x"] for name in alone}
+    text = _describe(rows, columns, numbers, alone, lit, follow)
     if kept is not None:
-        text += f" Dropout: {lost(given['weights'], kept, given.get('mask'))}."
+        text += f" Dropout: {lost(numbers['weights'], kept, numbers.get('mask'))}."
 
-    sketch = _Sketch(rows, columns, shown, alone, lit, follow, kept)
+    sketch = _Sketch(rows, columns, contents, alone, lit, follow, kept)
     sketch.steps()
     for name in SHAPES:
         sketch.part(name)
@@ -86,7 +86,7 @@ def draw(
         "columns": columns,
         "height": sketch.height,
         "boxes": {name: [round(length, 2) for length in box] for name, box in sketch.boxes.items()},
-        "tables": {name: plotting.rounded(table) for name, table in shown.items()},
+        "tables": {name: plotting.rounded(table) for name, table in contents.items()},
         "alone": alone,
         "kept": None if kept is None else plotting.rounded(kept),
         "follow": follow,
@@ -114,41 +114,43 @@ def lost(weights: Tensor, kept: Tensor, mask: Tensor | None) -> str:
     return f"{dropped} of {int(allowed.sum())} weights are dropped (×), and {range_of_sums}"
 
 
-def _played_by_x(given: Mapping[str, Tensor]) -> list[str]:
+def _played_by_x(numbers: Mapping[str, Tensor]) -> list[str]:
     """The parts that x plays without projections: query and key of scores, value of contexts."""
-    if "x" not in given:
+    if "x" not in numbers:
         return []
     parts = []
-    if "scores" in given and "query" not in given and "key" not in given:
+    if "scores" in numbers and "query" not in numbers and "key" not in numbers:
         parts += ["query", "key"]
-    if "context" in given and "value" not in given:
+    if "context" in numbers and "value" not in numbers:
         parts.append("value")
     return parts
 
 
-def _describe(rows: list, columns: list, given: Mapping, alone: list, lit: Sequence[str], follow: int | None) -> str:
+def _describe(rows: list, columns: list, numbers: Mapping, alone: list, lit: Sequence[str], follow: int | None) -> str:
     """The drawing in words: what is filled, lit, forbidden, followed and still missing."""
-    sizes = [f"{name} ({len(table)} × {table.shape[1]})" for name, table in given.items()]
+    sizes = [f"{name} ({len(table)} × {table.shape[1]})" for name, table in numbers.items()]
     text = f"The machine of attention for the words {', '.join(rows[:12])}."
     text += f" Filled with numbers: {', '.join(sizes) or 'nothing yet'}."
     if columns != rows:
         text += f" The words looked at are {', '.join(columns[:12])}."
     if alone:
         text += f" No projections yet: x = {' = '.join(alone)}."
-    if "mask" in given:
-        text += f" The mask forbids {int((~given['mask']).sum())} of {given['mask'].numel()} cells, which are hatched."
-    name = "weights" if "weights" in given else "scores"
-    if follow is not None and name in given:
-        most, where = given[name][follow].max(dim=0)
-        text += f" Followed: {rows[follow]}; the largest of its {name} is {most:.2f}, for {columns[where]}."
-    missing = [name for name in (*SHAPES, "heads") if name not in (*given, *alone)]
+    if "mask" in numbers:
+        text += (
+            f" The mask forbids {int((~numbers['mask']).sum())} of {numbers['mask'].numel()} cells, which are hatched."
+        )
+    name = "weights" if "weights" in numbers else "scores"
+    if follow is not None and name in numbers:
+        most, column = numbers[name][follow].max(dim=0)
+        text += f" Followed: {rows[follow]}; the largest of its {name} is {most:.2f}, for {columns[column]}."
+    missing = [name for name in (*SHAPES, "heads") if name not in (*numbers, *alone)]
     return text + f" Lit: {', '.join(lit) or 'nothing yet'}. Outlines only: {', '.join(missing)}."
 
 
-def layout(shown: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict[str, Box]:
+def layout(contents: Mapping[str, Tensor], T: int, T_key: int, room: float) -> dict[str, Box]:
     """Where each table lies when words need `room`: a row, and above it what meets it there."""
     columns = {"x": 3, "output": 2} | dict.fromkeys(HEADED, 2)  # as long as there is no table
-    columns |= {name: table.shape[1] for name, table in shown.items()}
+    columns |= {name: table.shape[1] for name, table in contents.items()}
     # In cells; wider tables are squeezed.
     wide = {name: min(max(count, 2), 3.5) for name, count in columns.items()}
     wide |= dict.fromkeys(("scores", "mask", "weights"), min(max(T_key, 3), 6.5))
@@ -238,7 +240,7 @@ class _Sketch(Canvas):
         self,
         rows: list,
         columns: list,
-        shown: Mapping,
+        contents: Mapping,
         alone: list,
         lit: Sequence,
         follow: int | None,
@@ -247,13 +249,13 @@ class _Sketch(Canvas):
         self.rows = rows
         self.columns = columns
         self.own_words = rows == columns
-        self.shown = shown
+        self.contents = contents
         self.alone = alone
         self.lit = lit
         self.follow = follow
         self.kept = kept
         self.room = room_for(rows + columns)
-        self.boxes = layout(shown, len(rows), len(columns), self.room)
+        self.boxes = layout(contents, len(rows), len(columns), self.room)
         self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
         self.gap = (self.right("scores") + self.boxes["weights"][0] - 5) / 2  # between scores and weights
         super().__init__(_bottom(self.boxes["x"]) + 32)
@@ -262,7 +264,7 @@ class _Sketch(Canvas):
         """Lit if asked for, else known if it is there; a step is there if its `result` is."""
         if part in self.lit:
             return LIT
-        return KNOWN if (result or part) in self.shown else MISSING
+        return KNOWN if (result or part) in self.contents else MISSING
 
     # ------------------------------------------------------------ the tables
     def part(self, name: str) -> None:
@@ -273,7 +275,7 @@ class _Sketch(Canvas):
         tone = self.tone(name)
         self.frame(box, 2, fill="white")
         self.frame(box, 6, line=tone.line, width=tone.width)
-        table = self.shown.get(name)
+        table = self.contents.get(name)
         if table is not None:
             table = table.T if name == "key" else table
             self.cells(name, table)
@@ -300,7 +302,7 @@ class _Sketch(Canvas):
             "numbers": name != "mask",
         }
         if name in ("weights", "mask"):
-            style |= {"cmap": plotting.SHARE, "allowed": self.shown.get("mask")}
+            style |= {"cmap": plotting.SHARE, "allowed": self.contents.get("mask")}
             # Weights of 0.6 and more are fully green; what a mask allows is pale: it doesn't say
             # how much.
             style["limits"] = (0, 0.6) if name == "weights" else (0, 6)
@@ -315,8 +317,8 @@ class _Sketch(Canvas):
         label = "keyᵀ" if name == "key" else name
         if name in self.alone:
             label += " = xᵀ" if name == "key" else " = x"
-        y = top - 9 if name in self.shown else top + height / 2
-        if name == "key" and name in self.shown:
+        y = top - 9 if name in self.contents else top + height / 2
+        if name == "key" and name in self.contents:
             y -= self.room  # its words stand between
         self.write(left + width / 2, y, label, LARGE, color=tone.ink, weight=tone.weight)
 
@@ -361,7 +363,7 @@ class _Sketch(Canvas):
         left, top, width, height = self.boxes[name]
         tall = height / len(self.rows)
         y = top + follow * tall
-        if name in self.shown:
+        if name in self.contents:
             self.frame((left, y, width, tall), 7, line="black", width=2.2)
         if name == "x":
             self.frame((2, y, WIDTH - 4, tall), 0, fill="#FBE9B7")
@@ -429,7 +431,7 @@ class _Sketch(Canvas):
         floor = _bottom(self.boxes["key"])  # of the tables above the row
         roof = self.boxes["x"][1] - 18  # of the row
         product = "row · column"
-        if "query" in self.shown and "query" not in self.alone:
+        if "query" in self.contents and "query" not in self.alone:
             product += " ÷ √D"
         x = self.middle("scores")
         self.step("scores", product, (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores")

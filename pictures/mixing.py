@@ -16,8 +16,8 @@ def bars(panels: Mapping[str, tuple[Sequence[str], Float[Tensor, "N"]]], alt: st
     """A panel of bars for each title: the bars' names and heights."""
     _, axes = figure(3 * len(panels), 2.7, columns=len(panels))
     for ax, (title, (names, heights)) in zip(axes, panels.items(), strict=True):
-        drawn = ax.bar(list(names), heights.tolist(), color=COLORS[0], alpha=0.8, width=0.65)
-        ax.bar_label(drawn, fmt="%.2f", padding=2, fontsize=8)
+        container = ax.bar(list(names), heights.tolist(), color=COLORS[0], alpha=0.8, width=0.65)
+        ax.bar_label(container, fmt="%.2f", padding=2, fontsize=8)
         ax.axhline(0, color="#999999", linewidth=0.8)
         ax.set_title(title, pad=14)
         low, high = min(0.0, float(heights.min())), float(heights.max())
@@ -44,8 +44,8 @@ def path_of_mixtures(
         for t in (100, 1, 0.3, 0.1, 0.03):
             at = (values @ query / t).softmax(dim=0) @ values
             ax.plot(*at, "o", color=COLORS[1], ms=6)
-            where = (-30, -3) if t == 100 else (8, -4)
-            ax.annotate(f"{t:g}", at, where, textcoords="offset points", color=COLORS[1])
+            offset = (-30, -3) if t == 100 else (8, -4)
+            ax.annotate(f"{t:g}", at, offset, textcoords="offset points", color=COLORS[1])
     ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.3), ylim=(-0.1, 2.3))
     ax.set_aspect("equal")
     if not solved:
@@ -58,16 +58,16 @@ def ring_moves(
 ) -> None:
     """For each scene its weights and context: an arrow from *ring* to where it ends up."""
     _, ax = figure(7, 6)
-    ring, named = torch.tensor(meaning["ring"]), {"ring"}
+    ring, words = torch.tensor(meaning["ring"]), {"ring"}
     for (scene, (weights, context)), color in zip(looks.items(), COLORS, strict=False):
         for word, weight in zip(scene.split(), weights, strict=True):
             at = torch.tensor(meaning[word])
             ax.plot(*torch.stack([context, at]).T, color=color, lw=20 * weight, alpha=0.25)
             ax.plot(*at, "o", color="#555555", ms=6)
-            if word not in named:
-                where = (7, -13 if word == "a" else 5)
-                ax.annotate(word, at, where, textcoords="offset points", fontsize=11)
-                named.add(word)
+            if word not in words:
+                offset = (7, -13 if word == "a" else 5)
+                ax.annotate(word, at, offset, textcoords="offset points", fontsize=11)
+                words.add(word)
         ax.annotate("", context, ring, arrowprops=ARROW | {"color": color, "lw": 4})
         last = scene == list(looks)[-1] and len(looks) > 2
         at, side = ((-10, -22), "right") if last else ((12, 14), "left")

@@ -43,7 +43,7 @@ def threads(line: str, heads: Mapping[str, Float[Tensor, "T T"]]) -> None:
     """For each head, a line of letters twice: from each below to those above, threads as thick as weights."""
     _, axes = figure(10, 1.9 * len(heads), rows=len(heads))
     letters = [letter.replace(" ", "␣").replace("\n", "↵") for letter in line]
-    told = []
+    phrases = []
     for ax, (name, weights) in zip(axes, heads.items(), strict=True):
         for t, row in enumerate(weights.tolist()):
             ax.text(t, 1.12, letters[t], ha="center", va="bottom", fontsize=12)
@@ -56,6 +56,6 @@ def threads(line: str, heads: Mapping[str, Float[Tensor, "T T"]]) -> None:
         ax.axis("off")
         back = [float(weights.diagonal(-d).mean()) for d in range(4)]
         most = max(range(4), key=back.__getitem__)
-        told.append(f"{name} mostly {most} back, {back[most]:.0%}")
+        phrases.append(f"{name} mostly {most} back, {back[most]:.0%}")
     cases = [(name, letters, letters, weights) for name, weights in heads.items()]
-    explore.lines(cases, f"Threads from each letter of {line} to those it looks at: {'; '.join(told)}.")
+    explore.lines(cases, f"Threads from each letter of {line} to those it looks at: {'; '.join(phrases)}.")

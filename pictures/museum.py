@@ -123,7 +123,7 @@ def lines(kind: type[Program]) -> None:
         if part not in vars(Program) or part.startswith("__") or part == "seen_by":
             continue
         print(f"in `{part}`")
-        fault, repair = (_body(vars(where)[part]) for where in (kind, Program))
+        fault, repair = (_body(vars(owner)[part]) for owner in (kind, Program))
         for line in difflib.ndiff(fault, repair):
             if line[0] in "+-":
                 print(f"  {line}")
@@ -131,8 +131,8 @@ def lines(kind: type[Program]) -> None:
 
 def checked(kind: type[Program]) -> None:
     """The checks alone: why the one is red that sees the fault, or all where nobody says which."""
-    said = checks.table([kind])[kind.__name__]
-    red = {name: sentence for name, sentence in said.items() if sentence}
+    results = checks.table([kind])[kind.__name__]
+    red = {name: sentence for name, sentence in results.items() if sentence}
     for name in sorted(red, key=lambda name: name != kind.seen_by):
         why = f":\n       {red[name]}" if kind.seen_by in ("", name) else ""
         print(f"RED    {name}{why}")
@@ -150,12 +150,12 @@ def _body(method: Callable) -> list[str]:
 def by_look() -> None:
     """Print all checks, grouped by the seven looks, with the rooms in which each goes red."""
     places = {kind: str(room) for room, kind in (ROOMS | GALLERY).items()}
-    said = checks.table([Program, *places])
-    assert not any(said["Program"].values())
+    results = checks.table([Program, *places])
+    assert not any(results["Program"].values())
     for look, names in LOOKS.items():
         print(look)
         for name in names:
-            red = [place for kind, place in places.items() if said[kind.__name__][name]]
+            red = [place for kind, place in places.items() if results[kind.__name__][name]]
             print(f"   {name:58}{' '.join(red) or '-'}")
 
 
@@ -187,7 +187,7 @@ def bits() -> None:
 def guesses(programs: Mapping[str, Program], prompt: Tensor, vocabulary: Sequence[str]) -> None:
     """What fresh programs expect behind a prompt (t,): a bar for each of the V letters."""
     _, axes = plotting.figure(10, 2.6, columns=len(programs))
-    told = []
+    phrases = []
     for ax, (title, program) in zip(axes, programs.items(), strict=True):
         chances = program.eval()(prompt[None])[0, -1].softmax(dim=-1)
         best = int(chances.argmax())
@@ -195,8 +195,8 @@ def guesses(programs: Mapping[str, Program], prompt: Tensor, vocabulary: Sequenc
         ax.set(title=title, ylim=(0, 1.08), xticks=[], xlabel=f"{len(chances)} letters")
         if chances[best] > 0.5:
             ax.text(best, chances[best], f" {vocabulary[best]}", va="bottom", ha="center")
-        told.append(f"{title}: at most {chances[best]:.2f}, for {vocabulary[best]!r}")
-    plotting.show(f"Bars for the chances of the letters. {'; '.join(told)}.")
+        phrases.append(f"{title}: at most {chances[best]:.2f}, for {vocabulary[best]!r}")
+    plotting.show(f"Bars for the chances of the letters. {'; '.join(phrases)}.")
 
 
 def floor(V: int) -> None:
@@ -215,17 +215,17 @@ def floor(V: int) -> None:
     )
 
 
-def moved(text: str, where: Sequence[bool], changed: int) -> None:
+def moved(text: str, flags: Sequence[bool], changed: int) -> None:
     """A text's letters, orange where an output moved, with a frame around the letter that changed."""
     _, ax = plotting.figure(0.27 * len(text), 0.6)
-    for x, (letter, it) in enumerate(zip(plotting.labels(text), where, strict=True)):
-        color = ORANGE if it else "#BBBBBB"
+    for x, (letter, flag) in enumerate(zip(plotting.labels(text), flags, strict=True)):
+        color = ORANGE if flag else "#BBBBBB"
         ax.add_patch(Rectangle((x, 0), 0.94, 1, color=color, alpha=0.45, linewidth=0))
         ax.text(x + 0.47, 0.45, letter, ha="center", va="center", family="monospace")
     ax.add_patch(Rectangle((changed, 0), 0.94, 1, fill=False, edgecolor="black", linewidth=2))
     ax.set(xlim=(-0.1, len(text)), ylim=(-0.15, 1.15))
     ax.axis("off")
-    places = [x for x, it in enumerate(where) if it]
+    places = [x for x, flag in enumerate(flags) if flag]
     plotting.show(
         f"The letters of {text!r}. Letter {changed} was changed; the outputs at places {places[0]} to "
         f"{places[-1]} moved."
@@ -276,9 +276,9 @@ def joined(programs: Mapping[str, Program]) -> None:
             cell(first, place, head, place)
     first.set(xlim=(-0.5, T), ylim=(H + 0.1, -0.2), title="as it lies in memory", xlabel="place")
     first.set_yticks([y + 0.43 for y in range(H)], [f"head {h + 1}" for h in range(H)])
-    where = torch.arange(T).view(1, 1, T, 1).expand(1, H, T, CHANNELS // H)
+    places = torch.arange(T).view(1, 1, T, 1).expand(1, H, T, CHANNELS // H)
     for ax, (title, program) in zip(others, programs.items(), strict=True):
-        rows = program.join(where)[0, :6].view(6, H, -1)[..., 0].tolist()
+        rows = program.join(places)[0, :6].view(6, H, -1)[..., 0].tolist()
         for y, row in enumerate(rows):
             for x, place in enumerate(row):
                 cell(ax, x, y, place)
@@ -297,101 +297,101 @@ def joined(programs: Mapping[str, Program]) -> None:
 def climbed(scores: Mapping[str, Tensor], forbidden: float = -1e4) -> None:
     """One row of scores (t,) as dots, beside the score of what is forbidden."""
     _, axes = plotting.figure(10, 2.7, columns=len(scores))
-    told = []
+    phrases = []
     for ax, (title, row) in zip(axes, scores.items(), strict=True):
         ax.axhline(forbidden, color=ORANGE)
         ax.text(len(row) + 2.8, forbidden, "the future", color=ORANGE, va="bottom", ha="right")
         ax.plot(range(len(row)), row, "o", color=BLUE)
         ax.set(title=title, xlim=(-0.6, len(row) + 3), xticks=[], ylabel="score")
         ax.yaxis.set_major_formatter("{x:,.0f}")
-        told.append(f"{title}: {int((row < forbidden).sum())} of {len(row)} scores lie below it")
+        phrases.append(f"{title}: {int((row < forbidden).sum())} of {len(row)} scores lie below it")
     plotting.show(
-        f"Scores of a letter's past as dots, and a line at {forbidden:,.0f}, where the future is. {'; '.join(told)}."
+        f"Scores of a letter's past as dots, and a line at {forbidden:,.0f}, where the future is. {'; '.join(phrases)}."
     )
 
 
 def kept(programs: Mapping[str, Program], logits: Tensor, k: int) -> None:
     """The chances of five letters of which `k` are to stay."""
     _, axes = plotting.figure(9, 2.3, columns=len(programs))
-    told = []
+    phrases = []
     for ax, (title, program) in zip(axes, programs.items(), strict=True):
         chances = program.kept(logits, k).softmax(dim=-1)
         stay = logits >= logits.topk(k).values[-1]
-        ax.bar(range(len(logits)), chances, color=[BLUE if it else ORANGE for it in stay])
+        ax.bar(range(len(logits)), chances, color=[BLUE if stays else ORANGE for stays in stay])
         for x, chance in enumerate(chances):
             ax.text(x, chance, f"{chance:.2f}", ha="center", va="bottom")
         ax.set(title=title, ylim=(0, 1), xlabel="logit of the letter")
         ax.set_xticks(range(len(logits)), [f"{logit:.0f}".replace("-", "−") for logit in logits])
-        told.append(f"{title}: {', '.join(f'{chance:.2f}' for chance in chances)}")
-    plotting.show(f"Chances of five letters, of which {k} (blue) are to stay. {'; '.join(told)}.")
+        phrases.append(f"{title}: {', '.join(f'{chance:.2f}' for chance in chances)}")
+    plotting.show(f"Chances of five letters, of which {k} (blue) are to stay. {'; '.join(phrases)}.")
 
 
 def quarters(lengths: Sequence[int], place: int) -> None:
     """What each head of room 10's program holds of a text, at several lengths of it."""
     _, ax = plotting.figure(9, 0.5 + 0.42 * len(lengths))
-    told = []
+    phrases = []
     for y, length in enumerate(lengths):
-        where = torch.arange(length).view(1, length, 1).expand(1, length, CHANNELS)
-        heads = ROOMS[10](V=2).split(where)[0].flatten(start_dim=1)
+        positions = torch.arange(length).view(1, length, 1).expand(1, length, CHANNELS)
+        heads = ROOMS[10](V=2).split(positions)[0].flatten(start_dim=1)
         for head, places in enumerate(heads):
             shares = places.bincount(minlength=length) / CHANNELS
             for x in shares.nonzero()[:, 0].tolist():
                 color = plotting.COLORS[head]
                 ax.add_patch(Rectangle((x, y - 0.4), 0.94, 0.8, color=color, alpha=0.55, linewidth=0))
         own = next(h for h, places in enumerate(heads) if (places == place).any())
-        told.append(f"{own + 1} of a text of {length}")
+        phrases.append(f"{own + 1} of a text of {length}")
     ax.axvspan(place, place + 0.94, color="black", alpha=0.25, linewidth=0)
     ax.set_yticks(range(len(lengths)), [f"{length} letters" for length in lengths])
     ax.set(xlim=(-0.3, max(lengths) + 0.3), ylim=(len(lengths) - 0.4, -0.6), xlabel="place")
     plotting.bare(ax)
     plotting.show(
         f"Strips of letters in four colours, a quarter for each head. Place {place} belongs to quarter "
-        f"{', '.join(told)}."
+        f"{', '.join(phrases)}."
     )
 
 
 def entrance() -> None:
     """The losses of two programs, of which one is wrong, a dot for each training."""
     _, ax = plotting.figure(8, 2.2)
-    told = []
+    phrases = []
     for y, kind in enumerate((Program, ROOMS[10])):
         losses = [line["loss"] for line in measured(kind)]
-        told.append(f"{len(losses)} dots of program {'AB'[y]} around {fmean(losses):.2f}")
+        phrases.append(f"{len(losses)} dots of program {'AB'[y]} around {fmean(losses):.2f}")
         ax.plot(losses, [y] * len(losses), "o", color=plotting.COLORS[y], alpha=0.7)
     ax.set_yticks([0, 1], ["program A", "program B"])
     ax.set(xlim=(2.15, 2.6), ylim=(1.6, -0.6), xlabel="loss after 300 updates")
-    plotting.show(f"The losses of two programs: {' and '.join(told)}.")
+    plotting.show(f"The losses of two programs: {' and '.join(phrases)}.")
 
 
 def by_length(programs: Mapping[str, Program], text: Tensor) -> dict[str, list[float]]:
     """Draw, and return, each program's honest losses on a text, by how many letters are read."""
     _, ax = plotting.figure(9, 3.2)
-    found = {name: curves.honest_losses(program, text, 400) for name, program in programs.items()}
-    for (name, losses), color in zip(found.items(), plotting.COLORS, strict=False):
+    by_name = {name: curves.honest_losses(program, text, 400) for name, program in programs.items()}
+    for (name, losses), color in zip(by_name.items(), plotting.COLORS, strict=False):
         ax.plot(curves.CUTS, losses, color=color)
         ax.text(T + 0.6, losses[-1], name, color=color, va="center")
     ax.set(xlabel="letters that are read", ylabel="loss of the next letter", xlim=(0, T + 7))
-    told = (f"{name} from {min(losses):.2f} to {max(losses):.2f}" for name, losses in found.items())
-    plotting.show(f"The loss of the letter after a text, by its length: {', '.join(told)}.")
-    return found
+    phrases = (f"{name} from {min(losses):.2f} to {max(losses):.2f}" for name, losses in by_name.items())
+    plotting.show(f"The loss of the letter after a text, by its length: {', '.join(phrases)}.")
+    return by_name
 
 
 def two_losses(kinds: Sequence[type[Program]]) -> None:
     """For each program its curve's end (dot) and its honest loss (ring), means of all seeds."""
-    shown = sorted(kinds, key=lambda kind: fmean(line["loss"] for line in measured(kind)))
+    order = sorted(kinds, key=lambda kind: fmean(line["loss"] for line in measured(kind)))
     rooms = {kind: f"room {room}" for room, kind in ROOMS.items()} | {Program: "healthy"}
-    _, ax = plotting.figure(9, 0.9 + 0.33 * len(shown))
-    told = []
-    for y, kind in enumerate(shown):
+    _, ax = plotting.figure(9, 0.9 + 0.33 * len(order))
+    phrases = []
+    for y, kind in enumerate(order):
         loss, honest = (fmean(line[column] for line in measured(kind)) for column in ("loss", "honest"))
         color = BLUE if kind is Program else ORANGE
         ax.plot([loss, honest], [y, y], color=color, linewidth=1, alpha=0.5)
         ax.plot(loss, y, "o", color=color)
         ax.plot(honest, y, "o", color="white", markeredgecolor=color)
-        told.append(f"{rooms[kind]} {loss:.2f} and {honest:.2f}")
-    ax.set_yticks(range(len(shown)), [rooms[kind] for kind in shown])
-    ax.set(xlabel="curve (dot) and honest loss (ring), nats", ylim=(len(shown) - 0.4, -0.6))
-    plotting.show(f"The end of the curve and the honest loss: {'; '.join(told)}.")
+        phrases.append(f"{rooms[kind]} {loss:.2f} and {honest:.2f}")
+    ax.set_yticks(range(len(order)), [rooms[kind] for kind in order])
+    ax.set(xlabel="curve (dot) and honest loss (ring), nats", ylim=(len(order) - 0.4, -0.6))
+    plotting.show(f"The end of the curve and the honest loss: {'; '.join(phrases)}.")
 
 
 # ---------------------------------------------------------------- programs

@@ -18,13 +18,13 @@ def neuron(hidden: Float[Tensor, "n M"], given: Int64[Tensor, "n"], got: Int64[T
     counts = torch.bincount(pairs, minlength=64)[:, None]
     table = (sums / counts).T.view(-1, 8, 8)  # (M, 8, 8); NaN where a pair never occurs
     # Both orders of a pair make the same brew
-    both = torch.stack([table, table.mT]).amin(dim=0).nan_to_num(-1.0)
-    first, second = both.triu(diagonal=1).flatten(start_dim=1).topk(2).values.T
-    chosen = int((first - second).argmax())
+    symmetric = torch.stack([table, table.mT]).amin(dim=0).nan_to_num(-1.0)
+    first, second = symmetric.triu(diagonal=1).flatten(start_dim=1).topk(2).values.T
+    unit = int((first - second).argmax())
     _, ax = figure(6.4, 4.4)
-    heatmap(table[chosen], THINGS, decimals=1, row_name="given", column_name="got", ax=ax)
-    best = int(both[chosen].flatten().argmax())
+    heatmap(table[unit], THINGS, decimals=1, row_name="given", column_name="got", ax=ax)
+    best = int(symmetric[unit].flatten().argmax())
     show(
         f"One number for every pair of things. It is largest for {THINGS[best // 8]} and "
-        f"{THINGS[best % 8]}, {first[chosen]:.1f}; the next pair has {second[chosen]:.1f}."
+        f"{THINGS[best % 8]}, {first[unit]:.1f}; the next pair has {second[unit]:.1f}."
     )

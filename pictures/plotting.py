@@ -219,10 +219,10 @@ def _em(ax: Axes, fontsize: float) -> float:
     return fontsize * ax.figure.get_dpi() / 72 / pixels[0]
 
 
-def _fill(ax: Axes, x: np.ndarray, y: np.ndarray, where: np.ndarray, color: str, **style: Any) -> None:
+def _fill(ax: Axes, x: np.ndarray, y: np.ndarray, mask: np.ndarray, color: str, **style: Any) -> None:
     """Give those cells of a table one colour, whatever their numbers."""
-    if where.any():
-        cells = np.ma.masked_where(~where, np.zeros(where.shape))
+    if mask.any():
+        cells = np.ma.masked_where(~mask, np.zeros(mask.shape))
         ax.pcolor(x, y, cells, cmap=ListedColormap([color]), zorder=3, **style)
 
 

@@ -14,16 +14,16 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 def course(folder: Path) -> dict[str, Any]:
     """What course.toml lists; a folder of notebooks without one, as a reader's copy, has ours."""
     own = folder / "course.toml"
-    listed = own if own.exists() else NOTEBOOKS / "course.toml"
-    return tomllib.loads(listed.read_text(encoding="utf-8"))
+    path = own if own.exists() else NOTEBOOKS / "course.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def shipped(folder: Path) -> list[Path]:
     """The lessons that lie in `folder`, the path first, then the rooms beyond."""
-    listed = course(folder)
-    rooms = [folder / "beyond" / room["name"] for room in listed["rooms"]]
-    paths = [*(folder / name for name in listed["path"]), *rooms]
-    return [path for each in paths if (path := each.with_suffix(".ipynb")).exists()]
+    contents = course(folder)
+    rooms = [folder / "beyond" / room["name"] for room in contents["rooms"]]
+    paths = [*(folder / name for name in contents["path"]), *rooms]
+    return [path for stem in paths if (path := stem.with_suffix(".ipynb")).exists()]
 
 
 def here() -> Path:
@@ -38,11 +38,11 @@ def lessons(folder: str | Path | None = None) -> str:
     saved, prints so. ConfigError for a folder without lessons.
     """
     folder = Path(folder or here())
-    found = shipped(folder)
-    if not found:
+    paths = shipped(folder)
+    if not paths:
         raise ConfigError(f"{folder} has no lessons: name the folder of the notebooks")
     rows = []
-    for path in found:
+    for path in paths:
         number = path.name[:2] if path.parent == folder else ""
         rows.append(_row(path, number, path.relative_to(folder).as_posix()))
     return "\n".join(["| | lesson | to read | solved |", "|---|---|---|---|", *rows])

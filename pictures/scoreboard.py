@@ -70,11 +70,11 @@ def _digits(side: Sequence[float]) -> str:
 
 def read_line(line: str) -> Row:
     """The row that `scoreboard` printed. ConfigError for any other line."""
-    found = re.fullmatch(r"(\d+) (.*?) \| (.*?) \| without (.+?) \| with (.+)", line.strip())
+    match = re.fullmatch(r"(\d+) (.*?) \| (.*?) \| without (.+?) \| with (.+)", line.strip())
     try:
-        if not found:
+        if not match:
             raise ValueError
-        notebook, part, question, without, having = found.groups()
+        notebook, part, question, without, having = match.groups()
         return Row(notebook, part, question, _accuracies(without), _accuracies(having))
     except ValueError:
         raise ConfigError(
@@ -123,13 +123,13 @@ def in_a_gpt() -> dict[str, Verdict]:
 
     Measured after the longest of the study's trainings.
     """
-    found = {}
+    by_row = {}
     for name in ("parts", "dropout"):
         _, lines = read_table(MEASURED / f"{name}.csv")
         verdicts = judge(STUDIES[name], lines)
         longest = max(STUDIES[name].steps)
-        found |= {(name, row): verdict for (steps, row), verdict in verdicts.items() if steps == longest}
-    return {part: found[row] for part, row in IN_A_GPT.items() if row}
+        by_row |= {(name, row): verdict for (steps, row), verdict in verdicts.items() if steps == longest}
+    return {part: by_row[row] for part, row in IN_A_GPT.items() if row}
 
 
 def _said(part: str, in_gpt: dict[str, Verdict]) -> str:
@@ -176,12 +176,12 @@ def scoreboard(*live: Row, measured: Path = STORED) -> None:
     ax.grid(axis="x", color="#E5E5E5", zorder=0)
     ax.set_yticks([])
     plotting.bare(ax)
-    said = [
+    phrases = [
         f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it "
         f"(in a GPT: {_said(row.part, in_gpt)})"
         for row in rows
     ]
-    plotting.show(f"The scoreboard, worst to best seed: {'; '.join(said)}.")
+    plotting.show(f"The scoreboard, worst to best seed: {'; '.join(phrases)}.")
 
 
 def _draw(ax: Axes, y: int, row: Row, bold: bool) -> None:

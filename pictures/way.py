@@ -54,5 +54,5 @@ def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -
     ax.set(xlim=(-0.7, len(labels) - 0.3), ylim=(-1.15, 1.15))
     ax.axis("off")
     ax.set_title(about, fontsize=10, color="#444444", loc="left")
-    where = f"the next one, {following}, is {steps[following]}" if following else "the way is done"
-    plotting.show(f"A path of {len(labels)} steps to a GPT of your own: {len(solved)} are solved, {where}.")
+    phrase = f"the next one, {following}, is {steps[following]}" if following else "the way is done"
+    plotting.show(f"A path of {len(labels)} steps to a GPT of your own: {len(solved)} are solved, {phrase}.")

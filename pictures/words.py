@@ -83,10 +83,10 @@ def word_map(asks: str, vectors: Mapping[str, Float[Tensor, "V"]]) -> None:
     ax.set(xlim=(-0.01, 0.67), ylim=(height.min() - 0.6, height.max() + 0.6))
     ax.set(xlabel=f"score with {asks}: the shadow on its line", yticks=[])
     ax.spines["left"].set_visible(False)
-    found = ", ".join(words[i] for i in best)
+    names = ", ".join(words[i] for i in best)
     show(
         f"A map of {len(words)} words. To the right, the arrow of {asks}; each word lies as far to "
-        f"the right as its score. Farthest are {found}."
+        f"the right as its score. Farthest are {names}."
     )
 
 

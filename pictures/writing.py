@@ -13,7 +13,7 @@ from pictures.plotting import COLORS, bare, figure, labels, show
 def tower(rungs: Mapping[str, tuple[float, str]], parts: Mapping[str, Sequence[str]]) -> None:
     """Rungs from the ground up: the `parts` of each as boxes, its loss, and what it writes."""
     _, ax = figure(11, 0.75 * len(rungs))
-    told = []
+    phrases = []
     for y, (name, (loss, text)) in enumerate(rungs.items()):
         color = COLORS[1 if "don't" in name else 0]
         for x, part in enumerate(parts[name]):
@@ -24,10 +24,10 @@ def tower(rungs: Mapping[str, tuple[float, str]], parts: Mapping[str, Sequence[s
         ax.text(-0.2, y + 0.25, name, ha="right", va="center")
         ax.text(6.4, y + 0.25, f"{loss:.2f}", va="center", weight="bold", color=color, fontsize=13)
         ax.text(7.4, y + 0.25, text[:48], va="center", family="monospace", fontsize=9)
-        told.append(f"{name}: {loss:.2f}, {text[:48]!r}")
+        phrases.append(f"{name}: {loss:.2f}, {text[:48]!r}")
     ax.set(xlim=(-4.4, 15.6), ylim=(-0.2, len(rungs)))
     ax.axis("off")
-    show(f"A tower of models, from the ground up, each with its loss and a line of its text. {'; '.join(told)}.")
+    show(f"A tower of models, from the ground up, each with its loss and a line of its text. {'; '.join(phrases)}.")
 
 
 def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float = 6.0) -> None:
@@ -52,7 +52,7 @@ def heads(lines: Sequence[Line]) -> None:
     """A panel for each network: how much each head looks at the last gap, and what its loss costs."""
     seeds = sorted({line["seed"] for line in lines})
     _, axes = figure(10, 3.4, columns=len(seeds))
-    told = []
+    phrases = []
     for ax, seed in zip(axes, seeds, strict=True):
         mine = [line for line in lines if line["seed"] == seed]
         most = max(mine, key=lambda line: line["more"])
@@ -65,9 +65,9 @@ def heads(lines: Sequence[Line]) -> None:
         rank = 1 + sum(line["loss"] > most["loss"] for line in mine)
         ax.set(title=f"network {seed}", xlabel="attention to the last gap", xlim=(0, 0.8))
         ax.set(ylim=(-0.01, 0.02 + max(line["loss"] for line in lines)))
-        told.append(
+        phrases.append(
             f"network {seed}: the head that looks most at it, {most['more']:.0%}, costs {most['loss']:.3f}, "
             f"number {rank} of {len(mine)}"
         )
     axes[0].set(ylabel="rise of the loss without it")
-    show(f"A dot for each head, with its layer. {'; '.join(told)}.")
+    show(f"A dot for each head, with its layer. {'; '.join(phrases)}.")

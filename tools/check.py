@@ -44,11 +44,11 @@ def check(with_notebooks: bool, only: str = "") -> int:
     pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadfile", "--no-loadscope-reorder"]
     if with_notebooks:
         name_others()
-        asked = ["-m", "not weekly and not lesson", *everyone()]
+        selection = ["-m", "not weekly and not lesson", *everyone()]
         if only:
             path = named(only)
-            asked = ["--notebook", path.stem, path]
-        results["tests"] = runs(*pytest, *NBVAL, *asked, "tests")
+            selection = ["--notebook", path.stem, path]
+        results["tests"] = runs(*pytest, *NBVAL, *selection, "tests")
     else:
         results["tests"] = runs(*pytest, "-m", "not slow and not weekly", "--durations=5", "tests")
     say("; ".join(f"{name} {'passed' if passed else 'FAILED'}" for name, passed in results.items()))

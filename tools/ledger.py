@@ -30,8 +30,8 @@ def stored_error(notebook: NotebookNode) -> str:
 def why_incomplete(notebook: NotebookNode) -> str:
     """The error that stopped it, or how many cells never ran; "" when it ran to its end."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
-    left = sum(cell.execution_count is None for cell in code)
-    return stored_error(notebook) or (f"{left} of {len(code)} cells were not run" if left else "")
+    remaining = sum(cell.execution_count is None for cell in code)
+    return stored_error(notebook) or (f"{remaining} of {len(code)} cells were not run" if remaining else "")
 
 
 # ---------------------------------------------------------------- the sources' page
@@ -41,14 +41,14 @@ def ledger_page(folder: Path) -> str:
     All of it stands in the sources' notebooks: numbers in the outputs of `same` and `slip`, slips
     and claims in their cells tagged "slip" and "claim".
     """
-    found = {path: nbformat.read(path, as_version=4) for path in sources(folder)}
-    numbers = [number_row(*place) for place in comparisons(found, folder)]
-    slips = [slip_row(*place) for place in tagged("slip", found, folder)]
-    claims = [claim_row(*place) for place in tagged("claim", found, folder)]
+    notebooks = {path: nbformat.read(path, as_version=4) for path in sources(folder)}
+    numbers = [number_row(*place) for place in comparisons(notebooks, folder)]
+    slips = [slip_row(*place) for place in tagged("slip", notebooks, folder)]
+    claims = [claim_row(*place) for place in tagged("claim", notebooks, folder)]
     return (
         "# The sources: their numbers, their slips, their claims\n\n"
         "Each source has a notebook that goes through it in its own order: "
-        + ", ".join(f"[{title(notebook)}](sources/{path.name})" for path, notebook in found.items())
+        + ", ".join(f"[{title(notebook)}](sources/{path.name})" for path, notebook in notebooks.items())
         + ". This page is drawn from them by `make store`. Its links lead to the cells in "
         "JupyterLab and on the site; elsewhere they open the notebook.\n\n"
         "## What they print\n\n"
@@ -76,9 +76,9 @@ def title(notebook: NotebookNode) -> str:
     return notebook.cells[0].source.splitlines()[0].removeprefix("# ").partition(":")[0]
 
 
-def places(found: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[NotebookNode, str, str]]:
+def places(notebooks: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[NotebookNode, str, str]]:
     """Each cell of the sources' notebooks, with the heading above it and a link to it."""
-    for path, notebook in found.items():
+    for path, notebook in notebooks.items():
         heading = ""
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
@@ -88,28 +88,28 @@ def places(found: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[Note
             yield cell, f"{title(notebook)}: {heading}", f"[here]({address})"
 
 
-def comparisons(found: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[str, str, list[str], str]]:
+def comparisons(notebooks: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[str, str, list[str], str]]:
     """What each `same` and `slip` has shown: section, what, its lines of numbers, a link."""
-    for cell, section, link in places(found, folder):
+    for cell, section, link in places(notebooks, folder):
         text = "".join(out.text for out in cell.get("outputs", []) if "text" in out)
-        for what, lines in re.findall(r"^(\S.*)\n((?:  .*\n?)+)", text, re.M):
+        for label, lines in re.findall(r"^(\S.*)\n((?:  .*\n?)+)", text, re.M):
             if lines.startswith("  printed"):
-                yield section, what, lines.splitlines(), link
+                yield section, label, lines.splitlines(), link
 
 
-def number_row(section: str, what: str, lines: list[str], link: str) -> str:
+def number_row(section: str, label: str, lines: list[str], link: str) -> str:
     first = lines[0].removeprefix("  printed").strip()
     if first.startswith(("here", "right")):  # the head of two tables side by side
         printed = f"{sum(len(line.split()) for line in lines[1:]) // 2} numbers"
     else:
         printed = f"`{first}`"
     slipped = " (see below)" if re.search(r"\bright\b", "".join(lines)) else ""
-    return f"| {escaped(section)} | {escaped(what)} | {printed}{slipped} | {link} |"
+    return f"| {escaped(section)} | {escaped(label)} | {printed}{slipped} | {link} |"
 
 
-def tagged(tag: str, found: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[str, str, str]]:
+def tagged(tag: str, notebooks: dict[Path, NotebookNode], folder: Path) -> Iterator[tuple[str, str, str]]:
     """The text of each cell with the tag, its section, a link to it."""
-    for cell, section, link in places(found, folder):
+    for cell, section, link in places(notebooks, folder):
         if tag in cell.metadata.get("tags", []):
             yield cell.source, section, link
 

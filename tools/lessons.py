@@ -45,18 +45,18 @@ def readme_path(notebooks: Path = NOTEBOOKS) -> dict[str, str]:
     """The README's lines of lessons and of rooms, by the name of the mark above them: names, order
     and reading times as the notebooks have them.
     """
-    found: dict[str, list[str]] = {"path": [], "rooms": []}
+    links: dict[str, list[str]] = {"path": [], "rooms": []}
     for path in lessons(notebooks):
         head = nbformat.read(path, as_version=4).cells[0].source
         title = re.search(r"^# (.+)$", head, re.M)
-        said = re.search(r"^\*\*How long\.\*\* (\d+) minutes to read", head, re.M)
-        time = f" ({said[1]} min)" if said else ""
+        minutes = re.search(r"^\*\*How long\.\*\* (\d+) minutes to read", head, re.M)
+        time = f" ({minutes[1]} min)" if minutes else ""
         assert title, f"{path} has no title"
         link = f"[{title[1].replace(' · ', ' ')}]({path.relative_to(notebooks.parent)}){time}"
-        found["path" if path.parent == notebooks else "rooms"].append(link)
+        links["path" if path.parent == notebooks else "rooms"].append(link)
     return {
-        "path": "\n".join(f"- {link}" for link in found["path"]),
-        "rooms": " · ".join(found["rooms"]),
+        "path": "\n".join(f"- {link}" for link in links["path"]),
+        "rooms": " · ".join(links["rooms"]),
     }
 
 

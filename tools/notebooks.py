@@ -89,16 +89,16 @@ def execute(path: Path, target: Path, values: dict[str, object] | None = None) -
         with tempfile.TemporaryDirectory(prefix=".run-", dir=target.parent) as scratch:
             draft = Path(scratch) / path.name
             problem = run_papermill(path, draft, values or {})
-            if done := read_run(draft):
+            if notebook := read_run(draft):
                 draft.replace(target)
     except OSError as error:
         return f"can't write {target}: {error.strerror or error}"
-    return problem or (why_incomplete(done) if done else "papermill has written nothing")
+    return problem or (why_incomplete(notebook) if notebook else "papermill has written nothing")
 
 
 def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
     # papermill takes braces in a path for a template.
-    source, out = (str(each).replace("{", "{{").replace("}", "}}") for each in (path, target))
+    source, out = (str(file).replace("{", "{{").replace("}", "}}") for file in (path, target))
     for attempt in range(3):
         try:
             papermill.execute_notebook(
@@ -132,18 +132,18 @@ def why_incomplete(notebook: NotebookNode) -> str:
 
 
 # ---------------------------------------------------------------- settings
-def settings(path: Path, given: list[list[str]]) -> dict[str, object]:
+def settings(path: Path, pairs: list[list[str]]) -> dict[str, object]:
     """The values that -p NAME VALUE gives to a notebook's parameters; the last one counts.
 
     ConfigError for a name that the notebook lacks, and for a value of another type than its own,
     unless that is None.
     """
-    known = papermill.inspect_notebook(str(path).replace("{", "{{").replace("}", "}}"))
+    parameters = papermill.inspect_notebook(str(path).replace("{", "{{").replace("}", "}}"))
     values = {}
-    for name, text in given:
-        if name not in known:
-            raise ConfigError(f"{path.stem} has no parameter {name!r}: it has {', '.join(known) or 'none'}")
-        default, value = literal(known[name]["default"]), literal(text)
+    for name, text in pairs:
+        if name not in parameters:
+            raise ConfigError(f"{path.stem} has no parameter {name!r}: it has {', '.join(parameters) or 'none'}")
+        default, value = literal(parameters[name]["default"]), literal(text)
         if isinstance(default, str):
             value = text
         elif isinstance(default, float) and type(value) is int:
@@ -163,15 +163,15 @@ def literal(text: str) -> object:
 
 
 # ---------------------------------------------------------------- run
-def run(names: list[str], given: list[list[str]] | None = None, jobs: int = 1) -> int:
+def run(names: list[str], parameters: list[list[str]] | None = None, jobs: int = 1) -> int:
     """Execute notebooks, `jobs` at a time; then say which failed, why, and what each has to tell.
 
     Returns 1 if one failed.
     """
     paths = chosen(names)
-    if given and len(names) != 1:
+    if parameters and len(names) != 1:
         raise ConfigError('parameters need a notebook: make run NB=08 P="-p preset smoke"')
-    values = settings(paths[0], given) if given else {}
+    values = settings(paths[0], parameters) if parameters else {}
     errors = side_by_side(paths, values, jobs)
     failed = [path.stem for path in paths if errors[path]]
     say(f"\n{len(paths) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else ""))
@@ -201,11 +201,11 @@ def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dic
                 for queue in queues
                 if queue
             }
-            for done in as_completed(waiting):
+            for future in as_completed(waiting):
                 try:
-                    errors |= done.result()
+                    errors |= future.result()
                 except BrokenProcessPool:
-                    errors |= dict.fromkeys(waiting[done], "the process that ran it has died")
+                    errors |= dict.fromkeys(waiting[future], "the process that ran it has died")
         except BaseException:
             # Somebody stops us. A kernel ends when the process that has started it is gone.
             for process in multiprocessing.active_children():
@@ -226,8 +226,8 @@ def run_in_turn(work: list[tuple[Path, Path]], values: dict[str, object]) -> dic
         say(f"{path.stem}: started")
         start = time.perf_counter()
         errors[path] = execute(path, target, values)
-        how = f"FAILED: {errors[path]}" if errors[path] else "ok"
-        say(f"{path.stem}: {how}, {time.perf_counter() - start:.0f} s")
+        verdict = f"FAILED: {errors[path]}" if errors[path] else "ok"
+        say(f"{path.stem}: {verdict}, {time.perf_counter() - start:.0f} s")
     return errors
 
 
@@ -282,13 +282,13 @@ def store(names: list[str]) -> None:
         notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
         with tempfile.TemporaryDirectory() as scratch:
             problem = execute(path, Path(scratch) / path.name)
-            done = read_run(Path(scratch) / path.name)
-        if problem or done is None:
+            result = read_run(Path(scratch) / path.name)
+        if problem or result is None:
             raise HelpersError(f"{path.stem} is not stored: {problem}")
-        for cell, ran in zip(notebook.cells, done.cells, strict=True):
+        for cell, ran in zip(notebook.cells, result.cells, strict=True):
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
-        notebook.metadata = {"kernelspec": KERNEL, "language_info": done.metadata.language_info}
+        notebook.metadata = {"kernelspec": KERNEL, "language_info": result.metadata.language_info}
         nbformat.validate(notebook)
         write(path, nbformat.writes(notebook) + "\n")
         say(f"{path.stem}: stored after {time.perf_counter() - start:.0f} s")
@@ -306,7 +306,7 @@ def fresh() -> None:
     """Bring back the notebooks as committed; changed ones are copied to mine/kept/ first."""
     if git("rev-parse", "--show-cdup", or_say="this folder is no clone of a git repository").strip():
         raise HelpersError("this folder is no clone of a git repository: it only lies in one")
-    listed = git(
+    output = git(
         "diff",
         "--name-only",
         "--no-renames",
@@ -317,30 +317,32 @@ def fresh() -> None:
         ":(glob)notebooks/**/*.ipynb",
         or_say="git can't compare",
     )
-    names = [name for name in listed.split("\0") if name]
+    names = [name for name in output.split("\0") if name]
     if not names:
         say("the notebooks are as they were committed: nothing to do")
         return
-    kept = new_folder(MINE / "kept")
+    folder = new_folder(MINE / "kept")
     for name in names:
-        path, copy = ROOT / name, kept / Path(name).relative_to("notebooks")
+        path, copy = ROOT / name, folder / Path(name).relative_to("notebooks")
         if path.is_file():
             copy.parent.mkdir(exist_ok=True)
             write(copy, path.read_bytes())
     git("checkout", "HEAD", "--", *names, or_say="git can't bring back the notebooks")
     for name in names:
-        copy = kept / Path(name).relative_to("notebooks")
+        copy = folder / Path(name).relative_to("notebooks")
         say(f"{Path(name).stem}: as committed" + (f", yours is in {copy.relative_to(ROOT)}" if copy.exists() else ""))
 
 
 def git(*words: str, or_say: str) -> str:
     try:
-        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+        process = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
     except FileNotFoundError:
         raise HelpersError("git is needed and was not found") from None
-    if done.returncode:
-        raise HelpersError(f"{or_say} ({done.stderr.strip().splitlines()[0] if done.stderr.strip() else 'git failed'})")
-    return done.stdout
+    if process.returncode:
+        raise HelpersError(
+            f"{or_say} ({process.stderr.strip().splitlines()[0] if process.stderr.strip() else 'git failed'})"
+        )
+    return process.stdout
 
 
 def new_folder(parent: Path) -> Path:

@@ -54,14 +54,14 @@ def draw(folder: Path, path: Path) -> str:
     """Write the picture; returns its alternative text."""
     _, tokenizer = checkpoint.load_model(folder)
     losses = {record.step: record.val_loss for record in checkpoint.load(folder).history}
-    models = [each for each in checkpoint.load_snapshots(folder) if each[0] in STEPS]
+    models = [snapshot for snapshot in checkpoint.load_snapshots(folder) if snapshot[0] in STEPS]
     maps = [every_tensor(model, tokenizer.encode(READ)).weights for _, model in models]
     before = maps[-1].diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1)  # (L, H)
     layer, head = divmod(before.argmax().item(), before.shape[1])
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3), dpi=100, width_ratios=(1.95, 1))
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.02, top=0.82, wspace=0.04)
-    writer, written = PillowWriter(fps=6), []
+    writer, texts = PillowWriter(fps=6), []
     with writer.saving(figure, str(path), dpi=100):
         for (step, model), weights in zip(models, maps, strict=True):
             dice = torch.Generator().manual_seed(DICE)
@@ -74,7 +74,7 @@ def draw(folder: Path, path: Path) -> str:
                 generator=dice,
             )
             lines = on_lines(tokenizer.decode(text))
-            written.append(lines)
+            texts.append(lines)
             draw_map(right, weights[layer, head])
             right.set_title("where a head looks", fontsize=11)
             left.clear()
@@ -84,15 +84,15 @@ def draw(folder: Path, path: Path) -> str:
                 loc="left",
                 fontsize=11,
             )
-            shown = left.text(0, 1, "", family="monospace", fontsize=11, va="top")
-            shown.set_transform(left.transAxes)
+            artist = left.text(0, 1, "", family="monospace", fontsize=11, va="top")
+            artist.set_transform(left.transAxes)
             last = step == models[-1][0]
             for frame in range(TYPED + PAUSE * (9 if last else 1)):
                 whole, share = "\n".join(lines), min(1, (frame + 1) / TYPED)
-                shown.set_text(whole[: round(len(whole) * share)].replace("$", r"\$"))
+                artist.set_text(whole[: round(len(whole) * share)].replace("$", r"\$"))
                 writer.grab_frame()
     plt.close(figure)
-    noise, verse = (next(line for line in lines[1:] if line)[:40] for lines in (written[0], written[-1]))
+    noise, verse = (next(line for line in lines[1:] if line)[:40] for lines in (texts[0], texts[-1]))
     first, last = (of_all[layer, head].diagonal(-1).mean() for of_all in (maps[0], maps[-1]))
     return (
         f'Over {models[-1][0]:,} updates, what a GPT writes goes from noise ("{noise}") to something that sounds a '

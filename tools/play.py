@@ -49,25 +49,25 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
     for old in folder.glob("play-step-*.js"):  # of another model, perhaps
         old.unlink()
     *snapshots, model = committed() if packed is None else packed
-    listed = []
-    written = []
+    entries = []
+    paths = []
     for snapshot in snapshots:
         about = header(snapshot)["about"]
         path = folder / f"play-step-{about['step']}.js"
-        listed.append({"step": about["step"], "loss": about["loss"], "file": path.name})
+        entries.append({"step": about["step"], "loss": about["loss"], "file": path.name})
         errors.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
-        written.append(path)
+        paths.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
         "CODE": code(),
-        "SNAPSHOTS": json.dumps(listed),
+        "SNAPSHOTS": json.dumps(entries),
         "MODEL": base64.b64encode(model).decode(),
     }
     page = (FRONT / "play.html").read_text(encoding="utf-8")
     if packed is not None:
         page = SITE.sub("", page)
     errors.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
-    return [folder / "play.html", *written]
+    return [folder / "play.html", *paths]
 
 
 def code() -> str:
@@ -99,15 +99,15 @@ def pack_run(run: Path) -> list[bytes]:
     snapshots = checkpoint.load_snapshots(run)[:-1:2]
     records = {record.step: record for record in state.history}
     best = state.history.best.step
-    known = state.about
+    origin = state.about
     commit = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     facts = {
-        "preset": known["preset"],
-        "corpus": known["corpus"],
-        "corpus_sha256": known["corpus_sha256"],
+        "preset": origin["preset"],
+        "corpus": origin["corpus"],
+        "corpus_sha256": origin["corpus_sha256"],
         "parameters": count_parameters(model),
         "seed": state.settings["seed"],
-        "torch": known["torch"],
+        "torch": origin["torch"],
         "commit": commit.stdout.strip() or "unknown",
     }
     packed = []
@@ -142,8 +142,8 @@ def main(arguments: list[str]) -> None:
 
     parser = errors.Options(prog="python -m tools.play", description=__doc__.splitlines()[0])
     parser.add_argument("--run", help="folder of a run (default: build/runs/playground, for docs/play)")
-    if named := parser.parse_args(arguments).run:
-        pages = write(ROOT / "build" / "play", pack_run(Path(named)))
+    if run := parser.parse_args(arguments).run:
+        pages = write(ROOT / "build" / "play", pack_run(Path(run)))
     else:
         commit_packed(pack_run(RUNS / "playground"))
         pages = write(ROOT / "build" / "site")

@@ -64,8 +64,8 @@ class OtherProcessor(TorchDispatchMode):
         if name.rstrip("_") not in LISTED:
             return out
         # What works in place has changed its first argument, or each tensor in it.
-        made = args[0] if name.endswith("_") else out
-        for tensor in made if isinstance(made, list | tuple) else [made]:
+        result = args[0] if name.endswith("_") else out
+        for tensor in result if isinstance(result, list | tuple) else [result]:
             if isinstance(tensor, Tensor):
                 round_otherwise(tensor, self.number)
         return out

@@ -18,7 +18,7 @@ def commit() -> str:
 
 def _git(*arguments: str) -> str:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT)
+        process = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT)
     except OSError:  # there is no git
         return ""
-    return done.stdout.strip()
+    return process.stdout.strip()

@@ -40,8 +40,8 @@ def repository(root: Path) -> str:
     project = tomllib.loads(path.read_text("utf-8"))["project"] if path.is_file() else {}
     urls = {name.lower(): address for name, address in project.get("urls", {}).items()}
     address = r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?"
-    found = re.fullmatch(address, urls.get("repository", ""))
-    return found[1] if found else ""
+    match = re.fullmatch(address, urls.get("repository", ""))
+    return match[1] if match else ""
 
 
 def home_page(repo: str) -> str:
@@ -72,7 +72,7 @@ def notebook(text: str, name: str, repo: str) -> str:
     first = content.cells[0]
     links = "".join(f" · [{label}]({address})" for label, address in doors(repo, name).items())
     way = re.compile(r"^(\[All notebooks\].*?)(?: · \[Colab\]\(.*)?$", re.M)
-    first.source = way.sub(lambda found: found[1] + links, first.source)
+    first.source = way.sub(lambda match: match[1] + links, first.source)
     return nbformat.writes(content) + "\n"
 
 

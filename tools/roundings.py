@@ -46,7 +46,7 @@ def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dic
     """How many cells and tests were compared in this row; of those that differ, names and why."""
     from tools.check import NBVAL
 
-    found, why = 0, {}
+    count, why = 0, {}
     with tempfile.TemporaryDirectory() as scratch:
         startup = Path(scratch, "profile_default", "startup")
         startup.mkdir(parents=True)
@@ -60,7 +60,7 @@ def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dic
         words = ["-q", "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
         words += [f"--junitxml={report}", "-m", "not weekly and not lesson"]
         words += [*NBVAL, *map(str, notebooks), *(["tests"] if with_tests else [])]
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "pytest", "-ptools.processor", *words],
             cwd=ROOT,
             env=environment,
@@ -69,13 +69,13 @@ def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dic
         if not report.exists():
             raise HelpersError(f"{row}: pytest did not begin; python -m tools.check test says why")
         for case in ElementTree.parse(report).iter("testcase"):
-            found += case.find("skipped") is None
+            count += case.find("skipped") is None
             for failure in [*case.iter("failure"), *case.iter("error")]:
                 name = f"{case.get('classname')}::{case.get('name')}"
                 why[name] = re.sub(r"#x1B\[[0-9;]*m", "", failure.text or "")
-    if done.returncode and not why:
-        raise HelpersError(f"{row}: pytest ended with {done.returncode}, after {found} tests")
-    return found, why
+    if process.returncode and not why:
+        raise HelpersError(f"{row}: pytest ended with {process.returncode}, after {count} tests")
+    return count, why
 
 
 def main(arguments: list[str]) -> None:
@@ -95,10 +95,10 @@ def main(arguments: list[str]) -> None:
     rows, differing = [], 0
     for row in options.row or ROWS:
         start = time.perf_counter()
-        found, why = run_row(row, notebooks, with_tests)
+        count, why = run_row(row, notebooks, with_tests)
         for name, text in why.items():
             say(f"---- {row}: {name}\n{text.strip()}\n")
-        rows.append(f"{row:10} {found:8,} {len(why):9,} {time.perf_counter() - start:8.0f} s")
+        rows.append(f"{row:10} {count:8,} {len(why):9,} {time.perf_counter() - start:8.0f} s")
         say(rows[-1])
         differing += len(why)
     say("\n".join(["\nrow        compared differing     time", *rows]))

@@ -51,11 +51,11 @@ def whose():
 
 def contents(files):
     """A hash of what stands in these files."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in files:
         with open(os.path.join(ROOT, name), "rb") as file:
-            found.update(file.read())
-    return found.hexdigest()
+            digest.update(file.read())
+    return digest.hexdigest()
 
 
 def read_stamp():
@@ -99,10 +99,10 @@ def is_of_another_python():
     """Whether .venv was made with another version of Python than this one."""
     try:
         with open(os.path.join(VENV, "pyvenv.cfg"), encoding="utf-8") as file:
-            (found,) = [line.split("=")[1] for line in file if line.startswith("version")]
+            (version,) = [line.split("=")[1] for line in file if line.startswith("version")]
     except (OSError, ValueError):  # made by another tool, perhaps
         return False
-    return not found.strip().startswith("{}.{}.".format(*sys.version_info))
+    return not version.strip().startswith("{}.{}.".format(*sys.version_info))
 
 
 def install(kind, anew=False):
@@ -119,11 +119,11 @@ def install(kind, anew=False):
         )
     if os.pathsep in ROOT:
         sys.exit(f"no .venv works in a folder with {os.pathsep!r} in its path: rename {ROOT}")
-    made = {**whose(), "folder": None, **read_stamp()}
-    is_ours = not anew and os.path.exists(PYTHON) and whose().items() <= made.items()
+    stamp = {**whose(), "folder": None, **read_stamp()}
+    is_ours = not anew and os.path.exists(PYTHON) and whose().items() <= stamp.items()
     is_another = os.path.exists(STAMP) and not is_ours
     if is_another and os.path.islink(VENV):
-        sys.exit(f".venv is a link to what {made['folder']} was set up with: remove the link")
+        sys.exit(f".venv is a link to what {stamp['folder']} was set up with: remove the link")
     try:
         ROOT.encode("utf-8")
     except UnicodeEncodeError:  # a name in Latin-1, for example

@@ -41,12 +41,12 @@ def jobs() -> int:
 
     ConfigError when JOBS is no number from 1 to 1,000.
     """
-    given = os.environ.get("JOBS")
-    if not given:
+    value = os.environ.get("JOBS")
+    if not value:
         return min(os.cpu_count() or 1, 4)
-    if not given.isdecimal() or not 1 <= int(given) <= 1000:
-        raise ConfigError(f"JOBS={given!r} is not a whole number from 1 to 1,000")
-    return int(given)
+    if not value.isdecimal() or not 1 <= int(value) <= 1000:
+        raise ConfigError(f"JOBS={value!r} is not a whole number from 1 to 1,000")
+    return int(value)
 
 
 def share_cores(jobs: int) -> None:
@@ -56,12 +56,12 @@ def share_cores(jobs: int) -> None:
     Threads that wait watch for a moment and then sleep: asleep at once, they cost training a third
     of its speed; always awake, they cost a busy machine everything.
     """
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    if given and not all(part.strip().isdecimal() and int(part) for part in given.split(",")):
-        raise ConfigError(f"OMP_NUM_THREADS={given!r} is not a whole number from 1, or several with commas")
+    value = os.environ.get("OMP_NUM_THREADS", "")
+    if value and not all(part.strip().isdecimal() and int(part) for part in value.split(",")):
+        raise ConfigError(f"OMP_NUM_THREADS={value!r} is not a whole number from 1, or several with commas")
     # A list has a number for each level of nesting: ours is the first.
     cores = (os.cpu_count() or 1) // jobs
-    os.environ["OMP_NUM_THREADS"] = given.split(",")[0].strip() or str(max(1, min(cores, 4)))
+    os.environ["OMP_NUM_THREADS"] = value.split(",")[0].strip() or str(max(1, min(cores, 4)))
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "passive"
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")

@@ -56,8 +56,8 @@ class Copier(nn.Module):
         return Seen(memory, h, scores, weights, weights @ memory)
 
     def forward(self, words: Words) -> Float[Tensor, "B S A"]:
-        seen = self.see(words)
-        return self.head(torch.cat([seen.h, seen.context], dim=-1))
+        trace = self.see(words)
+        return self.head(torch.cat([trace.h, trace.context], dim=-1))
 
 
 # ---------------------------------------------------------------- what is to be written

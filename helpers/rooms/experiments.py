@@ -111,8 +111,8 @@ class Comparison(Study):
         """
         start = time.process_time()
         T = self.sizes["context_length"]
-        learnt, val_tokens = split(tokens.to(self.recipe(run, device).device), T)
-        train_tokens, held_out = split(learnt, T)
+        training_text, val_tokens = split(tokens.to(self.recipe(run, device).device), T)
+        train_tokens, held_out = split(training_text, T)
         model, _ = self.train(run, train_tokens[: self.characters], vocab_size, device)
         measured_on = held_out if run.part == CHOOSE else val_tokens
         loss = evaluate(model, measured_on, T)
@@ -128,28 +128,28 @@ class Comparison(Study):
     # ------------------------------------------------------------ all runs
     def plan(self, lines: Iterable[Line]) -> list[Run]:
         """Every run of the study, in order; a rate is None until `lines` decide on it."""
-        done = {self.run_of(line): line for line in lines}
+        by_run = {self.run_of(line): line for line in lines}
         runs: list[Run] = []
         for steps in self.steps:
             for name in self.variants:
-                rate, choosing = self._choose(done, steps, name)
+                rate, choosing = self._choose(by_run, steps, name)
                 seeds = max(self.seeds, self.whole_seeds) if name == self.whole else self.seeds
                 runs += choosing
                 runs += [Run(steps, name, rate, seed, REPORT) for seed in range(1, seeds + 1)]
         return runs
 
-    def _choose(self, done: dict[Run, Line], steps: int, name: str) -> tuple[float | None, list[Run]]:
+    def _choose(self, by_run: dict[Run, Line], steps: int, name: str) -> tuple[float | None, list[Run]]:
         """A variant's best rate, or None while it is unknown; and the runs that find it."""
         rates = list(self.variants[name].rates or self.rates)
         seeds = range(FIRST_CHOOSING_SEED, FIRST_CHOOSING_SEED + self.choosing_seeds)
         metric = self.metric(name)
         while len(rates) > 1:
             runs = [Run(steps, name, rate, seed, CHOOSE) for rate in rates for seed in seeds]
-            if not all(run in done for run in runs):
+            if not all(run in by_run for run in runs):
                 return None, runs
             losses = {}
             for rate in rates:
-                losses[rate] = sum(done[run][metric] for run in runs if run.rate == rate)
+                losses[rate] = sum(by_run[run][metric] for run in runs if run.rate == rate)
             best = min(rates, key=losses.__getitem__)
             ordered = sorted(rates)
             if best not in (ordered[0], ordered[-1]) or len(rates) >= MOST_RATES:
@@ -169,10 +169,10 @@ class Comparison(Study):
         judged = judge(self, lines)
 
         rows = []
-        for (steps, row), found in sorted(judged.items(), key=lambda item: (item[0][0], -item[1].mean)):
-            interval = f"{found.low:+.3f} to {found.high:+.3f}"
+        for (steps, row), damage in sorted(judged.items(), key=lambda item: (item[0][0], -item[1].mean)):
+            interval = f"{damage.low:+.3f} to {damage.high:+.3f}"
             rate = str(rates[steps, row])
-            rows.append([steps, row, rate, f"{found.mean:+.3f}", interval, found.says])
+            rows.append([steps, row, rate, f"{damage.mean:+.3f}", interval, damage.says])
         return tables.table(["steps", "changed", "rate", "damage", "95 % interval", "verdict"], rows)
 
 
@@ -189,18 +189,18 @@ def last_place_loss(model: nn.Module, tokens: Integer[Tensor, "N"], lengths: Ite
     Nothing stands after the last place, so a model that cheats by looking ahead cannot cheat here.
     CorpusError for a text that is shorter than a window.
     """
-    found = []
+    losses = []
     for T in lengths:
         if len(tokens) <= T:
             raise CorpusError(f"{len(tokens)} tokens are too few: a window of {T} needs at least {T + 1}")
         windows = tokens.unfold(0, T + 1, stride).long()
         total = 0.0
         with evaluating(model):
-            for some in windows.split(256):
-                logits = model(some[:, :-1])[:, -1:]
-                total += cross_entropy(logits, some[:, -1:], reduction="sum")
-        found.append(float(total) / len(windows))
-    return fmean(found)
+            for batch in windows.split(256):
+                logits = model(batch[:, :-1])[:, -1:]
+                total += cross_entropy(logits, batch[:, -1:], reduction="sum")
+        losses.append(float(total) / len(windows))
+    return fmean(losses)
 
 
 def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Verdict]:
@@ -213,13 +213,13 @@ def judge(study: Comparison, lines: Iterable[Line]) -> dict[tuple[int, str], Ver
     for line in lines:
         if line["part"] == REPORT:
             reported.setdefault((line["steps"], line["variant"]), {})[line["seed"]] = line
-    found = {}
+    verdicts = {}
     for steps in study.steps:
         for name, variant in study.variants.items():
             changed = reported.get((steps, name), {})
-            kept = reported.get((steps, variant.against or study.whole), {})
+            baseline = reported.get((steps, variant.against or study.whole), {})
             metric = study.metric(name)
-            damages = [changed[seed][metric] - kept[seed][metric] for seed in sorted(changed.keys() & kept)]
+            damages = [changed[seed][metric] - baseline[seed][metric] for seed in sorted(changed.keys() & baseline)]
             if name != study.whole and len(damages) >= study.seeds:
-                found[steps, name] = verdict(damages, study.margin)
-    return found
+                verdicts[steps, name] = verdict(damages, study.margin)
+    return verdicts

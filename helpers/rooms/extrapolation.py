@@ -68,8 +68,8 @@ def losses_by_place(
     x, y = text[:-1].view(-1, READ), text[1:].view(-1, READ)
     losses = torch.cat(
         [
-            F.cross_entropy(longer(some).mT, wanted, reduction="none")
-            for some, wanted in zip(x.split(100), y.split(100), strict=True)
+            F.cross_entropy(longer(x_batch).mT, y_batch, reduction="none")
+            for x_batch, y_batch in zip(x.split(100), y.split(100), strict=True)
         ]
     )
     return losses.mean(dim=0).unflatten(0, (-1, 16)).mean(dim=1)

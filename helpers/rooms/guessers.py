@@ -29,20 +29,20 @@ def losses(
     V, grams = vocab_size, []
     for n in range(1, longest + 2):  # all runs of n letters, as numbers in base V, and how often
         powers = V ** torch.arange(n - 1, -1, -1)
-        seen, ahead = (x.long().unfold(0, n, 1) @ powers for x in (train_tokens, val_tokens))
-        grams.append((*seen.unique(return_counts=True), ahead))
+        runs, ahead = (x.long().unfold(0, n, 1) @ powers for x in (train_tokens, val_tokens))
+        grams.append((*runs.unique(return_counts=True), ahead))
     shorter = torch.full((len(val_tokens),), 1 / V, dtype=torch.float64)
-    found = []
+    mean_losses = []
     for length, (numbers, often, ahead) in enumerate(grams):
         shorter = shorter[-len(ahead) :]
         guess = smoothed(numbers, often, ahead, shorter, V, fitted)
-        found.append(-guess.log().mean().item())
+        mean_losses.append(-guess.log().mean().item())
         if neighbours and length < longest:
             longer, _, _ = grams[length + 1]
             kinds = torch.bincount(torch.searchsorted(numbers, longer % V ** (length + 1)), minlength=len(numbers))
             guess = smoothed(numbers, kinds, ahead, shorter, V, fitted)
         shorter = guess
-    return found
+    return mean_losses
 
 
 def smoothed(numbers: Tensor, counts: Tensor, ahead: Tensor, shorter: Tensor, V: int, fitted: bool) -> Tensor:
@@ -51,18 +51,18 @@ def smoothed(numbers: Tensor, counts: Tensor, ahead: Tensor, shorter: Tensor, V:
     """
     d = discounts_of(counts.float()).double() if fitted else torch.tensor([0, FIXED, FIXED, FIXED])
     starts, which = (numbers // V).unique(return_inverse=True)
-    given = torch.bincount(which, d[counts.clamp(max=3)].double())
+    given_away = torch.bincount(which, d[counts.clamp(max=3)].double())
     total = torch.bincount(which, counts.double())
-    kept = counts.double() - d[counts.clamp(max=3)]
+    discounted = counts.double() - d[counts.clamp(max=3)]
     of_run = find(ahead // V, starts, total)
-    mixed = (find(ahead, numbers, kept) + find(ahead // V, starts, given) * shorter) / of_run
+    mixed = (find(ahead, numbers, discounted) + find(ahead // V, starts, given_away) * shorter) / of_run
     return torch.where(of_run > 0, mixed, shorter)
 
 
-def find(wanted: Tensor, among: Tensor, values: Tensor) -> Tensor:
-    """The value of each wanted number, or 0 where it isn't `among` them (sorted)."""
-    place = torch.searchsorted(among, wanted).clamp(max=len(among) - 1)
-    return torch.where(among[place] == wanted, values[place], 0.0)
+def find(numbers: Tensor, among: Tensor, values: Tensor) -> Tensor:
+    """The value of each of the numbers, or 0 where it isn't `among` them (sorted)."""
+    place = torch.searchsorted(among, numbers).clamp(max=len(among) - 1)
+    return torch.where(among[place] == numbers, values[place], 0.0)
 
 
 def loss_of(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int, piece: int = 4096) -> float:
@@ -99,11 +99,11 @@ def gains_over_counts(
     """
     gains, letters = [], []
     windows = tokens.long().unfold(0, 129, 64)
-    for some in windows.split(64):
-        x, y = some[:, :-1], some[:, 1:, None]
-        ours = model(x).log_softmax(-1).gather(2, y)
+    for batch in windows.split(64):
+        x, y = batch[:, :-1], batch[:, 1:, None]
+        log_p = model(x).log_softmax(-1).gather(2, y)
         p, _ = model.counts.probabilities(x, (6,))
-        gain = ours - p[:, :, 0].log().gather(2, y)
+        gain = log_p - p[:, :, 0].log().gather(2, y)
         gains.append(gain[:, 64:, 0].flatten())
         letters.append(y[:, 64:, 0].flatten())
     return torch.cat(gains), torch.cat(letters)

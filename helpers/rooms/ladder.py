@@ -166,7 +166,7 @@ def to_target(ladder: Ladder, lines: Iterable[Line]) -> dict[str, list[tuple[flo
     steps are a bound.
     """
     lines = list(lines)
-    found: dict[str, list[tuple[float, float]]] = {}
+    costs: dict[str, list[tuple[float, float]]] = {}
     for name in RUNGS:
         for seed in range(1, ladder.seeds + 1):
             runs = [line for line in lines if (line["variant"], line["seed"]) == (name, seed)]
@@ -177,5 +177,5 @@ def to_target(ladder: Ladder, lines: Iterable[Line]) -> dict[str, list[tuple[flo
             share = min(max(share, 0.0), 1.0)
             steps = less["steps"] * math.exp(share * math.log(more["steps"] / less["steps"]))
             per_step = (less["seconds"] + more["seconds"]) / (less["steps"] + more["steps"])
-            found.setdefault(name, []).append((steps, steps * per_step))
-    return found
+            costs.setdefault(name, []).append((steps, steps * per_step))
+    return costs

@@ -54,13 +54,13 @@ def demand(holds: bool | Tensor, otherwise: str) -> None:
 @check("the target is the next letter")
 def next_letter(kind: Kind) -> None:
     windows = letters(3, T + 1)
-    read, asked = kind(V).pairs(windows)
+    inputs, targets = kind(V).pairs(windows)
     demand(
-        read.shape[1] == asked.shape[1] and torch.equal(read, windows[:, : read.shape[1]]),
+        inputs.shape[1] == targets.shape[1] and torch.equal(inputs, windows[:, : inputs.shape[1]]),
         "what is read isn't the beginning of the window",
     )
     demand(
-        torch.equal(asked[:, :-1], read[:, 1:]),
+        torch.equal(targets[:, :-1], inputs[:, 1:]),
         "a target isn't the letter that comes after the one that is read",
     )
 
@@ -220,9 +220,9 @@ def finite(kind: Kind) -> None:
 def all_move(kind: Kind) -> None:
     program = kind(V).train()
     groups = program.groups()
-    known = {id(x) for group in groups for x in group["params"]}
+    ids = {id(x) for group in groups for x in group["params"]}
     demand(
-        known == {id(x) for x in program.parameters()},
+        ids == {id(x) for x in program.parameters()},
         "a parameter is in no group of the optimizer",
     )
     names = {id(x): name for name, x in program.named_parameters()}
@@ -258,8 +258,8 @@ def pieces(kind: Kind) -> None:
     whole, parts = kind(V).train(), kind(V).train()
     whole.gradient([(tokens, targets)])
     parts.gradient([(tokens[i : i + 2], targets[i : i + 2]) for i in range(0, 8, 2)])
-    ours, theirs = (torch.cat([x.grad.flatten() for x in one.parameters()]) for one in (parts, whole))
-    off = ((ours - theirs).norm() / theirs.norm()).item()
+    gradient, expected = (torch.cat([x.grad.flatten() for x in program.parameters()]) for program in (parts, whole))
+    off = ((gradient - expected).norm() / expected.norm()).item()
     demand(
         off < 1e-3,
         f"the gradient of a batch in pieces differs from that of the batch ({off:.0%} of its length)",
@@ -270,8 +270,8 @@ def pieces(kind: Kind) -> None:
 def no_twins(kind: Kind) -> None:
     matrices = [(name, x) for name, x in kind(V).named_parameters() if x.dim() > 1]
     for i, (name, x) in enumerate(matrices):
-        for other, y in matrices[:i]:
-            demand(not torch.equal(x, y), f"{name} starts with the same numbers as {other}")
+        for twin, y in matrices[:i]:
+            demand(not torch.equal(x, y), f"{name} starts with the same numbers as {twin}")
 
 
 # ---------------------------------------------------------------- exams

@@ -30,8 +30,8 @@ class NearSighted(Program):
     """No fault, but a comparison: healthy heads that see nothing but the last six letters."""
 
     def allowed(self, real: Tensor) -> Tensor:
-        seen = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool)
-        return (seen.tril() & seen.triu(-5))[None, None]
+        mask = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool)
+        return (mask.tril() & mask.triu(-5))[None, None]
 
 
 class InQuarters(Program):
@@ -41,8 +41,8 @@ class InQuarters(Program):
 
     def allowed(self, real: Tensor) -> Tensor:
         quarter = torch.arange(real.shape[1]) * 4 // real.shape[1]
-        seen = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).tril()
-        return (seen & (quarter[:, None] == quarter))[None, None]
+        mask = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).tril()
+        return (mask & (quarter[:, None] == quarter))[None, None]
 
 
 # Faults that can be seen, or not, while a text is learned, and how many updates each gets.
@@ -86,7 +86,7 @@ class Museum(Study):
 
     seeds: int = 4
     rate: float = 2e-3
-    asked: int = 400  # windows, the same for all
+    windows: int = 400  # to measure on, the same for all
 
     run_type = Visit
     variants = VARIANTS
@@ -95,7 +95,7 @@ class Museum(Study):
     def budget(self) -> str:
         return (
             f"learning rate {self.rate:g}, {self.seeds} seeds; the last tenth of the training text is predicted, in "
-            f"{self.asked} windows of {T} letters; honest: the letter after texts of each length from 1 to {T}"
+            f"{self.windows} windows of {T} letters; honest: the letter after texts of each length from 1 to {T}"
         )
 
     def recipe(self, run: Visit, device: str = "cpu") -> TrainConfig:
@@ -113,30 +113,30 @@ class Museum(Study):
         training_text, _ = split(tokens, T)
         train_tokens, held_out = split(training_text, T)
         program = self.variants[run.variant](vocab_size, run.seed)
-        first = curve_loss(program, held_out, self.asked)
+        first = curve_loss(program, held_out, self.windows)
         start = time.process_time()
         program.fit(train_tokens, run.steps, run.seed, self.rate)
         return {
             **run._asdict(),
             "parameters": count_parameters(program),
             "first": round(first, 4),
-            "loss": round(curve_loss(program, held_out, self.asked), 4),
-            "honest": round(honest_loss(program, held_out, self.asked), 4),
+            "loss": round(curve_loss(program, held_out, self.windows), 4),
+            "honest": round(honest_loss(program, held_out, self.windows), 4),
             "seconds": round(time.process_time() - start, 1),
         }
 
     def report(self, lines: Iterable[Line]) -> str:
         """By program and updates: means over the seeds, and their standard deviations."""
-        found: dict[tuple[str, int], list[Line]] = {}
+        groups: dict[tuple[str, int], list[Line]] = {}
         for line in lines:
-            found.setdefault((line["variant"], line["steps"]), []).append(line)
+            groups.setdefault((line["variant"], line["steps"]), []).append(line)
         rows = []
-        for (name, steps), group in found.items():
-            told = [
+        for (name, steps), group in groups.items():
+            cells = [
                 f"{fmean(numbers):.2f} ± {stdev(numbers) if len(numbers) > 1 else 0:.2f}"
                 for numbers in ([line[column] for line in group] for column in ("first", "loss", "honest"))
             ]
-            rows.append([name, f"{steps:,}", *told])
+            rows.append([name, f"{steps:,}", *cells])
         return tables.table(["program", "updates", "first loss", "curve", "honest"], rows)
 
 

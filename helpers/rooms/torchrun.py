@@ -50,7 +50,7 @@ class Torchrun:
     def __enter__(self) -> "Torchrun":
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._process.pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
@@ -81,8 +81,8 @@ class Torchrun:
         except subprocess.TimeoutExpired:
             raise RunError(f"the processes are still at work after {seconds:g} seconds") from None
         if status:
-            told = self.printed() or (self._logs / "torchrun").read_text(errors="replace")
-            raise RunError(f"torchrun ended with status {status}: {told[-2000:].strip()}")
+            output = self.printed() or (self._logs / "torchrun").read_text(errors="replace")
+            raise RunError(f"torchrun ended with status {status}: {output[-2000:].strip()}")
         return self.printed()
 
 

@@ -148,8 +148,8 @@ def tower(layers: int, adds: bool = True, *, places: bool = False, **look: int) 
 
 def fresh(layers: int, adds: bool = False) -> list[nn.Module]:
     """Layers of lesson 06's attention as PyTorch draws them: four heads, 64 numbers a word."""
-    made = [MultiHeadAttention(64, 64, 16, dropout=0.0, num_heads=4) for _ in range(layers)]
-    return [Add(layer) if adds else layer for layer in made]
+    stack = [MultiHeadAttention(64, 64, 16, dropout=0.0, num_heads=4) for _ in range(layers)]
+    return [Add(layer) if adds else layer for layer in stack]
 
 
 class Brewer(nn.Module):
@@ -174,8 +174,8 @@ class Brewer(nn.Module):
         query = self.W_query(asker)[:, None]
         key = self.W_key(torch.cat([giver, receiver], dim=-1))
         parts = (x.chunk(2, dim=-1) for x in (query, key, self.W_value(cards)))
-        found = [attention(*part)[0][:, 0] for part in zip(*parts, strict=True)]
-        return self.bend(self.widen(torch.cat(found, dim=-1)))
+        contexts = [attention(*part)[0][:, 0] for part in zip(*parts, strict=True)]
+        return self.bend(self.widen(torch.cat(contexts, dim=-1)))
 
     def forward(self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]) -> Float[Tensor, "B 32"]:
         return self.narrow(self.hidden(asker, cards))

@@ -220,8 +220,8 @@ def test_nobody_is_shut_out(visit, width, scheme):
     page.get_by_role("button", name="One letter").first.click()
     page.wait_for_selector(DRAWN)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    found = Axe().run(page).response["violations"]
-    serious = [(v["id"], v["nodes"][0]["html"][:160]) for v in found if v["impact"] in ("serious", "critical")]
+    violations = Axe().run(page).response["violations"]
+    serious = [(v["id"], v["nodes"][0]["html"][:160]) for v in violations if v["impact"] in ("serious", "critical")]
     assert serious == []
 
 

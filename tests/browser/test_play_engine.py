@@ -41,8 +41,8 @@ def engine(browser):
     def start(packed: bytes, simd: bool = True):
         if not simd:
             page.evaluate("delete window.WebAssembly")
-        given = {"source": host.front_end("broken"), "packed": base64.b64encode(packed).decode()}
-        page.evaluate(IMPORT, given)
+        argument = {"source": host.front_end("broken"), "packed": base64.b64encode(packed).decode()}
+        page.evaluate(IMPORT, argument)
         # Bytes that are damaged would only make it slow.
         assert page.evaluate("ours.compiled !== null") == simd
         return page
@@ -135,11 +135,11 @@ def test_what_is_shown_on_the_way_is_what_the_microscope_shows(engine, changes):
     )
     ours = microscope.every_tensor(unpack(packed)[0], tokens)
     for t, place in enumerate(theirs):
-        wanted = {name: getattr(ours, name)[:, t] for name in ("stream", "attended", "hidden")}
+        expected = {name: getattr(ours, name)[:, t] for name in ("stream", "attended", "hidden")}
         # All heads.
-        wanted |= {name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")}
-        wanted["weights"] = ours.weights[:, :, t, : t + 1]
-        for name, tensor in wanted.items():
+        expected |= {name: getattr(ours, name)[:, :, t].flatten(1) for name in ("query", "key", "context")}
+        expected["weights"] = ours.weights[:, :, t, : t + 1]
+        for name, tensor in expected.items():
             torch.testing.assert_close(torch.tensor(place[name]).float(), tensor, atol=1e-5, rtol=1e-5)
 
 

@@ -164,9 +164,9 @@ THIN_OUT = """() => {
 
 def serious(page, name: str, options: dict) -> list[str]:
     """What axe-core calls serious or critical in page `name`, each with its first place."""
-    found = Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
-    found = [(fault, fault["nodes"][0]) for fault in found if fault["impact"] in ("serious", "critical")]
-    return [f"{name}: {f['id']} ({len(f['nodes'])}x): {at['html'][:150]} {at['target']}" for f, at in found]
+    violations = Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
+    violations = [(fault, fault["nodes"][0]) for fault in violations if fault["impact"] in ("serious", "critical")]
+    return [f"{name}: {f['id']} ({len(f['nodes'])}x): {at['html'][:150]} {at['target']}" for f, at in violations]
 
 
 def test_search_finds_what_an_answer_hides(tab, site):
@@ -174,8 +174,8 @@ def test_search_finds_what_an_answer_hides(tab, site):
     tab.fill("input.sidebar-search", "Jerusalem")
     tab.press("input.sidebar-search", "Enter")
     tab.wait_for_selector("#search-results li a")
-    found = [link.get_attribute("href") for link in tab.query_selector_all("#search-results li a")]
-    assert any("speedrun.html" in link for link in found)
+    addresses = [link.get_attribute("href") for link in tab.query_selector_all("#search-results li a")]
+    assert any("speedrun.html" in link for link in addresses)
 
 
 def test_readers_walk_from_lesson_to_lesson_and_back_home(tab, site):

@@ -113,15 +113,15 @@ def test_the_filters_equal_those_of_sampling(page):
         (1, 1, 1),
         (1, 65, 0.05),
     ]
-    cases, wanted = [], []
+    cases, expected = [], []
     for heat, k, p in settings * 20:
         logits = 3 * torch.randn(65, dtype=torch.float64)
         logits[torch.randint(65, (5,))] = logits[7].item()  # ties
         cases.append([logits.tolist(), heat, k, p])
-        wanted.append(filter_logits(logits, float(heat), k, float(p)).softmax(dim=-1))
+        expected.append(filter_logits(logits, float(heat), k, float(p)).softmax(dim=-1))
     ours = torch.tensor(module(page, "filters", "data.map((one) => it.softmax(it.filterLogits(...one)))", cases))
-    assert (ours - torch.stack(wanted).float()).abs().max() < 1e-6
-    assert ((ours == 0) == (torch.stack(wanted).float() == 0)).all() and (ours == 0).any()
+    assert (ours - torch.stack(expected).float()).abs().max() < 1e-6
+    assert ((ours == 0) == (torch.stack(expected).float() == 0)).all() and (ours == 0).any()
 
 
 def test_weights_and_mixture_equal_those_of_attention(page):
@@ -152,8 +152,8 @@ def test_weights_and_mixture_equal_those_of_attention(page):
     allowed[2] = False
     ours = module(page, "mask", "it.masked(...data)", [scores.tolist(), allowed.tolist()])
     ours = torch.tensor([[float(x) for x in row] for row in ours])
-    wanted = scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
-    assert torch.allclose(ours, wanted, atol=1e-6, equal_nan=True) and ours[2].isnan().all()
+    expected = scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
+    assert torch.allclose(ours, expected, atol=1e-6, equal_nan=True) and ours[2].isnan().all()
 
 
 def test_a_cut_number_lands_where_view_and_transpose_put_it(page):
@@ -162,9 +162,9 @@ def test_a_cut_number_lands_where_view_and_transpose_put_it(page):
     landed += "{ const { head, row, column } = it.landing(k, T, H, D, way); return [head, row, column]; })))"
     for (T, H, D), ours in zip(sizes, module(page, "cut", landed, sizes), strict=True):
         number = torch.arange(T * H * D)
-        for wanted, places in zip((number.view(H, T, D), number.view(T, H, D).transpose(0, 1)), ours, strict=True):
-            assert wanted.shape == (H, T, D)
-            assert torch.equal(wanted[tuple(torch.tensor(places).T)], number)
+        for expected, places in zip((number.view(H, T, D), number.view(T, H, D).transpose(0, 1)), ours, strict=True):
+            assert expected.shape == (H, T, D)
+            assert torch.equal(expected[tuple(torch.tensor(places).T)], number)
 
 
 def test_the_score_of_the_clocks_equals_that_of_rotary_positions(page):
@@ -174,31 +174,31 @@ def test_the_score_of_the_clocks_equals_that_of_rotary_positions(page):
     for D in (2, 8):
         query, key = torch.randn(2, D)
         cases = [[query.tolist(), key.tolist(), m, n, 10_000] for m, n in places]
-        found = module(page, "clock", "data.map((one) => it.clock(...one))", cases)
+        clocks = module(page, "clock", "data.map((one) => it.clock(...one))", cases)
         tables = rotations(41, D)
         asks, offers = (rotate(x.expand(41, D), *tables) for x in (query, key))
-        for (m, n), ours in zip(places, found, strict=True):
+        for (m, n), clock in zip(places, clocks, strict=True):
             pairs = torch.complex(*asks[m].chunk(2)) * torch.complex(*offers[n].chunk(2)).conj()
-            assert torch.allclose(torch.tensor(ours["parts"]), pairs.real, atol=1e-5)
-            assert abs(ours["score"] - asks[m] @ offers[n]) < 1e-5
-            assert torch.allclose(torch.tensor(ours["angles"]), pairs.angle(), atol=1e-4)
-        assert torch.allclose(torch.tensor(found[0]["angles"]), torch.tensor(found[1]["angles"]), atol=1e-5)
+            assert torch.allclose(torch.tensor(clock["parts"]), pairs.real, atol=1e-5)
+            assert abs(clock["score"] - asks[m] @ offers[n]) < 1e-5
+            assert torch.allclose(torch.tensor(clock["angles"]), pairs.angle(), atol=1e-4)
+        assert torch.allclose(torch.tensor(clocks[0]["angles"]), torch.tensor(clocks[1]["angles"]), atol=1e-5)
 
 
 def test_verdicts_on_one_comparison_equal_those_of_the_studies(page):
     random = torch.Generator().manual_seed(5)
-    cases, wanted = [[0.0] * 3, [0.04] * 3, [0.05] * 4, [-0.3] * 20], []
+    cases, expected = [[0.0] * 3, [0.04] * 3, [0.05] * 4, [-0.3] * 20], []
     for n in [*range(2, 21)] * 12:
         mean, spread = 0.15 * torch.rand(2, generator=random) - torch.tensor([0.075, 0.0])
         cases.append((mean + spread / 3 * torch.randn(n, generator=random, dtype=torch.float64)).tolist())
     ours = module(page, "verdict", "data.map((numbers) => it.judged(numbers, 0.05))", cases)
-    for numbers, one in zip(cases, ours, strict=True):
-        found = verdict(numbers, margin=0.05)
-        assert one["says"] == found.says
-        assert all(abs(one[name] - getattr(found, name)) < 1e-5 for name in ("mean", "low", "high"))
-        wanted.append(found.says)
+    for numbers, judged in zip(cases, ours, strict=True):
+        right = verdict(numbers, margin=0.05)
+        assert judged["says"] == right.says
+        assert all(abs(judged[name] - getattr(right, name)) < 1e-5 for name in ("mean", "low", "high"))
+        expected.append(right.says)
     ways = {"worse", "better", "slightly worse", "slightly better", "no difference", "undecided"}
-    assert set(wanted) == ways
+    assert set(expected) == ways
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -383,8 +383,8 @@ def test_each_number_of_the_machine_says_where_it_comes_from(page, pages):
             number = line.inner_text().partition(":")[0].replace("−", "-")
             assert abs(float(number) - table[i, j]) < 0.0051, (name, i, j)
             if (name, i, j) == ("scores", 2, 0):
-                said = "Row times column: 0.50 × −0.40 + 1.00 × 0.10 = −0.10, and divided by √2"
-                assert said in line.inner_text()
+                sentence = "Row times column: 0.50 × −0.40 + 1.00 × 0.10 = −0.10, and divided by √2"
+                assert sentence in line.inner_text()
                 assert page.locator(".explore-machine .explore-source").count() == 2
     page.mouse.move(2, 2)
     board.focus()
@@ -477,14 +477,14 @@ def test_lines_go_where_the_network_looked(page, pages):
     for t, letter in enumerate("Dheaache"):
         below.nth(t).hover()
         share, s = after[t].max(dim=-1)
-        said = f"letter, {letter}, it takes {share:.0%} from place {s + 1}, {'heaDache'[s]}"
-        assert said in line.inner_text()
+        sentence = f"letter, {letter}, it takes {share:.0%} from place {s + 1}, {'heaDache'[s]}"
+        assert sentence in line.inner_text()
         assert page.locator("line.explore-lit").count() == (after[t] >= 0.01).sum()
         assert above.nth(int(s)).locator(".explore-share").inner_text() == f"{share:.0%}"
     above.nth(3).hover()
     share, t = after[:, 3].max(dim=-1)
-    said = f"Place 4, D, is looked at most when letter {t + 1} is written: {share:.0%}."
-    assert line.inner_text() == said
+    sentence = f"Place 4, D, is looked at most when letter {t + 1} is written: {share:.0%}."
+    assert line.inner_text() == sentence
     page.get_by_role("button", name="words", exact=True).press("Enter")
     page.get_by_role("button", name="written, 3: read").click()
     assert line.inner_text() == "read comes from lesen."
@@ -499,8 +499,8 @@ def test_a_verdict_moves_with_the_seeds_and_with_the_budget(page, pages):
     for n, says in ((3, "undecided"), (6, "slightly worse")):
         seeds.fill(str(n))
         mean, low, high = interval(early[:n])
-        said = f"With {n} seeds the damage is {mean:+.2f}, somewhere between "
-        assert line.inner_text().startswith(said) and f"{high:+.2f}: {says}" in line.inner_text()
+        sentence = f"With {n} seeds the damage is {mean:+.2f}, somewhere between "
+        assert line.inner_text().startswith(sentence) and f"{high:+.2f}: {says}" in line.inner_text()
         now = page.locator(".explore-now")
         assert now.locator(".explore-dot").count() == n and now.inner_text().endswith(says)
     margin, bar = (now.locator(f".explore-{x}").bounding_box() for x in ("margin", "bar"))
@@ -508,8 +508,8 @@ def test_a_verdict_moves_with_the_seeds_and_with_the_budget(page, pages):
         assert abs((x - margin["x"]) / margin["width"] * 0.1 - 0.05 - end) < 0.002
     page.get_by_role("button", name="1,200 steps").press("Enter")  # which has three seeds only
     mean, low, high = interval(late)
-    said = f"With 3 seeds the damage is {mean:+.2f}, somewhere between {low:+.2f} and {high:+.2f}: worse."
-    assert line.inner_text().startswith(said) and seeds.get_attribute("max") == "3"
+    sentence = f"With 3 seeds the damage is {mean:+.2f}, somewhere between {low:+.2f} and {high:+.2f}: worse."
+    assert line.inner_text().startswith(sentence) and seeds.get_attribute("max") == "3"
     page.get_by_role("combobox", name="part").press("ArrowDown")
     assert "With 3 seeds the damage is +0.01" in line.inner_text()
 

@@ -80,8 +80,8 @@ def test_dropout_rescales_and_drops():
     query = torch.zeros(1, 1000)
     keys, values = torch.zeros(10_000, 1000), torch.ones(10_000, 1)
     _, weights = attention(query, keys, values, dropout_p=0.25)
-    kept = weights[weights > 0]
-    assert torch.allclose(kept, torch.tensor(1e-4 / 0.75)) and abs(len(kept) / 10_000 - 0.75) < 0.02
+    survivors = weights[weights > 0]
+    assert torch.allclose(survivors, torch.tensor(1e-4 / 0.75)) and abs(len(survivors) / 10_000 - 0.75) < 0.02
 
 
 def test_fused_and_written_out_paths_agree():
@@ -160,10 +160,10 @@ def test_a_full_cache_takes_no_more(more):
     """One token would fit into a slice of none, and be lost without a word."""
     heads, cache, x = MultiHeadAttention(8, 8, 6, 0.0, 2), KVCache(6), torch.randn(1, 6, 8)
     heads(x, cache=cache)
-    kept = cache.key.clone()
+    before = cache.key.clone()
     with pytest.raises(RuntimeError, match="exceeds dimension size"):
         heads(x[:, :more], cache=cache)
-    assert len(cache) == 6 and torch.equal(cache.key, kept)
+    assert len(cache) == 6 and torch.equal(cache.key, before)
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():

@@ -52,8 +52,8 @@ def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fr
     sizes, settings = KINDS[kind]
     go(model=fresh(**sizes), settings=settings, out_dir=tmp_path / "whole")
     stop = stopped(model=fresh(**sizes), settings=settings)
-    kept = f"after 5 of 12 steps, all saved in {tmp_path / 'run'}: resume continues from there"
-    assert str(stop) == f"stopped by SIGTERM: {kept}"
+    message = f"after 5 of 12 steps, all saved in {tmp_path / 'run'}: resume continues from there"
+    assert str(stop) == f"stopped by SIGTERM: {message}"
     assert len(load(tmp_path / "run").losses) == 1
     stopped(signal.SIGINT, model=fresh(**sizes), settings=settings, resume=True)
     assert load(tmp_path / "run").step == 10
@@ -66,9 +66,9 @@ def test_killed_again_and_again_it_ends_as_the_undisturbed_one(tmp_path):
     """kill -9, at random moments: the last save is whole, and nothing depends on memory."""
     env = os.environ | {"PYTHONPATH": f"{SUPPORT}{os.pathsep}{SUPPORT.parents[1]}", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(SUPPORT / "kills.py"), str(tmp_path), "5"]
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert done.returncode == 0, done.stderr
-    assert end_of(tmp_path / "killed") == end_of(tmp_path / "whole"), f"killed at {done.stdout}"
+    process = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert process.returncode == 0, process.stderr
+    assert end_of(tmp_path / "killed") == end_of(tmp_path / "whole"), f"killed at {process.stdout}"
     names = [CHECKPOINT, "config.json", "history.json", "tokenizer.json"]
     assert sorted(os.listdir(tmp_path / "killed")) == names
 
@@ -122,8 +122,8 @@ def test_a_full_disk_is_one_sentence_and_the_last_save_stays(go, tmp_path):
 def test_a_finished_run_does_nothing_more_and_can_be_made_longer(go, fresh, tmp_path):
     history = go()
     before = (tmp_path / "run" / CHECKPOINT).read_bytes()
-    model, seen = fresh(), []
-    assert go(model=model, resume=True, on_record=lambda *_: seen.append(1)) == history and not seen
+    model, records = fresh(), []
+    assert go(model=model, resume=True, on_record=lambda *_: records.append(1)) == history and not records
     assert (tmp_path / "run" / CHECKPOINT).read_bytes() == before
     assert torch.equal(model.head.weight, load_model(tmp_path / "run")[0].head.weight)
     assert go(resume=True, settings={"max_steps": 15}).column("step") == [0, 2, 4, 8, 12, 15]
@@ -272,34 +272,34 @@ def test_snapshots_show_the_model_as_it_learned(go, fresh, tokens, tmp_path, siz
     """Untrained, then at records with doubled steps, in float16; the last state unrounded."""
     last = fresh(**sizes)
     go(model=last, on_record=lambda model, record: None)
-    found = load_snapshots(tmp_path / "run")
-    assert [step for step, _ in found] == [0, 2, 4, 8, 12]
+    snapshots = load_snapshots(tmp_path / "run")
+    assert [step for step, _ in snapshots] == [0, 2, 4, 8, 12]
     text = tokens[1][None, :16].long()
     with torch.no_grad():
-        torch.testing.assert_close(found[0][1](text), fresh(**sizes).eval()(text), rtol=1e-2, atol=1e-2)
-        assert torch.equal(found[-1][1].head.weight, load(tmp_path / "run").model["head.weight"])
+        torch.testing.assert_close(snapshots[0][1](text), fresh(**sizes).eval()(text), rtol=1e-2, atol=1e-2)
+        assert torch.equal(snapshots[-1][1].head.weight, load(tmp_path / "run").model["head.weight"])
     if sizes:
-        assert all(torch.equal(model.text.long(), tokens[0].long()) for _, model in found)
+        assert all(torch.equal(model.text.long(), tokens[0].long()) for _, model in snapshots)
 
 
 @pytest.mark.slow
 def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(go, stopped, fresh, tokens, quick, corpus, tmp_path):
     run = tmp_path / "run"
-    asked = checkpoint.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
+    settings = checkpoint.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
     ask = {"reuse": True, "overwrite": False, "may_move_aside": True}
-    assert plan_run(run, asked, **ask) == (False, "a new run, in run")
+    assert plan_run(run, settings, **ask) == (False, "a new run, in run")
     stopped()
-    assert plan_run(run, asked, **ask) == (
+    assert plan_run(run, settings, **ask) == (
         True,
         "the run in run has made 5 of 12 steps, and goes on",
     )
     go(resume=True)
     finished = "the run in run has made 12 of 12 steps: it is finished, and nothing is left to do"
-    assert plan_run(run, asked, **ask) == (True, finished)
+    assert plan_run(run, settings, **ask) == (True, finished)
     with pytest.raises(RunError, match="its seed is 1, not 2"):
-        plan_run(run, asked | {"seed": 2}, reuse=True, overwrite=False, may_move_aside=False)
+        plan_run(run, settings | {"seed": 2}, reuse=True, overwrite=False, may_move_aside=False)
     aside = "a new run, in run; what was there is kept in run-1"
-    assert plan_run(run, asked | {"seed": 2}, **ask) == (False, aside)
+    assert plan_run(run, settings | {"seed": 2}, **ask) == (False, aside)
     assert load(tmp_path / "run-1").finished and not run.exists()
 
 

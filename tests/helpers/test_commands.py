@@ -57,8 +57,8 @@ def write(runs, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_leaves_a_run_that_writes(train, runs, name):
-    status, printed, said = train("--preset", name)
-    assert status == 0 and not said
+    status, printed, stderr = train("--preset", name)
+    assert status == 0 and not stderr
     (folder,) = runs.iterdir()
     run = checkpoint.load(folder)
     assert folder.name.startswith(name) and run.about["preset"] == name
@@ -73,28 +73,28 @@ def test_every_preset_leaves_a_run_that_writes(train, runs, name):
 def test_a_run_that_is_stopped_goes_on_and_keeps_its_sample(train, runs, monkeypatch):
     options = ("--preset", "speedrun", "--out")
     train(*options, runs / "whole")
-    real, left = training.get_batch, iter(range(5, -1000, -1))
+    real, remaining = training.get_batch, iter(range(5, -1000, -1))
 
     def get_batch(*arguments):
-        if next(left) == 0:
+        if next(remaining) == 0:
             signal.raise_signal(signal.SIGINT)
         return real(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(training, "get_batch", get_batch)
-        status, _, said = train(*options, runs / "stopped")
-    kept = f"after 5 of 12 steps, all saved in {runs / 'stopped'}: resume continues from there"
-    assert (status, said) == (130, f"stopped by Ctrl-C: {kept}\n")
+        status, _, stderr = train(*options, runs / "stopped")
+    message = f"after 5 of 12 steps, all saved in {runs / 'stopped'}: resume continues from there"
+    assert (status, stderr) == (130, f"stopped by Ctrl-C: {message}\n")
     assert not (runs / "stopped" / "sample.txt").exists()
     status, printed, _ = train(*options, runs / "stopped", "--resume")
     assert status == 0 and "the run in stopped has made 5 of 12 steps, and goes on" in printed
     assert end_of(runs / "stopped") == end_of(runs / "whole")
-    written = (runs / "stopped" / "sample.txt").read_text()
-    assert written == (runs / "whole" / "sample.txt").read_text()
+    sample = (runs / "stopped" / "sample.txt").read_text()
+    assert sample == (runs / "whole" / "sample.txt").read_text()
     assert "nothing is left to do" in train(*options, runs / "stopped", "--resume")[1]
-    assert (runs / "stopped" / "sample.txt").read_text() == written
+    assert (runs / "stopped" / "sample.txt").read_text() == sample
     train(*options, runs / "stopped", "--resume", "--max-steps", 40)
-    assert (runs / "stopped" / "sample.txt").read_text() != written  # another model's
+    assert (runs / "stopped" / "sample.txt").read_text() != sample  # another model's
 
 
 @pytest.mark.parametrize(
@@ -115,16 +115,16 @@ def test_a_run_that_is_stopped_goes_on_and_keeps_its_sample(train, runs, monkeyp
     ],
 )
 def test_a_bad_option_gets_one_sentence_and_leaves_nothing(train, runs, options, sentence):
-    status, _, said = train("--preset", "smoke", *options)
-    assert status == 2 and said.startswith("error: ") and sentence in said
-    assert said.count("\n") == 1 and "\x1b" not in said
+    status, _, stderr = train("--preset", "smoke", *options)
+    assert status == 2 and stderr.startswith("error: ") and sentence in stderr
+    assert stderr.count("\n") == 1 and "\x1b" not in stderr
     assert not runs.exists()
 
 
 @pytest.mark.parametrize("path", ["/no/text", "https://x.org/text", 500 * "n", "\x1b[31mred.txt"])
 def test_a_text_that_is_not_there_gets_one_sentence(train, runs, path):
-    status, _, said = train("--preset", "smoke", on=path)
-    assert status == 2 and said.startswith("error: ") and said.count("\n") == 1 and "\x1b" not in said
+    status, _, stderr = train("--preset", "smoke", on=path)
+    assert status == 2 and stderr.startswith("error: ") and stderr.count("\n") == 1 and "\x1b" not in stderr
     assert not runs.exists()
 
 
@@ -139,16 +139,16 @@ def trained(train, runs):
 
 @pytest.mark.slow
 def test_the_best_finished_run_writes_and_is_named(trained, write):
-    status, printed, said = write("--length", 30)
+    status, printed, stderr = write("--length", 30)
     assert status == 0 and len(printed) == 31
-    assert said.startswith("writing with better, validation loss ") and said.count("\n") == 1
+    assert stderr.startswith("writing with better, validation loss ") and stderr.count("\n") == 1
     assert write("--length", 30, "--run", trained / "better") == (0, printed, "")
     assert write("--run", trained / "worse", "--length", 30)[1] != printed
 
 
 def test_without_a_run_it_says_what_to_do(write, runs):
-    said = f"error: no finished run in {runs}: train first, or name a folder by --run\n"
-    assert write() == (2, "", said)
+    sentence = f"error: no finished run in {runs}: train first, or name a folder by --run\n"
+    assert write() == (2, "", sentence)
 
 
 BAD = {
@@ -170,10 +170,10 @@ BAD = {
 @pytest.mark.slow
 def test_a_bad_option_of_writing_gets_one_sentence(trained, write):
     for options, sentence in BAD.items():
-        status, printed, said = write(*options)
-        said = said.splitlines()[-1]
-        assert status == 2 and not printed and said.startswith("error: ") and sentence in said, options
-        assert "\x1b" not in said
+        status, printed, stderr = write(*options)
+        stderr = stderr.splitlines()[-1]
+        assert status == 2 and not printed and stderr.startswith("error: ") and sentence in stderr, options
+        assert "\x1b" not in stderr
 
 
 def test_pieces_of_a_letter_wait_for_the_rest():
@@ -195,8 +195,8 @@ def test_what_several_say_is_the_mean_of_their_probabilities():
 
     one, two = (torch.tensor(odds).log() for odds in ([0.7, 0.2, 0.1], [0.1, 0.2, 0.7]))
     models = [torch.nn.Embedding.from_pretrained(logits[None] + shift) for logits, shift in ((one, 3.0), (two, -1.0))]
-    said = better.Mean(models)(torch.tensor([0]))[0].exp()
-    assert said.tolist() == pytest.approx([0.4, 0.2, 0.4])
+    probabilities = better.Mean(models)(torch.tensor([0]))[0].exp()
+    assert probabilities.tolist() == pytest.approx([0.4, 0.2, 0.4])
 
 
 def test_the_longest_copy_is_found_wherever_it_stands():

@@ -52,11 +52,11 @@ def test_it_sees_nothing_that_comes_later_and_its_cache_changes_nothing(pair):
     with torch.no_grad():
         pieces = [model(text[:, a:b], cache=cache) for a, b in ((0, 1), (1, 7), (7, 8), (8, 16))]
         checks.close(torch.cat(pieces, dim=1), model(text), tolerance=1e-4)
-    written = [
+    texts = [
         generate(model, text[0, :5], 30, generator=torch.Generator().manual_seed(1), use_cache=use_cache)
         for use_cache in (True, False)
     ]
-    assert torch.equal(*written)
+    assert torch.equal(*texts)
 
 
 def test_it_is_the_product_of_network_and_counts_each_to_the_power_of_its_gate(tokens):

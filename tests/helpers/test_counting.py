@@ -58,12 +58,12 @@ class ByHand:
 
     def probability(self, context, letter, way=0):
         table = self.tables[len(context)][way]
-        seen = [table[context, other] for other in range(self.V)]
+        counts = [table[context, letter] for letter in range(self.V)]
         lower = self.probability(context[1:], letter, way=1) if context else 1 / self.V
-        if not sum(seen):
+        if not sum(counts):
             return lower
-        given = [self.discounts[len(context), way][min(count, 3)] for count in seen]
-        return (seen[letter] - given[letter] + sum(given) * lower) / sum(seen)
+        discounts = [self.discounts[len(context), way][min(count, 3)] for count in counts]
+        return (counts[letter] - discounts[letter] + sum(discounts) * lower) / sum(counts)
 
 
 def test_every_probability_is_that_of_the_definition(counts, tokens, tokenizer):
@@ -80,14 +80,14 @@ def test_a_place_of_the_text_is_predicted_as_if_it_had_never_been_counted(counts
     V = tokenizer.vocab_size
     discounts = ByHand(tokens, V, LONGEST).discounts  # they are those of the whole text
     windows = tokens[None, :-1]
-    p, seen = counts.probabilities(windows, LENGTHS, targets=tokens[None, 1:])
+    p, totals = counts.probabilities(windows, LENGTHS, targets=tokens[None, 1:])
     for place in (5, 20, 71, 140, len(tokens) - 2):
         by_hand = ByHand(tokens, V, LONGEST, discounts, without=place + 1)
         for column, length in enumerate(LENGTHS):
             context = tuple(tokens[place - length + 1 : place + 1].tolist()) if length else ()
             right = [by_hand.probability(context, letter) for letter in range(V)]
             torch.testing.assert_close(p[0, place, column], torch.tensor(right), rtol=1e-4, atol=1e-6)
-            assert seen[0, place, column] == sum(by_hand.tables[length][0][context, letter] for letter in range(V))
+            assert totals[0, place, column] == sum(by_hand.tables[length][0][context, letter] for letter in range(V))
 
 
 @pytest.mark.parametrize("forget", [False, True])
@@ -98,29 +98,29 @@ def test_they_sum_to_one_everywhere_and_nothing_is_impossible(counts, tokens, fo
 
 
 def test_what_comes_later_changes_nothing(counts, tokens):
-    other = tokens.clone()
-    other[40:] = 0
-    before, after = (counts.probabilities(text[None], LENGTHS)[0][0, :40] for text in (tokens, other))
+    changed = tokens.clone()
+    changed[40:] = 0
+    before, after = (counts.probabilities(text[None], LENGTHS)[0][0, :40] for text in (tokens, changed))
     assert torch.equal(before, after)
 
 
 def test_where_a_window_begins_the_longest_context_that_there_is_stands_in(counts, tokenizer):
-    p, seen = counts.probabilities(tokenizer.encode("to be")[None], (1, 2, 3))
+    p, totals = counts.probabilities(tokenizer.encode("to be")[None], (1, 2, 3))
     assert torch.equal(p[0, 0, 0], p[0, 0, 2]) and torch.equal(p[0, 1, 1], p[0, 1, 2])
-    assert not torch.equal(p[0, 2, 1], p[0, 2, 2]) and seen[0, 1].tolist()[1:] == [12.0, 12.0]
+    assert not torch.equal(p[0, 2, 1], p[0, 2, 2]) and totals[0, 1].tolist()[1:] == [12.0, 12.0]
 
 
 def test_a_letter_that_the_text_never_shows_is_shared_out_evenly():
     counts = KneserNey(torch.tensor([0, 1, 0, 1, 0, 2, 0, 1]), vocab_size=5, longest=2)
-    p, seen = counts.probabilities(torch.tensor([[4, 3, 0, 1]]), (2,))
-    assert p[0, 0, 0, 3] == p[0, 0, 0, 4] > 0 and seen[0, 1] == 0 < seen[0, 3]
+    p, totals = counts.probabilities(torch.tensor([[4, 3, 0, 1]]), (2,))
+    assert p[0, 0, 0, 3] == p[0, 0, 0, 4] > 0 and totals[0, 1] == 0 < totals[0, 3]
 
 
 def test_an_alphabet_of_thousands_works():
     text = torch.arange(3000).repeat(2)
     counts = KneserNey(text, vocab_size=3000, longest=8)
-    p, seen = counts.probabilities(text[None, 100:120], (8,))
-    assert (p[0, 10:, 0].argmax(-1) == torch.arange(111, 121)).all() and seen[0, 10] == 2
+    p, totals = counts.probabilities(text[None, 100:120], (8,))
+    assert (p[0, 10:, 0].argmax(-1) == torch.arange(111, 121)).all() and totals[0, 10] == 2
 
 
 def test_discounts_need_counts_of_each_kind():

@@ -176,9 +176,9 @@ def test_search_order(nowhere, pretend, monkeypatch):
     assert load_corpus().path == cached
     beside = write(data.BESIDE_THE_CLONE, pretend)
     assert load_corpus().path == beside
-    named = write(nowhere / "named.txt", pretend)
-    monkeypatch.setenv("TINY_SHAKESPEARE", str(named))
-    assert load_corpus().path == named and load_corpus().name == data.TINY
+    override = write(nowhere / "named.txt", pretend)
+    monkeypatch.setenv("TINY_SHAKESPEARE", str(override))
+    assert load_corpus().path == override and load_corpus().name == data.TINY
     own = write(nowhere / "own.txt", "a text of my own")
     assert load_corpus(own).path == own and load_corpus(str(own)).name == data.OWN
 
@@ -229,9 +229,9 @@ def test_a_corrupted_download_is_an_error_and_leaves_nothing(nowhere, pretend, m
 
 def test_no_network_is_no_long_wait_and_loud(nowhere, monkeypatch):
     start = time.monotonic()
-    found = load_corpus()
+    corpus = load_corpus()
     assert time.monotonic() - start < 10
-    assert found.name == data.BUNDLED and "NOT SHAKESPEARE" in str(found)
+    assert corpus.name == data.BUNDLED and "NOT SHAKESPEARE" in str(corpus)
 
 
 @pytest.mark.parametrize(
@@ -310,21 +310,21 @@ def test_prepared_characters_are_those_of_the_text_in_memory(tmp_path, monkeypat
     in_memory = load_corpus(tmp_path / "wild")
     assert in_memory.text == io.TextIOWrapper(io.BytesIO(WILD.encode()), "utf-8-sig").read()
     prepare(tmp_path / "wild", tmp_path / "out")
-    found = open_corpus(tmp_path / "out")
-    assert found.tokenizer.characters == in_memory.alphabet
-    assert torch.equal(found.tokens, in_memory.tokens)
+    corpus = open_corpus(tmp_path / "out")
+    assert corpus.tokenizer.characters == in_memory.alphabet
+    assert torch.equal(corpus.tokens, in_memory.tokens)
     sha256 = hashlib.sha256(WILD.encode()).hexdigest()
-    assert found.name == data.OWN and found.sha256 == in_memory.sha256 == sha256
+    assert corpus.name == data.OWN and corpus.sha256 == in_memory.sha256 == sha256
 
 
 @pytest.mark.parametrize(("size", "width"), [(400, 2), (40_000, 4)])
 def test_more_than_256_characters_take_two_bytes_each_or_four(tmp_path, size, width):
     (tmp_path / "text.txt").write_text("".join(map(chr, range(200, 200 + size))), encoding="utf-8")
     prepare(tmp_path / "text.txt", tmp_path / "out")
-    found = open_corpus(tmp_path / "out")
-    assert found.tokens.tolist() == [*range(size)]
-    assert found.tokens.element_size() == width
-    assert found.tokens.dtype == load_corpus(tmp_path / "text.txt").tokens.dtype
+    corpus = open_corpus(tmp_path / "out")
+    assert corpus.tokens.tolist() == [*range(size)]
+    assert corpus.tokens.element_size() == width
+    assert corpus.tokens.dtype == load_corpus(tmp_path / "text.txt").tokens.dtype
 
 
 @pytest.mark.slow

@@ -160,6 +160,6 @@ def test_a_full_disk_is_one_sentence(tmp_path):
         f"try: write({str(tmp_path / 'a.txt')!r}, 5000 * 'x')\n"
         "except RunError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.startswith("can't write") and done.stdout.count("\n") == 1 and not done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert process.stdout.startswith("can't write") and process.stdout.count("\n") == 1 and not process.stderr
     assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]

@@ -86,9 +86,9 @@ def test_with_a_cache_the_next_token_stands_at_the_next_position(model):
 def test_the_cache_takes_two_vectors_per_layer_and_place(model, half):
     model, cache, B = model.half() if half else model, model.new_cache(), 3
     model(torch.zeros(B, 1, dtype=torch.long), cache=cache)
-    taken = sum(tensor.nbytes for layer in cache for tensor in (layer.key, layer.value))
+    size = sum(tensor.nbytes for layer in cache for tensor in (layer.key, layer.value))
     L, T, C = model.config.n_layer, model.config.context_length, model.config.n_embd
-    assert taken == 2 * L * T * C * (2 if half else 4) * B
+    assert size == 2 * L * T * C * (2 if half else 4) * B
 
 
 def test_attention_maps(model):

@@ -40,10 +40,10 @@ def test_every_way_in_which_the_names_come_is_the_same_model():
                 model = gpt2.from_hugging_face(whole, config | {"n_inner": None, "tie_word_embeddings": True})
                 assert close(model(tokens), formulas(weights, config, tokens))
                 assert model.head.weight is model.token_embedding.weight
-    given = {name: tensor.clone() for name, tensor in weights.items()}
+    copies = {name: tensor.clone() for name, tensor in weights.items()}
     torch.nn.init.zeros_(gpt2.from_hugging_face(weights, config).token_embedding.weight)
     # The caller's tensors are not ours.
-    assert all(given[name].equal(weights[name]) for name in weights)
+    assert all(copies[name].equal(weights[name]) for name in weights)
 
 
 @torch.no_grad()
@@ -59,9 +59,9 @@ def test_half_precision_is_widened():
 
 
 def test_the_names_cover_our_model():
-    ours = GPT(GPTConfig(7, 5, n_layer=3, n_head=2, n_embd=4, bias=True)).state_dict().keys()
+    names = GPT(GPTConfig(7, 5, n_layer=3, n_head=2, n_embd=4, bias=True)).state_dict().keys()
     mapped = [name for group in gpt2.names(3).values() for name in group]
-    assert sorted(mapped) == sorted(ours - {"head.weight"})
+    assert sorted(mapped) == sorted(names - {"head.weight"})
 
 
 # ---------------------------------------------------------------- refusals

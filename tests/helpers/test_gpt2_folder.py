@@ -74,22 +74,22 @@ def test_the_command_prints_the_prompt_and_what_is_drawn(folder, capsys):
             0.9,
         ]
         assert command(gpt2.main, options_of(folder, *options, *(["--prompt", prompt] if prompt else []))) == 0
-        drawn = generate(
+        tokens = generate(
             model,
             start := tokenizer.encode(prompt or START),
             length,
             **{"temperature": 1.3, "top_k": 99, "top_p": 0.9, "use_cache": False},
             generator=torch.Generator().manual_seed(seed),
         )
-        assert capsys.readouterr().out == (prompt or "") + tokenizer.decode(drawn[len(start) :].tolist()) + "\n"
+        assert capsys.readouterr().out == (prompt or "") + tokenizer.decode(tokens[len(start) :].tolist()) + "\n"
 
 
 def test_a_letter_of_several_tokens_is_printed_whole(folder):
     _, tokenizer = gpt2.load(folder)
     text = "né 中 👩‍🚀 the\ufffd, and on"
     tokens = tokenizer.encode(text).tolist()
-    shown = list(pieces(tokens, tokenizer.decode))
-    assert "".join(shown) == text and shown[:3] == ["n", "é", " "] and "中" in shown
+    letters = list(pieces(tokens, tokenizer.decode))
+    assert "".join(letters) == text and letters[:3] == ["n", "é", " "] and "中" in letters
     cut = tokens[:6]  # in the middle of a letter
     assert "".join(pieces(cut, tokenizer.decode)) == tokenizer.decode(cut) == "né \ufffd"
     broken = [0xFF] * 40  # never a letter: it must not wait for ever
@@ -112,8 +112,10 @@ def test_a_letter_of_several_tokens_is_printed_whole(folder):
 )
 def test_the_command_refuses_in_a_sentence(folder, capsys, options, message):
     assert command(gpt2.main, options_of(folder, *options)) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("error: ") and message in said.err and said.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert (
+        output.out == "" and output.err.startswith("error: ") and message in output.err and output.err.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
@@ -212,6 +214,6 @@ def test_a_folder_that_transformers_saved_writes_what_transformers_writes(transf
     ids = torch.tensor([their_tokenizer.encode(prompt)])
     assert tokenizer.encode(prompt).tolist() == ids[0].tolist()
     assert close(model(ids), their(ids).logits)
-    written = their.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0)[0]
+    tokens = their.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=None, pad_token_id=0)[0]
     assert command(gpt2.main, options_of(folder, "--prompt", prompt, "--top-k", 1, "--length", 30)) == 0
-    assert capsys.readouterr().out == their_tokenizer.decode(written) + "\n"
+    assert capsys.readouterr().out == their_tokenizer.decode(tokens) + "\n"

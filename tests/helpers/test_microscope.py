@@ -46,9 +46,9 @@ def predictions(model: GPT, text: torch.Tensor) -> tuple[list[torch.Tensor], lis
     )
 
 
-def close(found, expected, **options):
+def close(result, expected, **options):
     torch.testing.assert_close(
-        torch.as_tensor(found).double(),
+        torch.as_tensor(result).double(),
         torch.as_tensor(expected).double(),
         atol=1e-4,
         rtol=1e-4,
@@ -119,13 +119,13 @@ def test_every_tensor_is_what_flows_through_the_model(small, text):
 # ---------------------------------------------------------------- heads
 @pytest.mark.parametrize(("layer", "head"), [(0, 2), (1, 1)])
 def test_a_silenced_head_says_its_mean_at_every_place_and_comes_back(small, text, layer, head):
-    x, said = torch.stack([text[:T], text[T : 2 * T]]), []
+    x, activations = torch.stack([text[:T], text[T : 2 * T]]), []
     block, part = small.eval().blocks[layer], slice(head * D, (head + 1) * D)
-    hook = block.attention.out_proj.register_forward_pre_hook(lambda _, inputs: said.append(inputs[0]))
+    hook = block.attention.out_proj.register_forward_pre_hook(lambda _, inputs: activations.append(inputs[0]))
     with torch.no_grad():
         before = small(x)
         hook.remove()
-        changed = said[0].clone()
+        changed = activations[0].clone()
         changed[..., part] = changed[..., part].mean(dim=(0, 1))
         constant = block.attention.register_forward_hook(lambda *_: block.attention.out_proj(changed))
         expected = small(x)
@@ -142,15 +142,17 @@ def test_head_score(text):
     x = torch.stack([text[:12], text[20:32]]) % 4  # letters come again, and some queries find none
     maps = torch.rand(L, 2, H, 12, 12, generator=torch.Generator().manual_seed(6)).tril()
     maps = maps / maps.sum(-1, keepdim=True)
-    asked = [(b, t, keys) for b in range(2) for t in range(12) if (keys := [s for s in range(t) if x[b, s] == x[b, t]])]
+    queries = [
+        (b, t, keys) for b in range(2) for t in range(12) if (keys := [s for s in range(t) if x[b, s] == x[b, t]])
+    ]
     target = torch.zeros(2, 12, 12, dtype=torch.bool)
-    for b, t, keys in asked:
+    for b, t, keys in queries:
         target[b, t, keys] = True
-    found = microscope.head_score(maps, target)
+    scores = microscope.head_score(maps, target)
     for layer in range(L):
         for head in range(H):
-            spent = [sum(maps[layer, b, head, t, s].item() for s in keys) for b, t, keys in asked]
-            close(found[layer, head], sum(spent) / len(spent))
+            spent = [sum(maps[layer, b, head, t, s].item() for s in keys) for b, t, keys in queries]
+            close(scores[layer, head], sum(spent) / len(spent))
 
 
 # ---------------------------------------------------------------- manners
@@ -163,13 +165,13 @@ INSTRUMENTS = {
 def test_nothing_is_changed_and_nothing_is_drawn(small, text):
     small.blocks[1].eval()
     modes, weights = [m.training for m in small.modules()], [p.clone() for p in small.parameters()]
-    drawn = torch.get_rng_state()
+    state = torch.get_rng_state()
     for look in INSTRUMENTS.values():
         first, second = look(small, text), look(small, text)  # dropout would differ
         assert torch.equal(first, second) and not first.requires_grad
         assert torch.equal(look(small, text.byte()), first)  # the compact ids of a corpus
     assert [m.training for m in small.modules()] == modes
-    assert torch.equal(torch.get_rng_state(), drawn)
+    assert torch.equal(torch.get_rng_state(), state)
     assert all(map(torch.equal, small.parameters(), weights))
 
 

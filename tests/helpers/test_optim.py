@@ -91,9 +91,9 @@ def test_settings_that_make_no_sense_are_refused_when_they_are_made(wrong, sente
 
 
 def test_a_device_is_chosen_when_the_settings_are_made(monkeypatch):
-    for there, chosen in ((True, "cuda"), (False, "cpu")):
+    for there, device in ((True, "cuda"), (False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert dataclasses.replace(RECIPE, device="auto").device == chosen
+        assert dataclasses.replace(RECIPE, device="auto").device == device
 
 
 # ---------------------------------------------------------------- schedules
@@ -155,11 +155,11 @@ def test_muon_takes_the_matrices_of_the_blocks_and_adamw_the_rest(quick):
     config = dataclasses.replace(quick, muon_scale=3.0, muon_momentum=0.8, weight_decay=0.3)
     muon, others = muon_and_adamw(model, config).optimizers
     names = {parameter: name for name, parameter in model.named_parameters()}
-    taken = [names[p] for group in muon.param_groups for p in group["params"]]
-    left = [names[p] for group in others.param_groups for p in group["params"]]
-    assert sorted(taken + left) == sorted(names.values())
-    assert all(name.startswith("blocks.") and name.endswith("weight") and "norm" not in name for name in taken)
-    assert len(taken) == 2 * 6
+    muon_names = [names[p] for group in muon.param_groups for p in group["params"]]
+    adamw_names = [names[p] for group in others.param_groups for p in group["params"]]
+    assert sorted(muon_names + adamw_names) == sorted(names.values())
+    assert all(name.startswith("blocks.") and name.endswith("weight") and "norm" not in name for name in muon_names)
+    assert len(muon_names) == 2 * 6
     assert [group["weight_decay"] for group in others.param_groups] == [0.3, 0.0]
     assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [(0.3, 0.8)]
 

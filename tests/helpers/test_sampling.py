@@ -71,9 +71,9 @@ def test_draws_follow_the_probabilities():
         def forward(self, tokens):
             return PROBABILITIES.log().expand(*tokens.shape, -1)
 
-    drawn = generate(Constant(), torch.tensor([0]), 20_000, generator=torch.Generator().manual_seed(0))[1:]
+    tokens = generate(Constant(), torch.tensor([0]), 20_000, generator=torch.Generator().manual_seed(0))[1:]
     expected = 20_000 * PROBABILITIES
-    assert ((drawn.bincount(minlength=5) - expected) ** 2 / expected).sum() < 18.47
+    assert ((tokens.bincount(minlength=5) - expected) ** 2 / expected).sum() < 18.47
 
 
 @pytest.fixture
@@ -339,8 +339,8 @@ def test_tokens_that_a_model_excludes_are_never_drawn():
         def forward(self, tokens):
             return torch.tensor([0.0, -math.inf, 0.0]).expand(*tokens.shape, -1)
 
-    drawn = generate(Excludes(), torch.tensor([0]), 100, generator=torch.Generator().manual_seed(0))
-    assert set(drawn.tolist()) == {0, 2}
+    tokens = generate(Excludes(), torch.tensor([0]), 100, generator=torch.Generator().manual_seed(0))
+    assert set(tokens.tolist()) == {0, 2}
 
 
 def test_one_token_ties_and_a_nucleus_of_everything_lose_nothing():

@@ -46,11 +46,11 @@ def test_one_two_and_four_processes_are_one_training(shared, kind):
     rounding = 1e-3 if settings else 1e-5  # Muon computes in bfloat16
     ((losses, weights),) = shared(1, sizes, **settings)
     for processes in (2, 4):
-        for found, its_weights in shared(processes, sizes, **settings):
-            assert found == pytest.approx(losses, abs=rounding)
+        for its_losses, its_weights in shared(processes, sizes, **settings):
+            assert its_losses == pytest.approx(losses, abs=rounding)
             off, size = (
-                torch.cat([x.flatten().float() for x in each])
-                for each in (
+                torch.cat([x.flatten().float() for x in tensors])
+                for tensors in (
                     [its_weights[name] - weight for name, weight in weights.items() if weight.is_floating_point()],
                     [weight for weight in weights.values() if weight.is_floating_point()],
                 )
@@ -77,8 +77,10 @@ def test_whichever_is_asked_to_stop_all_stop_after_the_same_step_and_go_on(go, t
             go(on_record=ask)
         return str(stop.value)
 
-    said = together(2, stopped)
-    assert said[0] == said[1] and said[0].startswith("stopped by SIGTERM: after 4 of 12 steps, all saved in")
+    messages = together(2, stopped)
+    assert messages[0] == messages[1] and messages[0].startswith(
+        "stopped by SIGTERM: after 4 of 12 steps, all saved in"
+    )
     together(2, lambda: go(resume=True) and None)
     together(2, lambda: go(out_dir=tmp_path / "whole") and None)
     assert end_of(tmp_path / "run") == end_of(tmp_path / "whole")
@@ -157,17 +159,17 @@ def test_each_process_gets_a_gpu_of_its_own(monkeypatch):
 
 def test_processes_that_compute_on_cpus_need_no_gpu_each(monkeypatch):
     """Two of them on a machine with one GPU: the second has none to choose."""
-    chosen = []
+    devices = []
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.cuda, "set_device", devices.append)
     monkeypatch.setattr(team.dist, "rendezvous", lambda *_, **__: iter([(None, 1, 2)]))
     monkeypatch.setattr(team.dist, "PrefixStore", lambda *_: None)
     backends = []
     monkeypatch.setattr(team.dist, "init_process_group", lambda backend, **_: backends.append(backend))
     for device in ("cpu", "auto"):
         team._connect(timedelta(seconds=1), device)
-    assert backends == ["gloo", "cpu:gloo,cuda:nccl"] and chosen == [1]
+    assert backends == ["gloo", "cpu:gloo,cuda:nccl"] and devices == [1]
 
 
 def test_only_errors_of_the_connection_are_called_a_lost_process(monkeypatch):

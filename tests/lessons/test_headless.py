@@ -21,7 +21,7 @@ def test_it_runs_from_anywhere(command, tmp_path):
     own = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # The shortest of them all: what is tried is the command.
     words = [str(ROOT / "notebooks/index.ipynb") if "notebooks/" in w else w for w in words]
-    done = subprocess.run(
+    process = subprocess.run(
         [tool, *words],
         cwd=tmp_path,
         env=os.environ | {"PATH": own},
@@ -29,4 +29,4 @@ def test_it_runs_from_anywhere(command, tmp_path):
         text=True,
         timeout=300,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

@@ -84,8 +84,8 @@ def test_the_lessons_run_on_the_file_of_a_reader_who_solves_every_step(tmp_path,
             progress_bar=False,
             cwd=NOTEBOOKS,
         )
-        done = nbformat.read(tmp_path / f"{name}.ipynb", as_version=4)
-        printed = "".join(out.get("text", "") for cell in cells(done) for out in cell.outputs)
+        notebook = nbformat.read(tmp_path / f"{name}.ipynb", as_version=4)
+        printed = "".join(out.get("text", "") for cell in cells(notebook) for out in cell.outputs)
         assert [words for words in told if words not in printed] == [], name
         assert "so here is what ours does" not in printed and "not kept" not in printed, name
     page = file.with_suffix(".html").read_text(encoding="utf-8")

@@ -45,9 +45,9 @@ def test_a_gpt_of_today_is_drawn_with_what_it_adds_to_its_tokens(drawn):
     model = build_gpt(ModernConfig(26, 8, 3, 2, 16, n_kv_head=1, **today))
     block.draw_gpt(model, TOKENS, LETTERS)
     ((ax, alt),) = drawn
-    found = {*texts(ax)}
-    assert found >= {"token table", "tokens before", "x", "logits", "T × M = 4 × 20"}
-    assert not {"position table", "× token tableᵀ"} & found
+    labels = {*texts(ax)}
+    assert labels >= {"token table", "tokens before", "x", "logits", "T × M = 4 × 20"}
+    assert not {"position table", "× token tableᵀ"} & labels
     own, x = model.token_embedding.weight[TOKENS], model.embed(TOKENS[None])[0]
     holds(tables(ax), own, x, x - own, model(TOKENS[None])[0])
     assert "(26 × 16) and tokens before give x" in alt

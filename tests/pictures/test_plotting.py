@@ -94,10 +94,10 @@ def test_names_at_the_ends_of_lines_stay_apart(displayed):
     lines = {"c": [0, 3.0], "b": [0, 1.01], "d": [0, 3.0], "a": [1.0, math.nan]}
     ax = plotting.curves([0, 1], lines, xlabel="x", ylabel="y")
     plotting.show("four lines that end in two places")
-    where = {text.get_text(): sum(text.get_window_extent().intervaly) / 2 for text in ax.texts}
-    assert sorted(where, key=where.get) == ["a", "b", "c", "d"]
+    heights = {text.get_text(): sum(text.get_window_extent().intervaly) / 2 for text in ax.texts}
+    assert sorted(heights, key=heights.get) == ["a", "b", "c", "d"]
     # A line's height.
-    assert min(b - a for a, b in itertools.pairwise(sorted(where.values()))) > 10 * ax.figure.dpi / 72
+    assert min(b - a for a, b in itertools.pairwise(sorted(heights.values()))) > 10 * ax.figure.dpi / 72
     assert max(abs(text.get_position()[1]) for text in ax.texts) < 15  # and near their ends
 
 

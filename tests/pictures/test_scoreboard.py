@@ -56,9 +56,9 @@ def test_what_a_gpt_loses_is_what_its_runs_say():
         for key in [("report", 1200, name)]
     }
     rises = [losses["no MLP"][seed] - losses["the whole model"][seed] for seed in losses["no MLP"]]
-    found = scoreboard.in_a_gpt()
-    assert found["MLP"].mean == pytest.approx(sum(rises) / len(rises)) and len(rises) == 8
-    assert found["heads"].says == found["dropout"].says == "no difference" and "softmax" not in found
+    verdicts = scoreboard.in_a_gpt()
+    assert verdicts["MLP"].mean == pytest.approx(sum(rises) / len(rises)) and len(rises) == 8
+    assert verdicts["heads"].says == verdicts["dropout"].says == "no difference" and "softmax" not in verdicts
 
 
 @pytest.mark.parametrize("question", ["hero", "last", "both"])

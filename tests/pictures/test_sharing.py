@@ -15,12 +15,14 @@ OWN = [torch.randn(6, 2), torch.randn(6, 2)]
 
 def tables(ax):
     """Each table that is drawn, by its left and upper edge."""
-    found = {}
+    tables = {}
     for mesh in ax.collections:
         if isinstance(mesh, QuadMesh):
             left, top = mesh.get_coordinates()[0, 0]
-            found[round(left), round(top)] = mesh.get_array().filled(0).reshape(mesh.get_coordinates().shape[0] - 1, -1)
-    return found
+            tables[round(left), round(top)] = (
+                mesh.get_array().filled(0).reshape(mesh.get_coordinates().shape[0] - 1, -1)
+            )
+    return tables
 
 
 def strengths(ax):

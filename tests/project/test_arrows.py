@@ -27,17 +27,17 @@ def files() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text("utf-8")) for path, name in names.items()}
 
 
-def imported(tree: ast.Module, known: set[str]) -> set[str]:
+def imported(tree: ast.Module, modules: set[str]) -> set[str]:
     """The modules that a file imports, at its top or inside a function."""
-    found = set()
+    imports = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"relative import in line {node.lineno}: write the whole name"
             parts = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= (parts & known) or {node.module}
-    return found & known
+            imports |= (parts & modules) or {node.module}
+    return imports & modules
 
 
 def house_of(name: str) -> int:

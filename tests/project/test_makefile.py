@@ -121,9 +121,9 @@ def test_clean_leaves_what_only_the_reader_has(make, tmp_path):
 
 def test_make_help_names_every_target():
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    process = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in re.search(r"^\.PHONY: (.+)$", text, re.M).group(1).replace("setup-dev ", "").split():
-        assert re.search(rf"^{target}\s", done.stdout, re.M), target
+        assert re.search(rf"^{target}\s", process.stdout, re.M), target
 
 
 # ---------------------------------------------------------------- surroundings

@@ -22,18 +22,18 @@ def lines_of(name: str) -> list[str]:
 
 def pinned(name: str) -> dict[str, Requirement]:
     """What a list asks for, but for what it takes from another."""
-    found = [Requirement(line) for line in lines_of(f"{name}.txt") if "==" in line]
-    return {requirement.name: requirement for requirement in found}
+    requirements = [Requirement(line) for line in lines_of(f"{name}.txt") if "==" in line]
+    return {requirement.name: requirement for requirement in requirements}
 
 
 def locked(name: str) -> dict[str, set[str]]:
     """Name of a package -> its versions in the lock, one for each kind of machine. Each has a hash."""
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     text = (ROOT / "tools" / f"{name}.lock").read_text(encoding="utf-8")
     for package, version, rest in re.findall(r"^([a-z0-9-]+)==([^ ]+)(.*(?:\n    .*)*)", text, re.M):
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", rest), package
-        found.setdefault(package, set()).add(version)
-    return found
+        versions.setdefault(package, set()).add(version)
+    return versions
 
 
 def ranges(name: str) -> dict[str, Requirement]:
@@ -44,11 +44,11 @@ def ranges(name: str) -> dict[str, Requirement]:
 
 @pytest.mark.parametrize("name", LISTS)
 def test_pins_lie_in_the_ranges_and_stand_in_the_lock(name):
-    pins, wanted, lock = pinned(name), ranges(name), locked(name)
-    assert set(pins) - {"setuptools"} == set(wanted)
+    pins, allowed, lock = pinned(name), ranges(name), locked(name)
+    assert set(pins) - {"setuptools"} == set(allowed)
     for package, requirement in pins.items():
         version = str(requirement.specifier).removeprefix("==")
-        assert package == "setuptools" or version in wanted[package].specifier, package
+        assert package == "setuptools" or version in allowed[package].specifier, package
         assert lock.get(package) == (None if package == "torch" else {version}), package
 
 
@@ -75,15 +75,15 @@ def imported(folders: Iterable[str]) -> dict[str, str]:
     """The packages that Python files in these folders import, each with a file that does."""
     ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     ours |= {path.stem for path in (ROOT / "tests").rglob("*.py")}
-    found = {}
+    packages = {}
     for path in [path for folder in folders for path in (ROOT / folder).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module or ""]
             tops = {name.partition(".")[0] for name in names}
-            found |= {top: path.name for top in tops - set(sys.stdlib_module_names) - ours}
-    return found
+            packages |= {top: path.name for top in tops - set(sys.stdlib_module_names) - ours}
+    return packages
 
 
 SITE = (

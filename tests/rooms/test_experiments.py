@@ -37,17 +37,17 @@ def carry_out(study, loss):
 # ---------------------------------------------------------------- one run
 def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     """The first piece trains, the second chooses, and the third is reported."""
-    seen, measured = [], []
-    monkeypatch.setattr("helpers.rooms.study.updates", lambda model, tokens, *_: iter(seen.append(tokens) or [1.0]))
+    texts, measured = [], []
+    monkeypatch.setattr("helpers.rooms.study.updates", lambda model, tokens, *_: iter(texts.append(tokens) or [1.0]))
     monkeypatch.setattr(experiments, "evaluate", lambda model, tokens, T: measured.append(tokens) or 1.0)
     for part in (CHOOSE, REPORT):
         SMALL.measure(Run(5, WHOLE, 0.01, 1, part), TOKENS, V)
-    pieces = [seen[0], measured[0], measured[1]]
-    assert torch.equal(torch.cat(pieces), TOKENS) and torch.equal(seen[0], seen[1])
+    pieces = [texts[0], measured[0], measured[1]]
+    assert torch.equal(torch.cat(pieces), TOKENS) and torch.equal(texts[0], texts[1])
     assert torch.equal(pieces[2], data.split(TOKENS, 8)[1])
     few = dataclasses.replace(SMALL, characters=100)
     few.measure(Run(5, WHOLE, 0.01, 1, REPORT), TOKENS, V)
-    assert torch.equal(seen[2], TOKENS[:100]) and torch.equal(measured[2], pieces[2])
+    assert torch.equal(texts[2], TOKENS[:100]) and torch.equal(measured[2], pieces[2])
 
 
 def test_the_weights_and_batches_are_those_of_the_seed():
@@ -70,8 +70,8 @@ def test_who_diverges_counts_as_one_who_guesses():
         model.head.weight *= math.nan
 
     study = dataclasses.replace(SMALL, variants={WHOLE: Variant(), "exploded": Variant(change=explode)})
-    found = study.measure(Run(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
-    assert found["loss"] == found["last_loss"] == round(math.log(V), 5)
+    line = study.measure(Run(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
+    assert line["loss"] == line["last_loss"] == round(math.log(V), 5)
 
 
 def test_the_last_place_loss_is_that_of_the_last_place_of_every_window():
@@ -85,9 +85,9 @@ def test_the_last_place_loss_is_that_of_the_last_place_of_every_window():
             logits = model.eval()(windows[:, :-1])[:, -1]
         expected.append(torch.nn.functional.cross_entropy(logits, windows[:, -1]))
         model.train()
-    found = experiments.last_place_loss(model, TOKENS, [3, 8], stride=5)
+    loss = experiments.last_place_loss(model, TOKENS, [3, 8], stride=5)
     assert model.training
-    checks.close(torch.tensor(found), torch.stack(expected).mean(), tolerance=1e-5)
+    checks.close(torch.tensor(loss), torch.stack(expected).mean(), tolerance=1e-5)
 
 
 def test_the_last_place_loss_cannot_be_cheated():
@@ -184,13 +184,13 @@ def made_up(run):
 
 def test_rows_are_paired_by_seed_and_held_against_what_they_name():
     lines = carry_out(CROSSED, made_up)
-    found = experiments.judge(CROSSED, lines)
-    assert list(found) == [(steps, row) for steps in (5, 10) for row in ("a", "b", "a and b", "leak")]
+    verdicts = experiments.judge(CROSSED, lines)
+    assert list(verdicts) == [(steps, row) for steps in (5, 10) for row in ("a", "b", "a and b", "leak")]
     for steps in (5, 10):
         for row, expected in {"a": 0.3, "b": 0.01, "a and b": 0.99}.items():
-            verdict = found[steps, row]
+            verdict = verdicts[steps, row]
             assert verdict.mean == pytest.approx(expected * steps / 10, abs=0.003) and verdict.high - verdict.low < 0.02
-    assert [found[10, row].says for row in ("a", "b", "a and b")] == [
+    assert [verdicts[10, row].says for row in ("a", "b", "a and b")] == [
         "worse",
         "slightly worse",
         "worse",
@@ -199,8 +199,8 @@ def test_rows_are_paired_by_seed_and_held_against_what_they_name():
 
 def test_what_chose_the_rate_is_not_judged_and_rows_wait_for_all_their_seeds():
     lines = carry_out(CROSSED, made_up)
-    chosen = [line(Run(10, "a", 0.01, seed, CHOOSE), 50.0) for seed in (1, 2, 1001)]
-    assert experiments.judge(CROSSED, lines + chosen) == experiments.judge(CROSSED, lines)
+    choosing = [line(Run(10, "a", 0.01, seed, CHOOSE), 50.0) for seed in (1, 2, 1001)]
+    assert experiments.judge(CROSSED, lines + choosing) == experiments.judge(CROSSED, lines)
     short = [entry for entry in lines if (entry["steps"], entry["variant"], entry["seed"]) != (10, "a", 4)]
     missing = set(experiments.judge(CROSSED, lines)) - set(experiments.judge(CROSSED, short))
     assert missing == {(10, "a")} and experiments.judge(CROSSED, []) == {}
@@ -216,8 +216,8 @@ def test_a_reader_adds_a_variant_and_gets_a_verdict():
         seeds=4,
     )
     first = dataclasses.replace(study, variants={WHOLE: Variant()})
-    lines = study.conduct(TOKENS, V, kept := first.conduct(TOKENS, V))
-    assert len(kept) == 4 and lines[:4] == kept  # not trained again
-    found = experiments.judge(study, lines)
-    assert len(lines) == 12 and found[60, "mine"].mean > 0.1 and found[60, "mine"].says == "worse"
-    assert found[60, "nothing"].says == "no difference" and found[60, "nothing"].mean == 0
+    lines = study.conduct(TOKENS, V, whole_lines := first.conduct(TOKENS, V))
+    assert len(whole_lines) == 4 and lines[:4] == whole_lines  # not trained again
+    verdicts = experiments.judge(study, lines)
+    assert len(lines) == 12 and verdicts[60, "mine"].mean > 0.1 and verdicts[60, "mine"].says == "worse"
+    assert verdicts[60, "nothing"].says == "no difference" and verdicts[60, "nothing"].mean == 0

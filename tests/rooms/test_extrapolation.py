@@ -39,10 +39,10 @@ def test_beyond_the_reach_all_distances_are_one(model):
     """A word further away scores what it would score at the reach itself."""
     layer, x = model.blocks[0].attention, torch.randn(1, 12, 32)
     x[:, 1:4] = x[:, :1]  # the same word in the first four places
-    seen = extrapolation.clamped(layer, x, reach=6)
-    other = x.clone()
-    other[:, [0, 3]] = other[:, [3, 0]]
-    assert torch.allclose(extrapolation.clamped(layer, other, reach=6)[:, -1], seen[:, -1], atol=1e-5)
+    context = extrapolation.clamped(layer, x, reach=6)
+    swapped = x.clone()
+    swapped[:, [0, 3]] = swapped[:, [3, 0]]
+    assert torch.allclose(extrapolation.clamped(layer, swapped, reach=6)[:, -1], context[:, -1], atol=1e-5)
 
 
 def test_four_windows_of_eight_reach_28_places():

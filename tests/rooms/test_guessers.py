@@ -30,19 +30,19 @@ def share(text: str, letter: str, run: str, d: float) -> float:
 
 def test_the_plain_guesser_is_the_formula():
     text, ahead = PLAY[:800], PLAY[800:840]
-    found = guessers.losses(TOKENS[:800], TOKENS[800:840], V, longest=3)
+    losses = guessers.losses(TOKENS[:800], TOKENS[800:840], V, longest=3)
     for length in range(4):
-        asked = range(length, len(ahead))
-        nats = [-math.log(share(text, ahead[i], ahead[i - length : i], 0.75)) for i in asked]
-        assert found[length] == pytest.approx(sum(nats) / len(nats), rel=1e-6)
+        places = range(length, len(ahead))
+        nats = [-math.log(share(text, ahead[i], ahead[i - length : i], 0.75)) for i in places]
+        assert losses[length] == pytest.approx(sum(nats) / len(nats), rel=1e-6)
 
 
 def test_both_ideas_together_are_kneser_ney():
-    found = guessers.losses(LEARNED, NEW, V, longest=4, neighbours=True, fitted=True)
+    losses = guessers.losses(LEARNED, NEW, V, longest=4, neighbours=True, fitted=True)
     counts = KneserNey(LEARNED, V, longest=4)
     for length in (1, 2, 4):
         # Where a text begins, one of the two knows a letter before it.
-        assert found[length] == pytest.approx(guessers.loss_of(counts, NEW, length), abs=0.02)
+        assert losses[length] == pytest.approx(guessers.loss_of(counts, NEW, length), abs=0.02)
 
 
 def test_windows_cost_what_their_first_letters_cannot_see():

@@ -44,7 +44,7 @@ def test_equal_differences_are_certain():
 def test_the_intervals_hold_the_truth_in_95_percent_of_cases():
     generator = torch.Generator().manual_seed(7)
     cases = 0.3 + torch.randn(2000, 8, generator=generator, dtype=torch.float64)
-    found = [verdict(case, 0.1) for case in cases.tolist()]
-    missed = sum(not v.low <= 0.3 <= v.high for v in found) / len(found)
-    luck = 5 * math.sqrt(0.05 * 0.95 / len(found))
+    verdicts = [verdict(case, 0.1) for case in cases.tolist()]
+    missed = sum(not v.low <= 0.3 <= v.high for v in verdicts) / len(verdicts)
+    luck = 5 * math.sqrt(0.05 * 0.95 / len(verdicts))
     assert abs(missed - 0.05) < luck

@@ -50,5 +50,5 @@ def some_tokens(config: dict) -> torch.Tensor:
     return torch.randint(config["vocab_size"], (3, config["n_positions"]), generator=torch.Generator().manual_seed(1))
 
 
-def close(logits: torch.Tensor, wanted: torch.Tensor) -> bool:
-    return bool((logits.double() - wanted).abs().max() < 1e-5)
+def close(logits: torch.Tensor, expected: torch.Tensor) -> bool:
+    return bool((logits.double() - expected).abs().max() < 1e-5)

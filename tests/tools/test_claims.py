@@ -118,9 +118,9 @@ def test_each_task_is_learned_and_reported():
     assert pages["own"] < text["own"] - 0.2 and pages["new"] > text["new"]
     assert by[SUMS, 1e6, 1]["new"] == pytest.approx(math.log(tokenizer.vocab_size), abs=1e-4)
     assert by[FEW_SCENES, 0.01, 1]["own"] > by[FEW_SCENES, 0.01, 1]["new"] + 0.2
-    said = study.report(lines).splitlines()
-    assert len(said) == 1 + 5
-    (row,) = [row for row in said if "exp" in row]
+    table = study.report(lines).splitlines()
+    assert len(table) == 1 + 5
+    (row,) = [row for row in table if "exp" in row]
     assert "0.01" in row and str(1e6) not in row  # at that rate it diverged
 
 

@@ -46,14 +46,14 @@ def test_every_exercise_is_in_its_lesson_and_no_lesson_gives_an_answer_away(ship
     labels = [task.label for lesson in shipped for task in lesson.tasks]
     assert sorted(labels) == sorted(every())
     for lesson in shipped:
-        made = handout.assignment(lesson)
-        nbformat.validate(made)
-        text = "\n".join(cell.source for cell in made.cells)
+        notebook = handout.assignment(lesson)
+        nbformat.validate(notebook)
+        text = "\n".join(cell.source for cell in notebook.cells)
         assert "](solutions/" not in text
-        facts = [cell.metadata.nbgrader for cell in made.cells if "nbgrader" in cell.metadata]
+        facts = [cell.metadata.nbgrader for cell in notebook.cells if "nbgrader" in cell.metadata]
         assert len(facts) == 2 * len(lesson.tasks)
-        points = {each.grade_id: each.points for each in facts if each.grade}
-        assert points == {f"check-{each.label}": each.points for each in lesson.tasks if each.points}
+        points = {fact.grade_id: fact.points for fact in facts if fact.grade}
+        assert points == {f"check-{task.label}": task.points for task in lesson.tasks if task.points}
 
 
 def test_a_prediction_has_no_points(first):
@@ -70,9 +70,9 @@ def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(first, tmp_pa
     commands.main(["student", str(tmp_path / "out")])
     assert [path.name for path in tmp_path.glob("out/notebooks/*")] == [first.path.name]
     assert "01_dot_product_scores-Copy1.ipynb is none of the lessons" in capsys.readouterr().err
-    made = nbformat.read(notebook, as_version=4)
-    made.cells.append(nbformat.v4.new_code_cell(SCORES))
-    nbformat.write(made, notebook)
+    content = nbformat.read(notebook, as_version=4)
+    content.cells.append(nbformat.v4.new_code_cell(SCORES))
+    nbformat.write(content, notebook)
     with pytest.raises(SystemExit, match="2"):
         commands.main(["student", str(tmp_path / "again")])
     assert "answers 1a already" in capsys.readouterr().err and not (tmp_path / "again").exists()
@@ -80,7 +80,7 @@ def test_a_copy_is_no_lesson_and_a_solved_lesson_is_not_handed_out(first, tmp_pa
 
 # ---------------------------------------------------------------- how an answer is found
 def source_of(name: str, *cells: str) -> list[str]:
-    return needed(name, [each for cell in cells for each in statements(cell)])[0].split("\n\n")
+    return needed(name, [statement for cell in cells for statement in statements(cell)])[0].split("\n\n")
 
 
 def test_an_answer_comes_with_what_it_needs_and_nothing_else():
@@ -122,17 +122,17 @@ def test_what_changes_a_name_comes_along():
 # ---------------------------------------------------------------- what came back
 def hand_in(path: Path, lesson, *more: str, ids: bool = True) -> None:
     """The lesson as it was handed out, with more cells at its end."""
-    made = handout.assignment(lesson)
-    for cell in made.cells:
+    notebook = handout.assignment(lesson)
+    for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = []
-    made.cells += [nbformat.v4.new_code_cell(source) for source in more]
+    notebook.cells += [nbformat.v4.new_code_cell(source) for source in more]
     if not ids:  # as Colab and older Jupyter write it
-        made.nbformat_minor = 4
-        for cell in made.cells:
+        notebook.nbformat_minor = 4
+        for cell in notebook.cells:
             cell.pop("id")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(nbformat.writes(made), encoding="utf-8")
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -181,9 +181,9 @@ def graded(first, tmp_path_factory):
     damaged["cells"] += ["no cell", {"cell_type": "code", "source": None}, {"cell_type": "code"}]
     del damaged["metadata"]
     (folder / "damaged" / name).write_text(json.dumps(damaged), "utf-8")
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"{SCORES}\n{CHECK}")])
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"{SCORES}\n{CHECK}")])
     (folder / "alone").mkdir()
-    nbformat.write(made, folder / "alone" / "only the answer.ipynb")
+    nbformat.write(notebook, folder / "alone" / "only the answer.ipynb")
     for stem, answer in (("a", WRONG), ("b", SCORES), ("c", "...")):
         hand_in(folder / "twice" / f"{stem}.ipynb", first, answer)
         os.utime(folder / "twice" / f"{stem}.ipynb", (1, 1))
@@ -236,15 +236,15 @@ def test_a_right_answer_is_right_whatever_it_is_called_and_wherever_it_stands(gr
 @pytest.mark.weekly
 def test_a_fault_costs_one_answer_and_says_why(graded):
     lines, out = graded
-    said = {student: line["1a said"] for student, line in lines.items()}
-    assert said["wrong"].startswith("not yet, rows and columns are exchanged: ")
-    assert said["broken"].startswith("not yet, its cell is no Python, line 1: ")
-    assert "still at work after 4 seconds" in said["endless"]
-    assert "still at work after 4 seconds" in said["sleeping"]
-    assert said["dying"] == "not yet, it ends the process that it runs in"
-    assert said["elsewhere"] == said["timeit"] == "still to do"
-    assert said["runs nothing"] == "still to do, and this was not followed: %run ../runs/answers.py"
-    assert said["exit"].startswith("not yet, it ")
+    verdicts = {student: line["1a said"] for student, line in lines.items()}
+    assert verdicts["wrong"].startswith("not yet, rows and columns are exchanged: ")
+    assert verdicts["broken"].startswith("not yet, its cell is no Python, line 1: ")
+    assert "still at work after 4 seconds" in verdicts["endless"]
+    assert "still at work after 4 seconds" in verdicts["sleeping"]
+    assert verdicts["dying"] == "not yet, it ends the process that it runs in"
+    assert verdicts["elsewhere"] == verdicts["timeit"] == "still to do"
+    assert verdicts["runs nothing"] == "still to do, and this was not followed: %run ../runs/answers.py"
+    assert verdicts["exit"].startswith("not yet, it ")
     page = out / "feedback" / "evil" / "01_dot_product_scores" / "01_dot_product_scores.html"
     text = page.read_text("utf-8")
     assert "alert(1)&lt;/script&gt;" in text and "<script>alert(1)" not in text
@@ -270,12 +270,12 @@ def test_there_is_a_note_where_two_notebooks_are_or_none(graded):
 def test_a_notebook_may_hold_two_lessons_and_what_is_missing_is_named(shipped, tmp_path):
     both = ["exercises.check('1a', my_scores)", "exercises.check('2a', my_softmax)"]
     for student, cells in {"both": both, "one": both[:1]}.items():
-        made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
         (tmp_path / student).mkdir()
-        nbformat.write(made, tmp_path / student / "homework.ipynb")
-    found = [each for student in ("both", "one") for each in grade.read(tmp_path / student, shipped)]
-    grade.note_missing(found)
-    assert [(each.student, each.lesson.name[:2], each.notes) for each in found] == [
+        nbformat.write(notebook, tmp_path / student / "homework.ipynb")
+    hand_ins = [hand_in for student in ("both", "one") for hand_in in grade.read(tmp_path / student, shipped)]
+    grade.note_missing(hand_ins)
+    assert [(hand_in.student, hand_in.lesson.name[:2], hand_in.notes) for hand_in in hand_ins] == [
         ("both", "01", []),
         ("both", "02", []),
         ("one", "01", ["not handed in: 02_softmax_weights"]),
@@ -290,8 +290,8 @@ def test_a_folder_for_temporary_files_may_have_a_long_name(tmp_path):
         "print(len(connection.arbitrary_address('AF_UNIX')))"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path / ("x" * 120))}
-    done = subprocess.run([sys.executable, "-c", words], env=environment, stdout=-1, check=True)
-    assert int(done.stdout) < 108
+    process = subprocess.run([sys.executable, "-c", words], env=environment, stdout=-1, check=True)
+    assert int(process.stdout) < 108
 
 
 def test_steps_of_earlier_lessons_are_ours_and_what_is_asked_for_is_not(shipped):
@@ -304,9 +304,9 @@ def test_steps_of_earlier_lessons_are_ours_and_what_is_asked_for_is_not(shipped)
     def forward(self, x):
         return x + self.heads(x)"""
     cells = [block, 'exercises.check("7f", MyGPT)']
-    said = {each.task.label: each for each in grade.judge_notebook(seventh, cells, 10.0)}
-    assert said["7b"].word == "not yet" and "NameError" not in said["7b"].why
-    assert said["7f"].word == "missing"
+    verdicts = {verdict.task.label: verdict for verdict in grade.judge_notebook(seventh, cells, 10.0)}
+    assert verdicts["7b"].word == "not yet" and "NameError" not in verdicts["7b"].why
+    assert verdicts["7f"].word == "missing"
 
 
 @pytest.mark.parametrize(

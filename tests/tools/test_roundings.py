@@ -116,11 +116,11 @@ for _ in range(300):
 def test_a_loss_with_too_many_digits_and_an_assert_at_its_edge_are_named(tmp_path):
     """Stored as this processor computes them; in another row both values are shown."""
     path = tmp_path / "planted.ipynb"
-    shown = [f"print(f'{{loss:.{digits}f}}')" for digits in (1, 9)]
-    write_notebook(path, TRAINING, *shown)
+    cells = [f"print(f'{{loss:.{digits}f}}')" for digits in (1, 9)]
+    write_notebook(path, TRAINING, *cells)
     NotebookClient(planted := nbformat.read(path, as_version=4)).execute()
     edge = f"assert abs(loss.item() - {planted.cells[2].outputs[0].text.strip()}) < 1e-8"
-    write_notebook(path, TRAINING, *shown, edge)
+    write_notebook(path, TRAINING, *cells, edge)
     NotebookClient(planted := nbformat.read(path, as_version=4)).execute()
     nbformat.write(planted, path)
     assert roundings.run_row("as-is", [path], with_tests=False) == (4, {})

@@ -48,21 +48,21 @@ def environment_comes_back():
 )
 def test_a_notebook_is_found_by_any_of_its_names(project, name, stem):
     (project / "notebooks" / "beyond").mkdir()
-    for each in ("08_x", "08_a_copy", "08_x-Copy1", "18_y", "beyond/far", "beyond/Untitled"):
-        write_notebook(notebooks.NOTEBOOKS / f"{each}.ipynb", "1")
-    (found,) = notebooks.chosen([name])
-    assert found.stem == stem and notebooks.chosen([str(found), name]) == [found]
+    for file in ("08_x", "08_a_copy", "08_x-Copy1", "18_y", "beyond/far", "beyond/Untitled"):
+        write_notebook(notebooks.NOTEBOOKS / f"{file}.ipynb", "1")
+    (path,) = notebooks.chosen([name])
+    assert path.stem == stem and notebooks.chosen([str(path), name]) == [path]
     with pytest.raises(ConfigError, match="no notebook '1': choose one of 08_x, 18_y, far"):
         notebooks.chosen(["1"])
 
 
 def test_a_notebook_of_the_readers_is_none_of_the_lessons_and_is_named(project, capsys):
     (project / "notebooks" / "beyond").mkdir()
-    for each in ("08_x", "08_copy", "01_a-Copy1", "beyond/far", "beyond/Untitled"):
-        write_notebook(notebooks.NOTEBOOKS / f"{each}.ipynb", "1")
+    for file in ("08_x", "08_copy", "01_a-Copy1", "beyond/far", "beyond/Untitled"):
+        write_notebook(notebooks.NOTEBOOKS / f"{file}.ipynb", "1")
     assert [path.stem for path in notebooks.chosen([])] == ["08_x", "far"]
-    said = capsys.readouterr().err.splitlines()
-    assert [line.partition(" is none of the lessons")[0] for line in said] == [
+    stderr = capsys.readouterr().err.splitlines()
+    assert [line.partition(" is none of the lessons")[0] for line in stderr] == [
         "notebooks/01_a-Copy1.ipynb",
         "notebooks/08_copy.ipynb",
         "notebooks/beyond/Untitled.ipynb",
@@ -78,8 +78,8 @@ def settings(project):
 
 
 def test_values_arrive_as_they_were_meant(settings):
-    given = settings(("seed", "-3"), ("rate", "3"), ("reuse", "True"), ("seeds", "[3]"), ("corpus_path", "None"))
-    assert given == {"seed": -3, "rate": 3.0, "reuse": True, "seeds": [3], "corpus_path": None}
+    values = settings(("seed", "-3"), ("rate", "3"), ("reuse", "True"), ("seeds", "[3]"), ("corpus_path", "None"))
+    assert values == {"seed": -3, "rate": 3.0, "reuse": True, "seeds": [3], "corpus_path": None}
     for odd in ("5", "None", "$HOME; `x` {y} 'q' \"d\" \\ \n--z \U0001f600", ""):
         assert settings(("preset", "x"), ("preset", odd)) == {"preset": odd}
     assert settings(("corpus_path", "my text.txt")) == {"corpus_path": "my text.txt"}
@@ -156,8 +156,8 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path):
         assert any("step  0" in line for line in run.stdout)  # the kernel is at work
         start = time.monotonic()
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does at Ctrl-C: to all in the group
-        said = run.communicate(timeout=20)[1]
-    assert time.monotonic() - start < 8 and said.startswith("stopped by Ctrl-C") and said.count("\n") == 1
+        stderr = run.communicate(timeout=20)[1]
+    assert time.monotonic() - start < 8 and stderr.startswith("stopped by Ctrl-C") and stderr.count("\n") == 1
     assert last.read_text() == "the last run"
 
 
@@ -177,8 +177,8 @@ def test_a_full_disk_leaves_what_was_there(project, in_process, monkeypatch, cap
     assert command(notebooks.main, ["store"]) == 2
     assert "No space left on device" in "".join(capsys.readouterr())
     assert path.read_bytes() == last.read_bytes() == before
-    left = sorted(file.name for file in project.rglob("*") if file.is_file())
-    assert set(left) <= {"01_a.ipynb", "course.toml"}  # no temporary file
+    names = sorted(file.name for file in project.rglob("*") if file.is_file())
+    assert set(names) <= {"01_a.ipynb", "course.toml"}  # no temporary file
 
 
 def test_a_notebook_that_fails_is_not_stored(project, in_process):
@@ -200,10 +200,10 @@ def test_storing_twice_changes_nothing(project):
     first = path.read_bytes()
     notebooks.store([])
     assert path.read_bytes() == first and b'"text/plain": [\n       "2"' in first
-    found = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)
     language = IPythonKernel.language_info
-    assert found.metadata == {"kernelspec": notebooks.KERNEL, "language_info": language}
-    (output,) = found.cells[3].outputs
+    assert notebook.metadata == {"kernelspec": notebooks.KERNEL, "language_info": language}
+    (output,) = notebook.cells[3].outputs
     assert output.text == "one\ntwo\n"
     assert "## What they claim" in (notebooks.NOTEBOOKS / "ledger.md").read_text("utf-8")
 
@@ -238,8 +238,8 @@ def test_fresh_brings_notebooks_back_and_keeps_the_readers_copies(project, capsy
         assert (notebooks.NOTEBOOKS / "01_a.ipynb").read_bytes() == committed
         assert (notebooks.NOTEBOOKS / "02_b.ipynb").exists() and (notebooks.NOTEBOOKS / "99_own.ipynb").exists()
         assert "added" not in out and (notebooks.NOTEBOOKS / "98_added.ipynb").exists()
-    kept = {path.read_text(encoding="utf-8") for path in notebooks.MINE.glob("kept/*/01_a.ipynb")}
-    assert kept == {"mine", "mine again"}
+    copies = {path.read_text(encoding="utf-8") for path in notebooks.MINE.glob("kept/*/01_a.ipynb")}
+    assert copies == {"mine", "mine again"}
 
 
 def test_fresh_outside_a_clone_changes_nothing(project, monkeypatch):

@@ -155,12 +155,12 @@ def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
     assert rows[1] == ["02", "B", "", "ZeroDivisionError: by <zero> , 7 s, 2026-01-02 03:04"]
     assert "so it <is>" in index.article.text
     door = index.select_one('.doors a[href="#run-it"]')
-    told = index.select_one("section#run-it")
+    section = index.select_one("section#run-it")
     assert (
         door
-        and "git clone here\nmake lab" in told.text
-        and "It takes make." in told.text
-        and told.p.a["href"].endswith("h.toml")
+        and "git clone here\nmake lab" in section.text
+        and "It takes make." in section.text
+        and section.p.a["href"].endswith("h.toml")
     )
     assert "make run NB=01_a" in page(site, "01_a").select_one(".run-this").text
     assert "these are the stored results" in page(site, "01_a").select_one(".run-this").text

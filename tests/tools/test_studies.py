@@ -51,18 +51,18 @@ def small(monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, capsys, tmp_path):
     tool.main(small)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert not (tmp_path / "growing" / "parts.csv").exists()
     comments, lines = read_table(tmp_path / "parts.csv")
     assert [comment.split()[0] for comment in comments] == ["made", "Python", "corpus:", "budget:"]
     tokenizer = CharTokenizer.from_text(TEXT)
     run = Run(5, "other", 0.01, 2, REPORT)
     expected = SMALL.measure(run, tokenizer.encode(TEXT), tokenizer.vocab_size)
-    found = next(line for line in lines if SMALL.run_of(line) == run)
-    assert {**found, "seconds": 0} == {**expected, "seconds": 0} and len(lines) == 4
+    row = next(line for line in lines if SMALL.run_of(line) == run)
+    assert {**row, "seconds": 0} == {**expected, "seconds": 0} and len(lines) == 4
 
     tool.main([*small, "--verdicts"])
-    assert said.endswith(capsys.readouterr().out)
+    assert output.endswith(capsys.readouterr().out)
 
 
 @pytest.mark.slow
@@ -71,11 +71,11 @@ def test_a_run_that_has_ended_is_kept_and_not_made_again(small, tmp_path):
     path.parent.mkdir()
     run = Run(5, WHOLE, 0.01, 1, REPORT)
     line = {**run._asdict(), "parameters": 1, "loss": 77.0, "last_loss": 77.0, "seconds": 0.1}
-    ours = tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")
-    path.write_text(csv_table([line], ["made by: somebody, at another commit", *ours]), "utf-8")
+    comments = tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")
+    path.write_text(csv_table([line], ["made by: somebody, at another commit", *comments]), "utf-8")
     tool.main(small)
     _, lines = read_table(tmp_path / "parts.csv")
-    assert lines[0] == line and [each["loss"] == 77.0 for each in lines] == [
+    assert lines[0] == line and [row["loss"] == 77.0 for row in lines] == [
         True,
         False,
         False,
@@ -87,28 +87,28 @@ def test_runs_of_another_text_or_budget_are_refused_and_left_as_they_are(small, 
     path = tmp_path / "growing" / "parts.csv"
     path.parent.mkdir()
     line = {**Run(5, WHOLE, 0.01, 1, REPORT)._asdict(), "loss": 1.0, "last_loss": 1.0}
-    ours = ["made by: us", *tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")]
+    comments = ["made by: us", *tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")]
     for place in (2, 3):
-        other = [comment + "?" if i == place else comment for i, comment in enumerate(ours)]
-        path.write_text(csv_table([line], other), "utf-8")
+        changed = [comment + "?" if i == place else comment for i, comment in enumerate(comments)]
+        path.write_text(csv_table([line], changed), "utf-8")
         with pytest.raises(RunError, match=r"has runs made otherwise .*: move it away"):
             tool.main(small)
-        assert path.read_text("utf-8") == csv_table([line], other)
+        assert path.read_text("utf-8") == csv_table([line], changed)
 
 
 @pytest.mark.weekly
 def test_a_process_of_its_own_makes_the_runs(tmp_path):
     """That this text is too short, only the run's process notices: it has found what to call."""
     (tmp_path / "text.txt").write_text("to be, or not to be", "utf-8")
-    given = ["--corpus", str(tmp_path / "text.txt"), "--growing", str(tmp_path / "growing")]
-    given += ["--out", str(tmp_path), "--jobs", "1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.studies", "claims", *given],
+    options = ["--corpus", str(tmp_path / "text.txt"), "--growing", str(tmp_path / "growing")]
+    options += ["--out", str(tmp_path), "--jobs", "1"]
+    process = subprocess.run(
+        [sys.executable, "-m", "tools.studies", "claims", *options],
         capture_output=True,
         text=True,
         cwd=tool.ROOT,
     )
-    assert done.returncode and "the corpus is too short" in done.stderr, done.stderr
+    assert process.returncode and "the corpus is too short" in process.stderr, process.stderr
 
 
 @pytest.mark.parametrize("softmax", [times.by_definition, times.less_the_largest])
@@ -121,18 +121,18 @@ def test_ours_and_theirs_take_turns_and_the_first_round_does_not_count():
     now, calls = [0.0], []
 
     def takes(name, *seconds):
-        left = iter(seconds)
+        remaining = iter(seconds)
 
         def run():
             calls.append(name)
-            now[0] += next(left)
+            now[0] += next(remaining)
 
         return run
 
     ours, theirs = takes("ours", 99.0, 1.0, 3.0, 2.0), takes("theirs", 0.5, 4.0, 5.0, 4.0)
-    found = times.race(ours, theirs, rounds=3, clock=lambda: now[0])
+    result = times.race(ours, theirs, rounds=3, clock=lambda: now[0])
     assert calls == ["ours", "theirs"] * 4
-    assert found == {
+    assert result == {
         "ratio": 0.5,
         "low": 0.25,
         "high": 0.6,
@@ -153,6 +153,6 @@ def test_the_stored_times_are_those_of_all_pairs():
 def test_times_are_taken_of_pairs_that_compute_and_only_whole_ones_are_stored(capsys):
     stored = (MEASURED / "times.csv").read_bytes()
     times.main(["--quick"])
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == 9 and all(" / " in line for line in said)
+    output = capsys.readouterr().out.splitlines()
+    assert len(output) == 9 and all(" / " in line for line in output)
     assert (MEASURED / "times.csv").read_bytes() == stored

@@ -19,28 +19,28 @@ def main(arguments: list[str]) -> None:
         command.add_argument("--only", nargs="+", default=[], metavar="LESSON", help="such as 3 05 or what_matters")
     grading.add_argument("--seconds", type=float, default=10.0, help="the limit of an answer")
     grading.add_argument("--jobs", type=int, default=1, help="hand-ins judged at a time")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if given.out.exists() and not (given.out.is_dir() and not any(given.out.iterdir())):
-            raise ValueError(f"{given.out} is there already: name a folder that is new or empty")
-        there = next(place for place in (given.out, *given.out.absolute().parents) if place.exists())
+        if options.out.exists() and not (options.out.is_dir() and not any(options.out.iterdir())):
+            raise ValueError(f"{options.out} is there already: name a folder that is new or empty")
+        there = next(place for place in (options.out, *options.out.absolute().parents) if place.exists())
         if not there.is_dir() or not os.access(there, os.W_OK):
-            raise ValueError(f"{given.out} can't be made: {there} is no folder to write into")
-        wanted = handout.lessons(given.only)
-        if given.command == "student":
+            raise ValueError(f"{options.out} can't be made: {there} is no folder to write into")
+        lessons = handout.lessons(options.only)
+        if options.command == "student":
             print("looking whether a lesson is solved already", file=sys.stderr)
-            for lesson in wanted:
+            for lesson in lessons:
                 if solved := grade.solved(lesson):
                     raise ValueError(f"{lesson.path} answers {', '.join(solved)} already")
-            handout.hand_out(given.out, wanted)
+            handout.hand_out(options.out, lessons)
             return
-        if not given.submissions.is_dir():
-            raise ValueError(f"{given.submissions} is no folder")
-        if given.out.resolve().is_relative_to(given.submissions.resolve()):
-            raise ValueError(f"{given.out} lies in {given.submissions}: name a folder elsewhere")
-        if given.seconds <= 0 or given.jobs < 1:
+        if not options.submissions.is_dir():
+            raise ValueError(f"{options.submissions} is no folder")
+        if options.out.resolve().is_relative_to(options.submissions.resolve()):
+            raise ValueError(f"{options.out} lies in {options.submissions}: name a folder elsewhere")
+        if options.seconds <= 0 or options.jobs < 1:
             raise ValueError("--seconds and --jobs must be above 0")
-        grade.grade(given.submissions, given.out, wanted, given.seconds, given.jobs)
+        grade.grade(options.submissions, options.out, lessons, options.seconds, options.jobs)
     except (ValueError, OSError) as error:
         parser.exit(2, f"error: {error}\n")
 

@@ -33,7 +33,7 @@ class Statement:
 def statements(cell: str) -> list[Statement]:
     """What IPython makes of a cell. SyntaxError or another error if it makes nothing."""
     code = TransformerManager().transform_cell(cell)
-    found = []
+    result = []
     for node in ast.parse(code).body:
         if isinstance(node, ast.Import | ast.ImportFrom):  # one by one: an answer needs few of them
             parts = [copy.copy(node) for _ in node.names]
@@ -41,47 +41,47 @@ def statements(cell: str) -> list[Statement]:
                 part.names = [alias]
         else:
             parts = [node]
-        found += [_statement(part, code) for part in parts]
-    return found
+        result += [_statement(part, code) for part in parts]
+    return result
 
 
 def _statement(node: ast.stmt, code: str) -> Statement:
     package = isinstance(node, ast.Import | ast.ImportFrom)
     whole = not package and not getattr(node, "decorator_list", [])
     source = str(ast.get_source_segment(code, node)) if whole else ast.unparse(node)
-    made = Statement(source, package)
-    made.now, made.later = names_read(source)
-    binds = made.binds if isinstance(node, CERTAIN) else made.changes
-    for each in _here(node):
-        if isinstance(each, DEFINITIONS):
-            binds.add(each.name)
-        elif isinstance(each, ast.alias):
-            binds.add(each.asname or each.name.partition(".")[0])
-        elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            binds.add(each.id)
-        elif isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store):
-            made.changes.add(_root(each))
-        elif isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
-            made.calls.add(_root(each.value.func))
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
-            _called(each.func.attr, [*each.args, *(word.value for word in each.keywords)], made)
-    return made
+    statement = Statement(source, package)
+    statement.now, statement.later = names_read(source)
+    binds = statement.binds if isinstance(node, CERTAIN) else statement.changes
+    for child in _here(node):
+        if isinstance(child, DEFINITIONS):
+            binds.add(child.name)
+        elif isinstance(child, ast.alias):
+            binds.add(child.asname or child.name.partition(".")[0])
+        elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            binds.add(child.id)
+        elif isinstance(child, ast.Attribute | ast.Subscript) and isinstance(child.ctx, ast.Store):
+            statement.changes.add(_root(child))
+        elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
+            statement.calls.add(_root(child.value.func))
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
+            _called(child.func.attr, [*child.args, *(word.value for word in child.keywords)], statement)
+    return statement
 
 
-def _called(method: str, given: list[ast.expr], made: Statement) -> None:
+def _called(method: str, arguments: list[ast.expr], statement: Statement) -> None:
     """Note a check, or what stands below a magic: whether that is run, IPython knows."""
-    texts = [each.value for each in given if isinstance(each, ast.Constant)]
-    if method == "check" and len(given) == 2 and texts:
-        made.checks[str(texts[0])] = ast.unparse(given[1])
+    texts = [argument.value for argument in arguments if isinstance(argument, ast.Constant)]
+    if method == "check" and len(arguments) == 2 and texts:
+        statement.checks[str(texts[0])] = ast.unparse(arguments[1])
     elif method in ("run_cell_magic", "run_line_magic") and texts:
         try:
             below = statements(str(texts[-1]))
         except Exception:  # %%bash
             return
-        for each in below:
-            made.changes |= each.binds | each.changes | each.calls
-            made.now, made.later = made.now | each.now, made.later | each.later
-            made.checks |= each.checks
+        for inner in below:
+            statement.changes |= inner.binds | inner.changes | inner.calls
+            statement.now, statement.later = statement.now | inner.now, statement.later | inner.later
+            statement.checks |= inner.checks
 
 
 def _here(node: ast.AST) -> Iterator[ast.AST]:
@@ -105,14 +105,14 @@ def names_read(source: str) -> tuple[set[str], set[str]]:
     now, later = set(), set()
     waiting = [(symtable.symtable(source, "<cell>", "exec"), False)]
     while waiting:
-        table, called = waiting.pop()
+        table, deferred = waiting.pop()
         function = table.get_type() == "function" and table.get_name() not in COMPREHENSIONS
-        called = called or function
+        deferred = deferred or function
         top = table.get_type() == "module"
         for symbol in table.get_symbols():
             if symbol.is_referenced() and (top or symbol.is_global()):
-                (later if called else now).add(symbol.get_name())
-        waiting += [(child, called) for child in table.get_children()]
+                (later if deferred else now).add(symbol.get_name())
+        waiting += [(child, deferred) for child in table.get_children()]
     return now, later
 
 
@@ -122,16 +122,16 @@ def needed(expression: str, among: Sequence[Statement]) -> tuple[str, set[str]]:
     Read backwards: what binds or changes a wanted name is needed, and so is what it reads. What
     functions read is wanted at the end, where they are called.
     """
-    bound = {name for each in among for name in each.binds | each.changes}
-    packages = {name for each in among if each.package for name in each.binds}
+    bound = {name for statement in among for name in statement.binds | statement.changes}
+    packages = {name for statement in among if statement.package for name in statement.binds}
     at_the_end = set.union(*names_read(expression))
     while True:
-        wanted, needed_later, chosen = set(at_the_end), set(at_the_end), []
-        for each in reversed(among):
-            if wanted & (each.binds | each.changes | each.calls - packages) or "*" in each.binds:
-                chosen.append(each.source)
-                wanted = (wanted - each.binds) | each.now
-                needed_later |= each.later
+        names, needed_later, sources = set(at_the_end), set(at_the_end), []
+        for statement in reversed(among):
+            if names & (statement.binds | statement.changes | statement.calls - packages) or "*" in statement.binds:
+                sources.append(statement.source)
+                names = (names - statement.binds) | statement.now
+                needed_later |= statement.later
         if needed_later == at_the_end:
-            return "\n\n".join(reversed(chosen)), wanted - bound
+            return "\n\n".join(reversed(sources)), names - bound
         at_the_end = needed_later

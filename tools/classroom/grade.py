@@ -59,34 +59,34 @@ class HandIn:
 
     @property
     def points(self) -> int:
-        return sum(each.points for each in self.judged)
+        return sum(verdict.points for verdict in self.judged)
 
 
 def grade(folder: Path, out: Path, lessons: Sequence[Lesson], seconds: float = 10.0, jobs: int = 1) -> None:
     """Judge all hand-ins, and write points.csv, feedback and a course of nbgrader's into `out`."""
-    hand_ins = [each for path in sorted(folder.iterdir()) for each in read(path, lessons)]
+    hand_ins = [hand_in for path in sorted(folder.iterdir()) for hand_in in read(path, lessons)]
     note_missing(hand_ins)
     with ThreadPoolExecutor(jobs) as pool:
-        for each in pool.map(functools.partial(judge_all, seconds=seconds), hand_ins):
-            what = f"{each.lesson.name}, {each.points} points" if each.lesson else "no lesson"
-            print("; ".join([f"{each.student}: {what}", *each.notes]), file=sys.stderr)
+        for hand_in in pool.map(functools.partial(judge_all, seconds=seconds), hand_ins):
+            summary = f"{hand_in.lesson.name}, {hand_in.points} points" if hand_in.lesson else "no lesson"
+            print("; ".join([f"{hand_in.student}: {summary}", *hand_in.notes]), file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
     write_points(out / "points.csv", hand_ins)
     write(out / "nbgrader_config.py", CONFIG)
-    for lesson in {each.lesson for each in hand_ins if each.lesson}:
+    for lesson in {hand_in.lesson for hand_in in hand_ins if hand_in.lesson}:
         place = out / "source" / lesson.name / f"{lesson.name}.ipynb"
         write(place, nbformat.writes(assignment(lesson)))
     exporter = HTMLExporter()
-    for each in hand_ins:
-        if each.judged:
+    for hand_in in hand_ins:
+        if hand_in.judged:
             place, page = (
-                Path(each.student, each.lesson.name, each.lesson.name),
-                with_verdicts(each),
+                Path(hand_in.student, hand_in.lesson.name, hand_in.lesson.name),
+                with_verdicts(hand_in),
             )
             write(out / "submitted" / place.with_suffix(".ipynb"), nbformat.writes(page))
             html, _ = exporter.from_notebook_node(page)
             write(out / "feedback" / place.with_suffix(".html"), html)
-    print(f"{sum(bool(each.judged) for each in hand_ins)} hand-ins were judged: see {out}")
+    print(f"{sum(bool(hand_in.judged) for hand_in in hand_ins)} hand-ins were judged: see {out}")
 
 
 # ---------------------------------------------------------------- what came back
@@ -100,7 +100,7 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
         return [HandIn(folder.name, notes=[note])] if folder.is_dir() else []
     if not folder.is_dir():
         return [HandIn(folder.name, notes=["it lies outside of the students' folders"])]
-    found: dict[str, HandIn] = {}
+    by_lesson: dict[str, HandIn] = {}
     others = []
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -127,43 +127,43 @@ def read(folder: Path, lessons: Sequence[Lesson]) -> list[HandIn]:
         if not held:
             others.append(f"{name} is none of the lessons to grade")
         for lesson in held:
-            hand_in = found.setdefault(lesson.name, HandIn(folder.name, lesson))
+            hand_in = by_lesson.setdefault(lesson.name, HandIn(folder.name, lesson))
             hand_in.notebooks[name] = cells
     if len(others) > 3:
         others[3:] = [f"and {len(others) - 3} more"]
-    if not found:
+    if not by_lesson:
         return [HandIn(folder.name, notes=others or ["the folder is empty, but for hidden files"])]
-    for each in found.values():
-        if len(each.notebooks) > 1:
-            count, names = len(each.notebooks), ", ".join(each.notebooks)
-            each.notes.append(f"{count} notebooks, of which the better one counts: {names}")
-    next(iter(found.values())).notes.extend(others)
-    return list(found.values())
+    for hand_in in by_lesson.values():
+        if len(hand_in.notebooks) > 1:
+            count, names = len(hand_in.notebooks), ", ".join(hand_in.notebooks)
+            hand_in.notes.append(f"{count} notebooks, of which the better one counts: {names}")
+    next(iter(by_lesson.values())).notes.extend(others)
+    return list(by_lesson.values())
 
 
 def note_missing(hand_ins: Sequence[HandIn]) -> None:
     """In a student's first line, name the lessons that others have handed in and this one hasn't."""
-    all_of_them = dict.fromkeys(each.lesson.name for each in hand_ins if each.lesson)
+    all_of_them = dict.fromkeys(hand_in.lesson.name for hand_in in hand_ins if hand_in.lesson)
     names: dict[str, list[str]] = {}
     first: dict[str, HandIn] = {}
-    for each in [each for each in hand_ins if each.lesson]:
-        first.setdefault(each.student, each)
-        names.setdefault(each.student, []).append(each.lesson.name)
-    for student, each in first.items():
+    for hand_in in [hand_in for hand_in in hand_ins if hand_in.lesson]:
+        first.setdefault(hand_in.student, hand_in)
+        names.setdefault(hand_in.student, []).append(hand_in.lesson.name)
+    for student, hand_in in first.items():
         if missing := [name for name in all_of_them if name not in names[student]]:
-            each.notes.append(f"not handed in: {', '.join(missing)}")
+            hand_in.notes.append(f"not handed in: {', '.join(missing)}")
 
 
 def code_of(content: bytes) -> list[str]:
     """The code cells of a notebook, of any edition and encoding; damaged ones are left out."""
     notebook = json.loads(content)
-    found = []
+    sources = []
     for sheet in notebook.get("worksheets", [notebook]):  # as notebooks were until 2014
         for cell in [cell for cell in sheet["cells"] if isinstance(cell, dict)]:
             source = cell.get("source", cell.get("input"))
             if cell.get("cell_type") == "code" and isinstance(source, str | list):
-                found.append("".join(map(str, source)))
-    return found
+                sources.append("".join(map(str, source)))
+    return sources
 
 
 def is_archive(content: bytes) -> bool:
@@ -191,12 +191,12 @@ def with_script(cell: str, notebook: Path, folder: Path) -> str:
 
 def lessons_of(name: str, cells: Sequence[str], lessons: Sequence[Lesson]) -> list[Lesson]:
     """The lessons that a notebook's checks belong to; without any, the one that it names."""
-    checked = {label for cell in cells for each in parsed(cell)[0] for label in each.checks}
-    found = [each for each in lessons if checked & {task.label for task in each.tasks}]
+    checked = {label for cell in cells for statement in parsed(cell)[0] for label in statement.checks}
+    matches = [lesson for lesson in lessons if checked & {task.label for task in lesson.tasks}]
     if checked:
-        return found
+        return matches
     name = unicodedata.normalize("NFC", name)
-    return [each for each in lessons if each.tasks and each.name in name][:1]
+    return [lesson for lesson in lessons if lesson.tasks and lesson.name in name][:1]
 
 
 def parsed(cell: str) -> tuple[list[Statement], str]:
@@ -217,7 +217,7 @@ def judge_all(hand_in: HandIn, seconds: float) -> HandIn:
         except Exception as error:  # a cell may hold anything
             hand_in.notes.append(f"{name} can't be judged: {type(error).__name__}: {error}")
             continue
-        if not hand_in.judged or sum(each.points for each in judged) > hand_in.points:
+        if not hand_in.judged or sum(verdict.points for verdict in judged) > hand_in.points:
             hand_in.judged = judged
     return hand_in
 
@@ -227,11 +227,11 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
     among: list[Statement] = []  # first what we have shipped, which the notebook may have lost
     asked_for = {task.name for task in lesson.tasks}
     for cell in nbformat.read(lesson.path, as_version=4).cells:
-        ours = statements(cell.source) if cell.cell_type == "code" else []
-        if any(each.checks for each in ours):
-            asked_for |= {name for each in ours for name in each.binds}
+        code = statements(cell.source) if cell.cell_type == "code" else []
+        if any(statement.checks for statement in code):
+            asked_for |= {name for statement in code for name in statement.binds}
         else:
-            among += ours
+            among += code
     start = len(among)
     broken = []
     for cell in cells:
@@ -240,12 +240,12 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
         broken += [(cell, why)] if why else []
     # What it runs and doesn't hold, or what is no script.
     elsewhere = [line.strip() for line in "\n".join(cells).splitlines() if line.startswith("%run")]
-    found = []
+    verdicts = []
     for task in lesson.tasks:
         best, checked = Judged(task), []
-        for end, each in enumerate(among[start:], start + 1):
-            if task.label in each.checks:
-                checked.append((each.checks[task.label], end))
+        for end, statement in enumerate(among[start:], start + 1):
+            if task.label in statement.checks:
+                checked.append((statement.checks[task.label], end))
         for expression, end in [*checked, (task.name, len(among))]:
             source, unbound = needed(expression, among[:end])
             if best.word == "right" or task.name in unbound or best.source == source != "":
@@ -260,8 +260,8 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
         for cell, why in broken:
             if best.word in ("missing", "still to do") and task.name in cell:
                 best = Judged(task, "not yet", f"its cell is no Python, {why}", cell)
-        found.append(best)
-    return found
+        verdicts.append(best)
+    return verdicts
 
 
 def solved(lesson: Lesson) -> list[str]:
@@ -269,7 +269,7 @@ def solved(lesson: Lesson) -> list[str]:
     cells = nbformat.read(lesson.path, as_version=4).cells
     code = [cell.source for cell in cells if cell.cell_type == "code"]
     judged = judge_notebook(lesson, code, 10.0)
-    return [each.task.label for each in judged if each.word == "right"]
+    return [verdict.task.label for verdict in judged if verdict.word == "right"]
 
 
 # ---------------------------------------------------------------- what is written
@@ -280,21 +280,21 @@ def write(path: Path, text: str) -> None:
 
 def write_points(path: Path, hand_ins: Sequence[HandIn]) -> None:
     """A line for each hand-in: the points of each exercise, and what was said of it."""
-    tasks = {each.task.label: each.task for hand_in in hand_ins for each in hand_in.judged}
+    tasks = {verdict.task.label: verdict.task for hand_in in hand_ins for verdict in hand_in.judged}
     columns = ["student", "lesson", "points", "of", "note"]
     for label, task in tasks.items():
         columns += [label, f"{label} said"] if task.points else [f"{label} said"]
     with path.open("w", encoding="utf-8-sig", errors="backslashreplace", newline="") as file:
         table = csv.DictWriter(file, columns, extrasaction="ignore")
         table.writeheader()
-        for each in hand_ins:
+        for hand_in in hand_ins:
             lesson, of = "", ""
-            if each.lesson:
-                lesson, of = each.lesson.name, sum(task.points for task in each.lesson.tasks)
-            row = {"student": each.student, "lesson": lesson, "points": each.points, "of": of}
-            row["note"] = "; ".join(each.notes)
-            for one in each.judged:
-                row |= {one.task.label: one.points, f"{one.task.label} said": str(one)}
+            if hand_in.lesson:
+                lesson, of = hand_in.lesson.name, sum(task.points for task in hand_in.lesson.tasks)
+            row = {"student": hand_in.student, "lesson": lesson, "points": hand_in.points, "of": of}
+            row["note"] = "; ".join(hand_in.notes)
+            for verdict in hand_in.judged:
+                row |= {verdict.task.label: verdict.points, f"{verdict.task.label} said": str(verdict)}
             for key, value in row.items():
                 if str(value).startswith(("=", "+", "-", "@")):  # no formula in a table program
                     row[key] = f"'{value}"
@@ -306,16 +306,16 @@ def with_verdicts(hand_in: HandIn) -> NotebookNode:
     notebook = assignment(hand_in.lesson)
     heads = [cell.source.startswith("## Exercises") for cell in notebook.cells]
     notebook.cells = [notebook.cells[0], *notebook.cells[heads.index(True) :]]
-    judged = {each.task.label: each for each in hand_in.judged}
+    judged = {verdict.task.label: verdict for verdict in hand_in.judged}
     for cell in notebook.cells:
         part, _, label = cell.metadata.get("nbgrader", {}).get("grade_id", "").partition("-")
         if part == "answer":
             cell.source = judged[label].source or cell.source
         elif part == "check":
-            each, said = judged[label], f"{label}: {judged[label]}"
-            right = nbformat.v4.new_output("stream", text=said)
+            verdict, text = judged[label], f"{label}: {judged[label]}"
+            right = nbformat.v4.new_output("stream", text=text)
             wrong = nbformat.v4.new_output(  # which nbgrader takes for no points
-                "error", ename=each.word, evalue=each.why, traceback=[said]
+                "error", ename=verdict.word, evalue=verdict.why, traceback=[text]
             )
-            cell.outputs = [right if each.word == "right" or not each.task.points else wrong]
+            cell.outputs = [right if verdict.word == "right" or not verdict.task.points else wrong]
     return notebook

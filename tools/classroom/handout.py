@@ -62,26 +62,26 @@ def lessons(only: Sequence[str] = ()) -> list[Lesson]:
 
 def _tasks(notebook: NotebookNode) -> tuple[Task, ...]:
     points: dict[str, int] = {}
-    found = []
+    tasks = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             for label, _, kind, stars in TASK.findall(cell.source):
                 points[label] = 0 if kind == "predict" else len(stars)
         elif "exercises.check" in cell.source:
-            checks = {k: v for each in statements(cell.source) for k, v in each.checks.items()}
+            checks = {k: v for statement in statements(cell.source) for k, v in statement.checks.items()}
             # The blank page asks again for what lessons have asked for, and gives no points.
-            found += [Task(label, name, points[label]) for label, name in checks.items() if points]
-    return tuple(found)
+            tasks += [Task(label, name, points[label]) for label, name in checks.items() if points]
+    return tuple(tasks)
 
 
 def hand_out(out: Path, which: Sequence[Lesson]) -> None:
     """Write the project as students get it, with these lessons."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder)
-        (made / "README.md").write_text(README, encoding="utf-8")
+        project = Path(folder)
+        (project / "README.md").write_text(README, encoding="utf-8")
         beside = [path for pattern in BESIDE for path in NOTEBOOKS.glob(pattern)]
         for path in [*(ROOT / name for name in PROJECT), *beside]:
-            target = made / path.relative_to(ROOT)
+            target = project / path.relative_to(ROOT)
             target.parent.mkdir(exist_ok=True)
             if path.is_dir():
                 unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "solutions")
@@ -89,10 +89,10 @@ def hand_out(out: Path, which: Sequence[Lesson]) -> None:
             elif path.exists():
                 shutil.copy2(path, target)
         for lesson in which:
-            target = made / lesson.path.relative_to(ROOT)
+            target = project / lesson.path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             nbformat.write(assignment(lesson), target)
-        shutil.copytree(made, out, dirs_exist_ok=True)
+        shutil.copytree(project, out, dirs_exist_ok=True)
     points = sum(task.points for lesson in which for task in lesson.tasks)
     print(f"{len(which)} notebooks, with {points} points in all, are in {out}")
 
@@ -101,14 +101,14 @@ def assignment(lesson: Lesson) -> NotebookNode:
     """The lesson as it is handed out: no links to solutions, and a place for each answer."""
     notebook = nbformat.read(lesson.path, as_version=4)
     points = {task.label: task.points for task in lesson.tasks}
-    kept: list[NotebookNode] = []
+    cells: list[NotebookNode] = []
     for cell in notebook.cells:
         code = statements(cell.source) if cell.cell_type == "code" else []
-        kept += _split(cell, code, points)
-    for cell in kept:
+        cells += _split(cell, code, points)
+    for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = TO_SOLUTIONS.sub("", cell.source)
-    notebook.cells = kept
+    notebook.cells = cells
     return notebook
 
 

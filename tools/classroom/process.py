@@ -27,29 +27,29 @@ if METHOD == "forkserver":  # each process is a copy of one that has loaded them
     processes.set_forkserver_preload([*loaded, "IPython.core.interactiveshell"])
 
 
-def judge(label: str, source: str, expression: str, given: Sequence[str], seconds: float) -> tuple[str, str]:
+def judge(label: str, source: str, expression: str, names: Sequence[str], seconds: float) -> tuple[str, str]:
     """The word and the reason of the verdict on `expression`, after `source` has run.
 
-    The names in `given` come from our own steps. RuntimeError if the fault is not the answer's.
+    The `names` come from our own steps. RuntimeError if the fault is not the answer's.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        ours, theirs = processes.Pipe()
-        work = label, source, expression, list(given), seconds, folder, theirs
+        parent, child = processes.Pipe()
+        work = label, source, expression, list(names), seconds, folder, child
         process = processes.Process(target=_answer, args=work, daemon=True)
         process.start()
-        theirs.close()
+        child.close()
         begun = False
         try:
-            begun = ours.poll(START) and ours.recv_bytes() == READY
-            if begun and ours.poll(seconds):
-                word, why = json.loads(ours.recv_bytes())
+            begun = parent.poll(START) and parent.recv_bytes() == READY
+            if begun and parent.poll(seconds):
+                word, why = json.loads(parent.recv_bytes())
                 return str(word), " ".join(str(why).split())[:500]
         except EOFError:
             if begun:
                 return "not yet", "it ends the process that it runs in"
         finally:
             _end(process)
-            ours.close()
+            parent.close()
     if begun:
         return "not yet", f"it is still at work after {seconds:g} seconds"
     raise RuntimeError("no process for answers begins: do the exercises work at all?")
@@ -68,7 +68,7 @@ def _answer(
     label: str,
     source: str,
     expression: str,
-    given: Sequence[str],
+    names: Sequence[str],
     seconds: float,
     folder: str,
     reply: Connection,
@@ -88,8 +88,8 @@ def _answer(
     from tools.classroom.graders import raised, said
 
     shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
-    steps = runpy.run_path(str(MY_GPT)) if given and MY_GPT.exists() else {}
-    shell.user_ns.update({name: steps[name] for name in given if name in steps})
+    steps = runpy.run_path(str(MY_GPT)) if names and MY_GPT.exists() else {}
+    shell.user_ns.update({name: steps[name] for name in names if name in steps})
     reply.send_bytes(READY)
     try:
         exec(shell.compile(source, shell.compile.cache(source), "exec"), shell.user_ns)

@@ -18,14 +18,14 @@ def main(arguments: list[str]) -> None:
     custom.mkdir(parents=True, exist_ok=True)
     shutil.copy(LAB / "look.css", custom / "custom.css")
     os.chdir(ROOT)
-    ours = [
+    options = [
         "--custom-css",
         "--ServerApp.ip=127.0.0.1",
         "--LabApp.default_url=/lab/tree/notebooks/index.ipynb",
         f"--LabApp.extra_labextensions_path={LAB}",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
-    sys.argv = ["jupyter-lab", *ours, *arguments]
+    sys.argv = ["jupyter-lab", *options, *arguments]
     from jupyterlab.labapp import main as jupyter_lab  # it reads what stands in the environment
 
     jupyter_lab()

@@ -32,7 +32,7 @@ def build(root: Path, out: Path, runs: dict[str, pages.Run] | None = None) -> st
             stage.everything()
             options = ["-q", "-E", "-c", Path(__file__).parent]
             options += ["-D", f"html_extra_path={stage.extra}", *["-A", "play=1"] * stage.play]
-            done = subprocess.run(
+            process = subprocess.run(
                 # -P: Sphinx runs beside the sources, and no file there can pass for a module.
                 [sys.executable, "-P", "-m", "sphinx", *options, "source", "html"],
                 cwd=scratch,
@@ -41,14 +41,14 @@ def build(root: Path, out: Path, runs: dict[str, pages.Run] | None = None) -> st
                 encoding="utf-8",
                 errors="replace",
             )
-            if done.returncode:
-                reasons = done.stderr.strip().splitlines() or ["no reason given"]
+            if process.returncode:
+                reasons = process.stderr.strip().splitlines() or ["no reason given"]
                 raise HelpersError(f"the pages could not be built: {reasons[-1]}")
             shutil.rmtree(scratch / "html" / ".doctrees")
             if out.exists():
                 out.rename(scratch / "old")
             (scratch / "html").rename(out)
-            return done.stderr.replace(f"{scratch / 'source'}{os.sep}", "")
+            return process.stderr.replace(f"{scratch / 'source'}{os.sep}", "")
     except OSError as error:
         raise HelpersError(f"the pages could not be written: {reason(error)}") from None
 
@@ -56,8 +56,8 @@ def build(root: Path, out: Path, runs: dict[str, pages.Run] | None = None) -> st
 def links(page: str) -> list[str]:
     """All addresses in a page that a browser follows or fetches, but for those in its scripts."""
     scripts = re.compile(r"(<(script|style)\b[^>]*>).*?</\2>", re.S)
-    found = re.findall(r'\s(?:href|src)="([^"]*)"', scripts.sub(r"\1", page))
-    return [html.unescape(link) for link in found]
+    addresses = re.findall(r'\s(?:href|src)="([^"]*)"', scripts.sub(r"\1", page))
+    return [html.unescape(link) for link in addresses]
 
 
 def broken_links(site: Path) -> list[str]:
@@ -73,7 +73,7 @@ def broken_links(site: Path) -> list[str]:
             address = unquote(address.partition("?")[0])
             target = Path(os.path.normpath(path.parent / address)) if address else path
             target = target / "index.html" if target.is_dir() else target
-            known = not anchor or unquote(anchor) in places.get(target, ())
-            if not target.is_file() or not known:
+            has_anchor = not anchor or unquote(anchor) in places.get(target, ())
+            if not target.is_file() or not has_anchor:
                 broken.append(f"{path.relative_to(site).as_posix()}: {link}")
     return broken

@@ -107,10 +107,10 @@ def level_captions(app, pagename, templatename, context, doctree) -> None:
 
 def describe(app, pagename, templatename, context, doctree) -> None:
     """What others show of a page that somebody links to: title, its question, a picture."""
-    said = [text.astext().strip() for text in doctree.findall(nodes.paragraph)] if doctree else []
-    asked = [text for text in said if text.startswith("The question.")]
-    said = [] if pagename == "index" else asked + said
-    words = next(filter(None, said), DEFAULT).removeprefix("The question.").split()
+    paragraphs = [text.astext().strip() for text in doctree.findall(nodes.paragraph)] if doctree else []
+    questions = [text for text in paragraphs if text.startswith("The question.")]
+    paragraphs = [] if pagename == "index" else questions + paragraphs
+    words = next(filter(None, paragraphs), DEFAULT).removeprefix("The question.").split()
     about = escape(" ".join(words)[:200])
     titles = [text.astext() for text in doctree.findall(nodes.title)] if doctree else []
     title = escape((titles or [project])[0])

@@ -73,7 +73,7 @@ class Stage:
     def everything(self) -> None:
         self.extra.mkdir(parents=True)
         self.play = add_play(self.extra)
-        shown = {path: self.lesson(path) for path in self.lessons}
+        lessons = {path: self.lesson(path) for path in self.lessons}
         behind = []
         articles = self.notebooks.glob("*.md")
         order = {"ledger": 0, "glossary": 2}
@@ -89,7 +89,7 @@ class Stage:
         answers = [self.solution(path) for path in self.solutions]
         says = "Every notebook with exercises has answers that run."
         behind += self.contents("solutions", "Solutions", says, answers)
-        self.write("index.md", self.home(shown, behind))
+        self.write("index.md", self.home(lessons, behind))
 
     def contents(self, folder: str, title: str, says: str, pages: list[str]) -> list[str]:
         """Write a folder's table of contents and return its name; nothing if it has no pages."""
@@ -192,9 +192,9 @@ class Stage:
         (self.extra / "pictures" / name).write_bytes(png)
         wide, high = struct.unpack(">2I", png[16:24]) if len(png) >= 24 else (0, 0)
         # A figure of twice the pixels says how wide it is shown.
-        given = re.match(r"[1-9]\d*", str(width))
-        shown = int(given[0]) if given else wide
-        size = f'width="{shown}" height="{round(high * shown / wide)}"' if wide else ""
+        match = re.match(r"[1-9]\d*", str(width))
+        css_width = int(match[0]) if match else wide
+        size = f'width="{css_width}" height="{round(high * css_width / wide)}"' if wide else ""
         address = os.path.relpath(self.notebooks / "pictures" / name, page.parent)
         return (
             f'<img class="figure-card" src="{address.replace(os.sep, "/")}" '
@@ -246,7 +246,7 @@ class Stage:
     def table(self, path: Path) -> str:
         """Write the page of a CSV table; return its name."""
         lines = path.read_text(encoding="utf-8").splitlines()
-        made = "".join(f"- {line.lstrip('# ')}\n" for line in lines if line.startswith("#"))
+        comments = "".join(f"- {line.lstrip('# ')}\n" for line in lines if line.startswith("#"))
         head, *rows = csv.reader(line for line in lines if not line.startswith("#")) or [[]]
         title, says, reader = CAPTIONS.get(path.stem, (path.stem, "", ""))
         if reader:
@@ -257,17 +257,17 @@ class Stage:
         name = path.relative_to(self.root).as_posix()
         self.write(
             f"{self.page_of(path)}.md",
-            f"# {title}\n\n{says}\n\n{made}\n{len(rows)} rows, as they stand in `{name}`.\n\n"
+            f"# {title}\n\n{says}\n\n{comments}\n{len(rows)} rows, as they stand in `{name}`.\n\n"
             '<div class="table-wrapper"><table class="measured">\n'
             f"<thead><tr>{names}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n",
         )
         return path.stem
 
-    def home(self, shown: dict[Path, NotebookNode], behind: list[str]) -> str:
+    def home(self, lessons: dict[Path, NotebookNode], behind: list[str]) -> str:
         """The first page: what this is, the lessons, and after a run how they fared."""
         parts = ["# From dot products to nanoGPT", f'<p class="lead">{LEAD}</p>']
-        pages = {path: self.page_of(path) for path in shown}
-        doors = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(shown)[:1]]
+        pages = {path: self.page_of(path) for path in lessons}
+        doors = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(lessons)[:1]]
         doors += ['<a href="play.html">Play with the model</a>'] if self.play else []
         readme = self.root / "README.md"
         text = readme.read_text(encoding="utf-8") if readme.exists() else ""
@@ -279,7 +279,7 @@ class Stage:
             address = self.address(f"../{figure[2]}", self.notebooks / "index.md")
             parts.append(f'<img class="figure-card door-picture" src="{address}" alt="{html.escape(figure[1])}">')
         head = ["", "lesson", "to read"] + (["last run"] if self.runs is not None else [])
-        rows = [self.row(path, notebook) for path, notebook in shown.items()]
+        rows = [self.row(path, notebook) for path, notebook in lessons.items()]
         if rows:
             lines = [head, ["---"] * len(head), *rows]
             grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -347,17 +347,17 @@ def joined(cells: list[dict]) -> list[dict]:
     def folded(cell: dict) -> bool:
         return cell["cell_type"] == "code" and cell["metadata"].get("source_hidden", False)
 
-    kept: list[dict] = []
+    result: list[dict] = []
     for cell in cells:
-        above = kept[-1] if kept else None
+        above = result[-1] if result else None
         if above and folded(above) and folded(cell) and not (above["outputs"] and cell["outputs"]):
             shows = above if above["outputs"] else cell
             anchors = above["metadata"]["anchor"] + cell["metadata"]["anchor"]
             source = f"{above['source']}\n\n\n{cell['source']}"
             cell = shows | {"source": source, "metadata": shows["metadata"] | {"anchor": anchors}}
-            kept.pop()
-        kept.append(cell)
-    return kept
+            result.pop()
+        result.append(cell)
+    return result
 
 
 def toctree(pages: list[str], caption: str = "", hidden: bool = False) -> str:

@@ -67,9 +67,9 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
     ]
     lines: list[Line] = []
     if path.exists():
-        found, lines = read_table(path)
-        if found[1:] != comments[1:]:
-            raise RunError(f"{path} has runs made otherwise ({'; '.join(found[1:])}): move it away")
+        header, lines = read_table(path)
+        if header[1:] != comments[1:]:
+            raise RunError(f"{path} has runs made otherwise ({'; '.join(header[1:])}): move it away")
     options.out.mkdir(parents=True, exist_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     bar = tqdm(total=len(study.plan(lines)), initial=len(lines), unit="run", smoothing=0.02)
@@ -111,8 +111,8 @@ def main(arguments: list[str]) -> None:
     path = options.growing / f"{options.name}.csv"
     if not options.verdicts:
         lines = grow(options.name, path, options)
-    elif found := [table for table in (path, options.out / path.name) if table.exists()]:
-        _, lines = read_table(found[0])
+    elif tables := [table for table in (path, options.out / path.name) if table.exists()]:
+        _, lines = read_table(tables[0])
     else:
         raise RunError(f"there are no runs of this study yet, neither in {path} nor in {options.out}")
     print(STUDIES[options.name].report(lines))

@@ -39,11 +39,11 @@ TOP_P = 0.9
 
 
 def main(arguments: list[str]) -> None:
-    (chosen,) = arguments or [None]
-    if chosen not in (None, *SEEDS):
-        raise ConfigError(f"{chosen} is no preset of this command: choose one of {', '.join(SEEDS)}")
+    (name,) = arguments or [None]
+    if name not in (None, *SEEDS):
+        raise ConfigError(f"{name} is no preset of this command: choose one of {', '.join(SEEDS)}")
     corpus = load_corpus()
-    for preset in [chosen] if chosen else SEEDS:
+    for preset in [name] if name else SEEDS:
         folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
         for seed, folder in folders.items():
             resume = ["--resume"] if is_run(folder) else []
@@ -61,19 +61,19 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     cut = first_to_validate(len(corpus.text))
     training, validation = corpus.text[:cut], corpus.text[cut:]
     first, folder = next(iter(folders.items()))
-    written = sample(folder)
-    theirs = [longest_copy(validation[i : i + len(written)], training) for i in range(0, 20 * LENGTH, LENGTH)]
+    text = sample(folder)
+    copies = [longest_copy(validation[i : i + len(text)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
         made_by("python -m tools.studies.better"),
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
         f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         *(how_it_fared(seed, folder) for seed, folder in folders.items()),
         *([the_mean_of(folders, corpus), counting_alone(corpus)] if counts else []),
-        f"longest copy from the training text: {longest_copy(written, training)!r}; "
-        f"in as much of the validation text, {min(map(len, theirs))} to {max(map(len, theirs))} letters",
+        f"longest copy from the training text: {longest_copy(text, training)!r}; "
+        f"in as much of the validation text, {min(map(len, copies))} to {max(map(len, copies))} letters",
         f"the model of seed {first}, temperature {TEMPERATURE}, top-p {TOP_P}, writes:",
     ]
-    return "".join(f"# {line}\n" for line in lines) + written
+    return "".join(f"# {line}\n" for line in lines) + text
 
 
 def how_it_fared(seed: int, folder: Path) -> str:
@@ -90,8 +90,8 @@ class Mean(nn.Module):
         self.models = nn.ModuleList(models)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        said = [model(tokens).float().log_softmax(dim=-1) for model in self.models]
-        return torch.stack(said).logsumexp(dim=0) - math.log(len(said))
+        log_p = [model(tokens).float().log_softmax(dim=-1) for model in self.models]
+        return torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p))
 
 
 def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
@@ -100,11 +100,11 @@ def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
     model, tokenizer = next(iter(loaded.values()))
     T = model.config.context_length
     _, val_tokens = split(tokenizer.encode(corpus.text), T)
-    said = []
+    losses = []
     for seeds in [*combinations(loaded, 2), tuple(loaded)]:
         mean = Mean(loaded[seed][0] for seed in seeds)
-        said.append(f"{' and '.join(map(str, seeds))} {evaluate(mean, val_tokens, T):.4f}")
-    return f"the mean of what several say: {'; '.join(said)}"
+        losses.append(f"{' and '.join(map(str, seeds))} {evaluate(mean, val_tokens, T):.4f}")
+    return f"the mean of what several say: {'; '.join(losses)}"
 
 
 def counting_alone(corpus: Corpus, longest: int = 8) -> str:
@@ -115,15 +115,15 @@ def counting_alone(corpus: Corpus, longest: int = 8) -> str:
     for windows in val_tokens.unfold(0, longest + 1, 1).split(4096):
         p, _ = counts.probabilities(windows[:, :-1], range(longest + 1))
         losses.append(-p[:, -1].log().gather(2, windows[:, -1, None, None].expand(-1, longest + 1, 1))[..., 0])
-    said = ", ".join(f"{loss:.3f}" for loss in torch.cat(losses).mean(dim=0).tolist())
-    return f"counts alone, by contexts of 0 to {longest} letters: loss {said}"
+    numbers = ", ".join(f"{loss:.3f}" for loss in torch.cat(losses).mean(dim=0).tolist())
+    return f"counts alone, by contexts of 0 to {longest} letters: loss {numbers}"
 
 
-def longest_copy(written: str, source: str) -> str:
-    """The longest piece of `written` that stands in `source` too."""
+def longest_copy(text: str, source: str) -> str:
+    """The longest piece of `text` that stands in `source` too."""
     longest = ""
-    for start in range(len(written)):
-        while (piece := written[start : start + len(longest) + 1]) in source and len(piece) > len(longest):
+    for start in range(len(text)):
+        while (piece := text[start : start + len(longest) + 1]) in source and len(piece) > len(longest):
             longest = piece
     return longest
 
@@ -133,8 +133,8 @@ def sample(folder: Path) -> str:
     model, tokenizer = checkpoint.load_model(folder)
     prompt = tokenizer.encode(tokenizer.start_of_text)
     dice = torch.Generator().manual_seed(1)
-    written = generate(model, prompt, LENGTH, temperature=TEMPERATURE, top_p=TOP_P, generator=dice)
-    return tokenizer.decode(written).strip().rsplit("\n", 1)[0] + "\n"
+    tokens = generate(model, prompt, LENGTH, temperature=TEMPERATURE, top_p=TOP_P, generator=dice)
+    return tokenizer.decode(tokens).strip().rsplit("\n", 1)[0] + "\n"
 
 
 if __name__ == "__main__":

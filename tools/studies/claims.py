@@ -175,10 +175,10 @@ class Claims(Study):
         """Seed 1 of all tasks comes first, so that an unfinished table shows something of each."""
         runs = [
             Tried(task, variant, rate, seed)
-            for task, told in self.tasks.items()
-            for variant in told.variants
-            for rate in rates_of(told, variant)
-            for seed in range(1, told.seeds + 1)
+            for task, settings in self.tasks.items()
+            for variant in settings.variants
+            for rate in rates_of(settings, variant)
+            for seed in range(1, settings.seeds + 1)
         ]
         return sorted(runs, key=lambda run: run.seed)
 
@@ -189,31 +189,31 @@ class Claims(Study):
     def measure(self, run: Tried, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         start = time.process_time()
         if run.task == FEW_SCENES:
-            model, found = learn_scenes(run)
+            model, results = learn_scenes(run)
         else:
             T = self.sizes["context_length"]
-            learnt, new = split(tokens.to(self.recipe(run, device).device), T)
-            learnt, held_out = split(learnt, T)
-            learnt = learnt[: self.tasks[run.task].letters]
-            model, _ = self.train(run, learnt, vocab_size, device)
-            pieces = {"own": learnt[: len(held_out)], "held_out": held_out, "new": new}
-            found = {
+            train_tokens, new = split(tokens.to(self.recipe(run, device).device), T)
+            train_tokens, held_out = split(train_tokens, T)
+            train_tokens = train_tokens[: self.tasks[run.task].letters]
+            model, _ = self.train(run, train_tokens, vocab_size, device)
+            pieces = {"own": train_tokens[: len(held_out)], "held_out": held_out, "new": new}
+            results = {
                 name: no_worse_than_guessing(evaluate(model, piece, T), vocab_size) for name, piece in pieces.items()
             }
         seconds = round(time.process_time() - start, 1)
-        return {**run._asdict(), "parameters": count_parameters(model), **found, "seconds": seconds}
+        return {**run._asdict(), "parameters": count_parameters(model), **results, "seconds": seconds}
 
     def report(self, lines: Iterable[Line]) -> str:
         """Each variant at its best rate, with its spread over seeds; and `new` at all rates."""
         lines, rows = list(lines), []
-        for task, told in self.tasks.items():
-            for variant in told.variants:
-                by_rate = {rate: of_one(lines, task, variant, rate) for rate in rates_of(told, variant)}
-                by_rate = {rate: found for rate, found in by_rate.items() if found}
+        for task, settings in self.tasks.items():
+            for variant in settings.variants:
+                by_rate = {rate: of_one(lines, task, variant, rate) for rate in rates_of(settings, variant)}
+                by_rate = {rate: group for rate, group in by_rate.items() if group}
                 if by_rate:
                     best = best_rate(task, by_rate)
                     own, new = ([line[name] for line in by_rate[best]] for name in ("own", "new"))
-                    at_all = (fmean(line["new"] for line in found) for found in by_rate.values())
+                    at_all = (fmean(line["new"] for line in group) for group in by_rate.values())
                     rows.append(
                         [task, variant, str(best), f"{fmean(own):.3f}", f"{fmean(new):.3f}",
                          f"{min(new):.3f} to {max(new):.3f}", tables.row(at_all, ".3f")]
@@ -223,15 +223,15 @@ class Claims(Study):
 
 def learn_scenes(run: Tried) -> tuple[nn.Module, Line]:
     """The student after its last update, and how often it is right."""
-    learned = telegrams.few(SCENES, run.seed)
-    model = telegrams.fit(STUDENTS[run.variant], "hero", run.seed, examples=learned, lr=run.rate)
+    scenes = telegrams.few(SCENES, run.seed)
+    model = telegrams.fit(STUDENTS[run.variant], "hero", run.seed, examples=scenes, lr=run.rate)
     others = run.seed + 500  # draws other scenes, by which a rate can be chosen
-    found = {
-        "own": telegrams.accuracy(model, "hero", run.seed, examples=learned),
+    accuracies = {
+        "own": telegrams.accuracy(model, "hero", run.seed, examples=scenes),
         "held_out": telegrams.accuracy(model, "hero", others),
         "new": telegrams.accuracy(model, "hero", run.seed),
     }
-    return model, {name: round(right, 4) for name, right in found.items()}
+    return model, {name: round(right, 4) for name, right in accuracies.items()}
 
 
 # ---------------------------------------------------------------- what the lines show
@@ -240,8 +240,8 @@ def rates_of(task: Task, variant: str) -> tuple[float, ...]:
 
 
 def of_one(lines: Iterable[Line], task: str, variant: str, rate: float) -> list[Line]:
-    told = (task, variant, rate)
-    return [line for line in lines if (line["task"], line["variant"], line["rate"]) == told]
+    key = (task, variant, rate)
+    return [line for line in lines if (line["task"], line["variant"], line["rate"]) == key]
 
 
 def best_rate(task: str, by_rate: dict[float, list[Line]]) -> float:

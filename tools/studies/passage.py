@@ -25,13 +25,13 @@ def main(_: list[str]) -> None:
     text = tokenizer.decode(letters)
     lines = []
     for kind in dict.fromkeys(map(kind_of, text[:-1], text[1:])):
-        chosen = [
+        kind_gains = [
             gain
             for before, letter, gain in zip(text, text[1:], gains[1:].tolist(), strict=False)
             if kind_of(before, letter) == kind
         ]
-        mean = round(sum(chosen) / len(chosen), 5)
-        lines.append({"what": kind, "letter": "", "letters": len(chosen), "gain": mean})
+        mean = round(sum(kind_gains) / len(kind_gains), 5)
+        lines.append({"what": kind, "letter": "", "letters": len(kind_gains), "gain": mean})
     begin = text.find("\n\n", 5000) + 2
     for letter, gain in zip(text[begin:], gains[begin : begin + LETTERS].tolist(), strict=False):
         lines.append({"what": "passage", "letter": ord(letter), "letters": 1, "gain": round(gain, 4)})

@@ -52,9 +52,9 @@ def main(_: list[str]) -> None:
         names["seed"] = seed
         for source in [*climbing, CONTROLS]:
             exec(timed(source), names)
-        for rung, (loss, written) in names["rungs"].items():
+        for rung, (loss, text) in names["rungs"].items():
             sizes = names["measured"][rung]
-            lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": written})
+            lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": text})
     errors.write(MEASURED / "rungs.csv", csv_table(lines, provenance()))
     say(f"stored {len(lines)} rows in notebooks/measured/rungs.csv")
 

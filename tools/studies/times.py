@@ -34,22 +34,22 @@ def race(ours: Callable, theirs: Callable, rounds: int, clock: Callable[[], floa
     One more round comes first, for caches and imports, and doesn't count. The clock counts the
     processor's seconds, for others may be at work on the same machine.
     """
-    taken: tuple[list[float], list[float]] = ([], [])
+    durations: tuple[list[float], list[float]] = ([], [])
     for _ in range(1 + rounds):
-        for run, seconds in zip((ours, theirs), taken, strict=True):
+        for run, seconds in zip((ours, theirs), durations, strict=True):
             start = clock()
             run()
             seconds.append(clock() - start)
-    times, their_times = taken[0][1:], taken[1][1:]
+    times, their_times = durations[0][1:], durations[1][1:]
     ratios = [a / b for a, b in zip(times, their_times, strict=True)]
-    found = {
+    line = {
         "ratio": median(times) / median(their_times),
         "low": min(ratios),
         "high": max(ratios),
         "seconds": median(times),
         "their_seconds": median(their_times),
     }
-    return {name: float(f"{value:.4g}") for name, value in found.items()} | {"rounds": rounds}
+    return {name: float(f"{value:.4g}") for name, value in line.items()} | {"rounds": rounds}
 
 
 # ---------------------------------------------------------------- softmax, written out
@@ -68,11 +68,11 @@ def softmax_races(quick: bool) -> Iterator[Race]:
     for T in (8,) if quick else (256, 1024):
         scores = torch.randn(12, T, T)
         library = partial(torch.softmax, scores, dim=-1)
-        for name, ours in (
+        for name, softmax in (
             ("softmax by its definition", by_definition),
             ("softmax less the largest", less_the_largest),
         ):
-            yield f"{name}, 12 heads, T {T}", partial(ours, scores), "torch.softmax", library
+            yield f"{name}, 12 heads, T {T}", partial(softmax, scores), "torch.softmax", library
 
 
 # ---------------------------------------------------------------- heads
@@ -133,8 +133,8 @@ def about(program: str) -> list[str]:
     """The comment lines of a table: how it was made, and where."""
     cpuinfo = Path("/proc/cpuinfo")  # Linux; elsewhere Python knows the name
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
-    named = re.search(r"model name\s*: (.+)", text)
-    processor = named[1] if named else platform.processor()
+    match = re.search(r"model name\s*: (.+)", text)
+    processor = match[1] if match else platform.processor()
     cores, threads = os.cpu_count(), torch.get_num_threads()
     return [
         made_by(program),
@@ -147,16 +147,16 @@ def about(program: str) -> list[str]:
 def main(arguments: list[str]) -> None:
     parser = Options(prog="python -m tools.studies.times", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, only printed")
-    told = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     comments = [*about(parser.prog), "seconds of processor time, medians of the rounds"]
     lines = []
     for races in RACES:
         torch.manual_seed(1)
-        for ours, run_ours, theirs, run_theirs in races(told.quick):
-            found = race(run_ours, run_theirs, 2 if told.quick else 25)
-            lines.append({"ours": ours, "theirs": theirs, **found})
-            say(f"{ours} / {theirs}: {found['ratio']:.3g} ({found['low']:.3g} to {found['high']:.3g})")
-    if not told.quick:
+        for ours, run_ours, theirs, run_theirs in races(options.quick):
+            result = race(run_ours, run_theirs, 2 if options.quick else 25)
+            lines.append({"ours": ours, "theirs": theirs, **result})
+            say(f"{ours} / {theirs}: {result['ratio']:.3g} ({result['low']:.3g} to {result['high']:.3g})")
+    if not options.quick:
         write(MEASURED / "times.csv", csv_table(lines, comments))
 
 

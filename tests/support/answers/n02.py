@@ -16,7 +16,7 @@ def numpy_softmax(scores):
 def contexts_one_by_one(queries, keys, values):
     if queries.dim() > 2:
         every = zip(queries, keys, values, strict=True)
-        return torch.stack([contexts_one_by_one(*each) for each in every])
+        return torch.stack([contexts_one_by_one(*inputs) for inputs in every])
     return torch.stack([(keys @ row).softmax(0) @ values for row in queries])
 
 

@@ -137,9 +137,9 @@ def moved(model, loss):
 
 
 def told_at_the_end(model, tokens, steps, batch_size, report):
-    told = []
-    loop()(model, tokens, steps, batch_size, lambda *pair: told.append(pair))
-    for pair in told:
+    losses = []
+    loop()(model, tokens, steps, batch_size, lambda *pair: losses.append(pair))
+    for pair in losses:
         report(*pair)
 
 

@@ -8,8 +8,10 @@ import torch
 
 
 def errors_by_covariance(a, b):
-    both = torch.cov(torch.stack([a, b]).double()) / len(a)
-    return torch.stack([both[0, 0] + both[1, 1] - both[0, 1] - both[1, 0], both.trace()]).sqrt()
+    covariance = torch.cov(torch.stack([a, b]).double()) / len(a)
+    return torch.stack(
+        [covariance[0, 0] + covariance[1, 1] - covariance[0, 1] - covariance[1, 0], covariance.trace()]
+    ).sqrt()
 
 
 def error(x):

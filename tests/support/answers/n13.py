@@ -41,7 +41,7 @@ WRONG = {
     "13c": [
         ("it gives [nan, nan]", lambda counts, lower, d: (
             ((counts - d).clamp(min=0) + d * (counts > 0).sum() * lower) / counts.sum())),
-        ("adds up to 0.875", lambda *x: smoothed(*x, given=lambda counts, d: d)),
+        ("adds up to 0.875", lambda *x: smoothed(*x, given_away=lambda counts, d: d)),
         ("it gives [1.181, -0.1811]", lambda counts, lower, d: (
             lower if not counts.any() else (counts - d + d * len(counts) * lower) / counts.sum())),
         ("changes its input `counts`", lambda counts, lower, d: counts.sub_(d).clamp_(min=0) + lower),
