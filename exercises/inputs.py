@@ -49,23 +49,23 @@ class Part:
     kind: str
     batched: bool = False
 
-    def draw(self, sizes: dict[str, int], batch: tuple[int, ...], scale: float, by_hand: bool, dice: Any) -> Any:
+    def draw(self, sizes: dict[str, int], batch: tuple[int, ...], scale: float, by_hand: bool, generator: Any) -> Any:
         if self.shape is None:
             return _size(self.kind, sizes)
         shape = (*(batch if self.batched else ()), *(_size(word, sizes) for word in self.shape))
         if by_hand:
-            x = _integers(shape, dice)
+            x = _integers(shape, generator)
         else:
-            x = torch.randn(shape, generator=dice)
+            x = torch.randn(shape, generator=generator)
             x = (10 * x).round() / 10 if scale == 1 else x  # rounded, large scores might be equal
         return 1 + x.abs() if self.kind == "positive" else scale * x
 
 
-def _integers(shape: tuple[int, ...], dice: torch.Generator) -> Tensor:
+def _integers(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """All different, and none of them 0: some of 1, 2, 3, ... in any order, some with a minus."""
     count = torch.Size(shape).numel()
-    signs = 2 * torch.randint(2, (count,), generator=dice) - 1
-    order = torch.randperm(max(count, 3), generator=dice)[:count]
+    signs = 2 * torch.randint(2, (count,), generator=generator) - 1
+    order = torch.randperm(max(count, 3), generator=generator)[:count]
     return ((order + 1) * signs).float().view(shape)
 
 
@@ -130,7 +130,7 @@ def drawn(
 ) -> list[Case]:
     """The cases of a line of inputs."""
     parts = read(line)
-    dice = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     cases = []
 
     def add(sizes: dict[str, int], batch: tuple[int, ...] = (), scale: float = 1.0) -> None:
@@ -138,7 +138,7 @@ def drawn(
         by_hand = whole <= HAND and not batch and scale == 1
         inputs = []
         for place, part in enumerate(parts):
-            inputs.append(part.draw(sizes, batch, scale if place == 0 else 1.0, by_hand, dice))
+            inputs.append(part.draw(sizes, batch, scale if place == 0 else 1.0, by_hand, generator))
         by_name = dict(zip((part.name for part in parts), inputs, strict=True))
         if prepare:  # inputs that depend on each other
             by_name = prepare(**by_name)

@@ -30,7 +30,7 @@ def harmless(seconds: float) -> Iterator[None]:
     TooLongError where it takes longer than `seconds`. What it prints is cut.
     """
     with_gradients, kind = torch.is_grad_enabled(), torch.get_default_dtype()
-    dice, numpys_dice = random.getstate(), np.random.get_state()  # noqa: NPY002  the old one is global
+    state, numpys_state = random.getstate(), np.random.get_state()  # noqa: NPY002  the old one is global
     printed = _Printed(sys.stdout)
     try:
         with (
@@ -46,8 +46,8 @@ def harmless(seconds: float) -> Iterator[None]:
     finally:
         torch.set_grad_enabled(with_gradients)
         torch.set_default_dtype(kind)
-        random.setstate(dice)
-        np.random.set_state(numpys_dice)  # noqa: NPY002
+        random.setstate(state)
+        np.random.set_state(numpys_state)  # noqa: NPY002
         if printed.left < 0:
             print(f"\n[... and {-printed.left:,} characters more that it prints]")
 

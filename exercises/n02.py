@@ -21,12 +21,12 @@ def shifted(shift: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
 
 def scores_of_any_shape() -> Iterator[tuple[Tensor]]:
-    dice = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     yield (torch.tensor([3.0]),)
     yield (torch.tensor([2.0, -1]),)
     yield (torch.tensor([[1.0, 2, 0], [4, -3, 1]]),)
     for shape in ((3, 2), (2, 2), (2, 3, 4), (3, 3, 3), (2, 1, 2, 3)):
-        yield (torch.randn(shape, generator=dice),)
+        yield (torch.randn(shape, generator=generator),)
     yield (torch.tensor([100.0, 102]),)
     yield (torch.tensor([-1000.0, -1001]),)
     yield (torch.tensor([-1000.0, 1000]),)

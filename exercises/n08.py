@@ -41,7 +41,7 @@ def batch(tokens: Tensor, starts: Tensor, T: int, later: tuple[int, ...] = (0, 1
 
 def texts() -> Iterator[tuple[Tensor, Tensor, int]]:
     """Tokens, starts and T."""
-    dice = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for N, starts, T in (
         (9, [4, 2], 2),
         (9, [7], 1),  # its target is the last token
@@ -51,7 +51,7 @@ def texts() -> Iterator[tuple[Tensor, Tensor, int]]:
         (75, [45, 2], 14),
         (100, [13, 92, 1], 6),
     ):
-        yield torch.randint(10 * N, (N,), generator=dice), torch.tensor(starts), T
+        yield torch.randint(10 * N, (N,), generator=generator), torch.tensor(starts), T
 
 
 @exercise(

@@ -126,9 +126,9 @@ def texts() -> Inputs:
     yield tensor([0, 1]), 3
     yield tensor([2, 1, 2, 1, 1]), 3
     yield tensor([3, 0, 1, 0, 2]), 5
-    dice = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for N, V in ((7, 2), (12, 4), (60, 9), (30, 50), (40, 3000)):
-        yield (V * torch.rand(N, generator=dice) ** 2).long(), V  # some letters are frequent
+        yield (V * torch.rand(N, generator=generator) ** 2).long(), V  # some letters are frequent
 
 
 exercise(

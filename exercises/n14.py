@@ -30,8 +30,8 @@ exercise(
 
 # ---------------------------------------------------------------- shared windows
 def drawn(step: int, batch_size: int, places: int) -> list[int]:
-    dice = torch.Generator().manual_seed(step)
-    return randint(places, (batch_size,), generator=dice).tolist()
+    generator = torch.Generator().manual_seed(step)
+    return randint(places, (batch_size,), generator=generator).tolist()
 
 
 def read(my_starts: Callable[..., Any], step: int, size: int, *more: int) -> list[list[float]]:
@@ -103,7 +103,7 @@ def with_room(texts: int) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def padded_batches() -> Iterator[tuple[Any, ...]]:
-    dice = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for lengths, parts in (
         ((2, 1), 2),
         ((0, 2, 1), 3),
@@ -117,7 +117,7 @@ def padded_batches() -> Iterator[tuple[Any, ...]]:
     ):
         B, T = len(lengths), max(lengths)
         real = torch.arange(T) < torch.tensor(lengths)[:, None]
-        x, y = randint(LETTERS, (2, B, T), generator=dice)
+        x, y = randint(LETTERS, (2, B, T), generator=generator)
         y[:, 0] = 0  # a letter may have the number 0
         yield x * real, y.masked_fill(~real, PADDING), parts, with_room(-(-B // parts))
 

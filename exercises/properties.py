@@ -71,9 +71,9 @@ def reading(module: nn.Module, width: int) -> Run:
 @torch.no_grad()
 def stir(module: nn.Module) -> nn.Module:
     """Other parameters: zeros and equal numbers at the start hide nothing then."""
-    dice = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(1)
     for parameter in module.parameters():
-        noise = torch.randn(parameter.shape, generator=dice)
+        noise = torch.randn(parameter.shape, generator=generator)
         if parameter.dim() > 1:
             parameter.copy_(noise / max(parameter.shape) ** 0.5)
         else:
@@ -84,11 +84,11 @@ def stir(module: nn.Module) -> nn.Module:
 @torch.no_grad()
 def plain(module: nn.Module, silent: bool = False) -> nn.Module:
     """Of a fresh module: random matrices (or zeros, if silent), gains of 1, and nothing added."""
-    dice = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(1)
     widest = max(max(parameter.shape, default=1) for parameter in module.parameters())
     for name, parameter in module.named_parameters():
         if parameter.dim() > 1:
-            noise = torch.randn(parameter.shape, generator=dice)
+            noise = torch.randn(parameter.shape, generator=generator)
             parameter.copy_(noise / max(parameter.shape) ** 0.5 * (not silent))
         else:  # a gain begins as one number, a bias as 0 or at random; a single number is a factor
             is_gain = parameter.unique().numel() == 1 and bool(parameter.any())

@@ -64,14 +64,14 @@ def draw(folder: Path, path: Path) -> str:
     writer, texts = PillowWriter(fps=6), []
     with writer.saving(figure, str(path), dpi=100):
         for (step, model), weights in zip(models, maps, strict=True):
-            dice = torch.Generator().manual_seed(DICE)
+            generator = torch.Generator().manual_seed(DICE)
             text = generate(
                 model,
                 tokenizer.encode(PROMPT),
                 LENGTH,
                 temperature=TEMPERATURE,
                 top_p=TOP_P,
-                generator=dice,
+                generator=generator,
             )
             lines = on_lines(tokenizer.decode(text))
             texts.append(lines)

@@ -123,6 +123,6 @@ def train(
 @torch.no_grad()
 def accuracy(model: Copier, length: int, task: Task = backwards) -> float:
     """The share of letters that are right, in 500 words of so many letters."""
-    dice = torch.Generator().manual_seed(length)
-    words, answers = task(torch.randint(A, (500, length), generator=dice))
+    generator = torch.Generator().manual_seed(length)
+    words, answers = task(torch.randint(A, (500, length), generator=generator))
     return (model(words).argmax(dim=-1) == answers).float().mean().item()

@@ -132,8 +132,8 @@ def sample(folder: Path) -> str:
     """What the model writes, without the line that it has not ended."""
     model, tokenizer = checkpoint.load_model(folder)
     prompt = tokenizer.encode(tokenizer.start_of_text)
-    dice = torch.Generator().manual_seed(1)
-    tokens = generate(model, prompt, LENGTH, temperature=TEMPERATURE, top_p=TOP_P, generator=dice)
+    generator = torch.Generator().manual_seed(1)
+    tokens = generate(model, prompt, LENGTH, temperature=TEMPERATURE, top_p=TOP_P, generator=generator)
     return tokenizer.decode(tokens).strip().rsplit("\n", 1)[0] + "\n"
 
 
