@@ -23,8 +23,9 @@ LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapsh
 # Each imports from those before it.
 CODE = (
     "matvec.js",
-    "gpt.js",
     "sampling.js",
+    "gpt.js",
+    "reader.js",
     "broken.js",
     "play.js",
 )

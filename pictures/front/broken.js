@@ -1,7 +1,8 @@
 // The room "Break it" of the play page: faults of real projects, in a model that has learned without any. gpt.js and
 // sampling.js stay sound; a fault is what it replaces in them.
 import { GPT } from "./gpt.js";
-import { draw, probabilities, Reader, random, surpriseOf } from "./sampling.js";
+import { Reader } from "./reader.js";
+import { draw, probabilities, random, surpriseOf } from "./sampling.js";
 
 const LETTERS = 240; // fewer, and the dice would decide which text is judged worse
 const VISITOR = "ROMEO:\n";

@@ -1,8 +1,9 @@
 // A GPT with its lid off: write with it, and see all that it computes. Everything on the page follows from `reader`, which
 // has read the window, and from `at`, the letter that the reader points at.
 import { breaking } from "./broken.js";
-import { GPT, softmax } from "./gpt.js";
-import { draw, probabilities, Reader, random, surpriseOf } from "./sampling.js";
+import { GPT } from "./gpt.js";
+import { Reader } from "./reader.js";
+import { draw, probabilities, random, softmax, surpriseOf } from "./sampling.js";
 
 // Okabe and Ito, as in pictures/plotting.py.
 const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
