@@ -16,20 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from helpers import errors
+from pictures import host
 
 ROOT = Path(__file__).parents[1]
-PACKED, FRONT = ROOT / "docs" / "play", ROOT / "pictures" / "front"
+PACKED = ROOT / "docs" / "play"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
-# Each imports from those before it.
-CODE = (
-    "matvec.js",
-    "sampling.js",
-    "gpt.js",
-    "reader.js",
-    "broken.js",
-    "play.js",
-)
-BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
 SITE = re.compile(r"^<nav>.*</nav>\n", re.M)  # the way back to the site
 
 
@@ -60,20 +51,15 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         written.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
-        "CODE": code(),
+        "CODE": host.bundle("play"),
         "SNAPSHOTS": json.dumps(listed),
         "MODEL": base64.b64encode(model).decode(),
     }
-    page = (FRONT / "play.html").read_text(encoding="utf-8")
+    page = (host.SOURCES / "play.html").read_text(encoding="utf-8")
     if packed is not None:
         page = SITE.sub("", page)
     errors.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
     return [folder / "play.html", *written]
-
-
-def code() -> str:
-    """The page's JavaScript as one script, without imports and exports."""
-    return "\n".join(BEFORE.sub("", (FRONT / name).read_text(encoding="utf-8")) for name in CODE)
 
 
 def header(packed: bytes) -> dict:
