@@ -16,13 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
-
 from helpers.errors import ConfigError
-from pictures import plotting
 
-SOURCES = Path(__file__).parent / "front"
-IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', flags=re.M)
+SOURCES = Path(__file__).resolve().parent / "front"
+IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[\w./-]+)";\n', flags=re.M)
 
 
 def is_live() -> bool:
@@ -30,18 +27,31 @@ def is_live() -> bool:
     return "JPY_SESSION_NAME" in os.environ
 
 
+def modules(name: str) -> list[Path]:
+    """The files of a front end, each once and after those that it imports."""
+    files: list[Path] = []
+
+    def add(path: Path) -> None:
+        if path not in files:
+            for imported in IMPORT.findall(_read(path)):
+                add((path.parent / imported).resolve())
+            files.append(path)
+
+    add(SOURCES / f"{name}.js")
+    return files
+
+
+def bundle(name: str) -> str:
+    """The source of a front end as one module without imports.
+
+    Its files share one scope, so no two may give the same name to something of their own: a test compares them.
+    """
+    return "".join(IMPORT.sub("", _read(path)) for path in modules(name))
+
+
 def front_end(name: str) -> str:
-    """The source of a front end as one module: in place of each import, once, what it imports."""
-    seen: set[str] = set()
-
-    def joined(file: str) -> str:
-        seen.add(file)
-        return IMPORT.sub(imported, _read(file))
-
-    def imported(match: re.Match) -> str:
-        return "" if match[1] in seen else joined(match[1])
-
-    return joined(f"{name}.js") + _read("host.js")
+    """A front end's bundle, and behind it what puts it in the place of its picture."""
+    return bundle(name) + _read(SOURCES / "host.js")
 
 
 def page(output: Mapping[str, Any]) -> str:
@@ -62,6 +72,10 @@ def mounting(name: str) -> str:
 
 def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:
     """Display the current figure; in JupyterLab the front end `name` with `data` replaces it."""
+    import matplotlib.pyplot as plt  # tools.play takes the JavaScript from here, and needs neither this nor PyTorch
+
+    from pictures import plotting
+
     if not alt.strip():
         raise ConfigError("a picture needs an alternative text: say in a sentence what one sees")
     png, width = plotting.picture(plt.gcf())
@@ -88,5 +102,5 @@ def _picture(png: str, alt: str, width: int) -> str:
     return f'<img style="max-width: 100%" width="{width}" alt="{html.escape(alt)}" src="data:image/png;base64,{png}">'
 
 
-def _read(file: str) -> str:
-    return (SOURCES / file).read_text(encoding="utf-8")
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -10,25 +10,17 @@ import gzip
 import html
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from helpers import errors
+from pictures import host
+from tools.provenance import commit
+from tools.surroundings import ROOT
 
-ROOT = Path(__file__).parents[1]
-PACKED, FRONT = ROOT / "docs" / "play", ROOT / "pictures" / "front"
+PACKED = ROOT / "docs" / "play"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
-# Each imports from those before it.
-CODE = (
-    "matvec.js",
-    "gpt.js",
-    "sampling.js",
-    "broken.js",
-    "play.js",
-)
-BEFORE = re.compile(r'^import \{[^}]*\} from "\./\w+\.js";\n|^export (?=function|class|const|let)', re.M)
 SITE = re.compile(r"^<nav>.*</nav>\n", re.M)  # the way back to the site
 
 
@@ -59,20 +51,15 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         paths.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
-        "CODE": code(),
+        "CODE": host.bundle("play"),
         "SNAPSHOTS": json.dumps(entries),
         "MODEL": base64.b64encode(model).decode(),
     }
-    page = (FRONT / "play.html").read_text(encoding="utf-8")
+    page = (host.SOURCES / "play.html").read_text(encoding="utf-8")
     if packed is not None:
         page = SITE.sub("", page)
     errors.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
     return [folder / "play.html", *paths]
-
-
-def code() -> str:
-    """The page's JavaScript as one script, without imports and exports."""
-    return "\n".join(BEFORE.sub("", (FRONT / name).read_text(encoding="utf-8")) for name in CODE)
 
 
 def header(packed: bytes) -> dict:
@@ -100,7 +87,6 @@ def pack_run(run: Path) -> list[bytes]:
     records = {record.step: record for record in state.history}
     best = state.history.best.step
     origin = state.about
-    commit = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     facts = {
         "preset": origin["preset"],
         "corpus": origin["corpus"],
@@ -108,7 +94,7 @@ def pack_run(run: Path) -> list[bytes]:
         "parameters": count_parameters(model),
         "seed": state.settings["seed"],
         "torch": origin["torch"],
-        "commit": commit.stdout.strip() or "unknown",
+        "commit": commit(),
     }
     packed = []
     for step, weights in [

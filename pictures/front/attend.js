@@ -1,5 +1,6 @@
 // Notebooks 02 and 03: a query among keys; scores, weights and the mixture of the values move with it, or with temperature.
-import { decimal, frame, html, percent, plane, slider, softmax, svg } from "./kit.js";
+import { decimal, frame, html, percent, plane, slider, svg } from "./kit.js";
+import { softmax } from "./sampling.js";
 
 const SIZE = 300; // of a plane, in its own units
 const VIEW = `-60 10 ${SIZE + 120} ${SIZE - 20}`; // and what is seen of it: names need room at both sides

@@ -1,10 +1,10 @@
-// The room "Break it" of the play page: faults of real projects, in a model that has learned without any. gpt.js and
-// sampling.js stay sound; a fault is what it replaces in them.
+// Faults of real projects, in a model that has learned without any; play/breaking.js shows them. gpt.js and sampling.js stay
+// sound; a fault is what it replaces in them.
 import { GPT } from "./gpt.js";
-import { draw, probabilities, Reader, random, surpriseOf } from "./sampling.js";
+import { Reader } from "./reader.js";
+import { draw, probabilities, surpriseOf } from "./sampling.js";
 
-const LETTERS = 240; // fewer, and the dice would decide which text is judged worse
-const VISITOR = "ROMEO:\n";
+export const VISITOR = "ROMEO:\n";
 
 // What a fault may have: `change`, methods instead of the model's; `cut`, the score of what top-k cuts off; `visitor`,
 // what the cache still holds; `ahead`, how many letters on the loss looks; `scrambled`, whether heads are joined wrongly.
@@ -129,112 +129,4 @@ export function verdict(healthy, broken) {
   return `${loss}, and the text is different, and hardly more surprising to the healthy model. ${then}`;
 }
 
-const nats = (loss) => loss?.toFixed(2) ?? "–";
-
-// The room for a model, made with play.js's `h`: { contents, show(tokens) after a line has changed, stop() }.
-export function breaking(model, h) {
-  const room = Math.max(1, model.config.context_length - VISITOR.length); // the visitor must fit in front
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  let chosen = null;
-  let line = [];
-  let asked = "";
-
-  const choose = (fault) => {
-    chosen = chosen === fault ? null : fault;
-    show(line);
-  };
-  const buttons = FAULTS.map((fault) =>
-    h("button", { onclick: () => choose(fault), "aria-pressed": false }, fault.name),
-  );
-  const done = h("p", { class: "explore-say", role: "status" });
-  const texts = ["The healthy model's text", "The broken model's text"].map((label) =>
-    h("p", { class: "explore-paper", role: "group", "aria-label": label }),
-  );
-  const cells = Array.from({ length: 4 }, () => h("td", {}));
-  const row = (label, ...rest) => h("tr", {}, h("th", { scope: "row" }, label), rest);
-  const columns = ["healthy", "broken"].map((label) => h("th", { scope: "col" }, label));
-  const table = h(
-    "table",
-    {},
-    row("Nats a letter", columns),
-    row("Surprise at your line: the loss", cells.slice(0, 2)),
-    row("The healthy model's surprise at the new text", cells.slice(2)),
-  );
-  const result = h("p", { class: "explore-result", role: "status" });
-  const pair = texts.map((text, i) => h("div", {}, h("h3", {}, i ? "Broken" : "Healthy"), text));
-  const shown = h("div", { hidden: "" }, h("div", { class: "explore-both" }, pair), table);
-  const contents = [
-    h("style", {}, `.explore-play .explore-broken {${BROKEN}}`),
-    h(
-      "p",
-      { class: "explore-say" },
-      "This model was trained without a fault. Switch one on: each was a real bug in a real project. The model then continues your line twice, once with the fault and once without, with the same dice (temperature 1, only the ten likeliest letters). Which ruins the text, which the loss, which both, and which neither? Guess first, then press.",
-    ),
-    h("div", { class: "explore-buttons", role: "group", "aria-label": "Faults" }, buttons),
-    done,
-    shown,
-    result,
-  ];
-
-  async function show(tokens) {
-    line = tokens;
-    const now = [chosen && FAULTS.indexOf(chosen), ...tokens].join();
-    if (now === asked) return;
-    asked = now;
-    buttons.forEach((button, i) => {
-      button.setAttribute("aria-pressed", FAULTS[i] === chosen);
-    });
-    shown.hidden = !chosen;
-    done.textContent = result.textContent = "";
-    if (!chosen) return;
-    done.replaceChildren(chosen.done, " ", h("small", {}, `(${chosen.whose})`));
-    result.textContent = "Both are writing …";
-    const start = tokens.slice(-room);
-    const judge = new BrokenReader(model);
-    const voices = [{}, chosen].map((fault, i) => {
-      const reader = new BrokenReader(model, fault);
-      const loss = reader.loss(start);
-      const written = h("span", { class: "explore-written" });
-      texts[i].replaceChildren(model.decode(start), written);
-      cells[i].textContent = nats(loss);
-      cells[i + 2].textContent = "…";
-      return { reader, judge: i ? judge : reader, loss, judged: 0, text: "", written, dice: random(7) };
-    });
-    judge.reread(start);
-    let rested = performance.now();
-    for (let n = 0; n < LETTERS; n++) {
-      for (const voice of voices) {
-        const token = voice.reader.draw(voice.dice);
-        voice.judged += surpriseOf(voice.judge.places.at(-1), token) / LETTERS;
-        voice.text += model.alphabet[token];
-        for (const reader of new Set([voice.reader, voice.judge])) reader.write(token);
-        if (!calm || n === LETTERS - 1) voice.written.textContent = voice.text;
-      }
-      if (performance.now() - rested < 12) continue;
-      await new Promise((rest) => setTimeout(rest));
-      if (now !== asked) return;
-      rested = performance.now();
-    }
-    voices.forEach(({ judged }, i) => {
-      cells[i + 2].textContent = nats(judged);
-    });
-    result.textContent = verdict(...voices);
-  }
-
-  const stop = () => {
-    asked = "";
-  };
-  return { contents, show, stop };
-}
-
-const BROKEN = `
-  button { scroll-margin: 7rem 0; }
-  button[aria-pressed="true"] { border-color: var(--orange); box-shadow: 0 0 0 2px var(--orange); }
-  small { color: var(--soft); font-size: 0.875rem; }
-  .explore-both { display: grid; gap: 1rem 2.5rem; grid-template-columns: repeat(auto-fit, minmax(min(18rem, 100%), 1fr)); }
-  .explore-paper { height: auto; min-height: 15rem; margin: 0; font-size: 1.1rem; }
-  table { border-collapse: collapse; margin: 1rem 0 0; font-variant-numeric: tabular-nums; }
-  th, td { padding: 0.3rem 0.8rem 0.3rem 0; text-align: left; font-weight: 400; border-bottom: 1px solid var(--edge); }
-  th ~ td, th ~ th { text-align: right; font-weight: 600; }
-  .explore-result { max-width: 44rem; min-height: 3.1em; font-weight: 600; }
-`;
+export const nats = (loss) => loss?.toFixed(2) ?? "–";

@@ -1,25 +1,6 @@
 // Notebook 09: the next letter's probabilities under temperature, top-k and top-p.
-import { frame, html, percent, slider, softmax } from "./kit.js";
-
-// As helpers.sampling.filter_logits, in the same order: divide by the temperature; all below the k-th largest become
-// -Infinity (ties with it stay); then all before which the likelier ones have a share of topP or more together.
-export function filterLogits(logits, temperature = 1, topK = logits.length, topP = 1) {
-  let kept = logits.map((logit) => logit / temperature);
-  if (topK < kept.length) {
-    const kth = kept.toSorted((a, b) => b - a)[topK - 1];
-    kept = kept.map((logit) => (logit < kth ? -Infinity : logit));
-  }
-  if (topP < 1) {
-    const shares = softmax(kept);
-    const order = [...kept.keys()].sort((a, b) => kept[b] - kept[a]);
-    let before = 0;
-    for (const i of order) {
-      if (before >= topP) kept[i] = -Infinity;
-      before += shares[i];
-    }
-  }
-  return kept;
-}
+import { frame, html, percent, slider } from "./kit.js";
+import { draw, probabilities, random, softmax } from "./sampling.js";
 
 export const entropy = (shares) => -shares.reduce((sum, p) => sum + (p > 0 ? p * Math.log(p) : 0), 0); // in nats
 
@@ -32,8 +13,8 @@ export function mount(element, data) {
   const { characters, logits } = data;
   const letters = [...data.line];
   const V = characters.length;
-  const state = { place: data.place, temperature: 1, k: V, p: 1 };
-  const draw = random(1);
+  const state = { place: data.place, temperature: 1, topK: V, topP: 1 };
+  const dice = random(1); // every reader gets the same letters
 
   const doubts = logits.map((row) => entropy(softmax(row)));
   const most = Math.max(...doubts);
@@ -87,7 +68,7 @@ export function mount(element, data) {
     step: 1,
     value: V,
     write: (k) => (k === V ? "off" : `${k}`),
-    set: change("k"),
+    set: change("topK"),
   });
   const [nucleus, putNucleus] = slider("top-p", {
     min: 0.05,
@@ -95,17 +76,17 @@ export function mount(element, data) {
     step: 0.01,
     value: 1,
     write: (p) => (p === 1 ? "off" : p.toFixed(2)),
-    set: change("p"),
+    set: change("topP"),
   });
   const reset = () => {
-    Object.assign(state, { temperature: 1, k: V, p: 1 });
+    Object.assign(state, { temperature: 1, topK: V, topP: 1 });
     putHeat(state.temperature);
-    putTop(state.k);
-    putNucleus(state.p);
+    putTop(state.topK);
+    putNucleus(state.topP);
     show();
   };
   const throwDice = () => {
-    const thrown = Array.from({ length: 20 }, () => shown(characters[pick(shares(), draw())]));
+    const thrown = Array.from({ length: 20 }, () => shown(characters[draw(shares(), dice)]));
     drawn.textContent = thrown.join(" ");
   };
   const button = (words, onclick) => html("button", { type: "button", onclick }, words);
@@ -122,12 +103,12 @@ export function mount(element, data) {
     html("div", { class: "explore-tools" }, button("draw 20 letters", throwDice), button("start again", reset), drawn),
   );
 
-  const shares = () => softmax(filterLogits(logits[state.place], state.temperature, state.k, state.p));
+  const shares = () => probabilities(logits[state.place], state);
 
   function show() {
     const row = logits[state.place];
     const plain = softmax(row);
-    const warm = softmax(filterLogits(row, state.temperature));
+    const warm = probabilities(row, { temperature: state.temperature });
     const final = shares();
     const order = [...row.keys()].sort((a, b) => row[b] - row[a]);
     const high = Math.max(...final, plain[order[0]]);
@@ -161,26 +142,6 @@ export function mount(element, data) {
   }
   show();
   return remove;
-}
-
-// The letter at which the shares, added up, pass the number.
-function pick(shares, number) {
-  let sum = 0;
-  const found = shares.findIndex((share) => {
-    sum += share;
-    return sum > number;
-  });
-  return found < 0 ? shares.findLastIndex((share) => share > 0) : found;
-}
-
-// Numbers from 0 to 1, the same for the same seed (mulberry32): every reader gets the same letters.
-function random(seed) {
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
 }
 
 const CSS = `

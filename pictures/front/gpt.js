@@ -5,6 +5,7 @@
 // past: that is the causal mask. Weights come as the bytes that pictures/packing.py writes. The config names
 // today's changes (see modern.py); the plain GPT's has none of these fields.
 import { matrices } from "./matvec.js";
+import { softmax } from "./sampling.js";
 
 export class GPT {
   // `bytes` may be an ArrayBuffer, or a view into one (as Jupyter hands it over).
@@ -218,19 +219,6 @@ function makeLong(head, length) {
   for (const value of head) squares += value * value;
   const scale = length / Math.max(Math.sqrt(squares), 1e-12);
   for (let d = 0; d < head.length; d++) head[d] *= scale;
-}
-
-export function softmax(scores) {
-  const out = new Float64Array(scores.length);
-  let highest = -Infinity;
-  let sum = 0;
-  for (let i = 0; i < out.length; i++) highest = Math.max(highest, scores[i]);
-  for (let i = 0; i < out.length; i++) {
-    out[i] = Math.exp(scores[i] - highest);
-    sum += out[i];
-  }
-  for (let i = 0; i < out.length; i++) out[i] /= sum;
-  return out;
 }
 
 const layerNorm = (weight) => (x) => {

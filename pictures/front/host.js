@@ -6,6 +6,7 @@ function takePlace(place, data) {
   const back = () => place.replaceChildren(...picture);
   place.replaceChildren();
   try {
+    // biome-ignore lint/correctness/noUndeclaredVariables: the front end that stands in front of this.
     const remove = mount(place, data, picture);
     return () => {
       remove();

@@ -123,13 +123,6 @@ export function plane({ size, reach, view, tips }, ...children) {
 
 export const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-export const softmax = (scores) => {
-  const top = Math.max(...scores);
-  const powers = scores.map((score) => Math.exp(score - top));
-  const all = sum(powers);
-  return powers.map((power) => power / all);
-};
-
 // A number with a true minus and no -0. Two that differ in the last bit look alike: 0.125 is not 0.13 here and 0.12 there.
 export const decimal = (x, digits = 2) => {
   const rounded = (+x.toFixed(9)).toFixed(digits);

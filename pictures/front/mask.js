@@ -1,5 +1,6 @@
 // Notebook 04: paint a mask on a table of scores, and see the weights, who cheats and which rows break.
-import { arrow, decimal, frame, html, percent, softmax } from "./kit.js";
+import { arrow, decimal, frame, html, percent } from "./kit.js";
+import { softmax } from "./sampling.js";
 
 // scores (T, S), allowed (T, S) of booleans -> weights (T, S); a row in which nothing is allowed is NaN, as in PyTorch
 export const masked = (scores, allowed) =>

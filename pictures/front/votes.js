@@ -1,5 +1,6 @@
 // Notebook 05: six cards vote for an answer, in networks that have learned differently. Take cards away, and see.
-import { decimal, frame, html, softmax, sum } from "./kit.js";
+import { decimal, frame, html, sum } from "./kit.js";
+import { softmax } from "./sampling.js";
 
 // scores (6), says (6, N), kept (6) of booleans -> what each card adds to the score of each thing (6, N)
 export function votes(scores, says, kept) {

@@ -286,18 +286,17 @@ def test_a_broken_model_is_broken_as_in_python(engine, name, monkeypatch):
 def test_it_is_mounted_twice_and_removed(engine):
     """As in JupyterLab, where a cell may run again; the bytes begin inside a buffer."""
     page = engine(LAST)
-    page.add_script_tag(content=f"{{ {play.code()}\nwindow.mount = mount; }}")
+    page.evaluate(IMPORT, {"source": host.front_end("play"), "packed": base64.b64encode(LAST).decode()})
     counts = page.evaluate(
-        """(packed) => {
-          const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-          const padded = new Uint8Array(bytes.length + 3);
-          padded.set(bytes, 3);
+        """() => {
+          const { mount, packed } = ours;
+          const padded = new Uint8Array(packed.length + 3);
+          padded.set(packed, 3);
           const before = document.body.innerHTML, all = () => document.querySelectorAll(".explore-play").length;
           const removers = [1, 2].map(() => mount(document.body, { model: new DataView(padded.buffer, 3) }));
           const found = [all(), document.querySelectorAll("[id], .explore-verse").length];
           removers.forEach((remove) => remove());
           return [...found, all(), document.body.innerHTML === before];
-        }""",
-        base64.b64encode(LAST).decode(),
+        }"""
     )
     assert counts == [2, 0, 0, True]

@@ -117,9 +117,9 @@ def test_the_filters_equal_those_of_sampling(page):
     for heat, k, p in settings * 20:
         logits = 3 * torch.randn(65, dtype=torch.float64)
         logits[torch.randint(65, (5,))] = logits[7].item()  # ties
-        cases.append([logits.tolist(), heat, k, p])
+        cases.append([logits.tolist(), {"temperature": heat, "topK": k, "topP": p}])
         expected.append(filter_logits(logits, float(heat), k, float(p)).softmax(dim=-1))
-    ours = torch.tensor(module(page, "filters", "data.map((one) => it.softmax(it.filterLogits(...one)))", cases))
+    ours = torch.tensor(module(page, "filters", "data.map((one) => it.probabilities(...one))", cases))
     assert (ours - torch.stack(expected).float()).abs().max() < 1e-6
     assert ((ours == 0) == (torch.stack(expected).float() == 0)).all() and (ours == 0).any()
 

@@ -3,7 +3,6 @@
 import base64
 import html
 import json
-import re
 
 import pytest
 import torch
@@ -161,15 +160,6 @@ def test_the_explorer_of_a_model_holds_that_model_whichever_it_is(shown, monkeyp
     assert "text/html" in live and unpack(made[0]["weights"])[0].config == ours.config
     with pytest.raises(ConfigError, match="from 2 to 6 letters"):
         explore.model(ours, tokenizer, "abcabca")
-
-
-@pytest.mark.parametrize("name", sorted({FRONT_ENDS.get(name, name) for name in CALLS}))
-def test_a_front_end_is_one_module_without_imports(name):
-    source = host.front_end(name)
-    assert not re.search(r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M)
-    assert source.count("export function mount(element, data") == source.count("function takePlace(") == 1
-    names = re.findall(r"^(?:export )?(?:const|let|function|class) (\w+)", source, re.M)
-    assert len(names) == len(set(names))
 
 
 def test_a_page_gets_the_picture_and_the_explorer_and_no_text_ends_its_script(shown):
