@@ -139,7 +139,7 @@ def attention_matrices(block: nn.Module, C: int) -> list[nn.Parameter]:
 def drops_both_branches(make: Callable[[float], nn.Module], C: int, p: float = 0.3) -> None:
     """With the other branch silent, what one adds to single words is dropped at p. Post-norm: it is dropped at all.
 
-    One head, and an MLP of one hidden number, so that who drops inside drops a word as a whole.
+    One head, and an MLP of one hidden number, so that dropout inside it drops a word as a whole.
     """
     x = words(2000, 1, C)
     block = plain(make(p))

@@ -314,7 +314,7 @@ def like_ours(
 ) -> bool:
     """Where all matrices hold one number, attention gives what ours gives, however they are kept.
 
-    WrongError for a slip. Nobody is refused who has more than these matrices: properties decide.
+    WrongError for a slip. A module with more than these matrices is never refused: properties decide.
     """
     plain(module, silent=True)
     if any(p.any() for p in module.parameters()) or numbers_in(module) != roles * C * width:

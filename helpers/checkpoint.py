@@ -21,7 +21,7 @@ from helpers.gpt import GPT, GPTConfig
 from helpers.optim import Optimizer, TrainConfig
 
 CHECKPOINT = "checkpoint.pt"  # what torch.save writes, then the 64 hex digits of its SHA-256
-# For people; nothing reads them.
+# For people; of a run, nothing is read from them but its sample.
 VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")
 # What a resume may set otherwise than the run had it.
 MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")

@@ -9,7 +9,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers.counted import build_gpt, config_of
-from helpers.data import BUNDLED, TINY, CharTokenizer, Corpus, PreparedCorpus
+from helpers.data import BUNDLED, TINY, Corpus, PreparedCorpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
@@ -181,8 +181,6 @@ def run_folder(name: str, preset: Preset, corpus: Corpus | PreparedCorpus) -> Pa
         parts.append(f"seed-{preset.training.seed}")
     if corpus.name != TINY:
         parts.append("bundled" if corpus.name == BUNDLED else corpus.sha256[:8])
-    if not isinstance(corpus.tokenizer, CharTokenizer):
-        parts.append(f"{corpus.tokenizer.vocab_size}-tokens")
     return RUNS / "-".join(parts)
 
 

@@ -102,7 +102,7 @@ def stream(
             if window.shape[1] > T:  # no place left: the last half moves to the first places
                 window, past = window[:, -max(1, round(T / 2)) :], no_past()
             unread = window[:, len(past["cache"][0]) :] if past else window
-            # Only here: who listens between two tokens may want gradients, and all threads.
+            # Only around the model: between two tokens the caller may want gradients, and all threads.
             with torch.no_grad(), one_thread() if unread.numel() <= FEW else nullcontext():
                 logits = model(unread, **past)[:, -1]
             probabilities = filter_logits(logits, temperature, top_k, top_p).softmax(dim=-1)

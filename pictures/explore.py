@@ -25,8 +25,6 @@ from pictures import plotting
 from pictures.host import is_live, show
 from pictures.packing import pack
 
-CASE = ("name", "above", "below", "weights")
-
 
 # ---------------------------------------------------------------- the explorers
 def shadows(alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
@@ -323,19 +321,18 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
     show("clock", data, alt)
 
 
-def lines(cases: Sequence[Mapping[str, Any] | Sequence[Any]], alt: str) -> None:
+def lines(cases: Sequence[Sequence[Any]], alt: str) -> None:
     """Point at a word or letter written: which of those read does it look at, and how much?
 
-    `cases` are from 1 to 4 tuples (name, above, below, weights), or dicts with these keys: `above`
+    `cases` are from 1 to 4 tuples (name, above, below, weights): `above`
     (S) is read, `below` (T) written, and `weights` (T, S) say how thick the line is from each of
     those below to each above. Buttons choose among the cases; arrow keys walk along the words and
     the thickest lines.
 
     The picture is the figure that you have drawn, and `alt` its text.
     """
-    rows = [tuple(case[key] for key in CASE) if isinstance(case, Mapping) else tuple(case) for case in cases]
     data = []
-    for name, above, below, weights in rows:
+    for name, above, below, weights in cases:
         words = {"above": plotting.labels(above), "below": plotting.labels(below)}
         data.append({"name": name, **words, "weights": plotting.rounded(weights)})
     show("lines", {"cases": data}, alt)

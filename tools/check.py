@@ -1,7 +1,7 @@
 """`make test` and `make check`: ruff, types, biome and pytest, all of them whatever the others say.
 
-`test` runs every notebook too and compares its outputs with the stored ones; with a notebook's
-name, that one and what belongs to it. `check` leaves notebooks and slow tests out. `format` mends
+`test` runs every notebook too and compares its outputs with the stored ones; with names of
+notebooks, those and what belongs to them. `check` leaves notebooks and slow tests out. `format` mends
 what ruff and biome can mend.
 """
 
@@ -36,7 +36,7 @@ def runs(*words: object, program: Sequence[object] = (sys.executable, "-m")) -> 
     return subprocess.run([*map(str, program), *map(str, words)], cwd=ROOT).returncode == 0
 
 
-def check(with_notebooks: bool, only: str = "") -> int:
+def check(with_notebooks: bool, only: Sequence[str] = ()) -> int:
     results = {"ruff": runs("ruff", "check", ".") & runs("ruff", "format", "--check", ".")}
     results["types"] = runs("ty", "check", "--python", ".venv", "--quiet")
     if BIOME.exists():
@@ -46,8 +46,8 @@ def check(with_notebooks: bool, only: str = "") -> int:
         name_others()
         selection = ["-m", "not weekly and not lesson", *everyone()]
         if only:
-            path = named(only)
-            selection = ["--notebook", path.stem, path]
+            paths = [named(name) for name in only]
+            selection = [*(f"--notebook={path.stem}" for path in paths), *paths]
         results["tests"] = runs(*pytest, *NBVAL, *selection, "tests")
     else:
         results["tests"] = runs(*pytest, "-m", "not slow and not weekly", "--durations=5", "tests")
@@ -65,7 +65,7 @@ def mend() -> int:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__)
     parser.add_argument("what", choices=["test", "check", "format"])
-    parser.add_argument("notebook", nargs="?", default="", help="for test: one notebook, and what belongs to it")
+    parser.add_argument("notebooks", nargs="*", help="for test: only these, and what belongs to them")
     options = parser.parse_args(arguments)
     if options.what == "format":
         sys.exit(mend())
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> None:
     # Notebooks begin anew, and leave your runs alone.
     os.environ["NANOGPT_RUNS"] = str(ROOT / "build" / "test-runs")
     shutil.rmtree(ROOT / "build" / "test-runs", ignore_errors=True)
-    sys.exit(check(options.what == "test", options.notebook))
+    sys.exit(check(options.what == "test", options.notebooks))
 
 
 if __name__ == "__main__":

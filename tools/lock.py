@@ -7,7 +7,7 @@ first.
 import subprocess
 import sys
 
-from helpers.errors import HelpersError, command
+from helpers.errors import HelpersError, Options, command
 from tools.surroundings import ROOT
 
 SETTINGS = [
@@ -37,7 +37,8 @@ def lock(name: str, *settings: str) -> None:
         raise HelpersError(f"tools/{name}.lock stays as it was")
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    Options(prog="python -m tools.lock", description=__doc__).parse_args(arguments)
     lock("requirements")
     lock("requirements-dev", "--constraint=tools/requirements.lock")
 

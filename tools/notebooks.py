@@ -26,7 +26,7 @@ from nbformat import NotebookNode
 
 from helpers.errors import ConfigError, HelpersError, command, say, write
 from pictures import progress
-from tools import lessons, surroundings
+from tools import ledger, lessons, surroundings
 from tools.surroundings import ROOT
 
 NOTEBOOKS, BUILD, MINE = ROOT / "notebooks", ROOT / "build", ROOT / "mine"
@@ -93,7 +93,7 @@ def execute(path: Path, target: Path, values: dict[str, object] | None = None) -
                 draft.replace(target)
     except OSError as error:
         return f"can't write {target}: {error.strerror or error}"
-    return problem or (why_incomplete(notebook) if notebook else "papermill has written nothing")
+    return problem or (ledger.why_incomplete(notebook) if notebook else "papermill has written nothing")
 
 
 def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
@@ -121,14 +121,8 @@ def run_papermill(path: Path, target: Path, values: dict[str, object]) -> str:
         except Exception as error:  # of papermill, nbclient, Jupyter: it costs this notebook only
             return f"{type(error).__name__}: {error}"
         else:
-            return ""
+            break
     return ""
-
-
-def why_incomplete(notebook: NotebookNode) -> str:
-    from tools import ledger
-
-    return ledger.why_incomplete(notebook)
 
 
 # ---------------------------------------------------------------- settings
@@ -233,8 +227,6 @@ def run_in_turn(work: list[tuple[Path, Path]], values: dict[str, object]) -> dic
 
 def say_result(path: Path) -> None:
     """What the cells tagged "result" have printed: of 08, what the GPT writes."""
-    from tools import ledger
-
     notebook = read_run(run_of(path))
     if notebook and (result := ledger.printed(notebook, "result")):
         say(f"\n{result.rstrip()}")
@@ -259,7 +251,6 @@ def write_pages() -> str:
 
 def last_run(path: Path):
     """What build/ knows of a notebook, as the pages take it."""
-    from tools import ledger
     from tools.site import pages
 
     notebook = read_run(run_of(path))
@@ -276,8 +267,6 @@ def store(names: list[str]) -> None:
 
     A notebook that fails stays as it was, and those after it too: HelpersError says why.
     """
-    from tools import ledger
-
     for path in chosen(names):
         notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
         with tempfile.TemporaryDirectory() as scratch:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from helpers import checkpoint
-from helpers.errors import command, say, write
+from helpers.errors import Options, command, say, write
 from helpers.microscope import every_tensor
 from helpers.sampling import generate
 from pictures import plotting
@@ -101,7 +101,8 @@ def draw(folder: Path, path: Path) -> str:
     )
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    Options(prog="python -m tools.picture", description=__doc__).parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "learning.gif"
         alt = draw(RUN, draft)

@@ -1,1 +1,1 @@
-"""What one room needs alone; the flat files of helpers/ import none of it."""
+"""What one lesson or room needs alone; the flat files of helpers/ import none of it."""

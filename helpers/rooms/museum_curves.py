@@ -15,6 +15,7 @@ from torch import Tensor
 
 from helpers import tables
 from helpers.data import split
+from helpers.errors import ConfigError
 from helpers.gpt import count_parameters
 from helpers.optim import TrainConfig
 from helpers.rooms import museum_faults as faults
@@ -110,6 +111,8 @@ class Museum(Study):
         """Train once; the first loss, the loss as a curve shows it (`loss`), and the loss that
         writing meets.
         """
+        if device != "cpu":
+            raise ConfigError(f"the museum's programs train on the CPU, not on {device}")
         training_text, _ = split(tokens, T)
         train_tokens, held_out = split(training_text, T)
         program = self.variants[run.variant](vocab_size, run.seed)

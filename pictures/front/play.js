@@ -8,8 +8,8 @@ import { cache } from "./play/cache.js";
 import { drawing } from "./play/drawing.js";
 import { learning } from "./play/learning.js";
 import { lens } from "./play/lens.js";
-import { machine } from "./play/machine.js";
 import { next } from "./play/next.js";
+import { residual } from "./play/residual.js";
 import { ruler } from "./play/ruler.js";
 import { stage } from "./play/stage.js";
 import { State } from "./play/state.js";
@@ -18,7 +18,7 @@ import { surprise } from "./play/surprise.js";
 import { many, number } from "./play/words.js";
 import { random } from "./sampling.js";
 
-const SECTIONS = [stage, ruler, next, learning, attention, machine, lens, surprise, cache, breaking];
+const SECTIONS = [stage, ruler, next, learning, attention, residual, lens, surprise, cache, breaking];
 // What the page writes unasked: so many letters, with these dice, chosen from a hundred as what makes one read on.
 const UNASKED = { letters: 64, dice: 15 };
 

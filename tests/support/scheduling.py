@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-COURSE = tomllib.loads(Path("notebooks/course.toml").read_text(encoding="utf-8"))
+COURSE = tomllib.loads(Path(__file__).parents[2].joinpath("notebooks", "course.toml").read_text(encoding="utf-8"))
 SHARED = ("test_site.py", "test_museum.py")  # their tests share a set-up of seconds
 ALONE = ("test_curves.py",)  # each test takes seconds, and they share nothing
 OF_NOTEBOOKS = ("tests/lessons", "tests/exercises/test_exercises.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--notebook", default="", help="only tests that belong to this notebook")
+    parser.addoption("--notebook", action="append", default=[], help="only tests that belong to this notebook")
 
 
 class Scheduling(LoadFileScheduling):
@@ -53,10 +53,10 @@ def place_of(item: pytest.Item) -> int:
 
 def belongs(nodeid: str, notebook: str) -> bool:
     """Is it in this notebook or its solutions, or a test naming it, its number or an exercise?"""
-    if not notebook[:2].isdecimal():
-        return notebook in nodeid
-    number = notebook[:2]
-    return bool(re.search(rf"(?<!\d){number}_|solutions_{number}|\[{int(number)}[a-z]\b", nodeid))
+    numbers = {room["name"]: room.get("number") for room in COURSE["rooms"]}
+    number = int(notebook[:2]) if notebook[:2].isdecimal() else numbers.get(notebook)
+    names = rf"(?<!\d){number:02}_|solutions_{number:02}" if notebook in COURSE["path"] else notebook
+    return bool(re.search(rf"{names}|\[{number}[a-z]\b", nodeid))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -67,8 +67,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    if notebook := config.getoption("--notebook"):
-        others = [item for item in items if not belongs(item.nodeid, notebook)]
+    if notebooks := config.getoption("--notebook"):
+        others = [item for item in items if not any(belongs(item.nodeid, notebook) for notebook in notebooks)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
     for name, changes in COURSE["shortened"].items():

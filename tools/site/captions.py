@@ -70,17 +70,10 @@ CAPTIONS = {
     ),
     "times": (
         "How long what the sources compare takes",
-        "Each row is a ratio of medians, as in the table of how fast, beside whom; seconds are "
-        "those of one core. `python -m tools.studies.times` takes them anew.",
+        "Each row is `ours` beside `theirs`, which take turns: `ratio` is the median of ours divided by "
+        "theirs, so that below 1 ours takes less; `low` and `high` are the smallest and the largest ratio "
+        "of a round, and seconds are those of one core. `python -m tools.studies.times` takes them anew.",
         "raschka",
-    ),
-    "bench": (
-        "How fast, beside whom",
-        "Each row measures `ours` against `theirs`, which take turns on one machine: `ratio` "
-        "is the median of ours divided by theirs, so that below 1 ours takes less; `low` and "
-        "`high` are the smallest and the largest ratio of a round. `python -m tools.bench` measures it "
-        "anew.",
-        "",
     ),
     "museum": (
         "What real faults do to a curve",

@@ -21,9 +21,8 @@ from urllib.parse import unquote
 import nbformat
 from nbformat import NotebookNode
 
-from tools import ledger
+from tools import ledger, publish
 from tools.lessons import lessons, named, short, solutions, sources
-from tools.publish import repository
 from tools.site.captions import CAPTIONS
 
 LEAD = (
@@ -59,7 +58,7 @@ class Stage:
         self.extra = source / "_extra"  # goes to the site as it is
         self.lessons, self.sources = lessons(self.notebooks), sources(self.notebooks)
         self.solutions = solutions(self.notebooks)
-        self.repository, self.play = repository(root), False
+        self.repository, self.play = publish.repository(root), False
 
     def write(self, name: str, text: str) -> None:
         path = self.source / name
@@ -214,9 +213,9 @@ class Stage:
             stored = "Not run here yet: these are the stored results."
             lines.append(f"Its last run: {run}." if ran else stored)
         if self.repository:
-            binder = f"https://mybinder.org/v2/gh/{self.repository}/HEAD?labpath={name}"
-            colab = f"https://colab.research.google.com/github/{self.repository}/blob/main/{name}"
-            lines.append(f'Elsewhere: <a href="{binder}">open in Binder</a>, <a href="{colab}">open in Colab</a>.')
+            doors = publish.doors(self.repository, name).items()
+            links = [f'<a href="{url}">open in {place}</a>' for place, url in doors]
+            lines.append(f"Elsewhere: {', '.join(links)}.")
         paragraphs = "\n".join(f"<p>{line}</p>" for line in lines)
         return f'<div class="run-this">\n{paragraphs}\n</div>'
 

@@ -21,7 +21,7 @@ from helpers import checkpoint, errors, training
 from helpers.checkpoint import is_run
 from helpers.counting import KneserNey
 from helpers.data import Corpus, first_to_validate, load_corpus, split
-from helpers.errors import ConfigError, command, say
+from helpers.errors import Options, command, say
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
 from helpers.tables import MEASURED
@@ -39,11 +39,11 @@ TOP_P = 0.9
 
 
 def main(arguments: list[str]) -> None:
-    (name,) = arguments or [None]
-    if name not in (None, *SEEDS):
-        raise ConfigError(f"{name} is no preset of this command: choose one of {', '.join(SEEDS)}")
+    parser = Options(prog="python -m tools.studies.better", description=__doc__.splitlines()[0])
+    parser.add_argument("preset", nargs="?", choices=SEEDS, help="only this one (all)")
+    options = parser.parse_args(arguments)
     corpus = load_corpus()
-    for preset in [name] if name else SEEDS:
+    for preset in [options.preset] if options.preset else SEEDS:
         folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
         for seed, folder in folders.items():
             resume = ["--resume"] if is_run(folder) else []

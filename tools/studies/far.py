@@ -6,7 +6,7 @@ python -m tools.studies.far
 import sys
 
 from helpers.data import load_corpus, split
-from helpers.errors import command, say
+from helpers.errors import Options, command, say
 from helpers.rooms import extrapolation
 from helpers.tables import Line
 from tools.studies import networks
@@ -15,7 +15,8 @@ SEEDS = (1, 2, 3)
 STEPS = 1500
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    Options(prog="python -m tools.studies.far", description=__doc__).parse_args(arguments)
     corpus = load_corpus()
     tokenizer = corpus.tokenizer
     train_tokens, val_tokens = split(tokenizer.encode(corpus.text), extrapolation.READ)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from helpers.data import CharTokenizer
-from helpers.errors import command
+from helpers.errors import Options, command
 from helpers.gpt import GPT
 from helpers.rooms.gaps import looks_at_gaps, loss_without
 from helpers.tables import Line
@@ -25,7 +25,8 @@ WINDOWS = 200  # of validation text, on which heads are switched off
 LETTERS = 5900  # that every place guesses
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    Options(prog="python -m tools.studies.heads", description=__doc__).parse_args(arguments)
     lines = [line for seed in SEEDS for line in look_into(*networks.trained("laptop", seed, f"heads-{seed}"), seed)]
     budget = (
         f"budget: the preset laptop; heads are silenced on {WINDOWS} windows of validation text, "

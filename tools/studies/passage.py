@@ -9,7 +9,7 @@ it has ended.
 import sys
 
 from helpers.counted import CountedGPT
-from helpers.errors import command
+from helpers.errors import Options, command
 from helpers.rooms.guessers import gains_over_counts, kind_of
 from tools.studies import networks
 
@@ -18,7 +18,8 @@ WINDOWS = 800  # of validation text, by kinds of letters
 LETTERS = 320  # of the passage
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    Options(prog="python -m tools.studies.passage", description=__doc__).parse_args(arguments)
     model, tokenizer, val_tokens = networks.trained("counted", SEED, f"counted-seed-{SEED}")
     assert isinstance(model, CountedGPT)
     gains, letters = gains_over_counts(model, val_tokens[: 64 * WINDOWS + 65])

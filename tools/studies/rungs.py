@@ -11,7 +11,7 @@ import torch
 
 from helpers import errors
 from helpers.data import load_corpus
-from helpers.errors import command, say
+from helpers.errors import Options, command, say
 from helpers.tables import MEASURED, csv_table
 from tools.provenance import made_by
 from tools.surroundings import ROOT
@@ -41,7 +41,8 @@ rung("with norms, rate 0.03", lambda: Letters(*(normed_block() for _ in range(3)
 """
 
 
-def main(_: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    Options(prog="python -m tools.studies.rungs", description=__doc__).parse_args(arguments)
     cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"}
     climbing = [source for name, source in cells.items() if name.startswith("ladder-") and "plotting" not in source]
     lines = []

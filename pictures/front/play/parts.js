@@ -70,11 +70,12 @@ function readingPart(state, l) {
 }
 
 function thinkingPart({ config }, l) {
-  const { n_embd: C, mlp_width = 4 * C } = config;
+  const C = config.n_embd;
+  const neurons = config.mlp_width ?? 4 * C; // Python's None arrives as null
   const hidden = canvas(20);
   const thought = canvas(10);
   return {
-    label: labelled("the MLP works", `${mlp_width} neurons`),
+    label: labelled("the MLP works", `${neurons} neurons`),
     kind: "thinks",
     shows: [hidden, thought],
     draw: ({ layers }) => {
@@ -83,7 +84,7 @@ function thinkingPart({ config }, l) {
     },
     tell: ({ layers }) => {
       const firing = layers[l].hidden.filter((v) => v > 0.1).length;
-      return `The MLP of layer ${l + 1} works on this letter alone: ${firing} of its ${mlp_width} neurons fire (above 0.1). Their output is added to the stream as well.`;
+      return `The MLP of layer ${l + 1} works on this letter alone: ${firing} of its ${neurons} neurons fire (above 0.1). Their output is added to the stream as well.`;
     },
   };
 }

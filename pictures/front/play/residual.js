@@ -5,7 +5,7 @@ import { layerParts, letterPart, numbersPart, scoresPart } from "./parts.js";
 
 const PACE = 2200; // milliseconds for each part
 
-export function machine(state) {
+export function residual(state) {
   const { n_embd: C, n_layer: L } = state.config;
   const told = html("p", { class: "explore-told" });
   const line = partsInLine(state, told);
