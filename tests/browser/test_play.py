@@ -229,7 +229,7 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
     """One layer, no positions, shared keys, another MLP: nothing of it is the plain model's."""
     torch.manual_seed(1)
     tokenizer = CharTokenizer("\n ,!ORadefhmoruw")
-    sizes = dict(vocab_size=16, context_length=32, n_layer=1, n_head=4, n_embd=32, mlp="swiglu", mlp_width=20)
+    sizes = dict(vocab_size=16, context_length=32, n_layer=1, n_head=4, n_embd=32, mlp="swiglu")
     model = build_gpt(ModernConfig(**sizes, rotary=True, qk_norm=True, n_kv_head=2, tied=False, trigrams=90)).eval()
     about = {
         "parameters": count_parameters(model),
@@ -257,6 +257,6 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
         page.locator(".explore-part").nth(number).focus()
         said.append(page.inner_text(".explore-told"))
     assert "say which letters stand before it (below)" in said[1] and "turns queries and keys" in said[1]
-    assert "of its 20 neurons" in said[3]
+    assert "of its 128 neurons" in said[3]
     # It kept no snapshots: there is nothing to slide to.
     assert page.get_by_label("Step of the training").count() == 0
