@@ -23,8 +23,8 @@ from helpers.gpt import count_parameters
 from helpers.training import evaluate
 from pictures import plotting
 
-SIZES = dict(context_length=64, n_layer=4, n_head=4, n_embd=128)  # those of the preset `laptop`
-STEPS, BATCH = 2000, 12
+LAPTOP = presets.PRESETS["laptop"]
+SIZES, STEPS, BATCH = LAPTOP.model, LAPTOP.training.max_steps, LAPTOP.training.batch_size
 EVERY = 50  # steps between two points of the curve
 NEEDED = {"MyGPT": "7f", "my_batch": "8b", "my_train": "8g"}
 Curve = tuple[Sequence[float], Sequence[float]]  # steps, and the loss at each

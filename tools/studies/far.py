@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
             losses = extrapolation.losses_by_place(model, val_tokens, **options).tolist()
             for place, loss in zip(range(0, extrapolation.READ, 16), losses, strict=True):
                 lines.append({"seed": seed, "reads": way, "place": place, "loss": round(loss, 5)})
-        say(f"seed {seed}: {lines[-24]['loss']:.2f} to {lines[-17]['loss']:.2f} without a window")
+            say(f"seed {seed}, {way}: {losses[0]:.2f} to {losses[-1]:.2f}")
     shares = train_tokens.long().bincount(minlength=tokenizer.vocab_size) / len(train_tokens)
     blind = -shares.log()[val_tokens.long()].mean().item()
     lines.append({"seed": 0, "reads": extrapolation.BLIND, "place": 0, "loss": round(blind, 5)})
