@@ -142,7 +142,8 @@ def _describe(rows: list, columns: list, numbers: Mapping, alone: list, lit: Seq
     name = "weights" if "weights" in numbers else "scores"
     if follow is not None and name in numbers:
         most, column = numbers[name][follow].max(dim=0)
-        text += f" Followed: {rows[follow]}; the largest of its {name} is {most:.2f}, for {columns[column]}."
+        largest = plotting.numeral(most.item(), 2)
+        text += f" Followed: {rows[follow]}; the largest of its {name} is {largest}, for {columns[column]}."
     missing = [name for name in (*SHAPES, "heads") if name not in (*numbers, *alone)]
     return text + f" Lit: {', '.join(lit) or 'nothing yet'}. Outlines only: {', '.join(missing)}."
 

@@ -242,8 +242,8 @@ def written(values: np.ndarray, ems: float) -> list[list[str]]:
 
 
 def numeral(value: float, decimals: int) -> str:
-    """A number with a proper minus, and none before a zero."""
-    return f"{value:z.{decimals}f}".replace("-", "−")
+    """A number with a proper minus, and none before a zero; the last bit of a half decides nothing."""
+    return f"{round(value, decimals + 3):z.{decimals}f}".replace("-", "−")
 
 
 def rounded(tensor: Tensor) -> Any:

@@ -199,3 +199,8 @@ def test_arcs_are_as_thick_as_the_weights_and_join_the_right_words():
     drawn = {tuple(line.get_xdata()): line.get_linewidth() for line in ax.lines}
     assert drawn == {(1, 0): 6, (0, 1): 1.5, (1, 1): 4.5}
     assert [text.get_text() for text in ax.texts] == ["a", "b", "x", "y"]
+
+
+def test_the_last_bit_of_a_half_decides_no_digit():
+    assert plotting.numeral(1.4949999, 2) == plotting.numeral(1.4950001, 2) == "1.50"
+    assert plotting.numeral(-0.0004, 2) == "0.00" and plotting.numeral(-2.5, 1) == "−2.5"
