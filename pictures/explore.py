@@ -324,10 +324,9 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
 def lines(cases: Sequence[Sequence[Any]], alt: str) -> None:
     """Point at a word or letter written: which of those read does it look at, and how much?
 
-    `cases` are from 1 to 4 tuples (name, above, below, weights): `above`
-    (S) is read, `below` (T) written, and `weights` (T, S) say how thick the line is from each of
-    those below to each above. Buttons choose among the cases; arrow keys walk along the words and
-    the thickest lines.
+    `cases` are from 1 to 4 tuples (name, above, below, weights): `above` (S) is read, `below` (T)
+    written, and `weights` (T, S) say how thick the line is from each of those below to each above.
+    Buttons choose among the cases; arrow keys walk along the words and the thickest lines.
 
     The picture is the figure that you have drawn, and `alt` its text.
     """

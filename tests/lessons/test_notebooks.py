@@ -8,7 +8,7 @@ import papermill
 import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
-from scheduling import COURSE
+from scheduling import COURSE, belongs
 
 from exercises import yours
 from helpers import errors, training
@@ -32,6 +32,21 @@ def test_the_course_lists_what_lies_in_the_folders():
     beside = {path.stem for path in (ROOT / "notebooks" / "sources").glob("*.ipynb")}
     assert beside == set(COURSE["sources"])
     assert set(COURSE["long"]) | set(COURSE["shortened"]) <= BY_NAME.keys()
+
+
+@pytest.mark.parametrize(
+    ("test", "notebook", "does"),
+    [
+        ("tests/exercises/test_exercises.py::test_x[13a-0]", "speedrun", True),
+        ("tests/exercises/test_exercises.py::test_x[13a-0]", "scaling_out", False),
+        ("tests/exercises/test_exercises.py::test_x[3a]", "03_query_key_value", True),
+        ("tests/exercises/test_exercises.py::test_x[13a]", "03_query_key_value", False),
+        ("tests/lessons/test_solutions.py::test_x[solutions_03]", "03_query_key_value", True),
+        ("tests/lessons/test_notebooks.py::test_x[raschka]", "raschka", True),
+    ],
+)
+def test_a_notebook_is_tested_with_its_own_exercises(test, notebook, does):
+    assert belongs(test, notebook) == does
 
 
 def test_what_make_test_shortens_stands_in_the_notebooks():
