@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import ConfigError
-
 SOURCES = Path(__file__).resolve().parent / "front"
 IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[\w./-]+)";\n', flags=re.M)
 
@@ -72,15 +70,9 @@ def mounting(name: str) -> str:
 
 def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> None:
     """Display the current figure; in JupyterLab the front end `name` with `data` replaces it."""
-    import matplotlib.pyplot as plt  # tools.play takes the JavaScript from here, and needs neither this nor PyTorch
+    from pictures import plotting  # tools.play takes the JavaScript from here, and needs neither this nor PyTorch
 
-    from pictures import plotting
-
-    if not alt.strip():
-        raise ConfigError("a picture needs an alternative text: say in a sentence what one sees")
-    png, width = plotting.picture(plt.gcf())
-    bundle: dict[str, Any] = {"image/png": png, "text/plain": alt}
-    metadata: dict[str, Any] = {"image/png": {"alt": alt, "width": width}}
+    bundle, metadata = plotting.output(alt)
     if name != "play":
         # For pages; all else passes it over.
         metadata["explore"] = {
@@ -93,7 +85,7 @@ def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> Non
         place = os.urandom(8).hex()
         source = front_end(name) + "export default { initialize: inLab };\n"
         Explorer(_esm=source, place=place, data=data, weights=weights)
-        picture = _picture(base64.b64encode(png).decode(), alt, width)
+        picture = _picture(base64.b64encode(bundle["image/png"]).decode(), **metadata["image/png"])
         bundle["text/html"] = f'<div data-explore="{place}">{picture}</div>'
     plotting.display(bundle, metadata=metadata, raw=True)
 

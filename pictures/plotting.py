@@ -63,6 +63,18 @@ def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
 
     With a `handle` of an earlier display, that output is replaced. ValueError when `alt` is empty.
     """
+    bundle, metadata = output(alt, target)
+    if handle is None:
+        display(bundle, metadata=metadata, raw=True)
+    else:
+        handle.update(bundle, metadata=metadata, raw=True)
+
+
+def output(alt: str, target: Figure | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A figure's picture and `alt` as Jupyter stores them, and their metadata; closes the figure.
+
+    ValueError when `alt` is empty.
+    """
     if not alt.strip():
         raise ValueError("a figure needs an alternative text: say in a sentence what one sees")
     target = target or plt.gcf()
@@ -74,12 +86,7 @@ def show(alt: str, target: Figure | None = None, handle: Any = None) -> None:
                 axis.set_major_formatter(StrMethodFormatter("{x:g}"))
                 axis.set_minor_formatter(NullFormatter())
     png, width = picture(target)
-    bundle = {"image/png": png, "text/plain": alt}
-    options = {"metadata": {"image/png": {"alt": alt, "width": width}}, "raw": True}
-    if handle is None:
-        display(bundle, **options)
-    else:
-        handle.update(bundle, **options)
+    return {"image/png": png, "text/plain": alt}, {"image/png": {"alt": alt, "width": width}}
 
 
 def _keep_apart(ax: Axes) -> None:

@@ -11,10 +11,7 @@ from pathlib import Path
 import nbformat
 
 from helpers.errors import ConfigError, say
-from pictures.progress import course, shipped
-from tools.surroundings import ROOT
-
-NOTEBOOKS = ROOT / "notebooks"
+from pictures.progress import NOTEBOOKS, course, shipped
 
 
 def lessons(notebooks: Path = NOTEBOOKS) -> list[Path]:

@@ -27,9 +27,10 @@ from nbformat import NotebookNode
 from helpers.errors import ConfigError, HelpersError, command, say, write
 from pictures import progress
 from tools import ledger, lessons, surroundings
+from tools.lessons import NOTEBOOKS
 from tools.surroundings import ROOT
 
-NOTEBOOKS, BUILD, MINE = ROOT / "notebooks", ROOT / "build", ROOT / "mine"
+BUILD, MINE = ROOT / "build", ROOT / "mine"
 # As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook
 # changes nothing.
 KERNEL = {

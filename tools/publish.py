@@ -15,7 +15,8 @@ from pathlib import Path
 import nbformat
 
 from helpers.errors import ConfigError, command, say, write
-from tools.lessons import ROOT, everyone, lessons
+from tools.lessons import everyone, lessons
+from tools.surroundings import ROOT
 
 GUARD = """import importlib.util
 

@@ -1,6 +1,6 @@
 """What a study is: variants of one model, the runs that train them, and what the runs show.
 
-There are two kinds: experiments.py compares variants over many seeds, ladder.py stacks one change
+There are two kinds: experiments.py compares variants over many seeds, speedrun.py stacks one change
 upon the other. `python -m tools.studies` makes the runs side by side and stores their table.
 """
 

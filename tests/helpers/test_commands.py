@@ -183,24 +183,24 @@ def test_pieces_of_a_letter_wait_for_the_rest():
 
 
 # ---------------------------------------------------------------- tools
-def test_better_takes_the_presets_of_three_minutes_only():
-    from tools.studies import better
+def test_only_presets_of_three_minutes_are_studied():
+    from tools.studies import presets
 
     with pytest.raises(ConfigError, match="invalid choice: 'laptop'"):
-        better.main(["laptop"])
+        presets.main(["laptop"])
 
 
 def test_what_several_say_is_the_mean_of_their_probabilities():
-    from tools.studies import better
+    from tools.studies import presets
 
     one, two = (torch.tensor(odds).log() for odds in ([0.7, 0.2, 0.1], [0.1, 0.2, 0.7]))
     models = [torch.nn.Embedding.from_pretrained(logits[None] + shift) for logits, shift in ((one, 3.0), (two, -1.0))]
-    probabilities = better.Mean(models)(torch.tensor([0]))[0].exp()
+    probabilities = presets.Mean(models)(torch.tensor([0]))[0].exp()
     assert probabilities.tolist() == pytest.approx([0.4, 0.2, 0.4])
 
 
 def test_the_longest_copy_is_found_wherever_it_stands():
-    from tools.studies import better
+    from tools.studies import presets
 
-    assert better.longest_copy("a rose is a rose", "the roses, is a row") == " is a ro"
-    assert better.longest_copy("xyz", "abc") == ""
+    assert presets.longest_copy("a rose is a rose", "the roses, is a row") == " is a ro"
+    assert presets.longest_copy("xyz", "abc") == ""

@@ -1,7 +1,6 @@
 """The start page of the lab."""
 
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -9,8 +8,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from exercises import judge
 from pictures import progress
-
-NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+from pictures.progress import NOTEBOOKS
 
 
 def test_the_table_lists_every_lesson_with_its_time_and_all_its_exercises_unsolved():

@@ -11,9 +11,8 @@ import nbformat
 import torch
 
 from exercises import judge
-from tools.lessons import lessons, named, solution_of
+from tools.lessons import NOTEBOOKS, lessons, named, solution_of
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 # Where my_gpt.py lies, on which the later solutions stand.
 sys.path.append(str(NOTEBOOKS / "solutions"))
 ANSWERS = Path(__file__).parent / "answers"

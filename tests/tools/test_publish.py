@@ -9,8 +9,9 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from tools import publish
-from tools.lessons import ROOT, lessons, sources
+from tools.lessons import lessons, sources
 from tools.publish import repository
+from tools.surroundings import ROOT
 
 PATHS = [*lessons(), *sources()]
 NOTEBOOK = PATHS[3]

@@ -11,10 +11,9 @@ import nbformat
 from nbformat import NotebookNode
 
 from tools.classroom.answers import Statement, statements
-from tools.lessons import everyone, name_others, named
+from tools.lessons import NOTEBOOKS, everyone, name_others, named
 from tools.surroundings import ROOT
 
-NOTEBOOKS = ROOT / "notebooks"
 MY_GPT = NOTEBOOKS / "solutions" / "my_gpt.py"  # the steps of all lessons
 # Neither README nor tests, which lead to solutions.
 PROJECT = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers.errors import HelpersError, command, say
 from tools import site
-from tools.lessons import ROOT
+from tools.surroundings import ROOT
 
 
 def main(arguments: list[str]) -> None:

@@ -26,7 +26,7 @@ CAPTIONS = {
         "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts.",
         "05",
     ),
-    "ladder": (
+    "speedrun": (
         "The ladder from nanoGPT's recipe to the speedrun",
         "Each row is one training on a rung of the ladder: the `variant` keeps all changes of "
         "the rungs above it in the table. `loss` is in nats per letter after so many `steps`, "

@@ -19,8 +19,8 @@ from tqdm import tqdm
 from helpers.data import TINY, Corpus, load_corpus
 from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
-from helpers.rooms.ladder import Ladder
 from helpers.rooms.museum_curves import Museum
+from helpers.rooms.speedrun import Ladder
 from helpers.rooms.study import Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.provenance import ROOT, made_by
@@ -28,7 +28,7 @@ from tools.studies.claims import Claims
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,
-    "ladder": Ladder(),
+    "speedrun": Ladder(),
     "museum": Museum(),
     "claims": Claims(),
 }

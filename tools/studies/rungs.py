@@ -44,7 +44,7 @@ rung("with norms, rate 0.03", lambda: Letters(*(normed_block() for _ in range(3)
 def main(arguments: list[str]) -> None:
     Options(prog="python -m tools.studies.rungs", description=__doc__).parse_args(arguments)
     cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"}
-    climbing = [source for name, source in cells.items() if name.startswith("ladder-") and "plotting" not in source]
+    climbing = [source for name, source in cells.items() if name.startswith("ladder-")]
     lines = []
     for seed in (1, 2, 3):
         names: dict = {"__name__": "notebook"}

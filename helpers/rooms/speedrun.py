@@ -1,6 +1,6 @@
 """From nanoGPT's recipe to the speedrun, change by change: the steps to a loss of 1.90.
 
-For the speedrun (`python -m tools.studies ladder`). A rung keeps all changes of those below it.
+For the speedrun (`python -m tools.studies speedrun`). A rung keeps all changes of those below it.
 """
 
 import math

@@ -11,8 +11,8 @@ from helpers import checks
 from helpers.gpt import GPT, count_parameters
 from helpers.modern import ModernGPT
 from helpers.presets import PRESETS
-from helpers.rooms import ladder
-from helpers.rooms.ladder import RUNGS, Ladder
+from helpers.rooms import speedrun
+from helpers.rooms.speedrun import RUNGS, Ladder
 from helpers.tables import MEASURED, read_table
 
 FIRST, *_, LAST = RUNGS
@@ -23,7 +23,7 @@ def settings(config):
 
 
 def test_it_starts_at_nanogpts_recipe():
-    model, config = ladder.build(FIRST, vocab_size=65, steps=2000, seed=1)
+    model, config = speedrun.build(FIRST, vocab_size=65, steps=2000, seed=1)
     preset = PRESETS["laptop"]
     assert settings(config) == settings(preset.training)
     plain = GPT(preset.model_config(65))
@@ -34,7 +34,7 @@ def test_it_starts_at_nanogpts_recipe():
 
 def test_it_ends_at_the_speedrun():
     preset = PRESETS["speedrun"]
-    model, config = ladder.build(LAST, 65, preset.training.max_steps, seed=1)
+    model, config = speedrun.build(LAST, 65, preset.training.max_steps, seed=1)
     assert model.config == preset.model_config(65) and settings(config) == settings(preset.training)
     torch.manual_seed(1)
     theirs = ModernGPT(preset.model_config(65))
@@ -43,7 +43,7 @@ def test_it_ends_at_the_speedrun():
 
 @pytest.mark.slow
 def test_a_rung_keeps_what_is_below_it_and_changes_something():
-    built = {name: ladder.build(name, 65, 100, seed=1) for name in RUNGS}
+    built = {name: speedrun.build(name, 65, 100, seed=1) for name in RUNGS}
     models = {name: model for name, (model, _) in built.items()}
     # Or the first would differ by its code too.
     assert all(isinstance(model, ModernGPT) for model in models.values())
@@ -73,19 +73,19 @@ def lines(seed=1, less=1.95, more=1.85):
 
 
 def test_the_target_is_met_between_the_two_runs():
-    middle = ladder.to_target(Ladder(), lines())
+    middle = speedrun.to_target(Ladder(), lines())
     assert list(middle) == list(RUNGS)
     for name, ((steps, seconds),) in middle.items():
         less, more = (round(RUNGS[name].steps * part) for part in (0.85, 1.2))
         assert math.isclose(steps, math.sqrt(less * more)) and math.isclose(seconds, steps / 10)
-    nearly = ladder.to_target(Ladder(), lines(less=1.90))[FIRST]
+    nearly = speedrun.to_target(Ladder(), lines(less=1.90))[FIRST]
     assert math.isclose(nearly[0][0], 0.85 * 1800)
     # Both below the target, or both above.
     for less, more, part in (
         (1.80, 1.70, 0.85),
         (2.1, 2.0, 1.2),
     ):
-        ((bound, _),) = ladder.to_target(Ladder(), lines(less=less, more=more))[FIRST]
+        ((bound, _),) = speedrun.to_target(Ladder(), lines(less=less, more=more))[FIRST]
         assert math.isclose(bound, part * 1800)  # nothing is extrapolated
     table = Ladder().report([*lines(1), *lines(2, less=1.92)])
     assert "nanoGPT's recipe" in table and table.splitlines()[1].split()[-1] == "1.0"
@@ -93,8 +93,8 @@ def test_the_target_is_met_between_the_two_runs():
 
 @pytest.mark.slow
 def test_the_stored_table_is_whole():
-    comments, found = read_table(MEASURED / "ladder.csv")
+    comments, found = read_table(MEASURED / "speedrun.csv")
     assert comments[0].startswith("made by: make study NAME=ladder, at commit ") and "uncommitted" not in comments[0]
     assert not Ladder().missing(found) and len(found) == len(Ladder().plan([]))
     for line in found[: 2 * len(RUNGS)]:
-        assert line["parameters"] == count_parameters(ladder.build(line["variant"], 65, 10, 1)[0])
+        assert line["parameters"] == count_parameters(speedrun.build(line["variant"], 65, 10, 1)[0])
