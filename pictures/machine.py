@@ -4,6 +4,9 @@ It lies as its matrix products do: a score stands where its query's row meets it
 keys are drawn transposed, above the scores), a context's number where a row of weights meets a
 column of the values. So a word's path is one row from left to right. What is not given stays a grey
 outline. All lengths are pixels of a picture 700 wide.
+
+Where it can be touched, a front end draws it again from the same marks: sharp, in light and dark,
+and on a phone, 350 wide, in two rows, of which the lower one runs back to the left.
 """
 
 from collections import namedtuple
@@ -31,13 +34,17 @@ SHAPES = {  # K keys are looked at by T tokens
 }
 PARTS = (*SHAPES, "softmax", "dropout", "mixture", "heads")
 WIDTH = 700  # of the picture, which is 10 inches
+NARROW = 350
+LINES = ("x", "query", "scores", "weights", "context", "output")  # a word's path
 SMALL = 8.75  # its letters, in points
 LARGE = 10.3
-# Of writing, of lines, of cells (0 to 1), of letters.
-Tone = namedtuple("Tone", "ink line width strength weight")
-LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold")
-KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal")
-MISSING = Tone("#707070", "#B8B8B8", 1.2, 0.0, "normal")
+# Of writing, of lines, of cells (0 to 1), of letters; by its name, a front end knows it.
+Tone = namedtuple("Tone", "ink line width strength weight name")
+LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold", "lit")
+KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal", "known")
+MISSING = Tone("#707070", "#B8B8B8", 1.2, 0.0, "normal", "missing")
+FOLLOWED = Tone("black", "black", 2.2, 1.0, "bold", "followed")
+BAND = "#FBE9B7"  # behind the row that is followed
 Box = tuple[float, float, float, float]  # left, top, width, height
 Point = tuple[float, float]
 
@@ -77,21 +84,17 @@ def draw(
     if kept is not None:
         text += f" Dropout: {lost(numbers['weights'], kept, numbers.get('mask'))}."
 
-    sketch = _Sketch(rows, columns, contents, alone, lit, follow, kept)
-    sketch.steps()
-    for name in SHAPES:
-        sketch.part(name)
+    wide, narrow = (sketch(rows, columns, contents, alone, lit, follow, kept) for sketch in (_Sketch, _NarrowSketch))
     data = {
         "rows": rows,
         "columns": columns,
-        "height": sketch.height,
-        "boxes": {name: [round(length, 2) for length in box] for name, box in sketch.boxes.items()},
+        "drawings": [wide.drawing(), narrow.drawing()],
         "tables": {name: plotting.rounded(table) for name, table in contents.items()},
         "alone": alone,
         "kept": None if kept is None else plotting.rounded(kept),
         "follow": follow,
     }
-    return Drawing(sketch.ax.figure, text, data)
+    return Drawing(wide.painted(), text, data)
 
 
 def short(tokens: Sequence[str]) -> list[str]:
@@ -157,9 +160,9 @@ def layout(contents: Mapping[str, Tensor], T: int, T_key: int, room: float) -> d
     wide |= dict.fromkeys(("scores", "mask", "weights"), min(max(T_key, 3), 6.5))
     # From each to the next.
     gaps = {
-        "x": 46,
+        "x": 52,
         "query": 16,
-        "scores": 54,
+        "scores": 60,
         "weights": 16,
         "context": 30,
         "output": 6,
@@ -234,8 +237,20 @@ class Canvas:
         self.write(left + at * width, top + height + 11, shape, color=KNOWN.ink)
 
 
-class _Sketch(Canvas):
-    """The drawing under way: axes, boxes of tables, and the tone of each part."""
+class Mark(NamedTuple):
+    """One thing that is drawn: a call of Canvas at a depth, in a tone."""
+
+    depth: float
+    kind: str  # write, frame, arrow or cells
+    what: dict[str, Any]
+    tone: Tone
+
+
+class _Sketch:
+    """The marks of a drawing: a picture is painted with them, or a front end draws them."""
+
+    lines: tuple[tuple[str, ...], ...] = (LINES,)  # the rows of tables, each as words run through it
+    width = WIDTH
 
     def __init__(
         self,
@@ -256,10 +271,70 @@ class _Sketch(Canvas):
         self.follow = follow
         self.kept = kept
         self.room = room_for(rows + columns)
-        self.boxes = layout(contents, len(rows), len(columns), self.room)
+        self.boxes = self.layout()
         self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
-        self.gap = (self.right("scores") + self.boxes["weights"][0] - 5) / 2  # between scores and weights
-        super().__init__(_bottom(self.boxes["x"]) + 32)
+        self.height = max(map(_bottom, self.boxes.values())) + 32
+        self.marks: list[Mark] = []
+        self.steps()
+        for name in SHAPES:
+            if name in self.boxes:
+                self.part(name)
+
+    def layout(self) -> dict[str, Box]:
+        return layout(self.contents, len(self.rows), len(self.columns), self.room)
+
+    # ------------------------------------------------------------ marks, and what becomes of them
+    def write(self, x: float, y: float, text: str, tone: Tone, size: float = SMALL, **style: Any) -> None:
+        self.marks.append(Mark(5, "write", {"x": x, "y": y, "text": text, "size": size} | style, tone))
+
+    def frame(self, box: Box, depth: float, tone: Tone, **style: Any) -> None:
+        self.marks.append(Mark(depth, "frame", {"box": box} | style, tone))
+
+    def arrow(self, *path: Point, tone: Tone) -> None:
+        self.marks.append(Mark(1 + tone.strength / 2, "arrow", {"path": path}, tone))
+
+    def painted(self) -> Figure:
+        """The picture."""
+        canvas = Canvas(self.height)
+        for depth, kind, what, tone in self.marks:
+            if kind == "write":
+                canvas.write(**{"color": tone.ink, "weight": tone.weight} | what)
+            elif kind == "frame":
+                canvas.frame(zorder=depth, **what)
+            elif kind == "arrow":
+                canvas.arrow(*what["path"], line=tone.line, width=tone.width, zorder=depth)
+            else:
+                plotting.table(canvas.ax, fontsize=SMALL, **what)
+        return canvas.ax.figure
+
+    def drawing(self) -> dict[str, Any]:
+        """For a front end: boxes by names, and marks from the deepest up; colours are its own."""
+        marks = []
+        for depth, kind, what, tone in sorted(self.marks, key=lambda mark: mark.depth):
+            if kind == "cells":
+                continue  # it has the tables
+            mark: dict[str, Any] = {"kind": kind, "tone": tone.name, "above": depth > 3}
+            if kind == "write":
+                mark |= {"at": _rounded(what["x"], what["y"]), "text": what["text"]}
+                mark |= {name: what[name] for name in ("ha", "va") if what.get(name, "center") != "center"}
+                mark |= {"large": True} if what["size"] == LARGE else {}
+                mark |= {"turned": True} if what.get("rotation") else {}
+            elif kind == "frame":
+                mark |= {"box": _rounded(*what["box"]), "fill": what.get("fill", "none")}
+                mark["fill"] = {"white": "paper", BAND: "band"}.get(mark["fill"], "none")
+            else:
+                mark["path"] = [_rounded(*point) for point in what["path"]]
+            marks.append(mark)
+        boxes = {name: _rounded(*box) for name, box in self.boxes.items()}
+        tones = {name: self.tone(name) for name in self.contents}
+        return {
+            "width": self.width,
+            "height": round(self.height, 2),
+            "lines": [list(line) for line in self.lines],
+            "boxes": boxes,
+            "tones": {name: {"tone": tone.name, "strength": tone.strength} for name, tone in tones.items()},
+            "marks": marks,
+        }
 
     def tone(self, part: str, result: str = "") -> Tone:
         """Lit if asked for, else known if it is there; a step is there if its `result` is."""
@@ -274,16 +349,15 @@ class _Sketch(Canvas):
         if name in HEADED:
             self.other_heads(box)
         tone = self.tone(name)
-        self.frame(box, 2, fill="white")
-        self.frame(box, 6, line=tone.line, width=tone.width)
+        self.frame(box, 2, tone, fill="white")
+        self.frame(box, 6, tone, line=tone.line, width=tone.width)
         table = self.contents.get(name)
         if table is not None:
             table = table.T if name == "key" else table
             self.cells(name, table)
         self.label(name)
         self.shape(name, table)
-        if name in ("x", "value", "key"):
-            self.words_of(name)
+        self.words_of(name)
         if self.follow is not None and name not in ("key", "value", "mask"):
             self.followed_row(name, self.follow)
 
@@ -293,11 +367,13 @@ class _Sketch(Canvas):
         tone = self.tone("heads")
         for behind in (8, 4):
             shifted = (left + behind, top + behind, width, height)
-            self.frame(shifted, 1.9 - behind / 100, tone.line, "white", tone.width)
+            self.frame(shifted, 1.9 - behind / 100, tone, line=tone.line, fill="white", width=tone.width)
 
     def cells(self, name: str, table: Tensor) -> None:
         tone = self.tone(name)
         style: dict[str, Any] = {
+            "matrix": table,
+            "box": self.boxes[name],
             "color": tone.ink,
             "strength": tone.strength,
             "numbers": name != "mask",
@@ -309,19 +385,18 @@ class _Sketch(Canvas):
             style["limits"] = (0, 0.6) if name == "weights" else (0, 6)
         if name == "weights":
             style["kept"] = self.kept
-        plotting.table(self.ax, table, self.boxes[name], fontsize=SMALL, **style)
+        self.marks.append(Mark(3, "cells", style, tone))
 
     def label(self, name: str) -> None:
         """The name of a table above its cells, or in the middle of an empty box."""
         left, top, width, height = self.boxes[name]
-        tone = self.tone(name)
         label = "keyᵀ" if name == "key" else name
         if name in self.alone:
             label += " = xᵀ" if name == "key" else " = x"
         y = top - 9 if name in self.contents else top + height / 2
         if name == "key" and name in self.contents:
             y -= self.room  # its words stand between
-        self.write(left + width / 2, y, label, LARGE, color=tone.ink, weight=tone.weight)
+        self.write(left + width / 2, y, label, self.tone(name), LARGE)
 
     def shape(self, name: str, table: Tensor | None) -> None:
         """The shape of a table below it; beside it for the key, which stands upon others."""
@@ -332,32 +407,39 @@ class _Sketch(Canvas):
             letters = " × ".join(reversed(letters.split(" × ")))
         if table is not None:
             letters += f" = {table.shape[0]} × {table.shape[1]}"
-        color = self.tone(name).ink
+        plain = self.tone(name)._replace(weight="normal")
         if name == "key":
-            self.write(left - 6, top + height / 2, letters, color=color, ha="right")
+            self.write(left - 6, top + height / 2, letters, plain, ha="right")
         else:
             below = 19 if name in HEADED else 10
-            self.write(left + width / 2, top + height + below, letters, color=color)
+            self.write(left + width / 2, top + height + below, letters, plain)
 
     def words_of(self, name: str) -> None:
-        """Words left of x, right of the values, upright above the keys: as many as fit."""
+        """Words beside the first table of a row and the values, upright above the keys: as many as fit."""
         left, top, width, height = self.boxes[name]
-        words = self.rows if name == "x" else self.columns
+        begins = name in {min(line, key=lambda other: self.boxes[other][0]) for line in self.lines}
+        if not begins and name not in ("value", "key"):
+            return
+        words = self.rows if begins else self.columns
         size = width / len(words) if name == "key" else height / len(words)
         step = 1 + int(10 // size)
         # So that the word that is followed is among them.
-        first = (self.follow or 0) % step if name == "x" else 0
-        color = self.tone(name).ink
+        first = (self.follow or 0) % step if begins else 0
+        tone = self.tone("x" if begins else name)._replace(weight="normal")
         for k in range(first, len(words), step):
             along = (k + 0.5) * size
             if name == "key":
                 rotation = 90 if self.room > 30 else 0
-                self.write(left + along, top - 5, words[k], rotation=rotation, va="bottom", color=color)
+                self.write(left + along, top - 5, words[k], tone, rotation=rotation, va="bottom")
             elif name == "value":
-                self.write(left + width + 13, top + along, words[k], ha="left", color=color)
+                self.value_word(k, along, tone)
             else:
-                weight = "bold" if k == self.follow else "normal"
-                self.write(left - 6, top + along, words[k], ha="right", weight=weight, color=color)
+                followed = FOLLOWED._replace(ink=tone.ink) if k == self.follow else tone
+                self.write(left - 6, top + along, words[k], followed, ha="right")
+
+    def value_word(self, k: int, along: float, tone: Tone) -> None:
+        left, top, width, _ = self.boxes["value"]
+        self.write(left + width + 13, top + along, self.columns[k], tone, ha="left")
 
     def followed_row(self, name: str, follow: int) -> None:
         """A frame around the followed token's row, and a band beside x from edge to edge."""
@@ -365,38 +447,35 @@ class _Sketch(Canvas):
         tall = height / len(self.rows)
         y = top + follow * tall
         if name in self.contents:
-            self.frame((left, y, width, tall), 7, line="black", width=2.2)
-        if name == "x":
-            self.frame((2, y, WIDTH - 4, tall), 0, fill="#FBE9B7")
+            self.frame((left, y, width, tall), 7, FOLLOWED, line="black", width=2.2)
+        if name in [line[0] for line in self.lines]:
+            self.frame((2, y, self.width - 4, tall), 0, FOLLOWED, fill=BAND)
 
     # ------------------------------------------------------------ the arrows between the tables
     def step(self, part: str, text: str, spot: Point, *path: Point, result: str = "", ha: str = "left") -> None:
         """An arrow along a path, and at a spot what happens on it; lit ones lie on top."""
         tone = self.tone(part, result)
-        self.arrow(*path, line=tone.line, width=tone.width, zorder=1 + tone.strength / 2)
-        self.write(*spot, text, color=tone.ink, weight=tone.weight, ha=ha)
+        self.arrow(*path, tone=tone)
+        self.write(*spot, text, tone, ha=ha)
 
     def steps(self) -> None:
         """All arrows: to key and value, along the row of tables, down into it, from the mask."""
         self.line_to_key_and_value()
         self.arrows_along_the_row()
         self.arrows_into_the_row()
-        heads = self.tone("heads")
+        self.name_of_heads()
+
+    def name_of_heads(self) -> None:
         x = self.right("scores") + 4
         y = _bottom(self.boxes["scores"]) + 4
-        self.write(x, y, "heads", ha="left", color=heads.ink, weight=heads.weight)
+        self.write(x, y, "heads", self.tone("heads"), ha="left")
 
     def line_to_key_and_value(self) -> None:
         """A line along the top, which rises from x, or comes from other words."""
         bus = 24  # the height of the line
         start = self.middle("x")
         bottom = self.boxes["x"][1] - 18 if self.own_words else bus
-        note = ""
-        if not self.own_words:
-            note = "from other words"
-        elif self.alone:
-            note = f"no projections yet:\nx = {' = '.join(self.alone)}"
-        self.write(start + 8, bus + 18, note, ha="left", linespacing=1.4, color=KNOWN.ink)
+        self.write(start + 8, bus + 18, self.where_from(), KNOWN, ha="left", linespacing=1.4)
         for name in ("key", "value"):
             x = self.middle(name)
             end = self.boxes[name][1] - 18
@@ -405,6 +484,12 @@ class _Sketch(Canvas):
             text = "" if name in self.alone else f"W_{name}"
             self.step(name, text, (x + 6, bus + 12), (start, bottom), (start, bus), (x, bus), (x, end))
 
+    def where_from(self) -> str:
+        """A note on where keys and values come from, where it isn't projections of x."""
+        if not self.own_words:
+            return "from other words"
+        return f"no projections yet:\nx = {' = '.join(self.alone)}" if self.alone else ""
+
     def arrows_along_the_row(self) -> None:
         query = "=" if "query" in self.alone else "W_query"
         self.across("x", "query", "query", query)
@@ -412,13 +497,7 @@ class _Sketch(Canvas):
         self.across("context", "output", "output", "")
         if self.kept is not None:
             tone = self.tone("dropout", "weights")
-            style: dict[str, Any] = {
-                "color": tone.ink,
-                "weight": tone.weight,
-                "va": "top",
-                "linespacing": 1.3,
-            }
-            self.write(self.gap, self.row + 10, "then\ndropout", **style)
+            self.write(self.gap, self.row + 10, "then\ndropout", tone, va="top", linespacing=1.3)
 
     def across(self, before: str, after: str, part: str, text: str) -> None:
         """An arrow from a table to the next one in the row."""
@@ -427,15 +506,17 @@ class _Sketch(Canvas):
         spot = ((start + end) / 2, self.row - 9)
         self.step(part, text, spot, (start, self.row), (end, self.row), result=after, ha="center")
 
+    def product(self) -> str:
+        """What a score is."""
+        divided = "query" in self.contents and "query" not in self.alone
+        return "row · column ÷ √D" if divided else "row · column"
+
     def arrows_into_the_row(self) -> None:
         """From keys to scores, from values to contexts, from the mask to the softmax."""
         floor = _bottom(self.boxes["key"])  # of the tables above the row
         roof = self.boxes["x"][1] - 18  # of the row
-        product = "row · column"
-        if "query" in self.contents and "query" not in self.alone:
-            product += " ÷ √D"
         x = self.middle("scores")
-        self.step("scores", product, (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores")
+        self.step("scores", self.product(), (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores")
         x = self.middle("context")
         self.step("mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context")
         mask = self.boxes["mask"]
@@ -449,6 +530,11 @@ class _Sketch(Canvas):
             (self.gap, self.row - 18),
         )
 
+    @property
+    def gap(self) -> float:
+        """The middle between scores and weights."""
+        return (self.right("scores") + self.boxes["weights"][0] - 5) / 2
+
     def middle(self, name: str) -> float:
         left, _, width, _ = self.boxes[name]
         return left + width / 2
@@ -457,6 +543,94 @@ class _Sketch(Canvas):
         """Where an arrow starts beside a table, and beside the heads behind it."""
         left, _, width, _ = self.boxes[name]
         return left + width + (9 if name in HEADED else 5)
+
+
+class _NarrowSketch(_Sketch):
+    """For a phone: weights below scores, context below query, output below x. A mask that isn't there is left out."""
+
+    lines = (LINES[:3], LINES[3:])
+    width = NARROW
+
+    def layout(self) -> dict[str, Box]:
+        wide = {name: table.shape[1] for name, table in self.contents.items()}
+        x = min(max(wide.get("x", 3), wide.get("output", 2), 2), 3.5)
+        head = min(max(wide.get("query", 2), wide.get("value", 2), wide.get("context", 2), 2), 3.5)
+        words = min(max(len(self.columns), 3), 6.5)
+        cell = min(28, (NARROW - self.room - 52 - 18 - 14) / (x + head + words))
+        lefts = (self.room, self.room + x * cell + 52, self.room + (x + head) * cell + 70)
+        tall = min(20 * len(self.rows), 120)
+        above = min(20 * len(self.columns), 120)  # the values' height
+        key = (lefts[2], 58 + self.room, words * cell, min(20 * min(max(wide.get("key", 2), 2), 3.5), 60))
+        top = _bottom(key) + 56
+        middle = top + tall + 72
+        low = middle + above + 68
+        boxes = {
+            "x": (lefts[0], top, x * cell, tall),
+            "query": (lefts[1], top, head * cell, tall),
+            "key": key,
+            "scores": (lefts[2], top, words * cell, tall),
+            "value": (lefts[1], middle, head * cell, above),
+            "weights": (lefts[2], low, words * cell, tall),
+            "context": (lefts[1], low, head * cell, tall),
+            "output": (lefts[0], low, x * cell, tall),
+        }
+        if "mask" in self.contents:
+            boxes["mask"] = (lefts[2], middle + above - tall, words * cell, tall)
+        return boxes
+
+    def name_of_heads(self) -> None:
+        x, y = self.right("scores"), _bottom(self.boxes["scores"]) + 34
+        self.write(x, y, "heads", self.tone("heads"), ha="right")
+
+    def value_word(self, k: int, along: float, tone: Tone) -> None:
+        left, top, _, _ = self.boxes["value"]
+        self.write(left - 6, top + along, self.columns[k], tone, ha="right")
+
+    def line_to_key_and_value(self) -> None:
+        """From x up and along the top to the keys, and down to the values."""
+        bus = 14
+        x, top, wide, tall = self.boxes["x"]
+        start = x + wide / 2 if self.own_words else self.room
+        self.write(start + 6, bus + 24, self.where_from(), KNOWN, ha="left", linespacing=1.4)
+        key, value = self.middle("key"), self.middle("value")
+        end = self.boxes["key"][1] - 18 - self.room
+        text = "" if "key" in self.alone else "W_key"
+        up = ((start, top - 18), (start, bus)) if self.own_words else ((start, bus),)
+        self.step("key", text, (key - 6, bus + 11), *up, (key, bus), (key, max(end, bus + 10)), ha="right")
+        text = "" if "value" in self.alone else "W_value"
+        lane = self.boxes["value"][1] - 30
+        down = ((start, top + tall + 20), (start, lane)) if self.own_words else ((6, lane),)
+        end = self.boxes["value"][1] - (18 if "value" in self.contents else 4)
+        self.step("value", text, (start + 6, lane - 9), *down, (value, lane), (value, end))
+
+    def arrows_along_the_row(self) -> None:
+        self.across("x", "query", "query", "=" if "query" in self.alone else "W_query")
+        x, floor = self.middle("scores"), _bottom(self.boxes["scores"]) + 30
+        roof = self.boxes["weights"][1] - 18
+        if "mask" in self.boxes:
+            mask = self.boxes["mask"]
+            self.step("mask", "", (x, floor), (x, floor), (x, mask[1] - 18))
+            floor = _bottom(mask) + 18
+        spot = (x - 8, (floor + roof) / 2)
+        self.step("softmax", "softmax", spot, (x, floor), (x, roof), result="weights", ha="right")
+        if self.kept is not None:
+            self.write(x + 8, spot[1], "dropout", self.tone("dropout", "weights"), ha="left")
+        left, end = self.boxes["context"][0] - 5, self.boxes["output"]
+        row = _middle(end)
+        self.step("output", "", (left, row), (left, row), (end[0] + end[2] + 5, row), result="output")
+
+    def arrows_into_the_row(self) -> None:
+        x, floor, roof = self.middle("scores"), _bottom(self.boxes["key"]) + 12, self.boxes["scores"][1] - 18
+        spot = (x - 8, (floor + roof) / 2)
+        self.step("scores", self.product(), spot, (x, floor), (x, roof), result="scores", ha="right")
+        x, floor, roof = self.middle("context"), _bottom(self.boxes["value"]) + 28, self.boxes["context"][1] - 18
+        self.step(
+            "mixture", "mixture", (x - 8, (floor + roof) / 2), (x, floor), (x, roof), result="context", ha="right"
+        )
+
+
+def _rounded(*lengths: float) -> list[float]:
+    return [round(length, 1) for length in lengths]
 
 
 def _middle(box: Box) -> float:

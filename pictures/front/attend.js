@@ -1,5 +1,5 @@
 // Notebooks 02 and 03: a query among keys; scores, weights and the mixture of the values move with it, or with temperature.
-import { decimal, frame, html, percent, plane, slider, svg } from "./kit.js";
+import { decimal, frame, html, percent, plane, putApart, slider, sum, svg } from "./kit.js";
 import { softmax } from "./sampling.js";
 
 const SIZE = 300; // of a plane, in its own units
@@ -35,8 +35,8 @@ export function mount(element, data) {
   const { names, keys, values, says } = data;
   const warm = "temperature" in data;
   const length = ([x, y]) => Math.hypot(x, y);
-  const reach = (warm ? 1.2 : 1.4) * Math.max(...keys.map(length));
-  const spread = (warm ? 1.2 : 1.35) * Math.max(...values.map(length));
+  const reach = 1.4 * Math.max(...keys.map(length));
+  const spread = 1.4 * Math.max(...values.map(length));
   const onPlane = ([x, y], far) => [((1 + x / far) * SIZE) / 2, ((1 - y / far) * SIZE) / 2]; // a point, on its plane
   const label = (text, [x, y], more = {}) =>
     svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle", ...more }, text);
@@ -49,6 +49,8 @@ export function mount(element, data) {
     return label(text, [left + room * away, top - room * (y / Math.hypot(x, y))], { "text-anchor": anchor });
   };
   const line = (name, [x, y]) => svg("line", { class: name, x1: SIZE / 2, y1: SIZE / 2, x2: x, y2: y });
+  const homes = new Map(); // where the labels of points would like to stand
+  const at = (coordinate) => coordinate.baseVal[0].value;
   let query = data.query;
   let divided = !warm;
   let temperature = data.temperature ?? 1;
@@ -146,8 +148,6 @@ export function mount(element, data) {
     asked.show();
     shaft.setAttribute("x2", x);
     shaft.setAttribute("y2", y);
-    tip.setAttribute("x", x);
-    tip.setAttribute("y", y + (y < 40 ? 26 : -22));
     weights.forEach((weight, i) => {
       arrows[i].style.strokeWidth = 1.5 + 8 * weight;
       dots[i].setAttribute("r", 3 + 13 * Math.sqrt(weight));
@@ -166,10 +166,46 @@ export function mount(element, data) {
       path.setAttribute("points", points.join(" "));
     }
     mixed.setAttribute("transform", `translate(${over} ${down}) rotate(45)`);
-    const side = over < SIZE / 2 ? -1 : 1; // beside the path, not on it
-    where.setAttribute("x", over + (warm ? 50 * side : 0));
-    where.setAttribute("y", down + (warm ? 0 : 24));
+    name(x, y, over, down);
     say(sentence(weights[best], best));
+  }
+  // Names stand where they touch no other: those of the points first, which stay, then the two that move.
+  function name(x, y, over, down) {
+    for (const labels of warm ? [words] : [tags, words]) {
+      labels.forEach((label, i) => {
+        const [left, top] = (homes.has(label) ? homes : homes.set(label, [label.x, label.y].map(at))).get(label);
+        const out = 40 * Math.sign(left - sum(labels.map((one) => one.x.baseVal[0].value)) / labels.length) || 40;
+        const around = [
+          [0, 0],
+          [out, 0],
+          [0, 18],
+          [0, -18],
+          [-out, 0],
+        ].map(([x, y]) => [left + x, top + y]);
+        putApart(label, around, [...labels.slice(0, i), ...(labels === words ? dots : [])]);
+      });
+    }
+    const side = over < SIZE / 2 ? -1 : 1; // beside the path, not on it
+    const others = warm ? words : tags;
+    putApart(
+      tip,
+      [
+        [x, y - 22],
+        [x, y + 26],
+        [x + 46, y],
+        [x - 46, y],
+      ],
+      others,
+    );
+    const beside = [
+      [over + 50 * side, down],
+      [over - 50 * side, down],
+    ];
+    const beneath = [
+      [over, down + 24],
+      [over, down - 24],
+    ];
+    putApart(where, warm ? [...beside, ...beneath] : [...beneath, ...beside], warm ? [...words, tip] : words);
   }
   function sentence(share, best) {
     const who = `*${names[best]}*`;
@@ -200,6 +236,7 @@ export function mount(element, data) {
 const CSS = `
 .explore-side { flex: 1.3 1 220px; max-width: 320px; }
 .explore-wide { flex-basis: 300px; max-width: 460px; }
+.explore-wide .explore-handle { fill-opacity: 0.25; }
 .explore-side .explore-caption { text-align: center; }
 @container (min-width: 480px) { :not(.explore-wide) > svg { font-size: 19px; } }
 .explore-rows { flex: 1 1 220px; align-self: center; }

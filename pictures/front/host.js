@@ -1,13 +1,13 @@
 // Joined behind a front end by pictures/host.py: puts its `mount` where its picture is.
 
-// The explorer instead of the picture inside `place`, which it may show itself; the function returned brings it back.
+// The explorer instead of the picture inside `place`; the function returned brings it back.
 function takePlace(place, data) {
   const picture = [...place.childNodes];
   const back = () => place.replaceChildren(...picture);
   place.replaceChildren();
   try {
     // biome-ignore lint/correctness/noUndeclaredVariables: the front end that stands in front of this.
-    const remove = mount(place, data, picture);
+    const remove = mount(place, data);
     return () => {
       remove();
       back();

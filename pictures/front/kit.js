@@ -121,6 +121,31 @@ export function plane({ size, reach, view, tips }, ...children) {
   return { root, place, show };
 }
 
+// Puts a text at the first of `places` where it touches none of the `others`, or where it touches them least; and in any
+// case where all of it can be seen.
+export function putApart(text, places, others) {
+  const view = text.ownerSVGElement.viewBox.baseVal;
+  const common = (a, b) => {
+    const wide = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x);
+    const tall = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
+    return Math.max(0, wide) * Math.max(0, tall);
+  };
+  const move = ([x, y]) => {
+    text.setAttribute("x", x);
+    text.setAttribute("y", y);
+  };
+  const tries = places.map(([x, y]) => {
+    move([x, y]);
+    const box = text.getBBox();
+    const right = Math.max(0, view.x + 2 - box.x) - Math.max(0, box.x + box.width - view.x - view.width + 2);
+    const down = Math.max(0, view.y + 2 - box.y) - Math.max(0, box.y + box.height - view.y - view.height + 2);
+    move([x + right, y + down]);
+    const shown = text.getBBox();
+    return { at: [x + right, y + down], touched: sum(others.map((other) => common(shown, other.getBBox()))) };
+  });
+  move(tries.reduce((best, one) => (one.touched < best.touched ? one : best)).at);
+}
+
 export const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
 // A number with a true minus and no -0. Two that differ in the last bit look alike: 0.125 is not 0.13 here and 0.12 there.

@@ -165,7 +165,7 @@ export function mount(element, data) {
 const CSS = `
 .explore-side { flex: 1 1 260px; max-width: 380px; }
 .explore-rows { flex: 1 1 280px; align-self: center; }
-.explore-row { grid-template-columns: 2.4em 11em 1fr 3em; }
+.explore-row { grid-template-columns: 2.6em 11em 1fr 3em; }
 .explore-row > :last-child { text-align: right; }
 .explore-bar { position: absolute; height: 100%; }
 .explore-track::before { content: ""; position: absolute; left: 50%; height: 100%; border-left: 1px solid var(--explore-soft); }
@@ -174,5 +174,5 @@ const CSS = `
 .explore-drop { stroke-width: 1.5; stroke-dasharray: 2 4; }
 .explore-shade { stroke-width: 8; opacity: 0.55; }
 .explore-sum { white-space: nowrap; }
-@container (max-width: 420px) { .explore-row { grid-template-columns: 1em 11em 1fr 2.6em; gap: 6px; font-size: 13px; } }
+@container (max-width: 420px) { .explore-row { grid-template-columns: 2.2em 10.4em 1fr 2.4em; gap: 6px; font-size: 13px; } }
 `;

@@ -10,6 +10,7 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from lab import SHOWN, jupyterlab
+from notebook_file import cells
 from scipy.special import stdtrit
 
 from helpers.attention import attention
@@ -17,6 +18,7 @@ from helpers.modern import rotate, rotations
 from helpers.rooms.verdicts import verdict
 from helpers.sampling import filter_logits
 from pictures import explore, host, plotting
+from tools.lessons import lessons
 
 CELLS = {
     "shadows": 'explore.shadows("arrows", torch.tensor([0.8, 0.6]), '
@@ -60,6 +62,10 @@ explore.questions(people, cards, things, networks)""",
 WARM = """explore.temperature("values", torch.tensor([0.8, 0.6]),
                     torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])"""
 LINE = ".explore-{} .explore-line"
+HEAD = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>explorer</title>'
+    '<meta name="viewport" content="width=device-width"><style>body { margin: 8px }</style>'
+)
 
 
 @pytest.fixture
@@ -76,8 +82,6 @@ def page(browser):
 def pages(tmp_path_factory):
     """The address of a page for each explorer, on the disk."""
     shown, addresses, folder = [], {}, tmp_path_factory.mktemp("pages")
-    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>explorer</title>'
-    head += '<meta name="viewport" content="width=device-width"><style>body { margin: 8px }</style>'
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plotting, "display", lambda *bundle, **options: shown.append((bundle, options)))
         patch.delenv("JPY_SESSION_NAME", raising=False)
@@ -88,7 +92,7 @@ def pages(tmp_path_factory):
             part = host.page({"data": {"image/png": png}, "metadata": metadata})
             script = host.mounting(metadata["explore"]["front_end"])
             path = folder / f"{name}.html"
-            path.write_text(f"{head}<main><h1>{name}</h1>{part}</main>{script}", encoding="utf-8")
+            path.write_text(f"{HEAD}<main><h1>{name}</h1>{part}</main>{script}", encoding="utf-8")
             addresses[name] = path.as_uri()
     return addresses
 
@@ -208,8 +212,7 @@ def test_a_page_shows_the_picture_without_scripts_and_the_explorer_with_them(bro
     assert without.locator("img[alt]").is_visible() and without.locator(".explore").count() == 0
     without.context.close()
     page.goto(pages[name])
-    # Which is drawn upon.
-    assert page.locator(f".explore-{name}").is_visible() and page.locator("img").count() == (name == "machine")
+    assert page.locator(f".explore-{name}").is_visible() and page.locator("img").count() == 0
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -358,6 +361,58 @@ def test_the_mixture_follows_the_temperature(page, pages):
     assert "the scores hardly differ" in line.inner_text()
 
 
+BESIDE = """() => {
+  const faults = [];
+  for (const image of document.querySelectorAll(".explore svg")) {
+    const edge = image.getBoundingClientRect();
+    const texts = [...image.querySelectorAll("text")].filter((text) => text.textContent.trim() && text.checkVisibility());
+    const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
+    for (const [k, [name, box]] of boxes.entries()) {
+      const cut = Math.max(edge.left - box.left, box.right - edge.right, edge.top - box.top, box.bottom - edge.bottom);
+      if (cut > 1.5) faults.push(`${name} is cut`);
+      if (box.height < 9) faults.push(`${name} is tiny`);
+      for (const [other, next] of boxes.slice(k + 1)) {
+        const wide = Math.min(box.right, next.right) - Math.max(box.left, next.left);
+        const tall = Math.min(box.bottom, next.bottom) - Math.max(box.top, next.top);
+        if (wide > 1 && tall > 0.3 * Math.min(box.height, next.height)) faults.push(`${name} on ${other}`);
+      }
+    }
+  }
+  for (const part of document.querySelectorAll(".explore :is(.explore-row > span, label, output, p, td, th)")) {
+    if (part.scrollWidth > part.clientWidth + 1 && part.clientWidth) faults.push(`${part.textContent} is cut`);
+  }
+  return faults;
+}"""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """The address of a page for each explorer of the lessons."""
+    folder, addresses = tmp_path_factory.mktemp("stored"), {}
+    for lesson in lessons():
+        for cell in cells(nbformat.read(lesson, as_version=4)):
+            for output in cell.outputs:
+                if explorer := output.get("metadata", {}).get("explore"):
+                    name = f"{lesson.stem} {cell.id}"
+                    path = folder / f"{name.replace(' ', '-')}.html"
+                    path.write_text(
+                        f"{HEAD}<main>{host.page(output)}</main>{host.mounting(explorer.front_end)}", encoding="utf-8"
+                    )
+                    addresses[name] = path.as_uri()
+    return addresses
+
+
+@pytest.mark.parametrize("width", [350, 830, 1280])
+def test_no_label_touches_another_or_is_cut(page, pages, stored, width):
+    faults = {}
+    for name, address in (pages | stored).items():
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(address)
+        if found := page.evaluate(BESIDE):
+            faults[name] = found
+    assert not faults
+
+
 def defined(name: str) -> dict:
     """The names that the cell of this explorer defines."""
     quiet = {part: lambda *_, **__: None for part in dir(explore)}
@@ -366,16 +421,19 @@ def defined(name: str) -> dict:
     return names
 
 
-def test_each_number_of_the_machine_says_where_it_comes_from(page, pages):
-    """By pointer, wherever one points; and by keys."""
+@pytest.mark.parametrize(("width", "kind"), [(1200, 0), (366, 1)])
+def test_each_number_of_the_machine_says_where_it_comes_from(page, pages, width, kind):
+    """By pointer, wherever one points; and by keys. On a phone it has two rows."""
+    page.set_viewport_size({"width": width, "height": 1600})
     page.goto(pages["machine"])
     line, board = page.locator(LINE.format("machine")), page.locator(".explore-board")
     opened, names = line.inner_text(), defined("machine")
     data = json.loads(page.locator('script[type="application/json"]').text_content())
-    corner, scale = board.bounding_box(), board.bounding_box()["width"] / 700
+    drawing = data["drawings"][kind]
+    corner, scale = board.bounding_box(), board.bounding_box()["width"] / drawing["width"]
     for name in ("x", "query", "key", "value", "scores", "weights"):
         table = names[name].T if name == "key" else names[name]  # the key lies on its side
-        left, top, wide, tall = data["boxes"][name]
+        left, top, wide, tall = drawing["boxes"][name]
         n, m = table.shape
         for i, j in itertools.product(range(n), range(m)):
             x, y = left + (j + 0.5) * wide / m, top + (i + 0.5) * tall / n
@@ -394,6 +452,20 @@ def test_each_number_of_the_machine_says_where_it_comes_from(page, pages):
         heard.append(line.inner_text())
     assert heard[1].startswith("be looks") and "number 1 of the 3 that stand for be" in heard[2]
     assert heard[0] == heard[3] == opened
+
+
+def test_the_machine_follows_another_row_and_no_arrow_crosses_a_word(page, pages):
+    page.goto(pages["machine"])
+    board = page.locator(".explore-board")
+    followed = page.locator(".explore-frame.explore-followed").first
+    assert followed.is_visible()
+    board.focus()
+    page.keyboard.press("ArrowUp")
+    assert not followed.is_visible() and page.locator(".explore-way").count() == 4
+    # Lights lie below all that is written.
+    order = "(board) => [...board.children].map((node) => node.tagName === 'g' ? 'lights' : node.tagName)"
+    nodes = board.evaluate(order)
+    assert "text" not in nodes[: nodes.index("lights")] and nodes.count("text") > 20
 
 
 def test_a_number_lands_in_anothers_row_until_transpose_helps(page, pages):
@@ -568,7 +640,7 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         lab.open(page, path.name)
         lab.run_all(page)
         page.wait_for_function("document.querySelectorAll('.explore').length === " + str(len(CELLS)))
-        assert page.locator(".jp-OutputArea img").count() == 1  # the machine's
+        assert page.locator(".jp-OutputArea img").count() == 0
         page.get_by_role("button", name="causal mask", exact=True).click()
         assert "this is the causal mask" in page.locator(LINE.format("mask")).inner_text()
         page.locator(".explore-cell").nth(1).click()  # now it has the focus, and the notebook is in command mode

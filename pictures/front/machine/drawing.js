@@ -1,0 +1,91 @@
+// The machine as it lies there: what pictures/machine.py has marked, and its tables, in the colours of explorers.
+import { decimal, svg } from "../kit.js";
+
+const LETTERS = { 700: [9.4, 10.8], 350: [10.4, 11.6] }; // small and large, in units, by the drawing's width
+const EM = 0.58; // how wide a digit is
+const ANCHORS = { left: "start", center: "middle", right: "end" };
+const BASELINES = { top: "hanging", center: "central", bottom: "auto" };
+
+function writing({ tone, at: [x, y], text, ha = "center", va = "center", large, turned }, size) {
+  const lines = text.split("\n").map((line, i) => svg("tspan", { x, dy: i ? "1.25em" : 0 }, line));
+  const attributes = {
+    x,
+    y,
+    class: `explore-text explore-${tone}`,
+    "font-size": size[large ? 1 : 0],
+    "text-anchor": turned ? "start" : ANCHORS[ha],
+    "dominant-baseline": turned ? "central" : BASELINES[va],
+  };
+  return svg("text", turned ? { ...attributes, transform: `rotate(-90 ${x} ${y})` } : attributes, ...lines);
+}
+
+const box_of = ({ tone, fill, box: [x, y, width, height] }) =>
+  svg("rect", { x, y, width, height, class: `explore-frame explore-${tone} explore-fill-${fill}` });
+
+const arrow_of = ({ tone, path }) =>
+  svg("polyline", {
+    points: path.join(" "),
+    class: `explore-arrow explore-${tone}`,
+    "marker-end": `url(#explore-tip-${tone})`,
+  });
+
+const MAKE = { write: writing, frame: box_of, arrow: arrow_of };
+
+// Numbers with as many decimals as fit: of all cells, or of none.
+function written(table, width, height, size) {
+  if (Math.max(table.length, table[0].length) > 6 || height < size) return null;
+  const whole = table.flat().every(Number.isInteger);
+  for (const digits of whole ? [0] : [2, 1]) {
+    const texts = table.map((row) => row.map((x) => decimal(x, digits)));
+    if (texts.flat().every((number) => number.length * EM * size < width - 1)) return texts;
+  }
+  return null;
+}
+
+// A table's cells: blue above zero, red below; weights and masks green; what is forbidden is hatched.
+function cells(name, table, [left, top, wide, tall], { strength, tone, allowed, kept }, size) {
+  const [width, height] = [wide / table[0].length, tall / table.length];
+  const share = name === "weights" || name === "mask";
+  const reach = share ? (name === "mask" ? 6 : 0.6) : 1.5 * Math.max(...table.flat().map(Math.abs), 1e-9);
+  const numbers = name === "mask" ? null : written(table, width, height, size[0]);
+  const colour = (x) => {
+    if (x === 0) return { class: "explore-cell explore-nothing" };
+    const opacity = Math.min(1, Math.abs(x) / reach) * strength;
+    return { class: `explore-cell explore-${share ? "share" : x > 0 ? "plus" : "minus"}`, opacity };
+  };
+  return table.flatMap((row, i) =>
+    row.flatMap((x, j) => {
+      const box = { x: left + j * width, y: top + i * height, width, height };
+      const [middle, centre] = [box.x + width / 2, box.y + height / 2];
+      if (share && allowed && !allowed[i][j]) return [svg("rect", { ...box, fill: "url(#explore-hatch)" })];
+      const dropped = name === "weights" && kept && !kept[i][j];
+      const what = dropped ? "×" : numbers?.[i][j];
+      const cell = svg("rect", { ...box, ...(dropped ? { class: "explore-cell explore-dropped" } : colour(x)) });
+      if (what === undefined) return [cell];
+      return [cell, writing({ tone: `${tone} explore-number-of`, at: [middle, centre], text: what }, size)];
+    }),
+  );
+}
+
+function definitions() {
+  const tip = (tone) => {
+    const size = { viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9 };
+    const marker = { id: `explore-tip-${tone}`, ...size, markerUnits: "userSpaceOnUse", orient: "auto" };
+    return svg("marker", marker, svg("path", { d: "M0 0L8 4L0 8z", class: `explore-head explore-${tone}` }));
+  };
+  const hatch = { id: "explore-hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse" };
+  const stroke = svg("path", { d: "M-1 1L1 -1M0 5L5 0M4 6L6 4", class: "explore-hatching" });
+  return svg("defs", {}, ...["lit", "known", "missing", "light"].map(tip), svg("pattern", hatch, stroke));
+}
+
+// `lights` lie above the tables and below all writing, so that no word is struck out.
+export function drawn({ width, marks, boxes, tones }, tables, { mask, kept }, lights) {
+  const size = LETTERS[width];
+  const made = (above) => marks.filter((mark) => mark.above === above).map((mark) => MAKE[mark.kind](mark, size));
+  const filled = Object.entries(tables).filter(([name]) => boxes[name]);
+  const all = filled.flatMap(([name, table]) => {
+    return cells(name, table, boxes[name], { ...tones[name], allowed: mask, kept }, size);
+  });
+  const [numbers, colours] = [true, false].map((wanted) => all.filter((node) => (node.tagName === "text") === wanted));
+  return [definitions(), ...made(false), ...colours, lights, ...made(true), ...numbers];
+}
