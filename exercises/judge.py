@@ -354,7 +354,8 @@ def _tensor_of_the_notebook(answer: Answer) -> str:
     """The name of a tensor that a function finds outside, where `key` is written for `keys`, say."""
     function = inspect.unwrap(answer)
     outside = getattr(function, "__globals__", {})
-    used = function.__code__.co_names if outside else ()
+    loads = dis.get_instructions(function) if outside else ()
+    used = [load.argval for load in loads if load.opname in ("LOAD_GLOBAL", "LOAD_NAME")]  # no attributes
     return next((name for name in used if isinstance(outside.get(name), torch.Tensor)), "")
 
 

@@ -121,7 +121,7 @@ def called(path: Path) -> str:
 
 
 def read(path: Path) -> dict[str, str]:
-    """What stands in the file: before the first heading (as ""), and below that of each step."""
+    """What stands in the file: before the first heading (as ""), below that of each step, and of the reader's own."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -129,19 +129,31 @@ def read(path: Path) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise NotKeptError(f"{called(path)} can't be read: {error}") from None
     text = text.partition(f"\n{MAIN}")[0]
-    head, *pieces = re.split(r"^# (\w+) · .*\n", text, flags=re.M)
+    head, *pieces = re.split(r"^# (\w+ · .*)\n", text, flags=re.M)
     steps = {"": head.strip()}
-    for label, piece in zip(pieces[::2], pieces[1::2], strict=True):
-        steps[label] = f"{steps.get(label, '')}\n\n\n{piece.strip()}".strip()
+    for heading, piece in zip(pieces[::2], pieces[1::2], strict=True):
+        label = heading.partition(" · ")[0]
+        name = label if label in BY_LABEL else heading
+        steps[name] = f"{steps.get(name, '')}\n\n\n{piece.strip()}".strip()
     return steps
 
 
 def written(steps: dict[str, str]) -> str:
-    """The whole file, its steps in order, and the program as soon as it has all that it needs."""
-    blocks = [steps[""]]
+    """The whole file, its steps in order, and the program as soon as it has all that it needs.
+
+    Sections of the reader's own stay behind the step that they stand behind.
+    """
+    own: dict[str, list[str]] = {}
+    last = ""
+    for name, piece in steps.items():
+        if name in BY_LABEL or not name:
+            last = name
+        else:
+            own.setdefault(last, []).append(f"# {name}\n{piece}")
+    blocks = [steps[""], *own.get("", [])]
     for step in STEPS:
         if step.label in steps:
-            blocks.append(f"# {step.label} · {step.title}\n{steps[step.label]}")
+            blocks += [f"# {step.label} · {step.title}\n{steps[step.label]}", *own.get(step.label, [])]
     if (steps.keys() & {"7f", "9i"}) and {"8b", "8g", "9h"} <= steps.keys():
         blocks.append(PROGRAM)
     return "\n\n\n".join(blocks) + "\n"
@@ -221,6 +233,9 @@ def source_of(answer: Any) -> str:
     return "\n\n\n".join(definitions(text) for text in dict.fromkeys(cells))
 
 
+KEPT = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+
+
 def definitions(cell: str) -> str:
     """The functions, classes and values of a cell, with the comments above them.
 
@@ -229,7 +244,7 @@ def definitions(cell: str) -> str:
     lines = cell.splitlines()
     pieces = []
     for node in ast.parse(cell).body:
-        if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.Import, ast.ImportFrom)):
+        if not isinstance(node, KEPT):
             continue
         source = ast.unparse(node)
         is_import = isinstance(node, (ast.Import, ast.ImportFrom))

@@ -72,7 +72,9 @@ def are_betas(betas: Any) -> bool:
 
 
 def are_windows(windows: Any) -> bool:
-    return all(SHARE.allows(share) and whole(1).allows(length) for share, length in windows)
+    return isinstance(windows, (tuple, list)) and all(
+        SHARE.allows(share) and whole(1).allows(length) for share, length in windows
+    )
 
 
 def device_named(name: Any) -> str:

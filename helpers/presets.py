@@ -47,7 +47,7 @@ class Preset:
         return model
 
 
-# What today's models changed, as far as it helps here (what today's models changed).
+# Today's changes that help at this size.
 CHANGES: dict[str, Any] = dict(rotary=True, qk_norm=True, mlp="relu2", zero_start=True, softcap=15.0, tied=False)
 # 4,356 = (65 + 1)^2: each pair of letters has its row
 TABLES = dict(bigrams=4356, trigrams=8192, fourgrams=16384)

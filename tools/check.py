@@ -47,7 +47,7 @@ def check(with_notebooks: bool, only: Sequence[str] = ()) -> int:
         selection = ["-m", "not weekly and not lesson", *everyone()]
         if only:
             paths = [named(name) for name in only]
-            selection = [*(f"--notebook={path.stem}" for path in paths), *paths]
+            selection = ["-m", "not weekly", *(f"--notebook={path.stem}" for path in paths), *paths]
         results["tests"] = runs(*pytest, *NBVAL, *selection, "tests")
     else:
         results["tests"] = runs(*pytest, "-m", "not slow and not weekly", "--durations=5", "tests")

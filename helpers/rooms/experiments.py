@@ -20,7 +20,7 @@ from helpers.data import split
 from helpers.errors import CorpusError
 from helpers.gpt import count_parameters, evaluating
 from helpers.optim import TrainConfig
-from helpers.rooms.study import Study, Variant
+from helpers.rooms.study import GPTStudy, Variant
 from helpers.rooms.verdicts import Verdict, verdict
 from helpers.tables import Line
 from helpers.training import cross_entropy, evaluate
@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison(Study):
+class Comparison(GPTStudy):
     """Variants, each held against the whole model, which is the first of them.
 
     For each budget of `steps`, a variant gets the best of its rates by `choosing_seeds` runs on the

@@ -17,7 +17,6 @@ from helpers import tables
 from helpers.data import split
 from helpers.errors import ConfigError
 from helpers.gpt import count_parameters
-from helpers.optim import TrainConfig
 from helpers.rooms import museum_faults as faults
 from helpers.rooms.museum_program import C, H, L, Program, T
 from helpers.rooms.study import Study
@@ -90,17 +89,12 @@ class Museum(Study):
     windows: int = 400  # to measure on, the same for all
 
     run_type = Visit
-    variants = VARIANTS
-    sizes = SIZES
 
     def budget(self) -> str:
         return (
             f"learning rate {self.rate:g}, {self.seeds} seeds; the last tenth of the training text is predicted, in "
             f"{self.windows} windows of {T} letters; honest: the letter after texts of each length from 1 to {T}"
         )
-
-    def recipe(self, run: Visit, device: str = "cpu") -> TrainConfig:
-        return TrainConfig(16, run.steps, run.steps, learning_rate=self.rate, seed=run.seed, device="cpu")
 
     def plan(self, lines: Iterable[Line]) -> list[Visit]:
         """Seed by seed, so that a table that is cut off has all programs."""
@@ -115,7 +109,7 @@ class Museum(Study):
             raise ConfigError(f"the museum's programs train on the CPU, not on {device}")
         training_text, _ = split(tokens, T)
         train_tokens, held_out = split(training_text, T)
-        program = self.variants[run.variant](vocab_size, run.seed)
+        program = VARIANTS[run.variant](vocab_size, run.seed)
         first = curve_loss(program, held_out, self.windows)
         start = time.process_time()
         program.fit(train_tokens, run.steps, run.seed, self.rate)

@@ -17,7 +17,7 @@ from helpers.data import split
 from helpers.gpt import GPT, count_parameters
 from helpers.optim import TrainConfig
 from helpers.presets import PRESETS, TABLES
-from helpers.rooms.study import Study, Variant
+from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
 from helpers.training import evaluate
 
@@ -74,7 +74,7 @@ class Climb(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ladder(Study):
+class Ladder(GPTStudy):
     """Each rung trains for a bit less and a bit more than it needs; the target is interpolated."""
 
     target: float = 1.90

@@ -1,7 +1,8 @@
 """What a study is: variants of one model, the runs that train them, and what the runs show.
 
-There are two kinds: experiments.py compares variants over many seeds, speedrun.py stacks one change
-upon the other. `python -m tools.studies` makes the runs side by side and stores their table.
+Two are of GPTs: experiments.py compares variants over many seeds, speedrun.py stacks one change upon
+the other. The museum's trains programs of its own. `python -m tools.studies` makes the runs side by
+side and stores their table.
 """
 
 import math
@@ -52,16 +53,10 @@ class Study(ABC):
     """
 
     run_type: Any  # of the named tuples
-    variants: Any  # a Variant for each name
-    sizes: Any  # of the model, by name; a variant may replace some
 
     @abstractmethod
     def plan(self, lines: Iterable[Line]) -> list[Any]:
         """Every run of the study, in order, as far as the `lines` that are there can tell."""
-
-    @abstractmethod
-    def recipe(self, run: Any, device: str = "cpu") -> TrainConfig:
-        """How a run trains."""
 
     @abstractmethod
     def measure(self, run: Any, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
@@ -74,37 +69,6 @@ class Study(ABC):
     @abstractmethod
     def budget(self) -> str:
         """The settings in one line, for the top of the table."""
-
-    # What all studies share
-    def build(self, name: str, vocab_size: int, seed: int) -> GPT:
-        """A fresh model of the variant `name`; ConfigError when the study has no such variant."""
-        if name not in self.variants:
-            raise ConfigError(f"unknown variant {name!r}: choose one of {', '.join(self.variants)}")
-        variant = self.variants[name]
-        sizes = {"vocab_size": vocab_size} | self.sizes | variant.sizes
-        torch.manual_seed(seed)
-        model = build_gpt(config_of(sizes))
-        with torch.no_grad():
-            variant.change(model)
-        return model
-
-    def train(
-        self, run: Any, train_tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
-    ) -> tuple[GPT, float]:
-        """The model after the run's last update, and the updates' seconds of processor time.
-
-        A training whose loss is no number any more ends there.
-        """
-        config = self.recipe(run, device)
-        model = self.build(run.variant, vocab_size, run.seed).to(config.device)
-        optimizer = self.variants[run.variant].optimizer(model, config)
-        batches = torch.Generator().manual_seed(run.seed)
-        torch.manual_seed(run.seed)  # draws the dropout
-        start = time.process_time()
-        for loss in updates(model, train_tokens, config, optimizer, batches):
-            if not math.isfinite(loss):
-                break
-        return model, time.process_time() - start
 
     def run_of(self, line: Line) -> Any:
         """The run that gave a line of the table."""
@@ -129,3 +93,44 @@ class Study(ABC):
         while runs := self.missing(lines):
             lines += [self.measure(run, tokens, vocab_size) for run in runs]
         return lines
+
+
+class GPTStudy(Study):
+    """A study of a small GPT, its variants and its recipe."""
+
+    variants: Any  # a Variant for each name
+    sizes: Any  # of the model, by name; a variant may replace some
+
+    @abstractmethod
+    def recipe(self, run: Any, device: str = "cpu") -> TrainConfig:
+        """How a run trains."""
+
+    def build(self, name: str, vocab_size: int, seed: int) -> GPT:
+        """A fresh model of the variant `name`; ConfigError when the study has no such variant."""
+        if name not in self.variants:
+            raise ConfigError(f"unknown variant {name!r}: choose one of {', '.join(self.variants)}")
+        variant = self.variants[name]
+        sizes = {"vocab_size": vocab_size} | self.sizes | variant.sizes
+        torch.manual_seed(seed)
+        model = build_gpt(config_of(sizes))
+        with torch.no_grad():
+            variant.change(model)
+        return model
+
+    def train(
+        self, run: Any, train_tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu"
+    ) -> tuple[GPT, float]:
+        """The model after the run's last update, and the updates' seconds of processor time.
+
+        A training whose loss is no number any more ends there.
+        """
+        config = self.recipe(run, device)
+        model = self.build(run.variant, vocab_size, run.seed).to(config.device)
+        optimizer = self.variants[run.variant].optimizer(model, config)
+        batches = torch.Generator().manual_seed(run.seed)
+        torch.manual_seed(run.seed)  # for a model that draws numbers of its own: `updates` seeds the dropout
+        start = time.process_time()
+        for loss in updates(model, train_tokens, config, optimizer, batches):
+            if not math.isfinite(loss):
+                break
+        return model, time.process_time() - start

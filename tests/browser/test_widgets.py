@@ -365,7 +365,8 @@ BESIDE = """() => {
   const faults = [];
   for (const image of document.querySelectorAll(".explore svg")) {
     const edge = image.getBoundingClientRect();
-    const texts = [...image.querySelectorAll("text")].filter((text) => text.textContent.trim() && text.checkVisibility());
+    const shown = (text) => text.textContent.trim() && text.checkVisibility();
+    const texts = [...image.querySelectorAll("text")].filter(shown);
     const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
     for (const [k, [name, box]] of boxes.entries()) {
       const cut = Math.max(edge.left - box.left, box.right - edge.right, edge.top - box.top, box.bottom - edge.bottom);

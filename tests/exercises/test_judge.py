@@ -53,10 +53,13 @@ def test_without_a_name_the_smallest_wrong_input_is_shown(said):
 def test_a_tensor_that_the_notebook_has_is_no_input(said):
     """`key` for `keys`, where the lesson above has a `key` of its own."""
     notebook = {"x": torch.ones(2, 2), "numbers": torch.ones(2, 2)}
+    notebook["mean"] = torch.ones(2)
     exec("def mine(table): return 2 * numbers\ndef right(x): return 2 * x", notebook)
+    exec("def centred(x): return x - x.mean()", notebook)
     verdict = said(notebook["mine"])
     assert verdict == "not yet, it reads the notebook's `numbers`: were its own inputs meant (table)?"
     assert said(notebook["right"]) == "right"
+    assert "`mean`" not in said(notebook["centred"])  # a method is no tensor
 
 
 def test_a_property_and_an_example_speak_of_one_input(said):

@@ -145,6 +145,20 @@ def test_what_the_reader_writes_into_the_file_stays(file, notebook):
     assert "import math  # mine" in text and "# I see" in text and "my_softmax" in text
 
 
+def test_a_section_of_the_readers_own_stays_where_it_is(file, notebook):
+    notebook.solve(ONE)
+    mine = "# mine · what I tried\ndef mine(x):\n    return x"
+    file.write_text(file.read_text(encoding="utf-8").rstrip() + f"\n\n\n{mine}\n", encoding="utf-8")
+    notebook.solve(TWO)
+    text = file.read_text(encoding="utf-8")
+    assert text.index("# 1a · ") < text.index(mine) < text.index("# 2a · ")
+    assert yours.solved(yours.read(file)) == ["1a", "2a"] and ran_alone(file).returncode == 0
+
+
+def test_a_value_with_a_type_is_kept_like_one_without():
+    assert yours.definitions("EPS: float = 1e-5\nprint(EPS)") == "EPS: float = 1e-5"
+
+
 def test_a_file_of_the_first_edition_is_read(file, notebook):
     file.parent.mkdir()
     file.write_text(

@@ -1,4 +1,4 @@
-"""The ladder of notebook 12: its rungs are what they say; values between runs are right."""
+"""The speedrun's ladder: its rungs are what they say; values between runs are right."""
 
 import math
 from dataclasses import replace

@@ -55,9 +55,9 @@ CAPTIONS = {
     "heads": (
         "What heads cost, in three networks",
         "Each row belongs to notebook 08's GPT, trained with one `seed`. For a head, `loss` is the rise "
-        "of the loss without it, and `more` its attention to the last gap; for a pair of heads, `more` "
-        "is what both cost beyond their sum; for the last place of the window, `loss` is its own, and "
-        "`more` how far that lies above its neighbour's. `python -m tools.studies.heads` makes it anew.",
+        "of the loss without it, and `more` its attention to the last gap; for the last place of the "
+        "window, `loss` is its own, and `more` how far that lies above its neighbour's. "
+        "`python -m tools.studies.heads` makes it anew.",
         "08",
     ),
     "claims": (

@@ -68,7 +68,7 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
     lines: list[Line] = []
     if path.exists():
         header, lines = read_table(path)
-        if header[1:] != comments[1:]:
+        if header != comments:
             raise RunError(f"{path} has runs made otherwise ({'; '.join(header[1:])}): move it away")
     options.out.mkdir(parents=True, exist_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,8 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
             raise
     bar.close()
     write(options.out / path.name, csv_table(lines, comments))
-    path.unlink()
+    if not (options.out / path.name).samefile(path):
+        path.unlink()
     return lines
 
 

@@ -23,7 +23,7 @@ from helpers.gpt import GPT, count_parameters
 from helpers.optim import TrainConfig
 from helpers.rooms.experiments import REPORT, Comparison, Run, no_worse_than_guessing
 from helpers.rooms.parts import STUDIES, WHOLE, remove_output_matrix
-from helpers.rooms.study import Study, Variant
+from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
 from helpers.training import evaluate
 
@@ -149,7 +149,7 @@ TASKS = {
 
 
 @dataclass(frozen=True)
-class Claims(Study):
+class Claims(GPTStudy):
     """Every variant of every task, at each of its rates, with each seed.
 
     A GPT's `own` is its loss, in nats, on what it learns from (of a long text, on as much as is

@@ -17,7 +17,7 @@ from tools.provenance import made_by
 from tools.surroundings import ROOT
 
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
-# Settings, imports, corpus, tokens
+# The cells that its ladder stands on.
 BEFORE = ("settings", "imports", "corpus")
 CONTROLS = """
 def normed(part):
