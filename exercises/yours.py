@@ -257,6 +257,20 @@ def definitions(cell: str) -> str:
     return "\n\n\n".join(pieces)
 
 
+def pay_out(label: str) -> None:
+    """Show what the reader's GPT can do now, with a link to the file, and what comes next."""
+    if _shell() is None:
+        return
+    from IPython.display import Markdown, display  # slow to import where there is no notebook
+
+    path = place() or PLACE
+    address = Path(os.path.relpath(path)).as_posix()
+    name, _, does = BY_LABEL[label].title.partition(": ")
+    can = f"**{name}**: {does}" if does else f"**{name}**"
+    steps = f"step {len(solved(_steps()))} of {len(STEPS)}"
+    display(Markdown(f"✅ Your GPT has {can}. It is {steps} in [{path.name}]({address}). {next_step()}"))
+
+
 # ---------------------------------------------------------------- how far it is
 def solved(steps: dict[str, str]) -> list[str]:
     """The labels of the steps that are in the file, or have grown into one that is."""
@@ -292,12 +306,13 @@ def path(*, finished: bool = False) -> None:
 
 def next_step(folder: str | Path | None = None) -> str:
     """Where the next step waits, as a line of Markdown; the notebooks are in `folder`."""
-    labels = solved(_steps())
+    labels, notebooks = solved(_steps()), Path(folder or here())
+    lessons = [Path(os.path.relpath(path, folder or Path.cwd())).as_posix() for path in shipped(notebooks)]
+    if not labels and lessons:
+        return f"**Start with [lesson 00]({lessons[0]}).** The first step of your own GPT waits in the one after it."
     for step in STEPS:
         if step.label not in labels:
-            lesson = f"{step.label[:-1]:0>2}_"
-            names = [notebook.name for notebook in shipped(Path(folder or here()))]
-            matches = [name for name in names if name.startswith(lesson)]
+            matches = [name for name in lessons if Path(name).name.startswith(f"{step.label[:-1]:0>2}_")]
             link = f"[{step.label}]({matches[0]})" if matches else step.label
             return f"**Next:** {link}, {step.title}."
     return "**All steps are solved.** Your GPT trains at the end of [the blank page](beyond/blank_page.ipynb)."

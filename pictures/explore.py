@@ -27,16 +27,16 @@ from pictures.packing import pack
 
 
 # ---------------------------------------------------------------- the explorers
-def shadows(alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
+def shadows(
+    alt: str, query: Float[Tensor, "2"], keys: Float[Tensor, "N 2"], names: Sequence[str], *, waits: bool = False
+) -> None:
     """Drag a query and its `keys` with `names`; see shadows on the query's line, and scores.
 
-    The picture is the figure that you have drawn, and `alt` its text.
+    With `waits`, those are seen only once somebody drags. The picture is the figure that you have drawn, and `alt`
+    its text.
     """
-    show(
-        "shadows",
-        {"names": list(names), "keys": plotting.rounded(keys), "query": plotting.rounded(query)},
-        alt,
-    )
+    points = {"keys": plotting.rounded(keys), "query": plotting.rounded(query)}
+    show("shadows", points | {"names": list(names), "waits": waits}, alt)
 
 
 def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"], names: Sequence[str]) -> None:
@@ -321,12 +321,13 @@ def clock(query: Float[Tensor, "D"], key: Float[Tensor, "D"], base: float = 10_0
     show("clock", data, alt)
 
 
-def lines(cases: Sequence[Sequence[Any]], alt: str) -> None:
+def lines(cases: Sequence[Sequence[Any]], alt: str, *, waits: bool = False) -> None:
     """Point at a word or letter written: which of those read does it look at, and how much?
 
     `cases` are from 1 to 4 tuples (name, above, below, weights): `above` (S) is read, `below` (T)
     written, and `weights` (T, S) say how thick the line is from each of those below to each above.
-    Buttons choose among the cases; arrow keys walk along the words and the thickest lines.
+    Buttons choose among the cases; arrow keys walk along the words and the thickest lines. With `waits`, the lines are
+    drawn at the first touch.
 
     The picture is the figure that you have drawn, and `alt` its text.
     """
@@ -334,7 +335,7 @@ def lines(cases: Sequence[Sequence[Any]], alt: str) -> None:
     for name, above, below, weights in cases:
         words = {"above": plotting.labels(above), "below": plotting.labels(below)}
         data.append({"name": name, **words, "weights": plotting.rounded(weights)})
-    show("lines", {"cases": data}, alt)
+    show("lines", {"cases": data, "waits": waits}, alt)
 
 
 def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: float = 0.05) -> None:
@@ -393,6 +394,8 @@ def questions(
     cards: Sequence[Sequence[str]],
     things: Sequence[str],
     networks: Mapping[str, tuple[Tensor, Tensor]],
+    *,
+    waits: bool = False,
 ) -> None:
     """Choose who asks "what do I give, and what do I get?"; see one or two heads answer.
 
@@ -400,7 +403,7 @@ def questions(
     another. `networks` have, by name, the weights (A, H, A) of H = 1 or 2 heads on all cards, for
     each who asks, and the scores (A, 2, N): how close the two answers are to each of the N
     `things`. Of two heads, each has made one of the answers. The picture shows the weights and
-    answers for the first of the people.
+    answers for the first of the people. With `waits`, it shows the cards alone, and the rest waits for a touch.
     """
     A = len(people)
     givers, gifts, receivers = ([card[i] for card in cards] for i in range(3))
@@ -421,6 +424,18 @@ def questions(
         for h, shares in enumerate(heads):
             row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
             looks[row], says[row] = shares, answers if len(heads) == 1 else [answers[h]]
+
+    labels = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
+    labels |= {"things": plotting.labels(things), "networks": data, "waits": waits}
+    if waits:
+        _, ax = plotting.figure(9, 0.9 + 0.3 * A)
+        written = [f"{giver} gives the {thing} to {receiver}" for giver, thing, receiver in cards]
+        for t, card in enumerate(written):
+            ax.text(0, -t, card, weight="bold" if who in cards[t] else "normal", va="center")
+        ax.set(xlim=(0, 1), ylim=(-A + 0.4, 0.6), title=f"what does {who} give, and what does {who} get?")
+        ax.axis("off")
+        show("questions", labels, f"{A} cards: {'; '.join(written)}.")
+        return
 
     _, ax = plotting.figure(4.4 + 0.9 * A, 1.8 + 0.6 * len(looks))
     marks = {t: f"\n({role})" for role, t in card_of.items()}
@@ -446,43 +461,34 @@ def questions(
         shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {gifts[t]}" for t in most)
         sentences.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
     alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(sentences)}"
-    labels = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
-    show("questions", labels | {"things": plotting.labels(things), "networks": data}, alt)
+    show("questions", labels, alt)
 
 
 def ring(names: Sequence[str], things: Sequence[str], asker: int) -> None:
     """Click cards away in a ring of N people; see whose gifts and receipts don't cancel.
 
-    Person i gives thing i to the next one. The picture shows the cards without the `asker`.
+    Person i gives thing i to the next one. The picture shows all cards.
     """
     N = len(names)
     _, ax = plotting.figure(5, 4.4)
     angles = [0.5 * math.pi - 2 * math.pi * i / N for i in range(N)]
-    looked = [i != asker and (i + 1) % N != asker for i in range(N)]
-    counts = [looked[i] - looked[i - 1] for i in range(N)]
-    colors = {1: plotting.COLORS[0], -1: plotting.COLORS[1], 0: "#777777"}
-    signs = {1: "+1", -1: "−1", 0: "0"}
     for i, (name, angle) in enumerate(zip(names, angles, strict=True)):
         ax.text(
-            1.25 * math.cos(angle), 1.25 * math.sin(angle), f"{name} {signs[counts[i]]}",
-            ha="center", va="center", color=colors[counts[i]],
+            1.25 * math.cos(angle), 1.25 * math.sin(angle), name,
+            ha="center", va="center", weight="bold" if i == asker else "normal",
         )  # fmt: skip
         start, end, middle = (angle - 2 * math.pi * part / N for part in (0.2, 0.8, 0.5))
         points = [(math.cos(at), math.sin(at)) for at in (start, end)]
-        strength = 1.0 if looked[i] else 0.2
-        arrow = {"arrowstyle": "-|>", "lw": 2, "color": "black", "alpha": strength}
+        arrow = {"arrowstyle": "-|>", "lw": 2, "color": "black"}
         ax.annotate("", points[1], points[0], arrowprops=arrow)
         ax.text(
             0.62 * math.cos(middle), 0.62 * math.sin(middle), things[i], ha="center", va="center",
-            fontsize=9, alpha=strength,
+            fontsize=9,
         )  # fmt: skip
     ax.set(xlim=(-1.6, 1.6), ylim=(-1.45, 1.45), aspect="equal")
     ax.axis("off")
-    friend, before = names[(asker + 1) % N], names[asker - 1]
-    alt = (
-        f"{N} people in a ring, each giving something to the next. Without the two cards that name "
-        f"{names[asker]}, everybody gives once and receives once but {friend}, with a plus, and {before}, with a minus."
-    )
+    gifts = [f"{name} the {things[i]} to {names[(i + 1) % N]}" for i, name in enumerate(names)]
+    alt = f"{N} people in a ring, each giving something to the next: {', '.join(gifts)}."
     show("ring", {"names": list(names), "things": list(things), "asker": asker}, alt)
 
 

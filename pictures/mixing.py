@@ -30,7 +30,7 @@ def bars(panels: Mapping[str, tuple[Sequence[str], Float[Tensor, "N"]]], alt: st
 def path_of_mixtures(
     names: Sequence[str], values: Float[Tensor, "N 2"], query: Float[Tensor, "2"], solved: bool
 ) -> None:
-    """Words on a map and a query; when `solved`, the mixtures from hot to cold, for an explorer."""
+    """Words on a map and a query; when `solved`, the mixtures from hot to cold. It is shown by others."""
     _, ax = figure(5.4, 5)
     for name, at in zip(names, values, strict=True):
         ax.plot(*at, "o", color=COLORS[0], ms=9)
@@ -48,8 +48,6 @@ def path_of_mixtures(
             ax.annotate(f"{t:g}", at, offset, textcoords="offset points", color=COLORS[1])
     ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.3), ylim=(-0.1, 2.3))
     ax.set_aspect("equal")
-    if not solved:
-        show(f"A map with {', '.join(names)}, and an arrow from the corner: the query of ring.")
 
 
 def ring_moves(

@@ -1,5 +1,6 @@
-"""The way to the reader's own GPT, drawn as a path: what is solved, and where the next step waits."""
+"""The way to the reader's own GPT, drawn as a path: what it has, and where the next step waits."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from pictures import plotting
@@ -10,13 +11,13 @@ AHEAD = "#BBBBBB"
 
 
 def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -> None:
-    """Show the steps (label: name) as stones: solved ones filled, the next one marked.
+    """Show the steps (label: name) as stones with their names: solved ones filled, the next one marked.
 
     `about` stands below it: where the file is, and how long.
     """
     labels = list(steps)
     following = next((label for label in labels if label not in solved), None)
-    _, ax = plotting.figure(10, 1.9)
+    _, ax = plotting.figure(10, 2.1)
     places = [(i, 0.28 * (-1) ** i) for i in range(len(labels))]
     for (x, y), (x_next, y_next), label in zip(places, places[1:], labels, strict=False):
         color = DONE if label in solved else AHEAD
@@ -36,22 +37,11 @@ def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -
         )
         ink = "white" if label in solved else color if label == following else "#767676"
         ax.text(x, y, label, ha="center", va="center", fontsize=8, color=ink, zorder=3)
-    if following:
-        x, y = places[labels.index(following)]
-        side = "top" if y < 0 else "bottom"
-        above = -0.42 if y < 0 else 0.42
-        ends = {"ha": "left" if x < 2 else "right" if x > len(labels) - 3 else "center"}
-        ax.text(
-            x,
-            y + above,
-            f"next: {steps[following]}",
-            color=NEXT,
-            va=side,
-            fontsize=10,
-            fontweight="bold",
-            **ends,
-        )
-    ax.set(xlim=(-0.7, len(labels) - 0.3), ylim=(-1.15, 1.15))
+        away = 0.42 if y > 0 else -0.42
+        style = {"va": "bottom" if y > 0 else "top", "ha": "center", "fontsize": 8.5}
+        style |= {"color": NEXT, "weight": "bold"} if label == following else {"color": "#444444"}
+        ax.text(x, y + away, textwrap.fill(steps[label], 12), **style)
+    ax.set(xlim=(-0.7, len(labels) - 0.3), ylim=(-1.35, 1.35))
     ax.axis("off")
     ax.set_title(about, fontsize=10, color="#444444", loc="left")
     phrase = f"the next one, {following}, is {steps[following]}" if following else "the way is done"

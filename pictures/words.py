@@ -13,7 +13,7 @@ PLAIN = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
 
 
 def arrows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -> None:
-    """The query and the keys as arrows on a grid."""
+    """The query and the keys as arrows on a grid, for an explorer."""
     _, ax = figure(6, 4.6)
     for (name, key), color in zip(keys.items(), COLORS, strict=False):
         draw_key(ax, query, key, name, color)
@@ -23,7 +23,6 @@ def arrows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) ->
     ax.grid(color="#E5E5E5")
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0, labelsize=8, labelcolor="#777777")
-    show("On a grid, the query, a short black arrow, and the keys as longer arrows.")
 
 
 def shadows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -> None:

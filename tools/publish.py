@@ -72,6 +72,7 @@ def notebook(text: str, name: str, repo: str) -> str:
             cell.source = guard(repo)
     first = content.cells[0]
     links = "".join(f" · [{label}]({address})" for label, address in doors(repo, name).items())
+    links += f" · [figures to touch]({home_page(repo)}/{name.removeprefix('notebooks/').removesuffix('.ipynb')}.html)"
     way = re.compile(r"^(\[All notebooks\].*?)(?: · \[Colab\]\(.*)?$", re.M)
     first.source = way.sub(lambda match: match[1] + links, first.source)
     return nbformat.writes(content) + "\n"

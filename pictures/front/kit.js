@@ -15,8 +15,9 @@ export const svg = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
 // A frame inside `element`: what to do, then `children`, then a line that says what is seen. `say(text)` writes it,
-// with *emphasis*, and only when it has changed: screen readers read every change.
-export function frame(element, { name, invitation, css }, ...children) {
+// with *emphasis*, and only when it has changed: screen readers read every change. With `waits`, what answers is hidden
+// (by the explorer's own rules for .explore-waiting) until somebody takes hold of it.
+export function frame(element, { name, invitation, css, waits }, ...children) {
   const line = html("p", { class: "explore-line", "aria-live": "polite" });
   const title = html("p", { class: "explore-invitation" }, invitation);
   const attributes = { class: `explore explore-${name}`, role: "group", "aria-label": invitation };
@@ -24,6 +25,7 @@ export function frame(element, { name, invitation, css }, ...children) {
   const look = html("style", {}, `${LOOK}.explore.explore-${name} {${css}}`);
   const root = html("div", attributes, look, title, ...children, line);
   element.append(root);
+  if (waits) wait(root);
   let said = "";
   const say = (text) => {
     if (text === said) return;
@@ -31,6 +33,16 @@ export function frame(element, { name, invitation, css }, ...children) {
     line.replaceChildren(...text.split("*").map((part, i) => (i % 2 ? html("strong", {}, part) : part)));
   };
   return { root, say, remove: () => root.remove() };
+}
+
+function wait(root) {
+  root.classList.add("explore-waiting");
+  const touched = ({ type, key, target }) => {
+    if (key === "Tab" || (type === "pointerdown" && target.closest(".explore-line, .explore-invitation"))) return;
+    root.classList.remove("explore-waiting");
+    for (const kind of ["pointerdown", "keydown"]) root.removeEventListener(kind, touched, true);
+  };
+  for (const kind of ["pointerdown", "keydown"]) root.addEventListener(kind, touched, true);
 }
 
 // A labelled slider; `write(value)` is what stands behind it. Returns [the label's element, value => set it].
@@ -189,6 +201,7 @@ const LOOK = `
 .explore p { margin: 0; color: inherit; font-size: inherit; }
 .explore .explore-invitation { font-size: 16px; font-weight: 600; margin-bottom: 8px; }
 .explore .explore-line { margin-top: 8px; min-height: 2.8em; }
+.explore.explore-waiting .explore-line { visibility: hidden; }
 .explore .explore-parts { display: flex; flex-wrap: wrap; gap: 8px 20px; align-items: flex-start; }
 .explore .explore-caption { color: var(--explore-soft); font-size: 12px; }
 .explore .explore-tools { display: flex; flex-wrap: wrap; gap: 6px 14px; align-items: center; margin-top: 8px; }

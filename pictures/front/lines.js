@@ -118,9 +118,12 @@ export function mount(element, data) {
     caption(`what is written (click a ${unit} to keep its lines)`),
   );
   const buttons = cases.map(({ name }, k) => html("button", { type: "button", onclick: () => open(k) }, name));
+  const invitation = data.waits
+    ? `Where would you draw the lines from each ${unit} below? Then click one.`
+    : `Point at a ${unit} below: where do its lines go?`;
   const { say, remove } = frame(
     element,
-    { name: "lines", css: CSS, invitation: `Point at a ${unit} below: where do its lines go?` },
+    { name: "lines", css: CSS, waits: data.waits, invitation },
     html("div", { class: "explore-scroll" }, drawing),
     ...(cases.length > 1 ? [html("div", { class: "explore-tools" }, ...buttons)] : []),
   );
@@ -244,6 +247,8 @@ const CSS = `
 .explore-fan { height: 150px; }
 line { stroke: var(--explore-blue); opacity: 0.13; vector-effect: non-scaling-stroke; }
 .explore-lit { opacity: 1; }
+&.explore-waiting :is(line, .explore-share) { visibility: hidden; }
+&.explore-waiting .explore-words button { color: inherit; }
 .explore-line { font-size: 15px; }
 @container (max-width: 420px) { .explore-line { min-height: 4.2em; } }
 `;

@@ -9,6 +9,7 @@ import { drawing } from "./play/drawing.js";
 import { learning } from "./play/learning.js";
 import { lens } from "./play/lens.js";
 import { next } from "./play/next.js";
+import { opening } from "./play/opening.js";
 import { residual } from "./play/residual.js";
 import { ruler } from "./play/ruler.js";
 import { stage } from "./play/stage.js";
@@ -20,16 +21,18 @@ import { random } from "./sampling.js";
 
 const SECTIONS = [stage, ruler, next, learning, attention, residual, lens, surprise, cache, breaking];
 // What the page writes unasked: so many letters, with these dice, chosen from a hundred as what makes one read on.
-const UNASKED = { letters: 64, dice: 15 };
+// It stops inside a word, where it is not sure of the next letter.
+const UNASKED = { letters: 57, dice: 15 };
 
 // `data.model`: what pictures/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() ->
-// promise of such bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title.
+// promise of such bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title;
+// `data.head`, true for the head of a start page, where it only writes.
 // Returns a function that removes it all.
 export function mount(element, data) {
   const state = new State(data);
-  const sections = SECTIONS.map((section) => section(state)).filter(Boolean);
+  const sections = (data.head ? [opening] : SECTIONS).map((section) => section(state)).filter(Boolean);
   const nodes = sections.map(({ node }) => node);
-  const footer = html("footer", {}, origin(state.about, state.config));
+  const footer = data.head ? "" : html("footer", {}, origin(state.about, state.config));
   const root = html("div", { class: "explore-play" }, html("style", {}, STYLE), ...nodes, footer);
   for (const moved of ["wheel", "touchmove"]) {
     root.addEventListener(moved, () => state.tell("scroll"), { passive: true });
@@ -40,7 +43,7 @@ export function mount(element, data) {
   state.begin();
   if (data.page && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
     state.dice = random(UNASKED.dice);
-    state.write(UNASKED.letters, "Now start a line of your own.");
+    state.write(UNASKED.letters, data.head ? "" : "Now start a line of your own.");
   }
   return () => {
     state.stop();

@@ -131,6 +131,7 @@ export function mount(element, data) {
     {
       name: "questions",
       css: CSS,
+      waits: data.waits,
       invitation: "Choose who asks, and let one head answer, or two: which one gets both things right?",
     },
     asker.root,
@@ -228,6 +229,9 @@ path { fill: none; stroke: var(--explore-hue); opacity: 0.75; vector-effect: non
 .explore-half > .explore-best:last-child { color: var(--explore-answer); }
 .explore-line { font-size: 15px; min-height: 4.2em; }
 .explore-card strong { display: block; }
+&.explore-waiting :is(.explore-fan, .explore-shares, .explore-bar, .explore-number, .explore-half > :last-child) { visibility: hidden; }
+&.explore-waiting .explore-tools > .explore-caption:last-child { visibility: hidden; }
+&.explore-waiting .explore-row > * { font-weight: 400; }
 @container (max-width: 420px) {
   .explore-card, .explore-row { font-size: 12px; line-height: 16px; }
   .explore-heads { max-width: 3.2em; }

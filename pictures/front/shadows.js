@@ -74,10 +74,12 @@ export function mount(element, data) {
     query = data.query;
     keys = data.keys;
   };
-  const invitation = "Drag the query or a key: whose shadow reaches furthest along the query's line?";
+  const invitation = data.waits
+    ? "Which key fits the query best? Then drag an arrow, and see the scores."
+    : "Drag the query or a key: whose shadow reaches furthest along the query's line?";
   const { say, remove } = frame(
     element,
-    { name: "shadows", css: CSS, invitation },
+    { name: "shadows", css: CSS, waits: data.waits, invitation },
     html(
       "div",
       { class: "explore-parts" },
@@ -174,5 +176,7 @@ const CSS = `
 .explore-drop { stroke-width: 1.5; stroke-dasharray: 2 4; }
 .explore-shade { stroke-width: 8; opacity: 0.55; }
 .explore-sum { white-space: nowrap; }
+&.explore-waiting :is(.explore-shade, .explore-drop, .explore-sum, .explore-bar, .explore-row > :last-child) { visibility: hidden; }
+&.explore-waiting .explore-row > * { font-weight: 400; }
 @container (max-width: 420px) { .explore-row { grid-template-columns: 2.2em 10.4em 1fr 2.4em; gap: 6px; font-size: 13px; } }
 `;

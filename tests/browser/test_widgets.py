@@ -3,7 +3,9 @@
 import base64
 import itertools
 import json
+from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlparse
 
 import nbformat
 import pytest
@@ -371,7 +373,7 @@ BESIDE = """() => {
     for (const [k, [name, box]] of boxes.entries()) {
       const cut = Math.max(edge.left - box.left, box.right - edge.right, edge.top - box.top, box.bottom - edge.bottom);
       if (cut > 1.5) faults.push(`${name} is cut`);
-      if (box.height < 9) faults.push(`${name} is tiny`);
+      if (Math.max(box.width, box.height) < 9) faults.push(`${name} is tiny`);
       for (const [other, next] of boxes.slice(k + 1)) {
         const wide = Math.min(box.right, next.right) - Math.max(box.left, next.left);
         const tall = Math.min(box.bottom, next.bottom) - Math.max(box.top, next.top);
@@ -467,6 +469,21 @@ def test_the_machine_follows_another_row_and_no_arrow_crosses_a_word(page, pages
     order = "(board) => [...board.children].map((node) => node.tagName === 'g' ? 'lights' : node.tagName)"
     nodes = board.evaluate(order)
     assert "text" not in nodes[: nodes.index("lights")] and nodes.count("text") > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [("lines", "line"), ("shadows", ".explore-shade"), ("questions", ".explore-fan")]
+)
+def test_a_figure_that_waits_answers_at_the_first_touch(page, pages, name, answer):
+    address = pages[name]
+    waiting = Path(urlparse(address).path).read_text(encoding="utf-8").replace('"waits": false', '"waits": true')
+    page.set_content(waiting)
+    root, says = page.locator(f".explore-{name}"), page.locator(LINE.format(name))
+    root.hover()
+    page.keyboard.press("Tab")
+    assert not root.locator(answer).first.is_visible() and not says.is_visible()
+    page.keyboard.press("ArrowRight")
+    assert says.is_visible() and "explore-waiting" not in root.get_attribute("class")
 
 
 def test_a_number_lands_in_anothers_row_until_transpose_helps(page, pages):

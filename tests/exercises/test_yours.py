@@ -223,9 +223,19 @@ def test_a_part_that_fails_or_never_ends_gives_way_to_ours(file, notebook, capsy
 def test_the_next_step_is_named(file, notebook, tmp_path):
     for name in ("01_dot_product_scores.ipynb", "02_softmax_weights.ipynb"):
         (tmp_path / name).touch()
-    assert yours.next_step(tmp_path).startswith("**Next:** [1a](01_dot_product_scores.ipynb), scores")
+    assert yours.next_step(tmp_path).startswith("**Start with [lesson 00](01_dot_product_scores.ipynb)")
     notebook.solve(ONE)
     assert yours.next_step(tmp_path).startswith("**Next:** [2a](02_softmax_weights.ipynb), softmax")
+
+
+def test_a_step_pays_out_with_a_link_to_the_file(file, notebook, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda output: shown.append(output.data))
+    monkeypatch.setattr(yours, "_shell", object)
+    notebook.solve(ONE)
+    (said,) = shown
+    assert said.startswith("✅ Your GPT has **scores**: every query meets every key. It is step 1 of 17 in [my_gpt.py](")
+    assert "**Next:** [2a](" in said
 
 
 # ---------------------------------------------------------------- as a whole

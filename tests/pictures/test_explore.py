@@ -69,7 +69,7 @@ CALLS = {
 }
 
 SAYS = {  # in words, what each picture shows
-    "ring": ["but b, with a plus, and d, with a minus"],
+    "ring": ["a the w to b, b the x to c, c the y to d, d the z to a."],
     "questions": [
         "one: 0.50 to the lute and 0.30 to the ring; it says that Ann gives the lute (wrong: the ring) and gets",
         "two, head 1: 0.80 to the ring and 0.15 to the lute; it says that Ann gives the ring (right).",
@@ -109,6 +109,13 @@ def shown(monkeypatch):
     monkeypatch.setattr(plotting, "display", lambda bundle, metadata, raw: bundles.append((bundle, metadata)))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     return bundles
+
+
+def test_the_picture_of_a_figure_that_waits_holds_no_answer(shown):
+    explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, NETWORKS, waits=True)
+    ((bundle, metadata),) = shown
+    assert metadata["explore"]["data"]["waits"]
+    assert bundle["text/plain"].startswith("3 cards: ") and "0." not in bundle["text/plain"]
 
 
 @pytest.mark.slow

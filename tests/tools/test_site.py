@@ -217,14 +217,26 @@ def test_a_broken_link_is_named(tmp_path):
 
 def test_what_jupyterlab_folds_the_page_folds_too(site):
     article = page(site, "01_a").article
-    code, output, drawn = article.select("details.part")
-    assert "draw" in code.text and code.summary.text == "the code" and not code.select("img")
+    code, output, drawn, drawing = article.select("details.part")
+    assert "draw" in code.text and code.summary.text == "show the code" and not code.select("img")
     assert "42" in output.text and "decide" not in output.text and output.summary.text == "run it"
     assert drawn.select("img") and drawn.summary.text == "show the picture"
+    assert "show()" in drawing.text and drawing.parent is drawn  # a picture's code goes into its fold
     (guess,) = article.select("details:not(.part)")
     assert guess.strong.text == "answer"
     text = (site / "01_a.html").read_text(encoding="utf-8")
-    assert text.count("<details") == text.count("</details>") == 4
+    assert text.count("<details") == text.count("</details>") == 5
+
+
+def test_plumbing_and_drawing_are_folded_and_nothing_else():
+    def folded(source: str, **more) -> bool:
+        cell = new_code_cell(source, **more)
+        return pages.is_plumbing(cell) or pages.draws(cell)
+
+    assert folded("import torch\nfrom helpers import data") and folded("seed = 1", metadata={"tags": ["parameters"]})
+    assert folded("raise SystemExit", id="helpers") and folded("plot(x)", outputs=[picture("x")])
+    assert not folded("import torch\nx = 1") and not folded("x = 1") and not folded("x = (")
+    assert not folded("def f():\n    pass\nplot(f)", outputs=[picture("x")])
 
 
 def test_a_page_says_what_it_is_to_those_who_link_to_it(site):

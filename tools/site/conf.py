@@ -64,7 +64,7 @@ def visit_math(self, node) -> None:
 
 
 FOLDS = {
-    "cell_code_source": ("source_hidden", "the code"),
+    "cell_code_source": ("source_hidden", "show the code"),
     "cell_code_output": ("covered", "run it"),
 }
 
@@ -81,6 +81,7 @@ class Fold(SphinxPostTransform):
                 continue
             hidden = cell["cell_metadata"]
             cell["ids"] += hidden.get("anchor", [])
+            cell["classes"] += ["answers"] * bool(hidden.get("answers"))
             if len(cell) == 2 and all(hidden.get(flag) for flag, _ in FOLDS.values()):
                 cell[:] = [cell[1], cell[0]]  # one fold to open: the answer, and below it its code
             for part in list(cell.children):

@@ -4,6 +4,7 @@ The site's root is notebooks/: 03_….ipynb, beyond/….ipynb, ledger.md, soluti
 measured/….csv become .html at the same place.
 """
 
+import ast
 import base64
 import csv
 import hashlib
@@ -126,6 +127,7 @@ class Stage:
             page = PurePosixPath("files") / target.relative_to(self.root).as_posix()
             (self.extra / page).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(target, self.extra / page)
+            anchor = ""  # a file is no page
         else:
             return link  # leads nowhere: the check of all links will say so
         folder = here.parent.relative_to(self.notebooks)
@@ -155,9 +157,11 @@ class Stage:
         """What stands for a cell on the page, with the flags by which conf.py folds it."""
         if cell.cell_type == "code":
             outputs = [self.output(output, path) for output in cell.get("outputs", [])]
+            tags = cell.metadata.get("tags", [])
             flags = {
-                "source_hidden": bool(cell.metadata.get("jupyter", {}).get("source_hidden")),
-                "covered": "covered" in cell.metadata.get("tags", []),
+                "source_hidden": is_plumbing(cell) or draws(cell),
+                "covered": "covered" in tags,
+                "answers": "answers" in tags,
             }
             return [code(cell.source, cell.get("id", ""), flags, list(filter(None, outputs)))]
         if cell.cell_type != "markdown":
@@ -267,14 +271,17 @@ class Stage:
         parts = ["# From dot products to nanoGPT", f'<p class="lead">{LEAD}</p>']
         pages = {path: self.page_of(path) for path in lessons}
         doors = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(lessons)[:1]]
-        doors += ['<a href="play.html">Play with the model</a>'] if self.play else []
+        doors += ['<a href="play.html">See inside the model</a>'] if self.play else []
         readme = self.root / "README.md"
         text = readme.read_text(encoding="utf-8") if readme.exists() else ""
         commands = re.search(r"^```\n(git clone .+?)\n```\n\n(.+?)\n\n", text, re.M | re.S)
         doors += ['<a href="#run-it">Run it</a>'] if commands else []
         parts.append(f'<p class="doors">{" ".join(doors)}</p>')
         figure = re.search(r"!\[([^\]]+)\]\((docs/[^)\s]+)\)", text)
-        if figure and (self.root / figure[2]).is_file():
+        if self.play:
+            says = "A small GPT writes, and a button takes one of its habits away."
+            parts.insert(2, f'<iframe class="play-head" src="play.html?head" title="{says}"></iframe>')
+        elif figure and (self.root / figure[2]).is_file():
             address = self.address(f"../{figure[2]}", self.notebooks / "index.md")
             parts.append(f'<img class="figure-card door-picture" src="{address}" alt="{html.escape(figure[1])}">')
         head = ["", "lesson", "to read"] + (["last run"] if self.runs is not None else [])
@@ -324,12 +331,29 @@ def mountings(notebook: NotebookNode) -> list[str]:
     return [host.mounting(name) for name in sorted({explore.front_end for explore in explored})]
 
 
+def is_plumbing(cell: NotebookNode) -> bool:
+    """Parameters, the guard and imports: a reader of the site needs none of them."""
+    if cell.get("id") == "helpers" or "parameters" in cell.metadata.get("tags", []):
+        return True
+    try:
+        body = ast.parse(cell.source).body
+    except SyntaxError:  # a reader's own
+        return False
+    return bool(body) and all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in body)
+
+
+def draws(cell: NotebookNode) -> bool:
+    """Whether a cell is there for its picture: it has one, and defines nothing."""
+    pictures = [output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+    return bool(pictures) and not re.search(r"^(?:class|def|@)", cell.source, re.M)
+
+
 def markdown(text: str) -> dict:
     return {"cell_type": "markdown", "metadata": {}, "source": text}
 
 
 def code(source: str, anchor: str = "", flags: dict | None = None, outputs: list | None = None) -> dict:
-    """A cell of code: `flags` are source_hidden and covered, `anchor` is where links find it."""
+    """A cell of code: `flags` are source_hidden, covered and answers, `anchor` is where links find it."""
     metadata = {"anchor": [anchor] if anchor else [], **(flags or {})}
     return {
         "cell_type": "code",

@@ -188,6 +188,17 @@ export const STYLE = `
 .explore-play .explore-written {
   color: var(--blue);
 }
+.explore-play .explore-broken {
+  color: var(--orange);
+}
+.explore-play .explore-opening .explore-paper {
+  height: 10rem;
+  margin-top: 0;
+}
+.explore-play .explore-opening .explore-note {
+  font-size: 1rem;
+  min-height: 2.8em;
+}
 .explore-play .explore-caret {
   display: inline-block;
   width: 2px;

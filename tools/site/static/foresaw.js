@@ -1,5 +1,5 @@
 // What comes after a prediction gives its answer away: it waits until a choice is opened, or until the reader would
-// rather not guess. Of each prediction, the choice that was opened first counts, and behind the lesson stands how many
+// rather not guess. A figure that can be touched is in view all the same, if its start doesn't hold the answer. Of each prediction, the choice that was opened first counts, and behind the lesson stands how many
 // were foreseen. It is kept in this browser alone, and never sent.
 const KEPT = `foresaw ${location.pathname}`;
 
@@ -35,6 +35,12 @@ function keep(first) {
   } catch {} // a browser that keeps nothing: it counts until the page is left
 }
 
+function hide(part, waits) {
+  const isFigure = part.querySelector("[data-explorer]") && !part.querySelector("details [data-explorer]");
+  if (isFigure && !part.classList.contains("answers")) part.classList.toggle("figure-only", waits);
+  else part.hidden = waits;
+}
+
 // Hides, in each section, what follows the first prediction that is still open; and shows all else.
 function veil(questions, first) {
   for (const old of document.querySelectorAll("article .veil")) old.remove();
@@ -48,7 +54,7 @@ function veil(questions, first) {
     const behind = waiting.has(choices[0]); // it waits itself, behind an earlier one
     for (const part of rest) {
       if (!guessed && !led) waiting.add(part);
-      part.hidden = waiting.has(part);
+      hide(part, waiting.has(part));
     }
     if (guessed || led || behind || !rest.length) return;
     const skip = document.createElement("button");

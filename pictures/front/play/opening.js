@@ -1,0 +1,70 @@
+// The head of the site's start page: the model writes, and one button takes a habit away from it.
+import { html, sum } from "../kit.js";
+import { Reader } from "../reader.js";
+import { surpriseOf } from "../sampling.js";
+
+const HABIT = "the letter before";
+const AFTER = 90; // letters that it writes without the habit
+
+export function opening(state) {
+  const all = state.habits.flatMap((row, l) => row.map(({ does, more }, k) => ({ does, more, place: [l, k] })));
+  const [{ place }] = all.filter(({ does }) => does === HABIT).sort((a, b) => b.more - a.more);
+  const withHabit = meanSurprise(state);
+  let marks = []; // where the habit was taken away and given back, in turns
+  const paper = html("p", { class: "explore-paper", role: "region", "aria-label": "The text", tabindex: 0 });
+  const effect = html("p", { class: "explore-note", role: "status" });
+  const turn = html("button", { class: "explore-main", onclick: change }, "");
+  const go = html("button", { onclick: () => state.writeOrPause() }, "Let it write");
+  const again = html("button", { onclick: restart }, "Start again");
+  state.subscribe("offer", (text) => {
+    go.textContent = text;
+  });
+
+  function change() {
+    state.choose(...place);
+    state.switchHead();
+    marks.push(state.tokens.length);
+    state.write(AFTER, "");
+    say();
+  }
+  function restart() {
+    if (state.isOff(...place)) {
+      state.choose(...place);
+      state.switchHead();
+    }
+    marks = [];
+    state.type(state.line);
+    state.write(AFTER, "");
+    say();
+  }
+  function say() {
+    const off = state.isOff(...place);
+    turn.textContent = off ? "Give the habit back" : "Take away its habit of looking one letter back";
+    const loss = meanSurprise(state).toFixed(2);
+    effect.textContent = off
+      ? `Two lines of Shakespeare now surprise it by ${loss} nats a letter, instead of ${withHabit.toFixed(2)}. It is one of its ${all.length} heads.`
+      : "One of its parts looks at the letter before, nearly always. What will it write without that part? Guess, then press.";
+  }
+  function render() {
+    const { model, tokens, typed } = state;
+    const cuts = [typed, ...marks, tokens.length];
+    const pieces = cuts.slice(1).map((end, i) => {
+      const name = i % 2 ? "explore-written explore-broken" : "explore-written";
+      return html("span", { class: name }, model.decode(tokens.slice(cuts[i], end)));
+    });
+    paper.replaceChildren(model.decode(tokens.slice(0, typed)), ...pieces, html("i", { class: "explore-caret" }));
+    paper.scrollTop = paper.scrollHeight;
+  }
+  say();
+  const buttons = html("div", { class: "explore-buttons" }, turn, go, again);
+  const node = html("section", { class: "explore-stage explore-opening" }, paper, buttons, effect);
+  return { node, render };
+}
+
+// In nats a letter, over the text by which heads are named.
+function meanSurprise({ model, sample }) {
+  const reader = new Reader(model);
+  reader.reread(sample);
+  const nats = reader.places.slice(0, -1).map((read, i) => surpriseOf(read, reader.window[i + 1]));
+  return sum(nats) / nats.length;
+}
