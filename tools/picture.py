@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.animation import PillowWriter
 from matplotlib.axes import Axes
+from PIL import Image, ImageChops, ImageSequence
 from torch import Tensor
 
 from helpers import checkpoint
@@ -21,11 +22,13 @@ from pictures import plotting
 from tools.surroundings import ROOT
 
 PICTURE, RUN = ROOT / "docs" / "learning.gif", ROOT / "build" / "runs" / "playground"
+IN_THE_DARK = PICTURE.with_stem("learning-dark")
+NIGHT = (13, 17, 23)  # GitHub's background
 STEPS = (0, 100, 500, 2000, 6000)
 # The dice are chosen from a hundred, as what makes one read on.
 PROMPT, LENGTH, TEMPERATURE, TOP_P, DICE = "ROMEO:\n", 260, 0.8, 0.9, 94
 READ = "O Romeo, Romeo!"
-TYPED, PAUSE = 3, 3  # frames in which a text appears, and in which it then stands still
+TYPED, PAUSE = 3, 15  # frames in which a text appears, and in which it then stands still: two and a half seconds
 WIDTH, LINES = 49, 10  # of the text, in letters and lines
 
 
@@ -87,7 +90,7 @@ def draw(folder: Path, path: Path) -> str:
             artist = left.text(0, 1, "", family="monospace", fontsize=11, va="top")
             artist.set_transform(left.transAxes)
             last = step == models[-1][0]
-            for frame in range(TYPED + PAUSE * (9 if last else 1)):
+            for frame in range(TYPED + PAUSE * (2 if last else 1)):
                 whole, share = "\n".join(lines), min(1, (frame + 1) / TYPED)
                 artist.set_text(whole[: round(len(whole) * share)].replace("$", r"\$"))
                 writer.grab_frame()
@@ -101,12 +104,28 @@ def draw(folder: Path, path: Path) -> str:
     )
 
 
+def darken(bright: Path, dark: Path) -> None:
+    """The same picture for a dark page: light and dark change places, and colours keep their names."""
+    with Image.open(bright) as image:
+        frames, times = [], []
+        for frame in ImageSequence.Iterator(image):
+            hue, saturation, value = frame.convert("RGB").convert("HSV").split()
+            shade = ImageChops.invert(ImageChops.multiply(value, saturation.point(lambda s: 255 - s)))
+            paler = saturation.point(lambda s: round(0.7 * s))
+            night = Image.merge("HSV", (hue, paler, ImageChops.lighter(shade, saturation))).convert("RGB")
+            frames.append(ImageChops.lighter(night, Image.new("RGB", night.size, NIGHT)).quantize(64))
+            times.append(frame.info["duration"])
+    frames[0].save(dark, save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)
+
+
 def main(arguments: list[str]) -> None:
     Options(prog="python -m tools.picture", description=__doc__).parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "learning.gif"
         alt = draw(RUN, draft)
+        darken(draft, draft.with_stem("dark"))
         write(PICTURE, draft.read_bytes())
+        write(IN_THE_DARK, draft.with_stem("dark").read_bytes())
     say(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size / 1e6:.2f} MB\n{alt}")
 
 

@@ -32,6 +32,7 @@ export function mount(element, data) {
   const state = new State(data);
   const sections = (data.head ? [opening] : SECTIONS).map((section) => section(state)).filter(Boolean);
   const nodes = sections.map(({ node }) => node);
+  if (data.page && !data.head) nodes.splice(1, 0, contents(nodes));
   const footer = data.head ? "" : html("footer", {}, origin(state.about, state.config));
   const root = html("div", { class: "explore-play" }, html("style", {}, STYLE), ...nodes, footer);
   for (const moved of ["wheel", "touchmove"]) {
@@ -51,6 +52,16 @@ export function mount(element, data) {
     stopDrawing();
     root.remove();
   };
+}
+
+// Links to the sections, by their titles.
+function contents(nodes) {
+  const titles = nodes.map((node) => node.querySelector("h2")).filter(Boolean);
+  const links = titles.map((title, i) => {
+    title.id = `section-${i + 1}`;
+    return html("a", { href: `#${title.id}` }, title.textContent);
+  });
+  return html("nav", { class: "explore-contents", "aria-label": "what is on this page" }, ...links);
 }
 
 function origin(about, { n_layer, n_head, n_embd, context_length }) {

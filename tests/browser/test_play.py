@@ -72,6 +72,32 @@ def test_the_first_letter_comes_soon_and_writing_pauses_and_goes_on(visit):
     page.wait_for_function("document.querySelector('.explore-written').textContent === ''")
 
 
+def test_the_start_page_takes_a_habit_away_and_gives_it_back(browser, site):
+    page = browser.new_page(viewport={"width": 740, "height": 340})
+    page.goto((site / "play.html").as_uri() + "?head")
+    page.wait_for_function("document.querySelector('.explore-written')?.textContent.length > 0", timeout=10_000)
+    effect = page.locator(".explore-note")
+    before = effect.inner_text()
+    page.get_by_role("button", name="Take away its habit").click()
+    page.wait_for_function("document.querySelector('.explore-without')?.textContent.length > 5")
+    without, whole = map(float, re.findall(r"\d+\.\d+", effect.inner_text()))
+    assert without > whole + 0.5
+    page.get_by_role("button", name="Give the habit back").click()
+    assert effect.inner_text() == before
+    page.get_by_role("button", name="Start again").click()
+    assert page.locator(".explore-without").count() == 0
+    assert page.locator("h1, footer, .explore-contents").count() == 0
+    page.close()
+
+
+def test_the_page_lists_its_sections(visit):
+    page = visit()
+    links = page.locator(".explore-contents a")
+    titles = page.locator(".explore-play h2").all_inner_texts()
+    assert links.all_inner_texts() == titles and len(titles) > 7
+    assert all(page.locator(link.get_attribute("href")).count() == 1 for link in links.all())
+
+
 def test_typing_changes_all_that_is_seen(visit):
     page = visit()
     page.get_by_label("Start a line").fill("Thou art a été")

@@ -44,12 +44,6 @@ def opened(tab, site: Path, address: str):
     return tab
 
 
-def all_guessed(tab) -> None:
-    """Nothing waits for a guess any more."""
-    while button := tab.query_selector("article .veil button"):
-        button.click()
-
-
 @pytest.mark.parametrize("pages", ("lessons", "others"))  # tests of a length that four workers share well
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_everybody_can_read_it(browser, site, screens, width, scheme, pages):
@@ -120,12 +114,12 @@ def _pointer_everywhere(page, drawing) -> Iterator[None]:
                 yield page.mouse.click(*at)
 
 
-def test_an_answer_is_folded_until_one_looks_and_can_then_be_played_with(tab, site, screens):
+def test_every_figure_is_in_view_and_an_answer_is_folded_until_one_looks(tab, site, screens):
     page = opened(tab, site, "01_dot_product_scores.html")
-    all_guessed(page)
     explorer = page.locator(".explore-shadows")
-    assert not explorer.is_visible()
-    page.locator("details.part", has=explorer).locator("summary").first.click()  # the one inside holds its code
+    assert all(figure.is_visible() for figure in page.locator("article .explore").all())
+    assert not explorer.locator(".explore-line").is_visible()  # it waits for the reader
+    assert page.get_by_text("the answer:").count() and not page.get_by_text("the answer:").first.is_visible()
     page.set_viewport_size({"width": 1180, "height": 900})
     page.get_by_role("button", name="make all keys equally long").click()
     assert "a wins" in explorer.inner_text()

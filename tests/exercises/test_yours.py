@@ -234,7 +234,7 @@ def test_a_step_pays_out_with_a_link_to_the_file(file, notebook, monkeypatch):
     monkeypatch.setattr(yours, "_shell", object)
     notebook.solve(ONE)
     (said,) = shown
-    assert said.startswith("✅ Your GPT has **scores**: every query meets every key. It is step 1 of 17 in [my_gpt.py](")
+    assert said.startswith("✅ Your GPT has **scores**: every query meets every key. It is step 1 of 17 in [my_gpt.py]")
     assert "**Next:** [2a](" in said
 
 

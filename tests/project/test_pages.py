@@ -5,6 +5,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image, ImageSequence
 
 from exercises.judge import every
 from exercises.yours import STEPS
@@ -50,8 +51,12 @@ def test_the_readme_s_surprise_is_what_lesson_05_has_found():
 
 
 def test_the_moving_picture_is_small_and_described_by_its_tool():
-    assert (ROOT / "docs" / "learning.gif").stat().st_size < 2e6
-    assert re.search(r"!\[Over 6,000 updates, what a GPT writes.{80,}\]\(docs/learning\.gif\)", README)
+    for name in ("learning", "learning-dark"):
+        assert (ROOT / "docs" / f"{name}.gif").stat().st_size < 1e6 and f"docs/{name}.gif" in README
+    assert re.search(r'<img src="docs/learning\.gif" alt="Over 6,000 updates, what a GPT writes.{80,}">', README)
+    with Image.open(ROOT / "docs" / "learning.gif") as picture:
+        times = [frame.info["duration"] for frame in ImageSequence.Iterator(picture)]
+    assert len([time for time in times if time >= 2500]) == 5  # each stage can be read
 
 
 def test_what_the_page_of_use_says_of_counting_is_what_was_measured():

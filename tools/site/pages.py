@@ -277,13 +277,9 @@ class Stage:
         commands = re.search(r"^```\n(git clone .+?)\n```\n\n(.+?)\n\n", text, re.M | re.S)
         doors += ['<a href="#run-it">Run it</a>'] if commands else []
         parts.append(f'<p class="doors">{" ".join(doors)}</p>')
-        figure = re.search(r"!\[([^\]]+)\]\((docs/[^)\s]+)\)", text)
         if self.play:
             says = "A small GPT writes, and a button takes one of its habits away."
             parts.insert(2, f'<iframe class="play-head" src="play.html?head" title="{says}"></iframe>')
-        elif figure and (self.root / figure[2]).is_file():
-            address = self.address(f"../{figure[2]}", self.notebooks / "index.md")
-            parts.append(f'<img class="figure-card door-picture" src="{address}" alt="{html.escape(figure[1])}">')
         head = ["", "lesson", "to read"] + (["last run"] if self.runs is not None else [])
         rows = [self.row(path, notebook) for path, notebook in lessons.items()]
         if rows:

@@ -7,6 +7,8 @@ import { switching } from "./switching.js";
 import { why } from "./why.js";
 import { many } from "./words.js";
 
+const MOST_TICKS = 36; // letters beside a map
+
 export function attention(state) {
   const { n_layer: L, n_head: H } = state.config;
   const large = largeMap(state);
@@ -58,7 +60,11 @@ function largeMap(state) {
     const { does } = state.habits[l][k];
     title.textContent = `Layer ${l + 1}, head ${k + 1}: ${does}`;
     drawMap(map, places, l, k, does);
-    const tick = ({ token }, i) => html("span", { class: i === at ? "explore-here" : "" }, state.shown[token]);
+    const every = Math.ceil(places.length / MOST_TICKS);
+    const tick = ({ token }, i) => {
+      const shown = i === at || (i % every === 0 && Math.abs(i - at) >= every); // the letter that one points at has room
+      return html("span", { class: i === at ? "explore-here" : "" }, shown ? state.shown[token] : "");
+    };
     for (const axis of [left, top]) axis.replaceChildren(...places.map(tick));
     const seen = state.three(place.layers[l].weights[k]);
     looks.textContent = `From ${state.named(place.token)} at place ${at + 1}, this head looks at ${seen}.`;

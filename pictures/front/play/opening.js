@@ -49,7 +49,7 @@ export function opening(state) {
     const { model, tokens, typed } = state;
     const cuts = [typed, ...marks, tokens.length];
     const pieces = cuts.slice(1).map((end, i) => {
-      const name = i % 2 ? "explore-written explore-broken" : "explore-written";
+      const name = i % 2 ? "explore-written explore-without" : "explore-written";
       return html("span", { class: name }, model.decode(tokens.slice(cuts[i], end)));
     });
     paper.replaceChildren(model.decode(tokens.slice(0, typed)), ...pieces, html("i", { class: "explore-caret" }));

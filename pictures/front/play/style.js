@@ -18,6 +18,7 @@ export const STYLE = `
     "Segoe UI",
     sans-serif;
   overflow-wrap: break-word;
+  container: explore-play / inline-size;
 }
 [data-jp-theme-light="false"] .explore-play {
   color-scheme: dark;
@@ -65,6 +66,15 @@ export const STYLE = `
 .explore-play .explore-say {
   max-width: 44rem;
   margin: 0 0 1.2rem;
+}
+.explore-play .explore-contents {
+  display: flex;
+  flex-wrap: wrap;
+  gap: 0.2rem 1rem;
+  margin: 1.2rem 0 0;
+}
+.explore-play .explore-contents a {
+  color: var(--blue);
 }
 .explore-play .explore-note,
 .explore-play footer,
@@ -188,7 +198,7 @@ export const STYLE = `
 .explore-play .explore-written {
   color: var(--blue);
 }
-.explore-play .explore-broken {
+.explore-play .explore-without {
   color: var(--orange);
 }
 .explore-play .explore-opening .explore-paper {
@@ -287,7 +297,7 @@ export const STYLE = `
   gap: 1.5rem 2.5rem;
   grid-template-columns: minmax(0, 1fr);
 }
-@media (min-width: 760px) {
+@container explore-play (min-width: 700px) {
   .explore-play .explore-two {
     grid-template-columns: minmax(0, 3fr) minmax(0, 2fr);
   }
@@ -398,7 +408,7 @@ export const STYLE = `
 }
 .explore-play .explore-axis {
   display: flex;
-  font: 600 min(0.85rem, calc(100cqw / var(--t))) / 1 var(--mono);
+  font: 600 clamp(0.6rem, calc(100cqw / var(--t)), 0.85rem) / 1 var(--mono);
   color: var(--soft);
 }
 .explore-play .explore-axis span {
@@ -634,7 +644,7 @@ export const STYLE = `
   margin: 0;
   font-size: 1.1rem;
 }
-@media (max-width: 600px) {
+@container explore-play (max-width: 570px) {
   .explore-play .explore-part {
     grid-template-columns: minmax(0, 1fr);
   }
