@@ -268,7 +268,7 @@ def pay_out(label: str) -> None:
     name, _, does = BY_LABEL[label].title.partition(": ")
     can = f"**{name}**: {does}" if does else f"**{name}**"
     steps = f"step {len(solved(_steps()))} of {len(STEPS)}"
-    display(Markdown(f"✅ Your GPT has {can}. It is {steps} in [{path.name}]({address}). {next_step()}"))
+    display(Markdown(f"✅ Your GPT has {can}. It is {steps} in [{path.name}]({address}). {next_step(page=Path.cwd())}"))
 
 
 # ---------------------------------------------------------------- how far it is
@@ -304,10 +304,10 @@ def path(*, finished: bool = False) -> None:
     draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, labels, about)
 
 
-def next_step(folder: str | Path | None = None) -> str:
-    """Where the next step waits, as a line of Markdown; the notebooks are in `folder`."""
+def next_step(folder: str | Path | None = None, page: Path | None = None) -> str:
+    """Where the next step waits, as a line of Markdown; the notebooks are in `folder`, the line in a page of `page`."""
     labels, notebooks = solved(_steps()), Path(folder or here())
-    lessons = [Path(os.path.relpath(path, folder or Path.cwd())).as_posix() for path in shipped(notebooks)]
+    lessons = [Path(os.path.relpath(path, page or notebooks)).as_posix() for path in shipped(notebooks)]
     if not labels and lessons:
         return f"**Start with [lesson 00]({lessons[0]}).** The first step of your own GPT waits in the one after it."
     for step in STEPS:
