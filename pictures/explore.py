@@ -425,7 +425,10 @@ def questions(
             row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
             looks[row], says[row] = shares, answers if len(heads) == 1 else [answers[h]]
 
-    labels = {"people": plotting.labels(people), "cards": [plotting.labels(card) for card in cards]}
+    labels: dict[str, Any] = {
+        "people": plotting.labels(people),
+        "cards": [plotting.labels(card) for card in cards],
+    }
     labels |= {"things": plotting.labels(things), "networks": data, "waits": waits}
     if waits:
         _, ax = plotting.figure(9, 0.9 + 0.3 * A)

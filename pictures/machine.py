@@ -249,7 +249,6 @@ class Mark(NamedTuple):
 class _Sketch:
     """The marks of a drawing: a picture is painted with them, or a front end draws them."""
 
-    lines: tuple[tuple[str, ...], ...] = (LINES,)  # the rows of tables, each as words run through it
     width = WIDTH
 
     def __init__(
@@ -271,6 +270,7 @@ class _Sketch:
         self.follow = follow
         self.kept = kept
         self.room = room_for(rows + columns)
+        self.lines = self.rows_of_tables()
         self.boxes = self.layout()
         self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
         self.height = max(map(_bottom, self.boxes.values())) + 32
@@ -279,6 +279,10 @@ class _Sketch:
         for name in SHAPES:
             if name in self.boxes:
                 self.part(name)
+
+    def rows_of_tables(self) -> list[tuple[str, ...]]:
+        """The tables that lie side by side, each row as words run through it."""
+        return [LINES]
 
     def layout(self) -> dict[str, Box]:
         return layout(self.contents, len(self.rows), len(self.columns), self.room)
@@ -546,18 +550,21 @@ class _Sketch:
 
 
 class _NarrowSketch(_Sketch):
-    """For a phone: weights below scores, context below query, output below x. A mask that isn't there is left out."""
+    """For a phone: weights below scores, context below query, output below x. What nobody needs yet is left out."""
 
-    lines = (LINES[:3], LINES[3:])
     width = NARROW
+
+    def rows_of_tables(self) -> list[tuple[str, ...]]:
+        below = {"weights", "context", "output", "value"} & set(self.contents)
+        return [LINES[:3], LINES[3:]] if below else [LINES[:3]]
 
     def layout(self) -> dict[str, Box]:
         wide = {name: table.shape[1] for name, table in self.contents.items()}
         x = min(max(wide.get("x", 3), wide.get("output", 2), 2), 3.5)
         head = min(max(wide.get("query", 2), wide.get("value", 2), wide.get("context", 2), 2), 3.5)
         words = min(max(len(self.columns), 3), 6.5)
-        cell = min(28, (NARROW - self.room - 52 - 18 - 14) / (x + head + words))
-        lefts = (self.room, self.room + x * cell + 52, self.room + (x + head) * cell + 70)
+        cell = min(28, (NARROW - self.room - 58 - 18 - 14) / (x + head + words))
+        lefts = (self.room, self.room + x * cell + 58, self.room + (x + head) * cell + 76)
         tall = min(20 * len(self.rows), 120)
         above = min(20 * len(self.columns), 120)  # the values' height
         key = (lefts[2], 58 + self.room, words * cell, min(20 * min(max(wide.get("key", 2), 2), 3.5), 60))
@@ -569,6 +576,10 @@ class _NarrowSketch(_Sketch):
             "query": (lefts[1], top, head * cell, tall),
             "key": key,
             "scores": (lefts[2], top, words * cell, tall),
+        }
+        if len(self.lines) == 1:
+            return boxes
+        boxes |= {
             "value": (lefts[1], middle, head * cell, above),
             "weights": (lefts[2], low, words * cell, tall),
             "context": (lefts[1], low, head * cell, tall),
@@ -579,8 +590,9 @@ class _NarrowSketch(_Sketch):
         return boxes
 
     def name_of_heads(self) -> None:
-        x, y = self.right("scores"), _bottom(self.boxes["scores"]) + 34
-        self.write(x, y, "heads", self.tone("heads"), ha="right")
+        if "weights" in self.boxes:
+            x, y = self.right("scores"), _bottom(self.boxes["scores"]) + 34
+            self.write(x, y, "heads", self.tone("heads"), ha="right")
 
     def value_word(self, k: int, along: float, tone: Tone) -> None:
         left, top, _, _ = self.boxes["value"]
@@ -592,19 +604,24 @@ class _NarrowSketch(_Sketch):
         x, top, wide, tall = self.boxes["x"]
         start = x + wide / 2 if self.own_words else self.room
         self.write(start + 6, bus + 24, self.where_from(), KNOWN, ha="left", linespacing=1.4)
-        key, value = self.middle("key"), self.middle("value")
+        key = self.middle("key")
         end = self.boxes["key"][1] - 18 - self.room
         text = "" if "key" in self.alone else "W_key"
         up = ((start, top - 18), (start, bus)) if self.own_words else ((start, bus),)
         self.step("key", text, (key - 6, bus + 11), *up, (key, bus), (key, max(end, bus + 10)), ha="right")
+        if "value" not in self.boxes:
+            return
         text = "" if "value" in self.alone else "W_value"
         lane = self.boxes["value"][1] - 30
         down = ((start, top + tall + 20), (start, lane)) if self.own_words else ((6, lane),)
         end = self.boxes["value"][1] - (18 if "value" in self.contents else 4)
+        value = self.middle("value")
         self.step("value", text, (start + 6, lane - 9), *down, (value, lane), (value, end))
 
     def arrows_along_the_row(self) -> None:
         self.across("x", "query", "query", "=" if "query" in self.alone else "W_query")
+        if "weights" not in self.boxes:
+            return
         x, floor = self.middle("scores"), _bottom(self.boxes["scores"]) + 30
         roof = self.boxes["weights"][1] - 18
         if "mask" in self.boxes:
@@ -623,6 +640,8 @@ class _NarrowSketch(_Sketch):
         x, floor, roof = self.middle("scores"), _bottom(self.boxes["key"]) + 12, self.boxes["scores"][1] - 18
         spot = (x - 8, (floor + roof) / 2)
         self.step("scores", self.product(), spot, (x, floor), (x, roof), result="scores", ha="right")
+        if "context" not in self.boxes:
+            return
         x, floor, roof = self.middle("context"), _bottom(self.boxes["value"]) + 28, self.boxes["context"][1] - 18
         self.step(
             "mixture", "mixture", (x - 8, (floor + roof) / 2), (x, floor), (x, roof), result="context", ha="right"

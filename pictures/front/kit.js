@@ -66,7 +66,10 @@ export function slider(label, { min, max, step, value, write, set }) {
 }
 
 // A square plane, `size` units wide, for points up to `reach` from its middle. Its `tips`, { label, get() -> point,
-// set(point) }, are taken hold of by pointer, where the nearest one comes along, and by keys. `show` puts them in place.
+// set(point) }, are taken hold of by pointer, where the nearest one comes along, and by keys; a finger must come near
+// one, for elsewhere it scrolls. `show` puts them in place.
+const GRIP = 34; // how near a finger must come to a tip, in units
+
 export function plane({ size, reach, view, tips }, ...children) {
   const place = ([x, y]) => [((1 + x / reach) * size) / 2, ((1 - y / reach) * size) / 2];
   const handles = tips.map((tip) =>
@@ -88,7 +91,8 @@ export function plane({ size, reach, view, tips }, ...children) {
     onpointermove: drag,
     onmousedown: (event) => event.preventDefault(), // or the handle would lose the focus
   };
-  const root = svg("svg", attributes, ...children, ...handles);
+  const grips = tips.map(() => svg("circle", { r: GRIP, class: "explore-grip" }));
+  const root = svg("svg", attributes, ...children, ...grips, ...handles);
   let held = 0;
 
   function point(event) {
@@ -98,7 +102,9 @@ export function plane({ size, reach, view, tips }, ...children) {
   function take(event) {
     const [x, y] = point(event);
     const far = tips.map((tip) => Math.hypot(tip.get()[0] - x, tip.get()[1] - y));
-    held = far.indexOf(Math.min(...far));
+    const nearest = Math.min(...far);
+    if (event.pointerType === "touch" && (nearest * size) / (2 * reach) > GRIP) return;
+    held = far.indexOf(nearest);
     root.setPointerCapture(event.pointerId);
     handles[held].focus({ preventScroll: true });
     drag(event);
@@ -128,6 +134,8 @@ export function plane({ size, reach, view, tips }, ...children) {
       const text = `${angle} degrees, length ${Math.hypot(x, y).toFixed(1)}`;
       const told = { cx, cy, "aria-valuenow": angle, "aria-valuetext": text };
       for (const [name, value] of Object.entries(told)) handles[i].setAttribute(name, value);
+      grips[i].setAttribute("cx", cx);
+      grips[i].setAttribute("cy", cy);
     });
   }
   return { root, place, show };
@@ -218,7 +226,10 @@ const LOOK = `
 .explore .explore-slider output { min-width: 4.6em; font-variant-numeric: tabular-nums; }
 .explore svg { display: block; width: 100%; height: auto; font: 13px system-ui, sans-serif; }
 .explore svg text { fill: var(--explore-ink); }
-.explore .explore-plane { touch-action: none; cursor: grab; user-select: none; }
+.explore .explore-plane { touch-action: pan-y pinch-zoom; cursor: grab; user-select: none; }
+.explore .explore-grip { fill: transparent; }
+.explore :is(.explore-grip, .explore-handle) { touch-action: none; }
+@media (pointer: coarse) { .explore button { min-height: 40px; } }
 .explore .explore-plane:active { cursor: grabbing; }
 .explore .explore-handle { fill: var(--explore-ink); stroke: var(--explore-paper); stroke-width: 3; }
 .explore .explore-shaft { stroke: var(--explore-ink); stroke-width: 5; stroke-linecap: round; }

@@ -119,7 +119,7 @@ export function mount(element, data) {
   );
   const buttons = cases.map(({ name }, k) => html("button", { type: "button", onclick: () => open(k) }, name));
   const invitation = data.waits
-    ? `Where would you draw the lines from each ${unit} below? Then click one.`
+    ? `Where would you draw the lines from each ${unit} below? Guess, then click one.`
     : `Point at a ${unit} below: where do its lines go?`;
   const { say, remove } = frame(
     element,

@@ -39,7 +39,7 @@ export function mount(element, data) {
   const grids = { ...data.tables };
   if (grids.key) grids.key = transposed(grids.key); // as it is drawn
   const says = answers(data);
-  const invitation = "Point at a word or a number, or move with the arrow keys: where does it come from?";
+  const invitation = "Point at a word or a number: where does it come from?";
   const attributes = {
     class: "explore-board",
     tabindex: 0,

@@ -75,7 +75,7 @@ export function mount(element, data) {
     keys = data.keys;
   };
   const invitation = data.waits
-    ? "Which key fits the query best? Then drag an arrow, and see the scores."
+    ? "Which key fits the query best? Guess, then drag an arrow, and see the scores."
     : "Drag the query or a key: whose shadow reaches furthest along the query's line?";
   const { say, remove } = frame(
     element,
@@ -175,7 +175,7 @@ const CSS = `
 .explore-arrow { stroke-width: 3.5; stroke-linecap: round; }
 .explore-drop { stroke-width: 1.5; stroke-dasharray: 2 4; }
 .explore-shade { stroke-width: 8; opacity: 0.55; }
-.explore-sum { white-space: nowrap; }
+.explore-row > * { white-space: nowrap; }
 &.explore-waiting :is(.explore-shade, .explore-drop, .explore-sum, .explore-bar, .explore-row > :last-child) { visibility: hidden; }
 &.explore-waiting .explore-row > * { font-weight: 400; }
 @container (max-width: 420px) { .explore-row { grid-template-columns: 2.2em 10.4em 1fr 2.4em; gap: 6px; font-size: 13px; } }

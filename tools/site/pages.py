@@ -143,7 +143,7 @@ class Stage:
             text = f"# {path.stem}\n\nThis notebook can't be read."
             notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
         cells = joined([part for cell in notebook.cells for part in self.cell(cell, path)])
-        cells.insert(1 if cells else 0, markdown(self.run_box(path, run)))
+        cells.append(markdown(self.run_box(path, run)))
         self.write_cells(path, cells + [markdown(script) for script in mountings(notebook)])
         return notebook
 

@@ -7,7 +7,7 @@ import { switching } from "./switching.js";
 import { why } from "./why.js";
 import { many } from "./words.js";
 
-const MOST_TICKS = 36; // letters beside a map
+const MOST_TICKS = 45; // letters that there is room for beside a map
 
 export function attention(state) {
   const { n_layer: L, n_head: H } = state.config;
@@ -60,9 +60,8 @@ function largeMap(state) {
     const { does } = state.habits[l][k];
     title.textContent = `Layer ${l + 1}, head ${k + 1}: ${does}`;
     drawMap(map, places, l, k, does);
-    const every = Math.ceil(places.length / MOST_TICKS);
     const tick = ({ token }, i) => {
-      const shown = i === at || (i % every === 0 && Math.abs(i - at) >= every); // the letter that one points at has room
+      const shown = i === at || places.length <= MOST_TICKS; // of many, the one that one points at
       return html("span", { class: i === at ? "explore-here" : "" }, shown ? state.shown[token] : "");
     };
     for (const axis of [left, top]) axis.replaceChildren(...places.map(tick));

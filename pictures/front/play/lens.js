@@ -11,7 +11,7 @@ export function lens(state) {
     "When does it know?",
     paragraph(
       "What if the model had to answer early? Here its stream is turned into chances after each layer, for the letter you point at. Watch an opinion form.",
-      state.looksBack ? "" : " Before the first layer it mostly repeats the letter: it has looked at nothing else.",
+      state.looksBack ? "" : " Before the first layer it has seen that letter alone.",
     ),
     opinions,
   );

@@ -1,7 +1,7 @@
 // The head of the site's start page: the model writes, and one button takes a habit away from it.
-import { html, sum } from "../kit.js";
+import { html } from "../kit.js";
 import { Reader } from "../reader.js";
-import { surpriseOf } from "../sampling.js";
+import { best } from "./words.js";
 
 const HABIT = "the letter before";
 const AFTER = 90; // letters that it writes without the habit
@@ -9,7 +9,7 @@ const AFTER = 90; // letters that it writes without the habit
 export function opening(state) {
   const all = state.habits.flatMap((row, l) => row.map(({ does, more }, k) => ({ does, more, place: [l, k] })));
   const [{ place }] = all.filter(({ does }) => does === HABIT).sort((a, b) => b.more - a.more);
-  const withHabit = meanSurprise(state);
+  const withHabit = foreseen(state);
   let marks = []; // where the habit was taken away and given back, in turns
   const paper = html("p", { class: "explore-paper", role: "region", "aria-label": "The text", tabindex: 0 });
   const effect = html("p", { class: "explore-note", role: "status" });
@@ -40,9 +40,8 @@ export function opening(state) {
   function say() {
     const off = state.isOff(...place);
     turn.textContent = off ? "Give the habit back" : "Take away its habit of looking one letter back";
-    const loss = meanSurprise(state).toFixed(2);
     effect.textContent = off
-      ? `Two lines of Shakespeare now surprise it by ${loss} nats a letter, instead of ${withHabit.toFixed(2)}. It is one of its ${all.length} heads.`
+      ? `Of ${state.sample.length - 1} letters of Shakespeare, it now foresees ${foreseen(state)}; with the habit it foresaw ${withHabit}. The habit is that of one part among ${all.length}, a head.`
       : "One of its parts looks at the letter before, nearly always. What will it write without that part? Guess, then press.";
   }
   function render() {
@@ -61,10 +60,9 @@ export function opening(state) {
   return { node, render };
 }
 
-// In nats a letter, over the text by which heads are named.
-function meanSurprise({ model, sample }) {
+// For how many letters of the text by which heads are named its first guess is right.
+function foreseen({ model, sample }) {
   const reader = new Reader(model);
   reader.reread(sample);
-  const nats = reader.places.slice(0, -1).map((read, i) => surpriseOf(read, reader.window[i + 1]));
-  return sum(nats) / nats.length;
+  return reader.places.slice(0, -1).filter(({ logits }, i) => best(logits) === reader.window[i + 1]).length;
 }

@@ -52,6 +52,9 @@ export const STYLE = `
   margin: 0 0 0.6rem;
   letter-spacing: -0.01em;
 }
+.explore-play h2 {
+  scroll-margin-top: 9rem; /* below the strip of letters, which stays */
+}
 .explore-play h3 {
   font-size: 0.95rem;
   font-weight: 600;
@@ -202,8 +205,12 @@ export const STYLE = `
   color: var(--orange);
 }
 .explore-play .explore-opening .explore-paper {
-  height: 10rem;
+  height: calc(8rem + 2px); /* four lines, none of them cut */
+  padding: 0 1.2rem;
   margin-top: 0;
+}
+.explore-play .explore-opening .explore-main {
+  min-width: min(100%, 27rem);
 }
 .explore-play .explore-opening .explore-note {
   font-size: 1rem;

@@ -63,6 +63,7 @@ function veil(questions, first) {
       first[i] = -1;
       keep(first);
       veil(questions, first);
+      answer(choices);
       choices.at(-1).querySelector("summary").focus();
     });
     const note = document.createElement("p");
@@ -70,6 +71,16 @@ function veil(questions, first) {
     note.append("Open the choice that you would bet on, and read on.", skip);
     choices.at(-1).after(note);
   });
+}
+
+// Whoever has guessed sees which choice is right, and the answer's output, which follows the choices.
+function answer(choices) {
+  for (const choice of choices) choice.classList.toggle("right", isRight(choice));
+  for (let next = choices.at(-1).nextElementSibling; next; next = next.nextElementSibling) {
+    const fold = next.querySelector("details.covered");
+    if (fold) fold.open = true;
+    if (fold || next.querySelector("strong:first-child")?.textContent === "Predict before you run.") return;
+  }
 }
 
 function tell(place, questions, first) {
@@ -83,7 +94,10 @@ function tell(place, questions, first) {
   again.textContent = "Start again";
   again.addEventListener("click", () => {
     for (const i of Object.keys(first)) delete first[i];
-    for (const choice of questions.flat()) choice.open = false;
+    for (const choice of questions.flat()) {
+      choice.open = false;
+      choice.classList.remove("right");
+    }
     keep(first);
     tell(place, questions, first);
     veil(questions, first);
@@ -107,7 +121,11 @@ addEventListener("load", () => {
         keep(first);
         tell(place, questions, first);
       });
-      choice.addEventListener("toggle", () => choice.open && veil(questions, first));
+      choice.addEventListener("toggle", () => {
+        if (!choice.open) return;
+        veil(questions, first);
+        answer(choices);
+      });
     });
   });
   tell(place, questions, first);
