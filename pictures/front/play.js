@@ -24,6 +24,8 @@ const SECTIONS = [stage, ruler, next, learning, attention, residual, lens, surpr
 // It stops inside a word, where it is not sure of the next letter.
 const UNASKED = { letters: 57, dice: 15 };
 
+const SCROLLING = new Set(["Home", "End", "PageUp", "PageDown"]); // keys with which one leaves a place
+
 // `data.model`: what pictures/packing.py wrote. Optional: `data.snapshots`, a list of { step, loss, load() ->
 // promise of such bytes }; `data.text` to begin with; `data.page`, true where this is a page of its own, with a title;
 // `data.head`, true for the head of a start page, where it only writes.
@@ -38,6 +40,10 @@ export function mount(element, data) {
   for (const moved of ["wheel", "touchmove"]) {
     root.addEventListener(moved, () => state.tell("scroll"), { passive: true });
   }
+  const leave = ({ key, target }) => {
+    if (SCROLLING.has(key) || target.closest?.("a")) state.tell("scroll");
+  };
+  for (const type of ["keydown", "click"]) document.addEventListener(type, leave);
   root.addEventListener("keydown", (event) => event.key === "Escape" && state.held !== null && state.hold(null));
   element.append(root);
   const stopDrawing = drawing(root, state, sections);
@@ -50,6 +56,7 @@ export function mount(element, data) {
     state.stop();
     for (const { stop } of sections) stop?.();
     stopDrawing();
+    for (const type of ["keydown", "click"]) document.removeEventListener(type, leave);
     root.remove();
   };
 }

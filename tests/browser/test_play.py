@@ -98,6 +98,20 @@ def test_the_page_lists_its_sections(visit):
     assert all(page.locator(link.get_attribute("href")).count() == 1 for link in links.all())
 
 
+@pytest.mark.parametrize("leave", ["key", "link"])
+def test_whoever_leaves_the_letter_is_not_pulled_back(visit, leave):
+    page = visit()
+    button = page.locator(".explore-buttons button", has_text="Follow the letter")
+    button.click()
+    page.locator(".explore-lit").wait_for()
+    assert not button.count()
+    if leave == "key":
+        page.keyboard.press("Home")
+    else:
+        page.locator(".explore-contents a").last.evaluate("(link) => link.click()")
+    button.wait_for(timeout=1000)
+
+
 def test_typing_changes_all_that_is_seen(visit):
     page = visit()
     page.get_by_label("Start a line").fill("Thou art a été")
