@@ -1,11 +1,11 @@
-"""Lesson 00's networks: one reads a word, another writes its letters in a new order.
+"""Lesson 00's networks: one reads a word, another writes it backwards.
 
 They are recurrent, as those of 2014 were. The writer sees the reader's last state alone, or looks
 back at all of them (Bahdanau and others, 2014; dot products as in Luong and others, 2015).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from helpers.gpt import one_thread
 
 LETTERS = "abcdefgh"
-A, C = len(LETTERS), 48  # letters, numbers in a state
-Words = Int64[Tensor, "B S"]
-Task = Callable[[Words], tuple[Words, Words]]  # what is read, what is to be written
+A = len(LETTERS)
+LONGEST = 20  # letters in a word that is practised
+Texts = Int64[Tensor, "B S"]
+Examples = Callable[[float], tuple[Texts, Texts]]  # what is read and written, after a share of the training
 
 
 class Seen(NamedTuple):
@@ -38,15 +39,15 @@ class Seen(NamedTuple):
 class Copier(nn.Module):
     """A reader and a writer: words (B, S) -> logits of the letters written (B, S, A)."""
 
-    def __init__(self, looks_back: bool, letters: int = A):
+    def __init__(self, looks_back: bool, width: int = 48):
         super().__init__()
-        self.looks_back, self.letters = looks_back, letters
-        self.reader = nn.GRU(letters, C, batch_first=True)
-        self.writer = nn.GRU(1, C, batch_first=True)  # it is told nothing but to go on
-        self.head = nn.Linear(2 * C, letters)
+        self.looks_back = looks_back
+        self.reader = nn.GRU(A, width, batch_first=True)
+        self.writer = nn.GRU(1, width, batch_first=True)  # it is told nothing but to go on
+        self.head = nn.Linear(2 * width, A)
 
-    def see(self, words: Words) -> Seen:
-        memory, last = self.reader(F.one_hot(words, self.letters).float())
+    def see(self, words: Texts) -> Seen:
+        memory, last = self.reader(F.one_hot(words, A).float())
         h, _ = self.writer(torch.zeros(*words.shape, 1), last)
         scores = h @ memory.mT
         if not self.looks_back:
@@ -55,74 +56,74 @@ class Copier(nn.Module):
         weights = scores.softmax(dim=-1)
         return Seen(memory, h, scores, weights, weights @ memory)
 
-    def forward(self, words: Words) -> Float[Tensor, "B S A"]:
-        trace = self.see(words)
-        return self.head(torch.cat([trace.h, trace.context], dim=-1))
+    def forward(self, words: Texts) -> Float[Tensor, "B S A"]:
+        seen = self.see(words)
+        return self.head(torch.cat([seen.h, seen.context], dim=-1))
 
 
-# ---------------------------------------------------------------- what is to be written
-def backwards(words: Words) -> tuple[Words, Words]:
-    return words, words.flip(1)
+def numbers(word: str) -> Texts:
+    """A word as a batch of one."""
+    return torch.tensor([[LETTERS.index(letter) for letter in word]])
 
 
-def capital_first(words: Words) -> tuple[Words, Words]:
-    """One letter of each word becomes a capital, which is written before the others."""
-    B, S = words.shape
-    capital = torch.randint(S, (B, 1))
-    words = words.scatter(1, capital, words.gather(1, capital) + A)  # eight more letters
-    order = torch.arange(S).repeat(B, 1).scatter(1, capital, -1)
-    return words, words.gather(1, order.argsort(dim=1))
-
-
-def numbers(word: str) -> Words:
-    """A word as a batch of one; capitals are letters of their own."""
-    return torch.tensor([[(LETTERS + LETTERS.upper()).index(letter) for letter in word]])
-
-
-def spelled(words: Int64[Tensor, "S"]) -> str:
-    return "".join((LETTERS + LETTERS.upper())[i] for i in words.tolist())
+def spelled(word: Int64[Tensor, "S"]) -> str:
+    return "".join(LETTERS[i] for i in word.tolist())
 
 
 # ---------------------------------------------------------------- training
-def nobody(step: int, model: Copier) -> None:
+def random_words(progress: float) -> tuple[Texts, Texts]:
+    """64 words of one length, and the same backwards; short ones come first."""
+    longest = min(LONGEST, 2 + int((LONGEST - 1) * progress / 0.5))
+    words = torch.randint(A, (64, int(torch.randint(1, longest + 1, ()))))
+    return words, words.flip(1)
+
+
+def nobody(step: int, model: Any) -> None:
     """Watch nothing."""
 
 
 @one_thread()
 def train(
-    looks_back: bool = True,
-    task: Task = backwards,
-    seed: int = 1,
-    steps: int = 250,
-    watch: Callable[[int, Copier], None] = nobody,
-) -> Copier:
-    """A network that has seen random words of up to eight letters; short ones come first.
-
-    On one thread: the matrices are so small that a second one only waits.
-    """
-    torch.manual_seed(seed)
-    model = Copier(looks_back, A if task is backwards else 2 * A)
+    model: nn.Module,
+    examples: Examples,
+    steps: int,
+    peak_rate: float,
+    watch: Callable[[int, Any], None] = nobody,
+) -> None:
+    """On one thread: the matrices are so small that a second one only waits."""
     optimizer = torch.optim.Adam(model.parameters())
-    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, total_steps=steps)
+    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak_rate, total_steps=steps)
     for step in range(steps):
         watch(step, model)
-        longest = min(8, 2 + int(7 * step / (0.5 * steps)))
-        words = torch.randint(A, (64, int(torch.randint(1, longest + 1, ()))))
-        words, answers = task(words)
-        loss = F.cross_entropy(model(words).flatten(0, 1), answers.flatten())
+        read, written = examples(step / steps)
+        loss = F.cross_entropy(model(read).flatten(0, 1), written.flatten())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         rate.step()
     watch(steps, model)
+
+
+def trained(
+    looks_back: bool = True,
+    width: int = 48,
+    steps: int = 1000,
+    peak_rate: float = 1e-2,
+    seed: int = 1,
+    watch: Callable[[int, Copier], None] = nobody,
+) -> Copier:
+    """A network that has practised on random words of up to twenty letters."""
+    torch.manual_seed(seed)
+    model = Copier(looks_back, width)
+    train(model, random_words, steps, peak_rate, watch)
     return model
 
 
 @one_thread()
 @torch.no_grad()
-def accuracy(model: Copier, length: int, task: Task = backwards) -> float:
+def accuracy(model: Copier, length: int) -> float:
     """The share of letters that are right, in 500 words of so many letters."""
     generator = torch.Generator().manual_seed(length)
-    words, answers = task(torch.randint(A, (500, length), generator=generator))
-    return (model(words).argmax(dim=-1) == answers).float().mean().item()
+    words = torch.randint(A, (500, length), generator=generator)
+    return (model(words).argmax(dim=-1) == words.flip(1)).float().mean().item()

@@ -53,6 +53,7 @@ class Study(ABC):
     """
 
     run_type: Any  # of the named tuples
+    reads_corpus = True  # if not, it is given no tokens
 
     @abstractmethod
     def plan(self, lines: Iterable[Line]) -> list[Any]:

@@ -57,7 +57,7 @@ CAPTIONS = {
         "Each row belongs to notebook 08's GPT, trained with one `seed`. For a head, `loss` is the rise "
         "of the loss without it, and `more` its attention to the last gap; for the last place of the "
         "window, `loss` is its own, and `more` how far that lies above its neighbour's. "
-        "`python -m tools.studies.heads` makes it anew.",
+        "`python -m tools.studies heads` makes it anew.",
         "08",
     ),
     "claims": (
@@ -72,7 +72,7 @@ CAPTIONS = {
         "How long what the sources compare takes",
         "Each row is `ours` beside `theirs`, which take turns: `ratio` is the median of ours divided by "
         "theirs, so that below 1 ours takes less; `low` and `high` are the smallest and the largest ratio "
-        "of a round, and seconds are those of one core. `python -m tools.studies.times` takes them anew.",
+        "of a round, and seconds are those of one core. `python -m tools.studies times` takes them anew.",
         "raschka",
     ),
     "museum": (

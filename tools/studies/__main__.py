@@ -24,13 +24,26 @@ from helpers.rooms.speedrun import Ladder
 from helpers.rooms.study import Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.provenance import ROOT, made_by
+from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.claims import Claims
+from tools.studies.recurrent import Copying, Translating
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,
     "speedrun": Ladder(),
     "museum": Museum(),
     "claims": Claims(),
+    "copying": Copying(),
+    "translating": Translating(),
+}
+# Programs of their own, which keep a training, or nothing, and store their table at the end.
+SCRIPTS = {
+    "far": far.main,
+    "heads": heads.main,
+    "passage": passage.main,
+    "presets": presets.main,
+    "rungs": rungs.main,
+    "times": times.main,
 }
 GROWING = ROOT / "build" / "studies"
 
@@ -38,16 +51,16 @@ GROWING = ROOT / "build" / "studies"
 def circumstances(study: Study, corpus: Corpus, device: str) -> list[str]:
     """A table's comment lines: what decides its numbers, beside the commit's code."""
     versions = f"Python {platform.python_version()}, torch {torch.__version__}"
-    return [
-        f"{versions}, {platform.system()} {platform.machine()}, 1 thread a run, {device}",
-        f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
-        f"budget: {study.budget()}",
-    ]
+    machine = f"{versions}, {platform.system()} {platform.machine()}, 1 thread a run, {device}"
+    read = [f"corpus: {corpus.name}, SHA-256 {corpus.sha256}"] if study.reads_corpus else []
+    return [machine, *read, f"budget: {study.budget()}"]
 
 
 def measure(name: str, path: str | None, device: str, run: Any) -> Line:
     """One run of the study `name`, on one thread, on the text at `path`: its line of the table."""
     torch.set_num_threads(1)
+    if not STUDIES[name].reads_corpus:
+        return STUDIES[name].measure(run, torch.empty(0, dtype=torch.long), 0, device)
     corpus = load_corpus(path)
     tokens = corpus.tokens.long()
     return STUDIES[name].measure(run, tokens, corpus.tokenizer.vocab_size, device)
@@ -59,7 +72,7 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
     RunError when the lines that are there were made under other circumstances.
     """
     study, corpus = STUDIES[name], load_corpus(options.corpus)
-    if corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
+    if study.reads_corpus and corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
         raise ConfigError("the stored tables are of tiny Shakespeare: name another folder by --out")
     comments = [
         made_by(f"python -m tools.studies {name}"),
@@ -100,8 +113,11 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
 
 
 def main(arguments: list[str]) -> None:
+    if arguments and arguments[0] in SCRIPTS:
+        SCRIPTS[arguments[0]](arguments[1:])  # it has options of its own
+        return
     parser = argparse.ArgumentParser(prog="python -m tools.studies", description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=STUDIES, help=f"one of: {', '.join(STUDIES)}")
+    parser.add_argument("name", choices=[*STUDIES, *SCRIPTS], help="the study")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side, of one thread each (2)")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
     parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")

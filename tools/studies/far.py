@@ -1,12 +1,10 @@
 """Train a GPT with rotary positions on 32 letters, with three seeds; store how well it reads 128.
 
-python -m tools.studies.far
+python -m tools.studies far
 """
 
-import sys
-
 from helpers.data import load_corpus, split
-from helpers.errors import Options, command, say
+from helpers.errors import Options, say
 from helpers.rooms import extrapolation
 from helpers.tables import Line
 from tools.studies import networks
@@ -16,7 +14,7 @@ STEPS = 1500
 
 
 def main(arguments: list[str]) -> None:
-    Options(prog="python -m tools.studies.far", description=__doc__).parse_args(arguments)
+    Options(prog="python -m tools.studies far", description=__doc__).parse_args(arguments)
     corpus = load_corpus()
     tokenizer = corpus.tokenizer
     train_tokens, val_tokens = split(tokenizer.encode(corpus.text), extrapolation.READ)
@@ -36,7 +34,3 @@ def main(arguments: list[str]) -> None:
         "800 texts of 128 letters are read; a place stands for itself and the 15 after it"
     )
     networks.store("far", lines, budget)
-
-
-if __name__ == "__main__":
-    sys.exit(command(main))

@@ -1,12 +1,11 @@
 """Train lesson 08's GPT with three seeds, and look into each; store what heads cost and places guess.
 
-python -m tools.studies.heads
+python -m tools.studies heads
 
 A run that has ended is kept in build/runs/heads-SEED, and only loaded the next time.
 """
 
 import itertools
-import sys
 
 import torch
 from jaxtyping import Integer
@@ -14,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from helpers.data import CharTokenizer
-from helpers.errors import Options, command
+from helpers.errors import Options
 from helpers.gpt import GPT
 from helpers.rooms.gaps import looks_at_gaps, loss_without
 from helpers.tables import Line
@@ -26,7 +25,7 @@ LETTERS = 5900  # that every place guesses
 
 
 def main(arguments: list[str]) -> None:
-    Options(prog="python -m tools.studies.heads", description=__doc__).parse_args(arguments)
+    Options(prog="python -m tools.studies heads", description=__doc__).parse_args(arguments)
     lines = [line for seed in SEEDS for line in look_into(*networks.trained("laptop", seed, f"heads-{seed}"), seed)]
     budget = (
         f"budget: the preset laptop; heads are silenced on {WINDOWS} windows of validation text, "
@@ -80,7 +79,3 @@ def last_place(model: GPT, tokens: Integer[Tensor, "N"]) -> list[float]:
     blocks = above.view(-1, 50).mean(dim=1)
     error = blocks.std() / len(blocks) ** 0.5
     return torch.stack([losses[:n, T - 1].mean(), above.mean(), error]).tolist()
-
-
-if __name__ == "__main__":
-    sys.exit(command(main))

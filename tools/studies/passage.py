@@ -1,15 +1,13 @@
 """What a network adds to counts, letter by letter: train the preset counted, store a passage.
 
-python -m tools.studies.passage
+python -m tools.studies passage
 
 The run is kept in build/runs/counted-seed-21, goes on where it was stopped, and is only loaded when
 it has ended.
 """
 
-import sys
-
 from helpers.counted import CountedGPT
-from helpers.errors import Options, command
+from helpers.errors import Options
 from helpers.rooms.guessers import gains_over_counts, kind_of
 from tools.studies import networks
 
@@ -19,7 +17,7 @@ LETTERS = 320  # of the passage
 
 
 def main(arguments: list[str]) -> None:
-    Options(prog="python -m tools.studies.passage", description=__doc__).parse_args(arguments)
+    Options(prog="python -m tools.studies passage", description=__doc__).parse_args(arguments)
     model, tokenizer, val_tokens = networks.trained("counted", SEED, f"counted-seed-{SEED}")
     assert isinstance(model, CountedGPT)
     gains, letters = gains_over_counts(model, val_tokens[: 64 * WINDOWS + 65])
@@ -41,7 +39,3 @@ def main(arguments: list[str]) -> None:
         "likelier than by counts of six letters, the mean by kinds and letter by letter (code points)"
     )
     networks.store("passage", lines, budget)
-
-
-if __name__ == "__main__":
-    sys.exit(command(main))

@@ -1,7 +1,7 @@
 """Train the three-minute presets with some seeds; store losses and texts for notebook 08.
 
-python -m tools.studies.presets            both
-python -m tools.studies.presets counted    one of them
+python -m tools.studies presets            both
+python -m tools.studies presets counted    one of them
 
 The runs are ordinary ones, in build/runs: those that are there already go on, and one that is
 finished is only read.
@@ -21,7 +21,7 @@ from helpers import checkpoint, errors, training
 from helpers.checkpoint import is_run
 from helpers.counting import KneserNey
 from helpers.data import Corpus, first_to_validate, load_corpus, split
-from helpers.errors import Options, command, say
+from helpers.errors import Options, say
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
 from helpers.tables import MEASURED
@@ -39,7 +39,7 @@ TOP_P = 0.9
 
 
 def main(arguments: list[str]) -> None:
-    parser = Options(prog="python -m tools.studies.presets", description=__doc__.splitlines()[0])
+    parser = Options(prog="python -m tools.studies presets", description=__doc__.splitlines()[0])
     parser.add_argument("preset", nargs="?", choices=SEEDS, help="only this one (all)")
     options = parser.parse_args(arguments)
     corpus = load_corpus()
@@ -64,7 +64,7 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     text = sample(folder)
     copies = [longest_copy(validation[i : i + len(text)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
-        made_by("python -m tools.studies.presets"),
+        made_by("python -m tools.studies presets"),
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
         f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         *(how_it_fared(seed, folder) for seed, folder in folders.items()),
@@ -135,7 +135,3 @@ def sample(folder: Path) -> str:
     generator = torch.Generator().manual_seed(1)
     tokens = generate(model, prompt, LENGTH, temperature=TEMPERATURE, top_p=TOP_P, generator=generator)
     return tokenizer.decode(tokens).strip().rsplit("\n", 1)[0] + "\n"
-
-
-if __name__ == "__main__":
-    sys.exit(command(main))

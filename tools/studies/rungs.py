@@ -1,17 +1,16 @@
 """Climb notebook 08's ladder with three seeds; store losses, seconds and each rung's text.
 
-python -m tools.studies.rungs
+python -m tools.studies rungs
 """
 
 import platform
-import sys
 
 import nbformat
 import torch
 
 from helpers import errors
 from helpers.data import load_corpus
-from helpers.errors import Options, command, say
+from helpers.errors import Options, say
 from helpers.tables import MEASURED, csv_table
 from tools.provenance import made_by
 from tools.surroundings import ROOT
@@ -42,7 +41,7 @@ rung("with norms, rate 0.03", lambda: Letters(*(normed_block() for _ in range(3)
 
 
 def main(arguments: list[str]) -> None:
-    Options(prog="python -m tools.studies.rungs", description=__doc__).parse_args(arguments)
+    Options(prog="python -m tools.studies rungs", description=__doc__).parse_args(arguments)
     cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"}
     climbing = [source for name, source in cells.items() if name.startswith("ladder-")]
     lines = []
@@ -81,12 +80,8 @@ def rung(name, make, **recipe):
 def provenance() -> list[str]:
     corpus = load_corpus()
     return [
-        made_by("python -m tools.studies.rungs"),
+        made_by("python -m tools.studies rungs"),
         f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} thread",
         f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         "seconds of one core, for building, training, measuring and writing; settings in the cells of notebook 08",
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(command(main))

@@ -1,13 +1,12 @@
 """Take the times that the sources make claims about, side by side; store their ratios.
 
-python -m tools.studies.times            at GPT-2's width
-python -m tools.studies.times --quick    small sizes, only printed: to see that it works
+python -m tools.studies times            at GPT-2's width
+python -m tools.studies times --quick    small sizes, only printed: to see that it works
 """
 
 import os
 import platform
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.attention import MultiHeadAttention, attention
-from helpers.errors import Options, command, say, write
+from helpers.errors import Options, say, write
 from helpers.gpt import one_thread
 from helpers.tables import MEASURED, Line, csv_table
 from tools.provenance import made_by
@@ -145,7 +144,7 @@ def about(program: str) -> list[str]:
 
 @one_thread()
 def main(arguments: list[str]) -> None:
-    parser = Options(prog="python -m tools.studies.times", description=__doc__.splitlines()[0])
+    parser = Options(prog="python -m tools.studies times", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, only printed")
     options = parser.parse_args(arguments)
     comments = [*about(parser.prog), "seconds of processor time, medians of the rounds"]
@@ -158,7 +157,3 @@ def main(arguments: list[str]) -> None:
             say(f"{ours} / {theirs}: {result['ratio']:.3g} ({result['low']:.3g} to {result['high']:.3g})")
     if not options.quick:
         write(MEASURED / "times.csv", csv_table(lines, comments))
-
-
-if __name__ == "__main__":
-    sys.exit(command(main))

@@ -1,0 +1,149 @@
+"""Lesson 00's translator: it reads a German question, and writes it in English.
+
+The sentences come from a small grammar whose German verbs are last. English has as many words as
+German, and each of them comes from one German word.
+"""
+
+import random
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from helpers.gpt import one_thread
+from helpers.rooms.copying import Examples, Seen, Texts, train
+
+Pair = tuple[str, str]
+BEGIN = {  # with du, with others
+    "Can": ("Kannst", "Kann"),
+    "Shall": ("Sollst", "Soll"),
+    "May": ("Darfst", "Darf"),
+    "Must": ("Musst", "Muss"),
+    "Will": ("Wirst", "Wird"),
+}
+WHO = (("du", "you"), ("er", "he"), ("Anna", "Anna"), ("Otto", "Otto"))
+WHOM = (("mir", "me"), ("uns", "us"), ("ihm", "him"), ("ihr", "her"))
+HELP = (("helfen", "help"), ("erlauben", "allow"), ("raten", "advise"), ("beibringen", "teach"))
+WHICH = (("diesen", "this"), ("jenen", "that"), ("jeden", "every"), ("keinen", "no"))
+HOW = (("langen", "long"), ("kurzen", "short"), ("alten", "old"), ("neuen", "new"))
+WHAT = (
+    ("Satz", "sentence"),
+    ("Brief", "letter"),
+    ("Text", "text"),
+    ("Roman", "novel"),
+    ("Witz", "joke"),
+    ("Bericht", "report"),
+)
+DO = (
+    ("übersetzen", "translate"),
+    ("lesen", "read"),
+    ("schreiben", "write"),
+    ("verstehen", "understand"),
+    ("erklären", "explain"),
+    ("lernen", "learn"),
+)
+ALL = (*WHO, *WHOM, *HELP, *WHICH, *HOW, *WHAT, *DO, ("zu", "to"))
+GERMAN = sorted({german for german, _ in ALL} | {form for forms in BEGIN.values() for form in forms})
+ENGLISH = sorted({english for _, english in ALL} | set(BEGIN))
+WIDTH = 48
+
+
+# ---------------------------------------------------------------- the grammar
+def question(dice: random.Random, helps: bool, tells_how: bool) -> tuple[list[str], list[str]]:
+    """A German question and its translation, with two parts or without: 5 to 9 words."""
+    begin, who, do = dice.choice(sorted(BEGIN)), dice.choice(WHO), dice.choice(DO)
+    thing = [dice.choice(WHICH), dice.choice(WHAT)]
+    if tells_how:
+        thing.insert(1, dice.choice(HOW))
+    german, english = [BEGIN[begin][who[0] != "du"], who[0]], [begin, who[1]]
+    if helps:
+        whom, verb = dice.choice(WHOM), dice.choice(HELP)
+        german += [whom[0], verb[0], *firsts(thing), "zu", do[0]]
+        english += [verb[1], whom[1], "to", do[1], *seconds(thing)]
+    else:
+        german += [*firsts(thing), do[0]]
+        english += [do[1], *seconds(thing)]
+    return german, english
+
+
+def firsts(pairs: Sequence[Pair]) -> list[str]:
+    return [first for first, _ in pairs]
+
+
+def seconds(pairs: Sequence[Pair]) -> list[str]:
+    return [second for _, second in pairs]
+
+
+def questions(seed: int, never: Sequence[str]) -> Examples:
+    """Batches of 64 random questions of one form; the German sentence `never` is not among them."""
+    dice = random.Random(seed)
+
+    def examples(progress: float) -> tuple[Texts, Texts]:
+        form = dice.choice((False, True)), dice.choice((False, True))
+        pairs = [question(dice, *form) for _ in range(64)]
+        pairs = [pair for pair in pairs if pair[0] != list(never)]
+        return (
+            torch.tensor([[GERMAN.index(word) for word in german] for german, _ in pairs]),
+            torch.tensor([[ENGLISH.index(word) for word in english] for _, english in pairs]),
+        )
+
+    return examples
+
+
+# ---------------------------------------------------------------- the network
+class Translator(nn.Module):
+    """A reader and a writer: German (B, S) -> logits of the English words (B, S, vocabulary).
+
+    The writer's state says only where to look. What is written comes from the `words` looked at; or,
+    if `mixes` is "states", from the reader's states, as in Copier, and from the writer's own.
+    """
+
+    def __init__(self, mixes: str = "words"):
+        super().__init__()
+        self.mixes = mixes
+        self.word = nn.Embedding(len(GERMAN), WIDTH)
+        self.reader = nn.GRU(len(GERMAN), WIDTH, batch_first=True)
+        self.writer = nn.GRU(1, WIDTH, batch_first=True)
+        self.head = nn.Linear(WIDTH if mixes == "words" else 2 * WIDTH, len(ENGLISH))
+
+    def see(self, german: Texts) -> Seen:
+        memory, last = self.reader(F.one_hot(german, len(GERMAN)).float())
+        h, _ = self.writer(torch.zeros(*german.shape, 1), last)
+        scores = h @ memory.mT
+        weights = scores.softmax(dim=-1)
+        return Seen(memory, h, scores, weights, weights @ (self.word(german) if self.mixes == "words" else memory))
+
+    def forward(self, german: Texts) -> Float[Tensor, "B S V"]:
+        seen = self.see(german)
+        return self.head(seen.context if self.mixes == "words" else torch.cat([seen.h, seen.context], dim=-1))
+
+    @torch.no_grad()
+    def translate(self, german: Sequence[str]) -> tuple[list[str], Float[Tensor, "T S"]]:
+        """The English words, and where each of them looked."""
+        read = torch.tensor([[GERMAN.index(word) for word in german]])
+        return [ENGLISH[i] for i in self(read)[0].argmax(dim=-1).tolist()], self.see(read).weights[0]
+
+
+def trained(
+    never: Sequence[str], mixes: str = "words", steps: int = 1000, peak_rate: float = 3e-2, seed: int = 1
+) -> Translator:
+    """A network that has practised on random questions, but `never` on this one."""
+    torch.manual_seed(seed)
+    model = Translator(mixes)
+    train(model, questions(seed, never), steps, peak_rate)
+    return model
+
+
+@one_thread()
+@torch.no_grad()
+def accuracy(model: Translator, batches: int = 8) -> float:
+    """The share of words that are right, in questions of all forms."""
+    examples = questions(0, ())
+    right = total = 0
+    for _ in range(batches):
+        german, english = examples(1.0)
+        right += (model(german).argmax(dim=-1) == english).sum().item()
+        total += english.numel()
+    return right / total
