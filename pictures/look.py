@@ -1,13 +1,59 @@
-"""Lesson 00's picture of one look back, with the states of a trained network."""
+"""Lesson 00's pictures: the two designs, one look back, where networks look, what length costs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 import torch
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from torch import Tensor
 
-from helpers.rooms.copying import Seen
-from pictures.plotting import COLORS, SIGNED, figure, show
+from helpers.rooms.copying import LONGEST, Seen
+from helpers.tables import Line
+from pictures.plotting import COLORS, SIGNED, arcs, curves, figure, heatmap, show
 
 GREY = "#555555"
+
+
+# ---------------------------------------------------------------- two designs
+def designs(word: str, backwards: str) -> None:
+    """The same reader and writer twice: through one vector, and with a look at every state."""
+    _, (left, right) = figure(9, 3.6, columns=2)
+    left.set_title("everything through one vector")
+    right.set_title("attention: a look at every state")
+    n, row = len(word), 2
+    for ax, pale in ((left, False), (right, True)):
+        read_and_written(ax, word, backwards, row if pale else None)
+    for i in range(n):
+        left.plot([n - 1, (n - 1) / 2, i], [1.12, 2, 2.8], color=COLORS[1], linewidth=1.2, zorder=1)
+        right.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=6 if i == n - 1 - row else 0.8, zorder=1)
+    box = {"boxstyle": "round,pad=0.5", "facecolor": COLORS[1], "edgecolor": "none"}
+    left.text((n - 1) / 2, 2, "one vector", ha="center", va="center", color="white", bbox=box, zorder=3)
+    show(
+        "Two drawings. Left, letters are read one after the other into states, and all that is written "
+        "comes through one vector at the end. Right, the letter that is being written is joined to every "
+        "state, by one thick line and by thin ones."
+    )
+
+
+def read_and_written(ax: Axes, word: str, backwards: str, row: int | None) -> None:
+    """Letters, their states, and the letters written: all, or the one in `row` dark."""
+    arrow = {"arrowstyle": "-|>", "color": "#777777", "shrinkA": 10, "shrinkB": 10}
+    ring = {"boxstyle": "circle,pad=0.45", "facecolor": "white", "edgecolor": GREY}
+    for i, (letter, answer) in enumerate(zip(word, backwards, strict=True)):
+        ax.annotate("", (i, 1), (i, 0), arrowprops=arrow)
+        if i:
+            ax.annotate("", (i, 1), (i - 1, 1), arrowprops=arrow)
+        ax.text(i, 0, letter, ha="center", va="center", fontsize=13)
+        ax.text(i, 1, " ", ha="center", va="center", fontsize=8, bbox=ring, zorder=3)
+        ax.text(i, 3, answer, ha="center", va="center", fontsize=13, alpha=1 if row in (None, i) else 0.3)
+    for y, name in ((0, "read"), (1, "states"), (3, "written")):
+        ax.text(-0.75, y, name, ha="right", va="center", color=GREY)
+    ax.set(xlim=(-2.2, len(word) - 0.4), ylim=(-0.4, 3.4))
+    ax.axis("off")
+
+
+# ---------------------------------------------------------------- one look
 
 
 def look_back(word: str, trace: Seen, place: int) -> None:
@@ -54,3 +100,88 @@ def strip(ax, state: Float[Tensor, "C"], x: float, bottom: float = 2.9) -> None:
 
 def ordinal(place: int) -> str:
     return ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")[place]
+
+
+# ---------------------------------------------------------------- where it looks
+def grow(word: str, film: Mapping[int, Float[Tensor, "T S"]]) -> None:
+    """All weights of a word that is written backwards, after so many steps of training each."""
+    _, axes = figure(3 * len(film), 3.1, columns=len(film))
+    for (steps, weights), ax in zip(film.items(), axes, strict=True):
+        places(ax, word, weights, f"after {steps:,} steps")
+    axes[0].set_ylabel("written")
+    show(
+        f"Tables of weights, a row for each letter written and a column for each letter of {word} read. "
+        "At first they are even; at the end the dark cells run from the top right to the bottom left."
+    )
+
+
+def places(ax: Axes, word: str, weights: Float[Tensor, "T S"], title: str) -> None:
+    heatmap(
+        weights, word[::-1], word, title=title, row_name="", column_name="read", decimals=None, limits=(0, 1), ax=ax
+    )  # fmt: skip
+
+
+def longer(words: Sequence[str], weights_of: Callable[[str], Float[Tensor, "T S"]]) -> None:
+    """All weights of words that get longer; a frame shows where the thickest lines should be."""
+    _, axes = figure(4.6 * len(words), 4.5, columns=len(words))
+    for word, ax in zip(words, axes, strict=True):
+        places(ax, word, weights_of(word), f"{len(word)} letters")
+        n = len(word)
+        ax.plot([n - 1, 0], [0, n - 1], color=COLORS[1], linewidth=1, linestyle=":")
+    axes[0].set_ylabel("written")
+    show(
+        f"Tables of weights for words of {' and '.join(str(len(word)) for word in words)} letters, with a "
+        "dotted line from the top right to the bottom left. In the short word the dark cells lie on it. In the "
+        "long word they leave it near the top, run beside it, and begin again at the bottom."
+    )
+
+
+def over_yours(german: Sequence[str], english: Sequence[str], yours: Tensor, weights: Tensor) -> None:
+    """A network's lines, blue, over those drawn by hand, wide and pale."""
+    _, ax = figure(8, 2.8)
+    arcs(german, english, yours, ax=ax)
+    for line in ax.lines:
+        line.set(color="#D8D8D8", linewidth=14)
+    arcs([""] * len(german), [""] * len(english), weights, ax=ax)
+    show(
+        "The German sentence above, the English one below. Wide pale lines are those drawn by hand, blue ones the "
+        "network's: they lie on the pale ones, but perhaps for that of the word to."
+    )
+
+
+# ---------------------------------------------------------------- what length costs
+def length_costs(lines: Sequence[Line]) -> None:
+    """Right letters by length, for attention and one vector, by steps of training, narrow and wide."""
+    lengths = [int(name.removeprefix("right_")) for name in lines[0] if name.startswith("right_")]
+    _, axes = figure(11, 4.2, columns=2)
+    for width, ax in zip((48, 16), axes, strict=True):
+        for network, color in (("attention", COLORS[0]), ("one vector", COLORS[1])):
+            for steps, style in ((1000, ":"), (4000, "--"), (16000, "-")):
+                group = [
+                    line
+                    for line in lines
+                    if (line["network"], line["width"], line["steps"], line["rate"]) == (network, width, steps, 0.01)
+                ]
+                means = [fmean(line[f"right_{n}"] for line in group) for n in lengths]
+                ax.plot(lengths, means, style, color=color, marker="os"[network != "attention"], markersize=4)
+        ax.axvline(LONGEST, color=GREY, linewidth=0.8)
+        ax.axhline(1 / 8, color=GREY, linewidth=0.8, linestyle="--")
+        ax.set(xlabel="letters in the word", title=f"states of {width} numbers", ylim=(0, 1.05))
+    axes[0].set_ylabel("share of letters right")
+    axes[0].text(1, 1 / 8, "a blind guess", va="bottom", color=GREY)
+    show("TO BE WRITTEN")
+
+
+def fading(effect: Callable[[float, int], float]) -> None:
+    """How much of a first letter is left after so many: 0c's answer as a picture, once there is one."""
+    if effect(0.5, 1) is None:
+        return
+    T = list(range(1, 41))
+    ax = curves(
+        T,
+        {f"a = {a}": [effect(a, t) for t in T] for a in (0.9, 0.97, 0.99)},
+        xlabel="letters read",
+        ylabel="what is left of the first",
+    )
+    ax.set(ylim=(0, 1.05))
+    show("Curves that fall from 1: for a = 0.9 to nearly nothing within forty letters, for 0.99 by a third.")

@@ -373,47 +373,6 @@ def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Ax
     return ax
 
 
-def bottleneck(read: str, written: str, *, row: int | None = None, ax: Axes) -> Axes:
-    """A recurrent reader's letters and states, and its writer.
-
-    Everything comes through one vector; with a `row`, that letter of what is written is joined to
-    all states (attention).
-    """
-    n = len(read)
-    orange = COLORS[1]
-    arrow = {"arrowstyle": "-|>", "color": "#777777", "shrinkA": 10, "shrinkB": 10}
-    ring = {"boxstyle": "circle,pad=0.45", "facecolor": "white", "edgecolor": "#555555"}
-    for i, (letter, answer) in enumerate(zip(read, written, strict=True)):
-        ax.annotate("", (i, 1), (i, 0), arrowprops=arrow)
-        if i:
-            ax.annotate("", (i, 1), (i - 1, 1), arrowprops=arrow)
-        if row is None:
-            ax.plot([n - 1, (n - 1) / 2, i], [1.12, 2, 2.8], color=orange, linewidth=1.2, zorder=1)
-        else:
-            ax.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=2, zorder=1)
-        pale = row is not None and i != row
-        ax.text(i, 0, letter, ha="center", va="center", fontsize=13)
-        ax.text(i, 1, " ", ha="center", va="center", fontsize=8, bbox=ring, zorder=3)
-        ax.text(i, 3, answer, ha="center", va="center", fontsize=13, alpha=0.3 if pale else 1)
-    if row is None:
-        box = {"boxstyle": "round,pad=0.5", "facecolor": orange, "edgecolor": "none"}
-        ax.text(
-            (n - 1) / 2,
-            2,
-            "one vector",
-            ha="center",
-            va="center",
-            color="white",
-            bbox=box,
-            zorder=3,
-        )
-    for y, name in ((0, "read"), (1, "states"), (3, "written")):
-        ax.text(-0.75, y, name, ha="right", va="center", color="#555555")
-    ax.set(xlim=(-2.2, n - 0.4), ylim=(-0.4, 3.4))
-    ax.axis("off")
-    return ax
-
-
 class Live:
     """A figure that is drawn again, in place, whenever `update` is called with new data."""
 

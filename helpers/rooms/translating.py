@@ -18,31 +18,33 @@ from helpers.rooms.copying import Examples, Seen, Texts, train
 Pair = tuple[str, str]
 BEGIN = {  # with du, with others
     "Can": ("Kannst", "Kann"),
+    "Could": ("Könntest", "Könnte"),
     "Shall": ("Sollst", "Soll"),
+    "Should": ("Solltest", "Sollte"),
     "May": ("Darfst", "Darf"),
     "Must": ("Musst", "Muss"),
     "Will": ("Wirst", "Wird"),
+    "Would": ("Würdest", "Würde"),
 }
-WHO = (("du", "you"), ("er", "he"), ("Anna", "Anna"), ("Otto", "Otto"))
-WHOM = (("mir", "me"), ("uns", "us"), ("ihm", "him"), ("ihr", "her"))
-HELP = (("helfen", "help"), ("erlauben", "allow"), ("raten", "advise"), ("beibringen", "teach"))
-WHICH = (("diesen", "this"), ("jenen", "that"), ("jeden", "every"), ("keinen", "no"))
-HOW = (("langen", "long"), ("kurzen", "short"), ("alten", "old"), ("neuen", "new"))
-WHAT = (
-    ("Satz", "sentence"),
-    ("Brief", "letter"),
-    ("Text", "text"),
-    ("Roman", "novel"),
-    ("Witz", "joke"),
-    ("Bericht", "report"),
+
+
+def pairs(text: str) -> list[Pair]:
+    """From "du you, er he": ("du", "you"), ("er", "he")."""
+    return [(german, english) for german, english in (pair.split() for pair in text.split(","))]
+
+
+WHO = pairs("du you, er he, Anna Anna, Otto Otto, Eva Eva, Max Max, Ida Ida, Paul Paul")
+WHOM = pairs("mir me, uns us, ihm him, ihr her, ihnen them, Lea Lea, Tom Tom, Kai Kai")
+HELP = pairs(
+    "helfen help, erlauben allow, raten advise, beibringen teach, befehlen order, verbieten forbid, "
+    "gestatten permit, versprechen promise"
 )
-DO = (
-    ("übersetzen", "translate"),
-    ("lesen", "read"),
-    ("schreiben", "write"),
-    ("verstehen", "understand"),
-    ("erklären", "explain"),
-    ("lernen", "learn"),
+WHICH = pairs("diesen this, jenen that, jeden every, keinen no, einen a, meinen my, deinen your, unseren our")
+HOW = pairs("langen long, kurzen short, alten old, neuen new, guten good, schweren hard, ersten first, letzten last")
+WHAT = pairs("Satz sentence, Brief letter, Text text, Roman novel, Witz joke, Bericht report, Vers verse, Titel title")
+DO = pairs(
+    "übersetzen translate, lesen read, schreiben write, verstehen understand, erklären explain, lernen learn, "
+    "vergessen forget, drucken print"
 )
 ALL = (*WHO, *WHOM, *HELP, *WHICH, *HOW, *WHAT, *DO, ("zu", "to"))
 GERMAN = sorted({german for german, _ in ALL} | {form for forms in BEGIN.values() for form in forms})
@@ -82,11 +84,11 @@ def questions(seed: int, never: Sequence[str]) -> Examples:
 
     def examples(progress: float) -> tuple[Texts, Texts]:
         form = dice.choice((False, True)), dice.choice((False, True))
-        pairs = [question(dice, *form) for _ in range(64)]
-        pairs = [pair for pair in pairs if pair[0] != list(never)]
+        batch = [question(dice, *form) for _ in range(64)]
+        batch = [pair for pair in batch if pair[0] != list(never)]
         return (
-            torch.tensor([[GERMAN.index(word) for word in german] for german, _ in pairs]),
-            torch.tensor([[ENGLISH.index(word) for word in english] for _, english in pairs]),
+            torch.tensor([[GERMAN.index(word) for word in german] for german, _ in batch]),
+            torch.tensor([[ENGLISH.index(word) for word in english] for _, english in batch]),
         )
 
     return examples
