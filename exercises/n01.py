@@ -53,11 +53,13 @@ exercise(
 
 prediction(
     "1d",  # Who scores best?
-    right="cabd",
+    right=("cabd", "b"),
     mistakes={
-        "that is the order from worst to best": "dbac",
-        "that is the order of the cosines: a dot product multiplies and adds": "bcad",
-        "the score of d is negative, and so the worst: don't drop its sign": "cdab",
+        "that is the order from worst to best": ("dbac", "b"),
+        "the first is the order of the cosines: a dot product multiplies and adds": ("bcad", "b"),
+        "the score of d is negative, and so the worst: don't drop its sign": ("cdab", "b"),
+        "the order is right; by direction alone, one key is better than c: divide the scores by lengths": ("cabd", "c"),
+        "the order is right; by direction alone, a is far off: it is only long": ("cabd", "a"),
     },
 )
 

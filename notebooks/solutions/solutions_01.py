@@ -42,9 +42,11 @@ assert my_dot(3, 4, 5) == 0  # a right angle: Pythagoras
 
 # %%
 # 2 * 6 - 8 = 4, 2 * 1 + 0 = 2, 2 * 3 + 5 = 11 and 2 * -4 + 1 = -7.
-my_order = "cabd"
-scores = torch.tensor([[6, -8], [1, 0], [3, 5], [-4, 1]]) @ torch.tensor([2, 1])
-assert "".join("abcd"[i] for i in scores.argsort(descending=True)) == my_order
+my_prediction = ("cabd", "b")
+keys = torch.tensor([[6.0, -8.0], [1.0, 0.0], [3.0, 5.0], [-4.0, 1.0]])
+scores = keys @ torch.tensor([2.0, 1.0])
+assert "".join("abcd"[i] for i in scores.argsort(descending=True)) == my_prediction[0]
+assert "abcd"[(scores / keys.norm(dim=1)).argmax()] == my_prediction[1]
 
 # %% [markdown]
 # **1e · A cosine above 1.** Each row is a vector and has its own length; `keepdim=True` keeps

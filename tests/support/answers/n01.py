@@ -39,7 +39,7 @@ WRONG = {
         ("the signs are lost", lambda a, b, s: abs(s * s - a * a - b * b) / 2),
         ("it gives 8 where 0 is right", lambda a, b, s: (s * s - a * a) / 2),
     ],
-    "1d": [("'abcd' is not right", "abcd"), ("3 is not right", 3)],
+    "1d": [("is not right", ("abcd", "b")), ("by direction alone", ("cabd", "c"))],
     "1e": [
         ("right only where T = 1", lambda v: (v / v.norm()) @ (v / v.norm()).mT),
         ("it gives [[9]] where [[1]] is right", lambda v: v @ v.mT),
@@ -59,7 +59,7 @@ RIGHT = {
         lambda a, b, s: torch.tensor(s * s - a * a - b * b, requires_grad=True) / 2,
         lambda a, b, s: np.array([(s**2 - a**2 - b**2) / 2]),
     ],
-    "1d": ["CABD", ["c", "a", "b", "d"], "c > a > b > d"],
+    "1d": [("CABD", "B"), ["cabd", "b"]],
     "1e": [
         lambda v: F.cosine_similarity(v[:, None], v[None], dim=-1).tolist(),
         lambda v: (v @ v.mT).numpy() / np.sqrt(np.outer((v**2).sum(1), (v**2).sum(1))),
