@@ -127,3 +127,28 @@ prediction(
         "a sum does not know the order of its terms: who asks the same of the same five words gets the same row",
     ),
 )
+
+
+prediction(
+    "2h",  # Beyond the fence?
+    right="d",
+    mistakes={
+        "a lies on the fence: there the third word's weight would be 0, and an exponential never is": "ad",
+        "c is a word itself: both others would need a weight of 0, and an exponential never is": "cd",
+        "a and c lie on the fence: a weight would be 0 there, and an exponential never is": "acd",
+        "b lies outside: a mixture never leaves the fence": "bd",
+        "b lies outside, and a on the fence, where a weight would be 0": "abd",
+        "b lies outside, and a and c on the fence, where a weight would be 0": "abcd",
+    },
+)
+
+
+prediction(
+    "2i",  # How far to roll
+    right=(1.4, 0.5, 1.0),
+    hints=(
+        "the slope at 1 is 2 · (1 - 3) = -4; the knob goes against it, by the rate times the slope",
+        "one step from 1 must be 2 long, and the slope is -4",
+        "it must land as far beyond 3 as it was before it: at 5",
+    ),
+)

@@ -1,4 +1,4 @@
-"""Lesson 02's pictures: shares as bars, mixtures as places, the hill that a network rolls down."""
+"""The pictures of lessons 02 and 02b: shares as cakes, mixtures as places, hills that a network rolls down."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,19 +12,36 @@ from pictures.plotting import COLORS, figure, show
 ARROW = {"arrowstyle": "-|>", "lw": 3}
 
 
-def bars(panels: Mapping[str, tuple[Sequence[str], Float[Tensor, "N"]]], alt: str) -> None:
-    """A panel of bars for each title: the bars' names and heights."""
-    _, axes = figure(3 * len(panels), 2.7, columns=len(panels))
-    for ax, (title, (names, heights)) in zip(axes, panels.items(), strict=True):
-        container = ax.bar(list(names), heights.tolist(), color=COLORS[0], alpha=0.8, width=0.65)
-        ax.bar_label(container, fmt="%.2f", padding=2, fontsize=8)
-        ax.axhline(0, color="#999999", linewidth=0.8)
-        ax.set_title(title, pad=14)
-        low, high = min(0.0, float(heights.min())), float(heights.max())
-        ax.set(ylim=(1.2 * low, 1.2 * high), yticks=[])
-        ax.spines[:].set_visible(False)
-        ax.tick_params(length=0, labelsize=9)
-    show(alt)
+def exponentials(names: Sequence[str], scores: Float[Tensor, "N"]) -> None:
+    """The curve of the exponential, the scores below it, and one cake cut by what it makes of them."""
+    _, (left, right) = figure(8.5, 3.8, columns=2, widths=(3, 1))
+    line = torch.linspace(-2.2, 2.3, 100)
+    left.plot(line, line.exp(), color="#777777", lw=2)
+    powers = scores.exp()
+    for name, score, power, color in zip(names, scores.tolist(), powers.tolist(), COLORS, strict=False):
+        left.plot([score, score], [0, power], color=color, lw=10, alpha=0.8, solid_capstyle="butt")
+        left.annotate(
+            f"{name}: {power:.2f}", (score, power), (-6, 6), textcoords="offset points", ha="right", color=color
+        )
+    left.set(xlabel="score", ylabel="its exponential", ylim=(0, 10), xticks=scores.tolist())
+    cut(right, names, powers / powers.sum())
+    right.set_title("the cake")
+    show(
+        f"A curve that rises ever faster, with a bar below it for each of the scores of {', '.join(names)}. At the "
+        "right, one bar is cut into shares as the bars are high."
+    )
+
+
+def cut(ax: Axes, names: Sequence[str], shares: Float[Tensor, "N"], colors: Sequence[str] = COLORS) -> None:
+    """A cake as one bar, the first share on top."""
+    bottom = 1.0
+    for name, share, color in zip(names, shares.tolist(), colors, strict=False):
+        bottom -= share
+        ax.bar([0], [share], bottom=[bottom], color=color, alpha=0.8, width=0.6, edgecolor="white")
+        if share > 0.02:
+            ax.annotate(f"{name} {share:.0%}", (0.34, bottom + share / 2), va="center", fontsize=9)
+    ax.set(xlim=(-0.4, 1.1), ylim=(0, 1))
+    ax.axis("off")
 
 
 def path_of_mixtures(
@@ -38,6 +55,7 @@ def path_of_mixtures(
     ax.annotate("", query, (0, 0), arrowprops=ARROW | {"color": "black"})
     ax.annotate("ring asks", query / 2, (6, -14), textcoords="offset points")
     if solved:
+        fence(ax, values)
         heat = torch.logspace(2, -2, 81)
         path = torch.stack([(values @ query / t).softmax(dim=0) @ values for t in heat])
         ax.plot(*path.T, color=COLORS[1], lw=3)
@@ -48,6 +66,13 @@ def path_of_mixtures(
             ax.annotate(f"{t:g}", at, offset, textcoords="offset points", color=COLORS[1])
     ax.set(xlabel="about jewels?", ylabel="about sound?", xlim=(-0.1, 2.3), ylim=(-0.1, 2.3))
     ax.set_aspect("equal")
+
+
+def fence(ax: Axes, values: Float[Tensor, "N 2"]) -> None:
+    """The region that mixtures never leave: the words that lie outermost, joined around it."""
+    middle = values.mean(dim=0)
+    around = torch.atan2(*(values - middle).T.flip(0)).argsort()
+    ax.fill(*values[around].T, color="#999999", alpha=0.2, zorder=0)
 
 
 def ring_moves(
@@ -81,6 +106,20 @@ def ring_moves(
     )
 
 
+def cakes(all_: Mapping[str, tuple[Sequence[str], Float[Tensor, "N"]]]) -> None:
+    """A cake for each title: the names and shares of its pieces, the small ones without a name."""
+    _, axes = figure(2.9 * len(all_), 3.2, columns=len(all_))
+    color_of = dict(zip(next(iter(all_.values()))[0], COLORS, strict=False))
+    for ax, (title, (names, shares)) in zip(axes, all_.items(), strict=True):
+        cut(ax, names, shares, [color_of.get(name, "#999999") for name in names])
+        ax.set_title(title, loc="left")
+    told = "; ".join(
+        f"{title}: {', '.join(f'{n} {s:.0%}' for n, s in zip(names, shares.tolist(), strict=True) if s > 0.02)}"
+        for title, (names, shares) in all_.items()
+    )
+    show(f"Bars cut into shares. {told}.")
+
+
 def hill(
     turns: Float[Tensor, "N"],
     errors: Float[Tensor, "N"],
@@ -98,16 +137,33 @@ def hill(
         _, ax = figure(7, 3.6)
     ax.plot(turns, errors, color=COLORS[0], lw=3, zorder=1)
     for step, (knob, error, slope) in enumerate(ball):
-        reach = torch.tensor([-0.05, 0.05])
+        reach = torch.tensor([-0.25, 0.25])
         ax.plot(knob + reach, error + slope * reach, color=COLORS[1], lw=1.5, zorder=2)
         ax.plot(knob, error, "o", color=COLORS[1], ms=11, zorder=3)
         ax.annotate(str(step), (knob, error), ha="center", va="center", color="white", fontsize=8, zorder=4)
     ax.set(xlabel="the giver's knob", ylabel="error", title=title)
+    ax.set_ylim(*((-0.1, 1.1 * float(errors.max())) if ball else (None, None)))
     if alone:
+        balls = f" {len(ball)} {'ball rolls' if len(ball) == 1 else 'balls roll'} down it, with a tangent each."
         show(
             "The error against the giver's knob: a hill that falls to the right and gets flatter."
-            + (f" {len(ball)} balls roll down it, with a tangent each." if ball else "")
+            + (balls if ball else "")
         )
+
+
+def cliff(turns: Float[Tensor, "N"], soft: Float[Tensor, "N"], hard: Float[Tensor, "N"], start: float) -> None:
+    """The ground under a soft choice, and that under a hard one, which jumps at the start."""
+    _, (left, right) = figure(9, 3, columns=2)
+    hill(turns, soft, ax=left, title="a soft choice")
+    at = int((turns - start).abs().argmin())
+    edge = hard.clone()
+    edge[at] = torch.nan  # there two cards tie
+    hill(turns, edge, ax=right, title="a hard choice")
+    right.plot(start, hard[at], "o", color=COLORS[0])
+    show(
+        "Two drawings of the error against the giver's knob. With a soft choice it falls along a slope. With a "
+        "hard one it is level and high, jumps where all start, and is level at 0."
+    )
 
 
 def error_along(turns: Float[Tensor, "N"], error_at: Callable[[float], tuple[Tensor, Tensor]]) -> Float[Tensor, "N"]:

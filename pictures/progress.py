@@ -43,7 +43,7 @@ def lessons(folder: str | Path | None = None) -> str:
         raise ConfigError(f"{folder} has no lessons: name the folder of the notebooks")
     rows = []
     for path in paths:
-        number = path.name[:2] if path.parent == folder else ""
+        number = path.stem.partition("_")[0] if path.parent == folder else ""
         rows.append(_row(path, number, path.relative_to(folder).as_posix()))
     return "\n".join(["| | lesson | to read | solved |", "|---|---|---|---|", *rows])
 
@@ -64,7 +64,7 @@ def _row(path: Path, number: str, address: str) -> str:
         AttributeError,
     ):
         return f"| {number} | {path.name} can't be read: `python -m tools.notebooks fresh` brings it back | | |"
-    title = re.search(r"^# (?:\d+ · )?(.+)$", head, re.M)
+    title = re.search(r"^# (?:\d+b? · )?(.+)$", head, re.M)
     time = re.search(r"^\*\*How long\.\*\* (.+?)(?: to read| for the story|\.)", head, re.M)
     verdicts = dict(re.findall(r"^(\d+[a-z]): (.+)$", printed, re.M))
     solved = [label for label, verdict in verdicts.items() if verdict.startswith("right")]

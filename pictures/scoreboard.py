@@ -1,9 +1,7 @@
-"""The scoreboard: what each part of attention is worth in Verona and in a real GPT.
+"""The scoreboard: what each part of attention is worth in Verona, a row for each part, seed by seed.
 
-Each part has a row, seed by seed; its worth in the GPT stands in a column beside.
-
-A notebook prints its own rows and sees them drawn under those of the notebooks before it. These and
-the column's numbers are read from tables in notebooks/measured/.
+A notebook prints its own rows and sees them drawn under those of the notebooks before it, which are
+read from a table in notebooks/measured/.
 """
 
 import csv
@@ -16,9 +14,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from helpers.errors import ConfigError
-from helpers.rooms.experiments import Verdict, judge
-from helpers.rooms.parts import STUDIES
-from helpers.tables import MEASURED, read_table
+from helpers.tables import MEASURED
 from pictures import plotting
 
 STORED = MEASURED / "scoreboard.csv"
@@ -32,28 +28,13 @@ BLIND = {
     "what does romeo give and get?": 1 / 30,  # the one card, and then the other
     "what is brewed from both?": 1 / 8,  # one of eight things, on a card or not
 }
-# Which study of *what matters*, and which row of it, says what the part is worth in a GPT; None:
-# none does. (The row of dropout adds it to a GPT that reads the same pages again and again; all
-# others take the part away.)
-IN_A_GPT = {
-    "dot product": ("parts", "no attention"),
-    "softmax": None,
-    "query and key": ("parts", "query = key"),
-    "value": ("parts", "no value matrix"),
-    "dropout": ("dropout", "dropout 0.2"),
-    "heads": ("parts", "one head"),
-    "positions": ("parts", "no positions"),
-    "residual path": ("parts", "no residual, its own start"),
-    "MLP": ("parts", "no MLP"),
-    "two layers": None,
-}
 
 
 @dataclass(frozen=True)
 class Row:
     """What a part of attention is worth: accuracies without it and with it, one for each seed."""
 
-    notebook: str  # two digits
+    notebook: str  # its number, such as 03 or 02b
     part: str
     question: str
     without: tuple[float, ...]
@@ -70,7 +51,7 @@ def _digits(side: Sequence[float]) -> str:
 
 def read_line(line: str) -> Row:
     """The row that `scoreboard` printed. ConfigError for any other line."""
-    match = re.fullmatch(r"(\d+) (.*?) \| (.*?) \| without (.+?) \| with (.+)", line.strip())
+    match = re.fullmatch(r"(\d+b?) (.*?) \| (.*?) \| without (.+?) \| with (.+)", line.strip())
     try:
         if not match:
             raise ValueError
@@ -117,70 +98,22 @@ def from_csv(text: str) -> list[Row]:
     return rows
 
 
-# ---------------------------------------------------------------- in a real GPT
-def in_a_gpt() -> dict[str, Verdict]:
-    """By part that *what matters* takes out of a GPT: its change of loss (nats per letter).
-
-    Measured after the longest of the study's trainings.
-    """
-    by_row = {}
-    for name in ("parts", "dropout"):
-        _, lines = read_table(MEASURED / f"{name}.csv")
-        verdicts = judge(STUDIES[name], lines)
-        longest = max(STUDIES[name].steps)
-        by_row |= {(name, row): verdict for (steps, row), verdict in verdicts.items() if steps == longest}
-    return {part: by_row[row] for part, row in IN_A_GPT.items() if row}
-
-
-def _said(part: str, in_gpt: dict[str, Verdict]) -> str:
-    if part not in in_gpt:
-        return "not tried"
-    verdict = in_gpt[part]
-    if verdict.says in ("no difference", "undecided"):
-        return verdict.says
-    return f"{verdict.mean:+.2f}"
-
-
 # ---------------------------------------------------------------- drawn
 def scoreboard(*live: Row, measured: Path = STORED) -> None:
     """Print this notebook's rows and draw them under those of earlier notebooks."""
     print(*live, sep="\n")
     stored = from_csv(measured.read_text(encoding="utf-8")) if measured.exists() else []
     rows = [row for row in stored if row.notebook < live[0].notebook] + list(live)
-    in_gpt = in_a_gpt()
-    _, ax = plotting.figure(8.2, 1.3 + 0.62 * len(rows))
+    _, ax = plotting.figure(7.6, 1.3 + 0.62 * len(rows))
     for y, row in enumerate(rows):
         _draw(ax, y, row, bold=row in live)
-        text = _said(row.part, in_gpt)
-        ax.text(
-            1.2,
-            y,
-            text,
-            ha="center",
-            va="center",
-            fontsize=9,
-            color="#222222" if "+" in text else "#777777",
-        )
-    ax.text(
-        1.2,
-        -0.75,
-        "without it, a GPT's loss\nrises by (nats)",
-        ha="center",
-        va="bottom",
-        fontsize=9,
-        color="#222222",
-    )
-    ax.set(xlim=(-0.03, 1.3), ylim=(len(rows) - 0.5, -0.75))
-    ax.set_xlabel("share of right answers (a dot for each seed; dashed: a blind guess)", x=0.4)
+    ax.set(xlim=(-0.03, 1.03), ylim=(len(rows) - 0.5, -0.75))
+    ax.set_xlabel("share of right answers (a dot for each seed; dashed: a blind guess)")
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
     ax.grid(axis="x", color="#E5E5E5", zorder=0)
     ax.set_yticks([])
     plotting.bare(ax)
-    phrases = [
-        f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it "
-        f"(in a GPT: {_said(row.part, in_gpt)})"
-        for row in rows
-    ]
+    phrases = [f"{row.part} {_spread(row.without)} without it and {_spread(row.having)} with it" for row in rows]
     plotting.show(f"The scoreboard, worst to best seed: {'; '.join(phrases)}.")
 
 

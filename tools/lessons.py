@@ -81,7 +81,7 @@ def named(name: str, notebooks: Path = NOTEBOOKS) -> Path:
     for path in everyone(notebooks):
         own = path.relative_to(notebooks.parent).with_suffix("").parts
         number, _, rest = path.stem.partition("_")
-        parts = (number, str(int(number)), rest) if number.isdecimal() else ()
+        parts = (number, number.lstrip("0") or "0", rest) if number[0].isdecimal() else ()
         if name in parts or own[-len(words) :] == words or Path(name).resolve() == path:
             return path
     names = ", ".join(path.stem for path in everyone(notebooks))
@@ -90,7 +90,7 @@ def named(name: str, notebooks: Path = NOTEBOOKS) -> Path:
 
 def short(name: str) -> str:
     """What a link calls a lesson: "03" for 03_query_key_value, "blank page" for blank_page."""
-    return name[:2] if name[:2].isdigit() else name.replace("_", " ")
+    return name.partition("_")[0] if name[0].isdigit() else name.replace("_", " ")
 
 
 def solutions(notebooks: Path = NOTEBOOKS) -> list[Path]:

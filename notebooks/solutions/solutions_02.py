@@ -95,3 +95,38 @@ before, after = (torch.softmax(y @ y.T, dim=1) @ y for y in (x, changed))
 moved = (before - after).abs().amax(dim=1) > 1e-4
 assert int(moved.sum()) == my_changes[0]
 assert torch.allclose(before, after[[0, 3, 2, 1, 4]], atol=1e-6)
+
+# %% [markdown]
+# **2h · Beyond the fence?** The fence is the triangle of the three words. b lies outside. On the
+# fence itself some word would have the weight 0, and no exponential is 0: softmax comes as near
+# to a and c as you like, and never there.
+
+# %%
+# Only inside the triangle are all three weights above 0.
+my_reach = "d"
+words = torch.tensor(
+    [[2.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, -1.0, 1.0]]
+)  # and shares add up to 1
+points = torch.tensor([[1, 0.5, 1], [1, 0.6, 1], [2, 0, 1], [0.1, -0.2, 1]])
+weights = torch.linalg.solve(words.T, points.T).T  # what each point would need
+inside = (weights > 1e-6).all(dim=1)
+assert "".join("abcd"[i] for i in range(4) if inside[i]) == my_reach
+
+# %% [markdown]
+# **2i · How far to roll.** The slope is -4 at 1, so the first step is 0.1 · 4. At a rate of 0.5 the
+# step is 2 long and ends in the valley. At 1 it is 4 long and ends as far on the other side, where
+# the slope is 4: back it goes, forever. Above 1 each step ends higher than it began.
+
+
+# %%
+def after(rate, steps, knob=1.0):
+    for _ in range(steps):
+        knob -= rate * 2 * (knob - 3)  # against the slope
+    return knob
+
+
+my_prediction = (1.4, 0.5, 1.0)
+assert abs(after(0.1, 1) - my_prediction[0]) < 1e-6
+assert after(my_prediction[1], 1) == 3.0
+assert [after(my_prediction[2], n) for n in (1, 2, 3)] == [5.0, 1.0, 5.0]
+assert after(1.1, 20) < -70  # uphill, farther with each step

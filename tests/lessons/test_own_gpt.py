@@ -22,7 +22,8 @@ ALSO = {
 WITH_CACHE = ["MyHeads", "MyNorm", "MyBlock", "MyGPT", "draw", "my_fast_write"]
 SAYS = {  # what a notebook says at its end, and somewhere in its lesson, once the steps are solved
     "01_dot_product_scores": ["with your scores, 100%"],
-    "02_softmax_weights": ["drawn with your scores", "With your contexts, 100%"],
+    "02_softmax_weights": ["drawn with your scores", "with your contexts"],
+    "02b_learning": ["With your contexts, 100%"],
     "03_query_key_value": ["drawn with your contexts", "with your layer, 100%"],
     "04_causal_mask": ["with your layer: loss 2."],
     "05_dropout": ["run on your attention", "with your layer 0."],

@@ -304,7 +304,7 @@ class Stage:
         text = "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
         heading = re.search(r"^# +(.+)$", text, re.M)
         number, _, title = (heading[1].strip() if heading else path.stem).rpartition(" · ")
-        number = number or (path.stem[:2] if path.stem[:2].isdigit() else "")
+        number = number or (path.stem.partition("_")[0] if path.stem[0].isdigit() else "")
         question = re.search(r"\*\*The question\.\*\* (.+)", text)
         asks = f"<br>{self.relinked(question[1], path)}" if question else ""
         long = re.search(r"\*\*How long\.\*\* (.+)", text)

@@ -21,6 +21,12 @@ def contexts_one_by_one(queries, keys, values):
 
 
 WRONG = {
+    "2h": [("an exponential never is", "ad"), ("b lies outside", "abcd"), ("is not right", "c")],
+    "2i": [
+        ("number 1: the slope at 1", (0.6, 0.5, 1.0)),
+        ("number 2: one step", (1.4, 0.1, 1.0)),
+        ("number 3", (1.4, 0.5, 1.1)),
+    ],
     "2a": [
         ("divide each by its sum", lambda s: torch.exp(s - s.amax(-1, keepdim=True))),
         ("the softmax is missing", lambda s: s.log_softmax(-1)),
@@ -64,6 +70,8 @@ WRONG = {
     ],
 }
 RIGHT = {
+    "2h": ["D", ["d"]],
+    "2i": [[1.4, 0.5, 1.0], torch.tensor([1.4, 0.5, 1.0])],
     "2a": [
         numpy_softmax,
         lambda s: s.softmax(-1).tolist(),
