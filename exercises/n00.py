@@ -1,10 +1,6 @@
 """The exercises of notebook 00: why attention."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
-import torch
-from torch import Tensor
+from collections.abc import Iterator
 
 from exercises import compare
 from exercises.judge import Asked, WrongError, exercise, prediction
@@ -55,36 +51,3 @@ def _(answer: Asked) -> None:
     weights = words(3, 6).softmax(-1)
     if not compare.same(answer(weights), weights.argmax(-1)):
         raise WrongError("for 3 words written and 6 read it misses a place with the largest weight")
-
-
-def additive_scores(
-    query: Tensor,
-    keys: Tensor,
-    W_query: Tensor,
-    W_key: Tensor,
-    v: Tensor,
-    score: Callable[..., Tensor] = lambda q, k, v: torch.tanh(q + k) @ v,
-) -> Tensor:
-    return score(query @ W_query, keys @ W_key, v)
-
-
-def with_small_matrices(**inputs: Tensor) -> dict[str, Any]:
-    """So small that tanh bends, and doesn't only give 1 or -1."""
-    return {name: x / 10 if name.startswith("W") else x for name, x in inputs.items()}
-
-
-exercise(
-    "0e",  # Additive scores
-    additive_scores,
-    "query: D, keys: S D, W_query: D A, W_key: D A, v: A",
-    prepare=with_small_matrices,
-    scales=(100,),
-    mistakes={
-        "tanh is missing: without it the query adds the same to every score, and softmax doesn't notice": {
-            "score": lambda q, k, v: (q + k) @ v
-        },
-        "first the sum, then tanh, and last the product with v": {
-            "score": lambda q, k, v: (torch.tanh(q) + torch.tanh(k)) @ v
-        },
-    },
-)

@@ -1,5 +1,6 @@
 """The exercises of notebook 03: query, key, value."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -128,3 +129,36 @@ exercise(
 def self_attention(MySelfAttention: Any) -> None:
     """MySelfAttention(C, D): x (B, T, C) -> contexts (B, T, D), every word looks at every word."""
     one_head(MySelfAttention, ATTENTION, causal=False)
+
+
+def additive_scores(
+    query: Tensor,
+    keys: Tensor,
+    W_query: Tensor,
+    W_key: Tensor,
+    v: Tensor,
+    score: Callable[..., Tensor] = lambda q, k, v: torch.tanh(q + k) @ v,
+) -> Tensor:
+    return score(query @ W_query, keys @ W_key, v)
+
+
+def with_small_matrices(**inputs: Tensor) -> dict[str, Any]:
+    """So small that tanh bends, and doesn't only give 1 or -1."""
+    return {name: x / 10 if name.startswith("W") else x for name, x in inputs.items()}
+
+
+exercise(
+    "3h",  # Additive scores
+    additive_scores,
+    "query: D, keys: S D, W_query: D A, W_key: D A, v: A",
+    prepare=with_small_matrices,
+    scales=(100,),
+    mistakes={
+        "tanh is missing: without it the query adds the same to every score, and softmax doesn't notice": {
+            "score": lambda q, k, v: (q + k) @ v
+        },
+        "first the sum, then tanh, and last the product with v": {
+            "score": lambda q, k, v: (torch.tanh(q) + torch.tanh(k)) @ v
+        },
+    },
+)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from helpers.rooms.copying import LONGEST, Seen
+from helpers.rooms.copying import Seen
 from helpers.tables import Line
 from pictures.plotting import COLORS, SIGNED, arcs, curves, figure, heatmap, show
 
@@ -149,12 +149,35 @@ def over_yours(german: Sequence[str], english: Sequence[str], yours: Tensor, wei
     )
 
 
+def held(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> None:
+    """How many of eight networks look where your line goes, by words and by what they may write from."""
+    ends = (yours.argmax(dim=-1) + 1).tolist()
+    _, ax = figure(8.5, 2.6)
+    told = []
+    for mixes, color, side in (("words", COLORS[0], -0.2), ("states", COLORS[1], 0.2)):
+        lines = [
+            [int(place) for place in run["lines"].split()]
+            for run in runs
+            if (run["mixes"], run["steps"], run["rate"]) == (mixes, 1000, 0.03)
+        ]
+        counts = [sum(places[i] == end for places in lines) for i, end in enumerate(ends)]
+        bars = ax.bar([i + side for i in range(len(english))], counts, 0.38, color=color, label=f"from {mixes}")
+        ax.bar_label(bars, fontsize=8, padding=1)
+        told.append(f"writing from {mixes} {', '.join(f'{word} {n}' for word, n in zip(english, counts, strict=True))}")
+    ax.set_xticks(range(len(english)), english)
+    ax.set(ylabel="of 8 networks", ylim=(0, 9.2), yticks=[0, 4, 8])
+    ax.legend(ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
+    show(f"Bars: how many of eight networks look where your line goes, {'; '.join(told)}.")
+
+
 # ---------------------------------------------------------------- what length costs
 def length_costs(lines: Sequence[Line]) -> None:
     """Right letters by length, for attention and one vector, by steps of training, narrow and wide."""
-    lengths = [int(name.removeprefix("right_")) for name in lines[0] if name.startswith("right_")]
+    lengths = [1, 2, 4, 8, 12, 16, 20]
     _, axes = figure(11, 4.2, columns=2)
+    told = []
     for width, ax in zip((48, 16), axes, strict=True):
+        ends: list[str] = []
         for network, color in (("attention", COLORS[0]), ("one vector", COLORS[1])):
             for steps, style in ((1000, ":"), (4000, "--"), (16000, "-")):
                 group = [
@@ -164,12 +187,34 @@ def length_costs(lines: Sequence[Line]) -> None:
                 ]
                 means = [fmean(line[f"right_{n}"] for line in group) for n in lengths]
                 ax.plot(lengths, means, style, color=color, marker="os"[network != "attention"], markersize=4)
-        ax.axvline(LONGEST, color=GREY, linewidth=0.8)
+                if network == "one vector":
+                    ax.annotate(
+                        f"{steps:,}",
+                        (lengths[-1], means[-1]),
+                        (7, 0),
+                        textcoords="offset points",
+                        va="center",
+                        color=color,
+                    )
+                    ends.append(f"{means[-1]:.0%} after {steps:,}")
         ax.axhline(1 / 8, color=GREY, linewidth=0.8, linestyle="--")
-        ax.set(xlabel="letters in the word", title=f"states of {width} numbers", ylim=(0, 1.05))
+        told.append(f"{width} numbers: {', '.join(ends)}")
+        ax.set(
+            xlabel="letters in the word",
+            title=f"states of {width} numbers",
+            ylim=(0, 1.08),
+            xticks=[1, 4, 8, 12, 16, 20],
+        )
     axes[0].set_ylabel("share of letters right")
     axes[0].text(1, 1 / 8, "a blind guess", va="bottom", color=GREY)
-    show("TO BE WRITTEN")
+    axes[0].text(4, 1.01, "attention, all three", va="bottom", color=COLORS[0])
+    axes[0].text(8, 0.45, "one vector,\nby steps of training", va="top", color=COLORS[1])
+    show(
+        "Two panels, for states of 48 numbers and of 16: the share of right letters in words of one to twenty. "
+        "Attention's curves stay at the top, but for the narrow one after 1,000 steps. Those of one vector fall "
+        "with the length, and less the longer it is "
+        f"trained. At twenty letters, {'; '.join(told)} steps."
+    )
 
 
 def fading(effect: Callable[[float, int], float]) -> None:

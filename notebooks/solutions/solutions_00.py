@@ -49,23 +49,6 @@ def my_alignment(weights):
 assert my_alignment(torch.eye(3, 6)).tolist() == [0, 1, 2]
 
 # %% [markdown]
-# **0e · Additive scores.** Add, bend, and read out with v. Without the bend, the query would
-# add the same number to every score, and the softmax would not notice it.
-
-
-# %%
-def my_additive_scores(query, keys, W_query, W_key, v):
-    # (A,) + (S, A): the one query is added to every key. Only tanh makes the two depend on each
-    # other.
-    return torch.tanh(query @ W_query + keys @ W_key) @ v
-
-
-scores = my_additive_scores(
-    torch.rand(2), torch.ones(3, 2), *torch.rand(2, 2, 4), torch.rand(4)
-)
-assert torch.allclose(scores, scores[0].expand(3))  # keys that are alike score alike
-
-# %% [markdown]
 # ## Explore: how many letters fit through one vector?
 #
 # A reader hands one vector to a writer, which repeats the string. The digits are random, so

@@ -128,6 +128,23 @@ layer = MySelfAttention(3, 4)
 assert layer(x).shape == (2, 6, 4) and len(list(layer.parameters())) == 3
 
 # %% [markdown]
+# **3h · Additive scores.** Add, bend, and read out with v. Without the bend, the query would
+# add the same number to every score, and the softmax would not notice it.
+
+
+# %%
+def my_additive_scores(query, keys, W_query, W_key, v):
+    # (A,) + (S, A): the one query is added to every key. Only tanh makes the two depend on each
+    # other.
+    return torch.tanh(query @ W_query + keys @ W_key) @ v
+
+
+scores = my_additive_scores(
+    torch.rand(2), torch.ones(3, 2), *torch.rand(2, 2, 4), torch.rand(4)
+)
+assert torch.allclose(scores, scores[0].expand(3))  # keys that are alike score alike
+
+# %% [markdown]
 # ## Explore: train two matrices on a question of your own
 #
 # Seven words, the days of the week, and one question that each of them asks: *which day comes

@@ -199,10 +199,14 @@ class Stage:
         css_width = int(match[0]) if match else wide
         size = f'width="{css_width}" height="{round(high * css_width / wide)}"' if wide else ""
         address = os.path.relpath(self.notebooks / "pictures" / name, page.parent)
-        return (
+        image = (
             f'<img class="figure-card" src="{address.replace(os.sep, "/")}" '
             f'alt="{html.escape(alt)}" {size} loading="lazy">'
         )
+        if css_width <= 700:
+            return image
+        # On a phone its letters would be too small: there it keeps some width, and is drawn aside.
+        return f'<div class="wide-figure" tabindex="0" role="group" aria-label="a wide picture">{image}</div>'
 
     def run_box(self, path: Path, run: Run | None) -> str:
         """How to run the lesson, where its outputs come from, and where it opens elsewhere."""

@@ -39,13 +39,6 @@ WRONG = {
         ("not yet", lambda w: (w > 0.5).int().argmax(-1)),
         ("for 3 words written and 6 read", lambda w: w[:, :3].argmax(-1)),
     ],
-    "0e": [
-        ("are exchanged", lambda q, k, A, B, v: (q @ B + k @ A).tanh() @ v),
-        ("added up along each row", lambda q, k, A, B, v: (q @ A + k @ B).tanh() * v),
-        ("one softmax too many", lambda q, k, A, B, v: ((q @ A + k @ B).tanh() @ v).softmax(0)),
-        ("`q` makes no difference", lambda q, k, A, B, v: (k @ B).tanh() @ v),
-        ("where [0.664] is right", lambda q, k, A, B, v: (q @ A + k @ B).relu() @ v),
-    ],
 }
 RIGHT = {
     "0b": [[128, 1600], (128.0, Fraction(1600)), np.array([128, 1600])],
@@ -54,10 +47,5 @@ RIGHT = {
         lambda w: [row.index(max(row)) for row in w.tolist()],
         lambda w: w.numpy().argmax(axis=1),
         lambda w: w.max(dim=1).indices.double().requires_grad_(),
-    ],
-    "0e": [
-        lambda q, k, A, B, v: [float(v @ torch.tanh(A.T @ q + B.T @ key)) for key in k],
-        lambda q, k, A, B, v: np.tanh((q @ A + k @ B).numpy()) @ v.numpy(),
-        lambda q, k, A, B, v: (torch.cat([q.expand_as(k), k], 1) @ torch.cat([A, B])).tanh() @ v,
     ],
 }

@@ -66,6 +66,13 @@ class Bare(nn.Module):
 
 
 WRONG = {
+    "3h": [
+        ("are exchanged", lambda q, k, A, B, v: (q @ B + k @ A).tanh() @ v),
+        ("added up along each row", lambda q, k, A, B, v: (q @ A + k @ B).tanh() * v),
+        ("one softmax too many", lambda q, k, A, B, v: ((q @ A + k @ B).tanh() @ v).softmax(0)),
+        ("`q` makes no difference", lambda q, k, A, B, v: (k @ B).tanh() @ v),
+        ("where [0.664] is right", lambda q, k, A, B, v: (q @ A + k @ B).relu() @ v),
+    ],
     "3a": [
         ("another order: return (context, weights)", lambda q, k, v: attend(q, k, v)[::-1]),
         ("that is the weights alone", lambda q, k, v: attend(q, k, v)[1]),
@@ -112,6 +119,11 @@ WRONG = {
     ],
 }  # fmt: skip
 RIGHT = {
+    "3h": [
+        lambda q, k, A, B, v: [float(v @ torch.tanh(A.T @ q + B.T @ key)) for key in k],
+        lambda q, k, A, B, v: np.tanh((q @ A + k @ B).numpy()) @ v.numpy(),
+        lambda q, k, A, B, v: (torch.cat([q.expand_as(k), k], 1) @ torch.cat([A, B])).tanh() @ v,
+    ],
     "3a": [
         lambda q, k, v: list(attend(q.double(), k.double(), v.double())),
         lambda q, k, v: (x.requires_grad_().tolist() for x in attend(q, k, v)),
