@@ -23,7 +23,7 @@ def exponentials(names: Sequence[str], scores: Float[Tensor, "N"]) -> None:
         left.annotate(
             f"{name}: {power:.2f}", (score, power), (-6, 6), textcoords="offset points", ha="right", color=color
         )
-    left.set(xlabel="score", ylabel="its exponential", ylim=(0, 10), xticks=scores.tolist())
+    left.set(xlabel="score", ylabel="its exponential", ylim=(0, 10), xticks=range(-2, 3))
     cut(right, names, powers / powers.sum())
     right.set_title("the cake")
     show(

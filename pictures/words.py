@@ -18,7 +18,7 @@ def arrows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) ->
     _, ax = figure(6, 4.6)
     for (name, key), color in zip(keys.items(), COLORS, strict=False):
         draw_key(ax, query, key, name, color)
-    ax.annotate("query", query, (16, -18), textcoords="offset points", weight="bold")
+    ax.annotate("query", query, (-46, 4), textcoords="offset points", weight="bold")
     ax.axis("on")
     ax.set(xticks=range(-1, 3), yticks=range(-1, 4), axisbelow=True)
     ax.grid(color="#E5E5E5")
@@ -117,9 +117,10 @@ def strips(vocabulary: Sequence[str], vectors: Float[Tensor, "V V"], askers: Seq
         me = vocabulary.index(asks)
         scores = vectors @ vectors[me]
         others = [i for i in range(len(vocabulary)) if i != me]
-        up_and_down = [0.16 * ((7 * i) % 11 / 5 - 1) for i in others]  # or dots would hide one another
-        ax.plot(scores[others], [y + d for d in up_and_down], ".", color="#999999", markersize=3)
-        best = sorted(others, key=lambda i: -scores[i])[:named]
+        ranked = sorted(others, key=lambda i: -scores[i])
+        best, rest = ranked[:named], ranked[named:]
+        up_and_down = [0.16 * ((7 * i) % 11 / 5 - 1) for i in rest]  # or dots would hide one another
+        ax.plot(scores[rest], [y + d for d in up_and_down], ".", color="#999999", markersize=3)
         left = 1.0
         for i in best:  # from the right: each name keeps clear of the one before
             width = 0.0085 * len(vocabulary[i])
