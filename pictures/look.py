@@ -149,14 +149,14 @@ def over_yours(german: Sequence[str], english: Sequence[str], yours: Tensor, wei
     )
 
 
-def found(runs: Sequence[Line], english: Sequence[str], yours: Tensor, mixes: str = "words") -> str:
+def found(runs: Sequence[Line], english: Sequence[str], yours: Tensor, source: str = "words") -> str:
     """For each English word, how many of the eight networks look where your line goes: "Can 8, you 8"."""
-    return ", ".join(f"{word} {n}" for word, n in zip(english, agreeing(runs, yours, mixes), strict=True))
+    return ", ".join(f"{word} {n}" for word, n in zip(english, agreeing(runs, yours, source), strict=True))
 
 
-def agreeing(runs: Sequence[Line], yours: Tensor, mixes: str) -> list[int]:
+def agreeing(runs: Sequence[Line], yours: Tensor, source: str) -> list[int]:
     """How many of the networks that write from words, or states, look where each of your lines goes."""
-    chosen = [run for run in runs if (run["mixes"], run["steps"], run["rate"]) == (mixes, 1000, 0.03)]
+    chosen = [run for run in runs if (run["writes_from"], run["steps"], run["rate"]) == (source, 1000, 0.03)]
     places = [[int(place) for place in run["lines"].split()] for run in chosen]
     ends = (yours.argmax(dim=-1) + 1).tolist()
     return [sum(row[i] == end for row in places) for i, end in enumerate(ends)]
@@ -166,11 +166,11 @@ def held(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> None:
     """How many of eight networks look where your line goes, by words and by what they may write from."""
     _, ax = figure(8.5, 2.6)
     told = []
-    for mixes, color, side in (("words", COLORS[0], -0.2), ("states", COLORS[1], 0.2)):
-        counts = agreeing(runs, yours, mixes)
-        bars = ax.bar([i + side for i in range(len(english))], counts, 0.38, color=color, label=f"from {mixes}")
+    for source, color, side in (("words", COLORS[0], -0.2), ("states", COLORS[1], 0.2)):
+        counts = agreeing(runs, yours, source)
+        bars = ax.bar([i + side for i in range(len(english))], counts, 0.38, color=color, label=f"from {source}")
         ax.bar_label(bars, fontsize=8, padding=1)
-        told.append(f"writing from {mixes} {found(runs, english, yours, mixes)}")
+        told.append(f"writing from {source} {found(runs, english, yours, source)}")
     ax.set_xticks(range(len(english)), english)
     ax.set(ylabel="of 8 networks", ylim=(0, 9.2), yticks=[0, 4, 8])
     ax.legend(ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))

@@ -40,7 +40,7 @@ HELP = pairs(
     "gestatten permit, versprechen promise"
 )
 WHICH = pairs("diesen this, jenen that, jeden every, keinen no, einen a, meinen my, deinen your, unseren our")
-HOW = pairs("langen long, kurzen short, alten old, neuen new, guten good, schweren hard, ersten first, letzten last")
+HOW = pairs("langen long, kurzen short, tollen great, neuen new, guten good, schweren hard, ersten first, letzten last")
 WHAT = pairs("Satz sentence, Brief letter, Text text, Roman novel, Witz joke, Bericht report, Vers verse, Titel title")
 DO = pairs(
     "übersetzen translate, lesen read, schreiben write, verstehen understand, erklären explain, lernen learn, "
@@ -98,28 +98,31 @@ def questions(seed: int, never: Sequence[str]) -> Examples:
 class Translator(nn.Module):
     """A reader and a writer: German (B, S) -> logits of the English words (B, S, vocabulary).
 
-    The writer's state says only where to look. What is written comes from the `words` looked at; or,
-    if `mixes` is "states", from the reader's states, as in Copier, and from the writer's own.
+    What is written comes from the words that are looked at ("words"), or from the reader's states
+    there ("states"); the writer's own state says where to look, and no more. Or it comes from the
+    states and the writer's own together, as in Copier ("both").
     """
 
-    def __init__(self, mixes: str = "words"):
+    def __init__(self, writes_from: str = "words"):
         super().__init__()
-        self.mixes = mixes
+        self.writes_from = writes_from
         self.word = nn.Embedding(len(GERMAN), WIDTH)
         self.reader = nn.GRU(len(GERMAN), WIDTH, batch_first=True)
         self.writer = nn.GRU(1, WIDTH, batch_first=True)
-        self.head = nn.Linear(WIDTH if mixes == "words" else 2 * WIDTH, len(ENGLISH))
+        self.head = nn.Linear(2 * WIDTH if writes_from == "both" else WIDTH, len(ENGLISH))
 
     def see(self, german: Texts) -> Seen:
         memory, last = self.reader(F.one_hot(german, len(GERMAN)).float())
         h, _ = self.writer(torch.zeros(*german.shape, 1), last)
         scores = h @ memory.mT
         weights = scores.softmax(dim=-1)
-        return Seen(memory, h, scores, weights, weights @ (self.word(german) if self.mixes == "words" else memory))
+        return Seen(
+            memory, h, scores, weights, weights @ (self.word(german) if self.writes_from == "words" else memory)
+        )
 
     def forward(self, german: Texts) -> Float[Tensor, "B S V"]:
         seen = self.see(german)
-        return self.head(seen.context if self.mixes == "words" else torch.cat([seen.h, seen.context], dim=-1))
+        return self.head(torch.cat([seen.h, seen.context], dim=-1) if self.writes_from == "both" else seen.context)
 
     @torch.no_grad()
     def translate(self, german: Sequence[str]) -> tuple[list[str], Float[Tensor, "T S"]]:
@@ -129,11 +132,11 @@ class Translator(nn.Module):
 
 
 def trained(
-    never: Sequence[str], mixes: str = "words", steps: int = 1000, peak_rate: float = 3e-2, seed: int = 1
+    never: Sequence[str], writes_from: str = "words", steps: int = 1000, peak_rate: float = 3e-2, seed: int = 1
 ) -> Translator:
     """A network that has practised on random questions, but `never` on this one."""
     torch.manual_seed(seed)
-    model = Translator(mixes)
+    model = Translator(writes_from)
     train(model, questions(seed, never), steps, peak_rate)
     return model
 

@@ -31,7 +31,7 @@ class Words(NamedTuple):
 
 
 class Copying(Study):
-    """Attention and one vector, narrow and wide, at four budgets, and at other rates."""
+    """Attention and one vector, narrow and wide, at three budgets, and at other rates."""
 
     run_type = Words
     reads_corpus = False
@@ -46,8 +46,7 @@ class Copying(Study):
         both = [(name, width) for width in (16, 48) for name in NETWORKS]
         budgets = [Words(*what, steps, 0.01, seed) for seed in SEEDS for steps in (1000, 4000, 16000) for what in both]
         rates = [Words(*what, 4000, rate, seed) for rate in (0.0025, 0.04) for seed in (1, 2, 3) for what in both]
-        longest = [Words(ONE_VECTOR, width, 64000, 0.01, seed) for width in (16, 48) for seed in (1, 2, 3)]
-        return budgets + rates + longest
+        return budgets + rates
 
     def measure(self, run: Words, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         start = time.process_time()
@@ -80,14 +79,14 @@ class Copying(Study):
 class Sentences(NamedTuple):
     """One training of a translator."""
 
-    mixes: str  # words or states
+    writes_from: str  # words, states or both
     steps: int
     rate: float
     seed: int
 
 
 class Translating(Study):
-    """Where translators look, if what they write comes from words alone, or from states."""
+    """Where translators look, by what they may write from."""
 
     run_type = Sentences
     reads_corpus = False
@@ -99,14 +98,17 @@ class Translating(Study):
         )
 
     def plan(self, lines: Iterable[Line]) -> list[Sentences]:
-        settings = [(1000, 0.03), (4000, 0.03), (1000, 0.0075), (4000, 0.0075), (1000, 0.12)]
+        settings = [(1000, 0.03), (4000, 0.03), (4000, 0.0075), (1000, 0.12)]
         return [
-            Sentences(mixes, *setting, seed) for setting in settings for seed in SEEDS for mixes in ("words", "states")
+            Sentences(source, *setting, seed)
+            for setting in settings
+            for seed in SEEDS
+            for source in ("words", "states", "both")
         ]
 
     def measure(self, run: Sentences, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         start = time.process_time()
-        model = translating.trained(SENTENCE, run.mixes, run.steps, run.rate, run.seed)
+        model = translating.trained(SENTENCE, run.writes_from, run.steps, run.rate, run.seed)
         written, weights = model.translate(SENTENCE)
         return {
             **run._asdict(),
@@ -127,7 +129,14 @@ class Translating(Study):
             as_drawn = [sum(row[i] == ALIGNED[i] for row in places) for i in range(8)]
             right = fmean(line["right"] for line in group)
             rows.append(
-                [run.mixes, f"{run.steps:,}", f"{run.rate:g}", str(len(group)), f"{right:.1%}", *map(str, as_drawn)]
+                [
+                    run.writes_from,
+                    f"{run.steps:,}",
+                    f"{run.rate:g}",
+                    str(len(group)),
+                    f"{right:.1%}",
+                    *map(str, as_drawn),
+                ]
             )
         words = ["Can", "you", "help", "me", "to", "translate", "this", "sentence"]
-        return tables.table(["mixes", "steps", "rate", "seeds", "right", *words], rows)
+        return tables.table(["writes from", "steps", "rate", "seeds", "right", *words], rows)
