@@ -257,18 +257,18 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", text.lower())
 
 
-def word_vectors(text: str, size: int = 1000) -> tuple[list[str], Float[Tensor, "V V"]]:
+def word_vectors(text: str, size: int = 1000, reach: int = 2) -> tuple[list[str], Float[Tensor, "V V"]]:
     """The `size` most frequent words, each with a vector (V,) of length 1: the company it keeps.
 
     Nothing is learned. Entry (a, b) is the positive pointwise mutual information of a and b standing
-    at most two places apart (Church and Hanks 1990; notebook 01 derives it).
+    at most `reach` places apart (Church and Hanks 1990; notebook 01 derives it).
     """
     words = words_of(text)
     vocabulary = [word for word, _ in Counter(words).most_common(size)]
     V = len(vocabulary)
     number = {word: i for i, word in enumerate(vocabulary)}
     ids = torch.tensor([number.get(word, V) for word in words])  # V stands for all rarer words
-    near = pair_counts(ids, V + 1) + pair_counts(ids, V + 1, distance=2)
+    near = torch.stack([pair_counts(ids, V + 1, distance) for distance in range(1, reach + 1)]).sum(dim=0)
     near = (near + near.T)[:V, :V].float()
     by_chance = near.sum(dim=1, keepdim=True) * near.sum(dim=0) / near.sum()
     surprise = (near / by_chance).log().clamp(min=0).nan_to_num(0.0)

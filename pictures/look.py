@@ -132,7 +132,7 @@ def longer(words: Sequence[str], weights_of: Callable[[str], Float[Tensor, "T S"
     show(
         f"Tables of weights for words of {' and '.join(str(len(word)) for word in words)} letters, with a "
         "dotted line from the top right to the bottom left. In the short word the dark cells lie on it. In the "
-        "long word they leave it near the top, run beside it, and begin again at the bottom."
+        "long word they leave it near the top, run beside it, and come back to it at the bottom."
     )
 
 
@@ -166,14 +166,19 @@ def held(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> None:
     """How many of eight networks look where your line goes, by words and by what they may write from."""
     _, ax = figure(8.5, 2.6)
     told = []
-    for source, color, side in (("words", COLORS[0], -0.2), ("states", COLORS[1], 0.2)):
+    for source, color, side in (
+        ("words", COLORS[0], -0.27),
+        ("states", COLORS[2], 0),
+        ("both", COLORS[1], 0.27),
+    ):
         counts = agreeing(runs, yours, source)
-        bars = ax.bar([i + side for i in range(len(english))], counts, 0.38, color=color, label=f"from {source}")
+        label = {"both": "from states and its own"}.get(source, f"from {source}")
+        bars = ax.bar([i + side for i in range(len(english))], counts, 0.25, color=color, label=label)
         ax.bar_label(bars, fontsize=8, padding=1)
-        told.append(f"writing from {source} {found(runs, english, yours, source)}")
+        told.append(f"writing {label} {found(runs, english, yours, source)}")
     ax.set_xticks(range(len(english)), english)
     ax.set(ylabel="of 8 networks", ylim=(0, 9.2), yticks=[0, 4, 8])
-    ax.legend(ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
+    ax.legend(ncols=3, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
     show(f"Bars: how many of eight networks look where your line goes, {'; '.join(told)}.")
 
 
