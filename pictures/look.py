@@ -26,13 +26,13 @@ def designs(word: str, backwards: str) -> None:
         read_and_written(ax, word, backwards, row if pale else None)
     for i in range(n):
         left.plot([n - 1, (n - 1) / 2, i], [1.12, 2, 2.8], color=COLORS[1], linewidth=1.2, zorder=1)
-        right.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=6 if i == n - 1 - row else 0.8, zorder=1)
+        right.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=1.2, zorder=1)
     box = {"boxstyle": "round,pad=0.5", "facecolor": COLORS[1], "edgecolor": "none"}
     left.text((n - 1) / 2, 2, "one vector", ha="center", va="center", color="white", bbox=box, zorder=3)
     show(
         "Two drawings. Left, letters are read one after the other into states, and all that is written "
         "comes through one vector at the end. Right, the letter that is being written is joined to every "
-        "state, by one thick line and by thin ones."
+        "state."
     )
 
 
@@ -108,9 +108,9 @@ def grow(word: str, film: Mapping[int, Float[Tensor, "T S"]]) -> None:
     _, axes = figure(3 * len(film), 3.1, columns=len(film))
     for (steps, weights), ax in zip(film.items(), axes, strict=True):
         places(ax, word, weights, f"after {steps:,} steps")
-    axes[0].set_ylabel("written")
+    axes[0].set_ylabel("to be written")
     show(
-        f"Tables of weights, a row for each letter written and a column for each letter of {word} read. "
+        f"Tables of weights, a row for each letter to be written and a column for each letter of {word} read. "
         "At first they are even; at the end the dark cells run from the top right to the bottom left."
     )
 
@@ -128,7 +128,7 @@ def longer(words: Sequence[str], weights_of: Callable[[str], Float[Tensor, "T S"
         places(ax, word, weights_of(word), f"{len(word)} letters")
         n = len(word)
         ax.plot([n - 1, 0], [0, n - 1], color=COLORS[1], linewidth=1, linestyle=":")
-    axes[0].set_ylabel("written")
+    axes[0].set_ylabel("to be written")
     show(
         f"Tables of weights for words of {' and '.join(str(len(word)) for word in words)} letters, with a "
         "dotted line from the top right to the bottom left. In the short word the dark cells lie on it. In the "

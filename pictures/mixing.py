@@ -144,11 +144,8 @@ def hill(
     ax.set(xlabel="the giver's knob", ylabel="error", title=title)
     ax.set_ylim(*((-0.1, 1.1 * float(errors.max())) if ball else (None, None)))
     if alone:
-        balls = f" {len(ball)} {'ball rolls' if len(ball) == 1 else 'balls roll'} down it, with a tangent each."
-        show(
-            "The error against the giver's knob: a hill that falls to the right and gets flatter."
-            + (balls if ball else "")
-        )
+        balls = f" On it a ball at {len(ball)} of its places, with a tangent at each." if ball else ""
+        show("The error against the giver's knob: a hill that falls to the right and gets flatter." + balls)
 
 
 def cliff(turns: Float[Tensor, "N"], soft: Float[Tensor, "N"], hard: Float[Tensor, "N"], start: float) -> None:
