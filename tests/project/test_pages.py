@@ -28,12 +28,12 @@ def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
 def test_the_readme_says_how_long_the_path_is_and_how_many_exercises_a_lesson_has():
     path = README.partition("## The path")[2].partition("Afterwards")[0]
     assert round(sum(map(int, re.findall(r"\((\d+) min\)", path))) / 60) == 4
-    assert "about four hours to read, and eight to twelve with" in path and "up to eight a lesson" in path
+    assert "about four hours to read, and eight to twelve with" in path and "up to nine a lesson" in path
     counts = [
         len(re.findall(r'^ +"\*\*\d+[a-z] · ', file.read_text("utf-8"), re.M))
         for file in (ROOT / "notebooks").glob("[0-9]*.ipynb")
     ]
-    assert max(counts) == 8
+    assert max(counts) == 9
 
 
 def test_the_readme_s_surprise_is_what_lesson_05_has_found():

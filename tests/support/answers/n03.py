@@ -1,5 +1,6 @@
 """Wrong answers of notebook 03, with words of what must be said, and right ones."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
