@@ -229,6 +229,17 @@ def length_costs(lines: Sequence[Line]) -> None:
     )
 
 
+def right_at(length: int, lines: Sequence[Line], width: int = 48) -> None:
+    """Print how many letters are right in words of so many letters, by network and steps of training."""
+    for network in ("attention", "one vector"):
+        for steps in (1000, 4000, 16000):
+            chosen = (network, width, steps, 0.01)
+            group = [line for line in lines if (line["network"], line["width"], line["steps"], line["rate"]) == chosen]
+            shares = [line[f"right_{length}"] for line in group]
+            spread = f"worst to best: {min(shares):.0%} to {max(shares):.0%}"
+            print(f"{network:10} {steps:6,} steps: {fmean(shares):.0%} ({spread})")
+
+
 def fading(effect: Callable[[float, int], float]) -> None:
     """How much of a first letter is left after so many: 0c's answer as a picture, once there is one."""
     if effect(0.5, 1) is None:
