@@ -223,7 +223,7 @@ def length_costs(lines: Sequence[Line]) -> None:
     axes[0].text(8, 0.45, "one vector,\nby steps of training", va="top", color=COLORS[1])
     show(
         "Two panels, for states of 48 numbers and of 16: the share of right letters in words of one to twenty. "
-        "Attention's curves stay at the top, but for the narrow one after 1,000 steps. Those of one vector fall "
+        "Attention's curves stay near the top, but for the narrow one after 1,000 steps. Those of one vector fall "
         "with the length, and less the longer it is "
         f"trained. At twenty letters, {'; '.join(told)} steps."
     )
