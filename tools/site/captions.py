@@ -52,6 +52,22 @@ CAPTIONS = {
         "and what it `writes`.",
         "08",
     ),
+    "copying": (
+        "What length costs a recurrent network",
+        "Each row is one training of lesson 00's networks, which write random words backwards: with attention "
+        "or through one vector, with states of so many numbers (`width`). `right_20` is the share of letters "
+        "that are right in words of twenty; they practise on words of up to twenty. "
+        "`python -m tools.studies copying` makes it anew.",
+        "00",
+    ),
+    "translating": (
+        "Where a translator looks",
+        "Each row is one training of lesson 00's translator, which writes from words, from states, or from `both`, "
+        "states and its own: the share of words that are `right` in other questions, what it `writes` for the "
+        "lesson's sentence, and its `lines`: the place of the German word at which each English word looks most. "
+        "`python -m tools.studies translating` makes it anew.",
+        "00",
+    ),
     "heads": (
         "What heads cost, in three networks",
         "Each row belongs to notebook 08's GPT, trained with one `seed`. For a head, `loss` is the rise "
