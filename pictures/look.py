@@ -145,7 +145,7 @@ def over_yours(german: Sequence[str], english: Sequence[str], yours: Tensor, wei
     arcs([""] * len(german), [""] * len(english), weights, ax=ax)
     show(
         "The German sentence above, the English one below. Wide pale lines are those drawn by hand, blue ones the "
-        "network's: they lie on the pale ones, but perhaps for that of the word to."
+        "network's: they lie on the pale ones, except perhaps the line of the word to."
     )
 
 
@@ -175,7 +175,7 @@ def held(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> None:
         label = {"both": "from states and its own"}.get(source, f"from {source}")
         bars = ax.bar([i + side for i in range(len(english))], counts, 0.25, color=color, label=label)
         ax.bar_label(bars, fontsize=8, padding=1)
-        told.append(f"writing {label} {found(runs, english, yours, source)}")
+        told.append(f"writing {label}: {found(runs, english, yours, source)}")
     ax.set_xticks(range(len(english)), english)
     ax.set(ylabel="of 8 networks", ylim=(0, 9.2), yticks=[0, 4, 8])
     ax.legend(ncols=3, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
@@ -208,7 +208,7 @@ def length_costs(lines: Sequence[Line]) -> None:
                         va="center",
                         color=color,
                     )
-                    ends.append(f"{means[-1]:.0%} after {steps:,}")
+                    ends.append(f"{means[-1]:.1%} after {steps:,}")
         ax.axhline(1 / 8, color=GREY, linewidth=0.8, linestyle="--")
         told.append(f"{width} numbers: {', '.join(ends)}")
         ax.set(

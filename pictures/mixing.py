@@ -28,7 +28,7 @@ def exponentials(names: Sequence[str], scores: Float[Tensor, "N"]) -> None:
     right.set_title("the cake")
     show(
         f"A curve that rises ever faster, with a bar below it for each of the scores of {', '.join(names)}. At the "
-        "right, one bar is cut into shares as the bars are high."
+        "right, one bar is cut in proportion to the bars."
     )
 
 
@@ -144,7 +144,7 @@ def hill(
     ax.set(xlabel="the giver's knob", ylabel="error", title=title)
     ax.set_ylim(*((-0.1, 1.1 * float(errors.max())) if ball else (None, None)))
     if alone:
-        balls = f" On it a ball at {len(ball)} of its places, with a tangent at each." if ball else ""
+        balls = f" On it, {len(ball)} × a ball with its tangent." if ball else ""
         show("The error against the giver's knob: a hill that falls to the right and gets flatter." + balls)
 
 
