@@ -144,7 +144,7 @@ def hill(
     ax.set(xlabel="the giver's knob", ylabel="error", title=title)
     ax.set_ylim(*((-0.1, 1.1 * float(errors.max())) if ball else (None, None)))
     if alone:
-        balls = f" On it, {len(ball)} × a ball with its tangent." if ball else ""
+        balls = f" Balls with tangents on it: {len(ball)}." if ball else ""
         show("The error against the giver's knob: a hill that falls to the right and gets flatter." + balls)
 
 
