@@ -257,6 +257,16 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", text.lower())
 
 
+def spoken(text: str) -> str:
+    """A play without what is only printed: the lines that say who speaks, and titles in capitals."""
+    lines = text.splitlines()
+    return "\n".join(
+        line
+        for before, line in zip(["", *lines], lines, strict=False)
+        if not line.isupper() and not (before == "" and line.endswith(":"))
+    )
+
+
 def word_vectors(text: str, size: int = 1000, reach: int = 2) -> tuple[list[str], Float[Tensor, "V V"]]:
     """The `size` most frequent words, each with a vector (V,) of length 1: the company it keeps.
 

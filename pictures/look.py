@@ -122,7 +122,7 @@ def places(ax: Axes, word: str, weights: Float[Tensor, "T S"], title: str) -> No
 
 
 def longer(words: Sequence[str], weights_of: Callable[[str], Float[Tensor, "T S"]]) -> None:
-    """All weights of words that get longer; a frame shows where the thickest lines should be."""
+    """All weights of words that get longer; a dotted line shows where the darkest cells should be."""
     _, axes = figure(4.6 * len(words), 4.5, columns=len(words))
     for word, ax in zip(words, axes, strict=True):
         places(ax, word, weights_of(word), f"{len(word)} letters")
@@ -149,17 +149,32 @@ def over_yours(german: Sequence[str], english: Sequence[str], yours: Tensor, wei
     )
 
 
-def found(runs: Sequence[Line], english: Sequence[str], yours: Tensor, source: str = "words") -> str:
-    """For each English word, how many of the eight networks look where your line goes: "Can 8, you 8"."""
-    return ", ".join(f"{word} {n}" for word, n in zip(english, agreeing(runs, yours, source), strict=True))
+def found(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> str:
+    """How many of the networks that made the `runs` look where each of your lines goes: "Can 8, you 8"."""
+    return ", ".join(f"{word} {n}" for word, n in zip(english, agreeing(runs, yours), strict=True))
 
 
-def agreeing(runs: Sequence[Line], yours: Tensor, source: str) -> list[int]:
-    """How many of the networks that write from words, or states, look where each of your lines goes."""
-    chosen = [run for run in runs if (run["writes_from"], run["steps"], run["rate"]) == (source, 1000, 0.03)]
-    places = [[int(place) for place in run["lines"].split()] for run in chosen]
+def agreeing(runs: Sequence[Line], yours: Tensor) -> list[int]:
+    places = [[int(place) for place in run["lines"].split()] for run in runs]
     ends = (yours.argmax(dim=-1) + 1).tolist()
     return [sum(row[i] == end for row in places) for i, end in enumerate(ends)]
+
+
+def trained(runs: Sequence[Line], source: str = "words", steps: int = 1000, rate: float = 0.03) -> list[Line]:
+    """Those of the translators that write from this source and were trained so."""
+    return [run for run in runs if (run["writes_from"], run["steps"], run["rate"]) == (source, steps, rate)]
+
+
+def otherwise(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> None:
+    """Print what became of your lines in trainings that were longer, or of other steps."""
+    for name, steps, rate in (
+        ("4,000 steps", 4000, 0.03),
+        ("4,000 steps, a quarter as large", 4000, 0.0075),
+        ("1,000 steps, four times as large", 1000, 0.12),
+    ):
+        group = trained(runs, "words", steps, rate)
+        right = sum(run["writes"] == " ".join(english) for run in group)
+        print(f"{name}: {right} of {len(group)} translate it; lines found: {found(group, english, yours)}")
 
 
 def held(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> None:
@@ -171,11 +186,12 @@ def held(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> None:
         ("states", COLORS[2], 0),
         ("both", COLORS[1], 0.27),
     ):
-        counts = agreeing(runs, yours, source)
+        group = trained(runs, source)
+        counts = agreeing(group, yours)
         label = {"both": "from states and its own"}.get(source, f"from {source}")
         bars = ax.bar([i + side for i in range(len(english))], counts, 0.25, color=color, label=label)
         ax.bar_label(bars, fontsize=8, padding=1)
-        told.append(f"writing {label}: {found(runs, english, yours, source)}")
+        told.append(f"writing {label}: {found(group, english, yours)}")
     ax.set_xticks(range(len(english)), english)
     ax.set(ylabel="of 8 networks", ylim=(0, 9.2), yticks=[0, 4, 8])
     ax.legend(ncols=3, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
@@ -229,14 +245,16 @@ def length_costs(lines: Sequence[Line]) -> None:
     )
 
 
-def right_at(length: int, lines: Sequence[Line], width: int = 48) -> None:
-    """Print how many letters are right in words of so many letters, by network and steps of training."""
+def right_at(
+    length: int, lines: Sequence[Line], budgets: Sequence[int] = (1000, 4000, 16000), rate: float = 0.01
+) -> None:
+    """Print how many letters are right in words of so many, by network and training, for states of 48 numbers."""
     for network in ("attention", "one vector"):
-        for steps in (1000, 4000, 16000):
-            chosen = (network, width, steps, 0.01)
-            group = [line for line in lines if (line["network"], line["width"], line["steps"], line["rate"]) == chosen]
+        for steps in budgets:
+            wanted = (network, 48, steps, rate)
+            group = [line for line in lines if (line["network"], line["width"], line["steps"], line["rate"]) == wanted]
             shares = [line[f"right_{length}"] for line in group]
-            spread = f"worst to best: {min(shares):.0%} to {max(shares):.0%}"
+            spread = f"worst to best of {len(shares)}: {min(shares):.0%} to {max(shares):.0%}"
             print(f"{network:10} {steps:6,} steps: {fmean(shares):.0%} ({spread})")
 
 

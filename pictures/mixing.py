@@ -1,6 +1,6 @@
 """The pictures of lessons 02 and 02b: shares as cakes, mixtures as places, hills that a network rolls down."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -161,9 +161,3 @@ def cliff(turns: Float[Tensor, "N"], soft: Float[Tensor, "N"], hard: Float[Tenso
         "Two drawings of the error against the giver's knob. With a soft choice it falls along a slope. With a "
         "hard one it is level and high, jumps where all start, and is level at 0."
     )
-
-
-def error_along(turns: Float[Tensor, "N"], error_at: Callable[[float], tuple[Tensor, Tensor]]) -> Float[Tensor, "N"]:
-    """The error at each setting of the knob; `error_at` gives it and the knobs."""
-    with torch.no_grad():
-        return torch.stack([error_at(float(turn))[0] for turn in turns])

@@ -339,22 +339,6 @@ def cells(
     return ax
 
 
-def arrows(vectors: Mapping[str, Tensor], *, title: str = "", ax: Axes | None = None) -> Axes:
-    """Two-dimensional vectors as arrows from the origin, each with its name at the tip."""
-    if ax is None:
-        _, ax = figure(4, 4)
-    reach = max(float(vector.abs().max()) for vector in vectors.values()) * 1.6
-    for (name, vector), color in zip(vectors.items(), cycle(COLORS), strict=False):
-        x, y = vector.tolist()
-        ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "lw": 2})
-        side = "bottom" if y >= 0 else "top"
-        ax.text(1.2 * x, 1.12 * y, name, color=color, fontweight="bold", ha="center", va=side)
-    ax.axhline(0, color="#999999", linewidth=0.8, zorder=0)
-    ax.axvline(0, color="#999999", linewidth=0.8, zorder=0)
-    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=title)
-    return ax
-
-
 def arcs(read: Sequence[str], written: Sequence[str], weights: Tensor, *, ax: Axes | None = None) -> Axes:
     """Lines from words `written` below to those `read` above, as thick as the weights (T, S)."""
     if ax is None:

@@ -83,7 +83,6 @@ def test_a_dollar_is_a_dollar_and_not_mathematics():
         plotting.heatmap(torch.eye(2), ["$a$", "b"], title="$"),
         plotting.letters({"$a line$": "$a$"}),
         plotting.cells([["$a$"]], torch.zeros(1, 1, dtype=torch.int64), ["$a$"]),
-        plotting.arrows({"$a$": torch.tensor([1.0, 2.0])}),
         plotting.curves([0, 1], {"$a$": [0, 1], "b": [1, 0]}, xlabel="x", ylabel="y", milestones={"$a$": 0.5}),
     ):
         dollars = [text for text in ax.findobj(Text) if "$" in text.get_text()]
@@ -135,20 +134,6 @@ def test_live_replaces_its_figure(monkeypatch):
     live.update([2, 0])
     assert not plt.get_fignums()  # shown is closed
     assert len(updates) == 2 and updates[0]["image/png"] != updates[1]["image/png"]
-
-
-def test_arrows_lead_from_the_origin_to_their_vectors():
-    vectors = {"query": torch.tensor([1.0, 2.0]), "key": torch.tensor([-3.0, -1.0])}
-    ax = plotting.arrows(vectors, title="a title")
-    arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None)]
-    assert [(arrow.xy, arrow.xyann) for arrow in arrows] == [((1, 2), (0, 0)), ((-3, -1), (0, 0))]
-    for name, vector in vectors.items():
-        text = next(text for text in ax.texts if text.get_text() == name)
-        x, y = text.get_position()
-        assert abs(x - vector[0]) < 1 and abs(y - vector[1]) < 1  # at the tip
-        low, high = ax.get_xlim()
-        assert low < x < high and ax.get_ylim() == (low, high)  # inside the picture
-    assert ax.get_aspect() == 1 and ax.get_title() == "a title"  # or lengths and angles would lie
 
 
 def test_the_same_figure_is_the_same_picture_and_a_shown_one_is_closed(displayed):
