@@ -169,8 +169,8 @@ def otherwise(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> No
     """Print what became of your lines in trainings that were longer, or of other steps."""
     for name, steps, rate in (
         ("4,000 steps", 4000, 0.03),
-        ("4,000 steps, a quarter as large", 4000, 0.0075),
-        ("1,000 steps, four times as large", 1000, 0.12),
+        ("4,000 steps, nudged a quarter as far in each", 4000, 0.0075),
+        ("1,000 steps, nudged four times as far", 1000, 0.12),
     ):
         group = trained(runs, "words", steps, rate)
         right = sum(run["writes"] == " ".join(english) for run in group)
@@ -188,7 +188,7 @@ def held(runs: Sequence[Line], english: Sequence[str], yours: Tensor) -> None:
     ):
         group = trained(runs, source)
         counts = agreeing(group, yours)
-        label = {"both": "from states and its own"}.get(source, f"from {source}")
+        label = {"both": "from states and its own state"}.get(source, f"from {source}")
         bars = ax.bar([i + side for i in range(len(english))], counts, 0.25, color=color, label=label)
         ax.bar_label(bars, fontsize=8, padding=1)
         told.append(f"writing {label}: {found(group, english, yours)}")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from helpers import counting
-from helpers.counting import KneserNey, discounts_of
+from helpers.counting import KneserNey, discounts_of, spoken, word_vectors
 from helpers.data import CharTokenizer
 
 TEXT = "to be or not to be, that is the question: whether it is nobler in the mind to suffer or to be. " * 3
@@ -130,3 +130,15 @@ def test_discounts_need_counts_of_each_kind():
     y = 40 / (40 + 2 * 15)
     right = [0, 1 - 2 * y * 15 / 40, 2 - 3 * y * 8 / 15, 3 - 4 * y * 5 / 8]
     torch.testing.assert_close(discounts_of(many), torch.tensor(right))
+
+
+def test_what_is_spoken_is_the_play_without_names_and_titles():
+    play = "1 KING HENRY VI\n\nKING RICHARD III:\nNow is the winter:\nof our discontent.\n\nQUEEN:\nAy."
+    assert spoken(play).split() == ["Now", "is", "the", "winter:", "of", "our", "discontent.", "Ay."]
+
+
+def test_a_wider_reach_counts_neighbours_farther_away():
+    text = "ask pear bring carry ripe dare " * 30
+    for reach, meets in ((1, False), (2, True)):
+        words, vectors = word_vectors(text, reach=reach)
+        assert (vectors[words.index("ask"), words.index("bring")] > 0) == meets

@@ -30,6 +30,7 @@ def test_every_english_word_has_a_german_one_of_its_own():
     for _ in range(200):
         german, english = translating.question(dice, dice.random() < 0.5, dice.random() < 0.5)
         assert sorted(meaning[word] for word in german) == sorted(english)
+        assert german[-1] in dict(translating.DO)  # the verb is last
 
 
 def test_the_sentence_that_is_asked_at_the_end_is_never_practised():

@@ -55,7 +55,8 @@ def belongs(nodeid: str, notebook: str) -> bool:
     """Is it in this notebook or its solutions, or a test naming it, its number or an exercise?"""
     numbers = {room["name"]: room.get("number") for room in COURSE["rooms"]}
     number = int(notebook[:2]) if notebook[:2].isdecimal() else numbers.get(notebook)
-    names = rf"(?<!\d){number:02}_|solutions_{number:02}" if notebook in COURSE["path"] else notebook
+    prefix = notebook.partition("_")[0]  # 02, or 02b, whose exercises are numbered as 02's
+    names = rf"(?<!\d){prefix}_|solutions_{number:02}" if notebook in COURSE["path"] else notebook
     return bool(re.search(rf"{names}|\[{number}[a-z]\b", nodeid))
 
 
