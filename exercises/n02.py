@@ -152,3 +152,48 @@ prediction(
         "it must land as far beyond 3 as it was before it: at 5",
     ),
 )
+
+
+Error = Callable[[Tensor], Tensor]  # of the knobs
+
+
+def bowl(knobs: Tensor) -> Tensor:
+    """a bowl whose bottom is at 3, 2, 1"""  # as messages name it
+    away = knobs - torch.tensor([3.0, 2.0, 1.0])[: len(knobs)]
+    return (away**2).sum() + away.sum() ** 2  # what is best for one knob depends on the others
+
+
+def roll(error: Error, knobs: Tensor, rate: float, steps: int) -> Tensor:
+    for _ in range(steps):
+        knobs = knobs - rate * torch.func.grad(error)(knobs)
+    return knobs
+
+
+def one_after_the_other(error: Error, knobs: Tensor, rate: float, steps: int) -> Tensor:
+    knobs = knobs.clone()
+    for _ in range(steps):
+        for i in range(len(knobs)):
+            knobs[i] -= rate * torch.func.grad(error)(knobs)[i]
+    return knobs
+
+
+def bowls() -> Iterator[tuple[Error, Tensor, float, int]]:
+    for n, rate, steps in ((1, 0.1, 1), (2, 0.1, 1), (3, 0.05, 2), (3, 0.1, 5)):
+        yield bowl, torch.zeros(n, dtype=torch.double), rate, steps
+
+
+exercise(
+    "2j",  # Feel your way down
+    roll,
+    bowls,
+    tolerance=0.005,  # a slope felt by hand is nearly the slope
+    mistakes={
+        "it goes uphill: the step is AGAINST the slope": lambda error, knobs, rate, steps: roll(
+            error, knobs, -rate, steps
+        ),
+        "a knob is turned before the other slopes are felt: feel all of them first, where all knobs still stand": (
+            one_after_the_other
+        ),
+        "it takes one step, whatever `steps` says": lambda error, knobs, rate, steps: roll(error, knobs, rate, 1),
+    },
+)

@@ -26,13 +26,14 @@ class Knobs(nn.Module):
         return (weights[..., None] * boxes[:, :, 1]).sum(dim=1)
 
 
+def trained(choose: Choice, start: Float[Tensor, "3"], seed: int = 0) -> Knobs:
+    """After 300 steps of 32 questions each."""
+    return telegrams.fit(lambda: Knobs(choose, start), "give", seed)
+
+
 def accuracies(choose: Choice, starts: Sequence[Float[Tensor, "3"]]) -> list[float]:
-    """The share of right answers after 300 steps, for seeds 0, 1, ..., each with its start."""
-    found = []
-    for seed, start in enumerate(starts):
-        network = telegrams.fit(lambda start=start: Knobs(choose, start), "give", seed)
-        found.append(telegrams.accuracy(network, "give", seed))
-    return found
+    """The share of right answers after training, for seeds 0, 1, ..., each with its start."""
+    return [telegrams.accuracy(trained(choose, start, seed), "give", seed) for seed, start in enumerate(starts)]
 
 
 def ground(choose: Choice, turns: Float[Tensor, "N"]) -> Float[Tensor, "N"]:

@@ -130,3 +130,29 @@ assert abs(after(0.1, 1) - my_prediction[0]) < 1e-6
 assert after(my_prediction[1], 1) == 3.0
 assert [after(my_prediction[2], n) for n in (1, 2, 3)] == [5.0, 1.0, 5.0]
 assert after(1.1, 20) < -70  # uphill, farther with each step
+
+# %% [markdown]
+# **2j · Feel your way down.** Two measurements for each knob, and only then are they turned: each
+# slope belongs to the place where all knobs still stand.
+
+
+# %%
+def my_roll(error, knobs, rate, steps):
+    knobs = knobs.clone()
+    for _ in range(steps):
+        slopes = torch.zeros_like(knobs)
+        for i in range(len(knobs)):
+            left, right = knobs.clone(), knobs.clone()
+            left[i] -= 0.001
+            right[i] += 0.001
+            slopes[i] = (error(right) - error(left)) / 0.002
+        knobs -= rate * slopes
+    return knobs
+
+
+def far_from_three(knobs):
+    return ((knobs - 3) ** 2).sum()
+
+
+rolled = my_roll(far_from_three, torch.ones(2, dtype=torch.double), 0.1, 1)
+assert rolled.allclose(torch.full((2,), 1.4, dtype=torch.double), atol=1e-3)  # as in 2i

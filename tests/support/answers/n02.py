@@ -20,7 +20,35 @@ def contexts_one_by_one(queries, keys, values):
     return torch.stack([(keys @ row).softmax(0) @ values for row in queries])
 
 
+def felt(error, knobs, i, width):
+    there = torch.zeros_like(knobs)
+    there[i] = width
+    return error(knobs + there) - error(knobs - there)
+
+
+def rolled(error, knobs, rate, steps, width=0.001, at_once=True):
+    knobs = knobs.clone()
+    for _ in range(steps):
+        seen = knobs.clone() if at_once else knobs
+        for i in range(len(knobs)):
+            knobs[i] -= rate * felt(error, seen, i, width) / (2 * width)
+    return knobs
+
+
+def in_place(error, knobs, rate, steps):
+    for i in range(len(knobs)):
+        knobs[i] -= rate * felt(error, knobs, i, 0.001) / 0.002
+    return knobs
+
+
 WRONG = {
+    "2j": [
+        ("it goes uphill", lambda error, knobs, rate, steps: rolled(error, knobs, -rate, steps)),
+        ("feel all of them first", lambda *given: rolled(*given, at_once=False)),
+        ("whatever `steps` says", lambda error, knobs, rate, steps: rolled(error, knobs, rate, 1)),
+        ("changes its input `knobs`", in_place),
+        ("where [1.2] is right", lambda error, knobs, rate, steps: rolled(error, knobs, rate * 0.002, steps)),
+    ],
     "2h": [("an exponential never is", "ad"), ("b lies outside", "abcd"), ("is not right", "c")],
     "2i": [
         ("number 1: the slope at 1", (0.6, 0.5, 1.0)),
@@ -70,6 +98,11 @@ WRONG = {
     ],
 }
 RIGHT = {
+    "2j": [
+        rolled,
+        lambda error, knobs, rate, steps: rolled(error, knobs.float(), rate, steps, 0.01),
+        lambda error, knobs, rate, steps: rolled(error, knobs, rate, steps).tolist(),
+    ],
     "2h": ["D", ["d"]],
     "2i": [[1.4, 0.5, 1.0], torch.tensor([1.4, 0.5, 1.0])],
     "2a": [
