@@ -201,24 +201,25 @@ def fit(
     steps: int = 300,
     batch: int = 32,
     lr: float = 0.01,
+    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
 ) -> nn.Module:
-    """A model made by `make()` and trained with Adam; all that is random depends on `seed` alone.
+    """A model made by `make()` and trained, with Adam; all that is random depends on `seed` alone.
 
     A model whose answer has no gradient can't learn: it comes back as it was made.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = make()
-        optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+        updates = optimizer(model.parameters(), lr=lr)
         generator = torch.Generator().manual_seed(seed)
         for _ in range(steps):
             inputs, answers = examples(question, batch, generator)
             nats = loss(model(*inputs), answers)
             if not nats.requires_grad:
                 break
-            optimizer.zero_grad()
+            updates.zero_grad()
             nats.backward()
-            optimizer.step()
+            updates.step()
     return model.eval()
 
 

@@ -27,6 +27,7 @@ from tools.provenance import ROOT, made_by
 from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.claims import Claims
 from tools.studies.recurrent import Copying, Translating
+from tools.studies.thin_book import ThinBook
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,
@@ -35,6 +36,7 @@ STUDIES: dict[str, Study] = {
     "claims": Claims(),
     "copying": Copying(),
     "translating": Translating(),
+    "thin_book": ThinBook(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {
