@@ -25,7 +25,9 @@ from helpers.rooms.study import Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.provenance import ROOT, made_by
 from tools.studies import far, heads, passage, presets, rungs, times
+from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
+from tools.studies.masks import Masks
 from tools.studies.recurrent import Copying, Translating
 from tools.studies.thin_book import ThinBook
 
@@ -37,6 +39,9 @@ STUDIES: dict[str, Study] = {
     "copying": Copying(),
     "translating": Translating(),
     "thin_book": ThinBook(),
+    "mirror": Mirrors(),
+    "root": Root(),
+    "masks": Masks(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {
