@@ -1,1 +1,1 @@
-"""What the notebooks share. Reading order: attention, gpt, data, optim, training, sampling."""
+"""What the notebooks share. Reading order: attention, gpt, data, optim, loss, training, sampling."""

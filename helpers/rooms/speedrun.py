@@ -15,11 +15,11 @@ from torch import Tensor
 from helpers import tables
 from helpers.data import split
 from helpers.gpt import GPT, count_parameters
+from helpers.loss import evaluate
 from helpers.optim import TrainConfig
 from helpers.presets import PRESETS, TABLES
 from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
-from helpers.training import evaluate
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fresh, tmp_path, monkeypatch, kind):
     """Bit for bit; once between two records, and once in the middle of the longer windows."""
-    monkeypatch.setattr(training, "has_bfloat16", lambda: True)
+    monkeypatch.setattr("helpers.loss.has_bfloat16", lambda: True)
     sizes, settings = KINDS[kind]
     go(model=fresh(**sizes), settings=settings, out_dir=tmp_path / "whole")
     stop = stopped(model=fresh(**sizes), settings=settings)
