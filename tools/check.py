@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from helpers import ROOT
 from helpers.errors import command, say
 from tools.lessons import everyone, name_others, named
-from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
+from tools.surroundings import jobs, share_cores, shut_out_others
 
 # There is a build of it for Linux on x86-64; elsewhere it isn't asked.
 BIOME = Path(sys.executable).with_name("biome")

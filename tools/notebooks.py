@@ -24,11 +24,11 @@ import nbformat
 import papermill
 from nbformat import NotebookNode
 
+from helpers import ROOT
 from helpers.errors import ConfigError, HelpersError, command, say, write
 from pictures import progress
 from tools import ledger, lessons, surroundings
 from tools.lessons import NOTEBOOKS
-from tools.surroundings import ROOT
 
 BUILD, MINE = ROOT / "build", ROOT / "mine"
 # As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook

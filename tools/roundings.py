@@ -20,8 +20,9 @@ import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+from helpers import ROOT
 from helpers.errors import HelpersError, command, say
-from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
+from tools.surroundings import jobs, share_cores, shut_out_others
 
 # What each row sets. Without anything, OMP_NUM_THREADS is each process's share of the cores.
 ROWS = {

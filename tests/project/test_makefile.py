@@ -13,10 +13,10 @@ from unittest import mock
 
 import pytest
 
+from helpers import ROOT
 from helpers.errors import ConfigError
 from tools import check, setup, surroundings
 
-ROOT = Path(__file__).parents[2]
 FOLDERS = ["My Documents (1)", "R&D; touch pwned's $HOME"]
 OTHERS = {
     "NB": "theirs",

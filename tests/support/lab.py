@@ -15,7 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-ROOT = Path(__file__).parents[2]
+from helpers import ROOT
+
 # The notebook that is shown. --expose-app-in-browser tells the page of it.
 SHOWN = "jupyterapp.shell.currentWidget"
 

@@ -11,6 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
+from helpers import ROOT
 from helpers.errors import HelpersError
 from tools import site as website
 from tools.lessons import lessons
@@ -18,7 +19,6 @@ from tools.site import pages
 from tools.site.captions import CAPTIONS
 
 pytestmark = pytest.mark.slow  # Sphinx builds a whole site
-ROOT = Path(__file__).parents[2]
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">2I", 600, 300)).decode()
 
 
