@@ -132,10 +132,10 @@ class Rule(NamedTuple):
     words: str
 
 
-def check(settings: Any, names: str, rule: Rule) -> None:
+def require(settings: Any, names: str, rule: Rule) -> None:
     """ConfigError if one of the named settings breaks the rule.
 
-    check(config, "n_layer n_head", whole(1, 8)): "n_layer must be a whole number from 1 to 8, not 0"
+    require(config, "n_layer n_head", whole(1, 8)): "n_layer must be a whole number from 1 to 8, not 0"
     """
     for name in names.split():
         value = getattr(settings, name)

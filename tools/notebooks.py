@@ -256,10 +256,10 @@ def last_run(path: Path):
 
     notebook = read_run(run_of(path))
     if notebook is None:
-        return pages.Run(None, "not run yet")
+        return pages.LessonRun(None, "not run yet")
     facts, status = notebook.metadata.get("papermill", {}), ledger.why_incomplete(notebook) or "ok"
     when = (facts.get("start_time") or "")[:16].replace("T", " ")
-    return pages.Run(notebook, status, when, facts.get("duration"), ledger.printed(notebook, "result"))
+    return pages.LessonRun(notebook, status, when, facts.get("duration"), ledger.printed(notebook, "result"))
 
 
 # ---------------------------------------------------------------- store

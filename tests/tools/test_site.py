@@ -117,8 +117,8 @@ def site(project) -> Path:
         traceback=["ZeroDivisionError: by zero"],
     )
     ran = nbformat.v4.new_notebook(cells=[new_markdown_cell("# 02 · B"), new_code_cell("1 / 0", outputs=[error])])
-    failed = pages.Run(ran, "ZeroDivisionError: by <zero>", "2026-01-02 03:04", 7.2, "so it <is>\n")
-    runs = {"01_a": pages.Run(None, "not run yet"), "02_b": failed}
+    failed = pages.LessonRun(ran, "ZeroDivisionError: by <zero>", "2026-01-02 03:04", 7.2, "so it <is>\n")
+    runs = {"01_a": pages.LessonRun(None, "not run yet"), "02_b": failed}
     warnings = website.build(project, project / "build" / "html", runs)
     assert not warnings
     return project / "build" / "html"
