@@ -82,7 +82,8 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     except OSError as error:  # a full disk behind stdout, for example
         sentence, status = f"error: {reason(error)}", 2
     except (MemoryError, RuntimeError) as error:
-        if not (isinstance(error, MemoryError) or any(words in str(error) for words in TOO_MUCH)):
+        is_out_of_memory = isinstance(error, MemoryError) or any(words in str(error) for words in TOO_MUCH)
+        if not is_out_of_memory:
             raise
         sentence, status = "error: out of memory: choose a smaller model, batch or text", 2
     if os.environ.get("RANK", "0") == "0":
