@@ -329,9 +329,8 @@ def git(*words: str, or_say: str) -> str:
     except FileNotFoundError:
         raise HelpersError("git is needed and was not found") from None
     if process.returncode:
-        raise HelpersError(
-            f"{or_say} ({process.stderr.strip().splitlines()[0] if process.stderr.strip() else 'git failed'})"
-        )
+        why = process.stderr.strip() or "git failed"
+        raise HelpersError(f"{or_say} ({why.splitlines()[0]})")
     return process.stdout
 
 

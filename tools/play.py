@@ -96,10 +96,8 @@ def pack_run(run: Path) -> list[bytes]:
         "commit": commit(),
     }
     packed = []
-    for step, weights in [
-        *((step, early) for step, early in snapshots if step < best),
-        (best, model),
-    ]:
+    learning = [(step, early) for step, early in snapshots if step < best]
+    for step, weights in [*learning, (best, model)]:
         record = records[step]
         about = facts | {
             "step": step,

@@ -93,9 +93,10 @@ class Stage:
 
     def contents(self, folder: str, title: str, says: str, pages: list[str]) -> list[str]:
         """Write a folder's table of contents and return its name; nothing if it has no pages."""
-        if pages:
-            self.write(f"{folder}/index.md", f"# {title}\n\n{says}\n\n{toctree(pages)}")
-        return [f"{folder}/index"] * bool(pages)
+        if not pages:
+            return []
+        self.write(f"{folder}/index.md", f"# {title}\n\n{says}\n\n{toctree(pages)}")
+        return [f"{folder}/index"]
 
     # ------------------------------------------------------------ links
     def relinked(self, markdown: str, here: Path) -> str:
