@@ -46,7 +46,7 @@ def weights_of(
     return normed(scores, dim)
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
+def loose_attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
     weights = weights_of(query, key, value, **options)
     return weights @ value, weights
 
@@ -128,7 +128,7 @@ def heads(
 ) -> Tensor:
     """Causal attention of several heads, side by side."""
     H = count(num_heads, query.shape[-1])
-    contexts, _ = attention(cut(query, H), cut(key, H), cut(value, H), mask_of=mask_of, **options)
+    contexts, _ = loose_attention(cut(query, H), cut(key, H), cut(value, H), mask_of=mask_of, **options)
     return put_together(contexts)
 
 

@@ -20,7 +20,7 @@ from helpers import checkpoint, errors, presets
 from helpers.data import CharTokenizer, Corpus, split
 from helpers.errors import HelpersError, RunError
 from helpers.gpt import count_parameters
-from helpers.training import evaluate
+from helpers.loss import evaluate
 from pictures import plotting
 
 LAPTOP = presets.PRESETS["laptop"]

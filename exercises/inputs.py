@@ -151,10 +151,8 @@ def drawn(
 
     every = [dict(sizes) for sizes in dict.fromkeys(tuple(x.items()) for x in tables_of_sizes(letters(parts)))]
     has_tables = any(part.shape is not None for part in parts)
-    for sizes in [
-        *every,
-        *(every[:-2] if has_tables else []),
-    ]:  # the small ones twice: numbers may agree by chance
+    again = every[:-2] if has_tables else []  # the small ones: numbers may agree by chance
+    for sizes in [*every, *again]:
         add(sizes)
     for scale in scales:
         add(every[-2], scale=scale)

@@ -41,7 +41,7 @@ class BrokenError(WrongError):
     """What should be repaired is as broken as it was; the message is a hint."""
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     word: str  # right, still to do, or not yet
     why: str = ""
 
@@ -49,15 +49,15 @@ class Verdict(NamedTuple):
         return f"{self.word}, {self.why}" if self.why else self.word
 
 
-RIGHT, STILL_TO_DO = Verdict("right"), Verdict("still to do")
+RIGHT, STILL_TO_DO = Judgement("right"), Judgement("still to do")
 
 
-def not_yet(why: str) -> Verdict:
-    return Verdict("not yet", why)
+def not_yet(why: str) -> Judgement:
+    return Judgement("not yet", why)
 
 
-def as_broken(hint: str) -> Verdict:
-    return Verdict("still to do", f"it is as broken as it was: {hint}")
+def as_broken(hint: str) -> Judgement:
+    return Judgement("still to do", f"it is as broken as it was: {hint}")
 
 
 # ---------------------------------------------------------------- exercises
@@ -236,8 +236,8 @@ def does_nothing(answer: Any) -> bool:
     return code is not None and {step.opname for step in dis.get_instructions(code)} <= NOTHING
 
 
-# ---------------------------------------------------------------- the verdict
-def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
+# ---------------------------------------------------------------- the judgement
+def said(label: str, answer: Any, seconds: float | None = None) -> Judgement:
     """What is to be said of an answer; ConfigError for a label that no exercise has."""
     exercise = find(label)
     # First what is ours, so that it takes none of the answer's time: the cases, and the first
@@ -257,7 +257,7 @@ def said(label: str, answer: Any, seconds: float | None = None) -> Verdict:
         return not_yet(why)
 
 
-def judged(exercise: Exercise, answer: Any) -> Verdict:
+def judged(exercise: Exercise, answer: Any) -> Judgement:
     if is_stub(answer):
         return STILL_TO_DO
     if exercise.kind == "a value":
@@ -288,7 +288,7 @@ def _is_of_its_kind(exercise: Exercise, answer: Any) -> bool:
     return len(parts) == count and all(map(callable, parts))
 
 
-def _judged_value(exercise: Exercise, answer: Any) -> Verdict:
+def _judged_value(exercise: Exercise, answer: Any) -> Judgement:
     right = compare.letters(exercise.cases[0].right)
     if callable(answer):
         return not_yet(f"it should be a value, and is {compare.kind(answer)}")
@@ -311,7 +311,7 @@ def _judged_value(exercise: Exercise, answer: Any) -> Verdict:
     return not_yet(f"{compare.shown(answer)} is not right")
 
 
-def _tried(exercise: Exercise, answer: Any, cases: list[Case] | None = None) -> Verdict | None:
+def _tried(exercise: Exercise, answer: Any, cases: list[Case] | None = None) -> Judgement | None:
     """A property that doesn't hold, for all cases or only for some."""
     if not exercise.properties:
         return None
@@ -326,7 +326,7 @@ def _tried(exercise: Exercise, answer: Any, cases: list[Case] | None = None) -> 
     return None
 
 
-def _explained(exercise: Exercise, answer: Answer, results: list[Given], wrong: list[int]) -> Verdict:
+def _explained(exercise: Exercise, answer: Answer, results: list[Given], wrong: list[int]) -> Judgement:
     """Why an answer is wrong."""
     if name := _tensor_of_the_notebook(answer):
         inputs = ", ".join(names(answer, exercise.cases[0]))
@@ -370,7 +370,7 @@ def _does_the_same(mistake: Answer, pairs: relations.Pairs, tolerance: float) ->
 
 def _example(
     exercise: Exercise, answer: Answer, results: list[Given], wrong: list[int], pairs: relations.Pairs
-) -> Verdict:
+) -> Judgement:
     """The smallest case that is wrong, and what is known about where it is."""
     first, result = exercise.cases[wrong[0]], results[wrong[0]]
     when = relations.only_right_where(exercise.cases, wrong)

@@ -6,19 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exercises.attending import ATTENTION, attention, weights_of
+from exercises.attending import ATTENTION, loose_attention, weights_of
 from exercises.judge import built, exercise, prediction
 from exercises.properties import one_head
 
 
 def divided_late(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    context, weights = attention(query, key, value, divisor=lambda *_: 1)
+    context, weights = loose_attention(query, key, value, divisor=lambda *_: 1)
     return context / key.shape[-1] ** 0.5, weights / key.shape[-1] ** 0.5
 
 
 exercise(
     "3a",  # Attention, whole
-    attention,
+    loose_attention,
     "query: ... T D, key: ... S D, value: ... S E",
     gives="context, weights",
     scales=(300,),
@@ -28,11 +28,11 @@ exercise(
 
 
 def cross(x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor, **options: Any) -> Tensor:
-    return attention(x @ W_query, memory @ W_key, memory @ W_value, **options)[0]
+    return loose_attention(x @ W_query, memory @ W_key, memory @ W_value, **options)[0]
 
 
 def values_of_x(x: Tensor, memory: Tensor, W_query: Tensor, W_key: Tensor, W_value: Tensor) -> Tensor:
-    return attention(x @ W_query, memory @ W_key, x @ W_value)[0]
+    return loose_attention(x @ W_query, memory @ W_key, x @ W_value)[0]
 
 
 exercise(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from exercises import compare
-from exercises.attending import ATTENTION, CAUSAL, FORBIDDEN, attention, by, causal_weights
+from exercises.attending import ATTENTION, CAUSAL, FORBIDDEN, by, causal_weights, loose_attention
 from exercises.judge import Asked, WrongError, built, exercise
 from exercises.properties import (
     one_head,
@@ -17,7 +17,7 @@ from exercises.properties import (
 
 
 def masked_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
-    return attention(query, key, value, mask_of=lambda ones: ones & mask, **options)
+    return loose_attention(query, key, value, mask_of=lambda ones: ones & mask, **options)
 
 
 def with_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> dict[str, Tensor]:
@@ -29,7 +29,7 @@ def with_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> dict[s
 
 
 def masked_late(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    weights = attention(query, key, value)[1] * mask
+    weights = loose_attention(query, key, value)[1] * mask
     return weights @ value, weights
 
 
@@ -53,7 +53,7 @@ def _(answer: Asked) -> None:
             raise WrongError(
                 f"without a mask {error}. None means that everything is allowed: ask `if mask is not None`"
             ) from error
-        if not compare.same(context, attention(query, key, value)):
+        if not compare.same(context, loose_attention(query, key, value)):
             raise WrongError("without a mask, everything is allowed")
 
 
@@ -63,7 +63,7 @@ Function = Callable[[Tensor], Tensor]
 
 def row_by_row(x: Tensor) -> Tensor:
     """Causal attention, each row computed alone: a longer text changes no bit of it."""
-    return torch.cat([attention(x[t : t + 1], x[: t + 1], x[: t + 1])[0] for t in range(len(x))])
+    return torch.cat([loose_attention(x[t : t + 1], x[: t + 1], x[: t + 1])[0] for t in range(len(x))])
 
 
 def plus_next(of_next: Function, to: slice = slice(None)) -> Function:
@@ -84,7 +84,7 @@ LEAK_FREE: dict[str, Function] = {
     "always gives zeros": lambda x: torch.zeros_like(x),
 }
 LEAKING: dict[str, Function] = {
-    "attends to everything": lambda x: attention(x, x, x)[0],
+    "attends to everything": lambda x: loose_attention(x, x, x)[0],
     "adds a little of the token after": plus_next(lambda after: 1e-4 * after),
     "leaks at the last place but one only": plus_next(lambda after: after, to=slice(-1, None)),
     "leaks the second token into the first": plus_next(lambda after: after, to=slice(1)),

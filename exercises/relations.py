@@ -121,10 +121,9 @@ def found(
         if any(table is None for table in tables):
             return ""
         why = of_results(tables, rights, cases, names, tolerance)
-    if not why:
-        whole = [value for _, value in pairs]
-        return _of_inputs(whole, cases, reference, names, tolerance)
-    return prefix + why
+    if why:
+        return prefix + why
+    return _of_inputs([value for _, value in pairs], cases, reference, names, tolerance)
 
 
 def _as_tensor(right: Any) -> Any:
@@ -175,9 +174,10 @@ def of_results(
     names: tuple[str, ...],
     tolerance: float,
 ) -> str:
-    def fits(change: Callable[[Tensor, Case], Any], of: list[Tensor], to: list[Tensor]) -> bool:
+    def fits(results: list[Tensor], change: Callable[..., Any], *arguments: list) -> bool:
+        """In all cases, is the result what the change makes of its arguments?"""
         try:
-            return all(compare.same(b, change(a, case), tolerance) for a, b, case in zip(of, to, cases, strict=True))
+            return all(compare.same(b, change(*a), tolerance) for b, *a in zip(results, *arguments, strict=True))
         except UNFIT:
             return False
 
@@ -190,24 +190,24 @@ def of_results(
     else:
         changes, repairs = DONE | DONE_TO_TABLES, LEFT
     for sentence, change in changes.items():
-        if fits(lambda right, case, change=change: change(right), rights, tables):
+        if fits(tables, change, rights):
             return sentence
     if changes is DONE_TO_MASKS:
         return ""
     for sentence, change in repairs.items():
-        if fits(lambda table, case, change=change: change(table), tables, rights):
+        if fits(rights, change, tables):
             return sentence
     count = rights[0].dim() - len(cases[0].batch)
     for sentence, change in _along_dimensions(count, cases[0], rights[0]):
-        if fits(lambda right, case, change=change: change(right), rights, tables):
+        if fits(tables, change, rights):
             return sentence
     for sentence, change in _with_inputs(cases[0], names):
-        if fits(lambda right, case, change=change: change(right, case.inputs), rights, tables):
+        if fits(tables, change, rights, [case.inputs for case in cases]):
             return sentence
     if why := _of_a_factor(tables, rights, cases):
         return why
     if _same_numbers(tables, rights):
-        if fits(lambda right, case: right.flatten(), rights, [table.flatten() for table in tables]):
+        if fits([table.flatten() for table in tables], torch.flatten, rights):
             return "all numbers are right, and only their shape is another"
         why = "all numbers are right and stand in other places"
         question = "which dimension, or which row, comes first?"
@@ -274,7 +274,7 @@ def _of_a_factor(tables: list[Tensor], rights: list[Tensor], cases: list[Case]) 
     """One factor, or one of a size, or something that is added."""
     if any(table.shape != right.shape for table, right in zip(tables, rights, strict=True)):
         return ""
-    factors: list | None = []
+    factors = []
     for table, right, case in zip(tables, rights, cases, strict=True):
         large = right.abs() > 1e-3 * right.abs().max()
         if not large.any():
@@ -286,11 +286,10 @@ def _of_a_factor(tables: list[Tensor], rights: list[Tensor], cases: list[Case]) 
         off = (quotients - factor).abs().max()
         small = (table - factor * right)[~large].abs()  # where a quotient says little
         if off > 1e-3 * factor.abs() or (small > 1e-3).any():
-            factors = None
-            break
+            return _of_a_constant(tables, rights)
         factors.append((factor.item(), case))
     if not factors:
-        return _of_a_constant(tables, rights) if factors is None else ""
+        return ""
     first = factors[0][0]
     if all(factor == 0 for factor, _ in factors):
         return "all of it is 0"

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 from exercises.judge import RIGHT, raised, said
 from exercises.limits import TooLongError, at_most
-from helpers import errors
+from helpers import ROOT, errors
 from helpers.errors import RunError
-from helpers.presets import ROOT
 from pictures.progress import here, shipped
 from pictures.way import draw_way
 

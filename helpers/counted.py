@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from helpers.attention import KVCache
 from helpers.counting import KneserNey
-from helpers.errors import ConfigError, Rule, check, whole
+from helpers.errors import ConfigError, Rule, require, whole
 from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig, ModernGPT
 
@@ -41,9 +41,9 @@ class CountedConfig(ModernConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        check(self, "counted", whole(0, LARGEST_TEXT))
-        check(self, "lengths", Rule(are_rising, "whole numbers of at least 1, each above the last"))
-        check(self, "temperature", Rule(lambda t: 0 < t < math.inf, "a number above 0"))
+        require(self, "counted", whole(0, LARGEST_TEXT))
+        require(self, "lengths", Rule(are_rising, "whole numbers of at least 1, each above the last"))
+        require(self, "temperature", Rule(lambda t: 0 < t < math.inf, "a number above 0"))
 
 
 def are_rising(lengths: Any) -> bool:

@@ -28,6 +28,7 @@ import torch
 from jaxtyping import Int64, Integer
 from torch import Tensor
 
+from helpers import ROOT
 from helpers.errors import CorpusError, Options, RunError, command, say, write
 
 MOST_TO_VALIDATE = 1_000_000  # tokens, since each validation reads all of them
@@ -132,7 +133,7 @@ URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshake
 SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 SIZE = 1_115_394  # bytes
 BUNDLED_PLAY = Path(__file__).parent / "bundled_play.txt"
-BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare.txt"
+BESIDE_THE_CLONE = ROOT.parent / "shared" / "data" / "tinyshakespeare.txt"
 TINY, BUNDLED, OWN = "tiny Shakespeare", "the bundled play", "your own text"
 
 

@@ -82,7 +82,8 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     except OSError as error:  # a full disk behind stdout, for example
         sentence, status = f"error: {reason(error)}", 2
     except (MemoryError, RuntimeError) as error:
-        if not (isinstance(error, MemoryError) or any(words in str(error) for words in TOO_MUCH)):
+        is_out_of_memory = isinstance(error, MemoryError) or any(words in str(error) for words in TOO_MUCH)
+        if not is_out_of_memory:
             raise
         sentence, status = "error: out of memory: choose a smaller model, batch or text", 2
     if os.environ.get("RANK", "0") == "0":
@@ -132,10 +133,10 @@ class Rule(NamedTuple):
     words: str
 
 
-def check(settings: Any, names: str, rule: Rule) -> None:
+def require(settings: Any, names: str, rule: Rule) -> None:
     """ConfigError if one of the named settings breaks the rule.
 
-    check(config, "n_layer n_head", whole(1, 8)): "n_layer must be a whole number from 1 to 8, not 0"
+    require(config, "n_layer n_head", whole(1, 8)): "n_layer must be a whole number from 1 to 8, not 0"
     """
     for name in names.split():
         value = getattr(settings, name)

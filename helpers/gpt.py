@@ -16,7 +16,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, Rule, check, whole
+from helpers.errors import ConfigError, Rule, require, whole
 
 LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 1 GB
 
@@ -34,9 +34,9 @@ class GPTConfig:
     bias: bool = False
 
     def __post_init__(self):
-        check(self, "vocab_size", whole(1, 0x110000))  # Unicode has no more characters
-        check(self, "context_length n_layer n_head n_embd", whole(1, LARGEST))
-        check(self, "dropout", Rule(lambda p: 0 <= p <= 1, "a share from 0 to 1"))
+        require(self, "vocab_size", whole(1, 0x110000))  # Unicode has no more characters
+        require(self, "context_length n_layer n_head n_embd", whole(1, LARGEST))
+        require(self, "dropout", Rule(lambda p: 0 <= p <= 1, "a share from 0 to 1"))
         if self.n_embd % self.n_head:
             heads, width = f"n_head={self.n_head}", f"n_embd={self.n_embd}"
             raise ConfigError(f"{heads} does not divide {width}: choose a divisor of it")

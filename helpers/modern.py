@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, at_least, check, one_of, optional, whole
+from helpers.errors import ConfigError, at_least, one_of, optional, require, whole
 from helpers.gpt import GPT, Block, GPTConfig
 
 
@@ -44,10 +44,10 @@ class ModernConfig(GPTConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        check(self, "mlp", one_of(("gelu", "relu2", "swiglu")))
-        check(self, "n_kv_head window mlp_width", optional(whole(1)))
-        check(self, "bigrams trigrams fourgrams before", whole(0))
-        check(self, "softcap", at_least(0))
+        require(self, "mlp", one_of(("gelu", "relu2", "swiglu")))
+        require(self, "n_kv_head window mlp_width", optional(whole(1)))
+        require(self, "bigrams trigrams fourgrams before", whole(0))
+        require(self, "softcap", at_least(0))
         if self.n_kv_head and self.n_head % self.n_kv_head:
             shared, heads = f"n_kv_head={self.n_kv_head}", f"n_head={self.n_head}"
             raise ConfigError(f"{shared} does not divide {heads}: choose a divisor of it")

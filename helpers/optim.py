@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from helpers.errors import SEED, SHARE, ConfigError, Rule, at_least, check, one_of, whole
+from helpers.errors import SEED, SHARE, ConfigError, Rule, at_least, one_of, require, whole
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,18 @@ class TrainConfig:
 
     def __post_init__(self):
         object.__setattr__(self, "device", device_named(self.device))
-        check(self, "batch_size max_steps eval_interval accumulate", whole(1, 1_000_000_000))
-        check(self, "warmup_steps", whole(0, 1_000_000_000))
-        check(self, "seed", SEED)
-        check(self, "schedule", one_of(SCHEDULES))
-        check(self, "optimizer", one_of(OPTIMIZERS))
-        check(self, "decay", SHARE)
+        require(self, "batch_size max_steps eval_interval accumulate", whole(1, 1_000_000_000))
+        require(self, "warmup_steps", whole(0, 1_000_000_000))
+        require(self, "seed", SEED)
+        require(self, "schedule", one_of(SCHEDULES))
+        require(self, "optimizer", one_of(OPTIMIZERS))
+        require(self, "decay", SHARE)
         above_zero = Rule(lambda x: x != 0 and at_least(0).allows(x), "a number above 0")
-        check(self, "learning_rate", above_zero)
-        check(self, "min_learning_rate weight_decay muon_scale grad_clip", at_least(0))
-        check(self, "muon_momentum", at_least(0, below=1))
-        check(self, "betas", Rule(are_betas, "two numbers of at least 0 and below 1"))
-        check(self, "windows", Rule(are_windows, "pairs of a share of the steps and a length"))
+        require(self, "learning_rate", above_zero)
+        require(self, "min_learning_rate weight_decay muon_scale grad_clip", at_least(0))
+        require(self, "muon_momentum", at_least(0, below=1))
+        require(self, "betas", Rule(are_betas, "two numbers of at least 0 and below 1"))
+        require(self, "windows", Rule(are_windows, "pairs of a share of the steps and a length"))
         if list(self.windows) != sorted(self.windows):  # the first share that fits is taken
             raise ConfigError(f"windows must be in the order of their shares, not {self.windows}")
 

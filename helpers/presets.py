@@ -8,16 +8,14 @@ from typing import Any
 from jaxtyping import Integer
 from torch import Tensor
 
+from helpers import ROOT
 from helpers.counted import build_gpt, config_of
 from helpers.data import BUNDLED, TINY, Corpus, PreparedCorpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import TrainConfig
 
-# Runs go into the clone, or, without one, into the current folder. `make test` sets NANOGPT_RUNS.
-ROOT = Path(__file__).parents[1]
-if not (ROOT / "pyproject.toml").exists():
-    ROOT = Path.cwd()
+# `make test` sets NANOGPT_RUNS.
 RUNS = Path(os.environ.get("NANOGPT_RUNS") or ROOT / "build" / "runs")
 
 

@@ -22,9 +22,9 @@ from helpers.errors import (
     ConfigError,
     Options,
     Rule,
-    check,
     command,
     optional,
+    require,
     say,
     whole,
 )
@@ -148,11 +148,11 @@ def print_texts(model: nn.Module, tokenizer: Any, options: Any) -> None:
 
     ConfigError for an option out of range and for an empty prompt.
     """
-    check(options, "length", whole(0))
-    check(options, "temperature", TEMPERATURE)
-    check(options, "top_k", optional(whole(1)))
-    check(options, "top_p", optional(SHARE))
-    check(options, "seed", SEED)
+    require(options, "length", whole(0))
+    require(options, "temperature", TEMPERATURE)
+    require(options, "top_k", optional(whole(1)))
+    require(options, "top_p", optional(SHARE))
+    require(options, "seed", SEED)
     start = tokenizer.start_of_text if options.prompt is None else options.prompt
     prompt = tokenizer.encode(start)
     if not len(prompt):

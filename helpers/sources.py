@@ -13,7 +13,7 @@ def same(label: str, printed: str, ours: object, *, units: float = 0.5, by: str 
     none. `ours` is a tensor of any shape with as many numbers, or
     nested lists. AssertionError with the first number that differs.
     """
-    check(label, printed, ours, units)
+    must_agree(label, printed, ours, units)
     print(label)
     print(beside({by: printed, "here": rounded(ours, printed)}))
 
@@ -24,14 +24,14 @@ def slip(label: str, printed: str, produced: object, right: object) -> None:
     `produced` is made here as the source must have made it, `right` as it should be; both as
     `ours` in `same`. AssertionError with the first number that differs, or when none does.
     """
-    check(label, printed, produced, 0.5)
+    must_agree(label, printed, produced, 0.5)
     corrected = rounded(right, printed)
     assert corrected.split() != printed.split(), f"{label}: what is printed is right"
     print(label)
     print(beside({"printed": printed, "right": corrected}))
 
 
-def check(label: str, printed: str, ours: object, units: float) -> None:
+def must_agree(label: str, printed: str, ours: object, units: float) -> None:
     numbers = [float(text) for text in printed.split()]
     expected = torch.tensor(numbers, dtype=torch.float64)
     mine = flat(ours)

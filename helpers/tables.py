@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-MEASURED = Path(__file__).parents[1] / "notebooks" / "measured"
+from helpers import ROOT
+
+MEASURED = ROOT / "notebooks" / "measured"
 
 Line = dict[str, Any]  # of a table: names of columns, and what stands there
 

@@ -1,12 +1,11 @@
-"""Training: the loop of updates, the loss over a whole text, and a run that survives a kill.
+"""Training: the loop of updates, a run that survives a kill, and the command.
 
 python -m helpers.training --preset laptop --corpus FILE --out DIR --seed 1
 
-The settings of a training stand in optim.py, sizes and recipes that work in presets.py, what a run
-keeps in checkpoint.py, and all that several processes need in team.py.
+The settings of a training stand in optim.py, its loss in loss.py, sizes and recipes that work in
+presets.py, what a run keeps in checkpoint.py, and all that several processes need in team.py.
 """
 
-import importlib.util
 import math
 import os
 import random
@@ -14,14 +13,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float, Int64, Integer
+from jaxtyping import Integer
 from torch import Tensor, nn
 
 from helpers import team
@@ -48,54 +45,13 @@ from helpers.errors import (
     write,
 )
 from helpers.gpt import count_parameters, evaluating
+from helpers.loss import Loss, computes_in_bfloat16_on_cpu, evaluate, loss_module
+from helpers.loss import cross_entropy as cross_entropy  # lessons find it here
 from helpers.optim import Optimizer, TrainConfig, learning_rate, make_optimizer
 from helpers.presets import PRESETS, choose_preset, describe_loss, run_folder
 from helpers.sampling import generate
 
 SAMPLE = 500  # tokens that the command writes in the end
-
-
-# ---------------------------------------------------------------- the loss
-def cross_entropy(
-    logits: Float[Tensor, "B T V"], targets: Int64[Tensor, "B T"], reduction: str = "mean"
-) -> Float[Tensor, ""]:
-    """Cross-entropy of logits against targets, in nats."""
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction=reduction)
-
-
-class Loss(nn.Module):
-    """The mean loss of a batch; a model may bring its own, as a method `loss(x, y)`."""
-
-    def __init__(self, model: nn.Module):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
-        if hasattr(self.model, "loss"):
-            return self.model.loss(x, y)
-        return cross_entropy(self.model(x), y)
-
-
-class Rounded(nn.Module):
-    """The same loss by weights and buffers rounded to bfloat16.
-
-    What learns are the float32 weights, so that small updates aren't rounded away.
-    """
-
-    def __init__(self, compute_loss: nn.Module):
-        super().__init__()
-        self.compute_loss = compute_loss
-
-    def forward(self, x: Int64[Tensor, "B T"], y: Int64[Tensor, "B T"]) -> Float[Tensor, ""]:
-        tensors = [*self.compute_loss.named_parameters(), *self.compute_loss.named_buffers()]
-        rounded = {name: t.bfloat16() for name, t in tensors if t.is_floating_point()}
-        return torch.func.functional_call(self.compute_loss, rounded, (x, y))
-
-
-def has_bfloat16() -> bool:
-    """Whether the processor multiplies matrices in bfloat16; others only imitate it, and slowly."""
-    capabilities = torch.cpu.get_capabilities()
-    return any(has for name, has in capabilities.items() if name.endswith("bf16"))
 
 
 # ---------------------------------------------------------------- the loop
@@ -141,30 +97,6 @@ def updates(
         yield team.total(loss).item()
 
 
-def loss_module(model: nn.Module, config: TrainConfig) -> tuple[nn.Module, AbstractContextManager[None]]:
-    """The loss as the settings want it, compiled, in bfloat16, shared by several processes.
-
-    Beside it, the context in which to call it: with bfloat16 on CUDA, that is autocast.
-    """
-    kind = torch.device(config.device).type
-    compute_loss: nn.Module = Loss(model)
-    if kind == "cuda" and config.compile and importlib.util.find_spec("triton"):
-        # Compiling takes triton; Windows has none. A model may have a way of its own.
-        if hasattr(model, "compile_parts"):
-            model.compile_parts()
-        else:
-            compute_loss = torch.compile(compute_loss)
-    if computes_in_bfloat16_on_cpu(config):
-        compute_loss = Rounded(compute_loss)
-    precision = torch.autocast(kind, torch.bfloat16, enabled=config.bfloat16 and kind == "cuda")
-    return team.with_equal_gradients(compute_loss, config.device), precision
-
-
-def computes_in_bfloat16_on_cpu(config: TrainConfig) -> bool:
-    on_cpu = torch.device(config.device).type == "cpu"
-    return on_cpu and config.bfloat16_cpu and has_bfloat16()
-
-
 def dropout_seed(config: TrainConfig, step: int, part: int) -> int:
     """Each part of each batch has a seed of its own, so a resume needs no state of dropout."""
     return random.Random(f"{config.seed} {step} {part}").getrandbits(63)
@@ -188,27 +120,6 @@ def batch_shape(step: int, config: TrainConfig, context_length: int) -> tuple[in
         if step < math.ceil(share * config.max_steps):
             return config.batch_size * context_length // length, length
     return config.batch_size, context_length
-
-
-# ---------------------------------------------------------------- the loss over a whole text
-@torch.no_grad()
-def evaluate(model: nn.Module, tokens: Integer[Tensor, "N"], context_length: int) -> float:
-    """Mean cross-entropy in nats per token over ALL of `tokens` but the first.
-
-    They are cut into windows of `context_length`, the last one shorter. Nothing is drawn: the same
-    model gives the same number.
-    """
-    T = context_length
-    end = (len(tokens) - 1) // T * T  # of the last whole window
-    rows = max(1, 4096 // T)  # windows of one forward pass
-    inputs = [*tokens[:end].view(-1, T).split(rows), tokens[None, end:-1]]
-    targets = [*tokens[1 : end + 1].view(-1, T).split(rows), tokens[None, end + 1 :]]
-    total = 0.0
-    with evaluating(model):
-        for x, y in zip(inputs, targets, strict=True):
-            if y.numel():
-                total += cross_entropy(model(x.long()), y.long(), reduction="sum").item()
-    return total / (len(tokens) - 1)
 
 
 # ---------------------------------------------------------------- a run

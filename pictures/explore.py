@@ -347,11 +347,11 @@ def verdict(differences: Mapping[str, Mapping[str, Sequence[float]]], margin: fl
     """
     parts = list(differences)
     budgets = list(next(iter(differences.values()), {}))
-    # As they are stored.
+    # What the front end gets, so that both say the same.
     numbers = [
         [[round(float(x), 5) for x in values] for values in by_budget.values()] for by_budget in differences.values()
     ]
-    verdict_of = {part: verdicts.verdict(all_[-1], margin) for part, all_ in zip(parts, numbers, strict=True)}
+    verdict_of = {part: verdicts.verdict(by_budget[-1], margin) for part, by_budget in zip(parts, numbers, strict=True)}
 
     _, ax = plotting.figure(9, 1.1 + 0.36 * len(parts))
     color_of = {
@@ -407,15 +407,25 @@ def questions(
     """
     A = len(people)
     givers, gifts, receivers = ([card[i] for card in cards] for i in range(3))
-    data: list[dict[str, Any]] = []
+    seen: list[dict[str, Any]] = []
     for name, (weights, scores) in networks.items():
-        data.append({"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)})
-
+        seen.append({"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)})
+    data = {
+        "people": plotting.labels(people),
+        "cards": [plotting.labels(card) for card in cards],
+        "things": plotting.labels(things),
+        "networks": seen,
+        "waits": waits,
+    }
     who = people[0]
+    if waits:
+        show("questions", data, _draw_cards(cards, who))
+        return
+
     card_of = {"gives": givers.index(who), "gets": receivers.index(who)}
     looks: dict[str, list[float]] = {}
     says: dict[str, list[str]] = {}  # one answer from each of two heads, both from one
-    for network in data:
+    for network in seen:
         answers = []
         for (role, t), close in zip(card_of.items(), network["scores"][0], strict=True):
             word = things[close.index(max(close))]
@@ -424,21 +434,6 @@ def questions(
         for h, shares in enumerate(heads):
             row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
             looks[row], says[row] = shares, answers if len(heads) == 1 else [answers[h]]
-
-    labels: dict[str, Any] = {
-        "people": plotting.labels(people),
-        "cards": [plotting.labels(card) for card in cards],
-    }
-    labels |= {"things": plotting.labels(things), "networks": data, "waits": waits}
-    if waits:
-        _, ax = plotting.figure(9, 0.9 + 0.3 * A)
-        written = [f"{giver} gives the {thing} to {receiver}" for giver, thing, receiver in cards]
-        for t, card in enumerate(written):
-            ax.text(0, -t, card, weight="bold" if who in cards[t] else "normal", va="center")
-        ax.set(xlim=(0, 1), ylim=(-A + 0.4, 0.6), title=f"what does {who} give, and what does {who} get?")
-        ax.axis("off")
-        show("questions", labels, f"{A} cards: {'; '.join(written)}.")
-        return
 
     _, ax = plotting.figure(4.4 + 0.9 * A, 1.8 + 0.6 * len(looks))
     marks = {t: f"\n({role})" for role, t in card_of.items()}
@@ -464,7 +459,7 @@ def questions(
         shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {gifts[t]}" for t in most)
         sentences.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
     alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(sentences)}"
-    show("questions", labels, alt)
+    show("questions", data, alt)
 
 
 def ring(names: Sequence[str], things: Sequence[str], asker: int) -> None:
@@ -514,7 +509,19 @@ def model(model: GPT, tokenizer: CharTokenizer, text: str) -> None:
     show("play", {"text": text}, alt, weights)
 
 
-# ---------------------------------------------------------------- what they share
+# ---------------------------------------------------------------- their parts
+def _draw_cards(cards: Sequence[Sequence[str]], who: str) -> str:
+    """Draw cards as sentences, in bold where they name `who`; return the alternative text."""
+    A = len(cards)
+    _, ax = plotting.figure(9, 0.9 + 0.3 * A)
+    sentences = [f"{giver} gives the {thing} to {receiver}" for giver, thing, receiver in cards]
+    for t, sentence in enumerate(sentences):
+        ax.text(0, -t, sentence, weight="bold" if who in cards[t] else "normal", va="center")
+    ax.set(xlim=(0, 1), ylim=(-A + 0.4, 0.6), title=f"what does {who} give, and what does {who} get?")
+    ax.axis("off")
+    return f"{A} cards: {'; '.join(sentences)}."
+
+
 def _written(table: Int[Tensor, "N M"]) -> list[list[str]]:
     return [[str(number) for number in row] for row in table.tolist()]
 

@@ -6,9 +6,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from helpers import ROOT
 from helpers.errors import ConfigError
 
-NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = ROOT / "notebooks"
 
 
 def course(folder: Path) -> dict[str, Any]:

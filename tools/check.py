@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from helpers import ROOT
 from helpers.errors import command, say
 from tools.lessons import everyone, name_others, named
-from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
+from tools.surroundings import jobs, share_cores, shut_out_others
 
 # There is a build of it for Linux on x86-64; elsewhere it isn't asked.
 BIOME = Path(sys.executable).with_name("biome")
@@ -36,7 +37,7 @@ def runs(*words: object, program: Sequence[object] = (sys.executable, "-m")) -> 
     return subprocess.run([*map(str, program), *map(str, words)], cwd=ROOT).returncode == 0
 
 
-def check(with_notebooks: bool, only: Sequence[str] = ()) -> int:
+def run_checks(with_notebooks: bool, only: Sequence[str] = ()) -> int:
     results = {"ruff": runs("ruff", "check", ".") & runs("ruff", "format", "--check", ".")}
     results["types"] = runs("ty", "check", "--python", ".venv", "--quiet")
     if BIOME.exists():
@@ -75,7 +76,7 @@ def main(arguments: list[str]) -> None:
     # Notebooks begin anew, and leave your runs alone.
     os.environ["NANOGPT_RUNS"] = str(ROOT / "build" / "test-runs")
     shutil.rmtree(ROOT / "build" / "test-runs", ignore_errors=True)
-    sys.exit(check(options.what == "test", options.notebooks))
+    sys.exit(run_checks(options.what == "test", options.notebooks))
 
 
 if __name__ == "__main__":

@@ -55,18 +55,15 @@ def ledger_page(folder: Path) -> str:
         "Every number is compared where it is computed again, and the cell fails when one "
         "differs beyond rounding. "
         "Of a table you see how many numbers it has; they stand side by side in the cell.\n\n"
-        + "\n".join(["| section | what | printed | cell |", "|---|---|---|---|", *numbers])
-        + "\n\n## Where they slip\n\n"
+        "| section | what | printed | cell |\n|---|---|---|---|\n" + "\n".join(numbers) + "\n\n## Where they slip\n\n"
         "If your numbers differ from your book's, look here before you look for a mistake of yours."
         "\n\n"
-        + "\n".join(["| | section | what is wrong, why, and what is right | cell |"])
-        + "\n|---|---|---|---|\n"
+        "| | section | what is wrong, why, and what is right | cell |\n|---|---|---|---|\n"
         + "\n".join(f"| {i} {row}" for i, row in enumerate(slips, start=1))
         + "\n\n## What they claim\n\n"
         "R is Raschka's book, H HackTricks, J the Chinese note, G Gralinski's lecture, K the "
         "write-up of Karpathy's.\n\n"
-        + "\n".join(["| | claim | by | what came out | cell |", "|---|---|---|---|---|"])
-        + "\n"
+        "| | claim | by | what came out | cell |\n|---|---|---|---|---|\n"
         + "\n".join(f"| {i} {row}" for i, row in enumerate(claims, start=1))
         + "\n"
     )

@@ -7,8 +7,8 @@ first.
 import subprocess
 import sys
 
+from helpers import ROOT
 from helpers.errors import HelpersError, Options, command
-from tools.surroundings import ROOT
 
 SETTINGS = [
     "--quiet",

@@ -24,11 +24,11 @@ import nbformat
 import papermill
 from nbformat import NotebookNode
 
+from helpers import ROOT
 from helpers.errors import ConfigError, HelpersError, command, say, write
 from pictures import progress
 from tools import ledger, lessons, surroundings
 from tools.lessons import NOTEBOOKS
-from tools.surroundings import ROOT
 
 BUILD, MINE = ROOT / "build", ROOT / "mine"
 # As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook
@@ -256,10 +256,10 @@ def last_run(path: Path):
 
     notebook = read_run(run_of(path))
     if notebook is None:
-        return pages.Run(None, "not run yet")
+        return pages.LessonRun(None, "not run yet")
     facts, status = notebook.metadata.get("papermill", {}), ledger.why_incomplete(notebook) or "ok"
     when = (facts.get("start_time") or "")[:16].replace("T", " ")
-    return pages.Run(notebook, status, when, facts.get("duration"), ledger.printed(notebook, "result"))
+    return pages.LessonRun(notebook, status, when, facts.get("duration"), ledger.printed(notebook, "result"))
 
 
 # ---------------------------------------------------------------- store
@@ -329,9 +329,8 @@ def git(*words: str, or_say: str) -> str:
     except FileNotFoundError:
         raise HelpersError("git is needed and was not found") from None
     if process.returncode:
-        raise HelpersError(
-            f"{or_say} ({process.stderr.strip().splitlines()[0] if process.stderr.strip() else 'git failed'})"
-        )
+        why = process.stderr.strip() or "git failed"
+        raise HelpersError(f"{or_say} ({why.splitlines()[0]})")
     return process.stdout
 
 

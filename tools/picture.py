@@ -14,12 +14,11 @@ from matplotlib.axes import Axes
 from PIL import Image, ImageChops, ImageSequence
 from torch import Tensor
 
-from helpers import checkpoint
+from helpers import ROOT, checkpoint
 from helpers.errors import Options, command, say, write
 from helpers.microscope import every_tensor
 from helpers.sampling import generate
 from pictures import plotting
-from tools.surroundings import ROOT
 
 PICTURE, RUN = ROOT / "docs" / "learning.gif", ROOT / "build" / "runs" / "playground"
 IN_THE_DARK = PICTURE.with_stem("learning-dark")

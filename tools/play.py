@@ -14,10 +14,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from helpers import errors
+from helpers import ROOT, errors
 from pictures import host
 from tools.provenance import commit
-from tools.surroundings import ROOT
 
 PACKED = ROOT / "docs" / "play"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
@@ -97,10 +96,8 @@ def pack_run(run: Path) -> list[bytes]:
         "commit": commit(),
     }
     packed = []
-    for step, weights in [
-        *((step, early) for step, early in snapshots if step < best),
-        (best, model),
-    ]:
+    learning = [(step, early) for step, early in snapshots if step < best]
+    for step, weights in [*learning, (best, model)]:
         record = records[step]
         about = facts | {
             "step": step,

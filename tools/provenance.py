@@ -2,7 +2,7 @@
 
 import subprocess
 
-from tools.surroundings import ROOT
+from helpers import ROOT
 
 
 def made_by(command: str) -> str:

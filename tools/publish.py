@@ -14,9 +14,9 @@ from pathlib import Path
 
 import nbformat
 
+from helpers import ROOT
 from helpers.errors import ConfigError, command, say, write
 from tools.lessons import everyone, lessons
-from tools.surroundings import ROOT
 
 GUARD = """import importlib.util
 

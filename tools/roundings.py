@@ -20,8 +20,9 @@ import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+from helpers import ROOT
 from helpers.errors import HelpersError, command, say
-from tools.surroundings import ROOT, jobs, share_cores, shut_out_others
+from tools.surroundings import jobs, share_cores, shut_out_others
 
 # What each row sets. Without anything, OMP_NUM_THREADS is each process's share of the cores.
 ROWS = {
@@ -55,7 +56,8 @@ def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dic
         shutil.rmtree(runs, ignore_errors=True)
         environment = {**os.environ, "IPYTHONDIR": scratch, "NANOGPT_RUNS": str(runs)} | ROWS[row]
         report = Path(scratch, "report.xml")
-        side_by_side = jobs() // int(ROWS[row].get("OMP_NUM_THREADS", 1)) or 1  # or threads wait for each other
+        threads = int(ROWS[row].get("OMP_NUM_THREADS", 1))
+        side_by_side = max(1, jobs() // threads)  # with more of them, threads would wait for each other
         workers = side_by_side if with_tests else min(side_by_side, len(notebooks))
         words = ["-q", "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
         words += [f"--junitxml={report}", "-m", "not weekly and not lesson"]

@@ -1,11 +1,10 @@
 """What surrounds a command: which settings of the user's reach it, and how many cores it takes."""
 
 import os
-from pathlib import Path
 
+from helpers import ROOT
 from helpers.errors import ConfigError
 
-ROOT = Path(__file__).resolve().parents[1]
 NOT_OURS = (
     *("PYTHON", "PYTEST", "JUPYTER", "IPYTHON", "MPL", "MATPLOTLIB"),
     *("RUFF_", "TY_", "BIOME_", "JAXTYPING_", "ANYWIDGET_"),

@@ -19,11 +19,11 @@ from helpers import tables
 from helpers.data import split
 from helpers.errors import CorpusError
 from helpers.gpt import count_parameters, evaluating
+from helpers.loss import cross_entropy, evaluate
 from helpers.optim import TrainConfig
 from helpers.rooms.study import GPTStudy, Variant
 from helpers.rooms.verdicts import Verdict, verdict
 from helpers.tables import Line
-from helpers.training import cross_entropy, evaluate
 
 CHOOSE = "choose"  # the part of a run: to choose a learning rate, measured on the second piece of the text
 REPORT = "report"  # or to be reported, measured on the third

@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Bool, Float, Int64, Integer
 from torch import Tensor
 
-from helpers import microscope, training
+from helpers import microscope
 from helpers.data import CharTokenizer
 from helpers.gpt import GPT, attention_maps
+from helpers.loss import evaluate
 
 Head = tuple[int, int]  # layer and head, both from 0
 
@@ -38,4 +39,4 @@ def loss_without(model: GPT, tokens: Integer[Tensor, "N"], heads: Iterable[Head]
     with ExitStack() as stack:
         for layer, head in heads:
             stack.enter_context(microscope.silenced(model, layer, head))
-        return training.evaluate(model, tokens, model.config.context_length)
+        return evaluate(model, tokens, model.config.context_length)

@@ -15,11 +15,11 @@ from torch import Tensor
 from helpers import tables
 from helpers.data import split
 from helpers.gpt import GPT, count_parameters
+from helpers.loss import evaluate
 from helpers.optim import TrainConfig
 from helpers.presets import PRESETS, TABLES
 from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
-from helpers.training import evaluate
 
 
 @dataclass(frozen=True)
@@ -127,29 +127,15 @@ class Ladder(GPTStudy):
         """Mean steps and seconds to the target over the seeds, and each rung's speedup."""
         lines = list(lines)
         sizes = {line["variant"]: line["parameters"] for line in lines}
+        reached = to_target(self, lines)
+        seconds = [fmean(seconds for _, seconds in costs) for costs in reached.values()]
         rows = []
-        first: float | None = None
-        before: float | None = None
-        for name, reached in to_target(self, lines).items():
-            steps = [steps for steps, _ in reached]
-            seconds = fmean(seconds for _, seconds in reached)
-            first = first or seconds
-            before = before or seconds
+        for i, (name, costs) in enumerate(reached.items()):
+            steps = [steps for steps, _ in costs]
             over_seeds = f"{min(steps):,.0f} to {max(steps):,.0f}"
-            factor = f"{before / seconds:.1f}"
-            speed_up = f"{first / seconds:.1f}"
-            rows.append(
-                [
-                    name,
-                    sizes[name],
-                    f"{fmean(steps):,.0f}",
-                    over_seeds,
-                    f"{seconds:.1f}",
-                    factor,
-                    speed_up,
-                ]
-            )
-            before = seconds
+            factor, speed_up = seconds[max(i - 1, 0)] / seconds[i], seconds[0] / seconds[i]
+            times = (f"{number:.1f}" for number in (seconds[i], factor, speed_up))
+            rows.append([name, sizes[name], f"{fmean(steps):,.0f}", over_seeds, *times])
         return tables.table(["rung", "parameters", "steps", "over seeds", "seconds", "factor", "speed-up"], rows)
 
 

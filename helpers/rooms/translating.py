@@ -116,9 +116,8 @@ class Translator(nn.Module):
         h, _ = self.writer(torch.zeros(*german.shape, 1), last)
         scores = h @ memory.mT
         weights = scores.softmax(dim=-1)
-        return Seen(
-            memory, h, scores, weights, weights @ (self.word(german) if self.writes_from == "words" else memory)
-        )
+        looked_at = self.word(german) if self.writes_from == "words" else memory
+        return Seen(memory, h, scores, weights, weights @ looked_at)
 
     def forward(self, german: Texts) -> Float[Tensor, "B S V"]:
         seen = self.see(german)

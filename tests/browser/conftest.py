@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers import ROOT
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -30,6 +32,6 @@ def browser() -> Iterator:
 @pytest.fixture(scope="session")
 def screens() -> Path:
     """Where screenshots go, to be looked at."""
-    folder = Path(__file__).parents[2] / "build" / "screens"
+    folder = ROOT / "build" / "screens"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

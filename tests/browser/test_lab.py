@@ -5,8 +5,9 @@ import re
 import shutil
 
 import pytest
-from lab import ROOT, SHOWN, jupyterlab
+from lab import SHOWN, jupyterlab
 
+from helpers import ROOT
 from tools.lessons import NOTEBOOKS, lessons
 
 pytestmark = pytest.mark.slow

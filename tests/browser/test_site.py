@@ -8,9 +8,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image, ImageStat
 
+from helpers import ROOT
 from tools import site as site_builder
 
-ROOT = Path(__file__).parents[2]
 SCREENS = ((375, "dark"), (768, "light"), (1400, "light"))
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]  # the rules of axe that see colours
 

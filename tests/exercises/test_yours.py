@@ -5,7 +5,6 @@ import os
 import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from exercise_answers import NOTEBOOKS, module_at
@@ -14,6 +13,7 @@ from jupyter_client.manager import start_new_kernel
 import exercises
 from exercises import yours
 from exercises.yours import BY_LABEL, STEPS
+from helpers import ROOT
 
 SCORES = "def my_scores(queries, keys):\n    return queries @ keys.transpose(-2, -1)"
 SOFTMAX = "# as in 02\ndef my_softmax(scores):\n    return torch.softmax(scores, dim=-1)"
@@ -280,8 +280,7 @@ exercises.check("2a", my_softmax)
 @pytest.mark.slow
 def test_a_kernel_keeps_what_a_person_solves_and_nothing_else(tmp_path):
     """A front end that can ask its user is a person's."""
-    root = Path(exercises.__file__).parents[1]
-    manager, client = start_new_kernel(kernel_name="python3", cwd=str(root), env=dict(os.environ))
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(ROOT), env=dict(os.environ))
     try:
         file = tmp_path / "my_gpt.py"
         place = f"import pathlib; from exercises import yours; yours.PLACE = pathlib.Path({str(file)!r})"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from run_folder import COUNTED, MUON, TODAY, end_of, stop_at
 
-from helpers import checkpoint, errors, training
+from helpers import ROOT, checkpoint, errors, training
 from helpers.checkpoint import (
     CHECKPOINT,
     best_run,
@@ -30,7 +30,7 @@ from helpers.errors import RunError, Stopped
 from helpers.optim import TrainConfig
 from helpers.training import train
 
-SUPPORT = Path(__file__).parents[1] / "support"
+SUPPORT = ROOT / "tests" / "support"
 ABC = "abcabacbbacabcab"  # a text
 
 # What a run can have, all of which must be saved: dropout (every model here has it), Muon, windows
@@ -48,7 +48,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fresh, tmp_path, monkeypatch, kind):
     """Bit for bit; once between two records, and once in the middle of the longer windows."""
-    monkeypatch.setattr(training, "has_bfloat16", lambda: True)
+    monkeypatch.setattr("helpers.loss.has_bfloat16", lambda: True)
     sizes, settings = KINDS[kind]
     go(model=fresh(**sizes), settings=settings, out_dir=tmp_path / "whole")
     stop = stopped(model=fresh(**sizes), settings=settings)
@@ -64,7 +64,7 @@ def test_a_run_that_is_stopped_twice_ends_as_the_undisturbed_one(go, stopped, fr
 @pytest.mark.slow
 def test_killed_again_and_again_it_ends_as_the_undisturbed_one(tmp_path):
     """kill -9, at random moments: the last save is whole, and nothing depends on memory."""
-    env = os.environ | {"PYTHONPATH": f"{SUPPORT}{os.pathsep}{SUPPORT.parents[1]}", "OMP_NUM_THREADS": "1"}
+    env = os.environ | {"PYTHONPATH": f"{SUPPORT}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(SUPPORT / "kills.py"), str(tmp_path), "5"]
     process = subprocess.run(command, capture_output=True, text=True, env=env)
     assert process.returncode == 0, process.stderr

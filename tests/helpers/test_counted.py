@@ -13,11 +13,12 @@ from helpers.counted import CountedConfig, CountedGPT, build_gpt, config_of
 from helpers.counting import KneserNey
 from helpers.data import get_batch
 from helpers.errors import ConfigError
+from helpers.loss import cross_entropy, evaluate
 from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig, make_optimizer
 from helpers.presets import choose_preset
 from helpers.sampling import generate
-from helpers.training import cross_entropy, evaluate, updates
+from helpers.training import updates
 
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=2, n_embd=32, lengths=(1, 2, 4))
 

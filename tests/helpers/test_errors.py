@@ -4,11 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from helpers import errors
+from helpers import ROOT, errors
 from helpers.errors import (
     SIGNALS,
     ConfigError,
@@ -19,8 +18,6 @@ from helpers.errors import (
     stop_requests,
     write,
 )
-
-ROOT = Path(__file__).parents[2]
 
 
 # ---------------------------------------------------------------- commands

@@ -11,9 +11,9 @@ from torch import nn
 from helpers import checks
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters, evaluating, one_thread
+from helpers.loss import cross_entropy, evaluate
 from helpers.optim import make_optimizer
 from helpers.sampling import generate
-from helpers.training import cross_entropy, evaluate
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from helpers import microscope, training
+from helpers import microscope
 from helpers.counted import build_gpt
 from helpers.gpt import GPT, GPTConfig, attention_maps
+from helpers.loss import evaluate
 from helpers.modern import ModernConfig
 
 V, T, L, H, C = 11, 8, 2, 3, 12
@@ -202,4 +203,4 @@ def test_what_it_shows_of_todays_models_is_what_they_compute(changes, text):
     close(trace.weights, scores.masked_fill(~allowed, -torch.inf).softmax(-1))
     close(trace.weights, attention_maps(model, tokens[None])[:, 0])
     close(trace.weights @ trace.value, trace.context)
-    close(microscope.surprise(model, tokens).mean(), training.evaluate(model, tokens, T))
+    close(microscope.surprise(model, tokens).mean(), evaluate(model, tokens, T))

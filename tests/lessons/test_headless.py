@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.surroundings import ROOT
+from helpers import ROOT
 
 USE = (ROOT / "docs" / "use.md").read_text(encoding="utf-8")
 COMMANDS = re.search(r"from any folder.+?```\n(.+?)\n```", USE, re.S)[1].splitlines()

@@ -11,11 +11,10 @@ from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
 from scheduling import COURSE, belongs
 
 from exercises import yours
-from helpers import errors, training
+from helpers import ROOT, errors, training
 from helpers.errors import HelpersError, RunError
 from tools import notebooks as tools
 from tools.lessons import everyone, named
-from tools.surroundings import ROOT
 
 each = pytest.mark.parametrize("name", BY_NAME)
 NANOGPT, SAMPLING = named("08").stem, named("09").stem

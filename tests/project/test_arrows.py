@@ -7,9 +7,9 @@ pictures.
 import ast
 from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from helpers import ROOT
+
 # Each may import those before it.
 HOUSES = (
     "helpers",

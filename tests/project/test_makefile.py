@@ -13,10 +13,10 @@ from unittest import mock
 
 import pytest
 
+from helpers import ROOT
 from helpers.errors import ConfigError
 from tools import check, setup, surroundings
 
-ROOT = Path(__file__).parents[2]
 FOLDERS = ["My Documents (1)", "R&D; touch pwned's $HOME"]
 OTHERS = {
     "NB": "theirs",
@@ -94,7 +94,7 @@ def test_no_script_is_started_by_its_first_line(monkeypatch):
     """A shell reads that line where the folder has a blank in its name, and fails at a backquote."""
     started = []
     monkeypatch.setattr(subprocess, "run", lambda words, **_: started.append(words) or mock.Mock(returncode=0))
-    assert check.check(with_notebooks=False) == 0 and check.mend() == 0
+    assert check.run_checks(with_notebooks=False) == 0 and check.mend() == 0
     for program, *words in started:
         assert program == str(check.BIOME) or (program, words[0]) == (sys.executable, "-m")
 

@@ -6,12 +6,12 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parents[2]
+from helpers import ROOT
+
 # Each list, its part of pyproject.toml, and its lock.
 LISTS = {"requirements": "reading", "requirements-dev": "dev"}
 

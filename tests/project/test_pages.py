@@ -1,7 +1,6 @@
 """The pages that are written by hand: their links, their numbers, their pictures."""
 
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -9,9 +8,9 @@ from PIL import Image, ImageSequence
 
 from exercises.judge import every
 from exercises.yours import STEPS
+from helpers import ROOT
 from tools.lessons import readme, readme_path
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -1,11 +1,11 @@
 """What GitHub runs: valid workflows, of actions that nobody can exchange."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from helpers import ROOT
+
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 

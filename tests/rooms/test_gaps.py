@@ -1,8 +1,8 @@
 import torch
 
-from helpers import training
 from helpers.data import CharTokenizer
 from helpers.gpt import GPT, GPTConfig
+from helpers.loss import evaluate
 from helpers.rooms.gaps import last_gap, looks_at_gaps, loss_without
 
 
@@ -19,7 +19,7 @@ def test_silenced_heads_say_the_same_everywhere_and_none_costs_nothing():
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     tokens = torch.randint(4, (97 * 8 + 1,), generator=torch.Generator().manual_seed(1))
-    whole = training.evaluate(model, tokens, 8)
+    whole = evaluate(model, tokens, 8)
     assert loss_without(model, tokens, []) == whole
     first, both = ([(0, 1)], [(0, 1), (1, 0)])
     assert len({whole, loss_without(model, tokens, first), loss_without(model, tokens, both)}) == 3

@@ -45,11 +45,7 @@ class Heads(nn.Module):
 
     def forward(self, x, cache=None):
         start = self.start(cache)
-        query, key, value = (
-            self.split(self.W_query(x)),
-            self.split(self.W_key(x)),
-            self.split(self.W_value(x)),
-        )
+        query, key, value = (self.split(layer(x)) for layer in (self.W_query, self.W_key, self.W_value))
         key, value = self.kept(key, value, cache)
         return self.W_out(self.join(self.attend(query, key, value, start)))
 
@@ -111,10 +107,8 @@ class GPT(nn.Module):
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
                 ends_a_branch = name.endswith(("W_out.weight", "mlp.2.weight"))
-                nn.init.normal_(
-                    weight,
-                    std=self.std / (2 * len(self.blocks)) ** 0.5 if ends_a_branch else self.std,
-                )
+                branches = 2 * len(self.blocks) if ends_a_branch else 1
+                nn.init.normal_(weight, std=self.std / branches**0.5)
 
     def placed(self, x, start):
         return x + self.place(torch.arange(start, start + x.shape[1]))
@@ -218,10 +212,8 @@ class RotaryBlock(nn.Module):
         query, key = turned(query, start), turned(key, start)
         if cache is not None:
             if start:
-                key, value = (
-                    torch.cat([cache[self][0], key], 1),
-                    torch.cat([cache[self][1], value], 1),
-                )
+                old_key, old_value = cache[self]
+                key, value = torch.cat([old_key, key], 1), torch.cat([old_value, value], 1)
             cache[self] = key, value
         scores = torch.einsum("bthd,bshd->bhts", query, key) / query.shape[-1] ** 0.5
         past = torch.arange(key.shape[1]) <= torch.arange(start, key.shape[1])[:, None]

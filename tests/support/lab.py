@@ -15,7 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-ROOT = Path(__file__).parents[2]
+from helpers import ROOT
+
 # The notebook that is shown. --expose-app-in-browser tells the page of it.
 SHOWN = "jupyterapp.shell.currentWidget"
 
@@ -24,11 +25,8 @@ class Lab:
     """Where it listens; `notebooks` is the folder that it shows."""
 
     def __init__(self, folder: Path):
-        self.folder, self.notebooks, self.token = (
-            folder,
-            folder / "notebooks",
-            secrets.token_hex(16),
-        )
+        self.notebooks = folder / "notebooks"
+        self.token = secrets.token_hex(16)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -68,24 +66,23 @@ def jupyterlab(folder: Path) -> Iterator[Lab]:
     folders |= {
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
-    }
-    folders |= {
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
         "MPLCONFIGDIR": str(folder / "matplotlib"),
     }
     ours = {"JUPYTER_TOKEN": lab.token, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT)}
     command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
+        *(sys.executable, "-m", "jupyterlab"),
         "--no-browser",
         "--expose-app-in-browser",
+        "--custom-css",
         "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={lab.address.rpartition(':')[2]}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={lab.notebooks}",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        f"--LabApp.extra_labextensions_path={ROOT / 'tools' / 'lab'}",
     ]
-    command += [f"--ServerApp.port={lab.address.rpartition(':')[2]}", "--ServerApp.port_retries=0"]
-    command += [f"--ServerApp.root_dir={lab.notebooks}", "--LabApp.news_url=None"]
-    command += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--custom-css"]
-    command += [f"--LabApp.extra_labextensions_path={ROOT / 'tools' / 'lab'}"]
     look = Path(folders["JUPYTER_CONFIG_DIR"], "custom", "custom.css")
     look.parent.mkdir(parents=True)
     shutil.copy(ROOT / "tools" / "lab" / "look.css", look)

@@ -55,16 +55,9 @@ def in_small(preset: Preset) -> Preset:
 def end_of(folder) -> Any:
     """All that must be equal after a stop and a resume, to the last bit; the clock is left out."""
     run = vars(checkpoint.load(folder))
-    records = [{**dataclasses.asdict(r), "seconds": 0, "tokens_per_second": 0} for r in run["history"]]
-    return plain(
-        run
-        | {
-            "history": records,
-            "seconds": 0,
-            "about": 0,
-            "settings": run["settings"] | {"max_steps": 0},
-        }
-    )
+    run["history"] = [{**dataclasses.asdict(r), "seconds": 0, "tokens_per_second": 0} for r in run["history"]]
+    run["settings"]["max_steps"] = run["seconds"] = run["about"] = 0
+    return plain(run)
 
 
 def plain(value: Any) -> Any:

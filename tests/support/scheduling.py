@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+# Not by helpers.ROOT: jaxtyping hooks into helpers before anybody imports it.
 COURSE = tomllib.loads(Path(__file__).parents[2].joinpath("notebooks", "course.toml").read_text(encoding="utf-8"))
 SHARED = ("test_site.py", "test_museum.py")  # their tests share a set-up of seconds
 ALONE = ("test_curves.py",)  # each test takes seconds, and they share nothing

@@ -8,10 +8,10 @@ import nbformat
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
+from helpers import ROOT
 from tools import publish
 from tools.lessons import lessons, sources
 from tools.publish import repository
-from tools.surroundings import ROOT
 
 PATHS = [*lessons(), *sources()]
 NOTEBOOK = PATHS[3]

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from nbclient import NotebookClient
 from notebook_file import write_notebook
 
+from helpers import ROOT
 from tools import roundings
 from tools.processor import OtherProcessor, round_otherwise
-from tools.roundings import ROOT, ROWS
+from tools.roundings import ROWS
 
 
 def rounded(x: torch.Tensor, number: int) -> torch.Tensor:

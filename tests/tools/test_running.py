@@ -14,10 +14,10 @@ import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
+from helpers import ROOT
 from helpers.errors import ConfigError, HelpersError, command
 from tools import ledger, notebooks, site
 
-ROOT = Path(__file__).parents[2]
 SETTINGS = """\
 preset = "laptop"  # text
 corpus_path = None

@@ -11,6 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
+from helpers import ROOT
 from helpers.errors import HelpersError
 from tools import site as website
 from tools.lessons import lessons
@@ -18,7 +19,6 @@ from tools.site import pages
 from tools.site.captions import CAPTIONS
 
 pytestmark = pytest.mark.slow  # Sphinx builds a whole site
-ROOT = Path(__file__).parents[2]
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">2I", 600, 300)).decode()
 
 
@@ -117,8 +117,8 @@ def site(project) -> Path:
         traceback=["ZeroDivisionError: by zero"],
     )
     ran = nbformat.v4.new_notebook(cells=[new_markdown_cell("# 02 · B"), new_code_cell("1 / 0", outputs=[error])])
-    failed = pages.Run(ran, "ZeroDivisionError: by <zero>", "2026-01-02 03:04", 7.2, "so it <is>\n")
-    runs = {"01_a": pages.Run(None, "not run yet"), "02_b": failed}
+    failed = pages.LessonRun(ran, "ZeroDivisionError: by <zero>", "2026-01-02 03:04", 7.2, "so it <is>\n")
+    runs = {"01_a": pages.LessonRun(None, "not run yet"), "02_b": failed}
     warnings = website.build(project, project / "build" / "html", runs)
     assert not warnings
     return project / "build" / "html"

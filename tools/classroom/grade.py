@@ -43,6 +43,11 @@ class Judged:
     def points(self) -> int:
         return self.task.points if self.word == "right" else 0
 
+    @property
+    def is_open(self) -> bool:
+        """There is no answer yet that could be right or wrong."""
+        return self.word in ("missing", "still to do")
+
     def __str__(self) -> str:
         return f"{self.word}, {self.why}" if self.why else self.word
 
@@ -79,10 +84,8 @@ def grade(folder: Path, out: Path, lessons: Sequence[Lesson], seconds: float = 1
     exporter = HTMLExporter()
     for hand_in in hand_ins:
         if hand_in.judged:
-            place, page = (
-                Path(hand_in.student, hand_in.lesson.name, hand_in.lesson.name),
-                with_verdicts(hand_in),
-            )
+            place = Path(hand_in.student, hand_in.lesson.name, hand_in.lesson.name)
+            page = with_verdicts(hand_in)
             write(out / "submitted" / place.with_suffix(".ipynb"), nbformat.writes(page))
             html, _ = exporter.from_notebook_node(page)
             write(out / "feedback" / place.with_suffix(".html"), html)
@@ -248,17 +251,18 @@ def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list
                 checked.append((statement.checks[task.label], end))
         for expression, end in [*checked, (task.name, len(among))]:
             source, unbound = needed(expression, among[:end])
-            if best.word == "right" or task.name in unbound or best.source == source != "":
+            is_known = source != "" and source == best.source
+            if best.word == "right" or task.name in unbound or is_known:
                 continue
             earlier = sorted(unbound - asked_for)  # steps of earlier lessons, perhaps
             word, why = judge(task.label, source, expression, earlier, seconds)
-            if best.word in ("missing", "still to do") or word == "right":
+            if best.is_open or word == "right":
                 best = Judged(task, word, why, source)
-        if best.word in ("missing", "still to do") and elsewhere:
+        if best.is_open and elsewhere:
             why = f"and this was not followed: {', '.join(elsewhere)}"
             best = Judged(task, best.word, why, best.source)
         for cell, why in broken:
-            if best.word in ("missing", "still to do") and task.name in cell:
+            if best.is_open and task.name in cell:
                 best = Judged(task, "not yet", f"its cell is no Python, {why}", cell)
         verdicts.append(best)
     return verdicts

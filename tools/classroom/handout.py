@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from helpers import ROOT
 from tools.classroom.answers import Statement, statements
 from tools.lessons import NOTEBOOKS, everyone, name_others, named
-from tools.surroundings import ROOT
 
 MY_GPT = NOTEBOOKS / "solutions" / "my_gpt.py"  # the steps of all lessons
 # Neither README nor tests, which lead to solutions.

@@ -5,8 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from helpers import ROOT
 from helpers.errors import command
-from tools.surroundings import ROOT, share_cores, shut_out_others
+from tools.surroundings import share_cores, shut_out_others
 
 LAB = Path(__file__).parent
 

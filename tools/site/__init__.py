@@ -18,7 +18,7 @@ from helpers.errors import HelpersError, reason
 from tools.site import pages
 
 
-def build(root: Path, out: Path, runs: dict[str, pages.Run] | None = None) -> str:
+def build(root: Path, out: Path, runs: dict[str, pages.LessonRun] | None = None) -> str:
     """Put the site of the project in `root` into the folder `out`; return Sphinx's warnings.
 
     With `runs`, by the lessons' names, pages show the last runs. A HelpersError says in one

@@ -4,9 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from helpers import ROOT
 from helpers.errors import HelpersError, command, say
 from tools import site
-from tools.surroundings import ROOT
 
 
 def main(arguments: list[str]) -> None:

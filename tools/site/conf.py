@@ -8,12 +8,13 @@ from docutils import nodes
 from latex2mathml.converter import convert as latex_to_mathml
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from helpers import ROOT
 from tools.publish import home_page, repository
 
 HERE = Path(__file__).parent
-CARD = HERE.parents[1] / "docs" / "play.png"
+CARD = ROOT / "docs" / "play.png"
 DEFAULT = "Ten lessons from a single dot product to a small GPT that you have written yourself"
-ADDRESS = home_page(repository(HERE.parents[1]))
+ADDRESS = home_page(repository(ROOT))
 
 project = html_title = "From dot products to nanoGPT"
 language = "en"

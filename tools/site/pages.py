@@ -33,7 +33,7 @@ LEAD = (
 
 
 @dataclass
-class Run:
+class LessonRun:
     """What is known of the last run of a lesson; `notebook` is None when there is none."""
 
     notebook: NotebookNode | None
@@ -54,7 +54,7 @@ class Run:
 class Stage:
     """The folder `source` for Sphinx, from the project in `root`; with `runs`, as they ended."""
 
-    def __init__(self, root: Path, source: Path, runs: dict[str, Run] | None = None):
+    def __init__(self, root: Path, source: Path, runs: dict[str, LessonRun] | None = None):
         self.root, self.notebooks, self.source, self.runs = root, root / "notebooks", source, runs
         self.extra = source / "_extra"  # goes to the site as it is
         self.lessons, self.sources = lessons(self.notebooks), sources(self.notebooks)
@@ -93,9 +93,10 @@ class Stage:
 
     def contents(self, folder: str, title: str, says: str, pages: list[str]) -> list[str]:
         """Write a folder's table of contents and return its name; nothing if it has no pages."""
-        if pages:
-            self.write(f"{folder}/index.md", f"# {title}\n\n{says}\n\n{toctree(pages)}")
-        return [f"{folder}/index"] * bool(pages)
+        if not pages:
+            return []
+        self.write(f"{folder}/index.md", f"# {title}\n\n{says}\n\n{toctree(pages)}")
+        return [f"{folder}/index"]
 
     # ------------------------------------------------------------ links
     def relinked(self, markdown: str, here: Path) -> str:
@@ -208,7 +209,7 @@ class Stage:
         # On a phone its letters would be too small: there it keeps some width, and is drawn aside.
         return f'<div class="wide-figure" tabindex="0" role="group" aria-label="a wide picture">{image}</div>'
 
-    def run_box(self, path: Path, run: Run | None) -> str:
+    def run_box(self, path: Path, run: LessonRun | None) -> str:
         """How to run the lesson, where its outputs come from, and where it opens elsewhere."""
         name = path.relative_to(self.root).as_posix()
         lines = [

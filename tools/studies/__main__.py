@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from helpers import ROOT
 from helpers.data import TINY, Corpus, load_corpus
 from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
@@ -23,7 +24,7 @@ from helpers.rooms.museum_curves import Museum
 from helpers.rooms.speedrun import Ladder
 from helpers.rooms.study import Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
-from tools.provenance import ROOT, made_by
+from tools.provenance import made_by
 from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims

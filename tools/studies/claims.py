@@ -20,12 +20,12 @@ from helpers import tables, telegrams
 from helpers.attention import MultiHeadAttention
 from helpers.data import split
 from helpers.gpt import GPT, count_parameters
+from helpers.loss import evaluate
 from helpers.optim import TrainConfig
 from helpers.rooms.experiments import REPORT, Comparison, Run, no_worse_than_guessing
 from helpers.rooms.parts import STUDIES, WHOLE, remove_output_matrix
 from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
-from helpers.training import evaluate
 
 Weigh = Callable[[Float[Tensor, "*batch T_all"]], Float[Tensor, "*batch T_all"]]
 WEIGHTS: dict[str, Weigh] = {

@@ -4,12 +4,12 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from helpers import checkpoint, presets, training
+from helpers import ROOT, checkpoint, presets, training
 from helpers.data import CharTokenizer, load_corpus, split
 from helpers.errors import say, write
 from helpers.gpt import GPT
 from helpers.tables import MEASURED, Line, csv_table
-from tools.provenance import ROOT, made_by
+from tools.provenance import made_by
 
 
 def trained(preset: str, seed: int, run: str) -> tuple[GPT, CharTokenizer, Integer[Tensor, "N"]]:

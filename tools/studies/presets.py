@@ -22,10 +22,10 @@ from helpers.checkpoint import is_run
 from helpers.counting import KneserNey
 from helpers.data import Corpus, first_to_validate, load_corpus, split
 from helpers.errors import Options, say
+from helpers.loss import evaluate, has_bfloat16
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
 from helpers.tables import MEASURED
-from helpers.training import evaluate, has_bfloat16
 from tools.provenance import made_by
 
 # Of counted, none with which its settings were chosen.

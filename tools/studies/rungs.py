@@ -8,12 +8,11 @@ import platform
 import nbformat
 import torch
 
-from helpers import errors
+from helpers import ROOT, errors
 from helpers.data import load_corpus
 from helpers.errors import Options, say
 from helpers.tables import MEASURED, csv_table
 from tools.provenance import made_by
-from tools.surroundings import ROOT
 
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
 # The cells that its ladder stands on.
