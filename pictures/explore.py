@@ -134,32 +134,34 @@ def votes(
     right: int,
     students: Mapping[str, tuple[Float[Tensor, "K"], Float[Tensor, "K N"]]],
 ) -> None:
-    """Take cards away; see what each adds to the right answer's score, in several networks.
+    """Take cards away; see what each adds to the right answer's lead over its best rival, in several networks.
 
     `students` have, by name, the scores (K,) of the K cards and what each card says (K, N): what it
-    adds to the scores of the N `things` if it gets all the weight. Card `needed` is the one that
-    says thing `right`. The picture shows all cards.
+    adds to the scores of the N `things` if it gets all the weight. Card `needed` has the answer,
+    thing `right`. The picture shows all cards.
     """
-    _, axes = plotting.figure(3.2 + 2.6 * len(students), 0.9 + 0.4 * len(cards), columns=len(students))
+    _, axes = plotting.figure(3.2 + 2.2 * len(students), 0.9 + 0.4 * len(cards), columns=len(students))
     phrases, data = [], []
-    all_votes = [scores.softmax(dim=0) * says[:, right] for scores, says in students.values()]
-    least, most = torch.cat(all_votes).min().item(), torch.cat(all_votes).max().item()
-    for ax, (name, (scores, says)) in zip(axes, students.items(), strict=True):
+    all_leads = []
+    for scores, says in students.values():
         cast = scores.softmax(dim=0)[:, None] * says
-        mine = cast[:, right]
-        colors = [plotting.COLORS[0 if vote > 0 else 1] for vote in mine]
-        ax.barh(range(len(cards)), mine.tolist(), color=colors)
+        others = cast.sum(dim=0).index_fill(0, torch.tensor(right), float("-inf"))
+        all_leads.append(cast[:, right] - cast[:, others.argmax()])
+    least, most = torch.cat(all_leads).min().item(), torch.cat(all_leads).max().item()
+    for ax, lead, (name, (scores, says)) in zip(axes, all_leads, students.items(), strict=True):
+        colors = [plotting.COLORS[0 if added > 0 else 1] for added in lead]
+        ax.barh(range(len(cards)), lead.tolist(), color=colors)
         ax.axvline(0, color="#999999", lw=0.8)
         ax.set_yticks(range(len(cards)), cards if ax is axes[0] else [""] * len(cards))
         ax.set(title=name, xlim=(min(0, 1.2 * least), 1.2 * most))
         ax.invert_yaxis()
         plotting.bare(ax)
-        best = things[int(cast.sum(dim=0).argmax())]
-        phrases.append(f"{name} says {best}, to which the right card adds {mine[needed]:.1f} of {mine.sum():.1f}")
+        most_by = "the card with the answer" if lead.argmax() == needed else "another card"
+        phrases.append(f"{name}: most is added by {most_by}")
         rounded = {"scores": plotting.rounded(scores), "says": plotting.rounded(says)}
         data.append({"name": name, **rounded})
-    axes[0].set(xlabel=f"added to the score of {things[right]}")
-    alt = f"What each of {len(cards)} cards adds to the score of the right answer, as bars. {'; '.join(phrases)}."
+    axes[len(axes) // 2].set(xlabel=f"added to the lead of {things[right]} over its best rival")
+    alt = f"What each of {len(cards)} cards adds to the lead of the right answer, as bars. {'; '.join(phrases)}."
     labels = {"cards": plotting.labels(cards), "things": plotting.labels(things)}
     show("votes", labels | {"needed": needed, "right": right, "students": data}, alt)
 

@@ -8,12 +8,12 @@ export function votes(scores, says, kept) {
   return says.map((row, i) => row.map((vote) => (kept[i] ? weights[i] * vote : 0)));
 }
 
-// The thing that gets most, and by how much it leads.
-export function result(cast, things) {
-  const totals = things.map((_, n) => sum(cast.map((row) => row[n])));
-  const best = totals.indexOf(Math.max(...totals));
-  const next = Math.max(...totals.filter((_, n) => n !== best));
-  return { thing: best, lead: totals[best] - next };
+// The thing that gets most, and what each card adds to the right one's lead over its best rival.
+export function leads(cast, right) {
+  const totals = cast[0].map((_, n) => sum(cast.map((row) => row[n])));
+  const rival = totals.indexOf(Math.max(...totals.filter((_, n) => n !== right)));
+  const cards = cast.map((row) => row[right] - row[rival]);
+  return { thing: totals[right] > totals[rival] ? right : rival, cards };
 }
 
 // data: cards (6), needed: which of them says the answer, things (N), right: which of them it is, students: [{ name,
@@ -22,7 +22,7 @@ export function mount(element, data) {
   const { cards, needed, things, right, students } = data;
   const kept = cards.map(() => true);
   const reach = Math.max(
-    ...students.flatMap(({ scores, says }) => votes(scores, says, kept).map((row) => Math.abs(row[right]))),
+    ...students.flatMap(({ scores, says }) => leads(votes(scores, says, kept), right).cards.map(Math.abs)),
   );
   const span = (role, text = "", more = {}) => html("span", { role, ...more }, text);
   const buttons = cards.map((card, i) =>
@@ -37,7 +37,7 @@ export function mount(element, data) {
     return line(html("span", { role: "rowheader" }, buttons[i]), ...cells);
   });
   const style = `--explore-students: ${students.length}`;
-  const caption = `what each card adds to the score of ${things[right]}, the right answer`;
+  const caption = `what each card adds to the lead of ${things[right]}, the right answer, over its best rival`;
   const table = html(
     "div",
     { role: "table", "aria-label": caption, class: "explore-table", style },
@@ -52,7 +52,7 @@ export function mount(element, data) {
     html(
       "div",
       { class: "explore-tools" },
-      html("button", { type: "button", onclick: () => set((i) => i !== needed) }, "without the card that says it"),
+      html("button", { type: "button", onclick: () => set((i) => i !== needed) }, "without the card with the answer"),
       html("button", { type: "button", onclick: () => set(() => true) }, "all cards"),
     ),
   );
@@ -80,14 +80,13 @@ export function mount(element, data) {
     }
     const said = students.map(({ name, scores, says }, k) => {
       const cast = votes(scores, says, kept);
-      cast.forEach((row, i) => {
-        const vote = row[right];
+      const { thing, cards: added } = leads(cast, right);
+      added.forEach((vote, i) => {
         bars[i][k].style.width = `${Math.min(50, (50 * Math.abs(vote)) / reach)}%`;
         bars[i][k].className = vote < 0 ? "explore-against" : "explore-for";
         numbers[i][k].textContent = kept[i] ? decimal(vote, 1) : "";
       });
-      const { thing, lead } = result(cast, things);
-      return `${name}: *${things[thing]}*, ${thing === right ? "right" : "wrong"}, by ${decimal(lead, 1)}.`;
+      return `${name}: *${things[thing]}*, ${thing === right ? "right" : "wrong"}, by ${decimal(Math.abs(sum(added)), 1)}.`;
     });
     say(`With ${left} ${left > 1 ? "cards" : "card"}. ${said.join(" ")}`);
   }

@@ -539,15 +539,23 @@ def test_cards_are_taken_away_and_the_others_vote(page, pages):
         said = [f"With {sum(kept)} card{'s' * (sum(kept) > 1)}."]
         for name, score in (("loud", [3.0, 0.0, 0.0]), ("quiet", [0.0, 0.0, 0.0])):
             scores = torch.tensor(score).masked_fill(~torch.tensor(kept), -torch.inf)
-            (best, second), (thing, _) = (scores.softmax(dim=0) @ says).topk(2)
-            verdict = "right" if thing == 0 else "wrong"
-            said.append(f"{name}: {things[thing]}, {verdict}, by {best - second:.1f}.")
+            totals = scores.softmax(dim=0) @ says
+            lead = totals[0] - totals[1:].max()  # of the ring, over its best rival
+            verdict = "right" if lead >= 0 else "wrong"
+            said.append(f"{name}: {things[totals.argmax()]}, {verdict}, by {abs(lead):.1f}.")
         return " ".join(said)
 
+    def added() -> list[float]:
+        """What the loud student's three cards add to the lead."""
+        cells = page.locator("[role=cell]:nth-child(2) b").all_inner_texts()
+        return [float(cell.replace("−", "-")) for cell in cells if cell]
+
     assert line.inner_text() == wanted([True, True, True])
+    weights = torch.tensor([3.0, 0.0, 0.0]).softmax(dim=0)
+    assert added() == pytest.approx((weights * (says[:, 0] - says[:, 1])).tolist(), abs=0.06)  # the rose is its rival
     page.get_by_role("button", name="Bob gives the rose").click()
     assert line.inner_text() == wanted([True, False, True])
-    page.get_by_role("button", name="without the card that says it").press("Enter")
+    page.get_by_role("button", name="without the card with the answer").press("Enter")
     assert line.inner_text() == wanted([False, True, True])
     for name in ("Bob gives the rose", "Cleo gives the lute"):
         page.get_by_role("button", name=name).press(" ")

@@ -58,7 +58,7 @@ CALLS = {
         right=0,
         students={
             "by heart": (torch.zeros(2), torch.eye(2, 3)),
-            "with dropout": (torch.tensor([9.0, 0.0]), 20 * torch.eye(2, 3)),
+            "with dropout": (torch.tensor([0.0, 9.0]), 20 * torch.tensor([[1.0, 0, 0], [5, 4, 0]])),
         },
     ),
     "machine": lambda: explore.machine(WORDS, x=KEYS, scores=SCORES, lit=("scores",), follow=1),
@@ -81,8 +81,8 @@ SAYS = {  # in words, what each picture shows
     "mask": ["3 words", "Your sees only itself"],
     "filters": ["after “ab”", "likeliest is '↵'"],
     "votes": [
-        "by heart says Your, to which the right card adds 0.5 of 0.5",
-        "with dropout says Your, to which the right card adds 20.0 of 20.0",
+        "by heart: most is added by the card with the answer",
+        "with dropout: most is added by another card",
     ],
     "machine": ["Followed: journey; the largest of its scores is 3.00, for starts."],
     "cut": ["By view alone 12 of 18 numbers stand in another word's row: head 1 has the first 9"],
