@@ -1,11 +1,13 @@
-"""Lesson 05's pictures: what dropout leaves of a name, and how rates compare."""
+"""Lesson 05's pictures: what dropout leaves of a name, how rates compare, and what was learned by heart."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pictures.plotting import COLORS, SIGNED, figure, show
+from pictures.plotting import COLORS, SIGNED, bare, figure, show
 
 
 def bar_codes(name: str, numbers: Float[Tensor, "C"], keeps: Mapping[str, Bool[Tensor, "C"]], p: float) -> None:
@@ -46,3 +48,40 @@ def curve(rights: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
     ax.set(xlabel="share of numbers dropped, p", ylabel="share right", ylim=(0, 1.15))
     rates = ", ".join(f"{p:g}" for p in next(iter(rights.values())))
     show(f"Right answers where {rates} of the numbers are dropped: {'; '.join(phrases)}.")
+
+
+def rights(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """Shares of right answers: a row for each kind of student, in it a colour for each exam, a dot a seed."""
+    _, ax = figure(8, 0.8 + 0.5 * len(rows))
+    exams = list(next(iter(rows.values())))
+    for y, by_exam in enumerate(rows.values()):
+        for exam, color in zip(exams, COLORS, strict=False):
+            shares = by_exam[exam]
+            ax.plot(shares, [y] * len(shares), "o", color=color, markersize=4, alpha=0.35)
+            ax.plot(
+                fmean(shares), y, "|", color=color, markersize=18, markeredgewidth=3, label=exam if y == 0 else None
+            )
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.invert_yaxis()
+    ax.set(xlabel="share right", xlim=(-0.03, 1.03))
+    bare(ax)
+    if len(exams) > 1:
+        ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(exams))
+    show(f"Shares of right answers as dots, a row for each kind of student: {', '.join(rows)}.")
+
+
+def part_of_the_lead(parts: Mapping[str, Float[Tensor, "n"]]) -> None:
+    """For each kind of student, which part of its lead one card makes: a dot for each scene, and the median."""
+    _, ax = figure(8, 0.8 + 0.8 * len(parts))
+    dice = torch.Generator().manual_seed(0)
+    for y, (row, color) in enumerate(zip(parts.values(), ("#777777", *COLORS), strict=False)):
+        shown = row.clamp(-0.5, 1.5)
+        jitter = y + 0.5 * (torch.rand(len(row), generator=dice) - 0.5)
+        ax.plot(shown.tolist(), jitter.tolist(), "o", color=color, markersize=3, alpha=0.4)
+        ax.vlines(row.median(), y - 0.38, y + 0.38, color="black", linewidth=2.5)
+    ax.set_yticks(range(len(parts)), list(parts))
+    ax.invert_yaxis()
+    ax.set(xlabel="part of the lead that comes from the card with the answer", xlim=(-0.55, 1.55))
+    ax.set_xticks([0, 0.5, 1], ["nothing", "half", "all of it"])
+    bare(ax)
+    show(f"Dots for scenes, a row for each kind of student: {', '.join(parts)}. A black line marks each median.")

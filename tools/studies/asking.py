@@ -24,7 +24,7 @@ def mixed(scores: Float[Tensor, "B 6"], cards: Float[Tensor, "B 6 96"]) -> Float
 class Mirror(nn.Module):
     """One table for who looks for whom: asker (B, 32), cards (B, 6, 96) -> answer (B, 32).
 
-    "one matrix": both names go through the same one. "any symmetric table": I score you as you score me, and that is
+    "one matrix": both names go through the same one. "any mirror": I score you as you score me, and that is
     all that is asked of it. "own card hidden": the first, where nobody sees a card of his own. "two matrices": lesson
     03's own, for givers alone.
     """
@@ -37,7 +37,7 @@ class Mirror(nn.Module):
 
     def table(self, asker: Float[Tensor, "N 32"], giver: Float[Tensor, "M 32"]) -> Float[Tensor, "N M"]:
         """What each asker scores each giver."""
-        if self.kind == "any symmetric table":
+        if self.kind == "any mirror":
             return self.W_query(asker) @ giver.mT + (self.W_query(giver) @ asker.mT).mT
         keys = self.W_key if self.kind == "two matrices" else self.W_query
         return self.W_query(asker) @ keys(giver).mT / 32**0.5
@@ -59,7 +59,7 @@ class Looked(NamedTuple):
     seed: int
 
 
-MIRRORS = ("one matrix", "any symmetric table", "own card hidden", "two matrices")
+MIRRORS = ("one matrix", "any mirror", "own card hidden", "two matrices")
 
 
 class Mirrors(Study):
