@@ -87,10 +87,10 @@ class Masks(Study):
         )
 
     def plan(self, lines: Iterable[Line]) -> list[Guessed]:
-        usual, once = (True, "everywhere", 32), (True, "at the last place", 32)
-        what = [("no", *usual), ("yes", *usual), ("yes", *once), ("yes", True, "at the last place", 16 * 32),
-                ("no", True, "at the last place", 16 * 32), ("no", True, "everywhere", 16 * 32),
-                ("no", False, *usual[1:]), ("yes", False, *usual[1:])]  # fmt: skip
+        usual = (True, "everywhere", 32)
+        what = [("no", *usual), ("yes", *usual), ("no", False, *usual[1:]), ("yes", False, *usual[1:])]
+        what += [("yes", True, "at the last place", windows) for windows in (32, 64, 128, 256, 512)]
+        what += [("no", True, "everywhere", 512)]
         what += [(masked, *usual) for masked in ("no no", "yes no", "no yes", "yes yes")]
         runs = [Guessed(*setting, 300, 0.01, seed) for seed in range(8) for setting in what]
         small = [setting for setting in what if setting[3] == 32]
