@@ -8,7 +8,7 @@ from torch import Tensor
 
 from exercises import compare
 from exercises.attending import ATTENTION, CAUSAL, FORBIDDEN, by, causal_weights, loose_attention
-from exercises.judge import Asked, WrongError, built, exercise
+from exercises.judge import Asked, WrongError, built, exercise, prediction
 from exercises.properties import (
     one_head,
     rows_add_up,
@@ -187,6 +187,17 @@ def tables_of_scores() -> Iterator[tuple[Tensor]]:
 )
 def _(answer: Asked) -> None:
     rows_add_up(answer)
+
+
+prediction(
+    "4h",  # As far as it can see
+    right=(3, 7, 2),
+    hints=(
+        "one layer reaches the place itself and the two before it",
+        "what the place two before has found in the layer below reaches two places further back",
+        "before place 1 there is only place 0",
+    ),
+)
 
 
 @built("4g")  # A layer that cannot cheat

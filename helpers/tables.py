@@ -25,7 +25,7 @@ def csv_table(lines: list[Line], comments: list[str]) -> str:
 
 
 def read_table(path: Path) -> tuple[list[str], list[Line]]:
-    """The comment lines of a table, and its lines with numbers as numbers."""
+    """The comment lines of a table, and its lines with numbers as numbers, True and False as such."""
     with path.open(encoding="utf-8", newline="") as file:
         texts = file.readlines()
     comments = [text[2:].strip() for text in texts if text.startswith("# ")]
@@ -34,6 +34,8 @@ def read_table(path: Path) -> tuple[list[str], list[Line]]:
 
 
 def _value(text: str) -> object:
+    if text in ("True", "False"):  # as csv writes them
+        return text == "True"
     try:
         return json.loads(text)
     except ValueError:

@@ -1,8 +1,7 @@
-"""Lesson 03's pictures: where *ring* goes with a question, what words look for, arcs over a line."""
+"""Lesson 03's pictures: tables of who scores whom, and where *ring* goes with a question."""
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -36,65 +35,6 @@ def ring_moves_further(
     )
 
 
-def learned_beside_counted(
-    askers: Sequence[str],
-    vocabulary: Sequence[str],
-    learned: Float[Tensor, "V V"],
-    counts: Float[Tensor, "V V"],
-    best: int = 5,
-) -> None:
-    """For each word that asks, what it looks for most (rows of weights), beside what was counted."""
-    _, axes = figure(2.5 * len(askers), 2.9, columns=len(askers))
-    phrases, far = [], 0.02 + float(learned[[vocabulary.index(word) for word in askers]].max())
-    for word, ax in zip(askers, axes, strict=True):
-        i = vocabulary.index(word)
-        weights, counted = learned[i], counts[i] / counts[i].sum()
-        top = weights.topk(min(best, len(weights))).indices
-        names = [vocabulary[j] for j in top]
-        phrases.append(f"{word} looks for {', '.join(names)}")
-        up, down = [y - 0.2 for y in range(len(names))], [y + 0.2 for y in range(len(names))]
-        ax.barh(up, weights[top].tolist(), 0.38, color=COLORS[0], label="learned")
-        ax.barh(down, counted[top].tolist(), 0.38, color="#BBBBBB", label="counted")
-        ax.set_yticks(range(len(names)), names)
-        ax.invert_yaxis()
-        ax.set(title=f"{word} looks for", xlabel="weight", xlim=(0, far))
-        ax.spines[["top", "right", "left"]].set_visible(False)
-        ax.tick_params(axis="y", length=0)
-    axes[-1].legend(frameon=False, loc="lower right")
-    show("Bars, learned beside counted, nearly equally long. " + "; ".join(phrases) + ".")
-
-
-def arcs(words: Sequence[str], weights: Float[Tensor, "T T"]) -> None:
-    """A line, and an arc from each word to the one that it looks at most, as wide as the weight."""
-    _, ax = figure(9, 3)
-    phrases = []
-    for i, row in enumerate(weights):
-        j, weight = int(row.argmax()), float(row.max())
-        phrases.append(f"{words[i]} at {words[j]}, {weight:.0%}")
-        ax.text(i, 0, words[i], ha="center", va="center", fontsize=14)
-        # What lies before a word is drawn above the line, what comes after it below
-        back = j <= i
-        y, color = (0.14, COLORS[0]) if back else (-0.14, COLORS[1])
-        height = (0.25 if back else -0.25) * abs(i - j)
-        turn = torch.linspace(0, 0.92 * torch.pi, 60)
-        x = (i + j) / 2 + (i - j) / 2 * turn.cos()
-        ax.plot(x, y + height * turn.sin(), color=color, lw=5 * weight)
-        tip = {
-            "arrowstyle": "-|>",
-            "color": color,
-            "shrinkA": 0,
-            "shrinkB": 0,
-            "mutation_scale": 20,
-        }
-        last = (float(x[-1]), y + height * float(turn[-1].sin()))
-        ax.annotate("", (j, y), last, arrowprops=tip)
-        ax.text((i + j) / 2, y + 1.02 * height + (0.1 if back else -0.1), f"{weight:.0%}",
-                ha="center", va="center", color=color, fontsize=9)  # fmt: skip
-    ax.set(xlim=(-0.6, len(words) - 0.4))
-    ax.axis("off")
-    show("Arcs over a line, from each word to the one it looks at most: " + "; ".join(phrases) + ".")
-
-
 def table(
     scores: Float[Tensor, "N M"],
     rows: Sequence[str],
@@ -106,6 +46,18 @@ def table(
     heatmap(scores, rows, columns, decimals=1, row_name=row_name, column_name=column_name)
     best = (f"{row}: {columns[i]}" for row, i in zip(rows, scores.argmax(dim=1), strict=True))
     show(f"{row_name} against {column_name}. Strongest in each row, {', '.join(best)}.")
+
+
+def tables(scores: Mapping[str, Float[Tensor, "N N"]], names: Sequence[str]) -> None:
+    """Tables of who scores whom side by side, without numbers; the highest score of each row is marked."""
+    _, axes = figure(3.4 * len(scores) + 0.8, 3.6, columns=len(scores))
+    for (title, table), ax in zip(scores.items(), axes, strict=True):
+        heatmap(table, names, title=title, row_name="", column_name="", decimals=None, ax=ax)
+        ax.plot(table.argmax(dim=1).tolist(), range(len(names)), "o", color="black", markersize=5)
+        ax.set_xticks(range(len(names)), names, rotation=90)
+        if ax is not axes[0]:
+            ax.set_yticks([])
+    show(f"Tables of who scores whom, a black dot on the highest score of each row: {', '.join(scores)}.")
 
 
 def slopes(widths: Sequence[int], reacts: Mapping[str, Sequence[float]]) -> None:

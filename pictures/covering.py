@@ -6,7 +6,7 @@ from jaxtyping import Float
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pictures.plotting import COLORS, SHARE, bare, figure, show
+from pictures.plotting import COLORS, SHARE, bare, figure, heatmap, show
 
 Guesses = Sequence[tuple[str, float]]  # at each place: the letter that is guessed, and how surely
 
@@ -35,6 +35,14 @@ def guesses(rows: Mapping[str, Guesses], *right: Sequence[str]) -> None:
         "What is guessed at each place of a line, as bars that are as high as the guess is sure, blue "
         f"where it is right and orange where it is wrong. {'; '.join(phrases)}."
     )
+
+
+def looks(weights: Float[Tensor, "T T"], letters: Sequence[str]) -> None:
+    """Where each letter of a line looks; the diagonal, where it would look at itself, is dotted."""
+    _, ax = figure(5.4, 4.6)
+    heatmap(weights, letters, decimals=None, row_name="who looks", column_name="at whom", ax=ax)
+    ax.plot(range(len(letters)), range(len(letters)), ":", color="#777777", lw=1)
+    show("A grid of 16 by 16 weights: the strong ones form a stripe just right of the dotted diagonal.")
 
 
 def staircase(letters: Sequence[str], answers: Sequence[str], weights: Float[Tensor, "T T"]) -> None:

@@ -3,11 +3,12 @@
 A student answers `student(asker, cards)`, as telegrams.look_up asks: who asks (B, 32), cards (B, 6, 96) -> (B, 32).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor, nn
+from torch import Tensor
 
 from helpers import telegrams
 from helpers.telegrams import HERO, NAMES, SHARPNESS, VECTORS, nearest_words
@@ -37,7 +38,7 @@ def book(seed: int, size: int = SIZE) -> Book:
     return Book(asker, cards, answers[:, 0], needed(asker, cards))
 
 
-def without(student: nn.Module, scenes: Book, gone: Bool[Tensor, "n 6"]) -> float:
+def without(student: Callable[[Tensor, Tensor], Tensor], scenes: Book, gone: Bool[Tensor, "n 6"]) -> float:
     """The share of right answers where one card of each scene is `gone`, and the student sees five."""
     five = scenes.cards[~gone].view(len(gone), 5, 96)
     with torch.no_grad():

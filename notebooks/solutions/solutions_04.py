@@ -67,6 +67,22 @@ weights = my_causal_weights(torch.randn(5, 5))
 assert torch.allclose(weights.sum(dim=1), torch.ones(5)) and (weights.diagonal() > 0).all()
 
 # %% [markdown]
+# **4h · As far as it can see.** A layer reaches two places back. What was found there had reached
+# two places further, and so on: two for each layer, and the place itself.
+
+
+# %%
+def seen(place, layers):
+    reached = {place}
+    for _ in range(layers):
+        reached = {s for t in reached for s in (t, t - 1, t - 2) if s >= 0}
+    return len(reached)
+
+
+my_reach = (seen(20, 1), seen(20, 3), seen(1, 3))
+assert my_reach == (3, 7, 2)
+
+# %% [markdown]
 # **4g · A layer that cannot cheat.** The matrices of notebook 03, and one mask. It has no
 # matrix of its own to learn: what is forbidden is forbidden whatever the model learns.
 

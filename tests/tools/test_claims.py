@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from helpers import checks, telegrams
 from helpers.data import BUNDLED_PLAY, CharTokenizer
@@ -88,7 +89,7 @@ def test_dropout_in_one_place_leaves_all_others_alone(place):
 
 
 def test_the_student_drops_in_training_only():
-    student = Student(0.5)
+    student = Student(nn.Dropout(0.5))
     (asker, cards), _ = telegrams.look_up("hero", 50, torch.Generator().manual_seed(1))
     assert not torch.equal(student(asker, cards), student(asker, cards))
     assert torch.equal(student.eval()(asker, cards), student(asker, cards))

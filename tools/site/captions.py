@@ -68,6 +68,34 @@ CAPTIONS = {
         "`python -m tools.studies translating` makes it anew.",
         "00",
     ),
+    "mirror": (
+        "One matrix for both roles",
+        "Each row is one network of lesson 03, asked what the hero gives: the share that is `right`, and for how many "
+        "of the eight people their own card (`own`), the hero's, or the fan's has the highest score. "
+        "`python -m tools.studies mirror` makes it anew.",
+        "03",
+    ),
+    "root": (
+        "Scores with the root of the width, and without it",
+        "Each row is one network of lesson 03, with queries and keys of some `width` and matrices that `start` so many "
+        "times as large as usual; `spread` is the scores' standard deviation before the first step. "
+        "`python -m tools.studies root` makes it anew.",
+        "03",
+    ),
+    "masks": (
+        "What a mask buys",
+        "Each row is one training of lesson 04's model: in which layers it is `masked`, whether it knows `places`, "
+        "where it is `asked`, and its loss with the future `visible`, with it `covered`, and at the `last` place. "
+        "`python -m tools.studies masks` makes it anew.",
+        "04",
+    ),
+    "thin_book": (
+        "What is learned by heart",
+        "Each row is one student of lesson 05: what was `hidden` from it while it learned, or how else it was kept "
+        "from learning by heart, and its right answers to its own scenes, to new ones, and without the card that has "
+        "the answer. `python -m tools.studies thin_book` makes it anew.",
+        "05",
+    ),
     "heads": (
         "What heads cost, in three networks",
         "Each row belongs to notebook 08's GPT, trained with one `seed`. For a head, `loss` is the rise "

@@ -26,6 +26,7 @@ from helpers.rooms.experiments import REPORT, Comparison, Run, no_worse_than_gue
 from helpers.rooms.parts import STUDIES, WHOLE, remove_output_matrix
 from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
+from tools.studies.thin_book import Student
 
 Weigh = Callable[[Float[Tensor, "*batch T_all"]], Float[Tensor, "*batch T_all"]]
 WEIGHTS: dict[str, Weigh] = {
@@ -94,24 +95,8 @@ GPTS = {WHOLE: Variant(), **DROPPED, **ONE_PLACE, **HEADS, **UNDIVIDED}
 
 
 # ---------------------------------------------------------------- the student
-class Student(nn.Module):
-    """Notebook 05's: asker (B, 32), six cards (B, 6, 96) -> answer (B, 32); it drops words."""
-
-    def __init__(self, p: float = 0.0):
-        super().__init__()
-        self.W_query = nn.Linear(32, 32, bias=False)
-        self.W_key = nn.Linear(96, 32, bias=False)
-        self.W_value = nn.Linear(96, 32, bias=False)
-        self.dropout = nn.Dropout(p)
-
-    def forward(self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]) -> Float[Tensor, "B 32"]:
-        asker, cards = self.dropout(asker), self.dropout(cards)
-        query, key, value = self.W_query(asker)[:, None], self.W_key(cards), self.W_value(cards)
-        return ((query @ key.mT / 32**0.5).softmax(dim=-1) @ value)[:, 0]
-
-
 THE_STUDENT = "the student"
-STUDENTS = {THE_STUDENT: Student} | {f"dropout {p}, words": partial(Student, p) for p in RATES}
+STUDENTS = {THE_STUDENT: Student} | {f"dropout {p}, words": partial(Student, nn.Dropout(p)) for p in RATES}
 
 
 # ---------------------------------------------------------------- the study

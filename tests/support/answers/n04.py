@@ -93,6 +93,11 @@ class Fused(nn.Module):
 
 
 WRONG = {
+    "4h": [
+        ("number 1: one layer reaches", (2, 7, 2)),
+        ("number 2: what the place two before", (3, 9, 2)),
+        ("number 3: before place 1", (3, 7, 7)),
+    ],
     "4a": [
         ("`m` makes no difference", lambda q, k, v, m=None: attend(q, k, v)),
         ("None means that everything is allowed", lambda q, k, v, m=None: attend(q, k, v, ~~m)),
@@ -132,6 +137,7 @@ WRONG = {
     ],
 }  # fmt: skip
 RIGHT = {
+    "4h": [[3, 7, 2], torch.tensor([3, 7, 2])],
     "4a": [by_pytorch, lambda q, k, v, m=None: attend(q.double(), k.double(), v.double(), m)],
     "4c": [
         lambda f, x: all(torch.allclose(f(x[:t]), f(x)[:t], atol=1e-6) for t in range(1, len(x))),

@@ -1,0 +1,124 @@
+"""The studies of lessons 03 to 05: their networks are the lessons', and each hides what its name says."""
+
+import pytest
+import torch
+
+from helpers import checks, telegrams
+from helpers.attention import attention
+from helpers.data import BUNDLED_PLAY, CharTokenizer
+from helpers.rooms import thin_book
+from helpers.tables import csv_table, read_table
+from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
+from tools.studies.masks import Guesser, Masks
+from tools.studies.masks import losses as losses_of
+from tools.studies.thin_book import Student, ThinBook, students
+
+INPUTS, ANSWERS = telegrams.look_up("hero", 200, torch.Generator().manual_seed(0))
+WEIGHTS = torch.full((200, 1, 6), 1 / 6)
+
+
+# ---------------------------------------------------------------- 05, the thin book
+def test_the_student_is_attention():
+    student = Student().eval()
+    asker, cards = INPUTS
+    context, _ = attention(student.W_query(asker)[:, None], student.W_key(cards), student.W_value(cards))
+    checks.close(student(asker, cards), context[:, 0], tolerance=1e-6)
+
+
+@pytest.mark.parametrize("hidden, on_needed, on_others", [
+    ("looks", True, True), ("the needed card", True, False), ("all other cards", False, True),
+])  # fmt: skip
+def test_looks_are_hidden_at_the_cards_that_are_named(hidden, on_needed, on_others):
+    torch.manual_seed(0)
+    dropped = students(hidden, 0.5)().looks(WEIGHTS, *INPUTS)[:, 0]
+    needed = thin_book.needed(*INPUTS)
+    for places, is_dropped in ((needed, on_needed), (~needed, on_others)):
+        zeros = (dropped[places] == 0).float().mean()
+        assert 0.3 < zeros < 0.7 if is_dropped else zeros == 0
+
+
+def test_shaken_looks_are_as_far_from_what_they_were_as_dropped_ones_and_never_gone():
+    torch.manual_seed(0)
+    shaken, dropped = (students(hidden, 0.25)().looks(WEIGHTS, *INPUTS) for hidden in ("looks, shaken", "looks"))
+    assert shaken.min() > 0 and dropped.min() == 0
+    assert torch.isclose((shaken - WEIGHTS).std(), (dropped - WEIGHTS).std(), rtol=0.1)
+
+
+def test_nothing_is_hidden_in_evaluation():
+    for hidden in ("looks", "words", "noise on words", "looks, shaken", "the needed card"):
+        student = students(hidden, 0.25)().eval()
+        assert torch.equal(student(*INPUTS), student(*INPUTS))
+
+
+# ---------------------------------------------------------------- 03, the mirror and the root
+@pytest.mark.parametrize("kind", MIRRORS)
+def test_a_mirror_scores_both_ways_alike(kind):
+    people = telegrams.embed(torch.arange(8))
+    table = Mirror(kind).table(people, people)
+    assert torch.allclose(table, table.T, atol=1e-6) == (kind != "two matrices")
+
+
+def test_a_hidden_own_card_gets_no_weight():
+    mirror = Mirror("own card hidden")
+    asker, cards = INPUTS
+    own = (cards[:, :, :32] * asker[:, None]).sum(dim=-1) > 0.5
+    things = telegrams.nearest_words(cards[own][:, 32:64])
+    said = mirror(asker, cards) @ telegrams.VECTORS.T
+    assert said.gather(1, things[:, None]).abs().max() < 1e-6
+
+
+def test_the_root_divides_and_a_start_multiplies_twice():
+    def scores(*settings):
+        torch.manual_seed(0)
+        return Wide(*settings).scores(*INPUTS)
+
+    plain = scores(64, 1.0, False)
+    checks.close(scores(64, 1.0, True), plain / 8, tolerance=1e-6)
+    checks.close(scores(64, 4.0, False), 16 * plain, tolerance=1e-5)
+
+
+# ---------------------------------------------------------------- 04, masks
+def test_only_a_model_with_a_mask_in_each_layer_is_causal():
+    tokens = torch.randint(9, (2, 16), generator=torch.Generator().manual_seed(0))
+    for masked in ([True], [True, True]):
+        torch.manual_seed(0)
+        checks.causal(Guesser(9, masked), tokens)
+    for masked in ([False], [True, False], [False, True]):
+        torch.manual_seed(0)
+        with pytest.raises(AssertionError):
+            checks.causal(Guesser(9, masked), tokens)
+
+
+def test_without_places_letters_lie_in_a_bag():
+    torch.manual_seed(0)
+    model, tokens = Guesser(9, [False], places=False), torch.arange(9)[None]
+    turned = torch.tensor([8, 3, 5, 0, 1, 7, 6, 2, 4])
+    checks.close(model(tokens)[:, turned], model(tokens[:, turned]), tolerance=1e-5)
+
+
+def test_covering_changes_nothing_behind_a_mask():
+    x, y = torch.randint(9, (2, 50, 16), generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    model = Guesser(9, [True])
+    checks.close(losses_of(model, x, y, covered=True), losses_of(model, x, y), tolerance=1e-5)
+
+
+# ---------------------------------------------------------------- all of them
+def test_a_run_of_each_study_gives_a_line_that_is_known_again(tmp_path):
+    text = BUNDLED_PLAY.read_text("utf-8")
+    tokenizer = CharTokenizer.from_text(text)
+    tokens = tokenizer.encode(text)
+    first = {study: study.plan([])[0]._replace(steps=2) for study in (ThinBook(), Mirrors(), Root(), Masks())}
+    for study, run in first.items():
+        line = study.measure(run, tokens, tokenizer.vocab_size)
+        (tmp_path / "t.csv").write_text(csv_table([line], ["made by: a test"]), "utf-8")
+        (read,) = read_table(tmp_path / "t.csv")[1]
+        assert study.run_of(read) == run and study.report([read])
+        assert len(set(study.plan([]))) == len(study.plan([]))
+
+
+def test_a_table_without_both_words_for_truth_is_read_as_it_was_written(tmp_path):
+    """`divided` is True or False, and a run is found again by it."""
+    line = Scored(32, 1.0, False, 2, 0.01, 0)._asdict() | Looked("one matrix", 2, 0.01, 0)._asdict()
+    (tmp_path / "t.csv").write_text(csv_table([line], ["made by: a test"]), "utf-8")
+    assert read_table(tmp_path / "t.csv")[1][0]["divided"] is False
