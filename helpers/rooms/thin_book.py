@@ -26,7 +26,7 @@ class Book(NamedTuple):
     needed: Bool[Tensor, "n 6"]  # the card on which the asker's hero gives
 
 
-def needed(asker: Float[Tensor, "n 32"], cards: Float[Tensor, "n 6 96"]) -> Bool[Tensor, "n 6"]:
+def needed(asker: Float[Tensor, "n 32"], cards: Float[Tensor, "n K 96"]) -> Bool[Tensor, "n K"]:
     """Which card has the answer to *what does the asker's hero give?*"""
     givers = nearest_words(cards[:, :, :32])
     return givers == HEROES[nearest_words(asker)][:, None]
