@@ -278,6 +278,7 @@ const CSS = `
 .explore-wide { flex-basis: 300px; max-width: 460px; }
 .explore-wide .explore-handle { fill-opacity: 0.25; }
 .explore-side .explore-caption { text-align: center; }
+@container (max-width: 400px) { .explore-wide svg { font-size: 16px; } }
 @container (min-width: 480px) { :not(.explore-wide) > svg { font-size: 19px; } }
 .explore-rows { flex: 1 1 220px; align-self: center; }
 .explore-row { grid-template-columns: 5.2em 2.6em 1fr 2.8em; }

@@ -1,5 +1,5 @@
 // Notebook 09: the next letter's probabilities under temperature, top-k and top-p.
-import { frame, html, percent, slider } from "./kit.js";
+import { byHand, frame, html, percent, slider } from "./kit.js";
 import { draw, probabilities, random, softmax } from "./sampling.js";
 
 export const entropy = (shares) => -shares.reduce((sum, p) => sum + (p > 0 ? p * Math.log(p) : 0), 0); // in nats
@@ -37,7 +37,7 @@ export function mount(element, data) {
   const { say, remove } = frame(
     element,
     { name: "filters", css: CSS, invitation: "Move a slider: which letters may come next?" },
-    html("div", { class: "explore-caption" }, hint),
+    html("div", { class: "explore-caption" }, byHand(hint)),
     where.line,
     tools(where.slider),
     chart.node,

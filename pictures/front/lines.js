@@ -1,5 +1,5 @@
 // Notebook 00: point at a word or letter that is written, and see which of those that are read it looks at, and how much.
-import { frame, html, listed, percent, sum, svg } from "./kit.js";
+import { byHand, frame, html, listed, percent, sum, svg } from "./kit.js";
 
 const ORDINALS = [
   ..."first second third fourth fifth sixth seventh eighth".split(" "),
@@ -83,7 +83,7 @@ export function mount(element, data) {
   const fan = threads(state);
   const rows = writing(state);
   const caption = (text) => html("div", { class: "explore-caption" }, text);
-  const below = caption(`what is written (click a ${unit} to keep its lines)`);
+  const below = caption(byHand(`what is written (click a ${unit} to keep its lines)`));
   const drawing = html("div", takingHold(), caption("what is read"), rows.above, fan.node, rows.below, below);
   const buttons = cases.map(({ name }, k) => html("button", { type: "button", onclick: () => open(k) }, name));
   const invitation = data.waits

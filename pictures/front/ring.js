@@ -1,5 +1,5 @@
 // Notebook 07: six people in a ring, a card for each arrow. Add givers, subtract receivers: who is left?
-import { frame, html, listed, svg } from "./kit.js";
+import { byHand, frame, html, listed, svg } from "./kit.js";
 
 // looked (N) of booleans, one for each card: person i gives to person i + 1 -> how often each gives less receives (N)
 export function tally(looked) {
@@ -62,7 +62,7 @@ export function mount(element, data) {
       invitation: `Click cards away until only ${names[asker]}'s friend is left with a plus.`,
     },
     svg("svg", { viewBox: "0 0 400 320", class: "explore-circle" }, ...arrows, ...people),
-    html("div", { class: "explore-caption" }, "click a card, or press Enter on it, to turn it over"),
+    html("div", { class: "explore-caption" }, byHand("click a card, or press Enter on it, to turn it over")),
     html(
       "div",
       { class: "explore-tools" },
