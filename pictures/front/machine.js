@@ -116,6 +116,7 @@ const CSS = `
 .explore-text.explore-lit, .explore-text.explore-followed { font-weight: 700; }
 .explore-text.explore-followed { stroke: none; }
 .explore-text.explore-number-of { stroke: none; fill: var(--explore-ink); font-weight: 400; }
+.explore-text.explore-strong { fill: #000; }
 .explore-frame { fill: none; stroke: none; }
 .explore-fill-paper { fill: var(--explore-paper); }
 .explore-fill-band { fill: light-dark(#fbe9b7, #4a3d14); }
