@@ -29,77 +29,169 @@ export function band(points) {
   }
 }
 
+const farthest = (points) => Math.max(...points.map(([x, y]) => Math.hypot(x, y)));
+const onPlane = ([x, y], far) => [((1 + x / far) * SIZE) / 2, ((1 - y / far) * SIZE) / 2]; // a point, on its plane
+const line = (name, [x, y]) => svg("line", { class: name, x1: SIZE / 2, y1: SIZE / 2, x2: x, y2: y });
+const label = (text, [x, y], more = {}) =>
+  svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle", ...more }, text);
+// A name outside of its point, growing outwards.
+function beside(text, [x, y], far, room) {
+  const away = x / Math.hypot(x, y);
+  const [left, top] = onPlane([x, y], far);
+  const anchor = away > 0.5 ? "start" : away < -0.5 ? "end" : "middle";
+  return label(text, [left + room * away, top - room * (y / Math.hypot(x, y))], { "text-anchor": anchor });
+}
+
 // data: names of the keys, keys and values as points of a plane, says: what each value stands for, query: where it
 // starts, asks: {label: query} for the buttons; with a `temperature` its slider, and the path of the mixture under it
 export function mount(element, data) {
-  const { names, keys, values, says } = data;
   const warm = "temperature" in data;
-  const length = ([x, y]) => Math.hypot(x, y);
-  const reach = 1.4 * Math.max(...keys.map(length));
-  const spread = 1.4 * Math.max(...values.map(length));
-  const onPlane = ([x, y], far) => [((1 + x / far) * SIZE) / 2, ((1 - y / far) * SIZE) / 2]; // a point, on its plane
-  const label = (text, [x, y], more = {}) =>
-    svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle", ...more }, text);
-  // A name outside of its point, growing outwards.
-  const beside = (text, [x, y], far) => {
-    const away = x / Math.hypot(x, y);
-    const [left, top] = onPlane([x, y], far);
-    const room = warm ? 26 : 19; // a value's dot may be large
-    const anchor = away > 0.5 ? "start" : away < -0.5 ? "end" : "middle";
-    return label(text, [left + room * away, top - room * (y / Math.hypot(x, y))], { "text-anchor": anchor });
-  };
-  const line = (name, [x, y]) => svg("line", { class: name, x1: SIZE / 2, y1: SIZE / 2, x2: x, y2: y });
-  const homes = new Map(); // where the labels of points would like to stand
-  const at = (coordinate) => coordinate.baseVal[0].value;
-  let query = data.query;
-  let divided = !warm;
-  let temperature = data.temperature ?? 1;
+  const start = { query: data.query, divided: !warm, temperature: data.temperature ?? 1 };
+  const [reach, spread] = [data.keys, data.values].map((points) => 1.4 * farthest(points));
+  const room = warm ? 26 : 19; // a value's dot may be large
+  const state = { ...data, ...start, warm, reach, spread, room, change };
+  const keys = keyArrows(state);
+  const values = mixing(state);
+  const asked = asking(state, warm ? values.nodes : keys.nodes);
+  const table = shares(state);
+  const keepApart = naming(state, keys.tags, values, asked.tip);
 
+  const part = (name, inside, text) =>
+    html("div", { class: name }, inside, html("div", { class: "explore-caption" }, text));
+  const told = { viewBox: VIEW, role: "img", "aria-label": "the values, and their mixture" };
+  // Where the values are the keys, one plane shows all.
+  const parts = warm
+    ? [
+        part("explore-side explore-wide", asked.node, "the query, the mixture, and its path from hot to cold"),
+        table.node,
+      ]
+    : [
+        part("explore-side", asked.node, "the query among the keys"),
+        table.node,
+        part("explore-side", svg("svg", told, ...values.nodes), "the values, and their mixture"),
+      ];
+  const invitation = warm
+    ? "Turn the temperature, or drag the query: where does the mixture go?"
+    : "Drag the thick arrow, the query: who answers?";
+  const { say, remove } = frame(
+    element,
+    { name: "attend", css: CSS, invitation },
+    html("div", { class: "explore-parts" }, ...parts),
+    html("div", { class: "explore-tools" }, ...tools(state, start)),
+  );
+
+  function change(to) {
+    Object.assign(state, to);
+    show();
+  }
+  function show() {
+    const answer = answers(state);
+    for (const { render } of [keys, values, asked, table]) render(answer);
+    keepApart(onPlane(state.query, reach), onPlane(answer.mixture, spread));
+    say(sentence(state, answer));
+  }
+  show();
+  return remove;
+}
+
+// To the query as it is now, or at another temperature.
+function answers({ query, keys, values, divided, temperature }, at = temperature) {
+  const answer = attend(query, keys, values, divided, at);
+  return { ...answer, best: answer.weights.indexOf(Math.max(...answer.weights)) };
+}
+
+// The keys and their names: the more weight, the thicker.
+function keyArrows({ names, keys, reach, room }) {
   const arrows = keys.map((key) => line("explore-key", onPlane(key, reach)));
-  const tags = keys.map((key, i) => beside(names[i], key, reach));
-  const shaft = line("explore-shaft", [0, 0]);
-  const tip = label("query", [0, 0], { class: "explore-tip" });
+  const tags = keys.map((key, i) => beside(names[i], key, reach, room));
+  const render = ({ weights }) => {
+    weights.forEach((weight, i) => {
+      arrows[i].style.strokeWidth = 1.5 + 8 * weight;
+    });
+  };
+  return { nodes: [...arrows, ...tags], tags, render };
+}
 
-  const rows = names.map((name) => {
-    const cells = [
-      html("span", {}, name),
-      html("span", { class: "explore-score" }),
-      html("span", { class: "explore-track" }, html("span", { class: "explore-bar" })),
-      html("span", {}),
-    ];
-    return html("div", { class: "explore-row" }, ...cells);
-  });
-  const head = ["key", "score", "weight", ""].map((text) => html("span", { class: "explore-caption" }, text));
-
-  const threads = values.map((value) => line("explore-thread", onPlane(value, spread)));
-  const dots = values.map((value) => {
-    const [cx, cy] = onPlane(value, spread);
-    return svg("circle", { class: "explore-value", cx, cy });
-  });
-  const words = values.map((value, i) => beside(says[i], value, spread));
+// The values, the larger the more weight they have, and the mixture that they pull at.
+function mixing(state) {
+  const { values, says, spread, room, warm } = state;
+  const places = values.map((value) => onPlane(value, spread));
+  const threads = places.map((place) => line("explore-thread", place));
+  const dots = places.map(([cx, cy]) => svg("circle", { class: "explore-value", cx, cy }));
+  const words = values.map((value, i) => beside(says[i], value, spread, room));
   const path = svg("polyline", { class: "explore-path" });
   const mixed = svg("rect", { class: "explore-mixed", width: 16, height: 16, x: -8, y: -8 });
   const where = label("mixture", [0, 0], { class: "explore-tip" });
   // Wherever the mixture goes, it stays among its values: in the area that a rubber band around them would enclose.
-  const corners = band(values).map((value) => onPlane(value, spread));
-  const area = svg("polygon", { class: "explore-area", points: corners.join(" ") });
-  const mixing = [...(warm ? [area] : []), ...threads, path, ...dots, ...words, mixed, where];
-  const ask = (to) => {
-    query = to;
-    show();
+  const area = svg("polygon", { class: "explore-area", points: band(places).join(" ") });
+  const render = ({ weights, mixture }) => {
+    const [over, down] = onPlane(mixture, spread);
+    weights.forEach((weight, i) => {
+      dots[i].setAttribute("r", 3 + 13 * Math.sqrt(weight));
+      threads[i].setAttribute("x1", over);
+      threads[i].setAttribute("y1", down);
+      threads[i].style.strokeWidth = 7 * weight;
+    });
+    mixed.setAttribute("transform", `translate(${over} ${down}) rotate(45)`);
+    if (!warm) return;
+    const along = Array.from({ length: 81 }, (_, i) => HOTTEST * (COLDEST / HOTTEST) ** (i / 80));
+    path.setAttribute("points", along.map((t) => onPlane(answers(state, t).mixture, spread)).join(" "));
   };
-  const asking = { label: "query", get: () => query, set: ask };
-  // Where the values are the keys, one plane shows all.
-  const beneath = warm ? mixing : [...arrows, ...tags];
-  const asked = plane({ size: SIZE, reach, view: VIEW, tips: [asking] }, ...beneath, shaft, tip);
-  const told = { viewBox: VIEW, role: "img", "aria-label": "the values, and their mixture" };
-  const answer = svg("svg", told, ...(warm ? [] : mixing));
+  return {
+    nodes: [...(warm ? [area] : []), ...threads, path, ...dots, ...words, mixed, where],
+    words,
+    dots,
+    where,
+    render,
+  };
+}
 
-  const divide = () => {
-    divided = root.checked;
+// The plane on which the query is dragged, above what is drawn `beneath` it.
+function asking(state, beneath) {
+  const shaft = line("explore-shaft", [0, 0]);
+  const tip = label("query", [0, 0], { class: "explore-tip" });
+  const held = { label: "query", get: () => state.query, set: (query) => state.change({ query }) };
+  const { root, show } = plane({ size: SIZE, reach: state.reach, view: VIEW, tips: [held] }, ...beneath, shaft, tip);
+  const render = () => {
+    const [x, y] = onPlane(state.query, state.reach);
     show();
+    shaft.setAttribute("x2", x);
+    shaft.setAttribute("y2", y);
   };
-  const root = html("input", { type: "checkbox", checked: "", onchange: divide });
+  return { node: root, tip, render };
+}
+
+// A row for each key: its score, and its weight as a bar.
+function shares({ names }) {
+  const row = (...cells) => html("div", { class: "explore-row" }, ...cells);
+  const head = row(...["key", "score", "weight", ""].map((text) => html("span", { class: "explore-caption" }, text)));
+  const rows = names.map((name) =>
+    row(
+      html("span", {}, name),
+      html("span", { class: "explore-score" }),
+      html("span", { class: "explore-track" }, html("span", { class: "explore-bar" })),
+      html("span", {}),
+    ),
+  );
+  const render = ({ scores, weights, best }) => {
+    weights.forEach((weight, i) => {
+      const [name, score, track, share] = rows[i].children;
+      name.className = share.className = i === best ? "explore-best" : "";
+      score.textContent = decimal(scores[i], 1);
+      track.firstChild.style.width = `${100 * weight}%`;
+      share.textContent = percent(weight);
+    });
+  };
+  return { node: html("div", { class: "explore-rows" }, head, ...rows), render };
+}
+
+function tools({ asks, query, temperature, warm, change }, start) {
+  const button = (text, onclick) => html("button", { type: "button", onclick }, text);
+  const queries = Object.entries(asks).map(([text, at]) => button(text, () => change({ query: at })));
+  if (!warm) {
+    const root = html("input", { type: "checkbox", checked: "", onchange: () => change({ divided: root.checked }) });
+    return [...queries, html("label", {}, root, `divide scores by √${query.length}`)];
+  }
   // Evenly along the slider, temperatures grow by the same factor; cold is at the left.
   const [dial, putDial] = slider("temperature", {
     min: Math.log(COLDEST),
@@ -107,96 +199,44 @@ export function mount(element, data) {
     step: 0.05,
     value: Math.log(temperature),
     write: (x) => Math.exp(x).toFixed(x < 2.3 ? 2 : 0),
-    set: (x) => {
-      temperature = Math.exp(x);
-      show();
-    },
+    set: (x) => change({ temperature: Math.exp(x) }),
   });
-  const part = (name, text, ...inside) =>
-    html("div", { class: name }, ...inside, html("div", { class: "explore-caption" }, text));
   const again = () => {
-    query = data.query;
-    temperature = data.temperature;
-    putDial(Math.log(temperature));
-    show();
+    putDial(Math.log(start.temperature));
+    change(start);
   };
-  const button = (text, onclick) => html("button", { type: "button", onclick }, text);
-  const asks = Object.entries(data.asks).map(([text, at]) => button(text, () => ask(at)));
-  const invitation = warm
-    ? "Turn the temperature, or drag the query: where does the mixture go?"
-    : "Drag the thick arrow, the query: who answers?";
-  const queries = warm
-    ? part("explore-side explore-wide", "the query, the mixture, and its path from hot to cold", asked.root)
-    : part("explore-side", "the query among the keys", asked.root);
-  const table = html("div", { class: "explore-rows" }, html("div", { class: "explore-row" }, ...head), ...rows);
-  const answers = warm ? "" : part("explore-side", "the values, and their mixture", answer);
-  const tools = warm
-    ? [dial, button("start again", again)]
-    : [html("label", {}, root, `divide scores by √${query.length}`)];
-  const { say, remove } = frame(
-    element,
-    { name: "attend", css: CSS, invitation },
-    html("div", { class: "explore-parts" }, queries, table, answers),
-    html("div", { class: "explore-tools" }, ...asks, ...tools),
-  );
+  return [...queries, dial, button("start again", again)];
+}
 
-  function show() {
-    const { scores, weights, mixture } = attend(query, keys, values, divided, temperature);
-    const best = weights.indexOf(Math.max(...weights));
-    const [x, y] = onPlane(query, reach);
-    const [over, down] = onPlane(mixture, spread);
-    asked.show();
-    shaft.setAttribute("x2", x);
-    shaft.setAttribute("y2", y);
-    weights.forEach((weight, i) => {
-      arrows[i].style.strokeWidth = 1.5 + 8 * weight;
-      dots[i].setAttribute("r", 3 + 13 * Math.sqrt(weight));
-      threads[i].setAttribute("x1", over);
-      threads[i].setAttribute("y1", down);
-      threads[i].style.strokeWidth = 7 * weight;
-      const [name, score, track, share] = rows[i].children;
-      name.className = share.className = i === best ? "explore-best" : "";
-      score.textContent = decimal(scores[i], 1);
-      track.firstChild.style.width = `${100 * weight}%`;
-      share.textContent = percent(weight);
+// Names stand where they touch no other: those of the points first, which stay, then the two that move.
+function naming({ warm }, tags, { words, dots, where }, tip) {
+  const homes = new Map(); // where the labels of points would like to stand
+  const at = (coordinate) => coordinate.baseVal[0].value;
+
+  function nameAll(labels) {
+    labels.forEach((label, i) => {
+      const [left, top] = (homes.has(label) ? homes : homes.set(label, [label.x, label.y].map(at))).get(label);
+      const out = 40 * Math.sign(left - sum(labels.map((one) => at(one.x))) / labels.length) || 40;
+      const around = [
+        [0, 0],
+        [out, 0],
+        [0, 18],
+        [0, -18],
+        [-out, 0],
+      ].map(([x, y]) => [left + x, top + y]);
+      putApart(label, around, [...labels.slice(0, i), ...(labels === words ? dots : [])]);
     });
-    if (warm) {
-      const along = Array.from({ length: 81 }, (_, i) => HOTTEST * (COLDEST / HOTTEST) ** (i / 80));
-      const points = along.map((t) => onPlane(attend(query, keys, values, divided, t).mixture, spread));
-      path.setAttribute("points", points.join(" "));
-    }
-    mixed.setAttribute("transform", `translate(${over} ${down}) rotate(45)`);
-    name(x, y, over, down);
-    say(sentence(weights[best], best));
   }
-  // Names stand where they touch no other: those of the points first, which stay, then the two that move.
-  function name(x, y, over, down) {
-    for (const labels of warm ? [words] : [tags, words]) {
-      labels.forEach((label, i) => {
-        const [left, top] = (homes.has(label) ? homes : homes.set(label, [label.x, label.y].map(at))).get(label);
-        const out = 40 * Math.sign(left - sum(labels.map((one) => one.x.baseVal[0].value)) / labels.length) || 40;
-        const around = [
-          [0, 0],
-          [out, 0],
-          [0, 18],
-          [0, -18],
-          [-out, 0],
-        ].map(([x, y]) => [left + x, top + y]);
-        putApart(label, around, [...labels.slice(0, i), ...(labels === words ? dots : [])]);
-      });
-    }
+  return ([x, y], [over, down]) => {
+    for (const labels of warm ? [words] : [tags, words]) nameAll(labels);
+    const around = [
+      [x, y - 22],
+      [x, y + 26],
+      [x + 46, y],
+      [x - 46, y],
+    ];
+    putApart(tip, around, warm ? words : tags);
     const side = over < SIZE / 2 ? -1 : 1; // beside the path, not on it
-    const others = warm ? words : tags;
-    putApart(
-      tip,
-      [
-        [x, y - 22],
-        [x, y + 26],
-        [x + 46, y],
-        [x - 46, y],
-      ],
-      others,
-    );
     const beside = [
       [over + 50 * side, down],
       [over - 50 * side, down],
@@ -206,31 +246,31 @@ export function mount(element, data) {
       [over, down - 24],
     ];
     putApart(where, warm ? [...beside, ...beneath] : [...beneath, ...beside], warm ? [...words, tip] : words);
-  }
-  function sentence(share, best) {
-    const who = `*${names[best]}*`;
-    const what = `*${says[best]}*`;
-    const nobody = share < 1.6 / names.length;
-    const alone = share > 0.9;
-    if (warm) {
-      if (nobody) {
-        return `For this temperature the scores hardly differ: ${who} fits best and gets ${percent(share)} of the weight, and the mixture is close to the plain average.`;
-      }
-      if (alone) {
-        return `So cold that ${who} takes ${percent(share)} of the weight: the mixture lies on ${who}, and the others hardly count.`;
-      }
-      return `${who} has the highest score and gets ${percent(share)} of the weight. It pulls the mixture its way, and the others pull back.`;
-    }
+  };
+}
+
+function sentence({ names, says, warm }, { weights, best }) {
+  const share = weights[best];
+  const who = `*${names[best]}*`;
+  const what = `*${says[best]}*`;
+  const nobody = share < 1.6 / names.length;
+  const alone = share > 0.9;
+  if (warm) {
     if (nobody) {
-      return "Nobody fits much better than the others: all have nearly equal weights, and the mixture lies in the middle and says little.";
+      return `For this temperature the scores hardly differ: ${who} fits best and gets ${percent(share)} of the weight, and the mixture is close to the plain average.`;
     }
     if (alone) {
-      return `${who} has the highest score and takes ${percent(share)} of the weight: what comes out is ${what}, and hardly anything else. A longer query is a surer one.`;
+      return `So cold that ${who} takes ${percent(share)} of the weight: the mixture lies on ${who}, and the others hardly count.`;
     }
-    return `${who} has the highest score and gets ${percent(share)} of the weight. The mixture moves towards ${what}, and the others pull at it.`;
+    return `${who} has the highest score and gets ${percent(share)} of the weight. It pulls the mixture its way, and the others pull back.`;
   }
-  show();
-  return remove;
+  if (nobody) {
+    return "Nobody fits much better than the others: all have nearly equal weights, and the mixture lies in the middle and says little.";
+  }
+  if (alone) {
+    return `${who} has the highest score and takes ${percent(share)} of the weight: what comes out is ${what}, and hardly anything else. A longer query is a surer one.`;
+  }
+  return `${who} has the highest score and gets ${percent(share)} of the weight. The mixture moves towards ${what}, and the others pull at it.`;
 }
 
 const CSS = `
@@ -238,6 +278,7 @@ const CSS = `
 .explore-wide { flex-basis: 300px; max-width: 460px; }
 .explore-wide .explore-handle { fill-opacity: 0.25; }
 .explore-side .explore-caption { text-align: center; }
+@container (max-width: 400px) { .explore-wide svg { font-size: 16px; } }
 @container (min-width: 480px) { :not(.explore-wide) > svg { font-size: 19px; } }
 .explore-rows { flex: 1 1 220px; align-self: center; }
 .explore-row { grid-template-columns: 5.2em 2.6em 1fr 2.8em; }

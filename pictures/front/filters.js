@@ -1,89 +1,30 @@
 // Notebook 09: the next letter's probabilities under temperature, top-k and top-p.
-import { frame, html, percent, slider } from "./kit.js";
+import { byHand, frame, html, percent, slider } from "./kit.js";
 import { draw, probabilities, random, softmax } from "./sampling.js";
 
 export const entropy = (shares) => -shares.reduce((sum, p) => sum + (p > 0 ? p * Math.log(p) : 0), 0); // in nats
 
 const shown = (letter) => ({ "\n": "↵", " ": "␣" })[letter] ?? letter;
 const BARS = 24;
+// The places of numbers, that of the largest first.
+const downwards = (numbers) => [...numbers.keys()].sort((a, b) => numbers[b] - numbers[a]);
 
 // data: characters (V), line: a text, logits (letters of the line, V): what the model says after each of them,
 // place: after which letter it starts
 export function mount(element, data) {
   const { characters, logits } = data;
-  const letters = [...data.line];
   const V = characters.length;
-  const state = { place: data.place, temperature: 1, topK: V, topP: 1 };
-  const dice = random(1); // every reader gets the same letters
-
-  const doubts = logits.map((row) => entropy(softmax(row)));
-  const most = Math.max(...doubts);
-  const text = letters.map((letter, i) => {
-    const dark = `--explore-doubt: ${Math.round((60 * doubts[i]) / most)}%`;
-    return html("span", { "data-place": i, style: dark }, shown(letter));
-  });
-  const click = (event) => {
-    const clicked = event.target.dataset.place;
-    if (!clicked) return;
-    putPlace(+clicked);
-    state.place = +clicked;
-    show();
-  };
-  const line = html("div", { class: "explore-text", "aria-hidden": "true", onclick: click }, ...text);
-  const bars = Array.from({ length: Math.min(BARS, V) }, () => {
-    const parts = ["explore-ghost", "explore-bar"].map((name) => html("span", { class: name }));
-    const stack = html("div", { class: "explore-stack" }, ...parts);
-    return html("div", { class: "explore-column" }, stack, html("span", { class: "explore-letter" }));
-  });
-  const chart = html("div", { class: "explore-chart", role: "img" }, ...bars);
+  const wholly = { temperature: 1, topK: V, topP: 1 };
+  const state = { ...data, ...wholly, letters: [...data.line], change };
+  const where = placing(state);
+  const chart = chances(state);
+  const knobs = tuning(state);
   const drawn = html("output", { class: "explore-drawn" });
-
-  const after = (i) => {
-    const last = letters.slice(Math.max(0, i - 9), i + 1);
-    return `after “${last.map(shown).join("")}”`;
-  };
-  const change = (name) => (value) => {
-    state[name] = value;
-    show();
-  };
-  const [place, putPlace] = slider("place", {
-    min: 0,
-    max: letters.length - 1,
-    step: 1,
-    value: state.place,
-    write: after,
-    set: change("place"),
-  });
-  const [heat, putHeat] = slider("temperature", {
-    min: 0.1,
-    max: 2,
-    step: 0.05,
-    value: 1,
-    write: (x) => x.toFixed(2),
-    set: change("temperature"),
-  });
-  const [top, putTop] = slider("top-k", {
-    min: 1,
-    max: V,
-    step: 1,
-    value: V,
-    write: (k) => (k === V ? "off" : `${k}`),
-    set: change("topK"),
-  });
-  const [nucleus, putNucleus] = slider("top-p", {
-    min: 0.05,
-    max: 1,
-    step: 0.01,
-    value: 1,
-    write: (p) => (p === 1 ? "off" : p.toFixed(2)),
-    set: change("topP"),
-  });
+  const dice = random(1); // every reader gets the same letters
+  const shares = () => probabilities(logits[state.place], state);
   const reset = () => {
-    Object.assign(state, { temperature: 1, topK: V, topP: 1 });
-    putHeat(state.temperature);
-    putTop(state.topK);
-    putNucleus(state.topP);
-    show();
+    knobs.put(wholly);
+    change(wholly);
   };
   const throwDice = () => {
     const thrown = Array.from({ length: 20 }, () => shown(characters[draw(shares(), dice)]));
@@ -92,25 +33,75 @@ export function mount(element, data) {
   const button = (words, onclick) => html("button", { type: "button", onclick }, words);
   const hint =
     "click a letter, and see what may follow it · the darker a letter, the less sure the model was of what follows";
+  const tools = (...inside) => html("div", { class: "explore-tools" }, ...inside);
   const { say, remove } = frame(
     element,
     { name: "filters", css: CSS, invitation: "Move a slider: which letters may come next?" },
-    html("div", { class: "explore-caption" }, hint),
-    line,
-    html("div", { class: "explore-tools" }, place),
-    chart,
-    html("div", { class: "explore-tools" }, heat, top, nucleus),
-    html("div", { class: "explore-tools" }, button("draw 20 letters", throwDice), button("start again", reset), drawn),
+    html("div", { class: "explore-caption" }, byHand(hint)),
+    where.line,
+    tools(where.slider),
+    chart.node,
+    tools(...knobs.nodes),
+    tools(button("draw 20 letters", throwDice), button("start again", reset), drawn),
   );
 
-  const shares = () => probabilities(logits[state.place], state);
+  function change(to) {
+    Object.assign(state, to);
+    const final = shares();
+    where.render();
+    chart.render(final);
+    drawn.textContent = "";
+    say(sentence(characters, logits[state.place], final));
+  }
+  change({});
+  return remove;
+}
 
-  function show() {
+// The line, each letter as dark as the model is unsure of the next one, and a slider along it.
+function placing(state) {
+  const { letters, logits, place, change } = state;
+  const doubts = logits.map((row) => entropy(softmax(row)));
+  const most = Math.max(...doubts);
+  const text = letters.map((letter, i) => {
+    const dark = `--explore-doubt: ${Math.round((60 * doubts[i]) / most)}%`;
+    return html("span", { "data-place": i, style: dark }, shown(letter));
+  });
+  const after = (i) => {
+    const last = letters.slice(Math.max(0, i - 9), i + 1);
+    return `after “${last.map(shown).join("")}”`;
+  };
+  const set = (to) => change({ place: to });
+  const along = { min: 0, max: letters.length - 1, step: 1, value: place, write: after, set };
+  const [node, put] = slider("place", along);
+  const onclick = ({ target }) => {
+    if (!target.dataset.place) return;
+    put(+target.dataset.place);
+    set(+target.dataset.place);
+  };
+  const line = html("div", { class: "explore-text", "aria-hidden": "true", onclick }, ...text);
+  const render = () => {
+    text.forEach((span, i) => {
+      span.className = i === state.place ? "explore-here" : "";
+    });
+  };
+  return { line, slider: node, render };
+}
+
+// The likeliest letters as bars: dashed what they were, filled what they are, hatched what is cut off.
+function chances(state) {
+  const { characters, logits } = state;
+  const V = characters.length;
+  const bars = Array.from({ length: Math.min(BARS, V) }, () => {
+    const parts = ["explore-ghost", "explore-bar"].map((name) => html("span", { class: name }));
+    const stack = html("div", { class: "explore-stack" }, ...parts);
+    return html("div", { class: "explore-column" }, stack, html("span", { class: "explore-letter" }));
+  });
+  const node = html("div", { class: "explore-chart", role: "img" }, ...bars);
+  const render = (final) => {
     const row = logits[state.place];
     const plain = softmax(row);
     const warm = probabilities(row, { temperature: state.temperature });
-    const final = shares();
-    const order = [...row.keys()].sort((a, b) => row[b] - row[a]);
+    const order = downwards(row);
     const high = Math.max(...final, plain[order[0]]);
     bars.forEach((bar, i) => {
       const letter = order[i];
@@ -122,26 +113,44 @@ export function mount(element, data) {
       bar.lastChild.textContent = shown(characters[letter]);
       bar.title = `${shown(characters[letter])}: ${out ? "cut off" : percent(final[letter])}`;
     });
-    text.forEach((span, i) => {
-      span.className = i === state.place ? "explore-here" : "";
-    });
-    drawn.textContent = "";
-    const left = final.filter((p) => p > 0).length;
-    const doubt = entropy(final);
-    const best = percent(final[order[0]]);
-    const likeliest = shown(characters[order[0]]);
-    let these = `${left} of ${V} letters`;
-    if (left === V) these = `All ${V} letters`;
-    else if (left === 1) these = `Only one of ${V} letters`;
     const five = order.slice(0, 5).map((i) => `${shown(characters[i])} ${percent(final[i])}`);
-    chart.setAttribute("aria-label", `Bars: ${five.join(", ")}; ${V - left} letters are cut off`);
-    say(
-      `${these} may come; *${likeliest}* is the likeliest (${best}). Entropy: *${doubt.toFixed(2)} nats*, as unsure as ` +
-        `a fair die with ${Math.exp(doubt).toFixed(1)} sides (${entropy(plain).toFixed(2)} before).`,
-    );
-  }
-  show();
-  return remove;
+    const out = final.filter((p) => p === 0).length;
+    node.setAttribute("aria-label", `Bars: ${five.join(", ")}; ${out} letters are cut off`);
+  };
+  return { node, render };
+}
+
+// The sliders of temperature, top-k and top-p.
+function tuning({ characters, change, ...start }) {
+  const V = characters.length;
+  const off = (end, write) => (x) => (x === end ? "off" : write(x));
+  const sliders = [
+    ["temperature", "temperature", { min: 0.1, max: 2, step: 0.05, write: (x) => x.toFixed(2) }],
+    ["top-k", "topK", { min: 1, max: V, step: 1, write: off(V, String) }],
+    ["top-p", "topP", { min: 0.05, max: 1, step: 0.01, write: off(1, (p) => p.toFixed(2)) }],
+  ].map(([label, name, range]) => {
+    const set = (value) => change({ [name]: value });
+    return [name, ...slider(label, { ...range, value: start[name], set })];
+  });
+  const put = (to) => {
+    for (const [name, , putOne] of sliders) putOne(to[name]);
+  };
+  return { nodes: sliders.map(([, node]) => node), put };
+}
+
+function sentence(characters, row, final) {
+  const V = characters.length;
+  const [best] = downwards(row);
+  const left = final.filter((p) => p > 0).length;
+  const doubt = entropy(final);
+  let these = `${left} of ${V} letters`;
+  if (left === V) these = `All ${V} letters`;
+  else if (left === 1) these = `Only one of ${V} letters`;
+  return (
+    `${these} may come; *${shown(characters[best])}* is the likeliest (${percent(final[best])}). ` +
+    `Entropy: *${doubt.toFixed(2)} nats*, as unsure as a fair die with ${Math.exp(doubt).toFixed(1)} sides ` +
+    `(${entropy(softmax(row)).toFixed(2)} before).`
+  );
 }
 
 const CSS = `

@@ -14,10 +14,17 @@ export const html = (tag, attributes = {}, ...children) => filled(document.creat
 export const svg = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+// What one does with a mouse, in the words of a finger where there is no mouse.
+export function byHand(text) {
+  if (!matchMedia("(hover: none)").matches) return text;
+  return text.replace(/\bpoint at\b|\bclick\b/gi, (word) => (/^[A-Z]/.test(word) ? "Tap" : "tap"));
+}
+
 // A frame inside `element`: what to do, then `children`, then a line that says what is seen. `say(text)` writes it,
 // with *emphasis*, and only when it has changed: screen readers read every change. With `waits`, what answers is hidden
 // (by the explorer's own rules for .explore-waiting) until somebody takes hold of it.
-export function frame(element, { name, invitation, css, waits }, ...children) {
+export function frame(element, { name, invitation: asks, css, waits }, ...children) {
+  const invitation = byHand(asks);
   const line = html("p", { class: "explore-line", "aria-live": "polite" });
   const title = html("p", { class: "explore-invitation" }, invitation);
   const attributes = { class: `explore explore-${name}`, role: "group", "aria-label": invitation };

@@ -1,5 +1,5 @@
 // Notebook 00: point at a word or letter that is written, and see which of those that are read it looks at, and how much.
-import { frame, html, listed, percent, sum, svg } from "./kit.js";
+import { byHand, frame, html, listed, percent, sum, svg } from "./kit.js";
 
 const ORDINALS = [
   ..."first second third fourth fifth sixth seventh eighth".split(" "),
@@ -79,44 +79,12 @@ export function sentences({ above, below, weights }) {
 export function mount(element, data) {
   const { cases } = data;
   const unit = cases.every(spelled) ? "letter" : "word";
-  let one; // the case that is open, and all that is made of it
-  let says;
-  let found;
-  let lines;
-  let cells;
-  let middles;
-  let kept = { side: "below", i: 0 };
-  const fan = svg("svg", {
-    class: "explore-fan",
-    viewBox: "0 0 100 100",
-    preserveAspectRatio: "none",
-    "aria-hidden": "true",
-  });
-  const rows = {
-    above: html("div", { class: "explore-words explore-above" }),
-    below: html("div", { class: "explore-words" }),
-  };
+  const state = { one: null, kept: { side: "below", i: 0 } }; // the case that is open, and the place that stays lit
+  const fan = threads(state);
+  const rows = writing(state);
   const caption = (text) => html("div", { class: "explore-caption" }, text);
-  const attributes = {
-    class: "explore-drawing",
-    role: "toolbar",
-    onclick: keep,
-    onfocusin: keep,
-    onkeydown: walk,
-    "aria-label":
-      "what is read and what is written: left and right move along a row, up and down follow the thickest line",
-    onpointermove: (event) => event.pointerType === "mouse" && at(event) && light(at(event)),
-    onpointerleave: () => light(kept),
-  };
-  const drawing = html(
-    "div",
-    attributes,
-    caption("what is read"),
-    rows.above,
-    fan,
-    rows.below,
-    caption(`what is written (click a ${unit} to keep its lines)`),
-  );
+  const below = caption(byHand(`what is written (click a ${unit} to keep its lines)`));
+  const drawing = html("div", takingHold(), caption("what is read"), rows.above, fan.node, rows.below, below);
   const buttons = cases.map(({ name }, k) => html("button", { type: "button", onclick: () => open(k) }, name));
   const invitation = data.waits
     ? `Where would you draw the lines from each ${unit} below? Guess, then click one.`
@@ -128,21 +96,104 @@ export function mount(element, data) {
     ...(cases.length > 1 ? [html("div", { class: "explore-tools" }, ...buttons)] : []),
   );
 
-  // Which word or letter is under the pointer, or has the focus.
-  function at(event) {
-    const { side, i } = event.target.closest("[data-side]")?.dataset ?? {};
-    return side && { side, i: +i };
+  function takingHold() {
+    const keep = (event) => {
+      state.kept = at(event) ?? state.kept;
+      if (at(event)) light(state.kept);
+    };
+    return {
+      class: "explore-drawing",
+      role: "toolbar",
+      onclick: keep,
+      onfocusin: keep,
+      onkeydown: (event) => rows.walk(event, at(event)),
+      "aria-label":
+        "what is read and what is written: left and right move along a row, up and down follow the thickest line",
+      onpointermove: (event) => event.pointerType === "mouse" && at(event) && light(at(event)),
+      onpointerleave: () => light(state.kept),
+    };
   }
-  function keep(event) {
-    const place = at(event);
-    if (!place) return;
-    kept = place;
-    light(kept);
+  function open(k) {
+    state.one = cases[k];
+    state.says = sentences(state.one);
+    drawing.style.setProperty("--explore-long", rows.open());
+    fan.open(rows.middles);
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-pressed", i === k);
+    });
+    if (!state.one[state.kept.side][state.kept.i]) state.kept = { side: "below", i: 0 };
+    light(state.kept);
   }
-  function walk(event) {
-    const { side, i } = at(event);
+  function light(place) {
+    fan.light(place);
+    rows.light(place, fan.node.clientWidth);
+    say(state.says[place.side](place.i));
+  }
+  open(0);
+  return remove;
+}
+
+// Which word or letter is under the pointer, or has the focus.
+function at(event) {
+  const { side, i } = event.target.closest("[data-side]")?.dataset ?? {};
+  return side && { side, i: +i };
+}
+
+// A line for each weight, as thick as it; those of the place that is lit lie on top.
+function threads(state) {
+  let lines;
+  const attributes = {
+    class: "explore-fan",
+    viewBox: "0 0 100 100",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  };
+  const node = svg("svg", attributes);
+  const open = ({ above, below }) => {
+    const drawn = (weight, t, s) => {
+      const [x1, x2] = [100 * below[t], 100 * above[s]];
+      return svg("line", { x1, y1: 100, x2, y2: 0, style: `stroke-width: ${THICK * weight}px` });
+    };
+    lines = state.one.weights.flatMap((row, t) =>
+      row.flatMap((weight, s) => (weight < SEEN ? [] : [{ below: t, above: s, drawn: drawn(weight, t, s) }])),
+    );
+    node.replaceChildren(...lines.map(({ drawn }) => drawn));
+  };
+  const light = ({ side, i }) => {
+    for (const line of lines) line.drawn.setAttribute("class", line[side] === i ? "explore-lit" : "");
+    node.append(...lines.filter((line) => line[side] === i).map(({ drawn }) => drawn));
+  };
+  return { node, open, light };
+}
+
+// What is read and what is written: two rows of buttons, with the shares of the place that is lit.
+function writing(state) {
+  const above = html("div", { class: "explore-words explore-above" });
+  const below = html("div", { class: "explore-words" });
+  const cells = {};
+  const middles = {};
+
+  // Like a line of text: a long word gets more room than a short one.
+  function spread(side, row) {
+    const wide = state.one[side].map((word) => [...word].length + 1.2);
+    const total = sum(wide);
+    cells[side] = state.one[side].map((word, i) => {
+      const attributes = {
+        type: "button",
+        "data-side": side,
+        "data-i": i,
+        style: `flex-grow: ${wide[i]}`,
+        "aria-label": `${side === "above" ? "read" : "written"}, ${i + 1}: ${word}`,
+      };
+      return html("button", attributes, html("span", {}, word), html("span", { class: "explore-share" }));
+    });
+    middles[side] = wide.map((width, i) => (sum(wide.slice(0, i)) + width / 2) / total);
+    row.replaceChildren(...cells[side]);
+    return total;
+  }
+  function walk(event, { side, i }) {
     const row = cells[side];
-    const { best } = found[side === "below" ? "rows" : "columns"][i];
+    const { best } = looks(state.one.weights)[side === "below" ? "rows" : "columns"][i];
     const ways = {
       ArrowLeft: row[i - 1] ?? row[i],
       ArrowRight: row[i + 1] ?? row[i],
@@ -155,62 +206,17 @@ export function mount(element, data) {
     event.preventDefault();
     to.focus();
   }
-
-  function open(k) {
-    one = cases[k];
-    cells = {};
-    middles = {};
-    says = sentences(one);
-    found = looks(one.weights);
-    drawing.style.setProperty("--explore-long", Math.max(spread("above"), spread("below")));
-    const line = (t, s) =>
-      svg("line", {
-        x1: 100 * middles.below[t],
-        y1: 100,
-        x2: 100 * middles.above[s],
-        y2: 0,
-        style: `stroke-width: ${THICK * one.weights[t][s]}px`,
-      });
-    lines = one.weights.flatMap((row, t) =>
-      row.flatMap((weight, s) => (weight < SEEN ? [] : [{ below: t, above: s, drawn: line(t, s) }])),
-    );
-    fan.replaceChildren(...lines.map(({ drawn }) => drawn));
-    buttons.forEach((button, i) => {
-      button.setAttribute("aria-pressed", i === k);
-    });
-    if (!cells[kept.side][kept.i]) kept = { side: "below", i: 0 };
-    light(kept);
-  }
-  // Like a line of text: a long word gets more room than a short one.
-  function spread(side) {
-    const wide = one[side].map((word) => [...word].length + 1.2);
-    const total = sum(wide);
-    cells[side] = one[side].map((word, i) => {
-      const attributes = {
-        type: "button",
-        "data-side": side,
-        "data-i": i,
-        style: `flex-grow: ${wide[i]}`,
-        "aria-label": `${side === "above" ? "read" : "written"}, ${i + 1}: ${word}`,
-      };
-      return html("button", attributes, html("span", {}, word), html("span", { class: "explore-share" }));
-    });
-    middles[side] = wide.map((width, i) => (sum(wide.slice(0, i)) + width / 2) / total);
-    rows[side].replaceChildren(...cells[side]);
-    return total;
-  }
-  function light({ side, i }) {
+  function light({ side, i }, wide) {
+    const { weights } = state.one;
     const other = side === "below" ? "above" : "below";
-    const shares = side === "below" ? one.weights[i] : one.weights.map((row) => row[i]);
-    for (const line of lines) line.drawn.setAttribute("class", line[side] === i ? "explore-lit" : "");
-    fan.append(...lines.filter((line) => line[side] === i).map(({ drawn }) => drawn)); // on top of the others
+    const shares = side === "below" ? weights[i] : weights.map((row) => row[i]);
     for (const button of [...cells.above, ...cells.below]) {
       button.className = button.lastChild.textContent = "";
       button.setAttribute("aria-pressed", button === cells[side][i]);
-      button.setAttribute("tabindex", button === cells[kept.side][kept.i] ? 0 : -1);
+      button.setAttribute("tabindex", button === cells[state.kept.side][state.kept.i] ? 0 : -1);
     }
     const taken = [];
-    const free = (x) => taken.every((place) => Math.abs(place - x) * fan.clientWidth >= ROOM);
+    const free = (x) => taken.every((place) => Math.abs(place - x) * wide >= ROOM);
     for (const k of downwards(shares)) {
       const x = middles[other][k];
       if (shares[k] < SEEN) cells[other][k].className = "explore-pale";
@@ -219,10 +225,9 @@ export function mount(element, data) {
         cells[other][k].lastChild.textContent = short(shares[k]);
       }
     }
-    say(says[side](i));
   }
-  open(0);
-  return remove;
+  const open = () => Math.max(spread("above", above), spread("below", below)); // how many letters the longer one takes
+  return { above, below, middles, open, walk, light };
 }
 
 const CSS = `

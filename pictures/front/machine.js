@@ -1,5 +1,5 @@
 // The machine that answers: point at a word or a number of the drawing, and it says where that comes from.
-import { arrow, frame, svg } from "./kit.js";
+import { arrow, byHand, frame, svg } from "./kit.js";
 import { answers } from "./machine/answers.js";
 import { drawn } from "./machine/drawing.js";
 import { lighting } from "./machine/lighting.js";
@@ -86,7 +86,7 @@ export function mount(element, data) {
     if (missing) return says.missing(missing);
     if (column !== undefined) return says.of_column(column);
     if (row !== undefined) return says.of_row(row);
-    return "All of it is an outline here: point at a part to hear which notebook builds it.";
+    return byHand("All of it is an outline here: point at a part to hear which notebook builds it.");
   }
   // Anew where the room has become narrow or wide.
   function fit() {
@@ -116,6 +116,7 @@ const CSS = `
 .explore-text.explore-lit, .explore-text.explore-followed { font-weight: 700; }
 .explore-text.explore-followed { stroke: none; }
 .explore-text.explore-number-of { stroke: none; fill: var(--explore-ink); font-weight: 400; }
+.explore-text.explore-strong { fill: #000; }
 .explore-frame { fill: none; stroke: none; }
 .explore-fill-paper { fill: var(--explore-paper); }
 .explore-fill-band { fill: light-dark(#fbe9b7, #4a3d14); }

@@ -1,5 +1,5 @@
 // Notebook 07: six people in a ring, a card for each arrow. Add givers, subtract receivers: who is left?
-import { frame, html, listed, svg } from "./kit.js";
+import { byHand, frame, html, listed, svg } from "./kit.js";
 
 // looked (N) of booleans, one for each card: person i gives to person i + 1 -> how often each gives less receives (N)
 export function tally(looked) {
@@ -7,6 +7,7 @@ export function tally(looked) {
   return looked.map((sees, i) => sees - looked[(i + N - 1) % N]);
 }
 
+const CARD = [54, 25]; // how wide and how high, in units of the drawing
 const SIGN = { "-1": "−1", 0: "0", 1: "+1" };
 
 // data: names (N) in the order of the ring, things (N), asker: who asks
@@ -22,7 +23,7 @@ export function mount(element, data) {
     const [x1, y1] = place(i + 0.2, 100);
     const [x2, y2] = place(i + 0.8, 100);
     const turn = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
-    const [x, y] = place(i + 0.5, 62);
+    const [x, y] = place(i + 0.5, 57);
     const attributes = {
       role: "button",
       tabindex: 0,
@@ -41,7 +42,8 @@ export function mount(element, data) {
       svg("line", { x1, y1, x2, y2, class: "explore-touch" }),
       svg("line", { x1, y1, x2, y2 }),
       svg("path", { d: "M 0 0 l -12 -6 v 12 z", transform: `translate(${x2} ${y2}) rotate(${turn})` }),
-      svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle" }, things[i]),
+      svg("rect", { x: x - CARD[0] / 2, y: y - CARD[1] / 2, width: CARD[0], height: CARD[1], rx: 5 }),
+      svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central" }, things[i]),
     );
   });
   const marks = names.map(() => svg("tspan", { class: "explore-mark" }));
@@ -60,6 +62,7 @@ export function mount(element, data) {
       invitation: `Click cards away until only ${names[asker]}'s friend is left with a plus.`,
     },
     svg("svg", { viewBox: "0 0 400 320", class: "explore-circle" }, ...arrows, ...people),
+    html("div", { class: "explore-caption" }, byHand("click a card, or press Enter on it, to turn it over")),
     html(
       "div",
       { class: "explore-tools" },
@@ -105,12 +108,20 @@ export function mount(element, data) {
 
 const CSS = `
 .explore-circle { max-width: 460px; margin: 0 auto; }
-.explore-arrow { cursor: pointer; }
+.explore-caption { text-align: center; }
+.explore-arrow { cursor: pointer; touch-action: manipulation; }
 .explore-arrow line { stroke: var(--explore-ink); stroke-width: 3; }
 .explore-arrow .explore-touch { stroke: transparent; stroke-width: 30; }
 .explore-arrow path { fill: var(--explore-ink); }
-.explore-arrow[aria-pressed="false"] { opacity: 0.25; }
-.explore-arrow:focus-visible { outline: 2px solid var(--explore-blue); }
+.explore-arrow rect { fill: var(--explore-faint); stroke: var(--explore-soft); }
+.explore-arrow:is(:hover, :focus-visible) { outline: none; }
+.explore-arrow:is(:hover, :focus-visible) :is(rect, line:not(.explore-touch)) { stroke: var(--explore-blue); }
+.explore-arrow:is(:hover, :focus-visible) path { fill: var(--explore-blue); }
+.explore-arrow:hover rect { stroke-width: 2; }
+.explore-arrow:focus-visible rect { stroke-width: 4; }
+.explore-arrow[aria-pressed="false"] :is(line:not(.explore-touch), path) { opacity: 0.25; }
+.explore-arrow[aria-pressed="false"] rect { fill: none; stroke-dasharray: 4 3; }
+.explore-arrow[aria-pressed="false"] text { fill: var(--explore-soft); text-decoration: line-through; }
 .explore-mark { font-weight: 700; }
 .explore-plus { fill: var(--explore-blue); }
 .explore-minus { fill: var(--explore-red); }

@@ -57,134 +57,134 @@ export function told(all, n, margin, before) {
 
 // data: parts (P), budgets (B), differences (P, B, seeds: 3 to 20 numbers each), margin
 export function mount(element, data) {
-  const { parts, budgets, differences, margin } = data;
-  const most = Math.max(...differences.flat().map((all) => all.length));
-  let part = 0;
-  let budget = 0;
-  let n = 3;
-
-  const mark = (kind) => html("span", { class: `explore-${kind}` });
-  // One for each number of seeds, from 2.
-  const rows = Array.from({ length: most - 1 }, (_, i) => {
-    const track = html("div", { class: "explore-ground" });
-    const count = html("span", {});
-    const word = html("span", {});
-    const root = html("div", { class: "explore-row" }, count, track, word);
-    return { root, track, count, word, seeds: i + 2 };
-  });
-  const axis = html("div", { class: "explore-axis" });
-  const board = html(
-    "div",
-    { class: "explore-board", role: "img" },
-    ...rows.map(({ root }) => root),
-    html("div", { class: "explore-row explore-caption" }, html("span", {}), axis, html("span", {}, "nats")),
-  );
-  const choosePart = () => {
-    part = +choice.value;
-    limit();
-    show();
-  };
+  const { parts, budgets, differences } = data;
+  const state = { ...data, part: 0, budget: 0, n: 3 };
+  const seeds = howMany(state, Math.max(...differences.flat().map((all) => all.length)), () => show());
+  const table = board(state, seeds.most);
   const options = parts.map((name, i) => html("option", { value: i }, name));
-  const choice = html("select", { onchange: choosePart }, ...options);
-  const buttons = budgets.map((name, i) => html("button", { type: "button", onclick: () => choose(i) }, name));
-  const [seeds, putSeeds] = slider("seeds", {
-    min: 2,
-    max: most,
-    step: 1,
-    value: n,
-    write: String,
-    set: (to) => {
-      n = to;
-      show();
-    },
-  });
+  const choice = html("select", { onchange: () => choose({ part: +choice.value }) }, ...options);
+  const buttons = budgets.map((name, i) => html("button", { type: "button", onclick: () => another(i) }, name));
   const invitation = "Move the slider: how many seeds does it take until the verdict stays? Then change the budget.";
   const legend =
     "dots: a seed each, the damage is the loss with the change minus that of the " +
-    "whole model · bar: 95 % interval of their mean, its stronger middle: 90 % · grey: the margin · each verdict stands alone";
+    "whole model · bar: 95 % interval of their mean, its stronger middle: 90 % · grey: the margin · each verdict stands alone";
+  const tools = [
+    html("label", {}, "part", choice),
+    html("span", { role: "group", "aria-label": "budget" }, ...buttons),
+    seeds.node,
+  ];
   const { say, remove } = frame(
     element,
     { name: "verdict", css: CSS, invitation },
-    html(
-      "div",
-      { class: "explore-tools" },
-      html("label", {}, "part", choice),
-      html("span", { role: "group", "aria-label": "budget" }, ...buttons),
-      seeds,
-    ),
-    board,
+    html("div", { class: "explore-tools" }, ...tools),
+    table.node,
     html("div", { class: "explore-caption" }, legend),
   );
 
-  // Budgets may have different numbers of seeds.
-  function limit() {
-    const has = differences[part][budget].length;
-    seeds.querySelector("input").max = has;
-    n = Math.min(n, has);
-    putSeeds(n);
+  function another(budget) {
+    const then = { budget: budgets[state.budget], all: differences[state.part][state.budget] };
+    choose({ budget }, budget === state.budget ? null : then);
   }
-  function choose(i) {
-    const before = i === budget ? null : { budget: budgets[budget], all: differences[part][budget] };
-    budget = i;
-    limit();
+  function choose(what, before = null) {
+    Object.assign(state, what);
+    seeds.limit();
     show(before);
   }
   function show(before = null) {
-    const all = differences[part][budget];
-    // One axis for a part: its budgets can be compared. Two seeds may say next to nothing, so they are cut off.
-    const ends = differences[part].flatMap((one) => {
-      const three = judged(one.slice(0, 3), margin);
-      return [...one, three.low, three.high];
+    table.render();
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-pressed", i === state.budget);
     });
-    const edges = [Math.min(-1.3 * margin, ...ends), Math.max(1.3 * margin, ...ends)];
-    const room = 0.04 * (edges[1] - edges[0]);
-    const [least, wide] = [edges[0] - room, edges[1] - edges[0] + 2 * room];
-    const at = (x) => (100 * (x - least)) / wide;
-    const put = (node, from, to = from) => {
-      const [a, b] = [from, to].map((x) => Math.min(100, Math.max(0, at(x))));
-      node.style.left = `${a}%`;
-      if (to !== from) node.style.width = `${b - a}%`;
-      return node;
-    };
-    for (const { root, track, count, word, seeds: k } of rows) {
-      const drawn = [put(mark("margin"), -margin, margin), put(mark("zero"), 0)];
-      const seen = k <= n;
-      const now = seen && judged(all.slice(0, k), margin);
-      const kind = seen ? `explore-${now.says.split(" ").pop()}` : "";
-      root.className = `explore-row ${k === n ? "explore-now" : ""} ${kind}`;
-      if (seen) {
-        const bar = put(mark("bar"), now.low, now.high);
-        bar.classList.toggle("explore-left", at(now.low) < 0);
-        bar.classList.toggle("explore-right", at(now.high) > 100);
-        drawn.push(bar, put(mark("mean"), now.mean));
-      }
-      if (k === n) drawn.push(...all.slice(0, n).map((x) => put(mark("dot"), x)));
-      track.replaceChildren(...drawn);
-      count.textContent = seen ? `${k} seeds` : "";
-      word.textContent = seen ? now.says : "";
-      root.hidden = k > all.length;
-    }
-    const power = 10 ** Math.floor(Math.log10(wide / 4));
-    const step = [1, 2, 5, 10].find((times) => wide / (times * power) <= 4) * power;
-    const rounds = Array.from({ length: 12 }, (_, i) => (Math.ceil(least / step) + i) * step);
-    const ticks = rounds.filter((x) => at(x) <= 96 && at(x) >= 4);
+    say(told(differences[state.part][state.budget], state.n, state.margin, before));
+  }
+  choose({});
+  return remove;
+}
+
+// The slider of the seeds. Budgets may have different numbers of them.
+function howMany(state, most, show) {
+  const set = (n) => {
+    state.n = n;
+    show();
+  };
+  const [node, put] = slider("seeds", { min: 2, max: most, step: 1, value: state.n, write: String, set });
+  const limit = () => {
+    const has = state.differences[state.part][state.budget].length;
+    node.querySelector("input").max = has;
+    state.n = Math.min(state.n, has);
+    put(state.n);
+  };
+  return { node, most, limit };
+}
+
+// One axis for a part: its budgets can be compared. Two seeds may say next to nothing, so they are cut off.
+function axisOf(budgets, margin) {
+  const ends = budgets.flatMap((one) => {
+    const three = judged(one.slice(0, 3), margin);
+    return [...one, three.low, three.high];
+  });
+  const edges = [Math.min(-1.3 * margin, ...ends), Math.max(1.3 * margin, ...ends)];
+  const room = 0.04 * (edges[1] - edges[0]);
+  const [least, wide] = [edges[0] - room, edges[1] - edges[0] + 2 * room];
+  const at = (x) => (100 * (x - least)) / wide;
+  const put = (node, from, to = from) => {
+    const [a, b] = [from, to].map((x) => Math.min(100, Math.max(0, at(x))));
+    node.style.left = `${a}%`;
+    if (to !== from) node.style.width = `${b - a}%`;
+    return node;
+  };
+  const power = 10 ** Math.floor(Math.log10(wide / 4));
+  const step = [1, 2, 5, 10].find((times) => wide / (times * power) <= 4) * power;
+  const rounds = Array.from({ length: 12 }, (_, i) => (Math.ceil(least / step) + i) * step);
+  return { at, put, ticks: rounds.filter((x) => at(x) <= 96 && at(x) >= 4) };
+}
+
+// A row for each number of seeds, from 2, and the axis below them.
+function board(state, most) {
+  const rows = Array.from({ length: most - 1 }, (_, i) => verdictOf(i + 2));
+  const axis = html("div", { class: "explore-axis" });
+  const last = html("div", { class: "explore-row explore-caption" }, html("span", {}), axis, html("span", {}, "nats"));
+  const node = html("div", { class: "explore-board", role: "img" }, ...rows.map((row) => row.node), last);
+  const render = () => {
+    const { parts, budgets, differences, margin, part, budget, n } = state;
+    const { at, put, ticks } = axisOf(differences[part], margin);
+    for (const row of rows) row.render(differences[part][budget], n, margin, at, put);
     const drawnTick = (x) => {
       const tick = put(html("span"), x);
       tick.textContent = (+x.toFixed(9)).toString().replace("-", "−");
       return tick;
     };
     axis.replaceChildren(...ticks.map(drawnTick));
-    buttons.forEach((button, i) => {
-      button.setAttribute("aria-pressed", i === budget);
-    });
-    const seen = rows.filter(({ seeds: k }) => k <= n);
-    const read = seen.map(({ seeds: k, word }) => `with ${k} seeds ${word.textContent}`);
-    board.setAttribute("aria-label", `${parts[part]}, ${budgets[budget]}: ${read.join(", ")}`);
-    say(told(all, n, margin, before));
-  }
-  limit();
-  show();
-  return remove;
+    const read = rows.slice(0, n - 1).map(({ seeds, says }) => `with ${seeds} seeds ${says()}`);
+    node.setAttribute("aria-label", `${parts[part]}, ${budgets[budget]}: ${read.join(", ")}`);
+  };
+  return { node, render };
+}
+
+function verdictOf(seeds) {
+  const mark = (kind) => html("span", { class: `explore-${kind}` });
+  const track = html("div", { class: "explore-ground" });
+  const count = html("span", {});
+  const word = html("span", {});
+  const node = html("div", { class: "explore-row" }, count, track, word);
+  const render = (all, n, margin, at, put) => {
+    const drawn = [put(mark("margin"), -margin, margin), put(mark("zero"), 0)];
+    const now = seeds <= n && judged(all.slice(0, seeds), margin);
+    const kind = now ? `explore-${now.says.split(" ").pop()}` : "";
+    node.className = `explore-row ${seeds === n ? "explore-now" : ""} ${kind}`;
+    if (now) {
+      const bar = put(mark("bar"), now.low, now.high);
+      bar.classList.toggle("explore-left", at(now.low) < 0);
+      bar.classList.toggle("explore-right", at(now.high) > 100);
+      drawn.push(bar, put(mark("mean"), now.mean));
+    }
+    if (seeds === n) drawn.push(...all.slice(0, n).map((x) => put(mark("dot"), x)));
+    track.replaceChildren(...drawn);
+    count.textContent = now ? `${seeds} seeds` : "";
+    word.textContent = now ? now.says : "";
+    node.hidden = seeds > all.length;
+  };
+  return { node, seeds, says: () => word.textContent, render };
 }
 
 const CSS = `

@@ -206,8 +206,9 @@ class Stage:
         )
         if css_width <= 700:
             return image
-        # On a phone its letters would be too small: there it keeps some width, and is drawn aside.
-        return f'<div class="wide-figure" tabindex="0" role="group" aria-label="a wide picture">{image}</div>'
+        # Where there is little room its letters would be too small: it keeps most of its width, and is drawn aside.
+        wide = f'class="wide-figure" style="--drawn: {css_width}px"'
+        return f'<div {wide} tabindex="0" role="group" aria-label="a wide picture">{image}</div>'
 
     def run_box(self, path: Path, run: LessonRun | None) -> str:
         """How to run the lesson, where its outputs come from, and where it opens elsewhere."""

@@ -3,6 +3,7 @@ import { decimal, svg } from "../kit.js";
 
 const LETTERS = { 700: [9.4, 10.8], 350: [10.4, 11.6] }; // small and large, in units, by the drawing's width
 const EM = 0.58; // how wide a digit is
+const STRONG = 0.58; // on a colour as opaque as that, black is read best, in the dark too
 const ANCHORS = { left: "start", center: "middle", right: "end" };
 const BASELINES = { top: "hanging", center: "central", bottom: "auto" };
 
@@ -48,10 +49,11 @@ function cells(name, table, [left, top, wide, tall], { strength, tone, allowed, 
   const share = name === "weights" || name === "mask";
   const reach = share ? (name === "mask" ? 6 : 0.6) : 1.5 * Math.max(...table.flat().map(Math.abs), 1e-9);
   const numbers = name === "mask" ? null : written(table, width, height, size[0]);
+  // A small share, too, must stand out from the ground.
+  const opaque = (x) => Math.min(1, Math.abs(x) / reach) ** (share ? 0.7 : 1) * strength;
   const colour = (x) => {
     if (x === 0) return { class: "explore-cell explore-nothing" };
-    const opacity = Math.min(1, Math.abs(x) / reach) * strength;
-    return { class: `explore-cell explore-${share ? "share" : x > 0 ? "plus" : "minus"}`, opacity };
+    return { class: `explore-cell explore-${share ? "share" : x > 0 ? "plus" : "minus"}`, opacity: opaque(x) };
   };
   return table.flatMap((row, i) =>
     row.flatMap((x, j) => {
@@ -62,7 +64,8 @@ function cells(name, table, [left, top, wide, tall], { strength, tone, allowed, 
       const what = dropped ? "×" : numbers?.[i][j];
       const cell = svg("rect", { ...box, ...(dropped ? { class: "explore-cell explore-dropped" } : colour(x)) });
       if (what === undefined) return [cell];
-      return [cell, writing({ tone: `${tone} explore-number-of`, at: [middle, centre], text: what }, size)];
+      const ink = `explore-number-of${!dropped && opaque(x) > STRONG ? " explore-strong" : ""}`;
+      return [cell, writing({ tone: `${tone} ${ink}`, at: [middle, centre], text: what }, size)];
     }),
   );
 }

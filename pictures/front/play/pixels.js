@@ -3,8 +3,20 @@ import { largest } from "./words.js";
 
 // Okabe and Ito, as in pictures/plotting.py.
 export const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
-// The same green, ever less transparent.
-const GREENS = Uint32Array.from({ length: 256 }, (_, i) => Math.round(255 * (i / 255) ** 0.6) * 256 ** 3 + 0x739e00);
+const FUTURE = 0x28808080;
+const shades = new Map(); // of a colour: the same, ever less transparent, and soon enough for small weights to be seen
+
+// The shades of a weight's colour, which the style sheet chooses: it is brighter in the dark.
+function shadesFor(canvas) {
+  const { color } = getComputedStyle(canvas);
+  if (!shades.has(color)) {
+    const [red, green, blue] = color.match(/\d+/g).map(Number);
+    const opaque = (i) => Math.round(255 * (i / 255) ** 0.45);
+    const shade = (_, i) => opaque(i) * 256 ** 3 + blue * 256 ** 2 + green * 256 + red;
+    shades.set(color, Uint32Array.from({ length: 256 }, shade));
+  }
+  return shades.get(color);
+}
 
 // Numbers as cells, `wide` in a row: blue above zero, orange below, transparent at zero, so that it suits any page.
 export function signed(canvas, values, wide) {
@@ -15,9 +27,18 @@ export function signed(canvas, values, wide) {
   });
 }
 
-// Weights, a row for each head, over T columns.
-export function share(canvas, rows, T) {
-  paint(canvas, T, rows.length, (i) => [0, 158, 115, 255 * (rows[Math.floor(i / T)][i % T] ?? 0) ** 0.6]);
+// Weights, a row for each of `rows`, over T columns; `missing` is the colour of what a row lacks.
+export function share(canvas, rows, T, missing = 0) {
+  Object.assign(canvas, { width: T, height: rows.length });
+  const of_weight = shadesFor(canvas);
+  const image = new ImageData(T, rows.length);
+  const cells = new Uint32Array(image.data.buffer).fill(missing);
+  rows.forEach((row, i) => {
+    row.forEach((weight, j) => {
+      cells[i * T + j] = of_weight[Math.round(255 * weight)];
+    });
+  });
+  canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
 function paint(canvas, width, height, color) {
@@ -43,15 +64,8 @@ export function columns(canvas, values) {
 export function drawMap(holder, places, l, k, does) {
   const canvas = holder.querySelector("canvas");
   const T = places.length;
-  canvas.width = canvas.height = T;
-  const image = new ImageData(T, T);
-  const cells = new Uint32Array(image.data.buffer).fill(0x40808080);
-  places.forEach(({ layers }, i) => {
-    layers[l].weights[k].forEach((w, j) => {
-      cells[i * T + j] = GREENS[Math.round(255 * w)];
-    });
-  });
-  canvas.getContext("2d").putImageData(image, 0, 0);
+  const rows = places.map(({ layers }) => layers[l].weights[k]);
+  share(canvas, rows, T, FUTURE);
   if (canvas.getAttribute("role")) {
     canvas.setAttribute("aria-label", `Map of layer ${l + 1}, head ${k + 1}, ${T} by ${T}: ${does}`);
   }

@@ -381,6 +381,9 @@ export const STYLE = `
   background: var(--card);
   overflow: hidden;
 }
+.explore-play :is(.explore-map, .explore-numbers) canvas {
+  color: light-dark(#009e73, #3fcfa3); /* of weights: pixels.js reads it */
+}
 .explore-play .explore-map canvas {
   width: 100%;
   height: 100%;
