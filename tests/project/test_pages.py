@@ -9,6 +9,8 @@ from PIL import Image, ImageSequence
 from exercises.judge import every
 from exercises.yours import STEPS
 from helpers import ROOT
+from helpers.tables import MEASURED, read_table
+from tools import surprise
 from tools.lessons import readme, readme_path
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,18 +37,14 @@ def test_the_readme_says_how_long_the_path_is_and_how_many_exercises_a_lesson_ha
     assert max(counts) == 9
 
 
-def test_the_readme_s_surprise_is_what_lesson_05_has_found():
-    told = README.partition("## One thing you'll find")[2].partition("## ")[0]
-    cells = nbformat.read(ROOT / "notebooks" / "05_dropout.ipynb", as_version=4).cells
-    printed = "".join(out.get("text", "") for cell in cells for out in cell.get("outputs", []))
-    for line, share in (
-        ("its own scenes, card taken away:", "38%"),
-        ("new scenes, card taken away:", "4%"),
-        ("its own scenes, the card taken away:", "3%"),
-        ("half dropped, new scenes:", "90%"),
-        ("new scenes:", "35%"),
-    ):
-        assert re.search(rf"^{line} +{share} right", printed, re.M) and share in told
+def test_the_readme_s_surprise_is_what_was_measured():
+    runs = read_table(MEASURED / "thin_book.csv")[1]
+    picture = (ROOT / "docs" / "surprise.svg").read_text(encoding="utf-8")
+    assert picture == surprise.draw(runs)
+    title = re.search("<title>(.*)</title>", picture)[1]
+    assert f"![{title}](docs/surprise.svg)" in README
+    known_by_heart = surprise.shares(runs, "nothing", 0.0)["own_without"]
+    assert f"and {known_by_heart:.0%} were still right" in README
 
 
 def test_the_moving_picture_is_small_and_described_by_its_tool():
