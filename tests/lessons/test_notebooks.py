@@ -170,7 +170,7 @@ def own_text(tmp_path, monkeypatch):
 
 # How short a lesson may be with a text of the reader's own. 00, 08 and 09 are run below; scaling
 # out takes minutes, and learns nothing from the text.
-SHORT = {named(number).stem: {"seeds": [0]} for number in ("01", "03", "04", "06")}
+SHORT = {named(number).stem: {"seeds": [0]} for number in ("01", "04", "06")}
 SHORT |= {
     named("what_matters").stem: {"steps": 8},
     named("todays_models").stem: {},

@@ -44,8 +44,23 @@ def test_shaken_looks_are_as_far_from_what_they_were_as_dropped_ones_and_never_g
     assert torch.isclose((shaken - WEIGHTS).std(), (dropped - WEIGHTS).std(), rtol=0.1)
 
 
+def test_whole_words_are_gone_or_whole_and_a_look_loses_single_numbers():
+    torch.manual_seed(0)
+    boxes = students("whole words", 0.25)().words(torch.ones(500, 96)).view(500, 3, 32)
+    assert torch.equal(boxes.amin(dim=2), boxes.amax(dim=2)) and 0.2 < (boxes[:, :, 0] == 0).float().mean() < 0.3
+    student = students("numbers of looks", 0.5)()
+    numbers = student.brought(torch.ones(500, 6, 32))
+    assert 0.4 < (numbers == 0).float().mean() < 0.6 and ((numbers == 0).any(dim=2) & (numbers > 0).any(dim=2)).all()
+    checks.close(student.eval()(*INPUTS), (weights_of(student) @ student.W_value(INPUTS[1]))[:, 0], tolerance=1e-5)
+
+
+def weights_of(student):
+    query, key = student.W_query(INPUTS[0])[:, None], student.W_key(INPUTS[1])
+    return attention(query, key, student.W_value(INPUTS[1]))[1]
+
+
 def test_nothing_is_hidden_in_evaluation():
-    for hidden in ("looks", "words", "noise on words", "looks, shaken", "the needed card"):
+    for hidden in ("looks", "words", "whole words", "noise on words", "looks, shaken", "the needed card"):
         student = students(hidden, 0.25)().eval()
         assert torch.equal(student(*INPUTS), student(*INPUTS))
 

@@ -22,16 +22,24 @@ Looks = Callable[[Float[Tensor, "B 1 6"], Tensor, Tensor], Float[Tensor, "B 1 6"
 class Student(nn.Module):
     """Lesson 05's: asker (B, 32), cards (B, 6, 96) -> answer (B, 32).
 
-    While it learns, `words` disturbs what it reads, and `looks` the weights, knowing what was to be read.
+    While it learns, `words` disturbs what it reads, `looks` the weights, knowing what was to be read, and `brought`
+    the numbers that each look brings (B, 6, 32), before they are added up.
     """
 
-    def __init__(self, words: nn.Module | None = None, looks: Looks | None = None, width: int = 32):
+    def __init__(
+        self,
+        words: nn.Module | None = None,
+        looks: Looks | None = None,
+        brought: nn.Module | None = None,
+        width: int = 32,
+    ):
         super().__init__()
         self.W_query = nn.Linear(32, width, bias=False)
         self.W_key = nn.Linear(96, width, bias=False)
         self.W_value = nn.Linear(96, 32, bias=False)
         self.words = words or nn.Identity()
         self.looks = looks
+        self.brought = brought
 
     def forward(self, asker: Float[Tensor, "B 32"], cards: Float[Tensor, "B 6 96"]) -> Float[Tensor, "B 32"]:
         seen_asker, seen_cards = self.words(asker), self.words(cards)
@@ -39,7 +47,21 @@ class Student(nn.Module):
         weights = (query @ key.mT / key.shape[-1] ** 0.5).softmax(dim=-1)
         if self.looks and self.training:
             weights = self.looks(weights, asker, cards)
+        if self.brought:
+            return self.brought(weights.mT * value).sum(dim=1)
         return (weights @ value)[:, 0]
+
+
+class WholeWords(nn.Module):
+    """Dropout for words, each with all its 32 numbers."""
+
+    def __init__(self, p: float):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        words = x.unflatten(-1, (-1, 32))
+        return (words * F.dropout(torch.ones_like(words[..., :1]), self.p, self.training)).flatten(-2)
 
 
 class Noise(nn.Module):
@@ -77,6 +99,10 @@ def students(hidden: str, p: float) -> Callable[[], Student]:
         return lambda: Student(nn.Dropout(p), looks["looks"])
     if hidden == "words":
         return lambda: Student(nn.Dropout(p))
+    if hidden == "whole words":
+        return lambda: Student(WholeWords(p))
+    if hidden == "numbers of looks":
+        return lambda: Student(brought=nn.Dropout(p))
     if hidden == "noise on words":
         return lambda: Student(Noise(p))
     if hidden == "width":
@@ -103,6 +129,8 @@ HIDDEN = {
     "words": (0.1, 0.25, 0.5, 0.75, 0.9),
     "looks": (0.1, 0.25, 0.5, 0.75, 0.9),
     "words and looks": (0.5,),
+    "whole words": (0.1, 0.25, 0.5),
+    "numbers of looks": (0.25, 0.5, 0.75),
     "the needed card": (0.25, 0.5),
     "all other cards": (0.25, 0.5),
     "looks, shaken": (0.25, 0.45),
