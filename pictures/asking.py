@@ -18,7 +18,7 @@ def ring_moves_further(
     for word in dict.fromkeys(" ".join(moves).split()):
         at = meaning[word][:2]
         ax.plot(*at, "o", color="#555555", ms=11 if word == "ring" else 6, zorder=3)
-        offset = (7, -14 if word == "a" else 5)
+        offset = (7, -14 if word in ("a", "finger") else 5)
         ax.annotate(word, at, offset, textcoords="offset points", fontsize=11)
     for (scene, (old, new)), color in zip(moves.items(), COLORS, strict=False):
         for end, alpha, width in ((new, 1.0, 2.5), (old, 0.35, 8.0)):
