@@ -63,7 +63,7 @@ def tables(scores: Mapping[str, Float[Tensor, "N N"]], names: Sequence[str]) -> 
 def slopes(widths: Sequence[int], reacts: Mapping[str, Sequence[float]]) -> None:
     """How much weights react to their scores, against the width of queries and keys."""
     ax = curves(widths, reacts, xlabel="width D", ylabel="slopes, added up")
-    ax.set(xscale="log", ylim=(0, 1))
+    ax.set(xscale="log", ylim=(-0.08, 1))
     ax.set_xticks(widths, [str(width) for width in widths])
     ax.minorticks_off()
     ends = "; ".join(f"{name} {row[0]:.2f} to {row[-1]:.2f}" for name, row in reacts.items())
