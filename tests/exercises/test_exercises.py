@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("unchecked")  # it asks hundreds of wrong a
 
 
 def test_the_notebooks_ask_every_exercise_once_and_under_its_number():
-    assert list(ASKED) == LABELS
+    assert sorted(ASKED, key=LABELS.index) == LABELS
     assert all(int(label[:-1]) == int(number) for label, (number, _) in ASKED.items())
 
 
