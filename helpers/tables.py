@@ -42,6 +42,11 @@ def _value(text: str) -> object:
         return text
 
 
+def column(lines: Iterable[Line], name: str, **settings: object) -> list[Any]:
+    """What stands under `name` in the lines that have these settings."""
+    return [line[name] for line in lines if settings.items() <= line.items()]
+
+
 def row(things: Iterable[object], form: str = ".2f") -> str:
     """Numbers or words side by side, each in the same form: row([0.5, 1]) is "0.50 1.00"."""
     return " ".join(format(thing, form) for thing in things)

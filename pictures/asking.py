@@ -1,10 +1,12 @@
 """Lesson 03's pictures: tables of who scores whom, and where *ring* goes with a question."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from jaxtyping import Float
 from torch import Tensor
 
+from helpers.tables import Line, column
 from pictures.plotting import COLORS, curves, figure, heatmap, show
 
 
@@ -68,3 +70,30 @@ def slopes(widths: Sequence[int], reacts: Mapping[str, Sequence[float]]) -> None
     ax.minorticks_off()
     ends = "; ".join(f"{name} {row[0]:.2f} to {row[-1]:.2f}" for name, row in reacts.items())
     show(f"How much 40 weights react to their scores, from width {widths[0]} to {widths[-1]}: {ends}.")
+
+
+# ---------------------------------------------------------------- the studies
+def twenty(networks: Sequence[Line]) -> dict[str, list[float]]:
+    """The shares that are right, for each kind of mirror.csv, printed and returned."""
+    right = {}
+    for kind in ("one matrix", "own card hidden", "any mirror", "two matrices"):
+        shares = right[kind] = column(networks, "right", kind=kind, steps=300, rate=0.01)
+        print(f"{len(shares)} times {kind:15} {fmean(shares):4.0%} ({min(shares):.0%} to {max(shares):.0%})")
+    return right
+
+
+def roots(networks: Sequence[Line]) -> None:
+    """Print what is right with the root and without it, by the lines of root.csv."""
+
+    def both(what: str, **settings: object) -> list[float]:
+        return [fmean(column(networks, what, divided=divided, **settings)) for divided in (True, False)]
+
+    print("start width |  spread:      | right at 0.01 | right at 0.04")
+    print("            |  root  no root|  root no root |  root no root")
+    for start in (1, 16):
+        for width in (32, 256, 2048):
+            size = {"start": start, "width": width, "steps": 300}
+            spread = both("spread", **size, rate=0.01)
+            slow, fast = (both("right", **size, rate=rate) for rate in (0.01, 0.04))
+            print(f"{start:5} {width:5} | {spread[0]:5.2f} {spread[1]:7.2f}", end="")
+            print(f" | {slow[0]:5.0%} {slow[1]:7.0%} | {fast[0]:5.0%} {fast[1]:7.0%}")

@@ -1,11 +1,13 @@
 """Lesson 04's pictures: how sure each guess is, the staircase of questions that folds into one pass."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from jaxtyping import Float
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from helpers.tables import Line, column
 from pictures.plotting import COLORS, SHARE, bare, figure, heatmap, show
 
 Guesses = Sequence[tuple[str, float]]  # at each place: the letter that is guessed, and how surely
@@ -87,3 +89,38 @@ def seeds(losses: Mapping[str, Sequence[float]], blind: float, xlabel: str) -> N
     ax.tick_params(axis="y", length=0)
     phrases = "; ".join(f"{name} {min(row):.2f} to {max(row):.2f}" for name, row in losses.items())
     show(f"Losses of networks as dots: {phrases}. Blind guessing: {blind:.2f}.")
+
+
+# ---------------------------------------------------------------- the study
+def measured(networks: Sequence[Line], loss: str, **settings: object) -> list[float]:
+    """The losses of networks with these settings, and else the lesson's; `networks` are masks.csv's lines."""
+    usual = {"places": True, "asked": "everywhere", "windows": 32, "steps": 300, "rate": 0.01}
+    return column(networks, loss, **usual | settings)
+
+
+def told(losses: Sequence[float]) -> str:
+    return f"{fmean(losses):.2f} ({min(losses):.2f} to {max(losses):.2f})"
+
+
+def two_layers(networks: Sequence[Line]) -> None:
+    """Print what two layers lose, by where the mask is."""
+    print("                     future visible        future covered")
+    for first, second in (("no", "no"), ("no", "yes"), ("yes", "no"), ("yes", "yes")):
+        names = {"yes": "mask", "no": "open"}
+        masked = {"masked": f"{first} {second}"}
+        visible, covered = (told(measured(networks, loss, **masked)) for loss in ("visible", "covered"))
+        slow = told(measured(networks, "visible", **masked, rate=0.0025))
+        print(f"{names[first]}, then {names[second]}:  {visible}   {covered}   at a quarter of the rate: {slow}")
+
+
+def exchange(networks: Sequence[Line], blind: float) -> None:
+    """The loss at the last place: with no mask, asked once a window in more and more windows, and with a mask."""
+    rows = {"no mask": measured(networks, "last", masked="no")}
+    for windows in (32, 64, 128, 256, 512):
+        once = {"masked": "yes", "asked": "at the last place", "windows": windows}
+        rows[f"mask, asked once, {windows // 32} × the windows"] = measured(networks, "last", **once)
+    rows["no mask, 16 × the windows"] = measured(networks, "last", masked="no", windows=512)
+    rows["mask"] = measured(networks, "last", masked="yes")
+    for name, losses in rows.items():
+        print(f"{name:34} {told(losses)}")
+    seeds(rows, blind, "loss at the last place (nats)")

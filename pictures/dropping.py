@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from helpers.tables import Line, column
 from pictures.plotting import COLORS, SIGNED, bare, figure, show
 
 
@@ -85,3 +86,54 @@ def part_of_the_lead(parts: Mapping[str, Float[Tensor, "n"]]) -> None:
     ax.set_xticks([0, 0.5, 1], ["nothing", "half", "all of it"])
     bare(ax)
     show(f"Dots for scenes, a row for each kind of student: {', '.join(parts)}. A black line marks each median.")
+
+
+# ---------------------------------------------------------------- the study
+def told(shares: Sequence[float]) -> str:
+    return f"{fmean(shares):.0%} right ({min(shares):.0%} to {max(shares):.0%})"
+
+
+def hidden(students: Sequence[Line]) -> None:
+    """New scenes, and own ones without the needed card, by what was hidden; `students` are thin_book.csv's lines."""
+    usual = {"size": 50, "steps": 300, "rate": 0.01}
+    rows = {}
+    for label, what, strength in (
+        ("nothing", "nothing", 0.0),
+        ("numbers of words", "words", 0.5),
+        ("numbers of looks", "numbers of looks", 0.5),
+        ("whole words", "whole words", 0.25),
+        ("whole looks", "looks", 0.25),
+        ("looks at the answer's card only", "the needed card", 0.5),
+        ("looks at the other cards only", "all other cards", 0.5),
+    ):
+        new, gone = (column(students, exam, hidden=what, strength=strength, **usual) for exam in ("new", "own_without"))
+        rows[label] = {"new scenes": new, "its own, card taken away": gone}
+        print(f"{label:32} new {told(new)}, card gone {told(gone)}")
+    rights(rows)
+
+
+def dull_ways(students: Sequence[Line]) -> None:
+    """Right answers to new scenes: ways to keep a student from learning by heart, each at its best strength."""
+    ways = {
+        "nothing": [{"hidden": "nothing"}],
+        "a narrower student": [{"hidden": "width"}],
+        "stopped early": [{"hidden": "nothing", "steps": steps} for steps in (10, 20, 40, 80, 160)],
+        "an eighth of the rate, 1,200 steps": [{"hidden": "nothing", "steps": 1200, "rate": 0.00125}],
+        "weight decay, in the loss": [{"hidden": "L2"}],
+        "weight decay, in the step": [{"hidden": "AdamW"}],
+        "noise on the words": [{"hidden": "noise on words"}],
+        "dropout on the words": [{"hidden": "words"}],
+    }
+    rows = {}
+    for label, settings in ways.items():
+        groups = []
+        for setting in settings:
+            these = {"size": 50, "steps": 300, "rate": 0.01} | setting
+            strengths = dict.fromkeys(column(students, "strength", **these))
+            groups += [column(students, "new", strength=strength, **these) for strength in strengths]
+        rows[label] = {"new scenes": max(groups, key=sum)}
+        print(f"{label:36} {told(rows[label]['new scenes'])}")
+    rights(rows)
+    decayed = {"hidden": "L2", "strength": 0.003}
+    new, gone = column(students, "new", **decayed), column(students, "own_without", **decayed)
+    print(f"decay in the loss (0.003): new {told(new)}, card gone {told(gone)}")

@@ -38,6 +38,14 @@ def book(seed: int, size: int = SIZE) -> Book:
     return Book(asker, cards, answers[:, 0], needed(asker, cards))
 
 
+def sentences(cards: Float[Tensor, "6 96"]) -> list[str]:
+    """What stands on each card, in words."""
+    words = [
+        [telegrams.WORDS[word] for word in boxes] for boxes in nearest_words(cards.unflatten(-1, (3, 32))).tolist()
+    ]
+    return [f"{giver} gives the {thing} to {receiver}" for giver, thing, receiver in words]
+
+
 def without(student: Callable[[Tensor, Tensor], Tensor], scenes: Book, gone: Bool[Tensor, "n 6"]) -> float:
     """The share of right answers where one card of each scene is `gone`, and the student sees five."""
     five = scenes.cards[~gone].view(len(gone), 5, 96)
