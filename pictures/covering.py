@@ -104,13 +104,13 @@ def told(losses: Sequence[float]) -> str:
 
 def two_layers(networks: Sequence[Line]) -> None:
     """Print what two layers lose, by where the mask is."""
-    print("                     future visible        future covered")
+    print("                  future visible        future covered        visible, at a quarter of the rate")
     for first, second in (("no", "no"), ("no", "yes"), ("yes", "no"), ("yes", "yes")):
         names = {"yes": "mask", "no": "open"}
         masked = {"masked": f"{first} {second}"}
         visible, covered = (told(measured(networks, loss, **masked)) for loss in ("visible", "covered"))
         slow = told(measured(networks, "visible", **masked, rate=0.0025))
-        print(f"{names[first]}, then {names[second]}:  {visible}   {covered}   at a quarter of the rate: {slow}")
+        print(f"{names[first]}, then {names[second]}:  {visible}   {covered}   {slow}")
 
 
 def exchange(networks: Sequence[Line], blind: float) -> None:
