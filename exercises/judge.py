@@ -118,7 +118,7 @@ exercise = Exercise
 
 
 def prediction(label: str, right: Any, tolerance: float = 1e-3, **more: Any) -> Exercise:
-    """A value is asked for: a number, a word, or several. More are its mistakes and hints."""
+    """A value is asked for: a number, a word, or several. `more`: the mistakes and hints of Exercise."""
     return Exercise(label, lambda: right, lambda: [()], kind="a value", tolerance=tolerance, **more)
 
 

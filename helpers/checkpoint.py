@@ -85,7 +85,7 @@ class Run:
         return self.step >= self.settings["max_steps"]
 
     def take_state(self, model: nn.Module, optimizer: Optimizer, batches: torch.Generator) -> None:
-        """What a resume goes on from, as it is now."""
+        """Keep the state that a resume needs."""
         self.model, self.optimizer = model.state_dict(), optimizer.state_dict()
         self.batches = batches.get_state()
 

@@ -90,7 +90,7 @@ def say(text: object) -> None:
 
 
 def total(number: Tensor) -> Tensor:
-    """The sum over all processes."""
+    """Replace the number by its sum over all processes, and return it."""
     if size() > 1:
         dist.all_reduce(number)
     return number

@@ -73,6 +73,7 @@ def vectors() -> Float[Tensor, "16 32"]:
 
 
 VECTORS = vectors()
+HEROES = torch.tensor([NAMES.index(HERO[name]) for name in NAMES])  # by their places
 
 
 def embed(ids: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape 32"]:
@@ -110,10 +111,16 @@ def letters(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
     return torch.stack([giver, thing + len(NAMES), receiver], dim=2)
 
 
+def sentences(scene: Int64[Tensor, "6 3"]) -> list[str]:
+    """The cards of one scene in words."""
+    return [
+        f"{WORDS[giver]} gives the {WORDS[thing]} to {WORDS[receiver]}" for giver, thing, receiver in scene.tolist()
+    ]
+
+
 def print_scene(scene: Int64[Tensor, "6 3"]) -> None:
     """Print the cards of one scene as sentences."""
-    for giver, thing, receiver in scene.tolist():
-        print(f"{WORDS[giver]} gives the {WORDS[thing]} to {WORDS[receiver]}")
+    print("\n".join(sentences(scene)))
 
 
 def questions(
@@ -127,19 +134,18 @@ def questions(
     if question not in QUESTIONS:
         raise ConfigError(f"question must be one of {', '.join(QUESTIONS)}, not {question!r}")
     giver, thing, receiver = scene.unbind(dim=2)
-    heroes = torch.tensor([NAMES.index(HERO[name]) for name in NAMES])
     makers = torch.tensor([NAMES.index(MAKER[word]) for word in THINGS])
 
     has_card = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
     may_ask = has_card
     if question in ("hero", "maker"):
-        fans = heroes.argsort()
-        may_ask = may_ask & has_card[:, heroes] & has_card[:, fans]
+        fans = HEROES.argsort()
+        may_ask = may_ask & has_card[:, HEROES] & has_card[:, fans]
     askers = may_ask.float().multinomial(1, generator=generator)
 
     asked_about = askers
     if question in ("hero", "maker"):
-        asked_about = heroes[askers]
+        asked_about = HEROES[askers]
     elif question == "next":
         asked_about = receiver.gather(1, _card(giver, askers))
     given = thing.gather(1, _card(giver, asked_about))
@@ -201,25 +207,25 @@ def fit(
     steps: int = 300,
     batch: int = 32,
     lr: float = 0.01,
-    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
+    make_optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
 ) -> nn.Module:
-    """A model made by `make()` and trained, with Adam; all that is random depends on `seed` alone.
+    """Train a model made by `make()`; all that is random depends on `seed` alone.
 
     A model whose answer has no gradient can't learn: it comes back as it was made.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = make()
-        updates = optimizer(model.parameters(), lr=lr)
+        optimizer = make_optimizer(model.parameters(), lr=lr)
         generator = torch.Generator().manual_seed(seed)
         for _ in range(steps):
             inputs, answers = examples(question, batch, generator)
             nats = loss(model(*inputs), answers)
             if not nats.requires_grad:
                 break
-            updates.zero_grad()
+            optimizer.zero_grad()
             nats.backward()
-            updates.step()
+            optimizer.step()
     return model.eval()
 
 

@@ -299,7 +299,7 @@ def curves(
     return ax
 
 
-def letters(lines: Mapping[str, str], *, title: str = "") -> Axes:
+def letters(lines: Mapping[str, str]) -> Axes:
     """Texts of equal length as rows of lettered cells, two and two in the same colour."""
     length = len(next(iter(lines.values())))
     _, ax = figure(1.2 + 0.32 * length, 0.7 + 0.32 * len(lines))
@@ -309,7 +309,7 @@ def letters(lines: Mapping[str, str], *, title: str = "") -> Axes:
         box = {"boxstyle": "square,pad=0.35", "facecolor": color, "alpha": alpha, "linewidth": 0}
         for column, letter in enumerate(labels(text)):
             ax.text(column, row, letter, ha="center", va="center", family="monospace", bbox=box)
-    ax.set(xlim=(-0.6, length - 0.4), ylim=(len(lines) - 0.4, -0.6), title=title)
+    ax.set(xlim=(-0.6, length - 0.4), ylim=(len(lines) - 0.4, -0.6))
     ax.set_xticks(range(length), range(length), fontsize=7)
     ax.set_yticks(range(len(lines)), lines)
     bare(ax)

@@ -1,7 +1,7 @@
 """What a study is: variants of one model, the runs that train them, and what the runs show.
 
-Two are of GPTs: experiments.py compares variants over many seeds, speedrun.py stacks one change upon
-the other. The museum's trains programs of its own. `python -m tools.studies` makes the runs side by
+A GPTStudy trains GPTs: experiments.py compares variants over many seeds, speedrun.py stacks one change
+upon the other. Other studies train networks of their own. `python -m tools.studies` makes the runs side by
 side and stores their table.
 """
 
@@ -74,6 +74,13 @@ class Study(ABC):
     def run_of(self, line: Line) -> Any:
         """The run that gave a line of the table."""
         return self.run_type(*(line[name] for name in self.run_type._fields))
+
+    def by_setting(self, lines: Iterable[Line]) -> dict[Any, list[Line]]:
+        """The lines of each setting: the run with seed 0, and what all its seeds gave."""
+        groups: dict[Any, list[Line]] = {}
+        for line in lines:
+            groups.setdefault(self.run_of(line)._replace(seed=0), []).append(line)
+        return groups
 
     def is_known(self, run: Any) -> bool:
         """Whether everything about the run is known, so that it can be made."""

@@ -11,10 +11,9 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from helpers import telegrams
-from helpers.telegrams import HERO, NAMES, SHARPNESS, VECTORS, nearest_words
+from helpers.telegrams import HEROES, SHARPNESS, VECTORS, nearest_words
 
 SIZE = 50  # scenes of a book
-HEROES = torch.tensor([NAMES.index(HERO[name]) for name in NAMES])
 
 
 class Book(NamedTuple):
@@ -36,14 +35,6 @@ def book(seed: int, size: int = SIZE) -> Book:
     """The scenes of `telegrams.few(size, seed)`."""
     (asker, cards), answers = telegrams.look_up("hero", size, torch.Generator().manual_seed(seed))
     return Book(asker, cards, answers[:, 0], needed(asker, cards))
-
-
-def sentences(cards: Float[Tensor, "6 96"]) -> list[str]:
-    """What stands on each card, in words."""
-    words = [
-        [telegrams.WORDS[word] for word in boxes] for boxes in nearest_words(cards.unflatten(-1, (3, 32))).tolist()
-    ]
-    return [f"{giver} gives the {thing} to {receiver}" for giver, thing, receiver in words]
 
 
 def without(student: Callable[[Tensor, Tensor], Tensor], scenes: Book, gone: Bool[Tensor, "n 6"]) -> float:

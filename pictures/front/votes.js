@@ -2,7 +2,7 @@
 import { decimal, frame, html, sum } from "./kit.js";
 import { softmax } from "./sampling.js";
 
-// scores (6), says (6, N), kept (6) of booleans -> what each card adds to the score of each thing (6, N)
+// scores (K), says (K, N), kept (K) of booleans -> what each card adds to the score of each thing (K, N)
 export function votes(scores, says, kept) {
   const weights = softmax(scores.map((score, i) => (kept[i] ? score : -Infinity)));
   return says.map((row, i) => row.map((vote) => (kept[i] ? weights[i] * vote : 0)));

@@ -22,7 +22,7 @@ from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.speedrun import Ladder
-from helpers.rooms.study import Study
+from helpers.rooms.study import GPTStudy, Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.provenance import made_by
 from tools.studies import far, heads, passage, presets, rungs, times
@@ -124,8 +124,12 @@ def main(arguments: list[str]) -> None:
     if arguments and arguments[0] in SCRIPTS:
         SCRIPTS[arguments[0]](arguments[1:])  # it has options of its own
         return
-    parser = argparse.ArgumentParser(prog="python -m tools.studies", description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=[*STUDIES, *SCRIPTS], help="the study")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.studies",
+        description=__doc__.splitlines()[0],
+        epilog=f"without these options: {', '.join(SCRIPTS)}",
+    )
+    parser.add_argument("name", choices=STUDIES, help="the study")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side, of one thread each (2)")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
     parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")
@@ -134,6 +138,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--verdicts", action="store_true", help="print what the finished rows show")
     options = parser.parse_args(arguments)
     path = options.growing / f"{options.name}.csv"
+    if options.device != "cpu" and not isinstance(STUDIES[options.name], GPTStudy):
+        raise ConfigError(f"{options.name} is trained on the CPU alone")
     if not options.verdicts:
         lines = grow(options.name, path, options)
     elif tables := [table for table in (path, options.out / path.name) if table.exists()]:

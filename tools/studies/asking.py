@@ -10,7 +10,6 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from helpers import tables, telegrams
-from helpers.rooms import thin_book
 from helpers.rooms.study import Study
 from helpers.tables import Line
 
@@ -85,7 +84,7 @@ class Mirrors(Study):
         people = telegrams.embed(torch.arange(8))
         with torch.no_grad():
             best = model.table(people, people).argmax(dim=1)
-        heroes = thin_book.HEROES
+        heroes = telegrams.HEROES
         wins = {"own": torch.arange(8), "hero": heroes, "fan": heroes.argsort()}
         return {
             **run._asdict(),
@@ -96,11 +95,8 @@ class Mirrors(Study):
 
     def report(self, lines: Iterable[Line]) -> str:
         """By kind and training: what is right, seed by seed, and whose score is the highest, on average."""
-        groups: dict[Looked, list[Line]] = {}
-        for line in lines:
-            groups.setdefault(self.run_of(line)._replace(seed=0), []).append(line)
         rows = []
-        for run, group in groups.items():
+        for run, group in self.by_setting(lines).items():
             right = [line["right"] for line in group]
             wins = [f"{fmean(line[name] for line in group):.1f}" for name in ("own", "hero", "fan")]
             spread = f"{fmean(right):.0%} ({min(right):.0%}–{max(right):.0%})"

@@ -124,11 +124,8 @@ class Masks(Study):
 
     def report(self, lines: Iterable[Line]) -> str:
         """By setting: the mean and the range over the seeds of each of the three losses."""
-        groups: dict[Guessed, list[Line]] = {}
-        for line in lines:
-            groups.setdefault(self.run_of(line)._replace(seed=0), []).append(line)
         rows = []
-        for run, group in groups.items():
+        for run, group in self.by_setting(lines).items():
             spreads = []
             for name in ("visible", "covered", "last"):
                 found = [line[name] for line in group]

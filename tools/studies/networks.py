@@ -37,7 +37,7 @@ def store(study: str, lines: list[Line], budget: str) -> None:
     """Write the table of a study of this folder, with the commit, the corpus and the budget."""
     corpus = load_corpus()
     about = [
-        made_by(f"python -m tools.studies.{study}"),
+        made_by(f"python -m tools.studies {study}"),
         f"torch {torch.__version__}, corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         budget,
     ]

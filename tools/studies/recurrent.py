@@ -56,11 +56,8 @@ class Copying(Study):
 
     def report(self, lines: Iterable[Line]) -> str:
         """By network, budget and rate: the mean over the seeds, and the range at 20 letters."""
-        groups: dict[Words, list[Line]] = {}
-        for line in lines:
-            groups.setdefault(self.run_of(line)._replace(seed=0), []).append(line)
         rows = []
-        for run, group in sorted(groups.items()):
+        for run, group in sorted(self.by_setting(lines).items()):
             means = [f"{fmean(line[f'right_{n}'] for line in group):.0%}" for n in LENGTHS]
             at_20 = [line["right_20"] for line in group]
             rows.append(
@@ -120,11 +117,8 @@ class Translating(Study):
 
     def report(self, lines: Iterable[Line]) -> str:
         """By network and budget: words that are right, and each word's lines that are as drawn."""
-        groups: dict[Sentences, list[Line]] = {}
-        for line in lines:
-            groups.setdefault(self.run_of(line)._replace(seed=0), []).append(line)
         rows = []
-        for run, group in groups.items():
+        for run, group in self.by_setting(lines).items():
             places = [[int(place) for place in line["lines"].split()] for line in group]
             as_drawn = [sum(row[i] == ALIGNED[i] for row in places) for i in range(8)]
             right = fmean(line["right"] for line in group)

@@ -75,6 +75,10 @@ class Noise(nn.Module):
         return x + self.std * torch.randn_like(x) if self.training else x
 
 
+def drop(weights: Tensor, asker: Tensor, cards: Tensor, p: float) -> Tensor:
+    return F.dropout(weights, p)
+
+
 def shaken(weights: Tensor, asker: Tensor, cards: Tensor, p: float) -> Tensor:
     """Noise of dropout's size: each weight grows or shrinks by as much, and none is hidden if p < 0.5."""
     size = (p / (1 - p)) ** 0.5
@@ -88,26 +92,23 @@ def hide_some(weights: Tensor, asker: Tensor, cards: Tensor, p: float, the_neede
 
 
 def students(hidden: str, p: float) -> Callable[[], Student]:
-    """Who reads while this is hidden."""
-    looks: dict[str, Looks] = {
-        "looks": lambda weights, *_: F.dropout(weights, p),
-        "the needed card": partial(hide_some, p=p, the_needed=True),
-        "all other cards": partial(hide_some, p=p, the_needed=False),
-        "looks, shaken": partial(shaken, p=p),
-    }
-    if hidden == "words and looks":
-        return lambda: Student(nn.Dropout(p), looks["looks"])
-    if hidden == "words":
-        return lambda: Student(nn.Dropout(p))
-    if hidden == "whole words":
-        return lambda: Student(WholeWords(p))
-    if hidden == "numbers of looks":
-        return lambda: Student(brought=nn.Dropout(p))
-    if hidden == "noise on words":
-        return lambda: Student(Noise(p))
-    if hidden == "width":
-        return lambda: Student(width=int(p))
-    return lambda: Student(looks=looks.get(hidden))
+    """Who reads while this is hidden; KeyError for what no student is known for."""
+    undisturbed = Student
+    return {
+        "nothing": undisturbed,
+        "AdamW": undisturbed,
+        "L2": undisturbed,
+        "width": lambda: Student(width=int(p)),
+        "words": lambda: Student(nn.Dropout(p)),
+        "whole words": lambda: Student(WholeWords(p)),
+        "noise on words": lambda: Student(Noise(p)),
+        "looks": lambda: Student(looks=partial(drop, p=p)),
+        "looks, shaken": lambda: Student(looks=partial(shaken, p=p)),
+        "the needed card": lambda: Student(looks=partial(hide_some, p=p, the_needed=True)),
+        "all other cards": lambda: Student(looks=partial(hide_some, p=p, the_needed=False)),
+        "numbers of looks": lambda: Student(brought=nn.Dropout(p)),
+        "words and looks": lambda: Student(nn.Dropout(p), partial(drop, p=p)),
+    }[hidden]
 
 
 class Reading(NamedTuple):
@@ -176,7 +177,7 @@ class ThinBook(Study):
             examples=scenes,
             steps=run.steps,
             lr=run.rate,
-            optimizer=decays.get(run.hidden, torch.optim.Adam),
+            make_optimizer=decays.get(run.hidden, torch.optim.Adam),
         )
         own, new = thin_book.book(run.seed, run.size), thin_book.book(1000 + run.seed, 500)
         right = {
@@ -191,11 +192,8 @@ class ThinBook(Study):
 
     def report(self, lines: Iterable[Line]) -> str:
         """By setting: the means over the seeds, and the range of what is right on new scenes."""
-        groups: dict[Reading, list[Line]] = {}
-        for line in lines:
-            groups.setdefault(self.run_of(line)._replace(seed=0), []).append(line)
         rows = []
-        for run, group in groups.items():
+        for run, group in self.by_setting(lines).items():
             means = [
                 f"{fmean(line[name] for line in group):.0%}"
                 for name in ("own", "new", "own_without", "new_without", "another")
