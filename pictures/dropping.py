@@ -135,5 +135,5 @@ def dull_ways(students: Sequence[Line]) -> None:
         print(f"{label:36} {told(rows[label]['new scenes'])}")
     rights(rows)
     decayed = {"hidden": "L2", "strength": 0.003}
-    new, gone = column(students, "new", **decayed), column(students, "own_without", **decayed)
-    print(f"decay in the loss (0.003): new {told(new)}, card gone {told(gone)}")
+    own, new, gone = (told(column(students, exam, **decayed)) for exam in ("own", "new", "own_without"))
+    print(f"decay in the loss (0.003): new {new}, its own {own}, card gone {gone}")
