@@ -203,7 +203,7 @@ def test_what_follows_a_prediction_waits_for_a_guess(browser, tab, site):
     tab.wait_for_function(
         f"document.querySelectorAll('section#how-large-is-a-score > :not([hidden])').length > {before}"
     )
-    assert not tab.locator("section#how-large-is-a-score > .veil").count()
+    assert tab.locator("section#how-large-is-a-score > .veil").count() == 1  # of the section's second prediction
     waiting = text.count()
     text.first.get_by_role("button").click()
     tab.wait_for_function(f"document.querySelectorAll('.veil').length === {waiting - 1}")
