@@ -16,7 +16,7 @@ HIDDEN = {  # while it learned
     "half of the words' numbers": ("words", 0.5),
     "a quarter of the looks at cards": ("looks", 0.25),
 }
-EXAMS = {"own_without": "right without the card: learned by heart", "new": "right on new puzzles: the rule"}
+EXAMS = {"own_without": "own puzzles without the card: by heart", "new": "new puzzles: by the rule"}
 WIDTH, LEFT, ROW, BAR = 760, 250, 66, 22  # in pixels; LEFT of the bars stand the words
 STYLE = """text { font: 15px system-ui, sans-serif; fill: #1f2328 }
 .own_without { fill: #D55E00 } .new { fill: #0072B2 }

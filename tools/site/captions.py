@@ -106,10 +106,9 @@ CAPTIONS = {
     ),
     "claims": (
         "What the sources claim and nobody had measured",
-        "Each row is one training: a `variant` of a small GPT, or of notebook 05's student, at its "
-        "`task`, with one learning `rate` and one `seed`. A GPT's `own` is its loss in nats per "
-        "letter on what it learned from, `held_out` on text that chooses its rate, `new` on the "
-        "validation text; a student's are the shares of right answers to scenes.",
+        "Each row is one training: a `variant` of a small GPT at its `task`, with one learning `rate` "
+        "and one `seed`. `own` is the loss in nats per letter on what it learned from, `held_out` on "
+        "text that chooses its rate, `new` on the validation text.",
         "raschka",
     ),
     "times": (

@@ -1,8 +1,7 @@
 """What the sources claim and nobody had measured: dropout, heads, W_o, weights that sum to 1.
 
 `python -m tools.studies claims` trains the small GPT of parts.py, on all of the text and on a few
-pages of it, and the student of notebook 05; within a task, all have the same budget and the same
-seeds. times.py takes the times.
+pages of it; within a task, all have the same budget and the same seeds. times.py takes the times.
 """
 
 import time
@@ -16,7 +15,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from helpers import tables, telegrams
+from helpers import tables
 from helpers.attention import MultiHeadAttention
 from helpers.data import split
 from helpers.gpt import GPT, count_parameters
@@ -26,7 +25,6 @@ from helpers.rooms.experiments import REPORT, Comparison, Run, no_worse_than_gue
 from helpers.rooms.parts import STUDIES, WHOLE, remove_output_matrix
 from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
-from tools.studies.thin_book import Student
 
 Weigh = Callable[[Float[Tensor, "*batch T_all"]], Float[Tensor, "*batch T_all"]]
 WEIGHTS: dict[str, Weigh] = {
@@ -94,11 +92,6 @@ UNDIVIDED = {name: Variant(change=partial(weigh_by, weigh=f)) for name, f in WEI
 GPTS = {WHOLE: Variant(), **DROPPED, **ONE_PLACE, **HEADS, **UNDIVIDED}
 
 
-# ---------------------------------------------------------------- the student
-THE_STUDENT = "the student"
-STUDENTS = {THE_STUDENT: Student} | {f"dropout {p}, words": partial(Student, nn.Dropout(p)) for p in RATES}
-
-
 # ---------------------------------------------------------------- the study
 class Tried(NamedTuple):
     """One training: a variant, at its task, with a learning rate and a seed."""
@@ -121,15 +114,12 @@ class Task:
 
 ALL_TEXT, FEW_PAGES = "all of the text", "a few pages"  # of the GPT
 SUMS = "all of the text, for weights"
-FEW_SCENES = "50 scenes"  # of the student
-SCENES = 50
 RATE = 6e-3  # the best one of the whole model, in the study parts
 HEAD_RATES = (1.5e-3, 3e-3, RATE)  # other widths and depths may want less
 TASKS = {
     ALL_TEXT: Task((WHOLE, *DROPPED, *ONE_PLACE, *HEADS), (RATE,), seeds=3),
     SUMS: Task((WHOLE, *UNDIVIDED), (RATE, 2 * RATE, 4 * RATE), seeds=3),
     FEW_PAGES: Task((WHOLE, *DROPPED, *ONE_PLACE), (RATE / 8, RATE), seeds=3, letters=5000),
-    FEW_SCENES: Task(tuple(STUDENTS), (0.01,), seeds=5),
 }
 
 
@@ -137,9 +127,8 @@ TASKS = {
 class Claims(GPTStudy):
     """Every variant of every task, at each of its rates, with each seed.
 
-    A GPT's `own` is its loss, in nats, on what it learns from (of a long text, on as much as is
-    held out), `held_out` on the piece by which its rate is chosen, `new` on the validation split.
-    The student's are the shares of right answers to the scenes it learns and to twice 2,000 others.
+    `own` is the loss, in nats, on what it learns from (of a long text, on as much as is held out),
+    `held_out` on the piece by which the rate is chosen, `new` on the validation split.
     """
 
     steps: int = 1200
@@ -152,8 +141,7 @@ class Claims(GPTStudy):
     def budget(self) -> str:
         return (
             f"the GPT of the study parts, {self.steps} steps of 8 windows; a few pages are "
-            f"{self.tasks[FEW_PAGES].letters} letters; the student of notebook 05, 300 steps of "
-            "32 scenes; rates are chosen on held-out text or scenes"
+            f"{self.tasks[FEW_PAGES].letters} letters; rates are chosen on held-out text"
         )
 
     def plan(self, lines: Iterable[Line] = ()) -> list[Tried]:
@@ -173,18 +161,15 @@ class Claims(GPTStudy):
 
     def measure(self, run: Tried, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         start = time.process_time()
-        if run.task == FEW_SCENES:
-            model, results = learn_scenes(run)
-        else:
-            T = self.sizes["context_length"]
-            train_tokens, new = split(tokens.to(self.recipe(run, device).device), T)
-            train_tokens, held_out = split(train_tokens, T)
-            train_tokens = train_tokens[: self.tasks[run.task].letters]
-            model, _ = self.train(run, train_tokens, vocab_size, device)
-            pieces = {"own": train_tokens[: len(held_out)], "held_out": held_out, "new": new}
-            results = {
-                name: no_worse_than_guessing(evaluate(model, piece, T), vocab_size) for name, piece in pieces.items()
-            }
+        T = self.sizes["context_length"]
+        train_tokens, new = split(tokens.to(self.recipe(run, device).device), T)
+        train_tokens, held_out = split(train_tokens, T)
+        train_tokens = train_tokens[: self.tasks[run.task].letters]
+        model, _ = self.train(run, train_tokens, vocab_size, device)
+        pieces = {"own": train_tokens[: len(held_out)], "held_out": held_out, "new": new}
+        results = {
+            name: no_worse_than_guessing(evaluate(model, piece, T), vocab_size) for name, piece in pieces.items()
+        }
         seconds = round(time.process_time() - start, 1)
         return {**run._asdict(), "parameters": count_parameters(model), **results, "seconds": seconds}
 
@@ -196,7 +181,7 @@ class Claims(GPTStudy):
                 by_rate = {rate: of_one(lines, task, variant, rate) for rate in rates_of(settings, variant)}
                 by_rate = {rate: group for rate, group in by_rate.items() if group}
                 if by_rate:
-                    best = best_rate(task, by_rate)
+                    best = best_rate(by_rate)
                     own, new = ([line[name] for line in by_rate[best]] for name in ("own", "new"))
                     at_all = (fmean(line["new"] for line in group) for group in by_rate.values())
                     rows.append(
@@ -204,19 +189,6 @@ class Claims(GPTStudy):
                          f"{min(new):.3f} to {max(new):.3f}", tables.row(at_all, ".3f")]
                     )  # fmt: skip
         return tables.table(["task", "variant", "rate", "own", "new", "over seeds", "new, by rate"], rows)
-
-
-def learn_scenes(run: Tried) -> tuple[nn.Module, Line]:
-    """The student after its last update, and how often it is right."""
-    scenes = telegrams.few(SCENES, run.seed)
-    model = telegrams.fit(STUDENTS[run.variant], "hero", run.seed, examples=scenes, lr=run.rate)
-    others = run.seed + 500  # draws other scenes, by which a rate can be chosen
-    accuracies = {
-        "own": telegrams.accuracy(model, "hero", run.seed, examples=scenes),
-        "held_out": telegrams.accuracy(model, "hero", others),
-        "new": telegrams.accuracy(model, "hero", run.seed),
-    }
-    return model, {name: round(right, 4) for name, right in accuracies.items()}
 
 
 # ---------------------------------------------------------------- what the lines show
@@ -229,7 +201,6 @@ def of_one(lines: Iterable[Line], task: str, variant: str, rate: float) -> list[
     return [line for line in lines if (line["task"], line["variant"], line["rate"]) == key]
 
 
-def best_rate(task: str, by_rate: dict[float, list[Line]]) -> float:
-    """The rate with the best mean on what was held out: a low loss, or many right answers."""
-    sign = -1 if task == FEW_SCENES else 1
-    return min(by_rate, key=lambda rate: sign * fmean(line["held_out"] for line in by_rate[rate]))
+def best_rate(by_rate: dict[float, list[Line]]) -> float:
+    """The rate with the lowest mean loss on what was held out."""
+    return min(by_rate, key=lambda rate: fmean(line["held_out"] for line in by_rate[rate]))
