@@ -8,7 +8,7 @@ from statistics import fmean
 
 from helpers import ROOT
 from helpers.errors import Options, command, write
-from helpers.tables import MEASURED, Line, read_table
+from helpers.tables import MEASURED, Line, column, read_table
 
 PICTURE = ROOT / "docs" / "surprise.svg"
 HIDDEN = {  # while it learned
@@ -25,9 +25,8 @@ STYLE = """text { font: 15px system-ui, sans-serif; fill: #1f2328 }
 
 def shares(runs: list[Line], hidden: str, strength: float) -> dict[str, float]:
     """The means over the students of the lesson's book and budget."""
-    wanted = {"hidden": hidden, "strength": strength, "size": 50, "steps": 300, "rate": 0.01}
-    group = [run for run in runs if wanted.items() <= run.items()]
-    return {exam: fmean(run[exam] for run in group) for exam in EXAMS}
+    these = {"hidden": hidden, "strength": strength, "size": 50, "steps": 300, "rate": 0.01}
+    return {exam: fmean(column(runs, exam, **these)) for exam in EXAMS}
 
 
 def draw(runs: list[Line]) -> str:

@@ -1,6 +1,6 @@
 """A table of runs comes back from its file as it was."""
 
-from helpers.tables import csv_table, read_table, row, table
+from helpers.tables import column, csv_table, read_table, row, table
 
 
 def test_a_table_comes_back_as_it_was(tmp_path):
@@ -26,3 +26,8 @@ def test_a_column_is_a_column_whatever_stands_in_it():
 
 def test_a_row_has_one_form():
     assert row([0.5, 1]) == "0.50 1.00" and row(["a", "bc"], ">3") == "  a  bc"
+
+
+def test_a_column_is_of_the_lines_with_these_settings():
+    lines = [{"rate": rate, "seed": seed, "loss": 10 * rate + seed} for rate in (1, 2) for seed in (0, 1)]
+    assert column(lines, "loss", rate=2) == [20, 21] and column(lines, "seed", rate=3) == []

@@ -137,3 +137,10 @@ def test_fit_learns_from_its_seed_alone():
     assert torch.equal(first.knobs, fit(ThingOfCard, "give", 100).knobs)
     assert torch.equal(before, torch.get_rng_state())
     assert accuracy(first, "give", 100) > 0.99 and not first.training
+
+
+def test_the_optimizer_is_the_one_that_is_asked_for():
+    unmoved = fit(ThingOfCard, "give", steps=3, make_optimizer=lambda knobs, lr: torch.optim.SGD(knobs, lr=0.0))
+    assert torch.equal(unmoved.knobs, torch.ones(3)) and not torch.equal(
+        fit(ThingOfCard, "give", steps=3).knobs, unmoved.knobs
+    )
