@@ -28,6 +28,7 @@ from tools.provenance import made_by
 from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
+from tools.studies.many_heads import HeadsWorth, TwoQuestions
 from tools.studies.masks import Masks
 from tools.studies.recurrent import Copying, Translating
 from tools.studies.thin_book import ThinBook
@@ -43,6 +44,8 @@ STUDIES: dict[str, Study] = {
     "mirror": Mirrors(),
     "root": Root(),
     "masks": Masks(),
+    "two_questions": TwoQuestions(),
+    "heads_worth": HeadsWorth(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {
