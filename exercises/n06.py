@@ -33,35 +33,28 @@ SLIPS = HEADS | ATTENTION | CAUSAL
 
 
 # ---------------------------------------------------------------- 6c
-def layer(
-    x: Tensor,
-    W_query: Tensor,
-    W_key: Tensor,
-    W_value: Tensor,
-    W_out: Tensor,
-    num_heads: int,
-    **options: Any,
-) -> Tensor:
-    return heads(x @ W_query, x @ W_key, x @ W_value, num_heads, **options) @ W_out
-
-
-def without_W_out(x: Tensor, *matrices: Any) -> Tensor:
-    W_query, W_key, W_value, _, num_heads = matrices
-    return heads(x @ W_query, x @ W_key, x @ W_value, num_heads)
+def writes(contexts: Tensor, W_out: Tensor) -> Tensor:
+    return contexts @ W_out.unflatten(0, (len(contexts), -1))
 
 
 exercise(
-    "6c",  # All of it, on a blank page
-    layer,
-    "x: B T H*D, W_query: H*D H*D, W_key: H*D H*D, W_value: H*D H*D, W_out: H*D H*D, num_heads = H",
-    scales=(1e6,),
+    "6c",  # What each head writes
+    writes,
+    "contexts: H T D, W_out: H*D C",
     mistakes={
-        "the heads are only laid side by side: W_out still has to mix them": without_W_out,
-        "all matrices stand to the right, as they are: don't turn them over": (
-            lambda x, *rest: layer(x, *(W.mT for W in rest[:4]), rest[4])
+        "that is what all heads write together: keep them apart": (
+            lambda contexts, W_out: writes(contexts, W_out).sum(dim=0)
         ),
-    }
-    | SLIPS,
+        "head 1 has the first D rows of W_out, head 2 the next D: yours take their rows in turn": (
+            lambda contexts, W_out: contexts @ W_out.unflatten(0, (-1, len(contexts))).transpose(0, 1)
+        ),
+        "every head goes through the same rows of W_out: each has D rows of its own": (
+            lambda contexts, W_out: contexts @ W_out[: contexts.shape[-1]]
+        ),
+        "what the heads write is added up, not averaged: don't divide": (
+            lambda contexts, W_out: writes(contexts, W_out) / len(contexts)
+        ),
+    },
 )
 
 

@@ -12,30 +12,19 @@ from helpers import telegrams
 from helpers.attention import attention
 
 # %% [markdown]
-# **6c · All of it, on a blank page.** Project, split, attend, join, project. Between split and
-# join nothing knows how many heads there are: the formula of one head counts its dimensions
-# from the end.
+# **6c · What each head writes.** Rows 0 to D - 1 of $W_o$ meet the numbers of head 1, the next D
+# those of head 2. So the product of the joined heads with $W_o$ is a sum of H small products.
 
 
 # %%
-def my_multi_head(x, W_query, W_key, W_value, W_out, num_heads):
-    B, T, C = x.shape
-    # view cuts each row into heads, transpose puts the heads before the words.
-    query, key, value = (
-        (x @ W).view(B, T, num_heads, -1).transpose(1, 2) for W in (W_query, W_key, W_value)
-    )
-    scores = query @ key.transpose(-2, -1) / key.shape[-1] ** 0.5
-    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(diagonal=1)
-    weights = torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1)
-    # The same way back; reshape copies, where view alone would refuse.
-    return (weights @ value).transpose(1, 2).reshape(B, T, C) @ W_out
+def my_shares(contexts, W_out):
+    slices = W_out.unflatten(0, (len(contexts), -1))  # (H, D, C)
+    return contexts @ slices  # (H, T, D) @ (H, D, C): one product for each head
 
 
-x = torch.randn(2, 5, 12)
-matrices, later = torch.randn(4, 12, 12) / 12**0.5, x.clone()
-later[:, -1] = 9.0  # another last word
-before, after = (my_multi_head(y, *matrices, num_heads=3) for y in (x, later))
-assert torch.allclose(before[:, :-1], after[:, :-1], atol=1e-5)
+contexts, W_out = torch.randn(3, 5, 4), torch.randn(12, 8)
+joined = contexts.transpose(0, 1).flatten(1)  # (T, H, D) -> (T, H * D)
+assert torch.allclose(my_shares(contexts, W_out).sum(dim=0), joined @ W_out, atol=1e-5)
 
 # %% [markdown]
 # **6d · Attention in pieces.** Only the scale was in the way. Measured from the larger of both
@@ -87,12 +76,15 @@ def my_heads(query, key, value, num_heads):
     return (weights @ value).transpose(1, 2).reshape(B, T, C)
 
 
+x = torch.randn(2, 5, 12)
+later = x.clone()
+later[:, -1] = 9.0  # another last word
 before, after = (my_heads(y, y, y, num_heads=3) for y in (x, later))
 assert torch.allclose(before[:, :-1], after[:, :-1], atol=1e-5)
 
 # %% [markdown]
-# **6g · Several questions at once.** The function of 6c with matrices that can be learned:
-# `nn.Linear` keeps its matrix transposed, so `.T` turns it back.
+# **6g · Several questions at once.** Project, split, attend with `my_heads` of 6e, which joins
+# again, and mix.
 
 
 # %%
@@ -104,9 +96,8 @@ class MyHeads(nn.Module):
         self.W_value, self.W_out = nn.Linear(C, C, bias=False), nn.Linear(C, C, bias=False)
 
     def forward(self, x):
-        # The layer keeps the matrices; what they do stands in 6c.
-        four = (self.W_query, self.W_key, self.W_value, self.W_out)
-        return my_multi_head(x, *(matrix.weight.T for matrix in four), self.num_heads)
+        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)
+        return self.W_out(my_heads(query, key, value, self.num_heads))
 
 
 layer, x = MyHeads(12, 3), torch.randn(2, 5, 12)

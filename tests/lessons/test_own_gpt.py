@@ -16,7 +16,7 @@ from tools.lessons import solution_of
 PAGE = NOTEBOOKS / "solutions" / "my_gpt.py"
 # What an answer needs besides, from the same file.
 ALSO = {
-    "6g": ["my_multi_head"],
+    "6g": ["my_heads"],
     "7b": ["MyNorm"],
 }
 WITH_CACHE = ["MyHeads", "MyNorm", "MyBlock", "MyGPT", "draw", "my_fast_write"]

@@ -6,16 +6,14 @@ from gpt_variants import Heads, ManyHeads
 from nanogpt import NanoAttention
 from torch import nn
 
-from exercises.attending import heads, join, split
-from exercises.n06 import layer, merge
+from exercises.attending import heads, join, join_by_view, split
+from exercises.n06 import merge
 
 
-def head_by_head(x, W_query, W_key, W_value, W_out, num_heads):
-    cut = (W.chunk(num_heads, 1) for W in (W_query, W_key, W_value))
-    outputs = [
-        F.scaled_dot_product_attention(x @ q, x @ k, x @ v, is_causal=True) for q, k, v in zip(*cut, strict=True)
-    ]
-    return torch.cat(outputs, -1) @ W_out
+def through_zeros(contexts, W_out):
+    """All other heads are silenced, and the whole is mixed."""
+    silenced = (torch.eye(len(contexts))[:, :, None, None] * contexts).transpose(1, 2)  # (H, T, H, D)
+    return silenced.flatten(2) @ W_out
 
 
 def by_moving(m1, l1, context1, m2, l2, context2):
@@ -112,11 +110,8 @@ class InTurn(Heads):
 
 WRONG = {
     "6c": [
-        ("`q` and `k` are exchanged", lambda x, q, k, v, o, H: layer(x, k, q, v, o, H)),
-        ("`k` is used where `v` belongs", lambda x, q, k, v, o, H: layer(x, q, k, k, o, H)),
-        ("the shape (B, T, D), and (B, T, H*D) is asked for", lambda x, q, k, v, o, H: (
-            heads(x @ q, x @ k, x @ v, H).unflatten(-1, (H, -1)).mean(-2))),
-        ("`o` should be taken as it is", lambda x, q, k, v, o, H: layer(x, q, k, v, o.T, H)),
+        ("that is what all heads write together", lambda c, o: c.transpose(0, 1).flatten(1) @ o),
+        ("yours take their rows in turn", lambda c, o: torch.stack([c[h] @ o[h :: len(c)] for h in range(len(c))])),
     ],
     "6d": [
         ("it only averages", lambda *x: (*merge(*x)[:2], (x[2] + x[5]) / 2)),
@@ -133,6 +128,7 @@ WRONG = {
     "6g": [
         ("the scores are divided by √C", with_(attend=lambda self, q, k, v, start: (
             Heads.attend(self, q / self.num_heads**0.5, k, v, start)))),
+        ("the heads are joined by view alone", with_(join=lambda self, x: join_by_view(x))),
         ("not divided by √D", BareUndivided),
         ("gives other numbers", with_(forward=lambda self, x: x + Heads.forward(self, x))),
         ("do all heads look at the same places", with_(attend=lambda self, q, k, v, start: (
@@ -153,9 +149,9 @@ WRONG = {
 }  # fmt: skip
 RIGHT = {
     "6c": [
-        head_by_head,
-        lambda *x: layer(*x, hidden=torch.finfo(torch.float32).min).tolist(),
-        lambda x, *rest: layer(x.double(), *(W.double() for W in rest[:4]), rest[4]).numpy(),
+        through_zeros,
+        lambda c, o: [head @ rows for head, rows in zip(c, o.chunk(len(c)), strict=True)],
+        lambda c, o: torch.einsum("htd,hdc->htc", c.double(), o.double().view(*c.shape[::2], -1)).numpy(),
     ],
     "6d": [by_moving, lambda *x: [y.numpy() for y in merge(*(y.double() for y in x))]],
     "6e": [lambda q, k, v, H: heads(q, k, v, H, hidden=torch.finfo(torch.float32).min)],
