@@ -1,12 +1,12 @@
-"""Lesson 06's pictures: a tape of numbers, cut and lifted; the threads of two heads over a line."""
+"""Lesson 06's pictures: a tape of numbers, cut and lifted; and the scene of sheets.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+import torch
 from jaxtyping import Float
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pictures import explore
 from pictures.plotting import COLORS, figure, show
 
 
@@ -39,23 +39,34 @@ def tape(words: Sequence[str], alone: bool = False) -> None:
     )
 
 
-def threads(line: str, heads: Mapping[str, Float[Tensor, "T T"]]) -> None:
-    """For each head, a line of letters twice: from each below to those above, threads as thick as weights."""
-    _, axes = figure(10, 1.9 * len(heads), rows=len(heads))
-    letters = [letter.replace(" ", "␣").replace("\n", "↵") for letter in line]
-    phrases = []
-    for ax, (name, weights) in zip(axes, heads.items(), strict=True):
-        for t, row in enumerate(weights.tolist()):
-            ax.text(t, 1.12, letters[t], ha="center", va="bottom", fontsize=12)
-            ax.text(t, -0.12, letters[t], ha="center", va="top", fontsize=12)
-            for s, weight in enumerate(row):
-                if weight > 0.03:
-                    ax.plot([t, s], [0, 1], color=COLORS[2], lw=4 * weight, alpha=0.8)
-        ax.set(xlim=(-3.2, len(line)), ylim=(-0.5, 1.5))
-        ax.text(-1, 0.5, name, ha="right", va="center")
-        ax.axis("off")
-        back = [float(weights.diagonal(-d).mean()) for d in range(4)]
-        most = max(range(4), key=back.__getitem__)
-        phrases.append(f"{name} mostly {most} back, {back[most]:.0%}")
-    cases = [(name, letters, letters, weights) for name, weights in heads.items()]
-    explore.lines(cases, f"Threads from each letter of {line} to those it looks at: {'; '.join(phrases)}.")
+def letter() -> tuple[list[str], list[str], Float[Tensor, "10 4"], dict[str, list[Tensor]]]:
+    """A sentence, the names of four numbers, those of its words, and the matrices of two heads, set by hand.
+
+    Each head, by its question, has W_query, W_key, W_value (4, 2) and its slice of W_o (2, 4).
+    """
+    numbers = ["thing", "deed", "opens", "asks"]  # a thing? a deed? about opening? does it point back?
+    meaning = {
+        "letter": [1.0, 0.0, 1.0, 0.0],
+        "table": [1.0, 0.0, 0.0, 0.0],
+        "took": [0.0, 1.0, 0.0, 0.0],
+        "opened": [0.0, 1.0, 1.0, 0.0],
+        "it": [0.0, 0.0, 0.0, 1.0],
+    }
+    words = ["Romeo", "took", "the", "letter", "from", "the", "table", "and", "opened", "it"]
+    x = torch.tensor([meaning.get(word, [0.0] * 4) for word in words])
+    which_thing = [
+        # Deeds ask for a thing, what opens for what opens; "it" asks for both, and louder.
+        torch.tensor([[0.0, 0.0], [2.4, 0.0], [0.0, 2.4], [3.6, 3.6]]),
+        torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
+        torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
+        # A thing is no deed, and then there is less to ask.
+        torch.tensor([[1.0, -0.5, 0.0, -0.5], [0.0, 0.0, 1.0, 0.0]]),
+    ]
+    which_deed = [
+        torch.tensor([[2.4, 0.0], [0.0, 0.0], [0.0, 2.4], [3.6, 3.6]]),
+        torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
+        torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
+        # To whom something is done is a thing.
+        torch.tensor([[0.25, 1.0, 0.0, -0.25], [0.0, 0.0, 1.0, 0.0]]),
+    ]
+    return words, numbers, x, {"which thing?": which_thing, "which deed?": which_deed}
