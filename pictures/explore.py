@@ -22,6 +22,7 @@ from helpers.microscope import surprise
 from helpers.rooms import verdicts
 from pictures import machine as machines
 from pictures import plotting
+from pictures import sheets as fanned
 from pictures.host import is_live, show
 from pictures.packing import pack
 
@@ -210,6 +211,21 @@ def machine(tokens: Sequence[str], **options: Any) -> None:
         show("machine", drawing.data, drawing.text)
     else:
         plotting.show(drawing.text, drawing.figure)
+
+
+def sheets(
+    tokens: Sequence[str],
+    numbers: Sequence[str],
+    x: Float[Tensor, "T C"],
+    heads: Mapping[str, Mapping[str, Tensor]],
+    follow: int,
+) -> None:
+    """The machine with a sheet for each head: point at a word, and see what its contributions add up to.
+
+    What `heads` hold is said in sheets.py.
+    """
+    drawing = fanned.draw(tokens, numbers, x, heads, follow)
+    show("sheets", drawing.data, drawing.text)
 
 
 def cut(words: Sequence[str], heads: int = 2, width: int = 3) -> None:

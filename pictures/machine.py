@@ -246,48 +246,22 @@ class Mark(NamedTuple):
     tone: Tone
 
 
-class _Sketch:
-    """The marks of a drawing: a picture is painted with them, or a front end draws them."""
+class Sketch:
+    """The marks of a drawing: a picture is painted with them, or a front end draws them.
+
+    Whoever draws gives it boxes (and a height), contents by the boxes' names, and lines: names of tables that lie
+    side by side.
+    """
 
     width = WIDTH
+    height: float
+    boxes: dict[str, Box]
+    contents: Mapping[str, Tensor]
+    lines: list[tuple[str, ...]]
 
-    def __init__(
-        self,
-        rows: list,
-        columns: list,
-        contents: Mapping,
-        alone: list,
-        lit: Sequence,
-        follow: int | None,
-        kept: Tensor | None,
-    ):
-        self.rows = rows
-        self.columns = columns
-        self.own_words = rows == columns
-        self.contents = contents
-        self.alone = alone
-        self.lit = lit
-        self.follow = follow
-        self.kept = kept
-        self.room = room_for(rows + columns)
-        self.lines = self.rows_of_tables()
-        self.boxes = self.layout()
-        self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
-        self.height = max(map(_bottom, self.boxes.values())) + 32
+    def __init__(self) -> None:
         self.marks: list[Mark] = []
-        self.steps()
-        for name in SHAPES:
-            if name in self.boxes:
-                self.part(name)
 
-    def rows_of_tables(self) -> list[tuple[str, ...]]:
-        """The tables that lie side by side, each row as words run through it."""
-        return [LINES]
-
-    def layout(self) -> dict[str, Box]:
-        return layout(self.contents, len(self.rows), len(self.columns), self.room)
-
-    # ------------------------------------------------------------ marks, and what becomes of them
     def write(self, x: float, y: float, text: str, tone: Tone, size: float = SMALL, **style: Any) -> None:
         self.marks.append(Mark(5, "write", {"x": x, "y": y, "text": text, "size": size} | style, tone))
 
@@ -339,6 +313,50 @@ class _Sketch:
             "tones": {name: {"tone": tone.name, "strength": tone.strength} for name, tone in tones.items()},
             "marks": marks,
         }
+
+    def tone(self, part: str) -> Tone:
+        """That of a table and its numbers."""
+        return KNOWN
+
+
+class _Sketch(Sketch):
+    """The machine's."""
+
+    def __init__(
+        self,
+        rows: list,
+        columns: list,
+        contents: Mapping,
+        alone: list,
+        lit: Sequence,
+        follow: int | None,
+        kept: Tensor | None,
+    ):
+        super().__init__()
+        self.rows = rows
+        self.columns = columns
+        self.own_words = rows == columns
+        self.contents = contents
+        self.alone = alone
+        self.lit = lit
+        self.follow = follow
+        self.kept = kept
+        self.room = room_for(rows + columns)
+        self.lines = self.rows_of_tables()
+        self.boxes = self.layout()
+        self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
+        self.height = max(map(_bottom, self.boxes.values())) + 32
+        self.steps()
+        for name in SHAPES:
+            if name in self.boxes:
+                self.part(name)
+
+    def rows_of_tables(self) -> list[tuple[str, ...]]:
+        """The tables that lie side by side, each row as words run through it."""
+        return [LINES]
+
+    def layout(self) -> dict[str, Box]:
+        return layout(self.contents, len(self.rows), len(self.columns), self.room)
 
     def tone(self, part: str, result: str = "") -> Tone:
         """Lit if asked for, else known if it is there; a step is there if its `result` is."""
@@ -520,7 +538,9 @@ class _Sketch:
         floor = _bottom(self.boxes["key"])  # of the tables above the row
         roof = self.boxes["x"][1] - 18  # of the row
         x = self.middle("scores")
-        self.step("scores", self.product(), (x + 8, floor + 36), (x, floor + 12), (x, roof), result="scores")
+        # Beside the arrow, and not across the mask's, which few words leave no room for.
+        side, ha = (8, "left") if self.gap - x > 98 else (-8, "right")
+        self.step("scores", self.product(), (x + side, floor + 36), (x, floor + 12), (x, roof), result="scores", ha=ha)
         x = self.middle("context")
         self.step("mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context")
         mask = self.boxes["mask"]

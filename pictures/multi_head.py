@@ -1,4 +1,4 @@
-"""Lesson 06's picture: how far back each head of a layer looks, in several networks."""
+"""Lesson 06's pictures: the scene of sheets.py, and how far back each head of a layer looks, in several networks."""
 
 from collections.abc import Sequence
 
@@ -35,3 +35,36 @@ def habits(networks: Sequence[Float[Tensor, "H 4"]], names: Sequence[str]) -> No
         sentences.append(f"{name}: {firsts}")
     drawing.axes[0].set_ylabel("head")
     plotting.show(f"How much each head gives to the letter one back. {'; '.join(sentences)}.")
+
+
+def letter() -> tuple[list[str], list[str], Float[Tensor, "10 4"], dict[str, list[Tensor]]]:
+    """A sentence, the names of four numbers, those of its words, and the matrices of two heads, set by hand.
+
+    Each head, by its question, has W_query, W_key, W_value (4, 2) and its slice of W_o (2, 4).
+    """
+    numbers = ["thing", "deed", "opens", "asks"]  # a thing? a deed? about opening? does it point back?
+    meaning = {
+        "letter": [1.0, 0.0, 1.0, 0.0],
+        "table": [1.0, 0.0, 0.0, 0.0],
+        "took": [0.0, 1.0, 0.0, 0.0],
+        "opened": [0.0, 1.0, 1.0, 0.0],
+        "it": [0.0, 0.0, 0.0, 1.0],
+    }
+    words = ["Romeo", "took", "the", "letter", "from", "the", "table", "and", "opened", "it"]
+    x = torch.tensor([meaning.get(word, [0.0] * 4) for word in words])
+    which_thing = [
+        # Deeds ask for a thing, what opens for what opens; "it" asks for both, and louder.
+        torch.tensor([[0.0, 0.0], [2.4, 0.0], [0.0, 2.4], [3.6, 3.6]]),
+        torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
+        torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
+        # A thing is no deed, and then there is less to ask.
+        torch.tensor([[1.0, -0.5, 0.0, -0.5], [0.0, 0.0, 1.0, 0.0]]),
+    ]
+    which_deed = [
+        torch.tensor([[2.4, 0.0], [0.0, 0.0], [0.0, 2.4], [3.6, 3.6]]),
+        torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
+        torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
+        # To whom something is done is a thing.
+        torch.tensor([[0.25, 1.0, 0.0, -0.25], [0.0, 0.0, 1.0, 0.0]]),
+    ]
+    return words, numbers, x, {"which thing?": which_thing, "which deed?": which_deed}

@@ -176,6 +176,7 @@ def table(
     kept: Tensor | None = None,
     strength: float = 1.0,
     numbers: bool = True,
+    most: int = 6,
     color: str = "black",
     fontsize: float = 9.0,
 ) -> None:
@@ -183,7 +184,7 @@ def table(
 
     Without `limits`, colours lie evenly around zero; `strength` below 1 makes them paler. An exact
     zero is grey, a cell that is not `allowed` (default: not finite) is hatched. Numbers are written
-    in tables of up to 6 rows and columns, to 2 decimals or to as many as fit.
+    in tables of up to `most` rows and columns, to 2 decimals or to as many as fit.
     """
     values = matrix.detach().cpu().double().numpy()
     free = np.isfinite(values) if allowed is None else allowed.cpu().numpy()
@@ -194,7 +195,7 @@ def table(
     cell = (x[1] - x[0], y[1] - y[0])
     em = _em(ax, fontsize)
     texts = []
-    if numbers and max(values.shape) <= 6 and cell[1] > em:
+    if numbers and max(values.shape) <= most and cell[1] > em:
         texts = written(np.where(free, values, 0), cell[0] / em)
 
     if limits is None:

@@ -1,7 +1,7 @@
 // The machine that answers: point at a word or a number of the drawing, and it says where that comes from.
 import { arrow, byHand, frame, svg } from "./kit.js";
 import { answers } from "./machine/answers.js";
-import { drawn } from "./machine/drawing.js";
+import { drawn, MARKS } from "./machine/drawing.js";
 import { lighting } from "./machine/lighting.js";
 import { walking } from "./machine/walking.js";
 
@@ -108,36 +108,11 @@ export function mount(element, data) {
   };
 }
 
-const CSS = `
+const CSS = `${MARKS}
 .explore-board { max-width: 1000px; cursor: crosshair; touch-action: pan-y pinch-zoom; }
 .explore-line { min-height: 4.2em; font-size: 15px; }
-.explore-text { paint-order: stroke; stroke: var(--explore-paper); stroke-width: 3px; stroke-linejoin: round; fill: var(--explore-ink); }
-.explore-text.explore-known, .explore-text.explore-missing { fill: var(--explore-soft); }
-.explore-text.explore-lit, .explore-text.explore-followed { font-weight: 700; }
-.explore-text.explore-followed { stroke: none; }
-.explore-text.explore-number-of { stroke: none; fill: var(--explore-ink); font-weight: 400; }
-.explore-text.explore-strong { fill: #000; }
-.explore-frame { fill: none; stroke: none; }
-.explore-fill-paper { fill: var(--explore-paper); }
-.explore-fill-band { fill: light-dark(#fbe9b7, #4a3d14); }
-.explore-fill-none.explore-known, .explore-fill-none.explore-missing, .explore-arrow { stroke: var(--explore-soft); stroke-width: 1.2; }
-.explore-fill-none.explore-missing, .explore-arrow.explore-missing { stroke: var(--explore-line); }
-.explore-fill-none.explore-lit, .explore-arrow.explore-lit { stroke: var(--explore-red); stroke-width: 2.6; }
-.explore-fill-none.explore-followed { stroke: var(--explore-ink); stroke-width: 2.2; }
 .explore-elsewhere .explore-frame.explore-followed { display: none; }
 .explore-elsewhere .explore-text.explore-followed { font-weight: 400; }
-.explore-arrow { fill: none; }
-.explore-head { fill: var(--explore-soft); }
-.explore-head.explore-missing { fill: var(--explore-line); }
-.explore-head.explore-lit { fill: var(--explore-red); }
-.explore-head.explore-light { fill: var(--explore-blue); }
-.explore-cell { stroke: var(--explore-paper); stroke-width: 0.6; }
-.explore-plus { fill: var(--explore-blue); }
-.explore-minus { fill: var(--explore-red); }
-.explore-share { fill: var(--explore-green); }
-.explore-nothing { fill: var(--explore-faint); }
-.explore-dropped { fill: none; stroke: var(--explore-line); }
-.explore-hatching { stroke: var(--explore-line); stroke-width: 1.2; }
 .explore-band { fill: var(--explore-blue); opacity: 0.12; }
 .explore-source { fill: var(--explore-blue); fill-opacity: 0.12; stroke: var(--explore-blue); stroke-width: 2; }
 .explore-number { fill: none; stroke: var(--explore-red); stroke-width: 3; }

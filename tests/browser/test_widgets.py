@@ -19,7 +19,7 @@ from helpers.attention import attention
 from helpers.modern import rotate, rotations
 from helpers.rooms.verdicts import verdict
 from helpers.sampling import filter_logits
-from pictures import explore, host, plotting
+from pictures import explore, host, multi_head, plotting
 from tools.lessons import lessons
 
 CELLS = {
@@ -40,6 +40,14 @@ scores = query @ key.T / 2**0.5
 weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
 explore.machine(["to", "be", "or"], x=x, query=query, key=key, value=value, scores=scores, mask=mask, weights=weights,
                 context=weights @ value, follow=2)""",
+    "sheets": """words, numbers, x, matrices = multi_head.letter()
+heads = {}
+for question, (W_query, W_key, W_value, slice_of_W_o) in matrices.items():
+    query, key, value = x @ W_query, x @ W_key, x @ W_value
+    context, weights = attention(query, key, value)
+    heads[question] = {"query": query, "key": key, "value": value, "weights": weights, "context": context,
+                       "slice": slice_of_W_o}
+explore.sheets(words, numbers, x, heads, follow=9)""",
     "cut": 'explore.cut(["to", "be", "or"], heads=2, width=3)',
     "clock": "explore.clock(*torch.randn(2, 8, generator=torch.Generator().manual_seed(1)))",
     "lines": """german, english = "Hilf mir zu lesen".split(), "Help me read".split()
@@ -61,6 +69,7 @@ explore.questions(people, cards, things, networks)""",
     "ring": """explore.ring(["Ann", "Bob", "Cleo", "Dora", "Eve", "Fay"],
              ["ring", "rose", "lute", "mask", "torch", "letter"], asker=1)""",
 }
+NAMES = {"torch": torch, "attention": attention, "multi_head": multi_head}  # what these cells may use
 WARM = """explore.temperature("values", torch.tensor([0.8, 0.6]),
                     torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])"""
 LINE = ".explore-{} .explore-line"
@@ -88,7 +97,7 @@ def pages(tmp_path_factory):
         patch.setattr(plotting, "display", lambda *bundle, **options: shown.append((bundle, options)))
         patch.delenv("JPY_SESSION_NAME", raising=False)
         for name, cell in (CELLS | {"temperature": WARM}).items():
-            exec(cell, {"explore": explore, "torch": torch})
+            exec(cell, NAMES | {"explore": explore})
             (bundle,), options = shown[-1]
             png, metadata = base64.b64encode(bundle["image/png"]).decode(), options["metadata"]
             part = host.page({"data": {"image/png": png}, "metadata": metadata})
@@ -381,10 +390,22 @@ BESIDE = """() => {
       }
     }
   }
+  const drawn = document.querySelectorAll(":is(.explore-machine, .explore-sheets) svg");
+  for (const image of drawn) {
+    const texts = [...image.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+    for (const line of image.querySelectorAll(":is(.explore-arrow, .explore-way)")) {
+      for (let far = 0; far < line.getTotalLength(); far += 1) {
+        const at = line.getPointAtLength(far).matrixTransform(line.getScreenCTM());
+        const on = ([, box]) => at.x > box.left && at.x < box.right && at.y > box.top + 2 && at.y < box.bottom - 2;
+        const struck = texts.find(on);
+        if (struck) faults.push(`an arrow runs through ${struck[0]}`);
+      }
+    }
+  }
   for (const part of document.querySelectorAll(".explore :is(.explore-row > span, label, output, p, td, th)")) {
     if (part.scrollWidth > part.clientWidth + 1 && part.clientWidth) faults.push(`${part.textContent} is cut`);
   }
-  return faults;
+  return [...new Set(faults)];
 }"""
 
 
@@ -419,7 +440,7 @@ def test_no_label_touches_another_or_is_cut(page, pages, stored, width):
 def defined(name: str) -> dict:
     """The names that the cell of this explorer defines."""
     quiet = {part: lambda *_, **__: None for part in dir(explore)}
-    names = {"torch": torch, "explore": SimpleNamespace(**quiet)}
+    names = NAMES | {"explore": SimpleNamespace(**quiet)}
     exec(CELLS[name], names)
     return names
 
@@ -469,6 +490,40 @@ def test_the_machine_follows_another_row_and_no_arrow_crosses_a_word(page, pages
     order = "(board) => [...board.children].map((node) => node.tagName === 'g' ? 'lights' : node.tagName)"
     nodes = board.evaluate(order)
     assert "text" not in nodes[: nodes.index("lights")] and nodes.count("text") > 20
+
+
+@pytest.mark.parametrize(("width", "kind"), [(1200, 0), (366, 1)])
+def test_what_the_heads_add_up_to_is_said_for_each_word(page, pages, width, kind):
+    """By pointer, beside x and above the keys; and by keys."""
+    page.set_viewport_size({"width": width, "height": 2400})
+    page.goto(pages["sheets"])
+    line, board, names = page.locator(LINE.format("sheets")), page.locator(".explore-board"), defined("sheets")
+    drawing = json.loads(page.locator('script[type="application/json"]').text_content())["drawings"][kind]
+    corner, scale = board.bounding_box(), board.bounding_box()["width"] / drawing["width"]
+    opened, words, parts = line.inner_text(), names["words"], []
+    for head in names["heads"].values():
+        parts.append(head["context"] @ head["slice"])
+    for name, (left, top, wide, tall) in drawing["boxes"].items():
+        if name not in ("x", "weights 1", "key 2"):
+            continue
+        for t, word in enumerate(words):
+            y = top - 8 if name == "key 2" else top + (t + 0.5) * tall / len(words)
+            x = {"x": left - 20, "weights 1": left + 3, "key 2": left + (t + 0.5) * wide / len(words)}[name]
+            page.mouse.move(corner["x"] + x * scale, corner["y"] + y * scale)
+            said = line.inner_text().replace("−", "-")
+            assert said.startswith(word) and said.count("alike") == sum(
+                head["weights"][t].std() < 1e-6 for head in names["heads"].values()
+            )
+            sums = zip(names["numbers"], parts[0][t].tolist(), parts[1][t].tolist(), strict=True)
+            for number, one, two in sums:
+                assert f"{number} {one:z.2f} + {two:z.2f} = {one + two:z.2f}" in said
+    page.mouse.move(2, 2)
+    board.focus()
+    page.keyboard.press("Escape")
+    assert line.inner_text() == opened
+    assert "(which thing?) looks most at letter, 0.83. Head 2 (which deed?) looks most at opened, 0.83." in opened
+    page.keyboard.press("ArrowUp")
+    assert line.inner_text().startswith("opened: ")
 
 
 @pytest.mark.parametrize(
@@ -653,7 +708,8 @@ def test_cards_are_clicked_away_until_the_friend_is_left(page, pages):
 
 def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pictures(page, screens, tmp_path):
     page.set_default_timeout(60_000)
-    sources = ["import torch\nfrom pictures import explore", *CELLS.values()]
+    imports = "import torch\nfrom helpers.attention import attention\nfrom pictures import explore, multi_head"
+    sources = [imports, *CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     notebook.metadata.kernelspec = {
         "name": "python3",

@@ -43,6 +43,14 @@ NETWORKS = {
         torch.tensor([[0.3, -0.5, -0.4, -0.6], [-0.4, -0.3, 0.5, -0.2]]).expand(3, 2, 4),
     ),
 }
+HEAD = {  # three words, two numbers a word, one for the head
+    "query": KEYS[:, :1],
+    "key": KEYS[:, 1:],
+    "value": KEYS[:, 1:],
+    "weights": SHARES,
+    "context": torch.tensor([[0.5], [1.0], [0.0]]),
+    "slice": torch.tensor([[0.5, 1.0]]),
+}
 CALLS = {
     "ring": lambda: explore.ring(list("abcd"), list("wxyz"), asker=0),
     "questions": lambda: explore.questions(["Ann", "Bob", "Cleo"], RING, GIFTS, NETWORKS),
@@ -62,6 +70,7 @@ CALLS = {
         },
     ),
     "machine": lambda: explore.machine(WORDS, x=KEYS, scores=SCORES, lit=("scores",), follow=1),
+    "sheets": lambda: explore.sheets(WORDS, ["long", "ends"], KEYS, {"where?": HEAD, "how?": HEAD}, follow=1),
     "cut": lambda: explore.cut(WORDS),
     "clock": lambda: explore.clock(torch.tensor([1.0, 0.5, -0.4, 2.0]), torch.tensor([0.6, 1.5, 0.8, -1.0])),
     "lines": lambda: explore.lines([("a word", "abc", "cba", SHARES)], LINED),
@@ -85,6 +94,10 @@ SAYS = {  # in words, what each picture shows
         "with dropout: most is added by another card",
     ],
     "machine": ["Followed: journey; the largest of its scores is 3.00, for starts."],
+    "sheets": [
+        "Followed: journey; head 1 (where?) gives 0.90 to journey, head 2 (how?) gives 0.90 to journey.",
+        "long 0.50 + 0.50 = 1.00; ends 1.00 + 1.00 = 2.00.",
+    ],
     "cut": ["By view alone 12 of 18 numbers stand in another word's row: head 1 has the first 9"],
     # By hand: (1, −0.4) lies at −21.8 and (0.6, 0.8) at 53.1 degrees, and 2 radians more at 114.6:
     # 39.7 between

@@ -1,13 +1,13 @@
 // The machine as it lies there: what pictures/machine.py has marked, and its tables, in the colours of explorers.
 import { decimal, svg } from "../kit.js";
 
-const LETTERS = { 700: [9.4, 10.8], 350: [10.4, 11.6] }; // small and large, in units, by the drawing's width
+export const LETTERS = { 700: [9.4, 10.8], 350: [10.4, 11.6] }; // small and large, in units, by the drawing's width
 const EM = 0.58; // how wide a digit is
 const STRONG = 0.58; // on a colour as opaque as that, black is read best, in the dark too
 const ANCHORS = { left: "start", center: "middle", right: "end" };
 const BASELINES = { top: "hanging", center: "central", bottom: "auto" };
 
-function writing({ tone, at: [x, y], text, ha = "center", va = "center", large, turned }, size) {
+export function writing({ tone, at: [x, y], text, ha = "center", va = "center", large, turned }, size) {
   const lines = text.split("\n").map((line, i) => svg("tspan", { x, dy: i ? "1.25em" : 0 }, line));
   const attributes = {
     x,
@@ -33,8 +33,8 @@ const arrow_of = ({ tone, path }) =>
 const MAKE = { write: writing, frame: box_of, arrow: arrow_of };
 
 // Numbers with as many decimals as fit: of all cells, or of none.
-function written(table, width, height, size) {
-  if (Math.max(table.length, table[0].length) > 6 || height < size) return null;
+function written(table, width, height, size, most) {
+  if (Math.max(table.length, table[0].length) > most || height < size) return null;
   const whole = table.flat().every(Number.isInteger);
   for (const digits of whole ? [0] : [2, 1]) {
     const texts = table.map((row) => row.map((x) => decimal(x, digits)));
@@ -43,14 +43,21 @@ function written(table, width, height, size) {
   return null;
 }
 
-// A table's cells: blue above zero, red below; weights and masks green; what is forbidden is hatched.
-function cells(name, table, [left, top, wide, tall], { strength, tone, allowed, kept }, size) {
+// As far as colours go in a table.
+export function reach(name, table) {
+  if (name === "mask") return 6;
+  return name.startsWith("weights") ? 0.6 : 1.5 * Math.max(...table.flat().map(Math.abs), 1e-9);
+}
+
+// A table's cells: blue above zero, red below; weights and masks green; what is forbidden is hatched. Numbers are
+// written in tables of up to `most` rows and columns.
+export function cells(name, table, [left, top, wide, tall], style, size) {
+  const { strength, tone, allowed, kept, most = 6, far = reach(name, table) } = style;
   const [width, height] = [wide / table[0].length, tall / table.length];
-  const share = name === "weights" || name === "mask";
-  const reach = share ? (name === "mask" ? 6 : 0.6) : 1.5 * Math.max(...table.flat().map(Math.abs), 1e-9);
-  const numbers = name === "mask" ? null : written(table, width, height, size[0]);
+  const share = name.startsWith("weights") || name === "mask";
+  const numbers = name === "mask" ? null : written(table, width, height, size[0], most);
   // A small share, too, must stand out from the ground.
-  const opaque = (x) => Math.min(1, Math.abs(x) / reach) ** (share ? 0.7 : 1) * strength;
+  const opaque = (x) => Math.min(1, Math.abs(x) / far) ** (share ? 0.7 : 1) * strength;
   const colour = (x) => {
     if (x === 0) return { class: "explore-cell explore-nothing" };
     return { class: `explore-cell explore-${share ? "share" : x > 0 ? "plus" : "minus"}`, opacity: opaque(x) };
@@ -78,7 +85,7 @@ function definitions() {
   };
   const hatch = { id: "explore-hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse" };
   const stroke = svg("path", { d: "M-1 1L1 -1M0 5L5 0M4 6L6 4", class: "explore-hatching" });
-  return svg("defs", {}, ...["lit", "known", "missing", "light"].map(tip), svg("pattern", hatch, stroke));
+  return svg("defs", {}, ...["lit", "known", "missing", "light", "followed"].map(tip), svg("pattern", hatch, stroke));
 }
 
 // `lights` lie above the tables and below all writing, so that no word is struck out.
@@ -92,3 +99,33 @@ export function drawn({ width, marks, boxes, tones }, tables, { mask, kept }, li
   const [numbers, colours] = [true, false].map((wanted) => all.filter((node) => (node.tagName === "text") === wanted));
   return [definitions(), ...made(false), ...colours, lights, ...made(true), ...numbers];
 }
+
+// How all marks look.
+export const MARKS = `
+.explore-text { paint-order: stroke; stroke: var(--explore-paper); stroke-width: 3px; stroke-linejoin: round; fill: var(--explore-ink); }
+.explore-text.explore-known, .explore-text.explore-missing { fill: var(--explore-soft); }
+.explore-text.explore-lit, .explore-text.explore-followed { font-weight: 700; }
+.explore-text.explore-followed { stroke: none; }
+.explore-text.explore-number-of { stroke: none; fill: var(--explore-ink); font-weight: 400; }
+.explore-text.explore-strong { fill: #000; }
+.explore-frame { fill: none; stroke: none; }
+.explore-fill-paper { fill: var(--explore-paper); }
+.explore-fill-band { fill: light-dark(#fbe9b7, #4a3d14); }
+.explore-fill-none.explore-known, .explore-fill-none.explore-missing, .explore-arrow { stroke: var(--explore-soft); stroke-width: 1.2; }
+.explore-fill-none.explore-missing, .explore-arrow.explore-missing { stroke: var(--explore-line); }
+.explore-fill-none.explore-lit, .explore-arrow.explore-lit { stroke: var(--explore-red); stroke-width: 2.6; }
+.explore-fill-none.explore-followed { stroke: var(--explore-ink); stroke-width: 2.2; }
+.explore-arrow { fill: none; }
+.explore-head { fill: var(--explore-soft); }
+.explore-head.explore-missing { fill: var(--explore-line); }
+.explore-head.explore-lit { fill: var(--explore-red); }
+.explore-head.explore-light { fill: var(--explore-blue); }
+.explore-head.explore-followed { fill: var(--explore-ink); }
+.explore-cell { stroke: var(--explore-paper); stroke-width: 0.6; }
+.explore-plus { fill: var(--explore-blue); }
+.explore-minus { fill: var(--explore-red); }
+.explore-share { fill: var(--explore-green); }
+.explore-nothing { fill: var(--explore-faint); }
+.explore-dropped { fill: none; stroke: var(--explore-line); }
+.explore-hatching { stroke: var(--explore-line); stroke-width: 1.2; }
+`;

@@ -3,7 +3,7 @@ import { svg } from "../kit.js";
 import { IN_A_ROW } from "./walking.js";
 
 // place => the lights, for a drawing and the tables as they are drawn
-export function lighting({ boxes, lines, width }, grids, { rows, columns }) {
+export function lighting({ boxes, lines, width, marks }, grids, { rows, columns }) {
   const own = String(rows) === String(columns); // or do rows look at other words?
   const filled = (names) => names.filter((name) => grids[name] && boxes[name]);
   const light = (kind, box) => svg("rect", { ...box, class: `explore-${kind}` });
@@ -24,9 +24,20 @@ export function lighting({ boxes, lines, width }, grids, { rows, columns }) {
     });
     const there = filled(IN_A_ROW);
     const pairs = there.slice(1).map((name, k) => [there[k], name]);
-    const ways = pairs.filter(([a, b]) => boxes[a][1] === boxes[b][1]).map(([a, b]) => way(a, b, t));
+    const beside = pairs.filter(([a, b]) => boxes[a][1] === boxes[b][1] && !crosses(a, b, t));
+    const ways = beside.map(([a, b]) => way(a, b, t));
     const rest = there.map((name) => light("source", cell(name, t)));
     return [...bands.map((box) => light("band", box)), ...ways, ...rest];
+  }
+  // Would it run through a word? Steps have their names between the tables, and arrows of their own.
+  function crosses(before, after, t) {
+    const [a, b] = [cell(before, t), cell(after, t)].sort((one, other) => one.x - other.x);
+    const y = a.y + a.height / 2;
+    return marks.some(({ kind, at, text, va }) => {
+      if (kind !== "write" || !text || at[0] < a.x + a.width || at[0] > b.x) return false;
+      const top = at[1] - (va === "top" ? 0 : 6);
+      return y > top - 2 && y < top + 12 * text.split("\n").length + 2;
+    });
   }
   // From a table's row to that of the next table in line.
   function way(before, after, t) {
