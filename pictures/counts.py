@@ -71,7 +71,7 @@ def by_length(lines: Mapping[str, Sequence[float]], levels: Mapping[str, float])
     """Losses by the length of the run that is looked back at, and the losses of others as levels."""
     _, ax = plotting.figure(9, 4)
     height = 9.0  # of the label before
-    for (name, losses), color in zip(lines.items(), plotting.COLORS, strict=False):
+    for (name, losses), color in plotting.colored(lines.items()):
         ax.plot(range(len(losses)), losses, "o-", color=color, markersize=4)
         text = f"{name}: at best {min(losses):.2f}"
         height = min(losses[-1], height - 0.12)

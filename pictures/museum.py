@@ -367,7 +367,7 @@ def by_length(programs: Mapping[str, Program], text: Tensor) -> dict[str, list[f
     """Draw, and return, each program's honest losses on a text, by how many letters are read."""
     _, ax = plotting.figure(9, 3.2)
     by_name = {name: curves.honest_losses(program, text, 400) for name, program in programs.items()}
-    for (name, losses), color in zip(by_name.items(), plotting.COLORS, strict=False):
+    for (name, losses), color in plotting.colored(by_name.items()):
         ax.plot(curves.CUTS, losses, color=color)
         ax.text(T + 0.6, losses[-1], name, color=color, va="center")
     ax.set(xlabel="letters that are read", ylabel="loss of the next letter", xlim=(0, T + 7))

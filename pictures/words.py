@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pictures.plotting import COLORS, SIGNED, figure, show, table
+from pictures.plotting import COLORS, SIGNED, colored, figure, show, table
 
 PLAIN = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
 
@@ -16,7 +16,7 @@ PLAIN = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
 def arrows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -> None:
     """The query and the keys as arrows on a grid, for an explorer."""
     _, ax = figure(6, 4.6)
-    for (name, key), color in zip(keys.items(), COLORS, strict=False):
+    for (name, key), color in colored(keys.items()):
         draw_key(ax, query, key, name, color)
     ax.annotate("query", query, (-46, 4), textcoords="offset points", weight="bold")
     ax.axis("on")
@@ -29,7 +29,7 @@ def arrows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) ->
 def shadows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -> None:
     """The same, in a panel for each key, with its shadow: as long as its score."""
     _, axes = figure(9, 3.6, columns=len(keys))
-    for (name, key), color, ax in zip(keys.items(), COLORS, axes, strict=False):
+    for ((name, key), ax), color in colored(zip(keys.items(), axes, strict=True)):
         foot = (query @ key) * query
         band = torch.stack([torch.zeros(2), foot])
         ax.plot(*band.T, color=color, lw=9, alpha=0.4, solid_capstyle="butt")
