@@ -107,9 +107,10 @@ def ladder(climbs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     plotting.show(f"Three dots for each rung, on a logarithmic axis: {'; '.join(phrases)}.")
 
 
-def passage(lines: Sequence[Line], width: int = 50) -> None:
+def passage(lines: Sequence[Line]) -> None:
     """A text's letters, blue where a network made them likelier than counting, orange where less."""
     pairs = [(chr(line["letter"]), line["gain"]) for line in lines if line["what"] == "passage"]
+    width = 50
     rows: list[list[tuple[str, float]]] = [[]]
     for letter, gain in pairs:
         rows[-1].append((letter, gain))

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from helpers.tables import Line, column
+from helpers.tables import Line, column, spread
 from pictures.plotting import COLORS, SIGNED, bare, colored, figure, show
 
 GREY_FIRST = ("#777777", *COLORS)
@@ -91,8 +91,8 @@ def part_of_the_lead(parts: Mapping[str, Float[Tensor, "n"]]) -> None:
 
 
 # ---------------------------------------------------------------- the study
-def told(shares: Sequence[float]) -> str:
-    return f"{fmean(shares):.0%} right ({min(shares):.0%} to {max(shares):.0%})"
+def share_right(shares: Sequence[float]) -> str:
+    return spread(shares, ".0%", " right")
 
 
 def hidden(students: Sequence[Line]) -> None:
@@ -110,7 +110,7 @@ def hidden(students: Sequence[Line]) -> None:
     ):
         new, gone = (column(students, exam, hidden=what, strength=strength, **usual) for exam in ("new", "own_without"))
         rows[label] = {"new scenes": new, "its own, card taken away": gone}
-        print(f"{label:32} new {told(new)}, card gone {told(gone)}")
+        print(f"{label:32} new {share_right(new)}, card gone {share_right(gone)}")
     rights(rows)
 
 
@@ -134,8 +134,8 @@ def dull_ways(students: Sequence[Line]) -> None:
             strengths = dict.fromkeys(column(students, "strength", **these))
             groups += [column(students, "new", strength=strength, **these) for strength in strengths]
         rows[label] = {"new scenes": max(groups, key=sum)}
-        print(f"{label:36} {told(rows[label]['new scenes'])}")
+        print(f"{label:36} {share_right(rows[label]['new scenes'])}")
     rights(rows)
     decayed = {"hidden": "L2", "strength": 0.003}
-    own, new, gone = (told(column(students, exam, **decayed)) for exam in ("own", "new", "own_without"))
+    own, new, gone = (share_right(column(students, exam, **decayed)) for exam in ("own", "new", "own_without"))
     print(f"decay in the loss (0.003): new {new}, its own {own}, card gone {gone}")

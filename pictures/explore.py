@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from helpers import telegrams
 from helpers.attention import causal_mask
 from helpers.data import CharTokenizer
 from helpers.errors import ConfigError
@@ -44,16 +45,8 @@ def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"
 
     The picture is the figure that you have drawn, and `alt` its text.
     """
-    points = {
-        "keys": plotting.rounded(values),
-        "values": plotting.rounded(values),
-        "query": plotting.rounded(query),
-    }
-    show(
-        "attend",
-        points | {"names": list(names), "says": list(names), "asks": {}, "temperature": 1},
-        alt,
-    )
+    points = {"values": plotting.rounded(values), "query": plotting.rounded(query)}
+    show("temperature", points | {"names": list(names)}, alt)
 
 
 def attend(
@@ -516,7 +509,7 @@ def _draw_cards(cards: Sequence[Sequence[str]], who: str) -> str:
     """Draw cards as sentences, in bold where they name `who`; return the alternative text."""
     A = len(cards)
     _, ax = plotting.figure(9, 0.9 + 0.3 * A)
-    sentences = [f"{giver} gives the {thing} to {receiver}" for giver, thing, receiver in cards]
+    sentences = [telegrams.sentence(*card) for card in cards]
     for t, sentence in enumerate(sentences):
         ax.text(0, -t, sentence, weight="bold" if who in cards[t] else "normal", va="center")
     ax.set(xlim=(0, 1), ylim=(-A + 0.4, 0.6), title=f"what does {who} give, and what does {who} get?")

@@ -109,8 +109,8 @@ def product(words: list[str], x: Float[Tensor, "T C"]) -> None:
     )
 
 
-def strips(vocabulary: Sequence[str], vectors: Float[Tensor, "V V"], askers: Sequence[str], named: int = 5) -> None:
-    """A strip for each word that asks: all others lie at their scores, and the best have names."""
+def strips(vocabulary: Sequence[str], vectors: Float[Tensor, "V V"], askers: Sequence[str]) -> None:
+    """A strip for each word that asks: all others lie at their scores, and the best five have names."""
     _, ax = figure(10, 1.5 * len(askers))
     best_of = []
     for y, asks in enumerate(askers):
@@ -118,7 +118,7 @@ def strips(vocabulary: Sequence[str], vectors: Float[Tensor, "V V"], askers: Seq
         scores = vectors @ vectors[me]
         others = [i for i in range(len(vocabulary)) if i != me]
         ranked = sorted(others, key=lambda i: -scores[i])
-        best, rest = ranked[:named], ranked[named:]
+        best, rest = ranked[:5], ranked[5:]
         up_and_down = [0.16 * ((7 * i) % 11 / 5 - 1) for i in rest]  # or dots would hide one another
         ax.plot(scores[rest], [y + d for d in up_and_down], ".", color="#999999", markersize=3)
         left = 1.0

@@ -6,7 +6,7 @@ from gpt_variants import Heads, ManyHeads
 from nanogpt import NanoAttention
 from torch import nn
 
-from exercises.attending import heads, join, split
+from exercises.attending import join, multi_head, split
 from exercises.n06 import layer, merge
 
 
@@ -115,7 +115,7 @@ WRONG = {
         ("`q` and `k` are exchanged", lambda x, q, k, v, o, H: layer(x, k, q, v, o, H)),
         ("`k` is used where `v` belongs", lambda x, q, k, v, o, H: layer(x, q, k, k, o, H)),
         ("the shape (B, T, D), and (B, T, H*D) is asked for", lambda x, q, k, v, o, H: (
-            heads(x @ q, x @ k, x @ v, H).unflatten(-1, (H, -1)).mean(-2))),
+            multi_head(x @ q, x @ k, x @ v, H).unflatten(-1, (H, -1)).mean(-2))),
         ("`o` should be taken as it is", lambda x, q, k, v, o, H: layer(x, q, k, v, o.T, H)),
     ],
     "6d": [
@@ -126,7 +126,7 @@ WRONG = {
         ("it should return 3 things in a tuple", lambda *x: merge(*x)[:2]),
     ],
     "6e": [
-        ("the softmax runs over the heads", lambda q, k, v, H: heads(q, k, v, H, dim=1)),
+        ("the softmax runs over the heads", lambda q, k, v, H: multi_head(q, k, v, H, dim=1)),
         ("the future is not hidden", lambda q, k, v, H: (
             join(F.scaled_dot_product_attention(split(q, H), split(k, H), split(v, H))))),
     ],
@@ -158,6 +158,6 @@ RIGHT = {
         lambda x, *rest: layer(x.double(), *(W.double() for W in rest[:4]), rest[4]).numpy(),
     ],
     "6d": [by_moving, lambda *x: [y.numpy() for y in merge(*(y.double() for y in x))]],
-    "6e": [lambda q, k, v, H: heads(q, k, v, H, hidden=torch.finfo(torch.float32).min)],
+    "6e": [lambda q, k, v, H: multi_head(q, k, v, H, hidden=torch.finfo(torch.float32).min)],
     "6g": [ManyHeads, Nano, ByPyTorch, InTurn, Bare],
 }
