@@ -1,5 +1,5 @@
 // Notebook 03: a query among keys; scores, weights and the mixture of the values move with it.
-import { frame, html, percent, svg } from "./kit.js";
+import { button, frame, html, percent, svg } from "./kit.js";
 import {
   asking,
   attend,
@@ -69,9 +69,9 @@ function keyArrows({ names, keys, reach, room }) {
 }
 
 function tools({ asks, query, change }) {
-  const button = ([text, at]) => html("button", { type: "button", onclick: () => change({ query: at }) }, text);
+  const buttons = Object.entries(asks).map(([text, at]) => button(text, () => change({ query: at })));
   const root = html("input", { type: "checkbox", checked: "", onchange: () => change({ divided: root.checked }) });
-  return [...Object.entries(asks).map(button), html("label", {}, root, `divide scores by √${query.length}`)];
+  return [...buttons, html("label", {}, root, `divide scores by √${query.length}`)];
 }
 
 function sentence({ names, says }, { weights, best }) {

@@ -1,5 +1,5 @@
 // Today's models: rotary positions as clock faces. A query's hands and a key's turn with their places, and make a score.
-import { decimal, frame, html, listed, slider, sum, svg } from "./kit.js";
+import { button, decimal, frame, html, listed, slider, sum, svg } from "./kit.js";
 
 const LAST = 40; // the furthest place
 const COUNTED = "no one two three four five six seven eight nine ten eleven twelve".split(" ");
@@ -67,7 +67,6 @@ export function mount(element, data) {
     put([m + by, n + by]);
     show((now) => bothMoved(now, by, step));
   }
-  const button = (text, onclick) => html("button", { type: "button", onclick }, text);
   const { say, remove } = frame(
     element,
     { name: "clock", css: CSS, invitation: "Move both on, then only one of them: when does the score change?" },

@@ -1,5 +1,5 @@
 // Notebook 06: one big table of queries is cut into heads, by view with transpose or without it; see where each number lands.
-import { arrow, frame, html, named } from "./kit.js";
+import { arrow, button, frame, html, named } from "./kit.js";
 
 const WAYS = { view: "view(H, T, D) alone", transpose: "view(T, H, D).transpose(0, 1)" };
 
@@ -48,8 +48,8 @@ export function mount(element, data) {
 
   const whole = wholeTable(data, choose);
   const pieces = headTables(data);
-  const button = ([name, text]) => html("button", { type: "button", "data-way": name, onclick: () => cut(name) }, text);
-  const buttons = Object.entries(WAYS).map(button);
+  const choice = ([name, text]) => button(text, () => cut(name), { "data-way": name });
+  const buttons = Object.entries(WAYS).map(choice);
   const part = (basis, text, ...inside) => {
     const caption = html("div", { class: "explore-caption" }, text);
     return html("div", { class: "explore-side", style: `flex: 1 1 ${basis}px` }, ...inside, caption);

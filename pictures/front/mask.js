@@ -1,5 +1,5 @@
 // Notebook 04: paint a mask on a table of scores, and see the weights, who cheats and which rows break.
-import { arrow, decimal, frame, html, percent } from "./kit.js";
+import { arrow, button, decimal, frame, html, percent } from "./kit.js";
 import { softmax } from "./sampling.js";
 
 // scores (T, S), allowed (T, S) of booleans -> weights (T, S); a row in which nothing is allowed is NaN, as in PyTorch
@@ -45,11 +45,11 @@ export function mount(element, data) {
 
   const painted = paintable(words, (t, s) => allowed[t][s], put);
   const shares = all.map(() => all.map(() => html("span", { role: "gridcell", class: "explore-share" })));
-  const set = (rule) => () => {
-    allowed = all.map((t) => all.map((s) => rule(t, s)));
-    show();
-  };
-  const button = (text, rule) => html("button", { type: "button", onclick: set(rule) }, text);
+  const choice = (text, rule) =>
+    button(text, () => {
+      allowed = all.map((t) => all.map((s) => rule(t, s)));
+      show();
+    });
   const { root, say, remove } = frame(
     element,
     { name: "mask", css: CSS, invitation: "Click a cell, or drag across several, to hide words from each other." },
@@ -57,9 +57,9 @@ export function mount(element, data) {
     html(
       "div",
       { class: "explore-tools" },
-      button("causal mask", (t, s) => s <= t),
-      button("everybody sees everybody", () => true),
-      button("the mask the wrong way round", (t, s) => s > t),
+      choice("causal mask", (t, s) => s <= t),
+      choice("everybody sees everybody", () => true),
+      choice("the mask the wrong way round", (t, s) => s > t),
     ),
   );
   for (const type of ["pointerup", "pointercancel", "pointerleave"]) root.addEventListener(type, painted.release);

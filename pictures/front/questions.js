@@ -1,5 +1,5 @@
 // Notebook 06: two questions in one breath. Where do one head or two look, and which word is closest to each answer?
-import { decimal, frame, html, sum, svg } from "./kit.js";
+import { button, decimal, frame, html, sum, svg } from "./kit.js";
 
 const ROLES = ["gives", "gets"];
 const CLOSE = 0.1; // a lead below this is worth a word
@@ -117,7 +117,7 @@ const caption = (text) => html("span", { class: "explore-caption" }, text);
 
 // A row of buttons, of which one is pressed.
 function choice(label, names, set) {
-  const buttons = names.map((name, i) => html("button", { type: "button", onclick: () => set(i) }, name));
+  const buttons = names.map((name, i) => button(name, () => set(i)));
   const press = (chosen) => {
     buttons.forEach((button, i) => {
       button.setAttribute("aria-pressed", i === chosen);

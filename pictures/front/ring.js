@@ -1,5 +1,5 @@
 // Notebook 07: six people in a ring, a card for each arrow. Add givers, subtract receivers: who is left?
-import { byHand, frame, html, listed, svg } from "./kit.js";
+import { button, byHand, frame, html, listed, svg } from "./kit.js";
 
 // looked (N) of booleans, one for each card: person i gives to person i + 1 -> how often each gives less receives (N)
 export function tally(looked) {
@@ -14,9 +14,9 @@ const SIGN = { "-1": "−1", 0: "0", 1: "+1" };
 export function mount(element, data) {
   const { names, asker } = data;
   const N = names.length;
-  const looked = names.map(() => true);
-  const ring = circle(data, turnOver);
-  const button = (text, rule) => html("button", { type: "button", onclick: () => set(rule) }, text);
+  let looked = names.map(() => true);
+  const ring = circle(data, (i) => look(looked.with(i, !looked[i])));
+  const choice = (text, rule) => button(text, () => look(names.map((_, i) => rule(i))));
   const his = (i) => i === asker || (i + 1) % N === asker;
   const { say, remove } = frame(
     element,
@@ -30,20 +30,14 @@ export function mount(element, data) {
     html(
       "div",
       { class: "explore-tools" },
-      button("all cards", () => true),
-      button(`only ${names[asker]}'s card`, (i) => i === asker),
-      button(`the cards without ${names[asker]}`, (i) => !his(i)),
+      choice("all cards", () => true),
+      choice(`only ${names[asker]}'s card`, (i) => i === asker),
+      choice(`the cards without ${names[asker]}`, (i) => !his(i)),
     ),
   );
 
-  function turnOver(i) {
-    looked[i] = !looked[i];
-    show();
-  }
-  function set(rule) {
-    names.forEach((_, i) => {
-      looked[i] = rule(i);
-    });
+  function look(to) {
+    looked = to;
     show();
   }
   function show() {

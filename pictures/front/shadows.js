@@ -1,5 +1,5 @@
 // Notebook 01: drag a query and its keys; each key's shadow on the query's line, and the score that it makes.
-import { decimal, frame, html, plane, svg } from "./kit.js";
+import { button, decimal, frame, html, plane, svg } from "./kit.js";
 
 const SIZE = 340; // of the plane, in its own units
 const VIEW = `0 10 ${SIZE} ${SIZE - 20}`;
@@ -23,7 +23,6 @@ export function mount(element, data) {
   const state = { ...start, names, reach, change };
   const drawing = arrowsAndShadows(state);
   const table = scoreTable(names, 1.3 * largest(shadows(data.query, data.keys).scores));
-  const button = (text, to) => html("button", { type: "button", onclick: () => change(to()) }, text);
   const equal = () => ({ keys: state.keys.map((key) => key.map((x) => (reach * x) / (2 * length(key)))) });
   const invitation = data.waits
     ? "Which key fits the query best? Guess, then drag an arrow, and see the scores."
@@ -35,8 +34,8 @@ export function mount(element, data) {
     html(
       "div",
       { class: "explore-tools" },
-      button("make all keys equally long", equal),
-      button("start again", () => start),
+      button("make all keys equally long", () => change(equal())),
+      button("start again", () => change(start)),
     ),
   );
 

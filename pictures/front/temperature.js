@@ -1,5 +1,5 @@
 // Notebook 02: a query among values that are keys, too; under another temperature the mixture moves along its path.
-import { frame, html, percent, slider, svg } from "./kit.js";
+import { button, frame, html, percent, slider, svg } from "./kit.js";
 import { asking, attend, fits, MIXTURE_CSS, mixing, onPlane, reachOf, shares } from "./mixture.js";
 
 const HOTTEST = 100;
@@ -73,7 +73,7 @@ function tools(start, change) {
     putDial(Math.log(start.temperature));
     change(start);
   };
-  return [dial, html("button", { type: "button", onclick: again }, "start again")];
+  return [dial, button("start again", again)];
 }
 
 function sentence(names, { weights, best }) {
