@@ -114,7 +114,7 @@ def join_in_turn(contexts: Tensor) -> Tensor:
     return contexts.permute(0, 2, 3, 1).flatten(2)
 
 
-def heads(
+def multi_head(
     query: Tensor,
     key: Tensor,
     value: Tensor,

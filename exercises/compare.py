@@ -17,7 +17,7 @@ TOLERANCE = 1e-4  # as a part of the largest number that is right
 
 
 # ---------------------------------------------------------------- the same?
-def letters(value: Any) -> Any:
+def as_word(value: Any) -> Any:
     """A predicted word in small letters: "C, A, B" and ["c", "a", "b"] are "cab"."""
     texts = value if isinstance(value, (list, tuple)) else [value]
     if not texts or not all(isinstance(text, str) for text in texts):
@@ -142,7 +142,7 @@ def _nested(value: Any, digits: int) -> str:
     return number(value, digits)
 
 
-def difference(result: Any, right: Any, names: tuple[str, ...] = (), tolerance: float = TOLERANCE) -> str:
+def difference(result: Any, right: Any, names: tuple[str, ...], tolerance: float) -> str:
     """The end of a sentence: what is given, and what is right."""
     if isinstance(right, tuple):
         return _difference_of_parts(result, right, names, tolerance)

@@ -189,11 +189,11 @@ def ours(corpus: Corpus) -> Curve | None:
     return history.column("step")[1:], history.column("train_loss")[1:]
 
 
-def show_ours(corpus: Corpus, letters: int = 400) -> None:
+def show_ours(corpus: Corpus) -> None:
     """Print what our `laptop` wrote, for whoever wants to read it beside their own."""
     sample = _our_run(corpus) / "sample.txt"
     if yours.place() and sample.exists():
-        print(f"\nours writes:\n{sample.read_text(encoding='utf-8')[:letters].strip()}")
+        print(f"\nours writes:\n{sample.read_text(encoding='utf-8')[:400].strip()}")
 
 
 def _our_run(corpus: Corpus) -> Path:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from exercises.judge import WrongError
 from exercises.properties import (
-    Run,
+    TensorFunction,
     begins_alike,
     given,
     made,
@@ -136,12 +136,12 @@ def attention_matrices(block: nn.Module, C: int) -> list[nn.Parameter]:
 
 
 @torch.no_grad()
-def drops_both_branches(make: Callable[[float], nn.Module], C: int, p: float = 0.3) -> None:
+def drops_both_branches(make: Callable[[float], nn.Module], C: int) -> None:
     """With the other branch silent, what one adds to single words is dropped at p. Post-norm: it is dropped at all.
 
     One head, and an MLP of one hidden number, so that dropout inside it drops a word as a whole.
     """
-    x = words(2000, 1, C)
+    p, x = 0.3, words(2000, 1, C)
     block = plain(make(p))
     for parameter in block.parameters():
         parameter.mul_(parameter.dim() < 2)
@@ -190,9 +190,9 @@ GPT = {"vocab_size": 11, "context_length": 8, "n_layer": 2, "n_head": 2, "n_embd
 V, T = GPT["vocab_size"], GPT["context_length"]
 
 
-def ids(vocab_size: int, *shape: int, seed: int = 0) -> Tensor:
+def ids(vocab_size: int, *shape: int) -> Tensor:
     """Random tokens, always the same."""
-    return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(0))
 
 
 def gives_logits(answer: Callable[..., Any]) -> None:
@@ -212,7 +212,7 @@ def gives_logits(answer: Callable[..., Any]) -> None:
                 raise WrongError("it gives probabilities: logits are asked for, before any softmax")
 
 
-def reads_its_past(run: Run) -> None:
+def reads_its_past(run: TensorFunction) -> None:
     """Each place sees its own token and all before it, and none after it."""
     tokens = ids(V, T)
     for step in (1, 5):

@@ -87,7 +87,7 @@ def read(line: str) -> list[Part]:
     return parts
 
 
-def letters(parts: list[Part]) -> list[str]:
+def size_names(parts: list[Part]) -> list[str]:
     words = " ".join(word for part in parts for word in (part.shape or (part.kind,)))
     return list(dict.fromkeys(re.findall(r"[A-Z]\w*", words)))
 
@@ -149,7 +149,7 @@ def drawn(
         words = {word: _size(word, sizes) for part in parts for word in part.shape or ()}
         cases.append(Case(tuple(by_name), inputs, right, sizes, batch, scale, sizes | words))
 
-    every = [dict(sizes) for sizes in dict.fromkeys(tuple(x.items()) for x in tables_of_sizes(letters(parts)))]
+    every = [dict(sizes) for sizes in dict.fromkeys(tuple(x.items()) for x in tables_of_sizes(size_names(parts)))]
     has_tables = any(part.shape is not None for part in parts)
     again = every[:-2] if has_tables else []  # the small ones: numbers may agree by chance
     for sizes in [*every, *again]:

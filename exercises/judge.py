@@ -289,16 +289,16 @@ def _is_of_its_kind(exercise: Exercise, answer: Any) -> bool:
 
 
 def _judged_value(exercise: Exercise, answer: Any) -> Judgement:
-    right = compare.letters(exercise.cases[0].right)
+    right = compare.as_word(exercise.cases[0].right)
     if callable(answer):
         return not_yet(f"it should be a value, and is {compare.kind(answer)}")
     if isinstance(answer, str) and not isinstance(right, str):
         return not_yet("it should be a number, and is a string")
-    value = compare.letters(answer) if isinstance(right, str) else answer
+    value = compare.as_word(answer) if isinstance(right, str) else answer
     if compare.same(value, right, exercise.tolerance):
         return RIGHT
     for sentence, mistake in exercise.wrong_answers():
-        if compare.same(value, compare.letters(mistake), exercise.tolerance):
+        if compare.same(value, compare.as_word(mistake), exercise.tolerance):
             return not_yet(sentence)
     if why := relations.of_values(value, right, exercise.tolerance):
         return not_yet(why)

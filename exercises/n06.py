@@ -11,8 +11,8 @@ from exercises.attending import (
     ATTENTION,
     CAUSAL,
     HEADS,
-    heads,
     join_by_view,
+    multi_head,
     root_of_C,
 )
 from exercises.judge import Answer, WrongError, built, exercise
@@ -113,13 +113,13 @@ exercise(
 # ---------------------------------------------------------------- 6e
 exercise(
     "6e",  # Two faults
-    heads,
+    multi_head,
     "query: B T H*D, key: B T H*D, value: B T H*D, num_heads = H",
     scales=(1e13,),
     broken=(
         "change the last word, and an earlier row changes, though every head has its mask. Which row, and whose "
         "numbers stand in it? And there is a second fault",
-        functools.partial(heads, put_together=join_by_view, **root_of_C),
+        functools.partial(multi_head, put_together=join_by_view, **root_of_C),
     ),
     mistakes={
         "one of two: the words are whole again, but the scores are still divided by √C": root_of_C,
@@ -153,4 +153,4 @@ def layer_of_heads(MyHeads: Any) -> None:
 
 
 def heads_of(num_heads: int, *projected: Tensor, **options: Any) -> Tensor:
-    return heads(*projected, num_heads, **options)
+    return multi_head(*projected, num_heads, **options)

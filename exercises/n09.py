@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from exercises import compare, gpts
 from exercises.judge import WrongError, built, exercise, prediction, raised
 from exercises.properties import (
-    Run,
+    TensorFunction,
     given,
     made,
     near,
@@ -326,7 +326,7 @@ def write(my_write: Writer) -> None:
 
 
 # ---------------------------------------------------------------- 9i: a GPT with a cache
-def through(model: nn.Module, cache: dict[Any, Any], V: int) -> Run:
+def through(model: nn.Module, cache: dict[Any, Any], V: int) -> TensorFunction:
     """The model as a function of new tokens (B, T)."""
 
     def run(new: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def names_a_red_check(MyRepair: Any, broken: type) -> None:
 @torch.no_grad()
 def is_healthy(MyRepair: Any) -> None:
     """It gives the logits of the healthy program, also beside a text that is padded."""
-    tokens, real = checks.letters(2, 12), torch.ones(2, 12, dtype=torch.bool)
+    tokens, real = checks.random_letters(2, 12), torch.ones(2, 12, dtype=torch.bool)
     real[1, :7] = False
     mine, healthy = (kind(65, seed=1).eval() for kind in (MyRepair, Program))
     for _ in range(2):  # fresh, and with numbers of which no two layers have the same
@@ -100,8 +100,8 @@ def difference(program: nn.Module, tokens: Tensor, t: int) -> float:
 
 def programs() -> Iterator[tuple[nn.Module, Tensor, int]]:
     for V, B, T, t in ((2, 1, 3, 1), (4, 1, 7, 2), (3, 3, 12, 11), (5, 2, 9, 4)):
-        yield KnowsLength(V), checks.letters(B, T, V=V), t
-    yield nn.Embedding(5, 5), checks.letters(2, 8, V=5), 3  # the next letter, from the last alone
+        yield KnowsLength(V), checks.random_letters(B, T, V=V), t
+    yield nn.Embedding(5, 5), checks.random_letters(2, 8, V=5), 3  # the next letter, from the last alone
 
 
 exercise(

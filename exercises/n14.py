@@ -81,7 +81,7 @@ LETTERS = 6
 GRADIENTS = words(LETTERS, LETTERS, 2).double()  # of each real letter, after each that is read
 
 
-def letters(y: Tensor) -> int:
+def real_letters(y: Tensor) -> int:
     return int((y != PADDING).sum())
 
 
@@ -132,7 +132,7 @@ def added(
 ) -> Tensor:
     """The gradients of parts with so many letters at least, by weights that may be wrong."""
     pieces = zip(x.tensor_split(parts), y.tensor_split(parts), strict=True)
-    counted = [(a, b) for a, b in pieces if letters(b) >= least]
+    counted = [(a, b) for a, b in pieces if real_letters(b) >= least]
     return sum(weight(b) * gradient(a, b) for a, b in counted) / sum(weight(b) for _, b in counted)
 
 
@@ -141,7 +141,7 @@ def added(
     lambda x, y, parts, gradient: mean_gradient(x, y),
     padded_batches,
     mistakes={
-        "0 · NaN is NaN: pass over a part that has no real letter": (functools.partial(added, letters, least=0)),
+        "0 · NaN is NaN: pass over a part that has no real letter": (functools.partial(added, real_letters, least=0)),
         "a letter may have the number 0: what does not count is -100": (
             functools.partial(added, lambda y: (y > 0).sum())
         ),

@@ -10,7 +10,7 @@ from exercises import compare
 from exercises.attending import loose_attention
 from exercises.judge import Asked, WrongError, raised
 
-Run = Callable[[Tensor], Tensor]
+TensorFunction = Callable[[Tensor], Tensor]
 LONG = 1100  # words, more than a mask of the usual 64, 256 or 1024
 
 
@@ -64,7 +64,7 @@ def given(module: nn.Module, x: Tensor, width: int) -> Tensor:
     return output
 
 
-def reading(module: nn.Module, width: int) -> Run:
+def reading(module: nn.Module, width: int) -> TensorFunction:
     return torch.no_grad()(lambda x: given(module, x, width))
 
 
@@ -105,7 +105,7 @@ def near(a: Tensor, b: Tensor) -> bool:
 
 
 # ---------------------------------------------------------------- of every module
-def sound(answer: Callable[..., Any], sizes: dict[str, Any], width: int, x: Tensor | None = None) -> Run:
+def sound(answer: Callable[..., Any], sizes: dict[str, Any], width: int, x: Tensor | None = None) -> TensorFunction:
     """A stirred module that reads words (B, T, C), or what x is, after what must hold for all."""
     x = words(3, 5, sizes["C"]) if x is None else x
     module = made(answer, sizes)
@@ -165,7 +165,7 @@ def twin(answer: Callable[..., Any], sizes: dict[str, Any], module: nn.Module) -
     return clone
 
 
-def is_its_parameters(run: Run, twin_run: Run, x: Tensor) -> None:
+def is_its_parameters(run: TensorFunction, twin_run: TensorFunction, x: Tensor) -> None:
     if not near(twin_run(x), run(x)):
         raise WrongError(
             "two with the same parameters give two results: what is drawn at random must be a parameter, made in "
@@ -173,7 +173,7 @@ def is_its_parameters(run: Run, twin_run: Run, x: Tensor) -> None:
         )
 
 
-def mixes_no_texts(run: Run, x: Tensor) -> None:
+def mixes_no_texts(run: TensorFunction, x: Tensor) -> None:
     together = run(x)
     if not all(near(together[b : b + 1], run(x[b : b + 1])) for b in range(len(x))):
         raise WrongError("a text gives something else when other texts stand in its batch: they must not mix")
@@ -226,7 +226,7 @@ def uses_heads(make: Callable[[int], nn.Module], x: Tensor, width: int) -> None:
 
 
 # ---------------------------------------------------------------- of attention
-def touched(run: Run, x: Tensor, others: Tensor) -> Tensor:
+def touched(run: TensorFunction, x: Tensor, others: Tensor) -> Tensor:
     """(T, T): does output t (column) change when input s (row) of one text x (T, ...) is replaced?"""
     T = len(x)
     same = x.repeat(T, *[1] * x.dim())
@@ -235,7 +235,7 @@ def touched(run: Run, x: Tensor, others: Tensor) -> Tensor:
     return (run(same) != run(changed)).any(-1)
 
 
-def sees(run: Run, C: int, future: bool) -> None:
+def sees(run: TensorFunction, C: int, future: bool) -> None:
     """Every output changes with every input, or with those up to its own place alone."""
     influence = touched(run, 0.3 * words(6, C), 0.3 * words(6, C, seed=1))
     if future:
@@ -264,7 +264,7 @@ def _sees_all(influence: Tensor) -> None:
         raise WrongError(f"output {t} doesn't change with input {s}: it should see that word, too")
 
 
-def begins_alike(run: Run, x: Tensor) -> None:
+def begins_alike(run: TensorFunction, x: Tensor) -> None:
     """The beginning of a text alone gives what it gives when more follows."""
     whole = run(x)
     for t in range(1, x.shape[1]):
@@ -275,7 +275,7 @@ def begins_alike(run: Run, x: Tensor) -> None:
             )
 
 
-def forgets_order(run: Run, C: int, causal: bool) -> None:
+def forgets_order(run: TensorFunction, C: int, causal: bool) -> None:
     x = words(2, 6, C)
     order = [4, 3, 2, 1, 0, 5]
     before, after = run(x)[:, order], run(x[:, order])
@@ -285,7 +285,7 @@ def forgets_order(run: Run, C: int, causal: bool) -> None:
         raise WrongError("in another order, the words before the last give something else: attention knows no places")
 
 
-def averages(run: Run, C: int) -> None:
+def averages(run: TensorFunction, C: int) -> None:
     """Where all words are equal, attention gives what it gives for one."""
     for T in (2, 5):
         word = words(1, 1, C, seed=T)
@@ -293,7 +293,7 @@ def averages(run: Run, C: int) -> None:
             raise WrongError(f"{T} equal words give something else than the word alone: do the weights add up to 1?")
 
 
-def takes_any_length(run: Run, C: int, causal: bool) -> None:
+def takes_any_length(run: TensorFunction, C: int, causal: bool) -> None:
     x = words(1, LONG, C)
     other_end = torch.cat([x[:, :-1], -x[:, -1:]], 1)
     before = run(x)

@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from helpers.attention import KVCache
 from helpers.counting import KneserNey
-from helpers.errors import ConfigError, Rule, require, whole
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig, ModernGPT
+from helpers.rules import Rule, require, whole
 
 LARGEST_TEXT = 20_000_000  # tokens: a million of them take about half a gigabyte to count
 

@@ -282,7 +282,7 @@ class PreparedCorpus:
         return f"{self.name}: {size}, from the folder {self.path.name}"
 
 
-def open_corpus(path: Any = None) -> Corpus | PreparedCorpus:
+def open_corpus(path: Any) -> Corpus | PreparedCorpus:
     """What to train on: a prepared corpus where `path` is a folder, else as `load_corpus`.
 
     CorpusError for a folder that `prepare` has not written, or not to its end.

@@ -16,7 +16,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, Rule, require, whole
+from helpers.errors import ConfigError
+from helpers.rules import Rule, require, whole
 
 LARGEST = 16_384  # width of a matrix or a context: a square matrix of it takes 1 GB
 

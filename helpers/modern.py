@@ -14,8 +14,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.attention import KVCache, MultiHeadAttention
-from helpers.errors import ConfigError, at_least, one_of, optional, require, whole
+from helpers.errors import ConfigError
 from helpers.gpt import GPT, Block, GPTConfig
+from helpers.rules import at_least, one_of, optional, require, whole
 
 
 @dataclass(frozen=True)

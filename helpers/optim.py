@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from helpers.errors import SEED, SHARE, ConfigError, Rule, at_least, one_of, require, whole
+from helpers.errors import ConfigError
+from helpers.rules import SEED, SHARE, Rule, at_least, one_of, require, whole
 
 
 @dataclass(frozen=True)

@@ -16,20 +16,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.checkpoint import best_run, load_model
-from helpers.errors import (
-    SEED,
-    SHARE,
-    ConfigError,
-    Options,
-    Rule,
-    command,
-    optional,
-    require,
-    say,
-    whole,
-)
+from helpers.errors import ConfigError, Options, command, say
 from helpers.gpt import evaluating, one_thread
 from helpers.presets import RUNS
+from helpers.rules import SEED, SHARE, Rule, optional, require, whole
 
 # For so few tokens, waking other threads takes longer than the work (at widths of 128 and 384).
 FEW = 16

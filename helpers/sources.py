@@ -34,15 +34,15 @@ def slip(label: str, printed: str, produced: object, right: object) -> None:
 def must_agree(label: str, printed: str, ours: object, units: float) -> None:
     numbers = [float(text) for text in printed.split()]
     expected = torch.tensor(numbers, dtype=torch.float64)
-    mine = flat(ours)
-    assert len(mine) == len(expected), f"{label}: {len(expected)} are printed, here are {len(mine)}"
+    here = flat(ours)
+    assert len(here) == len(expected), f"{label}: {len(expected)} are printed, here are {len(here)}"
     # A little more than half a unit: float32 rounds, too
     unit = torch.tensor([unit_of(text) for text in printed.split()], dtype=torch.float64)
-    close = torch.isclose(mine, expected, rtol=0, atol=0, equal_nan=True)
-    close |= (mine - expected).abs() <= (units + 0.001) * unit
+    close = torch.isclose(here, expected, rtol=0, atol=0, equal_nan=True)
+    close |= (here - expected).abs() <= (units + 0.001) * unit
     if not close.all():
         i = int((~close).nonzero()[0])
-        raise AssertionError(f"{label}: number {i + 1} is printed as {printed.split()[i]}, here it is {mine[i]:.8g}")
+        raise AssertionError(f"{label}: number {i + 1} is printed as {printed.split()[i]}, here it is {here[i]:.8g}")
 
 
 def flat(numbers: object) -> Tensor:

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from helpers import ROOT
@@ -50,6 +51,11 @@ def column(lines: Iterable[Line], name: str, **settings: object) -> list[Any]:
 def row(things: Iterable[object], form: str = ".2f") -> str:
     """Numbers or words side by side, each in the same form: row([0.5, 1]) is "0.50 1.00"."""
     return " ".join(format(thing, form) for thing in things)
+
+
+def spread(numbers: Sequence[float], form: str = ".2f", what: str = "") -> str:
+    """The mean, `what` it is of, and the range: spread([0.4, 0.6], ".0%", " right") is "50% right (40% to 60%)"."""
+    return f"{fmean(numbers):{form}}{what} ({min(numbers):{form}} to {max(numbers):{form}})"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

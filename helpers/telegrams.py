@@ -101,7 +101,7 @@ def scenes(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
     return cards.gather(1, order[:, :, None].expand_as(cards))
 
 
-def letters(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
+def repeated_givers(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
     """Three people give twice each; only a card's place says which telegram was the later one."""
     three = _random_orders(n, len(NAMES), generator)[:, :3]
     thing = _random_orders(n, len(THINGS), generator)[:, :CARDS]
@@ -111,11 +111,13 @@ def letters(n: int, generator: torch.Generator) -> Int64[Tensor, "n 6 3"]:
     return torch.stack([giver, thing + len(NAMES), receiver], dim=2)
 
 
+def sentence(giver: str, thing: str, receiver: str) -> str:
+    return f"{giver} gives the {thing} to {receiver}"
+
+
 def sentences(scene: Int64[Tensor, "6 3"]) -> list[str]:
     """The cards of one scene in words."""
-    return [
-        f"{WORDS[giver]} gives the {WORDS[thing]} to {WORDS[receiver]}" for giver, thing, receiver in scene.tolist()
-    ]
+    return [sentence(*(WORDS[i] for i in card)) for card in scene.tolist()]
 
 
 def print_scene(scene: Int64[Tensor, "6 3"]) -> None:
@@ -167,7 +169,7 @@ def _card(box: Int64[Tensor, "n 6"], names: Int64[Tensor, "n k"]) -> Int64[Tenso
 
 def look_up(question: str, n: int, generator: torch.Generator) -> Examples:
     """The asker's word (n, 32), and the cards (n, 6, 96), their three boxes side by side."""
-    scene = letters(n, generator) if question == "last" else scenes(n, generator)
+    scene = repeated_givers(n, generator) if question == "last" else scenes(n, generator)
     askers, answers = questions(question, scene, generator)
     return (embed(askers[:, 0]), embed(scene).flatten(start_dim=2)), answers
 

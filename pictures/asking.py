@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from helpers.tables import Line, column
-from pictures.plotting import COLORS, curves, figure, heatmap, show
+from pictures.plotting import colored, curves, figure, heatmap, show
 
 
 def ring_moves_further(
@@ -22,7 +22,7 @@ def ring_moves_further(
         ax.plot(*at, "o", color="#555555", ms=11 if word == "ring" else 6, zorder=3)
         offset = (7, -14 if word in ("a", "finger") else 5)
         ax.annotate(word, at, offset, textcoords="offset points", fontsize=11)
-    for (scene, (old, new)), color in zip(moves.items(), COLORS, strict=False):
+    for (scene, (old, new)), color in colored(moves.items()):
         for end, alpha, width in ((new, 1.0, 2.5), (old, 0.35, 8.0)):
             arrow = {"arrowstyle": "-|>", "color": color, "lw": width, "alpha": alpha}
             ax.annotate("", end.tolist(), ring, arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})

@@ -71,7 +71,7 @@ def by_length(lines: Mapping[str, Sequence[float]], levels: Mapping[str, float])
     """Losses by the length of the run that is looked back at, and the losses of others as levels."""
     _, ax = plotting.figure(9, 4)
     height = 9.0  # of the label before
-    for (name, losses), color in zip(lines.items(), plotting.COLORS, strict=False):
+    for (name, losses), color in plotting.colored(lines.items()):
         ax.plot(range(len(losses)), losses, "o-", color=color, markersize=4)
         text = f"{name}: at best {min(losses):.2f}"
         height = min(losses[-1], height - 0.12)
@@ -107,9 +107,10 @@ def ladder(climbs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     plotting.show(f"Three dots for each rung, on a logarithmic axis: {'; '.join(phrases)}.")
 
 
-def passage(lines: Sequence[Line], width: int = 50) -> None:
+def passage(lines: Sequence[Line]) -> None:
     """A text's letters, blue where a network made them likelier than counting, orange where less."""
     pairs = [(chr(line["letter"]), line["gain"]) for line in lines if line["what"] == "passage"]
+    width = 50
     rows: list[list[tuple[str, float]]] = [[]]
     for letter, gain in pairs:
         rows[-1].append((letter, gain))

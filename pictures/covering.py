@@ -1,13 +1,12 @@
 """Lesson 04's pictures: how sure each guess is, the staircase of questions that folds into one pass."""
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from jaxtyping import Float
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from helpers.tables import Line, column
+from helpers.tables import Line, column, spread
 from pictures.plotting import COLORS, SHARE, bare, figure, heatmap, show
 
 Guesses = Sequence[tuple[str, float]]  # at each place: the letter that is guessed, and how surely
@@ -98,18 +97,14 @@ def measured(networks: Sequence[Line], loss: str, **settings: object) -> list[fl
     return column(networks, loss, **usual | settings)
 
 
-def told(losses: Sequence[float]) -> str:
-    return f"{fmean(losses):.2f} ({min(losses):.2f} to {max(losses):.2f})"
-
-
 def two_layers(networks: Sequence[Line]) -> None:
     """Print what two layers lose, by where the mask is."""
     print("                  future visible        future covered        visible, at a quarter of the rate")
     for first, second in (("no", "no"), ("no", "yes"), ("yes", "no"), ("yes", "yes")):
         names = {"yes": "mask", "no": "open"}
         masked = {"masked": f"{first} {second}"}
-        visible, covered = (told(measured(networks, loss, **masked)) for loss in ("visible", "covered"))
-        slow = told(measured(networks, "visible", **masked, rate=0.0025))
+        visible, covered = (spread(measured(networks, loss, **masked)) for loss in ("visible", "covered"))
+        slow = spread(measured(networks, "visible", **masked, rate=0.0025))
         print(f"{names[first]}, then {names[second]}:  {visible}   {covered}   {slow}")
 
 
@@ -122,5 +117,5 @@ def exchange(networks: Sequence[Line], blind: float) -> None:
     rows["no mask, 16 × the windows"] = measured(networks, "last", masked="no", windows=512)
     rows["mask"] = measured(networks, "last", masked="yes")
     for name, losses in rows.items():
-        print(f"{name:34} {told(losses)}")
+        print(f"{name:34} {spread(losses)}")
     seeds(rows, blind, "loss at the last place (nats)")

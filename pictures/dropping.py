@@ -7,8 +7,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from helpers.tables import Line, column
-from pictures.plotting import COLORS, SIGNED, bare, figure, show
+from helpers.tables import Line, column, spread
+from pictures.plotting import COLORS, SIGNED, bare, colored, figure, show
+
+GREY_FIRST = ("#777777", *COLORS)
 
 
 def bar_codes(name: str, numbers: Float[Tensor, "C"], keeps: Mapping[str, Bool[Tensor, "C"]], p: float) -> None:
@@ -36,15 +38,15 @@ def curve(rights: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
     """The share of right answers against the share that is dropped: a line through the means, a dot a seed."""
     _, ax = figure(7.5, 3.8)
     phrases = []
-    styles = zip(("#777777", *COLORS), (8, -26, 14), strict=False)
-    for (name, by_rate), (color, offset) in zip(rights.items(), styles, strict=False):
+    for i, ((name, by_rate), color) in enumerate(colored(rights.items(), GREY_FIRST)):
         means = [sum(row) / len(row) for row in by_rate.values()]
         ax.plot(list(by_rate), means, color=color, lw=2)
         for p, row in by_rate.items():
             ax.plot([p] * len(row), row, "o", color=color, markersize=4, alpha=0.4)
         middle = list(by_rate)[len(by_rate) // 2]
         at = (middle, means[len(by_rate) // 2])
-        ax.annotate(name, at, (0, offset), textcoords="offset points", color=color, ha="center")
+        offset = (0, (8, -26, 14)[i % 3])
+        ax.annotate(name, at, offset, textcoords="offset points", color=color, ha="center")
         phrases.append(f"{name} " + ", ".join(f"{mean:.2f}" for mean in means))
     ax.set(xlabel="share of numbers dropped, p", ylabel="share right", ylim=(0, 1.15))
     rates = ", ".join(f"{p:g}" for p in next(iter(rights.values())))
@@ -56,7 +58,7 @@ def rights(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
     _, ax = figure(8, 0.8 + 0.5 * len(rows))
     exams = list(next(iter(rows.values())))
     for y, by_exam in enumerate(rows.values()):
-        for exam, color in zip(exams, COLORS, strict=False):
+        for exam, color in colored(exams):
             shares = by_exam[exam]
             ax.plot(shares, [y] * len(shares), "o", color=color, markersize=4, alpha=0.35)
             ax.plot(
@@ -75,7 +77,7 @@ def part_of_the_lead(parts: Mapping[str, Float[Tensor, "n"]]) -> None:
     """For each kind of student, which part of its lead one card makes: a dot for each scene, and the median."""
     _, ax = figure(8, 0.8 + 0.8 * len(parts))
     dice = torch.Generator().manual_seed(0)
-    for y, (row, color) in enumerate(zip(parts.values(), ("#777777", *COLORS), strict=False)):
+    for y, (row, color) in enumerate(colored(parts.values(), GREY_FIRST)):
         shown = row.clamp(-0.5, 1.5)
         jitter = y + 0.5 * (torch.rand(len(row), generator=dice) - 0.5)
         ax.plot(shown.tolist(), jitter.tolist(), "o", color=color, markersize=3, alpha=0.4)
@@ -89,8 +91,8 @@ def part_of_the_lead(parts: Mapping[str, Float[Tensor, "n"]]) -> None:
 
 
 # ---------------------------------------------------------------- the study
-def told(shares: Sequence[float]) -> str:
-    return f"{fmean(shares):.0%} right ({min(shares):.0%} to {max(shares):.0%})"
+def share_right(shares: Sequence[float]) -> str:
+    return spread(shares, ".0%", " right")
 
 
 def hidden(students: Sequence[Line]) -> None:
@@ -108,7 +110,7 @@ def hidden(students: Sequence[Line]) -> None:
     ):
         new, gone = (column(students, exam, hidden=what, strength=strength, **usual) for exam in ("new", "own_without"))
         rows[label] = {"new scenes": new, "its own, card taken away": gone}
-        print(f"{label:32} new {told(new)}, card gone {told(gone)}")
+        print(f"{label:32} new {share_right(new)}, card gone {share_right(gone)}")
     rights(rows)
 
 
@@ -132,8 +134,8 @@ def dull_ways(students: Sequence[Line]) -> None:
             strengths = dict.fromkeys(column(students, "strength", **these))
             groups += [column(students, "new", strength=strength, **these) for strength in strengths]
         rows[label] = {"new scenes": max(groups, key=sum)}
-        print(f"{label:36} {told(rows[label]['new scenes'])}")
+        print(f"{label:36} {share_right(rows[label]['new scenes'])}")
     rights(rows)
     decayed = {"hidden": "L2", "strength": 0.003}
-    own, new, gone = (told(column(students, exam, **decayed)) for exam in ("own", "new", "own_without"))
+    own, new, gone = (share_right(column(students, exam, **decayed)) for exam in ("own", "new", "own_without"))
     print(f"decay in the loss (0.003): new {new}, its own {own}, card gone {gone}")

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from helpers import telegrams
 from helpers.attention import causal_mask
 from helpers.data import CharTokenizer
 from helpers.errors import ConfigError
@@ -45,16 +46,8 @@ def temperature(alt: str, query: Float[Tensor, "2"], values: Float[Tensor, "N 2"
 
     The picture is the figure that you have drawn, and `alt` its text.
     """
-    points = {
-        "keys": plotting.rounded(values),
-        "values": plotting.rounded(values),
-        "query": plotting.rounded(query),
-    }
-    show(
-        "attend",
-        points | {"names": list(names), "says": list(names), "asks": {}, "temperature": 1},
-        alt,
-    )
+    points = {"values": plotting.rounded(values), "query": plotting.rounded(query)}
+    show("temperature", points | {"names": list(names)}, alt)
 
 
 def attend(
@@ -423,11 +416,10 @@ def questions(
     `things`. Of two heads, each has made one of the answers. The picture shows the weights and
     answers for the first of the people. With `waits`, it shows the cards alone, and the rest waits for a touch.
     """
-    A = len(people)
-    givers, gifts, receivers = ([card[i] for card in cards] for i in range(3))
-    seen: list[dict[str, Any]] = []
-    for name, (weights, scores) in networks.items():
-        seen.append({"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)})
+    seen = [
+        {"name": name, "weights": plotting.rounded(weights), "scores": plotting.rounded(scores)}
+        for name, (weights, scores) in networks.items()
+    ]
     data = {
         "people": plotting.labels(people),
         "cards": [plotting.labels(card) for card in cards],
@@ -436,48 +428,7 @@ def questions(
         "waits": waits,
     }
     who = people[0]
-    if waits:
-        show("questions", data, _draw_cards(cards, who))
-        return
-
-    card_of = {"gives": givers.index(who), "gets": receivers.index(who)}
-    looks: dict[str, list[float]] = {}
-    says: dict[str, list[str]] = {}  # one answer from each of two heads, both from one
-    for network in seen:
-        answers = []
-        for (role, t), close in zip(card_of.items(), network["scores"][0], strict=True):
-            word = things[close.index(max(close))]
-            answers.append(f"{role} the {word} ({'right' if word == gifts[t] else f'wrong: the {gifts[t]}'})")
-        heads = network["weights"][0]
-        for h, shares in enumerate(heads):
-            row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
-            looks[row], says[row] = shares, answers if len(heads) == 1 else [answers[h]]
-
-    _, ax = plotting.figure(4.4 + 0.9 * A, 1.8 + 0.6 * len(looks))
-    marks = {t: f"\n({role})" for role, t in card_of.items()}
-    columns = ["\n".join(card) + marks.get(t, "") for t, card in enumerate(cards)]
-    plotting.heatmap(torch.tensor([*looks.values()]), list(looks), columns, limits=(0, 1), ax=ax)
-    ax.set(title=f"where {who} looks", xlabel="giver, thing, receiver", ylabel="")
-    ax.tick_params(axis="x", rotation=0)
-    beside = {"va": "center", "transform": ax.get_yaxis_transform()}
-    ax.text(1.02, -0.68, f"says that {who} …", **beside)
-    sentences = []
-    for y, (row, answers) in enumerate(says.items()):
-        for i, answer in enumerate(answers):
-            color = plotting.COLORS[2 if answer.endswith("(right)") else 1]
-            ax.text(
-                1.02,
-                y + 0.36 * (i - (len(answers) - 1) / 2),
-                answer,
-                color=color,
-                weight="bold",
-                **beside,
-            )
-        most = sorted(range(A), key=lambda t: -looks[row][t])[:2]
-        shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {gifts[t]}" for t in most)
-        sentences.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
-    alt = f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(sentences)}"
-    show("questions", data, alt)
+    show("questions", data, _draw_cards(cards, who) if waits else _draw_answers(cards, things, who, seen))
 
 
 def ring(names: Sequence[str], things: Sequence[str], asker: int) -> None:
@@ -532,12 +483,57 @@ def _draw_cards(cards: Sequence[Sequence[str]], who: str) -> str:
     """Draw cards as sentences, in bold where they name `who`; return the alternative text."""
     A = len(cards)
     _, ax = plotting.figure(9, 0.9 + 0.3 * A)
-    sentences = [f"{giver} gives the {thing} to {receiver}" for giver, thing, receiver in cards]
+    sentences = [telegrams.sentence(*card) for card in cards]
     for t, sentence in enumerate(sentences):
         ax.text(0, -t, sentence, weight="bold" if who in cards[t] else "normal", va="center")
     ax.set(xlim=(0, 1), ylim=(-A + 0.4, 0.6), title=f"what does {who} give, and what does {who} get?")
     ax.axis("off")
     return f"{A} cards: {'; '.join(sentences)}."
+
+
+def _draw_answers(
+    cards: Sequence[Sequence[str]], things: Sequence[str], who: str, networks: Sequence[Mapping[str, Any]]
+) -> str:
+    """Draw where `who`, the first of the people, looks, and what each network says; return the alternative text."""
+    A = len(cards)
+    givers, gifts, receivers = ([card[i] for card in cards] for i in range(3))
+    card_of = {"gives": givers.index(who), "gets": receivers.index(who)}
+    looks: dict[str, list[float]] = {}
+    says: dict[str, list[str]] = {}  # one answer from each of two heads, both from one
+    for network in networks:
+        answers = []
+        for (role, t), close in zip(card_of.items(), network["scores"][0], strict=True):
+            word = things[close.index(max(close))]
+            answers.append(f"{role} the {word} ({'right' if word == gifts[t] else f'wrong: the {gifts[t]}'})")
+        heads = network["weights"][0]
+        for h, shares in enumerate(heads):
+            row = network["name"] if len(heads) == 1 else f"{network['name']}, head {h + 1}"
+            looks[row], says[row] = shares, answers if len(heads) == 1 else [answers[h]]
+
+    _, ax = plotting.figure(4.4 + 0.9 * A, 1.8 + 0.6 * len(looks))
+    marks = {t: f"\n({role})" for role, t in card_of.items()}
+    columns = ["\n".join(card) + marks.get(t, "") for t, card in enumerate(cards)]
+    plotting.heatmap(torch.tensor([*looks.values()]), list(looks), columns, limits=(0, 1), ax=ax)
+    ax.set(title=f"where {who} looks", xlabel="giver, thing, receiver", ylabel="")
+    ax.tick_params(axis="x", rotation=0)
+    beside = {"va": "center", "transform": ax.get_yaxis_transform()}
+    ax.text(1.02, -0.68, f"says that {who} …", **beside)
+    sentences = []
+    for y, (row, answers) in enumerate(says.items()):
+        for i, answer in enumerate(answers):
+            color = plotting.COLORS[2 if answer.endswith("(right)") else 1]
+            ax.text(
+                1.02,
+                y + 0.36 * (i - (len(answers) - 1) / 2),
+                answer,
+                color=color,
+                weight="bold",
+                **beside,
+            )
+        most = sorted(range(A), key=lambda t: -looks[row][t])[:2]
+        shares = " and ".join(f"{plotting.numeral(looks[row][t], 2)} to the {gifts[t]}" for t in most)
+        sentences.append(f"{row}: {shares}; it says that {who} {' and '.join(answers)}.")
+    return f"The shares that {who} gives to {A} cards, of which the two largest are told here. {' '.join(sentences)}"
 
 
 def _written(table: Int[Tensor, "N M"]) -> list[list[str]]:

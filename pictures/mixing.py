@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from pictures.plotting import COLORS, figure, show
+from pictures.plotting import COLORS, colored, figure, show
 
 ARROW = {"arrowstyle": "-|>", "lw": 3}
 
@@ -18,7 +18,7 @@ def exponentials(names: Sequence[str], scores: Float[Tensor, "N"]) -> None:
     line = torch.linspace(-2.2, 2.3, 100)
     left.plot(line, line.exp(), color="#777777", lw=2)
     powers = scores.exp()
-    for name, score, power, color in zip(names, scores.tolist(), powers.tolist(), COLORS, strict=False):
+    for (name, score, power), color in colored(zip(names, scores.tolist(), powers.tolist(), strict=True)):
         left.plot([score, score], [0, power], color=color, lw=10, alpha=0.8, solid_capstyle="butt")
         left.annotate(
             f"{name}: {power:.2f}", (score, power), (-6, 6), textcoords="offset points", ha="right", color=color
@@ -35,7 +35,7 @@ def exponentials(names: Sequence[str], scores: Float[Tensor, "N"]) -> None:
 def cut(ax: Axes, names: Sequence[str], shares: Float[Tensor, "N"], colors: Sequence[str] = COLORS) -> None:
     """A cake as one bar, the first share on top."""
     bottom = 1.0
-    for name, share, color in zip(names, shares.tolist(), colors, strict=False):
+    for (name, share), color in colored(zip(names, shares.tolist(), strict=True), colors):
         bottom -= share
         ax.bar([0], [share], bottom=[bottom], color=color, alpha=0.8, width=0.6, edgecolor="white")
         if share > 0.02:
@@ -82,7 +82,7 @@ def ring_moves(
     """For each scene its weights and context: an arrow from *ring* to where it ends up."""
     _, ax = figure(7, 6)
     ring, words = torch.tensor(meaning["ring"]), {"ring"}
-    for (scene, (weights, context)), color in zip(looks.items(), COLORS, strict=False):
+    for (scene, (weights, context)), color in colored(looks.items()):
         for word, weight in zip(scene.split(), weights, strict=True):
             at = torch.tensor(meaning[word])
             ax.plot(*torch.stack([context, at]).T, color=color, lw=20 * weight, alpha=0.25)
@@ -109,7 +109,7 @@ def ring_moves(
 def cakes(all_: Mapping[str, tuple[Sequence[str], Float[Tensor, "N"]]]) -> None:
     """A cake for each title: the names and shares of its pieces, the small ones without a name."""
     _, axes = figure(2.9 * len(all_), 3.2, columns=len(all_))
-    color_of = dict(zip(next(iter(all_.values()))[0], COLORS, strict=False))
+    color_of = dict(colored(next(iter(all_.values()))[0]))
     for ax, (title, (names, shares)) in zip(axes, all_.items(), strict=True):
         cut(ax, names, shares, [color_of.get(name, "#999999") for name in names])
         ax.set_title(title, loc="left")

@@ -103,10 +103,10 @@ def measured(kind: type, updates: int = 300) -> list[Line]:
     return [line for line in lines if (line["variant"], line["steps"]) == (kind.__name__, updates)]
 
 
-def curve(room: int, updates: int = 300) -> None:
+def curve(room: int) -> None:
     """Print where the curves of a room's program and the healthy one end, for each seed."""
     for title, kind in (("this program", ROOMS[room]), ("healthy", Program)):
-        ends = [line["loss"] for line in measured(kind, updates)]
+        ends = [line["loss"] for line in measured(kind)]
         seeds = "  ".join(f"{end:.2f}" for end in ends)
         print(f"{title:14} {fmean(ends):6.2f}     seed by seed {seeds}")
 
@@ -233,7 +233,7 @@ def moved(text: str, flags: Sequence[bool], changed: int) -> None:
 
 
 @torch.no_grad()
-def first_scores(program: Program, tokens: Tensor, louder: float = 1.0) -> Tensor:
+def first_scores(program: Program, tokens: Tensor, louder: float) -> Tensor:
     """Scores (H, T, T) of the first block, with queries `louder` times as long."""
     block = program.blocks[0]
     places = program.places(torch.ones(1, len(tokens), dtype=torch.bool))
@@ -242,7 +242,7 @@ def first_scores(program: Program, tokens: Tensor, louder: float = 1.0) -> Tenso
     return program.scores(louder * query, key)[0]
 
 
-def first_weights(program: Program, tokens: Tensor, louder: float = 1.0) -> Tensor:
+def first_weights(program: Program, tokens: Tensor, louder: float) -> Tensor:
     """Attention weights (H, T, T) of the first block, with queries `louder` times as long."""
     allowed = program.allowed(torch.ones(1, len(tokens), dtype=torch.bool))
     return program.weights(first_scores(program, tokens, louder)[None], allowed)[0]
@@ -267,9 +267,9 @@ def joined(programs: Mapping[str, Program]) -> None:
     _, axes = plotting.figure(10, 2.9, columns=1 + len(programs), widths=[2, *[1] * len(programs)])
     first, *others = axes
 
-    def cell(ax: Axes, x: float, y: float, place: int, width: float = 0.94) -> None:
+    def cell(ax: Axes, x: float, y: float, place: int) -> None:
         color = colors(place / (T - 1))
-        ax.add_patch(Rectangle((x, y), width, 0.86, color=color, linewidth=0))
+        ax.add_patch(Rectangle((x, y), 0.94, 0.86, color=color, linewidth=0))
 
     for head in range(H):
         for place in range(T):
@@ -294,8 +294,9 @@ def joined(programs: Mapping[str, Program]) -> None:
     )
 
 
-def climbed(scores: Mapping[str, Tensor], forbidden: float = -1e4) -> None:
+def climbed(scores: Mapping[str, Tensor]) -> None:
     """One row of scores (t,) as dots, beside the score of what is forbidden."""
+    forbidden = -1e4
     _, axes = plotting.figure(10, 2.7, columns=len(scores))
     phrases = []
     for ax, (title, row) in zip(axes, scores.items(), strict=True):
@@ -367,7 +368,7 @@ def by_length(programs: Mapping[str, Program], text: Tensor) -> dict[str, list[f
     """Draw, and return, each program's honest losses on a text, by how many letters are read."""
     _, ax = plotting.figure(9, 3.2)
     by_name = {name: curves.honest_losses(program, text, 400) for name, program in programs.items()}
-    for (name, losses), color in zip(by_name.items(), plotting.COLORS, strict=False):
+    for (name, losses), color in plotting.colored(by_name.items()):
         ax.plot(curves.CUTS, losses, color=color)
         ax.text(T + 0.6, losses[-1], name, color=color, va="center")
     ax.set(xlabel="letters that are read", ylabel="loss of the next letter", xlim=(0, T + 7))

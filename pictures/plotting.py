@@ -5,7 +5,7 @@ is always white, so that a figure reads the same on a dark page as on a light on
 """
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -113,6 +113,11 @@ def picture(target: Figure) -> tuple[bytes, int]:
     plt.close(target)
     Image.open(png).convert("RGB").quantize(256).save(small, format="png", optimize=True)
     return small.getvalue(), round(target.get_figwidth() * target.dpi)
+
+
+def colored(things: Iterable[Any], colors: Sequence[str] = COLORS) -> Iterator[tuple[Any, str]]:
+    """Each thing with a colour of its own; where there are more things than colours, these begin again."""
+    return zip(things, cycle(colors), strict=False)
 
 
 def labels(tokens: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ NEXT = plotting.COLORS[1]
 AHEAD = "#BBBBBB"
 
 
-def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str = "") -> None:
+def draw_way(steps: Mapping[str, str], solved: Sequence[str], about: str) -> None:
     """Show the steps (label: name) as stones with their names: solved ones filled, the next one marked.
 
     `about` stands below it: where the file is, and how long.

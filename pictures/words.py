@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pictures.plotting import COLORS, SIGNED, figure, show, table
+from pictures.plotting import COLORS, SIGNED, colored, figure, show, table
 
 PLAIN = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
 
@@ -16,7 +16,7 @@ PLAIN = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
 def arrows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -> None:
     """The query and the keys as arrows on a grid, for an explorer."""
     _, ax = figure(6, 4.6)
-    for (name, key), color in zip(keys.items(), COLORS, strict=False):
+    for (name, key), color in colored(keys.items()):
         draw_key(ax, query, key, name, color)
     ax.annotate("query", query, (-46, 4), textcoords="offset points", weight="bold")
     ax.axis("on")
@@ -29,7 +29,7 @@ def arrows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) ->
 def shadows(query: Float[Tensor, "2"], keys: Mapping[str, Float[Tensor, "2"]]) -> None:
     """The same, in a panel for each key, with its shadow: as long as its score."""
     _, axes = figure(9, 3.6, columns=len(keys))
-    for (name, key), color, ax in zip(keys.items(), COLORS, axes, strict=False):
+    for ((name, key), ax), color in colored(zip(keys.items(), axes, strict=True)):
         foot = (query @ key) * query
         band = torch.stack([torch.zeros(2), foot])
         ax.plot(*band.T, color=color, lw=9, alpha=0.4, solid_capstyle="butt")
@@ -109,8 +109,8 @@ def product(words: list[str], x: Float[Tensor, "T C"]) -> None:
     )
 
 
-def strips(vocabulary: Sequence[str], vectors: Float[Tensor, "V V"], askers: Sequence[str], named: int = 5) -> None:
-    """A strip for each word that asks: all others lie at their scores, and the best have names."""
+def strips(vocabulary: Sequence[str], vectors: Float[Tensor, "V V"], askers: Sequence[str]) -> None:
+    """A strip for each word that asks: all others lie at their scores, and the best five have names."""
     _, ax = figure(10, 1.5 * len(askers))
     best_of = []
     for y, asks in enumerate(askers):
@@ -118,7 +118,7 @@ def strips(vocabulary: Sequence[str], vectors: Float[Tensor, "V V"], askers: Seq
         scores = vectors @ vectors[me]
         others = [i for i in range(len(vocabulary)) if i != me]
         ranked = sorted(others, key=lambda i: -scores[i])
-        best, rest = ranked[:named], ranked[named:]
+        best, rest = ranked[:5], ranked[5:]
         up_and_down = [0.16 * ((7 * i) % 11 / 5 - 1) for i in rest]  # or dots would hide one another
         ax.plot(scores[rest], [y + d for d in up_and_down], ".", color="#999999", markersize=3)
         left = 1.0

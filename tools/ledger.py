@@ -35,6 +35,39 @@ def why_incomplete(notebook: NotebookNode) -> str:
 
 
 # ---------------------------------------------------------------- the sources' page
+LEDGER = """# The sources: their numbers, their slips, their claims
+
+Each source has a notebook that goes through it in its own order: {links}. \
+This page is drawn from them by `make store`. \
+Its links lead to the cells in JupyterLab and on the site; elsewhere they open the notebook.
+
+## What they print
+
+Every number is compared where it is computed again, and the cell fails when one differs beyond rounding. \
+Of a table you see how many numbers it has; they stand side by side in the cell.
+
+| section | what | printed | cell |
+|---|---|---|---|
+{numbers}
+
+## Where they slip
+
+If your numbers differ from your book's, look here before you look for a mistake of yours.
+
+| | section | what is wrong, why, and what is right | cell |
+|---|---|---|---|
+{slips}
+
+## What they claim
+
+R is Raschka's book, H HackTricks, J the Chinese note, G Gralinski's lecture, K the write-up of Karpathy's.
+
+| | claim | by | what came out | cell |
+|---|---|---|---|---|
+{claims}
+"""
+
+
 def ledger_page(folder: Path) -> str:
     """What the sources print, where they slip, what they claim: three tables of links to the cells.
 
@@ -42,30 +75,15 @@ def ledger_page(folder: Path) -> str:
     and claims in their cells tagged "slip" and "claim".
     """
     notebooks = {path: nbformat.read(path, as_version=4) for path in sources(folder)}
+    links = ", ".join(f"[{title(notebook)}](sources/{path.name})" for path, notebook in notebooks.items())
     numbers = [number_row(*place) for place in comparisons(notebooks, folder)]
     slips = [slip_row(*place) for place in tagged("slip", notebooks, folder)]
     claims = [claim_row(*place) for place in tagged("claim", notebooks, folder)]
-    return (
-        "# The sources: their numbers, their slips, their claims\n\n"
-        "Each source has a notebook that goes through it in its own order: "
-        + ", ".join(f"[{title(notebook)}](sources/{path.name})" for path, notebook in notebooks.items())
-        + ". This page is drawn from them by `make store`. Its links lead to the cells in "
-        "JupyterLab and on the site; elsewhere they open the notebook.\n\n"
-        "## What they print\n\n"
-        "Every number is compared where it is computed again, and the cell fails when one "
-        "differs beyond rounding. "
-        "Of a table you see how many numbers it has; they stand side by side in the cell.\n\n"
-        "| section | what | printed | cell |\n|---|---|---|---|\n" + "\n".join(numbers) + "\n\n## Where they slip\n\n"
-        "If your numbers differ from your book's, look here before you look for a mistake of yours."
-        "\n\n"
-        "| | section | what is wrong, why, and what is right | cell |\n|---|---|---|---|\n"
-        + "\n".join(f"| {i} {row}" for i, row in enumerate(slips, start=1))
-        + "\n\n## What they claim\n\n"
-        "R is Raschka's book, H HackTricks, J the Chinese note, G Gralinski's lecture, K the "
-        "write-up of Karpathy's.\n\n"
-        "| | claim | by | what came out | cell |\n|---|---|---|---|---|\n"
-        + "\n".join(f"| {i} {row}" for i, row in enumerate(claims, start=1))
-        + "\n"
+    return LEDGER.format(
+        links=links,
+        numbers="\n".join(numbers),
+        slips="\n".join(f"| {i} {row}" for i, row in enumerate(slips, start=1)),
+        claims="\n".join(f"| {i} {row}" for i, row in enumerate(claims, start=1)),
     )
 
 

@@ -18,7 +18,7 @@ LETTERS = "abcdefgh"
 A = len(LETTERS)
 LONGEST = 20  # letters in a word that is practised
 Texts = Int64[Tensor, "B S"]
-Examples = Callable[[float], tuple[Texts, Texts]]  # what is read and written, after a share of the training
+TextSource = Callable[[float], tuple[Texts, Texts]]  # what is read and written, after a share of the training
 
 
 class Seen(NamedTuple):
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 class Copier(nn.Module):
     """A reader and a writer: words (B, S) -> logits of the letters written (B, S, A)."""
 
-    def __init__(self, looks_back: bool, width: int = 48):
+    def __init__(self, looks_back: bool, width: int):
         super().__init__()
         self.looks_back = looks_back
         self.reader = nn.GRU(A, width, batch_first=True)
@@ -85,7 +85,7 @@ def nobody(step: int, model: Any) -> None:
 @one_thread()
 def train(
     model: nn.Module,
-    examples: Examples,
+    examples: TextSource,
     steps: int,
     peak_rate: float,
     watch: Callable[[int, Any], None] = nobody,

@@ -31,7 +31,7 @@ MOST_RATES = 5
 FIRST_CHOOSING_SEED = 1001  # seeds that choose are others than those that are reported
 
 
-class Run(NamedTuple):
+class VariantRun(NamedTuple):
     """One training: so many steps of a variant at a learning rate, and what it is for."""
 
     steps: int
@@ -65,7 +65,7 @@ class Comparison(GPTStudy):
     margin: float = 0.05
     characters: int | None = None  # to train on; None: all
 
-    run_type = Run
+    run_type = VariantRun
 
     @property
     def whole(self) -> str:
@@ -86,7 +86,7 @@ class Comparison(GPTStudy):
         )
 
     # ------------------------------------------------------------ one run
-    def recipe(self, run: Run, device: str = "cpu") -> TrainConfig:
+    def recipe(self, run: VariantRun, device: str = "cpu") -> TrainConfig:
         """Warm up for a tenth of the steps, decay to a tenth of the rate; variants may differ."""
         assert run.rate is not None, f"{run}: the rate is not chosen yet"
         config = TrainConfig(
@@ -101,7 +101,7 @@ class Comparison(GPTStudy):
         )
         return replace(config, **self.variants[run.variant].recipe)
 
-    def measure(self, run: Run, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: VariantRun, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         """Train once; return the table's line: the run, its losses, and what it took.
 
         The weights are the last ones: choosing the best ones on the way would need yet another
@@ -126,25 +126,25 @@ class Comparison(GPTStudy):
         }
 
     # ------------------------------------------------------------ all runs
-    def plan(self, lines: Iterable[Line]) -> list[Run]:
+    def plan(self, lines: Iterable[Line]) -> list[VariantRun]:
         """Every run of the study, in order; a rate is None until `lines` decide on it."""
         by_run = {self.run_of(line): line for line in lines}
-        runs: list[Run] = []
+        runs: list[VariantRun] = []
         for steps in self.steps:
             for name in self.variants:
                 rate, choosing = self._choose(by_run, steps, name)
                 seeds = max(self.seeds, self.whole_seeds) if name == self.whole else self.seeds
                 runs += choosing
-                runs += [Run(steps, name, rate, seed, REPORT) for seed in range(1, seeds + 1)]
+                runs += [VariantRun(steps, name, rate, seed, REPORT) for seed in range(1, seeds + 1)]
         return runs
 
-    def _choose(self, by_run: dict[Run, Line], steps: int, name: str) -> tuple[float | None, list[Run]]:
+    def _choose(self, by_run: dict[VariantRun, Line], steps: int, name: str) -> tuple[float | None, list[VariantRun]]:
         """A variant's best rate, or None while it is unknown; and the runs that find it."""
         rates = list(self.variants[name].rates or self.rates)
         seeds = range(FIRST_CHOOSING_SEED, FIRST_CHOOSING_SEED + self.choosing_seeds)
         metric = self.metric(name)
         while len(rates) > 1:
-            runs = [Run(steps, name, rate, seed, CHOOSE) for rate in rates for seed in seeds]
+            runs = [VariantRun(steps, name, rate, seed, CHOOSE) for rate in rates for seed in seeds]
             if not all(run in by_run for run in runs):
                 return None, runs
             losses = {}
@@ -159,7 +159,7 @@ class Comparison(GPTStudy):
             rates.append(float(f"{beyond:.2g}"))  # last, so that the order of the others stays
         return rates[0], []
 
-    def is_known(self, run: Run) -> bool:
+    def is_known(self, run: VariantRun) -> bool:
         return run.rate is not None
 
     def report(self, lines: Iterable[Line]) -> str:

@@ -2,11 +2,12 @@
 
 import torch
 from jaxtyping import Float, Integer
-from torch import Tensor, nn
+from torch import Tensor
 
 from helpers.counted import CountedGPT
 from helpers.counting import KneserNey, discounts_of
 from helpers.optim import TrainConfig
+from helpers.rooms.parts import Zeros
 
 FIXED = 0.75  # what each count gives away, where the amount isn't fitted
 
@@ -65,9 +66,9 @@ def find(numbers: Tensor, among: Tensor, values: Tensor) -> Tensor:
     return torch.where(among[place] == numbers, values[place], 0.0)
 
 
-def loss_of(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int, piece: int = 4096) -> float:
+def loss_of(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int) -> float:
     """The mean loss in nats of guessing by counts of runs of `length` letters."""
-    total, past = 0.0, counts.longest
+    total, past, piece = 0.0, counts.longest, 4096
     for start in range(past, len(tokens) - 1, piece):  # a piece begins with letters of the last
         part = tokens[start - past : start + piece + 1].long()
         p, _ = counts.probabilities(part[None, :-1], (length,))
@@ -109,14 +110,9 @@ def gains_over_counts(
     return torch.cat(gains), torch.cat(letters)
 
 
-class Nothing(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.zeros_like(x)
-
-
 def no_network(model: CountedGPT) -> None:
     """Gates see only how often runs were seen: for them and the head the last layer is zero."""
-    model.norm = Nothing()
+    model.norm = Zeros()
 
 
 def gates_alone(model: CountedGPT, config: TrainConfig) -> torch.optim.Optimizer:

@@ -29,7 +29,7 @@ def check(name: str) -> Callable[[Callable[[Kind], None]], Callable[[Kind], None
     return kept
 
 
-def letters(*shape: int, seed: int = 0, V: int = V) -> Tensor:
+def random_letters(*shape: int, seed: int = 0, V: int = V) -> Tensor:
     return torch.randint(V, shape, generator=torch.Generator().manual_seed(seed))
 
 
@@ -53,7 +53,7 @@ def demand(holds: bool | Tensor, otherwise: str) -> None:
 # ---------------------------------------------------------------- look at the data
 @check("the target is the next letter")
 def next_letter(kind: Kind) -> None:
-    windows = letters(3, T + 1)
+    windows = random_letters(3, T + 1)
     inputs, targets = kind(V).pairs(windows)
     demand(
         inputs.shape[1] == targets.shape[1] and torch.equal(inputs, windows[:, : inputs.shape[1]]),
@@ -80,7 +80,7 @@ def other_pages(kind: Kind) -> None:
 @check("the first loss is ln V")
 def first_loss(kind: Kind) -> None:
     program = kind(V).eval()
-    tokens, targets = letters(16, T), letters(16, T, seed=1)
+    tokens, targets = random_letters(16, T), random_letters(16, T, seed=1)
     with torch.no_grad():
         loss = program.loss(program(tokens), targets).item() / targets.numel()
     demand(
@@ -92,7 +92,7 @@ def first_loss(kind: Kind) -> None:
 @check("one batch is learned by heart")
 def by_heart(kind: Kind) -> None:
     program = kind(V).train()
-    windows = letters(4, 13)
+    windows = random_letters(4, 13)
     optimizer = torch.optim.AdamW(program.groups(), lr=5e-3)
     loss = math.inf
     for _ in range(120):
@@ -108,7 +108,7 @@ def by_heart(kind: Kind) -> None:
 @torch.no_grad()
 def no_future(kind: Kind) -> None:
     program = wide_awake(kind)
-    tokens, others = letters(2, T), letters(2, T, seed=3)
+    tokens, others = random_letters(2, T), random_letters(2, T, seed=3)
     before = program(tokens)
     for t in range(0, T - 1, 5):
         after = program(torch.cat([tokens[:, : t + 1], others[:, t + 1 :]], dim=1))
@@ -124,7 +124,7 @@ def no_future_loud(kind: Kind) -> None:
     program = wide_awake(kind)
     for block in program.blocks:
         block.query.weight *= 1e5
-    tokens, others = letters(2, T), letters(2, T, seed=3)
+    tokens, others = random_letters(2, T), random_letters(2, T, seed=3)
     before, after = program(tokens), program(torch.cat([tokens[:, :20], others[:, 20:]], dim=1))
     demand(
         torch.equal(before[:, :20], after[:, :20]),
@@ -136,7 +136,7 @@ def no_future_loud(kind: Kind) -> None:
 @torch.no_grad()
 def same_beginning(kind: Kind) -> None:
     program = wide_awake(kind)
-    tokens = letters(1, T)
+    tokens = random_letters(1, T)
     whole = program(tokens)
     for t in (5, 8, 24, 47):
         off = (program(tokens[:, :t]) - whole[:, :t]).abs().max().item()
@@ -150,7 +150,7 @@ def same_beginning(kind: Kind) -> None:
 @torch.no_grad()
 def row_alone(kind: Kind) -> None:
     program = wide_awake(kind)
-    tokens, real = letters(2, 12), torch.ones(2, 12, dtype=torch.bool)
+    tokens, real = random_letters(2, 12), torch.ones(2, 12, dtype=torch.bool)
     real[1, :7] = False  # the second text is shorter, and padded on the left
     together = program(tokens, real)
     demand(torch.isfinite(together).all(), "a padded text makes outputs that are no numbers")
@@ -201,10 +201,10 @@ def in_half(kind: Kind) -> None:
 @check("gradients are numbers, also of padded and of empty texts")
 def finite(kind: Kind) -> None:
     program = wide_awake(kind).train()
-    tokens = letters(2, 12)
+    tokens = random_letters(2, 12)
     real = torch.ones(2, 12, dtype=torch.bool)
     real[1, :7] = False
-    targets = letters(2, 12, seed=1).masked_fill(~real, IGNORED)
+    targets = random_letters(2, 12, seed=1).masked_fill(~real, IGNORED)
     program.zero_grad()
     program.loss(program(tokens, real), targets).backward()
     parts = [x.grad for x in program.parameters() if x.grad is not None]
@@ -232,7 +232,7 @@ def all_move(kind: Kind) -> None:
             demand((x.dim() > 1) == (decay > 0), f"{names[id(x)]}: its weight decay is {decay:g}")
     before = {name: x.detach().clone() for name, x in program.named_parameters()}
     optimizer = torch.optim.AdamW(groups, lr=1e-3, weight_decay=0.0)
-    program.gradient([program.pairs(letters(4, T + 1))])
+    program.gradient([program.pairs(random_letters(4, T + 1))])
     optimizer.step()
     for name, x in program.named_parameters():
         demand(not torch.equal(x, before[name]), f"{name} doesn't move in an update")
@@ -241,7 +241,7 @@ def all_move(kind: Kind) -> None:
 @check("a new update forgets the last one's gradients")
 def cleared(kind: Kind) -> None:
     program = kind(V).train()
-    batch = [program.pairs(letters(4, T + 1))]
+    batch = [program.pairs(random_letters(4, T + 1))]
     program.gradient(batch)
     first = program.token.weight.grad.clone()
     program.gradient(batch)
@@ -253,7 +253,7 @@ def cleared(kind: Kind) -> None:
 
 @check("a batch in pieces is the batch")
 def pieces(kind: Kind) -> None:
-    tokens, targets = letters(8, T), letters(8, T, seed=1)
+    tokens, targets = random_letters(8, T), random_letters(8, T, seed=1)
     targets[:6, 5:] = IGNORED  # most texts are short
     whole, parts = kind(V).train(), kind(V).train()
     whole.gradient([(tokens, targets)])
@@ -278,11 +278,11 @@ def no_twins(kind: Kind) -> None:
 @check("two exams give one mark, and training goes on as before")
 def exams_agree(kind: Kind) -> None:
     program = kind(V, dropout=0.3).train()
-    texts = [letters(20, seed=i) for i in range(4)]
+    texts = [random_letters(20, seed=i) for i in range(4)]
     marks = [program.evaluate(texts) for _ in range(2)]
     demand(marks[0] == marks[1], f"two exams on the same texts give {marks[0]:.4f} and {marks[1]:.4f}")
     demand(program.training, "after an exam the program is no longer in training")
-    tokens = letters(1, 20)
+    tokens = random_letters(1, 20)
     with torch.no_grad():
         demand(
             not torch.equal(program(tokens), program(tokens)),
@@ -293,7 +293,7 @@ def exams_agree(kind: Kind) -> None:
 @check("the mark doesn't depend on the size of a batch")
 def batch_size(kind: Kind) -> None:
     program = wide_awake(kind)
-    texts = [letters(length, seed=length) for length in (3, 40, 5, 6, 44, 9)]
+    texts = [random_letters(length, seed=length) for length in (3, 40, 5, 6, 44, 9)]
     marks = [program.evaluate(texts, batch) for batch in (1, 2, 6)]
     demand(
         max(marks) - min(marks) < 1e-4,
@@ -315,7 +315,7 @@ def cut_off(kind: Kind) -> None:
 @check("one text knows nothing of the last one")
 def alone(kind: Kind) -> None:
     program = wide_awake(kind)
-    first, second = letters(5), letters(5, seed=1)
+    first, second = random_letters(5), random_letters(5, seed=1)
     fresh = wide_awake(kind).write(second, 8)
     program.write(first, 8)
     demand(

@@ -22,7 +22,7 @@ WHOLE = "the whole model"
 
 
 # ---------------------------------------------------------------- how a part is taken out
-class Nothing(nn.Module):
+class Zeros(nn.Module):
     """A branch that adds zero: in the place of an attention or an MLP that is taken out."""
 
     def forward(self, x: Tensor, cache: None = None) -> Tensor:
@@ -161,8 +161,8 @@ def sgd_with_decay(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
 
 
 # ---------------------------------------------------------------- the variants and the study
-no_attention = partial(replace_in_blocks, names=["attention"], module=Nothing)
-no_mlp = partial(replace_in_blocks, names=["mlp"], module=Nothing)
+no_attention = partial(replace_in_blocks, names=["attention"], module=Zeros)
+no_mlp = partial(replace_in_blocks, names=["mlp"], module=Zeros)
 no_scaling = partial(change_attention, scaled=False)
 no_warm_up = {"warmup_steps": 0}
 PARTS = {

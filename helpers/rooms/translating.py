@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from helpers.gpt import one_thread
-from helpers.rooms.copying import Examples, Seen, Texts, train
+from helpers.rooms.copying import Seen, Texts, TextSource, train
 
 Pair = tuple[str, str]
 BEGIN = {  # with du, with others
@@ -78,7 +78,7 @@ def seconds(pairs: Sequence[Pair]) -> list[str]:
     return [second for _, second in pairs]
 
 
-def questions(seed: int, never: Sequence[str]) -> Examples:
+def questions(seed: int, never: Sequence[str]) -> TextSource:
     """Batches of 64 random questions of one form; the German sentence `never` is not among them."""
     dice = random.Random(seed)
 
@@ -103,7 +103,7 @@ class Translator(nn.Module):
     states and the writer's own together, as in Copier ("both").
     """
 
-    def __init__(self, writes_from: str = "words"):
+    def __init__(self, writes_from: str):
         super().__init__()
         self.writes_from = writes_from
         self.word = nn.Embedding(len(GERMAN), WIDTH)

@@ -1,5 +1,5 @@
 // Today's models: rotary positions as clock faces. A query's hands and a key's turn with their places, and make a score.
-import { decimal, frame, html, listed, slider, sum, svg } from "./kit.js";
+import { button, decimal, frame, html, listed, slider, sum, svg } from "./kit.js";
 
 const LAST = 40; // the furthest place
 const COUNTED = "no one two three four five six seven eight nine ten eleven twelve".split(" ");
@@ -35,37 +35,10 @@ export function mount(element, data) {
   const { query, key, base, places } = data;
   const turns = speeds(query.length, base);
   const start = clock(query, key, ...places, base);
-  const longest = Math.max(...[query, key].flatMap((x) => hands(x, 0, base)).map(([a, b]) => Math.hypot(a, b))) || 1;
+  const faces = facesOf(data, turns);
   let [m, n] = places;
 
-  // The rim of a face is 100 from its middle; on paper, up is less.
-  const point = (line, hand) => {
-    line.setAttribute("x2", (94 * hand[0]) / longest);
-    line.setAttribute("y2", (-94 * hand[1]) / longest);
-  };
-  const drawn = (name) => svg("line", { class: `explore-hand explore-${name}` });
-  const faces = turns.map((turn, i) => {
-    const before = [drawn("query explore-before"), drawn("key explore-before")];
-    const asked = drawn("query");
-    const offered = drawn("key");
-    [query, key].forEach((x, who) => {
-      point(before[who], hands(x, places[who], base)[i]);
-    });
-    const sector = svg("path", { class: "explore-between" });
-    const between = html("div");
-    const adds = html("div", { class: "explore-best" });
-    const face = svg("circle", { r: 100, class: "explore-face" });
-    const pin = svg("circle", { r: 4, class: "explore-pin" });
-    const parts = [face, sector, ...before, asked, offered, pin];
-    const board = svg("svg", { viewBox: "-102 -102 204 204", role: "img" }, ...parts);
-    const step = `${degrees(turn) < 0.001 ? "<0.001" : degrees(turn).toPrecision(2)}°`;
-    const pace = degrees(LAST * turn) < 5 ? `hardly moves: ${step}` : `${step} a place`;
-    const caption = html("div", { class: "explore-caption" }, pace);
-    const root = html("div", {}, board, `${ORDER[i]} hand`, caption, between, adds);
-    return { root, board, asked, offered, sector, between, adds };
-  });
-
-  const alone = (text, value, set) =>
+  const dial = (text, value, set) =>
     slider(text, {
       min: 0,
       max: LAST,
@@ -74,13 +47,13 @@ export function mount(element, data) {
       write: String,
       set: (to) => {
         set(to);
-        show(oneMoved);
+        show((now) => oneMoved(now, start, turns, m - n - (places[0] - places[1])));
       },
     });
-  const [asks, putQuery] = alone("the query's place", m, (place) => {
+  const [asks, putQuery] = dial("the query's place", m, (place) => {
     m = place;
   });
-  const [offers, putKey] = alone("the key's place", n, (place) => {
+  const [offers, putKey] = dial("the key's place", n, (place) => {
     n = place;
   });
   const put = (to) => {
@@ -94,19 +67,11 @@ export function mount(element, data) {
     put([m + by, n + by]);
     show((now) => bothMoved(now, by, step));
   }
-  const button = (text, onclick) => html("button", { type: "button", onclick }, text);
-  const sample = (name) => {
-    const hand = svg("line", { class: `explore-hand explore-${name}`, x1: 4, x2: 30, y1: 4, y2: 4 });
-    const drawing = svg("svg", { viewBox: "0 0 34 8" }, hand);
-    return html("span", { class: "explore-sample" }, drawing, `the ${name}'s hand`);
-  };
-  const pale = "pale: where they stood at first · they turn against the clock, as angles are counted";
-  const boards = faces.map(({ root }) => root);
   const { say, remove } = frame(
     element,
     { name: "clock", css: CSS, invitation: "Move both on, then only one of them: when does the score change?" },
-    html("div", { class: "explore-caption explore-legend" }, sample("query"), sample("key"), html("span", {}, pale)),
-    html("div", { class: "explore-faces", style: `--explore-hands: ${faces.length}` }, ...boards),
+    legend(),
+    html("div", { class: "explore-faces", style: `--explore-hands: ${turns.length}` }, ...faces.nodes),
     html("div", { class: "explore-tools" }, asks, offers),
     html(
       "div",
@@ -120,66 +85,115 @@ export function mount(element, data) {
     ),
   );
 
-  // ------------------------------------------------------------ what it says
-  const apart = () => `${COUNTED[Math.abs(m - n)] ?? Math.abs(m - n)} ${Math.abs(m - n) === 1 ? "place" : "places"}`;
-  function opened({ score, parts }) {
-    const from = parts.map((part, i) => `${decimal(part)} from the ${ORDER[i]}${i ? "" : " hand"}`);
-    const made = parts.length > 1 ? `: ${listed(from)}` : "";
-    return `The query stands at ${m}, the key at ${n}: ${apart()} apart. The score is *${decimal(score)}*${made}.`;
-  }
-  function bothMoved({ score }, by, step) {
-    const end = `the sliders end at place ${LAST}`;
-    const where = faces.length > 1 ? "on each face the angle" : "the angle";
-    if (!by) return `Neither has moved, for ${end}. The score is still *${decimal(score)}*.`;
-    return (
-      `Both have turned, to the places ${m} and ${n}, and ${where} between them is what it was: ` +
-      `the score is still *${decimal(score)}*.${by < step ? ` (Only ${COUNTED[by]} on: ${end}.)` : ""}`
-    );
-  }
-  function oneMoved({ score, parts }) {
-    const here = `*${decimal(score)}*`;
-    const further = Math.abs(m - n - (places[0] - places[1])); // than at the start
-    if (!further) {
-      return `Again they are ${apart()} apart, as at the start, and again the score is ${here}: only the distance counts.`;
-    }
-    const now =
-      n > m
-        ? `Now the key stands ${apart()} ahead (in a GPT, the mask would hide it), and the score is ${here}.`
-        : n < m
-          ? `Now they are ${apart()} apart, and the score is ${here}.`
-          : `Now both stand at ${m}, turned by the same angles: the score is that of the two unturned, ${here}.`;
-    const changes = parts.map((part, i) => Math.abs(part - start.parts[i]));
-    const most = changes.indexOf(Math.max(...changes));
-    const slow = turns.flatMap((turn, i) => (degrees(further * turn) < 1 ? [`the ${ORDER[i]}`] : []));
-    const said = [`${now} At the start it was ${decimal(start.score)}.`];
-    const [was, is] = [start.parts[most], parts[most]].map((part) => decimal(part));
-    if (faces.length > 1 && was !== is) {
-      said.push(`The ${ORDER[most]} hand's part has changed most, from ${was} to ${is}.`);
-    }
-    if (slow.length) said.push(`On ${listed(slow)} face the angle has hardly changed.`);
-    return said.join(" ");
-  }
-
-  function show(said) {
-    const now = clock(query, key, m, n, base);
-    const asked = hands(query, m, base);
-    const offered = hands(key, n, base);
-    faces.forEach((face, i) => {
-      const from = Math.atan2(offered[i][1], offered[i][0]);
-      const angle = now.angles[i];
-      const far = `${Math.round(Math.abs(degrees(angle)))}°`;
-      const rim = (at) => `${26 * Math.cos(at)} ${-26 * Math.sin(at)}`;
-      point(face.asked, asked[i]);
-      point(face.offered, offered[i]);
-      face.sector.setAttribute("d", `M0 0L${rim(from)}A26 26 0 0 ${angle > 0 ? 0 : 1} ${rim(from + angle)}Z`);
-      face.between.textContent = `${far} between`;
-      face.adds.textContent = `adds ${decimal(now.parts[i])}`;
-      face.board.setAttribute("aria-label", `a clock face: ${far} between the query's hand and the key's`);
-    });
-    say(said(now));
+  function show(sentence) {
+    const now = { m, n, ...clock(query, key, m, n, base) };
+    faces.render(now);
+    say(sentence(now));
   }
   show(opened);
   return remove;
+}
+
+// ---------------------------------------------------------------- what is drawn
+const drawn = (name, at = {}) => svg("line", { class: `explore-hand explore-${name}`, ...at });
+
+function legend() {
+  const sample = (name) => {
+    const drawing = svg("svg", { viewBox: "0 0 34 8" }, drawn(name, { x1: 4, x2: 30, y1: 4, y2: 4 }));
+    return html("span", { class: "explore-sample" }, drawing, `the ${name}'s hand`);
+  };
+  const pale = "pale: where they stood at first · they turn against the clock, as angles are counted";
+  const attributes = { class: "explore-caption explore-legend" };
+  return html("div", attributes, sample("query"), sample("key"), html("span", {}, pale));
+}
+
+// A clock face for each pair of hands, with the angle between them and what they add to the score.
+function facesOf({ query, key, base, places }, turns) {
+  const longest = Math.max(...[query, key].flatMap((x) => hands(x, 0, base)).map(([a, b]) => Math.hypot(a, b))) || 1;
+  // The rim of a face is 100 from its middle; on paper, up is less.
+  const point = (line, hand) => {
+    line.setAttribute("x2", (94 * hand[0]) / longest);
+    line.setAttribute("y2", (-94 * hand[1]) / longest);
+  };
+  const faces = turns.map((turn, i) => {
+    const before = [drawn("query explore-before"), drawn("key explore-before")];
+    [query, key].forEach((x, who) => {
+      point(before[who], hands(x, places[who], base)[i]);
+    });
+    const [asked, offered] = [drawn("query"), drawn("key")];
+    const sector = svg("path", { class: "explore-between" });
+    const face = svg("circle", { r: 100, class: "explore-face" });
+    const pin = svg("circle", { r: 4, class: "explore-pin" });
+    const parts = [face, sector, ...before, asked, offered, pin];
+    const board = svg("svg", { viewBox: "-102 -102 204 204", role: "img" }, ...parts);
+    const step = `${degrees(turn) < 0.001 ? "<0.001" : degrees(turn).toPrecision(2)}°`;
+    const pace = degrees(LAST * turn) < 5 ? `hardly moves: ${step}` : `${step} a place`;
+    const caption = html("div", { class: "explore-caption" }, pace);
+    const [between, adds] = [html("div"), html("div", { class: "explore-best" })];
+    const node = html("div", {}, board, `${ORDER[i]} hand`, caption, between, adds);
+    return { node, board, asked, offered, sector, between, adds };
+  });
+  const render = ({ m, n, parts, angles }) => {
+    const [asked, offered] = [hands(query, m, base), hands(key, n, base)];
+    faces.forEach((face, i) => {
+      const from = Math.atan2(offered[i][1], offered[i][0]);
+      const far = `${Math.round(Math.abs(degrees(angles[i])))}°`;
+      const rim = (at) => `${26 * Math.cos(at)} ${-26 * Math.sin(at)}`;
+      point(face.asked, asked[i]);
+      point(face.offered, offered[i]);
+      face.sector.setAttribute("d", `M0 0L${rim(from)}A26 26 0 0 ${angles[i] > 0 ? 0 : 1} ${rim(from + angles[i])}Z`);
+      face.between.textContent = `${far} between`;
+      face.adds.textContent = `adds ${decimal(parts[i])}`;
+      face.board.setAttribute("aria-label", `a clock face: ${far} between the query's hand and the key's`);
+    });
+  };
+  return { nodes: faces.map(({ node }) => node), render };
+}
+
+// ---------------------------------------------------------------- what it says
+const apart = ({ m, n }) =>
+  `${COUNTED[Math.abs(m - n)] ?? Math.abs(m - n)} ${Math.abs(m - n) === 1 ? "place" : "places"}`;
+
+function opened(now) {
+  const { m, n, score, parts } = now;
+  const from = parts.map((part, i) => `${decimal(part)} from the ${ORDER[i]}${i ? "" : " hand"}`);
+  const made = parts.length > 1 ? `: ${listed(from)}` : "";
+  return `The query stands at ${m}, the key at ${n}: ${apart(now)} apart. The score is *${decimal(score)}*${made}.`;
+}
+
+function bothMoved({ m, n, score, parts }, by, step) {
+  const end = `the sliders end at place ${LAST}`;
+  const where = parts.length > 1 ? "on each face the angle" : "the angle";
+  if (!by) return `Neither has moved, for ${end}. The score is still *${decimal(score)}*.`;
+  return (
+    `Both have turned, to the places ${m} and ${n}, and ${where} between them is what it was: ` +
+    `the score is still *${decimal(score)}*.${by < step ? ` (Only ${COUNTED[by]} on: ${end}.)` : ""}`
+  );
+}
+
+// `further` than at the `start`, by so many places
+function oneMoved(now, start, turns, further) {
+  const { m, n, score, parts } = now;
+  const here = `*${decimal(score)}*`;
+  if (!further) {
+    return `Again they are ${apart(now)} apart, as at the start, and again the score is ${here}: only the distance counts.`;
+  }
+  const is =
+    n > m
+      ? `Now the key stands ${apart(now)} ahead (in a GPT, the mask would hide it), and the score is ${here}.`
+      : n < m
+        ? `Now they are ${apart(now)} apart, and the score is ${here}.`
+        : `Now both stand at ${m}, turned by the same angles: the score is that of the two unturned, ${here}.`;
+  const changes = parts.map((part, i) => Math.abs(part - start.parts[i]));
+  const most = changes.indexOf(Math.max(...changes));
+  const slow = turns.flatMap((turn, i) => (degrees(Math.abs(further) * turn) < 1 ? [`the ${ORDER[i]}`] : []));
+  const said = [`${is} At the start it was ${decimal(start.score)}.`];
+  const [before, after] = [start.parts[most], parts[most]].map((part) => decimal(part));
+  if (parts.length > 1 && before !== after) {
+    said.push(`The ${ORDER[most]} hand's part has changed most, from ${before} to ${after}.`);
+  }
+  if (slow.length) said.push(`On ${listed(slow)} face the angle has hardly changed.`);
+  return said.join(" ");
 }
 
 const CSS = `

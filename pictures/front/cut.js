@@ -1,5 +1,5 @@
 // Notebook 06: one big table of queries is cut into heads, by view with transpose or without it; see where each number lands.
-import { arrow, frame, html, named } from "./kit.js";
+import { arrow, button, frame, html, named } from "./kit.js";
 
 const WAYS = { view: "view(H, T, D) alone", transpose: "view(T, H, D).transpose(0, 1)" };
 
@@ -42,20 +42,82 @@ export function told(words, H, D, way, k = null) {
 export function mount(element, data) {
   const { words, heads: H, width: D } = data;
   const T = words.length;
-  const C = H * D;
-  const upTo = (n) => [...Array(n).keys()];
   let way = "view";
   let chosen = null; // by a click, a tap or a key: it stays when the way changes
   let hovered = null;
 
-  const tint = (t) => `explore-tint${t}`;
-  const starts = (c) => (c && c % D === 0 ? "explore-starts" : "");
-  const row = (...cells) => html("div", { role: "row", class: "explore-row" }, ...cells);
-  const label = (t) => {
-    const word = html("span", {}, words[t]);
-    return html("span", { role: "rowheader", class: `explore-word ${tint(t)}` }, word);
+  const whole = wholeTable(data, choose);
+  const pieces = headTables(data);
+  const choice = ([name, text]) => button(text, () => cut(name), { "data-way": name });
+  const buttons = Object.entries(WAYS).map(choice);
+  const part = (basis, text, ...inside) => {
+    const caption = html("div", { class: "explore-caption" }, text);
+    return html("div", { class: "explore-side", style: `flex: 1 1 ${basis}px` }, ...inside, caption);
   };
-  const cell = (k) => {
+  const shape = (text) => text.replaceAll(" ", "\u00a0"); // which is not broken over two lines
+  const before = `queries for all heads, numbered as they lie in memory: ${shape(`(T, H·D) = (${T}, ${H * D})`)}`;
+  const after = `cut: ${shape(`(H, T, D) = (${H}, ${T}, ${D})`)} · ≠ marks a row with the wrong numbers`;
+  const { root, say, remove } = frame(
+    element,
+    { name: "cut", css: CSS, invitation: "Point at a number, or walk with the arrow keys: in whose row does it land?" },
+    html("div", { class: "explore-tools", role: "group", "aria-label": "how to cut" }, ...buttons),
+    html(
+      "div",
+      { class: "explore-parts" },
+      part(70 + 30 * H * D, before, whole.node),
+      part(H * (roomOf(D) + 12), after, html("div", { class: "explore-parts" }, ...pieces.nodes)),
+    ),
+  );
+  root.addEventListener("pointerover", (event) => event.pointerType === "mouse" && hover(numberAt(event)));
+  root.addEventListener("pointerleave", () => hover(null));
+  // A click beside all numbers chooses none.
+  root.addEventListener("click", (event) => event.target.closest("[data-way]") || choose(numberAt(event)));
+  root.addEventListener("keydown", (event) => event.key === "Escape" && choose(null));
+
+  function cut(to) {
+    way = to;
+    show();
+  }
+  function hover(k) {
+    if (k === hovered) return;
+    hovered = k;
+    show();
+  }
+  function choose(k) {
+    [chosen, hovered] = [k, null];
+    show();
+  }
+  function show() {
+    const lit = hovered ?? chosen;
+    for (const each of buttons) each.setAttribute("aria-pressed", each.dataset.way === way);
+    whole.render(lit, chosen);
+    pieces.render(way, lit);
+    say(told(words, H, D, way, lit));
+  }
+  show();
+  return remove;
+}
+
+// The number that is meant.
+function numberAt(event) {
+  const met = event.target.closest("[data-k]");
+  return met ? +met.dataset.k : null;
+}
+
+// ---------------------------------------------------------------- its tables
+const upTo = (n) => [...Array(n).keys()];
+const roomOf = (D) => 70 + 24 * D; // for the table of a head, in pixels
+const tint = (t) => `explore-tint${t}`;
+const row = (...cells) => html("div", { role: "row", class: "explore-row" }, ...cells);
+const columns = (n, sign = "") => `grid-template-columns: fit-content(5.5em) ${sign} repeat(${n}, minmax(0, 1fr))`;
+const label = (word, t) =>
+  html("span", { role: "rowheader", class: `explore-word ${tint(t)}` }, html("span", {}, word));
+
+// All numbers as they lie in memory, a row for each word; arrow keys walk along them, and `choose` gets the one in focus.
+function wholeTable({ words, heads: H, width: D }, choose) {
+  const [T, C] = [words.length, H * D];
+  const starts = (c) => (c && c % D === 0 ? "explore-starts" : "");
+  const cells = upTo(T * C).map((k) => {
     const [t, c] = [Math.floor(k / C), k % C];
     const attributes = {
       type: "button",
@@ -66,8 +128,7 @@ export function mount(element, data) {
       "aria-label": `${k}, number ${c + 1} of ${words[t]}`,
     };
     return html("button", attributes, k);
-  };
-  const cells = upTo(T * C).map(cell);
+  });
   const heading = (h) => {
     const attributes = {
       role: "columnheader",
@@ -78,23 +139,40 @@ export function mount(element, data) {
     return html("span", attributes, `for head ${h + 1}`);
   };
   const corner = html("span", { role: "columnheader", "aria-label": "word", class: "explore-head" });
-  const columns = (n, sign = "") => `grid-template-columns: fit-content(5.5em) ${sign} repeat(${n}, minmax(0, 1fr))`;
-  const grid = {
+  const lines = words.map((word, t) => row(label(word, t), ...cells.slice(t * C, (t + 1) * C)));
+  const attributes = {
     role: "grid",
     "aria-label": "the big table",
     class: "explore-table",
     style: columns(C),
     onkeydown: walk,
-    onfocusin: (event) => choose(found(event)),
+    onfocusin: (event) => choose(numberAt(event)),
   };
-  const lines = upTo(T).map((t) => row(label(t), ...cells.slice(t * C, (t + 1) * C)));
-  const big = html("div", grid, row(corner, ...upTo(H).map(heading)), ...lines);
 
-  const room = 70 + 24 * D;
-  const shape = (text) => text.replaceAll(" ", "\u00a0"); // which is not broken over two lines
+  function walk(event) {
+    const [down, right] = arrow(event);
+    const k = numberAt(event);
+    const t = Math.floor(k / C) + down;
+    const c = (k % C) + right;
+    if (down === undefined) return;
+    event.preventDefault();
+    if (t >= 0 && t < T && c >= 0 && c < C) cells[t * C + c].focus();
+  }
+  const render = (lit, chosen) => {
+    cells.forEach((each, k) => {
+      each.classList.toggle("explore-lit", k === lit);
+      each.setAttribute("tabindex", k === (chosen ?? 0) ? 0 : -1);
+    });
+  };
+  return { node: html("div", attributes, row(corner, ...upTo(H).map(heading)), ...lines), render };
+}
+
+// A table for each head, with the numbers where a way to cut puts them.
+function headTables({ words, heads: H, width: D }) {
+  const T = words.length;
   const slots = upTo(H).map(() => upTo(T).map(() => upTo(D).map(() => html("span", { role: "cell" }))));
   const signs = upTo(H).map(() => upTo(T).map(() => html("span", { role: "cell", class: "explore-sign" })));
-  const tables = slots.map((rows, h) => {
+  const nodes = slots.map((rows, h) => {
     const title = html("div", { class: "explore-title" }, `head ${h + 1}`);
     const attributes = {
       role: "table",
@@ -102,82 +180,20 @@ export function mount(element, data) {
       class: "explore-table",
       style: columns(D, "1em"),
     };
-    const table = html("div", attributes, ...rows.map((slot, t) => row(label(t), signs[h][t], ...slot)));
-    return html("div", { class: "explore-one", style: `flex-basis: ${room}px` }, title, table);
+    const table = html("div", attributes, ...rows.map((slot, t) => row(label(words[t], t), signs[h][t], ...slot)));
+    return html("div", { class: "explore-one", style: `flex-basis: ${roomOf(D)}px` }, title, table);
   });
-
-  const set = (to) => () => {
-    way = to;
-    show();
-  };
-  const button = ([name, text]) => html("button", { type: "button", "data-way": name, onclick: set(name) }, text);
-  const buttons = Object.entries(WAYS).map(button);
-  const part = (basis, text, ...inside) => {
-    const caption = html("div", { class: "explore-caption" }, text);
-    return html("div", { class: "explore-side", style: `flex: 1 1 ${basis}px` }, ...inside, caption);
-  };
-  const before = `queries for all heads, numbered as they lie in memory: ${shape(`(T, H·D) = (${T}, ${C})`)}`;
-  const after = `cut: ${shape(`(H, T, D) = (${H}, ${T}, ${D})`)} · ≠ marks a row with the wrong numbers`;
-  const { root, say, remove } = frame(
-    element,
-    { name: "cut", css: CSS, invitation: "Point at a number, or walk with the arrow keys: in whose row does it land?" },
-    html("div", { class: "explore-tools", role: "group", "aria-label": "how to cut" }, ...buttons),
-    html(
-      "div",
-      { class: "explore-parts" },
-      part(70 + 30 * C, before, big),
-      part(H * (room + 12), after, html("div", { class: "explore-parts" }, ...tables)),
-    ),
-  );
-  root.addEventListener("pointerover", (event) => event.pointerType === "mouse" && hover(found(event)));
-  root.addEventListener("pointerleave", () => hover(null));
-  // A click beside all numbers chooses none.
-  root.addEventListener("click", (event) => event.target.closest("[data-way]") || choose(found(event)));
-  root.addEventListener("keydown", (event) => event.key === "Escape" && choose(null));
-
-  // The number that is meant.
-  function found(event) {
-    const met = event.target.closest("[data-k]");
-    return met ? +met.dataset.k : null;
-  }
-  function hover(k) {
-    if (k === hovered) return;
-    hovered = k;
-    show();
-  }
-  function choose(k) {
-    [chosen, hovered] = [k, null];
-    cells.forEach((each, i) => {
-      each.setAttribute("tabindex", i === (k ?? 0) ? 0 : -1);
-    });
-    show();
-  }
-  function walk(event) {
-    const [down, right] = arrow(event);
-    const k = found(event);
-    const t = Math.floor(k / C) + down;
-    const c = (k % C) + right;
-    if (down === undefined) return;
-    event.preventDefault();
-    if (t >= 0 && t < T && c >= 0 && c < C) cells[t * C + c].focus();
-  }
-  function show() {
-    const lit = hovered ?? chosen;
-    const mark = (k) => (k === lit ? "explore-lit" : "");
-    for (const each of buttons) each.setAttribute("aria-pressed", each.dataset.way === way);
-    cells.forEach((each, k) => {
+  const render = (way, lit) => {
+    for (const k of upTo(T * H * D)) {
       const { head, row: t, column } = landing(k, T, H, D, way);
       const should = landing(k, T, H, D, "transpose");
       const slot = slots[head][t][column];
-      each.classList.toggle("explore-lit", k === lit);
       slot.textContent = slot.dataset.k = k;
-      slot.className = `explore-number ${tint(should.row)} ${mark(k)}`;
+      slot.className = `explore-number ${tint(should.row)} ${k === lit ? "explore-lit" : ""}`;
       signs[head][t].textContent = head === should.head && t === should.row ? "" : "≠";
-    });
-    say(told(words, H, D, way, lit));
-  }
-  show();
-  return remove;
+    }
+  };
+  return { nodes, render };
 }
 
 // The palette of the pictures, as pale as there.

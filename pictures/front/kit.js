@@ -14,6 +14,8 @@ export const html = (tag, attributes = {}, ...children) => filled(document.creat
 export const svg = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+export const button = (text, onclick, more = {}) => html("button", { type: "button", onclick, ...more }, text);
+
 // What one does with a mouse, in the words of a finger where there is no mouse.
 export function byHand(text) {
   if (!matchMedia("(hover: none)").matches) return text;

@@ -1,5 +1,5 @@
 // Notebook 00: point at a word or letter that is written, and see which of those that are read it looks at, and how much.
-import { byHand, frame, html, listed, percent, sum, svg } from "./kit.js";
+import { button, byHand, frame, html, listed, percent, sum, svg } from "./kit.js";
 
 const ORDINALS = [
   ..."first second third fourth fifth sixth seventh eighth".split(" "),
@@ -85,7 +85,7 @@ export function mount(element, data) {
   const caption = (text) => html("div", { class: "explore-caption" }, text);
   const below = caption(byHand(`what is written (click a ${unit} to keep its lines)`));
   const drawing = html("div", takingHold(), caption("what is read"), rows.above, fan.node, rows.below, below);
-  const buttons = cases.map(({ name }, k) => html("button", { type: "button", onclick: () => open(k) }, name));
+  const buttons = cases.map(({ name }, k) => button(name, () => open(k)));
   const invitation = data.waits
     ? `Where would you draw the lines from each ${unit} below? Guess, then click one.`
     : `Point at a ${unit} below: where do its lines go?`;

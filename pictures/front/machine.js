@@ -5,7 +5,7 @@ import { drawn, MARKS } from "./machine/drawing.js";
 import { lighting } from "./machine/lighting.js";
 import { walking } from "./machine/walking.js";
 
-const NARROW = 560; // pixels; below, the drawing has two rows
+const TWO_ROWS_BELOW = 560; // pixels
 
 const transposed = (table) => table[0].map((_, j) => table.map((row) => row[j]));
 const inside = (value, from, size) => value >= from && value < from + size;
@@ -90,7 +90,7 @@ export function mount(element, data) {
   }
   // Anew where the room has become narrow or wide.
   function fit() {
-    const fitting = data.drawings[board.clientWidth && board.clientWidth < NARROW ? 1 : 0];
+    const fitting = data.drawings[board.clientWidth && board.clientWidth < TWO_ROWS_BELOW ? 1 : 0];
     if (fitting === drawing) return;
     drawing = fitting;
     light = lighting(drawing, grids, data);

@@ -1,5 +1,5 @@
 // Notebook 04: paint a mask on a table of scores, and see the weights, who cheats and which rows break.
-import { arrow, decimal, frame, html, percent } from "./kit.js";
+import { arrow, button, decimal, frame, html, percent } from "./kit.js";
 import { softmax } from "./sampling.js";
 
 // scores (T, S), allowed (T, S) of booleans -> weights (T, S); a row in which nothing is allowed is NaN, as in PyTorch
@@ -40,88 +40,30 @@ export function verdict(words, allowed) {
 // data: words (T), scores (T, T)
 export function mount(element, data) {
   const { words, scores } = data;
-  const T = words.length;
   const all = [...words.keys()];
   let allowed = all.map(() => all.map(() => true));
-  let paint = null;
 
-  const cell = (t, s) =>
-    html("button", { type: "button", role: "gridcell", tabindex: t + s ? -1 : 0, "data-t": t, "data-s": s });
-  const buttons = all.map((t) => all.map((s) => cell(t, s)));
+  const painted = paintable(words, (t, s) => allowed[t][s], put);
   const shares = all.map(() => all.map(() => html("span", { role: "gridcell", class: "explore-share" })));
-  const style = `grid-template-columns: max-content repeat(${T}, minmax(0, 1fr))`;
-  const table = (label, cells, more = {}) => {
-    const line = (...cells) => html("div", { role: "row", class: "explore-row" }, ...cells);
-    const heading = (word) => html("span", { role: "columnheader", class: "explore-head" }, word);
-    const corner = html("span", { role: "columnheader", "aria-label": "who looks" });
-    const rows = cells.map((row, t) => line(html("span", { role: "rowheader" }, words[t]), ...row));
-    const caption = html("div", { class: "explore-caption" }, label);
-    const attributes = { role: "grid", "aria-label": label, class: "explore-table", style, ...more };
-    const grid = html("div", attributes, line(corner, ...words.map(heading)), ...rows);
-    return html("div", { class: "explore-side" }, caption, grid);
-  };
-  const mask = table("scores, as you allow them · row: who looks", buttons, {
-    onpointerdown: press,
-    onpointermove: drag,
-    onkeydown: walk,
-    onclick: key,
-  });
-  const set = (rule) => () => {
-    allowed = all.map((t) => all.map((s) => rule(t, s)));
-    show();
-  };
-  const button = (text, rule) => html("button", { type: "button", onclick: set(rule) }, text);
+  const choice = (text, rule) =>
+    button(text, () => {
+      allowed = all.map((t) => all.map((s) => rule(t, s)));
+      show();
+    });
   const { root, say, remove } = frame(
     element,
     { name: "mask", css: CSS, invitation: "Click a cell, or drag across several, to hide words from each other." },
-    html("div", { class: "explore-parts" }, mask, table("weights after softmax", shares)),
+    html("div", { class: "explore-parts" }, painted.node, table(words, "weights after softmax", shares)),
     html(
       "div",
       { class: "explore-tools" },
-      button("causal mask", (t, s) => s <= t),
-      button("everybody sees everybody", () => true),
-      button("the mask the wrong way round", (t, s) => s > t),
+      choice("causal mask", (t, s) => s <= t),
+      choice("everybody sees everybody", () => true),
+      choice("the mask the wrong way round", (t, s) => s > t),
     ),
   );
-  const release = () => {
-    paint = null;
-  };
-  root.addEventListener("pointerup", release);
-  root.addEventListener("pointercancel", release);
-  root.addEventListener("pointerleave", release);
+  for (const type of ["pointerup", "pointercancel", "pointerleave"]) root.addEventListener(type, painted.release);
 
-  // The cell under the pointer, wherever the pointer was pressed.
-  function at(event) {
-    const found = root.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest("[data-t]");
-    return found && root.contains(found) ? [+found.dataset.t, +found.dataset.s] : null;
-  }
-  function press(event) {
-    const found = at(event);
-    if (!found || event.button) return;
-    event.target.releasePointerCapture(event.pointerId); // a finger would keep the first cell
-    paint = !allowed[found[0]][found[1]];
-    drag(event);
-  }
-  function drag(event) {
-    const found = paint === null ? null : at(event);
-    if (found && allowed[found[0]][found[1]] !== paint) put(...found, paint);
-  }
-  // By keyboard: a click of which no pointer knows.
-  function key(event) {
-    const { t, s } = event.target.dataset;
-    if (event.detail === 0 && t !== undefined) put(+t, +s, !allowed[t][s]);
-  }
-  function walk(event) {
-    const [down, right] = arrow(event);
-    const { t, s } = event.target.dataset;
-    const to = buttons[+t + down]?.[+s + right];
-    if (down === undefined) return;
-    event.preventDefault();
-    if (!to) return;
-    event.target.tabIndex = -1;
-    to.tabIndex = 0;
-    to.focus();
-  }
   function put(t, s, sees) {
     allowed[t][s] = sees;
     show();
@@ -130,7 +72,7 @@ export function mount(element, data) {
     const weights = masked(scores, allowed);
     for (const t of all) {
       for (const s of all) {
-        const [button, share] = [buttons[t][s], shares[t][s]];
+        const [button, share] = [painted.buttons[t][s], shares[t][s]];
         const sees = allowed[t][s];
         const weight = weights[t][s];
         const cheats = sees && s > t;
@@ -149,6 +91,71 @@ export function mount(element, data) {
   }
   show();
   return remove;
+}
+
+// Cells in rows, with the words at the left and above.
+function table(words, label, cells, more = {}) {
+  const line = (...cells) => html("div", { role: "row", class: "explore-row" }, ...cells);
+  const heading = (word) => html("span", { role: "columnheader", class: "explore-head" }, word);
+  const corner = html("span", { role: "columnheader", "aria-label": "who looks" });
+  const rows = cells.map((row, t) => line(html("span", { role: "rowheader" }, words[t]), ...row));
+  const caption = html("div", { class: "explore-caption" }, label);
+  const style = `grid-template-columns: max-content repeat(${words.length}, minmax(0, 1fr))`;
+  const attributes = { role: "grid", "aria-label": label, class: "explore-table", style, ...more };
+  const grid = html("div", attributes, line(corner, ...words.map(heading)), ...rows);
+  return html("div", { class: "explore-side" }, caption, grid);
+}
+
+// A table of buttons: press one, or draw a line across several, and `put(t, s, sees)` gives them the opposite of what
+// `seen(t, s)` says of the first; arrow keys walk along them. `release` ends a line.
+function paintable(words, seen, put) {
+  let paint = null;
+  const cell = (t, s) =>
+    html("button", { type: "button", role: "gridcell", tabindex: t + s ? -1 : 0, "data-t": t, "data-s": s });
+  const buttons = words.map((_, t) => words.map((_, s) => cell(t, s)));
+  const node = table(words, "scores, as you allow them · row: who looks", buttons, {
+    onpointerdown: press,
+    onpointermove: drag,
+    onkeydown: walk,
+    onclick: key,
+  });
+
+  // The cell under the pointer, wherever the pointer was pressed.
+  function at(event) {
+    const found = node.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest("[data-t]");
+    return found && node.contains(found) ? [+found.dataset.t, +found.dataset.s] : null;
+  }
+  function press(event) {
+    const found = at(event);
+    if (!found || event.button) return;
+    event.target.releasePointerCapture(event.pointerId); // a finger would keep the first cell
+    paint = !seen(...found);
+    drag(event);
+  }
+  function drag(event) {
+    const found = paint === null ? null : at(event);
+    if (found && seen(...found) !== paint) put(...found, paint);
+  }
+  // By keyboard: a click of which no pointer knows.
+  function key(event) {
+    const { t, s } = event.target.dataset;
+    if (event.detail === 0 && t !== undefined) put(+t, +s, !seen(t, s));
+  }
+  function walk(event) {
+    const [down, right] = arrow(event);
+    const { t, s } = event.target.dataset;
+    const to = buttons[+t + down]?.[+s + right];
+    if (down === undefined) return;
+    event.preventDefault();
+    if (!to) return;
+    event.target.tabIndex = -1;
+    to.tabIndex = 0;
+    to.focus();
+  }
+  const release = () => {
+    paint = null;
+  };
+  return { node, buttons, release };
 }
 
 const CSS = `

@@ -1,5 +1,5 @@
 // Notebook 06: two questions in one breath. Where do one head or two look, and which word is closest to each answer?
-import { decimal, frame, html, sum, svg } from "./kit.js";
+import { button, decimal, frame, html, sum, svg } from "./kit.js";
 
 const ROLES = ["gives", "gets"];
 const CLOSE = 0.1; // a lead below this is worth a word
@@ -67,37 +67,73 @@ export function told(data, { weights, scores }, a) {
 
 // data: people (A), cards (A) of three words each, things (N), networks with name, weights (A, H, A) and scores (A, 2, N)
 export function mount(element, data) {
-  const { people, cards, things, networks } = data;
-  const T = cards.length;
-  const reach = Math.max(...networks.flatMap(({ scores }) => scores.flat(2)).map(Math.abs));
+  const { people, networks } = data;
   let a = 0;
   let k = 0;
-
-  const caption = (...text) => html("span", { class: "explore-caption" }, ...text);
-  const choice = (label, names, set) => {
-    const buttons = names.map((name, i) => {
-      const onclick = () => {
-        set(i);
-        show();
-      };
-      return html("button", { type: "button", onclick }, name);
-    });
-    const press = (chosen) => {
-      buttons.forEach((button, i) => {
-        button.setAttribute("aria-pressed", i === chosen);
-      });
-    };
-    const attributes = { class: "explore-tools", role: "group", "aria-label": label };
-    return { root: html("div", attributes, caption(label), ...buttons), press };
-  };
   const asker = choice("who asks", people, (i) => {
     a = i;
+    show();
   });
   const names = networks.map(({ name }) => name);
   const answerer = choice("who answers", names, (i) => {
     k = i;
+    show();
   });
-  const score = caption();
+  const score = caption("");
+  answerer.node.append(score);
+  const looks = looksOf(data);
+  const halves = halvesOf(data);
+  const legend =
+    "lines: the share that a head gives to a card · bars: the dot product of each thing with the answer, which is one half of what comes out";
+  const { say, remove } = frame(
+    element,
+    {
+      name: "questions",
+      css: CSS,
+      waits: data.waits,
+      invitation: "Choose who asks, and let one head answer, or two: which one gets both things right?",
+    },
+    asker.node,
+    answerer.node,
+    html("div", { class: "explore-parts" }, looks.node, halves.node),
+    caption(legend),
+  );
+
+  function show() {
+    const network = networks[k];
+    const asked = { who: people[a], shares: network.weights[a], scores: network.scores[a] };
+    const found = answered(data, asked.who, asked.scores);
+    asker.press(a);
+    answerer.press(k);
+    score.textContent = `all who ask: ${rightOnes(data, network)} of ${2 * people.length} answers are right`;
+    for (const { render } of [looks, halves]) render(asked, found);
+    say(told(data, network, a));
+  }
+  show();
+  return remove;
+}
+
+const caption = (text) => html("span", { class: "explore-caption" }, text);
+
+// A row of buttons, of which one is pressed.
+function choice(label, names, set) {
+  const buttons = names.map((name, i) => button(name, () => set(i)));
+  const press = (chosen) => {
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-pressed", i === chosen);
+    });
+  };
+  const attributes = { class: "explore-tools", role: "group", "aria-label": label };
+  return { node: html("div", attributes, caption(label), ...buttons), press };
+}
+
+// Of H heads each has its colour, and one alone none.
+const hue = (h, H) => `explore-hue-${H > 1 ? h + 1 : 0}`;
+const headTag = (h, H) => html("span", { class: hue(h, H) }, H > 1 ? `head ${h + 1}` : "one head");
+
+// The cards, and from each head a line to each of them, as thick as its share.
+function looksOf({ cards }) {
+  const T = cards.length;
   const heads = html("div", { class: "explore-heads" });
   const fan = svg("svg", {
     class: "explore-fan",
@@ -110,6 +146,32 @@ export function mount(element, data) {
     const mark = html("strong");
     return { shares, mark, card: html("div", {}, `${giver} gives the ${thing} to ${receiver}`, mark) };
   });
+  const attributes = { class: "explore-looks", style: `grid-template-rows: repeat(${T}, 1fr)` };
+  const node = html("div", attributes, heads, fan, ...rows.flatMap(({ shares, card }) => [shares, card]));
+
+  const render = ({ who, shares }, found) => {
+    const H = shares.length;
+    const line = (h, t) => {
+      const from = ((h + 0.5) * T) / H;
+      const to = t + 0.5;
+      const d = `M0 ${from}C0.5 ${from} 0.5 ${to} 1 ${to}`;
+      return svg("path", { class: hue(h, H), d, style: `stroke-width: ${WHOLE * shares[h][t]}px` });
+    };
+    heads.replaceChildren(...shares.map((_, h) => headTag(h, H)));
+    fan.replaceChildren(...shares.flatMap((row, h) => row.map((_, t) => line(h, t))));
+    rows.forEach((row, t) => {
+      const roles = ROLES.filter((_, q) => found[q].card === t);
+      row.card.className = `explore-card ${roles.length ? "explore-asked" : ""}`;
+      row.mark.textContent = roles.map((role) => `${who} ${role}`).join(", ");
+      row.shares.replaceChildren(...shares.map((all, h) => html("span", { class: hue(h, H) }, decimal(all[t]))));
+    });
+  };
+  return { node, render };
+}
+
+// For each of the two questions how close each thing is to the answer, and whether the closest is right.
+function halvesOf({ things, networks }) {
+  const reach = Math.max(...networks.flatMap(({ scores }) => scores.flat(2)).map(Math.abs));
   const halves = ROLES.map(() => {
     const title = html("div");
     const from = html("div", { class: "explore-caption" });
@@ -118,83 +180,29 @@ export function mount(element, data) {
       const bar = html("span", { class: "explore-bar" });
       const number = html("span", { class: "explore-number" });
       const track = html("div", { class: "explore-track" }, bar);
-      return { bar, number, root: html("div", {}, html("span", {}, thing), track, number) };
+      return { bar, number, row: html("div", {}, html("span", {}, thing), track, number) };
     });
-    const root = html("div", { class: "explore-half" }, title, from, ...bars.map(({ root }) => root), verdict);
-    return { title, from, verdict, bars, root };
+    const node = html("div", { class: "explore-half" }, title, from, ...bars.map(({ row }) => row), verdict);
+    return { title, from, verdict, bars, node };
   });
-  answerer.root.append(score);
-  const legend =
-    "lines: the share that a head gives to a card · bars: the dot product of each thing with the answer, which is one half of what comes out";
-  const { say, remove } = frame(
-    element,
-    {
-      name: "questions",
-      css: CSS,
-      waits: data.waits,
-      invitation: "Choose who asks, and let one head answer, or two: which one gets both things right?",
-    },
-    asker.root,
-    answerer.root,
-    html(
-      "div",
-      { class: "explore-parts" },
-      html(
-        "div",
-        { class: "explore-looks", style: `grid-template-rows: repeat(${T}, 1fr)` },
-        heads,
-        fan,
-        ...rows.flatMap(({ shares, card }) => [shares, card]),
-      ),
-      html("div", { class: "explore-halves" }, ...halves.map(({ root }) => root)),
-    ),
-    caption(legend),
-  );
-
-  function show() {
-    const who = people[a];
-    const shares = networks[k].weights[a];
-    const H = shares.length;
-    const found = answered(data, who, networks[k].scores[a]);
-    const hue = (h) => `explore-hue-${H > 1 ? h + 1 : 0}`;
-    const head = (h) => html("span", { class: hue(h) }, H > 1 ? `head ${h + 1}` : "one head");
-    const curve = (h, t) => {
-      const from = ((h + 0.5) * T) / H;
-      const to = t + 0.5;
-      return `M0 ${from}C0.5 ${from} 0.5 ${to} 1 ${to}`;
-    };
-    const line = (h, t) =>
-      svg("path", { class: hue(h), d: curve(h, t), style: `stroke-width: ${WHOLE * shares[h][t]}px` });
-    asker.press(a);
-    answerer.press(k);
-    score.textContent = `all who ask: ${rightOnes(data, networks[k])} of ${2 * people.length} answers are right`;
-    heads.replaceChildren(...shares.map((_, h) => head(h)));
-    fan.replaceChildren(...shares.flatMap((row, h) => row.map((_, t) => line(h, t))));
-    rows.forEach((row, t) => {
-      const roles = ROLES.filter((_, q) => found[q].card === t);
-      row.card.className = `explore-card ${roles.length ? "explore-asked" : ""}`;
-      row.mark.textContent = roles.map((role) => `${who} ${role}`).join(", ");
-      row.shares.replaceChildren(...shares.map((all, h) => html("span", { class: hue(h) }, decimal(all[t]))));
-    });
+  const render = ({ who, shares, scores }, found) => {
     halves.forEach(({ title, from, verdict, bars }, q) => {
       const { said, right, isRight } = found[q];
       const how = isRight ? "explore-right" : "explore-wrong";
       title.replaceChildren("What ", html("strong", {}, who), ` ${ROLES[q]}`);
-      from.replaceChildren(`${["first", "second"][q]} half · `, head(Math.min(q, H - 1)));
-      bars.forEach(({ bar, number, root }, n) => {
-        const close = networks[k].scores[a][q][n];
+      from.replaceChildren(`${["first", "second"][q]} half · `, headTag(Math.min(q, shares.length - 1), shares.length));
+      bars.forEach(({ bar, number, row }, n) => {
+        const close = scores[q][n];
         const long = (50 * Math.abs(close)) / reach;
-        root.className = `explore-row ${n === said ? `explore-best ${how}` : ""}`;
+        row.className = `explore-row ${n === said ? `explore-best ${how}` : ""}`;
         bar.style.cssText = `left: ${close < 0 ? 50 - long : 50}%; width: ${long}%`;
         number.textContent = decimal(close);
       });
       verdict.className = `explore-best ${how}`;
       verdict.textContent = `says ${things[said]}: ${isRight ? "right" : `wrong, it is the ${things[right]}`}`;
     });
-    say(told(data, networks[k], a));
-  }
-  show();
-  return remove;
+  };
+  return { node: html("div", { class: "explore-halves" }, ...halves.map(({ node }) => node)), render };
 }
 
 const CSS = `

@@ -1,5 +1,5 @@
 // Notebook 07: six people in a ring, a card for each arrow. Add givers, subtract receivers: who is left?
-import { byHand, frame, html, listed, svg } from "./kit.js";
+import { button, byHand, frame, html, listed, svg } from "./kit.js";
 
 // looked (N) of booleans, one for each card: person i gives to person i + 1 -> how often each gives less receives (N)
 export function tally(looked) {
@@ -12,14 +12,50 @@ const SIGN = { "-1": "−1", 0: "0", 1: "+1" };
 
 // data: names (N) in the order of the ring, things (N), asker: who asks
 export function mount(element, data) {
-  const { names, things, asker } = data;
+  const { names, asker } = data;
   const N = names.length;
-  const looked = names.map(() => true);
+  let looked = names.map(() => true);
+  const ring = circle(data, (i) => look(looked.with(i, !looked[i])));
+  const choice = (text, rule) => button(text, () => look(names.map((_, i) => rule(i))));
+  const his = (i) => i === asker || (i + 1) % N === asker;
+  const { say, remove } = frame(
+    element,
+    {
+      name: "ring",
+      css: CSS,
+      invitation: `Click cards away until only ${names[asker]}'s friend is left with a plus.`,
+    },
+    ring.node,
+    html("div", { class: "explore-caption" }, byHand("click a card, or press Enter on it, to turn it over")),
+    html(
+      "div",
+      { class: "explore-tools" },
+      choice("all cards", () => true),
+      choice(`only ${names[asker]}'s card`, (i) => i === asker),
+      choice(`the cards without ${names[asker]}`, (i) => !his(i)),
+    ),
+  );
+
+  function look(to) {
+    looked = to;
+    show();
+  }
+  function show() {
+    const counts = tally(looked);
+    ring.render(looked, counts);
+    say(sentence(data, looked, counts));
+  }
+  show();
+  return remove;
+}
+
+// The people, and between two of them an arrow with its card, which is turned over.
+function circle({ names, things, asker }, turnOver) {
   const place = (i, far) => {
-    const angle = (2 * Math.PI * i) / N - Math.PI / 2;
+    const angle = (2 * Math.PI * i) / names.length - Math.PI / 2;
     return [200 + far * Math.cos(angle), 160 + far * Math.sin(angle)];
   };
-  const arrows = names.map((_, i) => {
+  const arrows = names.map((name, i) => {
     const [x1, y1] = place(i + 0.2, 100);
     const [x2, y2] = place(i + 0.8, 100);
     const turn = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
@@ -27,7 +63,7 @@ export function mount(element, data) {
     const attributes = {
       role: "button",
       tabindex: 0,
-      "aria-label": `${names[i]} gives the ${things[i]} to ${names[(i + 1) % N]}`,
+      "aria-label": `${name} gives the ${things[i]} to ${names[(i + 1) % names.length]}`,
       class: "explore-arrow",
       onclick: () => turnOver(i),
       onkeydown: (event) => {
@@ -52,38 +88,7 @@ export function mount(element, data) {
     const text = { x, y, "text-anchor": "middle", "dominant-baseline": "middle", class: i === asker && "explore-best" };
     return svg("text", text, svg("tspan", {}, `${name} `), marks[i]);
   });
-  const button = (text, rule) => html("button", { type: "button", onclick: () => set(rule) }, text);
-  const his = (i) => i === asker || (i + 1) % N === asker;
-  const { say, remove } = frame(
-    element,
-    {
-      name: "ring",
-      css: CSS,
-      invitation: `Click cards away until only ${names[asker]}'s friend is left with a plus.`,
-    },
-    svg("svg", { viewBox: "0 0 400 320", class: "explore-circle" }, ...arrows, ...people),
-    html("div", { class: "explore-caption" }, byHand("click a card, or press Enter on it, to turn it over")),
-    html(
-      "div",
-      { class: "explore-tools" },
-      button("all cards", () => true),
-      button(`only ${names[asker]}'s card`, (i) => i === asker),
-      button(`the cards without ${names[asker]}`, (i) => !his(i)),
-    ),
-  );
-
-  function turnOver(i) {
-    looked[i] = !looked[i];
-    show();
-  }
-  function set(rule) {
-    names.forEach((_, i) => {
-      looked[i] = rule(i);
-    });
-    show();
-  }
-  function show() {
-    const counts = tally(looked);
+  const render = (looked, counts) => {
     arrows.forEach((arrow, i) => {
       arrow.setAttribute("aria-pressed", looked[i]);
     });
@@ -91,19 +96,21 @@ export function mount(element, data) {
       mark.textContent = SIGN[counts[i]];
       mark.setAttribute("class", `explore-mark explore-${["minus", "zero", "plus"][counts[i] + 1]}`);
     });
-    const n = looked.filter(Boolean).length;
-    const who = (sign) => names.filter((_, i) => counts[i] === sign).map((name) => `*${name}*`);
-    const [plus, minus] = [who(1), who(-1)];
-    const friend = (asker + 1) % N;
-    const said = [`Looked at: ${n} ${n === 1 ? "card" : "cards"}.`];
-    if (!plus.length) said.push("Everybody cancels, and nobody is left.");
-    else said.push(`A plus is left for ${listed(plus)}, a minus for ${listed(minus)}.`);
-    if (plus.length === 1 && counts[friend] === 1) said.push(`That plus is *${names[asker]}*'s friend.`);
-    if (counts[friend] === -1) said.push(`The friend has a *minus*: the one right card is ruled out.`);
-    say(said.join(" "));
-  }
-  show();
-  return remove;
+  };
+  return { node: svg("svg", { viewBox: "0 0 400 320", class: "explore-circle" }, ...arrows, ...people), render };
+}
+
+function sentence({ names, asker }, looked, counts) {
+  const n = looked.filter(Boolean).length;
+  const who = (sign) => names.filter((_, i) => counts[i] === sign).map((name) => `*${name}*`);
+  const [plus, minus] = [who(1), who(-1)];
+  const friend = (asker + 1) % names.length;
+  const said = [`Looked at: ${n} ${n === 1 ? "card" : "cards"}.`];
+  if (!plus.length) said.push("Everybody cancels, and nobody is left.");
+  else said.push(`A plus is left for ${listed(plus)}, a minus for ${listed(minus)}.`);
+  if (plus.length === 1 && counts[friend] === 1) said.push(`That plus is *${names[asker]}*'s friend.`);
+  if (counts[friend] === -1) said.push("The friend has a *minus*: the one right card is ruled out.");
+  return said.join(" ");
 }
 
 const CSS = `

@@ -1,5 +1,5 @@
 // What matters: how much worse without a part? The answer of a few seeds, and how it moves with each seed more.
-import { frame, html, slider } from "./kit.js";
+import { button, frame, html, slider } from "./kit.js";
 
 // Student's t for 1 to 19 degrees of freedom: 95 % of its distribution lie between -T95 and T95.
 export const T95 = [
@@ -63,7 +63,7 @@ export function mount(element, data) {
   const table = board(state, seeds.most);
   const options = parts.map((name, i) => html("option", { value: i }, name));
   const choice = html("select", { onchange: () => choose({ part: +choice.value }) }, ...options);
-  const buttons = budgets.map((name, i) => html("button", { type: "button", onclick: () => another(i) }, name));
+  const buttons = budgets.map((name, i) => button(name, () => another(i)));
   const invitation = "Move the slider: how many seeds does it take until the verdict stays? Then change the budget.";
   const legend =
     "dots: a seed each, the damage is the loss with the change minus that of the " +

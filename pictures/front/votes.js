@@ -1,5 +1,5 @@
 // Notebook 05: six cards vote for an answer, in networks that have learned differently. Take cards away, and see.
-import { decimal, frame, html, sum } from "./kit.js";
+import { button, decimal, frame, html, sum } from "./kit.js";
 import { softmax } from "./sampling.js";
 
 // scores (K), says (K, N), kept (K) of booleans -> what each card adds to the score of each thing (K, N)
@@ -20,14 +20,12 @@ export function leads(cast, right) {
 // scores (6), says (6, N) }]
 export function mount(element, data) {
   const { cards, needed, things, right, students } = data;
-  const kept = cards.map(() => true);
+  let kept = cards.map(() => true);
   const reach = Math.max(
     ...students.flatMap(({ scores, says }) => leads(votes(scores, says, kept), right).cards.map(Math.abs)),
   );
   const span = (role, text = "", more = {}) => html("span", { role, ...more }, text);
-  const buttons = cards.map((card, i) =>
-    html("button", { type: "button", "aria-pressed": true, onclick: () => turn(i) }, card),
-  );
+  const buttons = cards.map((card, i) => button(card, () => keep(kept.with(i, !kept[i])), { "aria-pressed": true }));
   const bars = cards.map(() => students.map(() => html("i")));
   const numbers = cards.map(() => students.map(() => html("b")));
   const line = (...cells) => html("div", { role: "row", class: "explore-row" }, ...cells);
@@ -52,19 +50,13 @@ export function mount(element, data) {
     html(
       "div",
       { class: "explore-tools" },
-      html("button", { type: "button", onclick: () => set((i) => i !== needed) }, "without the card with the answer"),
-      html("button", { type: "button", onclick: () => set(() => true) }, "all cards"),
+      button("without the card with the answer", () => keep(cards.map((_, i) => i !== needed))),
+      button("all cards", () => keep(cards.map(() => true))),
     ),
   );
 
-  function turn(i) {
-    kept[i] = !kept[i];
-    show();
-  }
-  function set(rule) {
-    cards.forEach((_, i) => {
-      kept[i] = rule(i);
-    });
+  function keep(to) {
+    kept = to;
     show();
   }
   function show() {

@@ -68,10 +68,10 @@ networks["two heads"][1][:3].scatter_add_(2, given[:3, :, None], torch.ones(3, 2
 explore.questions(people, cards, things, networks)""",
     "ring": """explore.ring(["Ann", "Bob", "Cleo", "Dora", "Eve", "Fay"],
              ["ring", "rose", "lute", "mask", "torch", "letter"], asker=1)""",
+    "temperature": """explore.temperature("values", torch.tensor([0.8, 0.6]),
+                    torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])""",
 }
 NAMES = {"torch": torch, "attention": attention, "multi_head": multi_head}  # what these cells may use
-WARM = """explore.temperature("values", torch.tensor([0.8, 0.6]),
-                    torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])"""
 LINE = ".explore-{} .explore-line"
 HEAD = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>explorer</title>'
@@ -96,7 +96,7 @@ def pages(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plotting, "display", lambda *bundle, **options: shown.append((bundle, options)))
         patch.delenv("JPY_SESSION_NAME", raising=False)
-        for name, cell in (CELLS | {"temperature": WARM}).items():
+        for name, cell in CELLS.items():
             exec(cell, NAMES | {"explore": explore})
             (bundle,), options = shown[-1]
             png, metadata = base64.b64encode(bundle["image/png"]).decode(), options["metadata"]
@@ -359,10 +359,7 @@ def test_a_key_is_dragged_and_its_shadow_follows(page, pages):
 
 def test_the_mixture_follows_the_temperature(page, pages):
     page.goto(pages["temperature"])
-    line, slider = (
-        page.locator(LINE.format("attend")),
-        page.get_by_role("slider", name="temperature"),
-    )
+    line, slider = page.locator(LINE.format("temperature")), page.get_by_role("slider", name="temperature")
     where = page.locator(".explore-mixed")
     warm = where.get_attribute("transform")
     slider.fill("-2.995732")

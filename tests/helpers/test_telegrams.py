@@ -58,7 +58,7 @@ def test_each_of_six_gives_once_and_gets_once(seeded):
 
 
 def test_three_people_give_twice_and_only_the_place_says_which_was_last(seeded):
-    scene = telegrams.letters(4000, seeded)
+    scene = telegrams.repeated_givers(4000, seeded)
     for cards in scene[:100].tolist():
         givers, things, _ = zip(*cards, strict=True)
         assert sorted(givers.count(name) for name in set(givers)) == [2, 2, 2] and len(set(things)) == 6
@@ -94,7 +94,7 @@ def test_answers_that_need_two_cards_are_what_they_say(seeded):
 
 
 def test_the_last_card_of_a_giver_counts(seeded):
-    scene = telegrams.letters(50, seeded)
+    scene = telegrams.repeated_givers(50, seeded)
     askers, answers = questions("last", scene, seeded)
     for cards, [name], [thing] in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
         assert {giver: thing for giver, thing, _ in cards}[name] == thing  # later cards overwrite earlier ones

@@ -112,8 +112,6 @@ SAYS = {  # in words, what each picture shows
     ],
 }
 
-FRONT_ENDS = {"temperature": "attend"}  # where it isn't called as the explorer is
-
 
 @pytest.fixture
 def shown(monkeypatch):
@@ -139,7 +137,7 @@ def test_without_jupyterlab_there_is_a_picture_with_a_text_and_nothing_else(show
     ((bundle, metadata),) = shown
     assert set(bundle) == {"image/png", "text/plain"} and bundle["image/png"].startswith(b"\x89PNG")
     assert metadata["image/png"]["alt"] == bundle["text/plain"] and len(bundle["text/plain"]) > 60
-    assert metadata["explore"]["front_end"] == FRONT_ENDS.get(name, name)
+    assert metadata["explore"]["front_end"] == name
     assert json.loads(json.dumps(metadata)) == metadata
     assert all(words in bundle["text/plain"] for words in SAYS[name])
 

@@ -11,7 +11,7 @@ from helpers.data import CharTokenizer
 from helpers.errors import ConfigError
 from helpers.gpt import GPTConfig
 from helpers.rooms import experiments
-from helpers.rooms.experiments import CHOOSE, REPORT, Comparison, Run
+from helpers.rooms.experiments import CHOOSE, REPORT, Comparison, VariantRun
 from helpers.rooms.parts import PARTS, TASTE, WHOLE
 from helpers.rooms.study import Variant
 
@@ -41,12 +41,12 @@ def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     monkeypatch.setattr("helpers.rooms.study.updates", lambda model, tokens, *_: iter(texts.append(tokens) or [1.0]))
     monkeypatch.setattr(experiments, "evaluate", lambda model, tokens, T: measured.append(tokens) or 1.0)
     for part in (CHOOSE, REPORT):
-        SMALL.measure(Run(5, WHOLE, 0.01, 1, part), TOKENS, V)
+        SMALL.measure(VariantRun(5, WHOLE, 0.01, 1, part), TOKENS, V)
     pieces = [texts[0], measured[0], measured[1]]
     assert torch.equal(torch.cat(pieces), TOKENS) and torch.equal(texts[0], texts[1])
     assert torch.equal(pieces[2], data.split(TOKENS, 8)[1])
     few = dataclasses.replace(SMALL, characters=100)
-    few.measure(Run(5, WHOLE, 0.01, 1, REPORT), TOKENS, V)
+    few.measure(VariantRun(5, WHOLE, 0.01, 1, REPORT), TOKENS, V)
     assert torch.equal(texts[2], TOKENS[:100]) and torch.equal(measured[2], pieces[2])
 
 
@@ -70,7 +70,7 @@ def test_who_diverges_counts_as_one_who_guesses():
         model.head.weight *= math.nan
 
     study = dataclasses.replace(SMALL, variants={WHOLE: Variant(), "exploded": Variant(change=explode)})
-    line = study.measure(Run(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
+    line = study.measure(VariantRun(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
     assert line["loss"] == line["last_loss"] == round(math.log(V), 5)
 
 
@@ -155,7 +155,7 @@ def test_seeds_that_choose_are_not_reported_and_the_whole_model_has_more():
         [1001, 1002],
         [1, 2, 3],
     ]
-    assert len(lines) == len({tuple(entry[key] for key in Run._fields) for entry in lines}) == 2 * 6 + 4 + 3
+    assert len(lines) == len({tuple(entry[key] for key in VariantRun._fields) for entry in lines}) == 2 * 6 + 4 + 3
 
 
 # ---------------------------------------------------------------- verdicts
@@ -199,7 +199,7 @@ def test_rows_are_paired_by_seed_and_held_against_what_they_name():
 
 def test_what_chose_the_rate_is_not_judged_and_rows_wait_for_all_their_seeds():
     lines = carry_out(CROSSED, made_up)
-    choosing = [line(Run(10, "a", 0.01, seed, CHOOSE), 50.0) for seed in (1, 2, 1001)]
+    choosing = [line(VariantRun(10, "a", 0.01, seed, CHOOSE), 50.0) for seed in (1, 2, 1001)]
     assert experiments.judge(CROSSED, lines + choosing) == experiments.judge(CROSSED, lines)
     short = [entry for entry in lines if (entry["steps"], entry["variant"], entry["seed"]) != (10, "a", 4)]
     missing = set(experiments.judge(CROSSED, lines)) - set(experiments.judge(CROSSED, short))

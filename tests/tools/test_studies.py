@@ -9,7 +9,7 @@ import torch
 
 from helpers.data import CharTokenizer, load_corpus
 from helpers.errors import RunError
-from helpers.rooms.experiments import REPORT, Comparison, Run
+from helpers.rooms.experiments import REPORT, Comparison, VariantRun
 from helpers.rooms.parts import WHOLE
 from helpers.rooms.study import Variant
 from helpers.tables import MEASURED, csv_table, read_table
@@ -57,7 +57,7 @@ def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, capsys
     comments, lines = read_table(tmp_path / "parts.csv")
     assert [comment.split()[0] for comment in comments] == ["made", "Python", "corpus:", "budget:"]
     tokenizer = CharTokenizer.from_text(TEXT)
-    run = Run(5, "other", 0.01, 2, REPORT)
+    run = VariantRun(5, "other", 0.01, 2, REPORT)
     expected = SMALL.measure(run, tokenizer.encode(TEXT), tokenizer.vocab_size)
     row = next(line for line in lines if SMALL.run_of(line) == run)
     assert {**row, "seconds": 0} == {**expected, "seconds": 0} and len(lines) == 4
@@ -70,7 +70,7 @@ def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, capsys
 def test_a_run_that_has_ended_is_kept_and_not_made_again(small, tmp_path):
     path = tmp_path / "growing" / "parts.csv"
     path.parent.mkdir()
-    run = Run(5, WHOLE, 0.01, 1, REPORT)
+    run = VariantRun(5, WHOLE, 0.01, 1, REPORT)
     line = {**run._asdict(), "parameters": 1, "loss": 77.0, "last_loss": 77.0, "seconds": 0.1}
     comments = tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")
     path.write_text(csv_table([line], [tool.made_by("python -m tools.studies parts"), *comments]), "utf-8")
@@ -93,7 +93,7 @@ def test_a_table_that_grows_where_it_is_stored_stays(small, tmp_path):
 def test_runs_of_another_commit_text_or_budget_are_refused_and_left_as_they_are(small, tmp_path):
     path = tmp_path / "growing" / "parts.csv"
     path.parent.mkdir()
-    line = {**Run(5, WHOLE, 0.01, 1, REPORT)._asdict(), "loss": 1.0, "last_loss": 1.0}
+    line = {**VariantRun(5, WHOLE, 0.01, 1, REPORT)._asdict(), "loss": 1.0, "last_loss": 1.0}
     comments = [
         tool.made_by("python -m tools.studies parts"),
         *tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu"),

@@ -67,7 +67,7 @@ class HandIn:
         return sum(verdict.points for verdict in self.judged)
 
 
-def grade(folder: Path, out: Path, lessons: Sequence[Lesson], seconds: float = 10.0, jobs: int = 1) -> None:
+def grade(folder: Path, out: Path, lessons: Sequence[Lesson], seconds: float, jobs: int) -> None:
     """Judge all hand-ins, and write points.csv, feedback and a course of nbgrader's into `out`."""
     hand_ins = [hand_in for path in sorted(folder.iterdir()) for hand_in in read(path, lessons)]
     note_missing(hand_ins)

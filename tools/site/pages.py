@@ -274,36 +274,36 @@ class Stage:
 
     def home(self, lessons: dict[Path, NotebookNode], behind: list[str]) -> str:
         """The first page: what this is, the lessons, and after a run how they fared."""
-        parts = ["# From dot products to nanoGPT", f'<p class="lead">{LEAD}</p>']
         pages = {path: self.page_of(path) for path in lessons}
-        doors = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(lessons)[:1]]
-        doors += ['<a href="play.html">See inside the model</a>'] if self.play else []
         readme = self.root / "README.md"
         text = readme.read_text(encoding="utf-8") if readme.exists() else ""
         commands = re.search(r"^```\n(git clone .+?)\n```\n\n(.+?)\n\n", text, re.M | re.S)
+        results = [run.result for run in (self.runs or {}).values() if run.result]
+        doors = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(lessons)[:1]]
+        doors += ['<a href="play.html">See inside the model</a>'] if self.play else []
         doors += ['<a href="#run-it">Run it</a>'] if commands else []
-        parts.append(f'<p class="doors">{" ".join(doors)}</p>')
+        parts = ["# From dot products to nanoGPT", f'<p class="lead">{LEAD}</p>']
         if self.play:
             says = "A small GPT writes, and a button takes one of its habits away."
-            parts.insert(2, f'<iframe class="play-head" src="play.html?head" title="{says}"></iframe>')
-        head = ["", "lesson", "to read"] + (["last run"] if self.runs is not None else [])
-        rows = [self.row(path, notebook) for path, notebook in lessons.items()]
-        if rows:
-            lines = [head, ["---"] * len(head), *rows]
-            grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-            parts.append(f'## The lessons\n\n<div class="rows lessons">\n\n{grid}\n\n</div>')
+            parts.append(f'<iframe class="play-head" src="play.html?head" title="{says}"></iframe>')
+        parts.append(f'<p class="doors">{" ".join(doors)}</p>')
+        if lessons:
+            parts.append(f'## The lessons\n\n<div class="rows lessons">\n\n{self.lesson_table(lessons)}\n\n</div>')
         if commands:
             needed = self.relinked(commands[2].replace("](", "](../"), self.notebooks / "index.md")
             parts.append(f"## Run it\n\n```text\n{commands[1]}\n```\n\n{needed}")
-        results = [run.result for run in (self.runs or {}).values() if run.result]
         if results:
             printed = "\n\n".join(f"````text\n{text.rstrip()}\n````" for text in results)
             parts.append(f"## What they printed\n\n{printed}")
-        rooms = [page for page in pages.values() if "/" in page]
-        path = [page for page in pages.values() if "/" not in page]
-        parts += [toctree(path, "Lessons", hidden=True), toctree(rooms, "Beyond", hidden=True)]
+        parts.append(toctree([page for page in pages.values() if "/" not in page], "Lessons", hidden=True))
+        parts.append(toctree([page for page in pages.values() if "/" in page], "Beyond", hidden=True))
         parts.append(toctree(behind, "Behind the lessons", hidden=True))
         return "\n\n".join(parts) + "\n"
+
+    def lesson_table(self, lessons: dict[Path, NotebookNode]) -> str:
+        head = ["", "lesson", "to read"] + (["last run"] if self.runs is not None else [])
+        lines = [head, ["---"] * len(head), *(self.row(path, notebook) for path, notebook in lessons.items())]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def row(self, path: Path, notebook: NotebookNode) -> list[str]:
         """A lesson in the table of the first page: its number, title and question, how long."""

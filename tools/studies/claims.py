@@ -21,7 +21,7 @@ from helpers.data import split
 from helpers.gpt import GPT, count_parameters
 from helpers.loss import evaluate
 from helpers.optim import TrainConfig
-from helpers.rooms.experiments import REPORT, Comparison, Run, no_worse_than_guessing
+from helpers.rooms.experiments import REPORT, Comparison, VariantRun, no_worse_than_guessing
 from helpers.rooms.parts import STUDIES, WHOLE, remove_output_matrix
 from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
@@ -157,7 +157,7 @@ class Claims(GPTStudy):
 
     def recipe(self, run: Tried, device: str = "cpu") -> TrainConfig:
         of_parts = Comparison(self.variants, self.sizes, (self.steps,))
-        return of_parts.recipe(Run(self.steps, run.variant, run.rate, run.seed, REPORT), device)
+        return of_parts.recipe(VariantRun(self.steps, run.variant, run.rate, run.seed, REPORT), device)
 
     def measure(self, run: Tried, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         start = time.process_time()

@@ -107,9 +107,9 @@ def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
     return f"the mean of what several say: {'; '.join(losses)}"
 
 
-def counting_alone(corpus: Corpus, longest: int = 8) -> str:
+def counting_alone(corpus: Corpus) -> str:
     """The loss on the whole validation text of each length of context, none of which is cut off."""
-    tokens = corpus.tokens.long()
+    tokens, longest = corpus.tokens.long(), 8
     train_tokens, val_tokens = split(tokens, longest)
     counts, losses = KneserNey(train_tokens, len(corpus.alphabet), longest), []
     for windows in val_tokens.unfold(0, longest + 1, 1).split(4096):

@@ -6,7 +6,7 @@ from gpt_variants import Heads, ManyHeads
 from nanogpt import NanoAttention
 from torch import nn
 
-from exercises.attending import heads, join, join_by_view, split
+from exercises.attending import join, join_by_view, multi_head, split
 from exercises.n06 import merge
 
 
@@ -121,7 +121,7 @@ WRONG = {
         ("it should return 3 things in a tuple", lambda *x: merge(*x)[:2]),
     ],
     "6e": [
-        ("the softmax runs over the heads", lambda q, k, v, H: heads(q, k, v, H, dim=1)),
+        ("the softmax runs over the heads", lambda q, k, v, H: multi_head(q, k, v, H, dim=1)),
         ("the future is not hidden", lambda q, k, v, H: (
             join(F.scaled_dot_product_attention(split(q, H), split(k, H), split(v, H))))),
     ],
@@ -154,6 +154,6 @@ RIGHT = {
         lambda c, o: torch.einsum("htd,hdc->htc", c.double(), o.double().view(*c.shape[::2], -1)).numpy(),
     ],
     "6d": [by_moving, lambda *x: [y.numpy() for y in merge(*(y.double() for y in x))]],
-    "6e": [lambda q, k, v, H: heads(q, k, v, H, hidden=torch.finfo(torch.float32).min)],
+    "6e": [lambda q, k, v, H: multi_head(q, k, v, H, hidden=torch.finfo(torch.float32).min)],
     "6g": [ManyHeads, Nano, ByPyTorch, InTurn, Bare],
 }

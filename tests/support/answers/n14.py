@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from exercises.n14 import drawn, letters
+from exercises.n14 import drawn, real_letters
 
 
 def by_average(P, M):
@@ -37,14 +37,14 @@ def with_the_global_dice(step, rank, size, batch_size, places):
 def one_text_at_a_time(x, y, parts, gradient):
     total = 0.0
     for i in range(len(x)):
-        if letters(y[i]):
-            total = total + letters(y[i]) / letters(y) * gradient(x[i : i + 1], y[i : i + 1])
+        if real_letters(y[i]):
+            total = total + real_letters(y[i]) / real_letters(y) * gradient(x[i : i + 1], y[i : i + 1])
     return total
 
 
 def as_large_as_fits(x, y, parts, gradient):
     n = math.ceil(len(x) / parts)
-    found = [(letters(y[i : i + n]), gradient(x[i : i + n], y[i : i + n])) for i in range(0, len(x), n)]
+    found = [(real_letters(y[i : i + n]), gradient(x[i : i + n], y[i : i + n])) for i in range(0, len(x), n)]
     return np.average([g.numpy() for n, g in found if n], axis=0, weights=[n for n, _ in found if n])
 
 
@@ -70,8 +70,8 @@ WRONG = {
     ],
     "14d": [
         ("0 · NaN is NaN", lambda x, y, parts, gradient: sum(
-            gradient(a, b) * letters(b)
-            for a, b in zip(x.tensor_split(parts), y.tensor_split(parts), strict=True)) / letters(y)),
+            gradient(a, b) * real_letters(b)
+            for a, b in zip(x.tensor_split(parts), y.tensor_split(parts), strict=True)) / real_letters(y)),
         ("as in a mean of means", lambda x, y, parts, gradient: sum(
             map(gradient, x.chunk(parts), y.chunk(parts))) / parts),
         ("it gives [0.2303, -0.2665]", lambda x, y, parts, gradient: gradient(x[::parts], y[::parts])),
