@@ -33,6 +33,7 @@ from pictures.machine import (
     short,
 )
 
+ALIKE = 0.005  # weights that differ by less
 ROW = 13  # pixels, of a word in a table
 ALONG = ("query", "weights", "context", "contribution")  # a word's path on a sheet
 ABOVE = {"key": "weights", "value": "context", "slice": "contribution"}  # what stands above what
@@ -266,8 +267,10 @@ class _Sheets(Sketch):
             for name in line:
                 self.followed_row(name)
         for h, _ in enumerate(self.heads, start=1):
-            s = int(self.contents[f"weights {h}"][self.follow].argmax())
-            self.look(h, s)
+            weights = self.contents[f"weights {h}"][self.follow]
+            found = (weights > weights.max() - ALIKE).nonzero().flatten().tolist()
+            for s in found if len(found) < self.T else ():
+                self.look(h, s)
             for way in filter(None, (self.way_there(h), self.way_back(h))):
                 self.arrow(*way, tone=FOLLOWED)
         for name in (*self.sum, "output"):

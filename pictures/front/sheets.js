@@ -9,6 +9,13 @@ const ALIKE = 0.005;
 
 const kind_of = (name) => name.split(" ")[0];
 
+// The places with the largest weight: one, several that are alike, or none if all are.
+function largest(weights) {
+  const least = Math.max(...weights) - ALIKE;
+  const places = weights.map((_, s) => s).filter((s) => weights[s] > least);
+  return places.length < weights.length ? places : [];
+}
+
 // The word that lies at a point of the drawing: a row of a table or of the words beside x, or a column of keys.
 function wordAt({ boxes, single, room }, words, { x, y }) {
   for (const [name, [left, top, wide, tall]] of Object.entries(boxes)) {
@@ -58,11 +65,11 @@ function following({ boxes, single, lines, lane, width, tones }, { tables, rows,
     ];
   }
   function look(h, t) {
-    const weights = tables[`weights ${h}`][t];
-    const s = weights.indexOf(Math.max(...weights));
     const [left, top, wide, tall] = boxes[`key ${h}`];
-    const found = [rect("found", [left + (s * wide) / rows.length, top, wide / rows.length, tall])];
-    return boxes[`value ${h}`] ? [...found, rect("found", placeOf(`value ${h}`, s))] : found;
+    return largest(tables[`weights ${h}`][t]).flatMap((s) => {
+      const key = rect("found", [left + (s * wide) / rows.length, top, wide / rows.length, tall]);
+      return boxes[`value ${h}`] ? [key, rect("found", placeOf(`value ${h}`, s))] : [key];
+    });
   }
   function way(before, after, between, t) {
     const [a, b] = [placeOf(before, t), placeOf(after, t)];
@@ -88,11 +95,10 @@ function saying({ tables, rows, numbers, heads }) {
   const word = named(rows);
   function looks(h, t) {
     const weights = tables[`weights ${h}`][t];
-    const most = Math.max(...weights);
-    const to = rows.map((_, s) => s).filter((s) => weights[s] > most - ALIKE);
+    const to = largest(weights);
     const who = `Head ${h} (${heads[h - 1]}) looks`;
-    if (to.length === rows.length) return `${who} at all words alike.`;
-    return `${who} most at ${listed(to.map(word))}, ${decimal(most)}${to.length > 1 ? " each" : ""}.`;
+    if (!to.length) return `${who} at all words alike.`;
+    return `${who} most at ${listed(to.map(word))}, ${decimal(weights[to[0]])}${to.length > 1 ? " each" : ""}.`;
   }
   return (t) => {
     const sums = numbers.map((name, c) => {
@@ -164,6 +170,6 @@ const CSS = `${MARKS}
 .explore-band { fill: light-dark(#fbe9b7, #4a3d14); }
 .explore-paper { fill: var(--explore-paper); }
 .explore-around { fill: none; stroke: var(--explore-ink); stroke-width: 2.2; }
-.explore-text.explore-loud { stroke: var(--explore-paper); font-weight: 400; }
+.explore-text.explore-loud { stroke: light-dark(transparent, var(--explore-paper)); stroke-width: 2px; font-weight: 400; }
 .explore-found { fill: none; stroke: var(--explore-ink); stroke-width: 1.6; }
 `;
