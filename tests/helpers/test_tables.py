@@ -1,6 +1,6 @@
 """A table of runs comes back from its file as it was."""
 
-from helpers.tables import column, csv_table, read_table, row, table
+from helpers.tables import column, csv_table, read_table, row, spread, table
 
 
 def test_a_table_comes_back_as_it_was(tmp_path):
@@ -31,3 +31,7 @@ def test_a_row_has_one_form():
 def test_a_column_is_of_the_lines_with_these_settings():
     lines = [{"rate": rate, "seed": seed, "loss": 10 * rate + seed} for rate in (1, 2) for seed in (0, 1)]
     assert column(lines, "loss", rate=2) == [20, 21] and column(lines, "seed", rate=3) == []
+
+
+def test_a_mean_stands_before_its_range():
+    assert spread([0.4, 0.6, 0.2], ".0%", " right") == "40% right (20% to 60%)"

@@ -189,3 +189,8 @@ def test_arcs_are_as_thick_as_the_weights_and_join_the_right_words():
 def test_the_last_bit_of_a_half_decides_no_digit():
     assert plotting.numeral(1.4949999, 2) == plotting.numeral(1.4950001, 2) == "1.50"
     assert plotting.numeral(-0.0004, 2) == "0.00" and plotting.numeral(-2.5, 1) == "−2.5"
+
+
+def test_what_comes_after_the_last_colour_is_drawn_too():
+    things, colors = zip(*plotting.colored(range(9)), strict=True)
+    assert things == (*range(9),) and len(set(colors[:7])) == 7 and colors[7:] == colors[:2]
