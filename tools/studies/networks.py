@@ -12,16 +12,14 @@ from helpers.tables import MEASURED, Line, csv_table
 from tools.provenance import made_by
 
 
-def trained(
-    preset: str, seed: int, run: str, max_steps: int | None = None
-) -> tuple[GPT, CharTokenizer, Integer[Tensor, "N"]]:
+def trained(preset: str, seed: int, run: str) -> tuple[GPT, CharTokenizer, Integer[Tensor, "N"]]:
     """A preset's GPT after its training on tiny Shakespeare, its tokenizer, the validation text.
 
-    The training is kept in build/runs, as `run`; one that has ended is only loaded. `max_steps`: not the preset's.
+    The training is kept in build/runs, as `run`; one that has ended is only loaded.
     """
     corpus = load_corpus()
     tokenizer = corpus.tokenizer
-    recipe = presets.choose_preset(preset, max_steps=max_steps, seed=seed, device="cpu")
+    recipe = presets.choose_preset(preset, seed=seed, device="cpu")
     train_tokens, val_tokens = split(tokenizer.encode(corpus.text), recipe.model["context_length"])
     torch.manual_seed(seed)
     model = recipe.build(tokenizer.vocab_size, train_tokens)
