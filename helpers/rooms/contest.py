@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from statistics import fmean
 
 import torch
 from jaxtyping import Float, Int64, Integer
@@ -10,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from helpers.gpt import GPT, evaluating
 from helpers.microscope import surprise
+from helpers.tables import Line
 
 
 def pieces(tokens: Integer[Tensor, "N"], n: int, length: int) -> Int64[Tensor, "n length"]:
@@ -45,6 +47,18 @@ def surprises(model: GPT, texts: Int64[Tensor, "N T"], begin: int) -> Float[Tens
         return torch.stack([surprise(model, text) for text in texts])[:, begin - 1 :]
     with evaluating(model), torch.no_grad():  # the same, side by side
         return cross_entropy(model(texts[:, :-1]).mT, texts[:, 1:], reduction="none")[:, begin - 1 :]
+
+
+def by_network(lines: Iterable[Line], **settings: object) -> list[tuple[float, float]]:
+    """The share found and how many different words are, in the lines of measured/sampling.csv that have these
+    `settings`: for each network the means over its sets of dice.
+    """
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for line in lines:
+        if settings.items() <= line.items():
+            share = line["found"] / max(1, line["words"])
+            groups.setdefault(line["network"], []).append((share, line["different"]))
+    return [(fmean(share for share, _ in some), fmean(many for _, many in some)) for some in groups.values()]
 
 
 # ---------------------------------------------------------------- the judges of best of n

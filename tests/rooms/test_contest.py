@@ -41,6 +41,19 @@ def test_pieces_come_from_all_over_and_never_overlap():
     assert rows[:, 0].tolist() == [0, 20, 40, 60, 90] and torch.equal(rows[2], torch.arange(40, 50))
 
 
+def test_a_table_gives_a_point_for_each_network_over_all_dice():
+    def line(network, rule, found, different):
+        return {"network": network, "rule": rule, "words": 10, "found": found, "different": different}
+
+    lines = [
+        line("a", "cooling", 4, 2),
+        line("b", "cooling", 9, 7),
+        line("a", "cooling", 6, 4),
+        line("a", "top-k", 0, 0),
+    ]
+    assert contest.by_network(lines, rule="cooling") == [(0.5, 3), (0.9, 7)]
+
+
 @pytest.mark.parametrize("length", [9, 13, 30])
 def test_surprises_are_those_of_the_microscope_whether_or_not_a_text_fits(model, length):
     texts = torch.randint(9, (3, length), generator=torch.Generator().manual_seed(1))
