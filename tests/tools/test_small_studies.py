@@ -157,12 +157,12 @@ def test_no_network_is_trained_twice_side_by_side():
 
 def test_a_rule_is_held_against_cooling_where_the_same_share_is_found():
     def lines(rule, points):
-        return [{"rule": rule, "value": share, "words": 100, "found": share, "different": many}
-                for share, spread in points.items() for many in spread]  # fmt: skip
+        return [{"rule": rule, "value": share, "words": 100, "found": share, "different": many, "dice": dice}
+                for share, spread in points.items() for dice, many in enumerate(spread)]  # fmt: skip
 
-    cooled = lines("cooling", {50: (100, 100), 80: (130, 130), 90: (110, 110)})
-    assert sampling.against(cooled, lines("nucleus", {60: (112, 116)})) == "+4 ± 2"
-    assert sampling.against(cooled, lines("nucleus", {95: (90, 90)})) == ""
+    cooled = lines("cooling", {50: (100, 100, 100), 80: (130, 130, 130), 90: (110, 110, 110)})
+    assert sampling.against(cooled, lines("nucleus", {60: (111, 114, 117)})) == "+4 ± 2"  # 3 / √3
+    assert sampling.against(cooled, lines("nucleus", {95: (90, 90, 90)})) == ""
 
 
 # ---------------------------------------------------------------- all of them

@@ -49,6 +49,9 @@ SWEPT = {
 }
 
 
+MEANS = ("new", "fourgrams", "nats", "spikes")  # columns of the report
+
+
 class Written(NamedTuple):
     """What one network writes by one rule, with one set of dice."""
 
@@ -136,15 +139,14 @@ class Sampling(Study):
                 these = [line for line in lines if line.items() >= (have | {"rule": rule, "value": value}).items()]
                 if not these:
                     continue
-                mean = [fmean(line[column] for line in these) for column in ("different", "new", "fourgrams", "nats")]
+                share, different = point(these)
+                new, fourgrams, nats, spikes = (fmean(line[column] for line in these) for column in MEANS)
                 cooled = [line for line in lines if line.items() >= (have | {"rule": "cooling"}).items()]
                 rows.append([
-                    name, str(letters), rule, str(value), str(len(these)), f"{fmean(map(share, these)):.3f}",
-                    f"{mean[0]:.0f}", f"{mean[1]:.0f}", f"{mean[2]:.3f}", f"{mean[3]:.2f}",
-                    f"{fmean(line['spikes'] for line in these):.2%}", against(cooled, these),
+                    name, str(letters), rule, str(value), str(len(these)), f"{share:.3f}", f"{different:.0f}",
+                    f"{new:.0f}", f"{fourgrams:.3f}", f"{nats:.2f}", f"{spikes:.2%}", against(cooled, these),
                 ])  # fmt: skip
-        heads = ["network", "letters", "rule", "value", "dice", "share", "different", "new", "fourgrams", "nats",
-                 "spikes", "against cooling"]  # fmt: skip
+        heads = ["network", "letters", "rule", "value", "dice", "share", "different", *MEANS, "against cooling"]
         return tables.table(heads, rows)
 
 
@@ -177,27 +179,34 @@ def counted(texts: list[str]) -> dict[str, float]:
     }
 
 
-def share(line: Line) -> float:
-    """Of the words that were written, those that are found."""
-    return line["found"] / max(1, line["words"])
+def against(cooled: list[Line], these: list[Line]) -> str:
+    """How many different words `these` have more than the curve of cooling at their share, and the standard error.
+
+    The error is the jackknife's: what leaving out one set of dice after the other does to both.
+    """
+    beyond = distance(cooled, these)
+    dice = {line["dice"] for line in cooled}
+    without = [distance(*([line for line in some if line["dice"] != one] for some in (cooled, these))) for one in dice]
+    known = [one for one in without if one is not None]
+    if beyond is None or len(known) < 2:
+        return ""
+    return f"{beyond:+.0f} ± {(len(known) - 1) / len(known) ** 0.5 * stdev(known):.0f}"
 
 
-def against(cooled: Iterable[Line], these: list[Line], column: str = "different") -> str:
-    """How far `these` lie from the curve of cooling, at their share, with the standard error of both."""
+def distance(cooled: Iterable[Line], these: list[Line]) -> float | None:
+    """`against` without an error; None where cooling has no such share."""
     by_value: dict[float, list[Line]] = {}
     for line in cooled:
         by_value.setdefault(line["value"], []).append(line)
-    curve = sorted((fmean(map(share, group)), fmean(line[column] for line in group), group)
-                   for group in by_value.values())  # fmt: skip
-    at = fmean(map(share, these))
-    for (low, few, group), (high, many, _) in itertools.pairwise(curve):
+    curve = sorted(map(point, by_value.values()))
+    at, different = point(these) if these else (-1.0, 0.0)
+    for (low, few), (high, many) in itertools.pairwise(curve):
         if low <= at <= high:
-            there = few + (many - few) * (at - low) / (high - low)
-            error = sum(error_of(some, column) ** 2 for some in (these, group)) ** 0.5
-            return f"{fmean(line[column] for line in these) - there:+.4g} ± {error:.2g}"
-    return ""
+            return different - few - (many - few) * (at - low) / (high - low)
+    return None
 
 
-def error_of(lines: list[Line], column: str) -> float:
-    """The standard error of a column's mean."""
-    return stdev(line[column] for line in lines) / len(lines) ** 0.5 if len(lines) > 1 else 0.0
+def point(lines: list[Line]) -> tuple[float, float]:
+    """The mean share that is found, and the mean number of different words."""
+    shares = [line["found"] / max(1, line["words"]) for line in lines]
+    return fmean(shares), fmean(line["different"] for line in lines)
