@@ -409,3 +409,53 @@ def fast(pair: tuple[Callable[..., nn.Module], Writer]) -> None:
     saves_work(gpt(11, 64, n_layer=2, n_embd=32), 11, 64)
     shows_the_end(my_fast_write, gpt, each_once=True)
     draws_by_the_odds(my_fast_write, gpt)
+
+
+# ---------------------------------------------------------------- 9j
+def cold(
+    logits: Tensor,
+    temperature: float,
+    *,
+    winners: Callable[[Tensor], Tensor] = lambda behind: behind == 0,
+) -> Tensor:
+    """The odds at a temperature; at 0 those that they come ever closer to."""
+    behind = logits - logits.amax(-1, keepdim=True)
+    if temperature > 0:
+        return (behind / temperature).softmax(-1)
+    odds = winners(behind).float()
+    return odds / odds.sum(-1, keepdim=True)
+
+
+exercise(
+    "9j",  # As cold as it gets
+    cold,
+    lambda: [
+        (torch.tensor(logits), temperature)
+        for logits, temperature in (
+            ([2.0, 1.0], 0.5),
+            ([2.0, 1.0], 0.0),
+            ([-3.0, -1.0, -2.0], 0.0),
+            ([1.0, 3.0, 3.0], 0.0),
+            ([1.0, 1.0 + 2**-20, 0.0], 0.0),
+            ([[0.0, 4.0, 4.0], [5.0, 1.0, 0.0]], 0.0),
+            ([[0.0, 4.0, 4.0], [5.0, 1.0, 0.0]], 2.0),
+            ([300.0, 200.0, 300.0], 1e-37),
+        )
+    ],
+    broken=(
+        "at 0 it is not a number (NaN). By how much does each logit lie below the highest, and what becomes of that, "
+        "divided by ever less?",
+        lambda logits, temperature: (logits / temperature).softmax(-1),
+    ),
+    mistakes={
+        "two letters share the highest logit, and they share the die, however cold it gets": {
+            "winners": lambda behind: F.one_hot(behind.argmax(-1), behind.shape[-1])
+        },
+        "0 is colder than any small number: two logits that differ by less still share the die": (
+            lambda logits, temperature: cold(logits, max(temperature, 1e-6))
+        ),
+        "as it gets colder the lead grows, and at temperature 1 it is what it was": (
+            lambda logits, temperature: cold(logits, temperature or 1.0)
+        ),
+    },
+)

@@ -1,14 +1,48 @@
-"""Lesson 09's pictures: a die as a wheel, what rules keep, a curve of temperatures, the cache's staircase."""
+"""Lesson 09's pictures: surprise letter by letter, a die as a wheel, what rules keep, their curves, the cache."""
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pictures.plotting import COLORS, figure, labels, show
 
 Rule = Callable[[Float[Tensor, "V"]], Bool[Tensor, "V"]]
+Point = tuple[float, float]  # the share of words that are found, and how many different ones
+LETTERS = {"family": "monospace"}  # in which I and l differ
+HIGHEST = 8.0  # nats, the top of the scale of surprises
+BESIDE = (
+    ((8, 2), "left"),
+    ((-8, -11), "right"),
+    ((-8, -11), "right"),
+)  # its mark, where a curve's settings are written
+
+
+def surprises(texts: Mapping[str, tuple[str, Float[Tensor, "T"]]], spike: float = 4.0) -> None:
+    """How surprising each letter of some texts is, as bars above the letters, on one scale of 0 to 8 nats.
+
+    Bars above `spike` have another colour, and what the scale can't hold has its number written at the top.
+    """
+    _, axes = figure(11, 1.75 * len(texts), rows=len(texts))
+    phrases = []
+    for ax, (name, (text, nats)) in zip(axes, texts.items(), strict=True):
+        colors = [COLORS[1] if x > spike else COLORS[0] for x in nats.tolist()]
+        ax.bar(range(len(text)), nats.tolist(), 0.8, color=colors)
+        for i, x in enumerate(nats.tolist()):
+            if x > HIGHEST:
+                ax.annotate(f"{x:.0f}", (i, HIGHEST), (0, 1), textcoords="offset points", ha="center", fontsize=8)
+        ax.axhline(spike, color="#777777", lw=0.8, ls="--", zorder=0)
+        ax.set_xticks(range(len(text)), labels(text), fontsize=11, **LETTERS)
+        ax.set(xlim=(-0.8, len(text) - 0.2), ylim=(0, HIGHEST), yticks=(0, spike, HIGHEST), ylabel="nats")
+        ax.tick_params(axis="x", length=0)
+        ax.set_title(name, loc="left", fontsize=10)
+        most = int(nats.argmax())
+        phrases.append(
+            f"{name}: {nats.mean():.1f} on average, {int((nats > spike).sum())} above {spike:g}, and the most, "
+            f"{nats[most]:.1f}, at {labels(text)[most]!r}"
+        )
+    show(f"The surprise of each letter in nats, as bars, for {len(texts)} texts. {'; '.join(phrases)}.")
 
 
 def wheels(logits: Float[Tensor, "V"], alphabet: Sequence[str], nucleus: Rule) -> None:
@@ -25,7 +59,7 @@ def wheels(logits: Float[Tensor, "V"], alphabet: Sequence[str], nucleus: Rule) -
         wedges, _ = ax.pie(
             shares, labels=[n if s > 0.025 else "" for n, s in zip(names, shares, strict=True)],
             startangle=90, counterclock=False, wedgeprops={"edgecolor": "white", "linewidth": 0.8},
-            colors=[COLORS[i % 5] for i in range(len(shares))],
+            colors=[COLORS[i % 5] for i in range(len(shares))], textprops=LETTERS,
         )  # fmt: skip
         for wedge, stays in zip(wedges, keep, strict=True):
             wedge.set_alpha(0.75 if stays else 0.15)
@@ -34,64 +68,78 @@ def wheels(logits: Float[Tensor, "V"], alphabet: Sequence[str], nucleus: Rule) -
     show(f"Three wheels, a slice for each letter, as wide as it is likely: {'; '.join(phrases)}.")
 
 
-def kept(places: Mapping[str, Float[Tensor, "V"]], alphabet: Sequence[str], rules: Mapping[str, Rule]) -> None:
-    """At each place the likeliest letters as bars; grey is what a rule cuts."""
+def kept(
+    logits: Float[Tensor, "T V"],
+    line: str,
+    alphabet: Sequence[str],
+    places: Mapping[str, int],
+    rules: Mapping[str, Rule],
+) -> None:
+    """At named places of a line the likeliest letters as bars; grey is what a rule cuts."""
     _, axes = figure(11, 4.6, rows=len(places), columns=len(rules))
     phrases = []
-    for row, (place, p) in zip(axes, places.items(), strict=True):
+    for row, (name, place) in zip(axes, places.items(), strict=True):
+        p = logits[place].softmax(dim=0)
         order = p.argsort(descending=True)[:24]
-        for ax, (name, rule) in zip(row, rules.items(), strict=True):
-            keeps = rule(p)
+        after = f"{name}, after “{''.join(labels(line[: place + 1][-6:]))}”"
+        for ax, (rule, keep) in zip(row, rules.items(), strict=True):
+            keeps = keep(p)
             colors = [COLORS[0] if keeps[i] else "#CCCCCC" for i in order]
-            ax.bar(range(len(order)), p[order], color=colors)
+            ax.bar(range(len(order)), p[order].tolist(), color=colors)
             names = labels([alphabet[i] for i in order.tolist()])
-            ax.set_xticks(range(len(order)), names, fontsize=7)
-            ax.set_title(f"{name} keeps {int(keeps.sum())}")
-            phrases.append(f"{name} {int(keeps.sum())} {place}")
-        row[0].set_ylabel(place)
+            ax.set_xticks(range(len(order)), names, fontsize=9, **LETTERS)
+            ax.tick_params(axis="x", length=0)
+            ax.set_title(f"{after}: {rule} keeps {int(keeps.sum())}", fontsize=10)
+            phrases.append(f"{rule} {int(keeps.sum())} {after}")
+        row[0].set_ylabel("probability")
     show(f"The likeliest letters at {len(places)} places, as bars. How many are kept: {', '.join(phrases)}.")
 
 
-def curve_and_points(
-    line: Mapping[float, Sequence[tuple[float, float]]],
-    points: Mapping[str, Sequence[tuple[float, float]]],
-    real: tuple[float, float],
+def contest(
+    curves: Mapping[str, Mapping[float, Sequence[Point]]],
+    points: Mapping[str, Sequence[Point]],
+    real: Point,
+    named: Mapping[str, Sequence[float]],
 ) -> None:
-    """Found words against different ones: temperatures as a curve, rules as points, a dot for each draw."""
+    """Found words against different ones: a curve for each rule, from setting to setting, and single points.
 
-    def mean(row: Sequence[tuple[float, float]]) -> tuple[float, float]:
-        share, distinct = torch.tensor(row).mean(dim=0).tolist()
-        return share, distinct
-
-    _, ax = figure(8.5, 4.8)
-    path = [mean(row) for row in line.values()]
-    ax.plot([d for _, d in path], [f for f, _ in path], color="#777777", lw=2, zorder=1)
-    for heat, (share, distinct) in zip(line, path, strict=True):
-        ax.plot(distinct, share, "o", color="#777777", ms=7)
-        ax.annotate(f"at {heat:g}", (distinct, share), (-9, -3), textcoords="offset points",
-                    ha="right", color="#555555", fontsize=9)  # fmt: skip
+    Each setting has a point for each of some networks: a thin line joins those of one network, a thick one the means.
+    `named`: which settings of a curve have their number written.
+    """
+    _, ax = figure(9, 5.4)
     phrases = []
-    for (name, row), color in zip(points.items(), COLORS, strict=False):
-        for share, distinct in row:
-            ax.plot(distinct, share, ".", color=color, alpha=0.5, ms=6)
-        share, distinct = mean(row)
-        ax.plot(distinct, share, "D", color=color, ms=8)
-        ax.annotate(name, (distinct, share), (12, -4), textcoords="offset points", color=color)
-        phrases.append(f"{name}: {share:.0%} of {distinct:.0f}")
-    share, distinct = real
-    every = [d for row in [*line.values(), *points.values()] for _, d in row]
-    ax.annotate(
-        f"Shakespeare: {share:.0%}, {distinct:.0f} different words →", (1, 0.97),
-        xycoords="axes fraction", ha="right", va="top",
-    )  # fmt: skip
-    ax.set(xlabel="different words that are found in the training text")
-    ax.set(xlim=(min(every) - 6, max(every) + 30))  # with room for names
-    ax.set(ylabel="share of words that are found", ylim=(None, share))
-    ends = f"from {path[0][0]:.0%} of {path[0][1]:.0f} to {path[-1][0]:.0%} of {path[-1][1]:.0f}"
+    for (rule, line), color, marker, (at, side) in zip(curves.items(), COLORS, "os^", BESIDE, strict=False):
+        for one in zip(*line.values(), strict=True):  # a network's
+            ax.plot([d for _, d in one], [s for s, _ in one], color=color, alpha=0.3, lw=1)
+        path = {value: mean(some) for value, some in line.items()}
+        ax.plot([d for _, d in path.values()], [s for s, _ in path.values()], color=color, marker=marker, lw=2.5,
+                label=rule)  # fmt: skip
+        for value in named.get(rule, ()):
+            share, different = path[value]
+            ax.annotate(f"{value:g}", (different, share), at, textcoords="offset points", ha=side, color=color)
+        stops = ", ".join(f"{share:.0%} of {different:.0f} at {value:g}" for value, (share, different) in path.items())
+        phrases.append(f"{rule}: {stops}")
+    for (name, some), color, marker in zip(points.items(), COLORS[3:], "D*P", strict=False):
+        ax.plot([d for _, d in some], [s for s, _ in some], marker, color=color, alpha=0.5, ms=4)
+        share, different = mean(some)
+        ax.plot(different, share, marker, color=color, ms=11, mec="black", mew=0.8, label=name)
+        phrases.append(f"{name}: {share:.0%} of {different:.0f}")
+    share, different = real
+    ax.axhline(share, color="#777777", lw=0.8, ls="--", zorder=0)
+    ax.annotate(f"Shakespeare: {share:.0%}, {different:.0f} different →", (1, share), (0, -12), ha="right",
+                xycoords=("axes fraction", "data"), textcoords="offset points")  # fmt: skip
+    ax.legend(frameon=False, loc="lower left")
+    ax.yaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
+    ax.set(xlabel="different words that are found in the training text", ylabel="share of words that are found")
     show(
-        f"A curve of temperatures, {ends} different words, and rules as points: {'; '.join(phrases)}. "
-        f"Shakespeare: {share:.0%} of {distinct:.0f}."
+        "The share of words that are found, against how many different ones are: a curve for each rule. "
+        f"{'. '.join(phrases)}. Shakespeare: {share:.0%} of {different:.0f}."
     )
+
+
+def mean(points: Sequence[Point]) -> Point:
+    """The middle of some points."""
+    return fmean(share for share, _ in points), fmean(different for _, different in points)
 
 
 def staircases(steps: int = 12) -> None:

@@ -21,6 +21,7 @@ from helpers.errors import ConfigError
 from helpers.gpt import GPT
 from helpers.microscope import surprise
 from helpers.rooms import verdicts
+from helpers.sampling import filter_logits
 from pictures import machine as machines
 from pictures import plotting
 from pictures import sheets as fanned
@@ -164,24 +165,39 @@ def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], 
     """Probabilities after each letter of `line`, under sliders for temperature, top-k and top-p.
 
     `logits[t]` is what a model says after letter t, in the order of `characters`; `place` is the
-    letter to start from.
+    letter to start from. The picture shows temperature 0.7 and nucleus 0.9 together.
     """
     place %= len(line)
+    p = logits.softmax(dim=-1)
+    doubts = -torch.special.xlogy(p, p).sum(dim=-1)
     order = logits[place].argsort(descending=True)[:24]
     letters = plotting.labels([characters[i] for i in order])
+    warm = (logits[place] / 0.7).softmax(dim=0)[order]
+    final = filter_logits(logits[place], temperature=0.7, top_p=0.9).softmax(dim=0)
+    left, final = int((final > 0).sum()), final[order]
+    after = "".join(plotting.labels(line[: place + 1][-9:]))
 
-    top = 1.05 * (logits[place] / 0.5).softmax(dim=0).max().item()
-    _, axes = plotting.figure(9, 2.6, columns=3)
-    for ax, temperature in zip(axes, (0.5, 1.0, 2.0), strict=True):
-        shares = (logits[place] / temperature).softmax(dim=0)[order]
-        ax.bar(range(len(order)), shares.tolist(), color=plotting.COLORS[0])
-        ax.set_xticks(range(len(order)), letters, fontsize=8)
-        ax.set(title=f"temperature {temperature:g}", ylim=(0, top))
-    after = repr(line[: place + 1][-9:])[1:-1]
-    axes[0].set(ylabel=f"probability after “{after}”")
+    _, ax = plotting.figure(9, 3.2)
+    columns, stays = range(len(order)), (final > 0).float()
+    ax.bar(columns, p[place][order].tolist(), 1, fill=False, ls="--", ec="#777777", label="before")
+    ax.bar(columns, final.tolist(), 0.76, color=plotting.COLORS[0], label="after both")
+    cut_off = (warm * (1 - stays)).tolist()
+    ax.bar(columns, cut_off, 0.76, fill=False, hatch="////", ec=plotting.COLORS[1], label="cut off")
+    ax.set_xticks(columns, letters, family="monospace")
+    ax.tick_params(axis="x", length=0)
+    ax.set(xlabel=f"after “{after}”, at temperature 0.7 with nucleus 0.9", ylabel="probability")
+    ax.legend(frameon=False)
+    strip = ax.inset_axes((0, 1.06, 1, 0.14))  # the line, as dark as the model is unsure of what follows
+    for i, (letter, doubt) in enumerate(zip(plotting.labels(line), (doubts / doubts.max()).tolist(), strict=True)):
+        strip.axvspan(i - 0.5, i + 0.5, color=plotting.COLORS[1], alpha=0.6 * doubt, lw=0)
+        strip.text(i, 0.46, letter, ha="center", va="center", family="monospace")
+    strip.axvspan(place - 0.5, place + 0.5, fill=False, ec="black", lw=2)
+    strip.set(xlim=(-0.7, max(len(line), 48) - 0.3), ylim=(0, 1))
+    strip.axis("off")
     alt = (
-        f"The {len(order)} likeliest letters after “{after}”, as bars at temperatures 0.5, 1 and 2: the higher the "
-        f"temperature, the more even the bars. The likeliest is {letters[0]!r}."
+        f"A line of {len(line)} letters, darker where a model is less sure of the next one, and the {len(order)} "
+        f"likeliest letters after “{after}” as bars: at temperature 0.7 with nucleus 0.9 {left} may come, and "
+        f"the likeliest, {letters[0]!r}, goes from {p[place].max():.0%} to {final.max():.0%}."
     )
     data = {
         "characters": list(characters),

@@ -125,3 +125,24 @@ assert written.tolist() == [0, 1] * 5
 # %%
 # These two, and the layers that pass the cache along, stand on one page: my_gpt.py.
 my_pair = (MyGPT, my_fast_write)
+
+# %% [markdown]
+# **9j · As cold as it gets.** Only the distance to the highest logit counts. Divided by ever
+# less, it stays 0 for the highest, and goes to minus infinity for all others, whose odds go
+# to 0. So at 0 the highest is certain, and if several share that place, they share the die.
+# That is greedy writing, except for ties.
+
+
+# %%
+def my_die(logits, temperature):
+    behind = logits - logits.max(dim=-1, keepdim=True).values
+    if temperature > 0:
+        return (behind / temperature).softmax(dim=-1)
+    # What the odds come closer and closer to.
+    highest = (behind == 0).float()
+    return highest / highest.sum(dim=-1, keepdim=True)
+
+
+torch.manual_seed(seed)
+logits = torch.randn(100, 20).round(decimals=1)  # so coarse that some share the highest place
+torch.testing.assert_close(my_die(logits, 0.001), my_die(logits, 0))

@@ -4,7 +4,7 @@ import { draw, probabilities, random, softmax } from "./sampling.js";
 
 export const entropy = (shares) => -shares.reduce((sum, p) => sum + (p > 0 ? p * Math.log(p) : 0), 0); // in nats
 
-const shown = (letter) => ({ "\n": "↵", " ": "␣" })[letter] ?? letter;
+const shown = (letter) => ({ "\n": "↵", " ": "·" })[letter] ?? letter;
 const BARS = 24;
 // The places of numbers, that of the largest first.
 const downwards = (numbers) => [...numbers.keys()].sort((a, b) => numbers[b] - numbers[a]);
@@ -171,6 +171,7 @@ const CSS = `
 }
 .explore-letter { font: 14px/1.5 ui-monospace, monospace; }
 .explore-out .explore-letter { color: var(--explore-red); text-decoration: line-through 2px; }
+.explore-line strong:first-of-type { font-family: ui-monospace, monospace; } /* of a letter: I and l differ in it */
 .explore-drawn { font: 15px ui-monospace, monospace; overflow-wrap: anywhere; }
 @container (max-width: 420px) { .explore-column:nth-child(n + 17) { display: none; } }
 `;

@@ -88,7 +88,7 @@ SAYS = {  # in words, what each picture shows
     "temperature": [SEEN],
     "attend": ["journey has the largest, 0.89"],  # e^(4/√2) against twice e^0
     "mask": ["3 words", "Your sees only itself"],
-    "filters": ["after “ab”", "likeliest is '↵'"],
+    "filters": ["after “ab”", "1 may come, and the likeliest, '↵', goes from 98% to 100%"],
     "votes": [
         "by heart: most is added by the card with the answer",
         "with dropout: most is added by another card",

@@ -1,4 +1,4 @@
-"""The studies of lessons 03 to 05: their networks are the lessons', and each hides what its name says."""
+"""The studies of lessons 03 to 05 and 09: their networks are the lessons', and each hides what its name says."""
 
 import pytest
 import torch
@@ -6,11 +6,14 @@ import torch
 from helpers import checks, telegrams
 from helpers.attention import attention
 from helpers.data import BUNDLED_PLAY, CharTokenizer
+from helpers.gpt import GPT, GPTConfig
 from helpers.rooms import thin_book
 from helpers.tables import csv_table, read_table
+from tools.studies import sampling
 from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
 from tools.studies.masks import Guesser, Masks
 from tools.studies.masks import losses as losses_of
+from tools.studies.sampling import Sampling
 from tools.studies.thin_book import Student, ThinBook, students
 
 INPUTS, ANSWERS = telegrams.look_up("hero", 200, torch.Generator().manual_seed(0))
@@ -118,14 +121,56 @@ def test_covering_changes_nothing_behind_a_mask():
     checks.close(losses_of(model, x, y, covered=True), losses_of(model, x, y), tolerance=1e-5)
 
 
-# ---------------------------------------------------------------- all of them
-def test_a_run_of_each_study_gives_a_line_that_is_known_again(tmp_path):
+# ---------------------------------------------------------------- 09, sampling
+@pytest.fixture
+def tiny(monkeypatch):
+    """The tokens of a text, and a network that writes it badly in no time."""
     text = BUNDLED_PLAY.read_text("utf-8")
     tokenizer = CharTokenizer.from_text(text)
-    tokens = tokenizer.encode(text)
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(tokenizer.vocab_size, context_length=32, n_layer=1, n_head=1, n_embd=8))
+    model.token_embedding.weight.data *= 8  # it is sure of itself, so that settings differ
+    monkeypatch.setattr(sampling, "network", lambda name: (model, tokenizer))
+    monkeypatch.setattr(sampling, "book", lambda: {"the", "and"})
+    monkeypatch.setattr(sampling, "TEXTS", 5)
+    return tokenizer.encode(text), tokenizer.vocab_size
+
+
+def test_each_rule_writes_by_its_setting(tiny):
+    runs = {run[1:]: run for run in Sampling().plan([]) if run.letters == 48 and run.dice < 2}
+    lines = {how: Sampling().measure(run._replace(letters=20), *tiny) for how, run in runs.items()}
+    assert len({(line["nats"], line["fourgrams"]) for line in lines.values()}) == len(lines)
+    assert all(line["different"] <= line["found"] <= line["words"] for line in lines.values())
+    nats = {how[:2]: line["nats"] for how, line in lines.items()}
+    assert nats["top-k", 1] < nats["cooling", 0.4] < nats["cooling", 1.0]
+    assert nats["best of 8", "by the model"] < nats["cooling", 1.0]
+
+
+def test_no_network_is_trained_twice_side_by_side():
+    study = Sampling()
+    first = study.missing([])
+    assert [run.network for run in first] == list(sampling.NETWORKS)
+    line = first[0]._asdict()
+    assert {run.network for run in study.missing([line])} == set(sampling.NETWORKS)
+    assert all(run.rule == "human" for run in study.missing([line]) if run.network != line["network"])
+
+
+def test_a_rule_is_held_against_cooling_where_the_same_share_is_found():
+    def lines(rule, points):
+        return [{"rule": rule, "value": share, "words": 100, "found": share, "different": many, "dice": dice}
+                for share, spread in points.items() for dice, many in enumerate(spread)]  # fmt: skip
+
+    cooled = lines("cooling", {50: (100, 100, 100), 80: (130, 130, 130), 90: (110, 110, 110)})
+    assert sampling.against(cooled, lines("nucleus", {60: (111, 114, 117)})) == "+4 ± 2"  # 3 / √3
+    assert sampling.against(cooled, lines("nucleus", {95: (90, 90, 90)})) == ""
+
+
+# ---------------------------------------------------------------- all of them
+def test_a_run_of_each_study_gives_a_line_that_is_known_again(tmp_path, tiny):
     first = {study: study.plan([])[0]._replace(steps=2) for study in (ThinBook(), Mirrors(), Root(), Masks())}
+    first[Sampling()] = Sampling().plan([])[0]
     for study, run in first.items():
-        line = study.measure(run, tokens, tokenizer.vocab_size)
+        line = study.measure(run, *tiny)
         (tmp_path / "t.csv").write_text(csv_table([line], ["made by: a test"]), "utf-8")
         (read,) = read_table(tmp_path / "t.csv")[1]
         assert study.run_of(read) == run and study.report([read])

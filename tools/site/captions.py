@@ -104,6 +104,14 @@ CAPTIONS = {
         "`python -m tools.studies heads` makes it anew.",
         "08",
     ),
+    "sampling": (
+        "What each rule of sampling writes",
+        "Each row is what one `network` of notebook 08 makes of 96 beginnings, by a `rule` at some `value` and with "
+        "one set of `dice`: how many `words` of three letters or more, how many of them are `found` in the training "
+        "text, how many `different` ones are, the mean surprise of a letter (`nats`) and the share of letters above "
+        "4 nats (`spikes`). `python -m tools.studies sampling` makes it anew.",
+        "09",
+    ),
     "claims": (
         "What the sources claim and nobody had measured",
         "Each row is one training: a `variant` of a small GPT at its `task`, with one learning `rate` "

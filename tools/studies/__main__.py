@@ -31,6 +31,7 @@ from tools.studies.claims import Claims
 from tools.studies.many_heads import HeadsWorth, TwoQuestions
 from tools.studies.masks import Masks
 from tools.studies.recurrent import Copying, Translating
+from tools.studies.sampling import Sampling
 from tools.studies.thin_book import ThinBook
 
 STUDIES: dict[str, Study] = {
@@ -46,6 +47,7 @@ STUDIES: dict[str, Study] = {
     "masks": Masks(),
     "two_questions": TwoQuestions(),
     "heads_worth": HeadsWorth(),
+    "sampling": Sampling(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {

@@ -139,6 +139,12 @@ def without_dropout(self, n_layer, C, n_head, dropout):
     return torch.nn.ModuleList(Block(C, n_head) for _ in range(n_layer))
 
 
+def by_limit(logits, temperature):
+    """So close to 0 that no other letter is left a chance."""
+    behind = logits - logits.max(dim=-1, keepdim=True).values
+    return F.softmax(behind / max(temperature, 1e-30), dim=-1)
+
+
 class WithoutPath(Block):
     def forward(self, x, cache=None):
         x = self.drop(self.heads(self.norm1(x), cache))
@@ -234,6 +240,14 @@ WRONG = {
         ("without a cache it remembers", (gpt(always_remembers), fast())),
         ("it raises TypeError", (gpt(lambda self, tokens: GPT.forward(self, tokens)), fast())),
     ],
+    "9j": [
+        ("where [1, 0] is right", lambda x, t: (x / t).softmax(-1).nan_to_num()),
+        ("divide each by its sum", lambda x, t: (x == x.amax(-1, True)) * 1.0 if t == 0 else by_limit(x, t)),
+        ("however cold it gets", lambda x, t: F.one_hot(x.argmax(-1), x.shape[-1]) if t == 0 else by_limit(x, t)),
+        ("differ by less", lambda x, t: by_limit(x, t or 1e-6)),
+        ("at temperature 1 it is", lambda x, t: by_limit(x, t or 1)),
+        ("changes its input", lambda x, t: x.sub_(x.amax(-1, True)).div(max(t, 1e-30)).softmax(-1)),
+    ],
 }
 RIGHT = {
     "9a": [
@@ -249,4 +263,8 @@ RIGHT = {
     "9g": [lambda p, q: [np.minimum(1, p.numpy() / q.numpy()), speculated(p, q)[1].tolist()]],
     "9h": [writing(), by_gumbel],
     "9i": [(NanoGPT, fast(last_too=True)), (RotaryGPT, fast()), (AlibiGPT, fast())],
+    "9j": [
+        by_limit,
+        lambda x, t: (x == x.amax(-1, True)) / (x == x.amax(-1, True)).sum(-1, True) if t == 0 else by_limit(x, t),
+    ],
 }
