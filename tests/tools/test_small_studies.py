@@ -1,4 +1,4 @@
-"""The studies of lessons 03 to 05: their networks are the lessons', and each hides what its name says."""
+"""The studies of lessons 03 to 07: their networks are the lessons', and each hides what its name says."""
 
 import pytest
 import torch
@@ -7,10 +7,12 @@ from helpers import checks, telegrams
 from helpers.attention import attention
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.rooms import thin_book
+from helpers.rooms.towers import tower
 from helpers.tables import csv_table, read_table
 from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
 from tools.studies.masks import Guesser, Masks
 from tools.studies.masks import losses as losses_of
+from tools.studies.replacing import STARTS, Replacing, Towers, at_the_start, pages
 from tools.studies.thin_book import Student, ThinBook, students
 
 INPUTS, ANSWERS = telegrams.look_up("hero", 200, torch.Generator().manual_seed(0))
@@ -118,12 +120,41 @@ def test_covering_changes_nothing_behind_a_mask():
     checks.close(losses_of(model, x, y, covered=True), losses_of(model, x, y), tolerance=1e-5)
 
 
+# ---------------------------------------------------------------- 07, layers that replace
+@pytest.mark.parametrize("adds", [True, False])
+def test_towers_side_by_side_are_the_lessons_each_with_numbers_of_its_own(adds):
+    torch.manual_seed(0)
+    together = Towers(3, adds, networks=2)
+    x, _ = pages("give", 2, 5, torch.Generator().manual_seed(0))
+    for network in (0, 1):
+        alone = tower(3, adds)()
+        for layer, looks in enumerate(part for part in alone.modules() if hasattr(part, "W_out")):
+            for name in ("query", "key", "value", "out"):
+                matrix = getattr(together, name)[layer, network].detach()
+                getattr(looks, f"W_{name}").weight.data = matrix.T
+        checks.close(together(x)[network], alone(x[network]), tolerance=1e-5)
+
+
+def test_starts_are_as_large_as_their_names_say():
+    """Six layers keep a gradient, or lose all but a thousandth of it."""
+    found = {}
+    for name, start in STARTS.items():
+        torch.manual_seed(0)
+        towers = Towers(6, adds=False, networks=4)
+        start(towers)
+        found[name] = at_the_start(towers)
+    assert found["PyTorch's"]["gradient"] < 0.005 < 0.1 < found["larger"]["gradient"]
+    assert found["handing on"]["differ"] < 1e-3 and found["own line"]["differ"] > 0.3
+
+
 # ---------------------------------------------------------------- all of them
 def test_a_run_of_each_study_gives_a_line_that_is_known_again(tmp_path):
     text = BUNDLED_PLAY.read_text("utf-8")
     tokenizer = CharTokenizer.from_text(text)
     tokens = tokenizer.encode(text)
-    first = {study: study.plan([])[0]._replace(steps=2) for study in (ThinBook(), Mirrors(), Root(), Masks())}
+    first = {
+        study: study.plan([])[0]._replace(steps=2) for study in (ThinBook(), Mirrors(), Root(), Masks(), Replacing())
+    }
     for study, run in first.items():
         line = study.measure(run, tokens, tokenizer.vocab_size)
         (tmp_path / "t.csv").write_text(csv_table([line], ["made by: a test"]), "utf-8")

@@ -52,6 +52,14 @@ CAPTIONS = {
         "and what it `writes`.",
         "08",
     ),
+    "replacing": (
+        "Layers that replace what they read, with a better start",
+        "Each row is several towers of lesson 07, trained side by side at one `rate`: how much the lines of a page "
+        "`differ` above their layers before any training, the `size` of what comes out and of the `gradient` below, "
+        "as shares of what went in, and the percentages of pages that they have right after 100, 300 and 1,000 "
+        "steps. `python -m tools.studies replacing` makes it anew.",
+        "07",
+    ),
     "copying": (
         "What length costs a recurrent network",
         "Each row is one training of lesson 00's networks, which write random words backwards: with attention "

@@ -30,6 +30,7 @@ from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
 from tools.studies.masks import Masks
 from tools.studies.recurrent import Copying, Translating
+from tools.studies.replacing import Replacing
 from tools.studies.thin_book import ThinBook
 
 STUDIES: dict[str, Study] = {
@@ -43,6 +44,7 @@ STUDIES: dict[str, Study] = {
     "mirror": Mirrors(),
     "root": Root(),
     "masks": Masks(),
+    "replacing": Replacing(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {
