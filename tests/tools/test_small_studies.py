@@ -12,6 +12,7 @@ from helpers.tables import csv_table, read_table
 from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
 from tools.studies.masks import Guesser, Masks
 from tools.studies.masks import losses as losses_of
+from tools.studies.norms import Norms, Rated
 from tools.studies.replacing import STARTS, Replacing, Towers, at_the_start, pages
 from tools.studies.thin_book import Student, ThinBook, students
 
@@ -147,13 +148,26 @@ def test_starts_are_as_large_as_their_names_say():
     assert found["handing on"]["differ"] < 1e-3 and found["own line"]["differ"] > 0.3
 
 
+# ---------------------------------------------------------------- 07, norms
+@pytest.mark.parametrize("held_by", ["clipping", "warm-up"])
+def test_each_way_to_hold_a_training_does_something(held_by):
+    text = BUNDLED_PLAY.read_text("utf-8")
+    tokenizer = CharTokenizer.from_text(text)
+    losses = [
+        Norms().measure(Rated(False, how, 0.03, 0, steps=3), tokenizer.encode(text), tokenizer.vocab_size)["loss"]
+        for how in ("nothing", held_by)
+    ]
+    assert losses[0] != losses[1]
+
+
 # ---------------------------------------------------------------- all of them
 def test_a_run_of_each_study_gives_a_line_that_is_known_again(tmp_path):
     text = BUNDLED_PLAY.read_text("utf-8")
     tokenizer = CharTokenizer.from_text(text)
     tokens = tokenizer.encode(text)
     first = {
-        study: study.plan([])[0]._replace(steps=2) for study in (ThinBook(), Mirrors(), Root(), Masks(), Replacing())
+        study: study.plan([])[0]._replace(steps=2)
+        for study in (ThinBook(), Mirrors(), Root(), Masks(), Norms(), Replacing())
     }
     for study, run in first.items():
         line = study.measure(run, tokens, tokenizer.vocab_size)

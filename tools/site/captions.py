@@ -52,6 +52,13 @@ CAPTIONS = {
         "and what it `writes`.",
         "08",
     ),
+    "norms": (
+        "How high a learning rate a GPT bears without norms",
+        "Each row is one training of lesson 07's GPT on Shakespeare, with `norms` or without, at one `rate` and with "
+        "one `seed`: its `loss` on text that it never saw, in nats a letter, and the `highest` loss of a step. Some "
+        "are `held_by` something else. `python -m tools.studies norms` makes it anew.",
+        "07",
+    ),
     "replacing": (
         "Layers that replace what they read, with a better start",
         "Each row is several towers of lesson 07, trained side by side at one `rate`: how much the lines of a page "

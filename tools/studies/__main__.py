@@ -29,6 +29,7 @@ from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
 from tools.studies.masks import Masks
+from tools.studies.norms import Norms
 from tools.studies.recurrent import Copying, Translating
 from tools.studies.replacing import Replacing
 from tools.studies.thin_book import ThinBook
@@ -44,6 +45,7 @@ STUDIES: dict[str, Study] = {
     "mirror": Mirrors(),
     "root": Root(),
     "masks": Masks(),
+    "norms": Norms(),
     "replacing": Replacing(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
