@@ -49,10 +49,11 @@ class Norms(Study):
         )
 
     def plan(self, lines: Iterable[Line]) -> list[Rated]:
-        rates = [0.03, 0.06, 0.015, 0.008]
-        plain = [(norms, "nothing", rate) for rate in rates for norms in (False, True)]
-        held = [(False, how, rate) for rate in rates[:2] for how in ("clipping", "warm-up")]
-        return [Rated(*setting, seed) for setting in plain + held for seed in range(8)]
+        settings = [(norms, "nothing", 0.03) for norms in (False, True)]
+        settings += [(False, how, 0.03) for how in ("clipping", "warm-up")]
+        settings += [(False, "nothing", rate) for rate in (0.015, 0.008)]
+        runs = [Rated(*setting, seed) for setting in settings for seed in range(8)]
+        return runs + [Rated(norms, "nothing", 0.06, seed) for norms in (False, True) for seed in range(3)]
 
     @one_thread()
     def measure(self, run: Rated, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
