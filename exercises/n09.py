@@ -233,11 +233,12 @@ def certain(window: Tensor) -> Tensor:
     return 200.0 * F.one_hot(((window + 1) * places).sum() % 9, 9)
 
 
-def shows_the_end(my_write: Writer, author: Author, each_once: bool = False) -> None:
+def shows_the_end(my_write: Writer, author: Author, cached: bool = False) -> None:
     """The model gets the text, or its end where that is too long, and the last place counts.
 
-    each_once: as long as the text fits. Some writers read the last token, too, though nothing
-    follows it.
+    cached: each token is read once, until the window is full. Then its last half is read anew, so the
+    model may have anything from half a window to a whole one before it. Some writers read the last token,
+    too, though nothing follows it.
     """
     T = 6
     for length, n in ((3, 4), (1, 14), (11, 5), (2, 0)):
@@ -246,24 +247,41 @@ def shows_the_end(my_write: Writer, author: Author, each_once: bool = False) -> 
         if len(model.windows) < n:
             raise WrongError(f"it asks the model {len(model.windows)} times to write {n} tokens")
         for end in range(length, length + n):
-            window = text[max(0, end - T) : end]
-            if text[end] == certain(window).argmax():
+            least = min(end, T // 2 if cached else T)
+            ends = [text[end - size : end] for size in range(least, min(end, T) + 1)]
+            context = model.windows[end - length]
+            if any(text[end] == certain(window).argmax() for window in ends if window.tolist() in model.windows):
                 continue
-            context, right = model.windows[end - length], window.tolist()
-            if len(model.windows) == n and context != right:
-                right = f"{right}, the last {T}," if end > T else "all of it"
+            if len(model.windows) == n and context not in [window.tolist() for window in ends]:
+                wholes = f"the last {T}" if not cached else f"the last {least} to {T}"
+                right = f"{ends[-1].tolist()}, {wholes}," if end > T else "all of it"
                 raise WrongError(
                     f"after {text[:end].tolist()} the model has {context} before it, where {right} is right"
                 )
             raise WrongError(
                 "it writes a token that has no chance by the last place's logits: are those taken, and their softmax?"
             )
-        start, fits = text[:T].tolist(), length < T == length + n - 1
-        if each_once and fits and model.read not in (start, start + text[1:].tolist()):
-            raise WrongError(
-                f"a text grows from {length} to {T} tokens, which just fit the context, and the model gets "
-                f"{len(model.read)}: with a cache each is read once, and a new one begins only where they don't fit"
-            )
+        if cached:
+            reads_little(text, length, model.read, T)
+
+
+def reads_little(text: Tensor, length: int, read: list[int], T: int) -> None:
+    """Of a text that began with `length` tokens, each is read once until the window is full, and the last
+    half of a window twice.
+    """
+    everything = len(text)
+    n = everything - length
+    first, last = text[:T].tolist(), text[-T:].tolist()
+    if length < T == everything - 1 and read not in (first, first + last):
+        raise WrongError(
+            f"a text grows from {length} to {T} tokens, which just fit the context, and the model gets "
+            f"{len(read)}: with a cache each is read once, and a new one begins only where they don't fit"
+        )
+    if length < T < everything and len(read) > 2 * everything:
+        raise WrongError(
+            f"to write {n} tokens after {length} it reads {len(read)}, for a context of {T}: where the text doesn't "
+            f"fit any more, begin the new cache with its last {T // 2}, and there is room for as many more"
+        )
 
 
 # ---------------------------------------------------------------- 9h: how it draws
@@ -407,7 +425,7 @@ def fast(pair: tuple[Callable[..., nn.Module], Writer]) -> None:
         sound(MyGPT, dict(zip(gpts.GPT, sizes, strict=True)), V, gpts.ids(V, 3, T))
         reads_as_without(gpt(*sizes), V, T)
     saves_work(gpt(11, 64, n_layer=2, n_embd=32), 11, 64)
-    shows_the_end(my_fast_write, gpt, each_once=True)
+    shows_the_end(my_fast_write, gpt, cached=True)
     draws_by_the_odds(my_fast_write, gpt)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
 from matplotlib.colors import to_hex
 from torch import Tensor
 
@@ -235,3 +237,95 @@ def _added(model: GPT) -> str:
     if len(getattr(model, "tables", ())) or len(getattr(model, "before", ())):
         parts.append("tokens before")
     return ", ".join(parts)
+
+
+# ---------------------------------------------------------------- norm and bend
+def norm_bars(words: Mapping[str, Float[Tensor, "C"]]) -> None:
+    """Show a few words' numbers as bars, before LayerNorm and after it, on one scale each."""
+    C = len(next(iter(words.values())))
+    panels = {
+        "before": words,
+        "after LayerNorm": {name: F.layer_norm(numbers, (C,)) for name, numbers in words.items()},
+    }
+    _, axes = plotting.figure(7.2, 2.5, columns=2)
+    said = []
+    for ax, (title, rows) in zip(axes, panels.items(), strict=True):
+        ticks = []
+        for i, (name, numbers) in enumerate(rows.items()):
+            start = i * (C + 2)
+            ax.bar([start + j for j in range(C)], numbers.tolist(), 0.85, color=plotting.COLORS[i])
+            ticks.append(start + (C - 1) / 2)
+            mean, spread = (plotting.numeral(x.item(), 1) for x in (numbers.mean(), numbers.std(correction=0)))
+            said.append(f"{title}, the {name} word's numbers have mean {mean} and standard deviation {spread}")
+        ax.axhline(0, color="black", linewidth=0.8)
+        ax.set_xticks(ticks, rows)
+        ax.tick_params(axis="x", length=0)
+        ax.spines["bottom"].set_visible(False)
+        ax.set_title(title)
+    plotting.show(f"Bars of {C} numbers: {'; '.join(said)}.", axes[0].figure)
+
+
+def bends() -> None:
+    """Show GELU's curve beside ReLU's."""
+    x = torch.linspace(-4, 4, 321)
+    gelu = F.gelu(x)
+    _, ax = plotting.figure(3.8, 2.6)
+    ax.axhline(0, color="black", linewidth=0.8)
+    ax.plot(x, F.relu(x), "--", color=plotting.COLORS[1], label="ReLU")
+    ax.plot(x, gelu, color=plotting.COLORS[0], linewidth=2.2, label="GELU")
+    ax.legend(frameon=False, loc="upper left")
+    ax.set(xlabel="what comes in", ylabel="what goes on")
+    low = int(gelu.argmin())
+    ends, lowest = (plotting.numeral(gelu[i].item(), 2) for i in (0, low))
+    plotting.show(
+        f"GELU goes from {ends} at −4 through its lowest, {lowest} at {plotting.numeral(x[low].item(), 2)}, and 0 at 0 "
+        f"to {gelu[-1]:.2f} at 4. ReLU is 0 up to 0 and then goes up like what comes in: it has a corner there, "
+        "GELU a bend.",
+        ax.figure,
+    )
+
+
+# ---------------------------------------------------------------- the stream, read aloud
+def read_aloud(
+    chances: Mapping[str, Float[Tensor, "T V"]],
+    tokens: Int64[Tensor, "T"],
+    next_tokens: Int64[Tensor, "T"],
+    vocabulary: Sequence[str],
+) -> None:
+    """Show which token a stream would say at each place, the greener the surer: a row for each height
+    at which it was read, and the tokens that really come next below.
+    """
+    names = plotting.labels(vocabulary)
+    T = len(tokens)
+    says = {name: shares.max(dim=-1) for name, shares in chances.items()}
+    sure = torch.stack([values for values, _ in says.values()])
+    _, ax = plotting.figure(1.9 + 0.5 * T, 1.1 + 0.42 * len(says))
+    # Pale enough to read black on
+    ax.imshow(sure.numpy(), cmap=plotting.SHARE, vmin=0, vmax=1.5, aspect="auto")
+    for i, (_, spoken) in enumerate(says.values()):
+        for t in range(T):
+            is_right = spoken[t] == next_tokens[t]
+            style = {"weight": "bold"} if is_right else {"color": "#333333"}
+            ax.text(t, i, names[spoken[t]], ha="center", va="center", fontsize=13, **style)
+    rows = len(says)
+    for t in range(T):
+        ax.text(t, rows + 0.1, names[next_tokens[t]], ha="center", va="center", fontsize=13, weight="bold")
+    ax.set_ylim(rows + 0.6, -0.5)
+    ax.set_xticks(range(T), [names[i] for i in tokens], fontsize=13)
+    ax.xaxis.tick_top()
+    ax.set_yticks([*range(rows), rows + 0.1], [*says, "what comes next"])
+    ax.set_title("read so far", fontsize=10)
+    plotting.bare(ax)
+
+    def spelled(ids: Tensor) -> str:
+        return " ".join(names[i] for i in ids)
+
+    parts = [
+        f"{name}: {spelled(spoken)} ({int((spoken == next_tokens).sum())} of {T} come next)"
+        for name, (_, spoken) in says.items()
+    ]
+    plotting.show(
+        f"What the stream would say at each place of {spelled(tokens)}. {'; '.join(parts)}. "
+        f"What comes next: {spelled(next_tokens)}.",
+        ax.figure,
+    )

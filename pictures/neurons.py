@@ -9,7 +9,8 @@ from pictures.plotting import figure, heatmap, show
 
 
 def neuron(hidden: Float[Tensor, "n M"], given: Int64[Tensor, "n"], got: Int64[Tensor, "n"]) -> None:
-    """Of M numbers, the one that responds most to a single pair of things: its mean for every pair.
+    """Of M numbers, the most selective one: its mean for every pair of things. One pair, in both orders,
+    stands out from the next by more than in any other number.
 
     `given` and `got` number the things from 0 to 7.
     """
@@ -22,9 +23,10 @@ def neuron(hidden: Float[Tensor, "n M"], given: Int64[Tensor, "n"], got: Int64[T
     first, second = symmetric.triu(diagonal=1).flatten(start_dim=1).topk(2).values.T
     unit = int((first - second).argmax())
     _, ax = figure(6.4, 4.4)
-    heatmap(table[unit], THINGS, decimals=1, row_name="given", column_name="got", ax=ax)
+    title = f"the most selective of {hidden.shape[1]} numbers"
+    heatmap(table[unit], THINGS, title=title, decimals=1, row_name="given", column_name="got", ax=ax)
     best = int(symmetric[unit].flatten().argmax())
     show(
-        f"One number for every pair of things. It is largest for {THINGS[best // 8]} and "
-        f"{THINGS[best % 8]}, {first[unit]:.1f}; the next pair has {second[unit]:.1f}."
+        f"The most selective of {hidden.shape[1]} numbers, for every pair of things. It is largest for "
+        f"{THINGS[best // 8]} and {THINGS[best % 8]}, {first[unit]:.1f}; the next pair has {second[unit]:.1f}."
     )

@@ -146,6 +146,16 @@ def my_train(model, tokens, steps, batch_size, report):  # 8g
         report(step, loss.item())
 
 
+@torch.no_grad()
+def mean_loss(model, tokens):
+    model.eval()
+    T, losses = model.context_length, []
+    for starts in torch.arange(0, len(tokens) - T, T).split(100):
+        x, y = my_batch(tokens, starts, T)
+        losses += F.cross_entropy(model(x).mT, y, reduction="none").mean(dim=1).tolist()
+    return sum(losses) / len(losses)
+
+
 # ---- writing
 def my_nucleus(probabilities, p):  # 9b
     ordered, order = probabilities.sort(descending=True)
@@ -173,10 +183,14 @@ def my_write(model, prompt, n, temperature=1.0, top_p=1.0):  # 9h
 @torch.no_grad()
 def my_fast_write(model, prompt, n, temperature=1.0, top_p=1.0):  # 9i
     model.eval()
-    text, new, cache = prompt, prompt, {}
+    T, start, cache = model.context_length, 0, {}  # the window begins at `start`
+    text = new = prompt
     for _ in range(n):
-        if len(text) > model.context_length:  # every token moves to another place: begin anew
-            new, cache = text[-model.context_length :], {}
+        if (
+            len(text) - start > T
+        ):  # full: its last half moves to the first places, and is read anew
+            start, cache = len(text) - T // 2, {}
+            new = text[start:]
         new = draw(model(new[None], cache)[0, -1], temperature, top_p)
         text = torch.cat([text, new])
     return text
@@ -187,9 +201,16 @@ if __name__ == "__main__":
         corpus = file.read()
     letters = sorted(set(corpus))
     number = {letter: i for i, letter in enumerate(letters)}
+    ids = torch.tensor([number[letter] for letter in corpus])
+    learned, unseen = ids[: len(ids) * 9 // 10], ids[len(ids) * 9 // 10 :]
+
+    def report(step, loss):
+        if step % 100 == 0:
+            print(f"step {step:5,}  loss {loss:.3f}")
+
     torch.manual_seed(1)
     gpt = MyGPT(len(letters), context_length=64, n_layer=4, n_head=4, n_embd=128)
-    ids = torch.tensor([number[letter] for letter in corpus])
-    my_train(gpt, ids, 2000, 12, lambda step, loss: step % 100 or print(step, round(loss, 3)))
+    my_train(gpt, learned, 2000, 12, report)
+    print(f"on the last tenth, which it never saw: loss {mean_loss(gpt, unseen):.3f}")
     written = my_fast_write(gpt, ids[:1], 500, temperature=0.8, top_p=0.95)
     print("".join(letters[i] for i in written.tolist()))

@@ -146,3 +146,34 @@ def test_it_is_legible_at_700_pixels_and_no_arrow_crosses_a_text(drawn, case):
     for (a, one), (b, two) in itertools.combinations(zip(written, boxes, strict=True), 2):
         apart = one.x1 < two.x0 + 1 or two.x1 < one.x0 + 1 or one.y1 < two.y0 + 3 or two.y1 < one.y0 + 3
         assert apart, (a, b)
+
+
+# ---------------------------------------------------------------- norm, and the stream read aloud
+def test_bars_show_a_loud_and_a_faint_word_before_and_after_the_norm(drawn):
+    words = {"loud": torch.tensor([8.0, -2, 5, -6]), "faint": torch.tensor([0.9, 0.3, 0.6, 0.1])}
+    block.norm_bars(words)
+    ((ax, alt),) = drawn
+    before, after = ([bar.get_height() for bar in panel.patches] for panel in ax.figure.axes)
+    assert np.allclose(before, torch.cat([*words.values()]))
+    normed = torch.tensor(after).view(2, 4)
+    assert normed.mean(dim=1).abs().max() < 1e-4 and (normed.std(dim=1, correction=0) - 1).abs().max() < 1e-3
+    assert "after LayerNorm, the faint word's numbers have mean 0.0 and standard deviation 1.0" in alt
+
+
+def test_the_stream_is_read_aloud_row_by_row(drawn):
+    tokens, coming = torch.tensor([17, 14, 12]), torch.tensor([14, 12, 25])
+    sure = torch.eye(26)[tokens], torch.eye(26)[coming]
+    block.read_aloud({"before": sure[0], "after": (sure[0] + 2 * sure[1]) / 3}, tokens, coming, LETTERS)
+    ((ax, alt),) = drawn
+    assert texts(ax) == [*"rom", *"om·", *"om·"]
+    assert [text.get_weight() == "bold" for text in ax.texts] == [False] * 3 + [True] * 6
+    assert np.allclose(ax.images[0].get_array(), [[1] * 3, [2 / 3] * 3])
+    assert "before: r o m (0 of 3 come next); after: o m · (3 of 3 come next)" in alt
+
+
+def test_a_bend_is_drawn_beside_a_corner(drawn):
+    block.bends()
+    ((ax, alt),) = drawn
+    relu, gelu = (line.get_ydata() for line in ax.lines[1:])
+    assert (np.asarray(relu)[:160] == 0).all() and np.asarray(gelu).min() < -0.16
+    assert "its lowest, −0.17 at −0.75" in alt

@@ -1,4 +1,4 @@
-"""The studies of lessons 03 to 05 and 09: their networks are the lessons', and each hides what its name says."""
+"""The studies of lessons 03 to 09: their networks are the lessons', and each hides what its name says."""
 
 import pytest
 import torch
@@ -8,11 +8,16 @@ from helpers.attention import attention
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.gpt import GPT, GPTConfig
 from helpers.rooms import thin_book
+from helpers.rooms.towers import tower
 from helpers.tables import csv_table, read_table
 from tools.studies import sampling
 from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
 from tools.studies.masks import Guesser, Masks
 from tools.studies.masks import losses as losses_of
+from tools.studies.many_heads import Guesser as HeadsGuesser
+from tools.studies.many_heads import HeadsWorth, TwoAnswers, TwoQuestions
+from tools.studies.norms import Norms, Rated
+from tools.studies.replacing import STARTS, Replacing, Towers, at_the_start, pages
 from tools.studies.sampling import Sampling
 from tools.studies.thin_book import Student, ThinBook, students
 
@@ -121,6 +126,65 @@ def test_covering_changes_nothing_behind_a_mask():
     checks.close(losses_of(model, x, y, covered=True), losses_of(model, x, y), tolerance=1e-5)
 
 
+# ---------------------------------------------------------------- 06, several heads
+@pytest.mark.parametrize("behind", ["nothing", "a matrix", "two matrices", "an MLP"])
+def test_only_the_bend_tells_an_mlp_from_matrices(behind):
+    """What stands behind one head is linear in its context, unless there is a bend."""
+    torch.manual_seed(0)
+    part = TwoAnswers(1, behind).behind
+    x, y = torch.randn(2, 5, 64)
+    straight = torch.allclose(part(x + y) - part(y), part(x) - part(torch.zeros(64)), atol=1e-5)
+    assert straight == (behind != "an MLP")
+
+
+def test_heads_share_a_width():
+    """One head or four: as many parameters, and cards are looked at by each."""
+    sizes = [sum(p.numel() for p in HeadsGuesser(65, heads, 2, mlp=True).parameters()) for heads in (1, 4)]
+    assert sizes[0] == sizes[1]
+    network = TwoAnswers(2, "nothing")
+    network(*INPUTS)
+    assert network.weights.shape == (200, 2, 1, 6)
+
+
+# ---------------------------------------------------------------- 07, layers that replace
+@pytest.mark.parametrize("adds", [True, False])
+def test_towers_side_by_side_are_the_lessons_each_with_numbers_of_its_own(adds):
+    torch.manual_seed(0)
+    together = Towers(3, adds, networks=2)
+    x, _ = pages("give", 2, 5, torch.Generator().manual_seed(0))
+    for network in (0, 1):
+        alone = tower(3, adds)()
+        for layer, looks in enumerate(part for part in alone.modules() if hasattr(part, "W_out")):
+            for name in ("query", "key", "value", "out"):
+                matrix = getattr(together, name)[layer, network].detach()
+                getattr(looks, f"W_{name}").weight.data = matrix.T
+        checks.close(together(x)[network], alone(x[network]), tolerance=1e-5)
+
+
+def test_starts_are_as_large_as_their_names_say():
+    """Six layers keep a gradient, or lose all but a thousandth of it."""
+    found = {}
+    for name, start in STARTS.items():
+        torch.manual_seed(0)
+        towers = Towers(6, adds=False, networks=4)
+        start(towers)
+        found[name] = at_the_start(towers)
+    assert found["PyTorch's"]["gradient"] < 0.005 < 0.1 < found["larger"]["gradient"]
+    assert found["handing on"]["differ"] < 1e-3 and found["own line"]["differ"] > 0.3
+
+
+# ---------------------------------------------------------------- 07, norms
+@pytest.mark.parametrize("held_by", ["clipping", "warm-up"])
+def test_each_way_to_hold_a_training_does_something(held_by):
+    text = BUNDLED_PLAY.read_text("utf-8")
+    tokenizer = CharTokenizer.from_text(text)
+    losses = [
+        Norms().measure(Rated(False, how, 0.03, 0, steps=3), tokenizer.encode(text), tokenizer.vocab_size)["loss"]
+        for how in ("nothing", held_by)
+    ]
+    assert losses[0] != losses[1]
+
+
 # ---------------------------------------------------------------- 09, sampling
 @pytest.fixture
 def tiny(monkeypatch):
@@ -167,7 +231,8 @@ def test_a_rule_is_held_against_cooling_where_the_same_share_is_found():
 
 # ---------------------------------------------------------------- all of them
 def test_a_run_of_each_study_gives_a_line_that_is_known_again(tmp_path, tiny):
-    first = {study: study.plan([])[0]._replace(steps=2) for study in (ThinBook(), Mirrors(), Root(), Masks())}
+    studies = (ThinBook(), Mirrors(), Root(), Masks(), TwoQuestions(), HeadsWorth(), Norms(), Replacing())
+    first = {study: study.plan([])[0]._replace(steps=2) for study in studies}
     first[Sampling()] = Sampling().plan([])[0]
     for study, run in first.items():
         line = study.measure(run, *tiny)

@@ -52,6 +52,21 @@ CAPTIONS = {
         "and what it `writes`.",
         "08",
     ),
+    "norms": (
+        "How high a learning rate a GPT bears without norms",
+        "Each row is one training of lesson 07's GPT on Shakespeare, with `norms` or without, at one `rate` and with "
+        "one `seed`: its `loss` on text that it never saw, in nats a letter, and the `highest` loss of a step. Some "
+        "are `held_by` something else. `python -m tools.studies norms` makes it anew.",
+        "07",
+    ),
+    "replacing": (
+        "Layers that replace what they read, with a better start",
+        "Each row is several towers of lesson 07, trained side by side at one `rate`: how much the lines of a page "
+        "`differ` above their layers before any training, the `size` of what comes out and of the `gradient` below, "
+        "as shares of what went in, and the percentages of pages that they have right after 100, 300 and 1,000 "
+        "steps. `python -m tools.studies replacing` makes it anew.",
+        "07",
+    ),
     "copying": (
         "What length costs a recurrent network",
         "Each row is one training of lesson 00's networks, which write random words backwards: with attention "

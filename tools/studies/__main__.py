@@ -30,8 +30,10 @@ from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
 from tools.studies.many_heads import HeadsWorth, TwoQuestions
 from tools.studies.masks import Masks
+from tools.studies.norms import Norms
 from tools.studies.recurrent import Copying, Translating
 from tools.studies.sampling import Sampling
+from tools.studies.replacing import Replacing
 from tools.studies.thin_book import ThinBook
 
 STUDIES: dict[str, Study] = {
@@ -48,6 +50,8 @@ STUDIES: dict[str, Study] = {
     "two_questions": TwoQuestions(),
     "heads_worth": HeadsWorth(),
     "sampling": Sampling(),
+    "norms": Norms(),
+    "replacing": Replacing(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {

@@ -72,21 +72,31 @@ def by_gumbel(model, prompt, n, temperature=1.0, top_p=1.0):
 
 
 # ---------------------------------------------------------------- 9i
-def fast(start=dict, full=lambda text, T: len(text) > T, view=view, last_too=False):
-    """Writes with a cache, with places for mistakes; some read the last token, too."""
+def last_half(text, T):
+    return text[-(T // 2) :]
+
+
+def fast(start=dict, full=lambda size, T: size > T, view=last_half, last_too=False, crop=False):
+    """Writes with a cache, with places for mistakes; some read the last token, too, and some as much as
+    they can of a long prompt.
+    """
 
     @torch.no_grad()
     def my_fast_write(model, prompt, n, temperature=1.0, top_p=1.0):
         model.eval()
-        text, cache, new = prompt, start(), prompt
+        text, cache, T = prompt, start(), model.context_length
+        new = prompt[-T:] if crop else prompt
+        size = len(new)  # of what the model then has before it
         for _ in range(n):
-            if full(text, model.context_length):
-                cache, new = start(), view(text, model.context_length)
+            if full(size, T):
+                cache, new = start(), view(text, T)
+                size = len(new)
             logits = model(new[None], cache=cache)[0, -1]
             new = torch.multinomial(odds_of(logits, temperature, top_p), 1)
             text = torch.cat([text, new])
+            size += 1
         if last_too:
-            model(text[None, -model.context_length :], {})
+            model(text[None, -T:], {})
         return text
 
     return my_fast_write
@@ -218,10 +228,12 @@ WRONG = {
     ],
     "9i": [
         ("a pair of a class and a function", GPT),
-        ("only where they don't fit", (GPT, fast(full=lambda text, T: len(text) >= T))),
+        ("only where they don't fit", (GPT, fast(full=lambda size, T: size >= T))),
         ("with a cache each is read once", (GPT, writing())),
-        ("the last 6, is right", (GPT, fast(view=lambda text, T: text[:T]))),
-        ("only the last of them count", (RotaryGPT, fast(full=lambda text, T: False))),
+        ("the last 3 to 6, is right", (GPT, fast(view=lambda text, T: text[: T // 2]))),
+        ("the last 3 to 6, is right", (GPT, fast(view=lambda text, T: text[-1:]))),
+        ("begin the new cache with its last 3", (GPT, fast(view=view))),
+        ("only the last of them count", (RotaryGPT, fast(full=lambda size, T: False))),
         ("begins with a cache that is in use", (GPT, fast(start=lambda cache={}: cache))),
         (
             "token by token",
@@ -262,7 +274,11 @@ RIGHT = {
     "9e": [[188_743_680.0, 1.0, 2.0], torch.tensor([188_743_680, 1, 2])],
     "9g": [lambda p, q: [np.minimum(1, p.numpy() / q.numpy()), speculated(p, q)[1].tolist()]],
     "9h": [writing(), by_gumbel],
-    "9i": [(NanoGPT, fast(last_too=True)), (RotaryGPT, fast()), (AlibiGPT, fast())],
+    "9i": [
+        (NanoGPT, fast(last_too=True)),
+        (RotaryGPT, fast(crop=True)),
+        (AlibiGPT, fast(view=lambda text, T: text[-(2 * T // 3) :])),
+    ],
     "9j": [
         by_limit,
         lambda x, t: (x == x.amax(-1, True)) / (x == x.amax(-1, True)).sum(-1, True) if t == 0 else by_limit(x, t),
