@@ -12,10 +12,10 @@ from helpers.rooms.towers import tower
 from helpers.tables import csv_table, read_table
 from tools.studies import sampling
 from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
-from tools.studies.masks import Guesser, Masks
-from tools.studies.masks import losses as losses_of
 from tools.studies.many_heads import Guesser as HeadsGuesser
 from tools.studies.many_heads import HeadsWorth, TwoAnswers, TwoQuestions
+from tools.studies.masks import Guesser, Masks
+from tools.studies.masks import losses as losses_of
 from tools.studies.norms import Norms, Rated
 from tools.studies.replacing import STARTS, Replacing, Towers, at_the_start, pages
 from tools.studies.sampling import Sampling

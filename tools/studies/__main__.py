@@ -32,8 +32,8 @@ from tools.studies.many_heads import HeadsWorth, TwoQuestions
 from tools.studies.masks import Masks
 from tools.studies.norms import Norms
 from tools.studies.recurrent import Copying, Translating
-from tools.studies.sampling import Sampling
 from tools.studies.replacing import Replacing
+from tools.studies.sampling import Sampling
 from tools.studies.thin_book import ThinBook
 
 STUDIES: dict[str, Study] = {
