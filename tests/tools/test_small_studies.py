@@ -227,6 +227,8 @@ def test_a_rule_is_held_against_cooling_where_the_same_share_is_found():
     cooled = lines("cooling", {50: (100, 100, 100), 80: (130, 130, 130), 90: (110, 110, 110)})
     assert sampling.against(cooled, lines("nucleus", {60: (111, 114, 117)})) == "+4 ± 2"  # 3 / √3
     assert sampling.against(cooled, lines("nucleus", {95: (90, 90, 90)})) == ""
+    once = [[line for line in some if line["dice"] == 0] for some in (cooled, lines("nucleus", {60: (112,)}))]
+    assert sampling.against(*once) == "+2"
 
 
 # ---------------------------------------------------------------- all of them

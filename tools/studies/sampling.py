@@ -182,14 +182,16 @@ def counted(texts: list[str]) -> dict[str, float]:
 def against(cooled: list[Line], these: list[Line]) -> str:
     """How many different words `these` have more than the curve of cooling at their share, and the standard error.
 
-    The error is the jackknife's: what leaving out one set of dice after the other does to both.
+    The error is the jackknife's: what leaving out one set of dice after the other does to both. One set has none.
     """
     beyond = distance(cooled, these)
     dice = {line["dice"] for line in cooled}
     without = [distance(*([line for line in some if line["dice"] != one] for some in (cooled, these))) for one in dice]
     known = [one for one in without if one is not None]
-    if beyond is None or len(known) < 2:
+    if beyond is None:
         return ""
+    if len(known) < 2:
+        return f"{beyond:+.0f}"
     return f"{beyond:+.0f} ± {(len(known) - 1) / len(known) ** 0.5 * stdev(known):.0f}"
 
 
