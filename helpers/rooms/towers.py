@@ -47,11 +47,10 @@ def gradient_left(layers: Sequence[nn.Module]) -> float:
 
 
 @torch.no_grad()
-def unlike(layers: Sequence[nn.Module]) -> float:
-    """Of the size of pages that have gone through these layers, the share by which lines differ."""
+def size_left(layers: Sequence[nn.Module]) -> float:
+    """How large pages are that have gone through these layers, against how large they were."""
     (x,), _ = telegrams.page("give", 200, torch.Generator().manual_seed(0))
-    x = nn.Sequential(*layers)(x)
-    return ((x - x.mean(dim=1, keepdim=True)).norm() / x.norm()).item()
+    return (nn.Sequential(*layers)(x).norm() / x.norm()).item()
 
 
 @torch.no_grad()
