@@ -143,21 +143,19 @@ class Replacing(Study):
 
     def plan(self, lines: Iterable[Line]) -> list[Stacked]:
         rates = (0.003, 0.00075, 0.012)
-        untouched, larger, *_ = replacing = [(False, start) for start in STARTS]
+        untouched, larger, *handing_on = [(False, start) for start in STARTS]
         adding = (True, "PyTorch's")
         slow = [Stacked("give", 6, 8, *how, rate, 1000) for how in (untouched, larger) for rate in rates]
         slow.append(Stacked("give", 6, 8, *untouched, 0.0002, 1000))
-        quick = [Stacked("give", 6, 8, *how, rate, 300) for how in (adding, *replacing[2:]) for rate in rates]
+        quick = [Stacked("give", 6, 8, *how, rate, 300) for how in (adding, *handing_on) for rate in rates]
         high = [
             Stacked("give", layers, 4, *how, rate, 300)
             for layers in (12, 24)
-            for how in (larger, replacing[3], adding)
+            for how in (larger, handing_on[1], adding)
             for rate in rates[:2]
         ]
-        following = [
-            Stacked("next", 6, 4, *how, rate, 1000) for how in (untouched, larger, adding) for rate in rates[:2]
-        ]
-        return slow + quick + high + following
+        following = [Stacked("next", 6, 4, *how, 0.00075, 1000) for how in (untouched, larger)]
+        return slow + quick + high + [*following, Stacked("next", 6, 4, *adding, 0.003, 300)]
 
     @one_thread()
     def measure(self, run: Stacked, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
