@@ -49,11 +49,10 @@ class Norms(Study):
         )
 
     def plan(self, lines: Iterable[Line]) -> list[Rated]:
-        settings = [(norms, "nothing", 0.03) for norms in (False, True)]
+        settings = [(norms, "nothing", rate) for rate in (0.03, 0.008, 0.015) for norms in (False, True)]
         settings += [(False, how, 0.03) for how in ("clipping", "warm-up")]
-        settings += [(False, "nothing", rate) for rate in (0.015, 0.008)]
         runs = [Rated(*setting, seed) for setting in settings for seed in range(8)]
-        return runs + [Rated(False, "nothing", 0.06, seed) for seed in range(3)]
+        return runs + [Rated(norms, "nothing", 0.06, seed) for seed in range(3) for norms in (False, True)]
 
     @one_thread()
     def measure(self, run: Rated, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
